@@ -1,0 +1,182 @@
+#include "base/env.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/deadline.h"
+#include "base/unique_fd.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error disk_error(const char* call, const std::string& path, int code) {
+  const ErrorKind kind = code == ENOENT || code == ENOTDIR ? ErrorKind::kBadData : ErrorKind::kDisk;
+  return {kind, std::string(call) + " '" + path + "': " + std::strerror(code)};
+}
+
+class PosixFile final : public File {
+ public:
+  PosixFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  Status append(std::span<const std::byte> data) override {
+    while (!data.empty()) {
+      const ssize_t n = ::write(fd_.get(), data.data(), data.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return disk_error("write", path_, n == 0 ? ENOSPC : errno);
+      data = data.subspan(static_cast<std::size_t>(n));
+    }
+    return {};
+  }
+
+  Status sync() override {
+    if (::fsync(fd_.get()) != 0) return disk_error("fsync", path_, errno);
+    return {};
+  }
+
+  Status close() override {
+    if (fd_ && ::close(fd_.release()) != 0) return disk_error("close", path_, errno);
+    return {};
+  }
+
+ private:
+  UniqueFd fd_;
+  std::string path_;
+};
+
+class PosixEnv final : public Env {
+ public:
+  std::uint64_t now_ns() override { return monotonic_ns(); }
+
+  double wall_time_s() override {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  }
+
+  Result<std::unique_ptr<File>> create(const std::string& path) override {
+    return open(path, O_WRONLY | O_CREAT | O_TRUNC);
+  }
+
+  Result<std::unique_ptr<File>> open_append(const std::string& path) override {
+    return open(path, O_WRONLY | O_CREAT | O_APPEND);
+  }
+
+  Result<std::string> read(const std::string& path, std::uint64_t limit_bytes) override {
+    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!fd) return disk_error("open", path, errno);
+    struct stat info {};
+    if (::fstat(fd.get(), &info) != 0) return disk_error("stat", path, errno);
+    if (!S_ISREG(info.st_mode)) return Error{ErrorKind::kBadData, "'" + path + "' is not a regular file"};
+    const auto size = static_cast<std::uint64_t>(info.st_size);
+    if (size > limit_bytes)
+      return Error{ErrorKind::kBadData, "'" + path + "' has " + std::to_string(size) + " bytes, limit " +
+                                            std::to_string(limit_bytes)};
+    return read_exactly(fd, path, static_cast<std::size_t>(size));
+  }
+
+  Status rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return disk_error("rename to", to, errno);
+    return {};
+  }
+
+  Status remove_all(const std::string& path) override {
+    std::error_code code;
+    fs::remove_all(path, code);
+    if (code) return disk_error("remove", path, code.value());
+    return {};
+  }
+
+  Status make_dirs(const std::string& path) override {
+    if (path.empty() || fs::is_directory(path)) return {};
+    LOCKSTEP_TRY(make_dirs(fs::path(path).parent_path().string()));
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_dirs_error(path, errno);
+    if (!fs::is_directory(path)) return make_dirs_error(path, ENOTDIR);
+    return {};
+  }
+
+  Status sync_dir(const std::string& path) override {
+    const UniqueFd fd(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd || ::fsync(fd.get()) != 0) return disk_error("sync of folder", path, errno);
+    return {};
+  }
+
+  Status truncate(const std::string& path, std::uint64_t bytes) override {
+    if (::truncate(path.c_str(), static_cast<off_t>(bytes)) != 0) return disk_error("truncate", path, errno);
+    return {};
+  }
+
+  Result<std::vector<std::string>> list(const std::string& path) override {
+    std::error_code code;
+    std::vector<std::string> names;
+    for (fs::directory_iterator it(path, code), end; !code && it != end; it.increment(code))
+      names.push_back(it->path().filename().string());
+    if (code) return disk_error("list", path, code.value());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  bool exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
+
+ private:
+  static Error make_dirs_error(const std::string& path, int code) {
+    return {ErrorKind::kDisk, "cannot make folder '" + path + "': " + std::strerror(code)};
+  }
+
+  static Result<std::unique_ptr<File>> open(const std::string& path, int flags) {
+    UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0600));
+    if (!fd) return disk_error("open for writing", path, errno);
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
+  }
+
+  static Result<std::string> read_exactly(const UniqueFd& fd, const std::string& path, std::size_t size) {
+    std::string content(size, '\0');
+    std::size_t done = 0;
+    while (done < size) {
+      const ssize_t n = ::read(fd.get(), content.data() + done, size - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return disk_error("read", path, errno);
+      if (n == 0) break;  // cut short meanwhile: the caller's checks see it
+      done += static_cast<std::size_t>(n);
+    }
+    content.resize(done);
+    return content;
+  }
+};
+
+}  // namespace
+
+Env& posix_env() {
+  static PosixEnv env;
+  return env;
+}
+
+Status write_atomically(Env& env, const std::string& path, std::string_view content) {
+  const fs::path target(path);
+  const std::string folder = target.parent_path().string();
+  const std::string temporary =
+      (target.parent_path() / (".tmp-" + target.filename().string())).string();
+  const auto write = [&]() -> Status {
+    LOCKSTEP_ASSIGN(auto file, env.create(temporary));
+    LOCKSTEP_TRY(file->append(std::as_bytes(std::span(content))));
+    LOCKSTEP_TRY(file->sync());
+    LOCKSTEP_TRY(file->close());
+    LOCKSTEP_TRY(env.rename(temporary, path));
+    return env.sync_dir(folder);
+  };
+  Status status = write();
+  if (!status.ok()) {
+    // The first error is the cause; a failed clean-up adds nothing.
+    if (auto removed = env.remove_all(temporary); !removed.ok()) return status;
+  }
+  return status;
+}
+
+}  // namespace lockstep

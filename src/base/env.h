@@ -1,0 +1,53 @@
+// The seam to the outside world: clock and files. Passed in, never reached for, so that a test owns time and disk.
+// PosixEnv is the real one; tests/support/fault_env.h fails the n-th call and forgets unsynced data.
+//
+// Ownership: callers own buffers and paths; File closes itself. Errors: kDisk with path, call, errno text, kBadData
+// for a missing file. Threads: an Env may be used from many threads, a File from one at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/status.h"
+
+namespace lockstep {
+
+class File {
+ public:
+  virtual ~File() = default;
+  virtual Status append(std::span<const std::byte> data) = 0;
+  virtual Status sync() = 0;   // data and size are on storage; after an error the file's content is unknown
+  virtual Status close() = 0;  // idempotent; reports what write-back reports
+};
+
+class Env {
+ public:
+  virtual ~Env() = default;
+
+  virtual std::uint64_t now_ns() = 0;       // monotonic, nanoseconds
+  virtual double wall_time_s() = 0;         // seconds since 1970, for people and logs only
+
+  virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;  // new or truncated, mode 0600
+  virtual Result<std::unique_ptr<File>> open_append(const std::string& path) = 0;
+  virtual Result<std::string> read(const std::string& path, std::uint64_t limit_bytes) = 0;  // larger: kBadData
+  virtual Status rename(const std::string& from, const std::string& to) = 0;  // atomic on one file system
+  virtual Status remove_all(const std::string& path) = 0;                     // absent is fine
+  virtual Status make_dirs(const std::string& path) = 0;                      // mode 0700
+  virtual Status sync_dir(const std::string& path) = 0;
+  virtual Status truncate(const std::string& path, std::uint64_t bytes) = 0;
+  virtual Result<std::vector<std::string>> list(const std::string& path) = 0;  // names, sorted, no . and ..
+  virtual bool exists(const std::string& path) = 0;
+};
+
+// Lives as long as the process.
+Env& posix_env();
+
+// Temporary sibling (a reserved name, `.tmp-` in front), write, sync, rename, sync of the folder.
+Status write_atomically(Env& env, const std::string& path, std::string_view content);
+
+}  // namespace lockstep

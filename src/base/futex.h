@@ -1,0 +1,26 @@
+// A doorbell: a word that anyone increments and one process waits on (docs/design/protocol.md, "Waiting").
+// Process-shared futex; std::atomic::wait is process-private and would never wake a peer.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/deadline.h"
+
+namespace lockstep {
+
+// Lives in shared memory; all zero is a valid initial state.
+struct alignas(64) Doorbell {
+  std::atomic<std::uint32_t> rings;    // futex word
+  std::atomic<std::uint32_t> waiting;  // 1 while the owner may be asleep
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+// Any process. Everything stored before ring() is visible to the owner after its wait() returns.
+void ring(Doorbell& bell);
+
+// The owner only. Returns at once if bell.rings != seen, else sleeps until a ring or the deadline.
+// Usage: seen = bell.rings.load(acquire); check the condition; wait(bell, seen, deadline); repeat.
+void wait(Doorbell& bell, std::uint32_t seen, Deadline deadline);
+
+}  // namespace lockstep

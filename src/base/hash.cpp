@@ -1,0 +1,41 @@
+#include "base/hash.h"
+
+#include <openssl/evp.h>
+#include <xxhash.h>
+
+namespace lockstep {
+
+struct Sha256::State {
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context{EVP_MD_CTX_new(), EVP_MD_CTX_free};
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr);
+}
+Sha256::~Sha256() = default;
+
+void Sha256::update(std::span<const std::byte> data) {
+  EVP_DigestUpdate(state_->context.get(), data.data(), data.size());
+}
+
+std::string Sha256::hex() {
+  std::array<unsigned char, 32> digest{};
+  EVP_DigestFinal_ex(state_->context.get(), digest.data(), nullptr);
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::string sha256_hex(std::string_view text) {
+  Sha256 hash;
+  hash.update(text);
+  return hash.hex();
+}
+
+std::uint64_t xxh64(std::span<const std::byte> data) { return XXH3_64bits(data.data(), data.size()); }
+
+}  // namespace lockstep

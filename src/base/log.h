@@ -1,0 +1,16 @@
+// One line to stderr per call, `lockstep: ` in front; the level from LOGLEVEL (torchrun's name), default INFO.
+// Threads: safe. A line is written by one write(2), so lines of several processes never tear.
+#pragma once
+
+#include <string_view>
+
+namespace lockstep {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+void log(LogLevel level, std::string_view message);
+inline void log_info(std::string_view message) { log(LogLevel::kInfo, message); }
+inline void log_warning(std::string_view message) { log(LogLevel::kWarning, message); }
+inline void log_error(std::string_view message) { log(LogLevel::kError, message); }
+inline void log_debug(std::string_view message) { log(LogLevel::kDebug, message); }
+
+}  // namespace lockstep

@@ -1,0 +1,126 @@
+#include "coord/board.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+
+namespace lockstep::coord {
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kDataAlignment = std::uint64_t{2} << 20;
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+constexpr std::uint64_t slots_offset() { return round_up(sizeof(Header), kPage); }
+
+std::uint64_t record_size(std::uint32_t ids_capacity) {
+  return round_up(sizeof(ShareRecord) + std::uint64_t{ids_capacity} * sizeof(std::int64_t), 64);
+}
+
+}  // namespace
+
+std::uint64_t fixed_bytes() { return slots_offset() + kMaxSlots * sizeof(WorkerSlot); }
+
+std::uint32_t ring_for(std::uint32_t virtual_workers, std::uint32_t ids_capacity) {
+  const std::uint64_t per_txn = std::max<std::uint64_t>(1, virtual_workers * record_size(ids_capacity));
+  const std::uint64_t fit = std::bit_floor((std::uint64_t{16} << 20) / std::min(per_txn, std::uint64_t{16} << 20));
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fit, 64, 1024));
+}
+
+Board::Board(void* base, const BoardPlan& plan)
+    : base_(static_cast<std::byte*>(base)),
+      plan_(plan),
+      lines_offset_(fixed_bytes()),
+      records_offset_(round_up(lines_offset_ + std::uint64_t{kMaxSlots} * plan.ring * sizeof(CommitLines), kPage)),
+      record_bytes_(record_size(plan.ids_capacity)),
+      data_offset_(round_up(
+          records_offset_ + std::uint64_t{plan.ring} * plan.virtual_workers * record_bytes_, kDataAlignment)) {
+  assert(std::has_single_bit(plan.ring));
+}
+
+WorkerSlot& Board::slot(Slot slot) const {
+  assert(slot.value() < kMaxSlots);
+  return *reinterpret_cast<WorkerSlot*>(base_ + slots_offset() + slot.value() * sizeof(WorkerSlot));
+}
+
+CommitLines& Board::lines(Slot slot, Txn txn) const {
+  const std::uint64_t index = std::uint64_t{slot.value()} * plan_.ring + txn.value() % plan_.ring;
+  return *reinterpret_cast<CommitLines*>(base_ + lines_offset_ + index * sizeof(CommitLines));
+}
+
+ShareRecord& Board::record(Txn txn, VirtualWorker v) const {
+  const std::uint64_t index = txn.value() % plan_.ring * plan_.virtual_workers + static_cast<std::uint64_t>(v.value());
+  return *reinterpret_cast<ShareRecord*>(base_ + records_offset_ + index * record_bytes_);
+}
+
+std::vector<WorkerUid> Board::dead() const {
+  const Header& h = header();
+  const auto count = std::min<std::uint64_t>(h.dead_count.load(std::memory_order_acquire), kMaxDead);
+  std::vector<WorkerUid> uids;
+  uids.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) uids.emplace_back(h.dead_uid[i].load(std::memory_order_relaxed));
+  return uids;
+}
+
+namespace {
+
+template <class Cell>
+void store_members(Cell& cell, const Table& table) {
+  assert(table.members.size() <= kMaxWorkers);
+  cell.generation.store(table.generation.value(), std::memory_order_relaxed);
+  cell.flags.store(table.flags, std::memory_order_relaxed);
+  cell.count.store(table.members.size(), std::memory_order_relaxed);
+  for (std::size_t i = 0; i < table.members.size(); ++i) {
+    cell.uid[i].store(table.members[i].uid.value(), std::memory_order_relaxed);
+    cell.slot[i].store(table.members[i].slot.value(), std::memory_order_relaxed);
+  }
+}
+
+template <class Cell>
+Table load_members(const Cell& cell) {
+  Table table;
+  table.generation = Generation(cell.generation.load(std::memory_order_relaxed));
+  table.flags = static_cast<std::uint32_t>(cell.flags.load(std::memory_order_relaxed));
+  const auto count = std::min<std::uint64_t>(cell.count.load(std::memory_order_relaxed), kMaxWorkers);
+  for (std::uint64_t i = 0; i < count; ++i)
+    table.members.push_back({WorkerUid(cell.uid[i].load(std::memory_order_relaxed)),
+                             Slot(static_cast<std::uint32_t>(cell.slot[i].load(std::memory_order_relaxed)))});
+  return table;
+}
+
+}  // namespace
+
+void write_table(TableCell& cell, const Table& table) {
+  store_members(cell, table);
+  cell.mark.store(table.txn.value() + 1, std::memory_order_release);
+}
+
+bool read_table(const TableCell& cell, Txn txn, Table& table) {
+  if (cell.mark.load(std::memory_order_acquire) != txn.value() + 1) return false;
+  table = load_members(cell);
+  table.txn = txn;
+  return true;
+}
+
+void write_proposal(ProposalCell& cell, const Table& wish) {
+  const std::uint64_t sequence = cell.sequence.load(std::memory_order_relaxed);
+  cell.sequence.store(sequence + 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  store_members(cell, wish);
+  cell.sequence.store(sequence + 2, std::memory_order_release);
+}
+
+Table read_proposal(const ProposalCell& cell) {
+  for (;;) {
+    const std::uint64_t before = cell.sequence.load(std::memory_order_acquire);
+    if (before % 2 != 0) continue;
+    Table table = load_members(cell);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (cell.sequence.load(std::memory_order_relaxed) == before) return table;
+  }
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,180 @@
+// The board: the run's shared memory that the agent and all workers map (one memfd per run; docs/design/protocol.md).
+//
+//   Header | Slot[kMaxSlots] | commit lines [slots][ring] | share records [ring][V] | data of the engine (comm/shm)
+//
+// Rules. All zero is the initial state. Every word has one writer, except a doorbell's ring count. A word that says
+// "item X of transaction t is complete" holds t + 1 ("mark"), so that a stale one never matches; a mark is stored with
+// release after what it vouches for, and loaded with acquire before that is read. A dead writer's unmarked items pass to
+// the heir that coord::Ownership names, after the agent has confirmed the death.
+// A restart of the group (rung 3) gets a fresh memfd, so marks never repeat.
+//
+// Threads: any process may map it. Ownership: the mapping belongs to whoever made it (base/, worker/session.h).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/futex.h"
+#include "base/ids.h"
+#include "coord/table.h"
+
+namespace lockstep::coord {
+
+using Word = std::atomic<std::uint64_t>;
+static_assert(Word::is_always_lock_free);
+
+inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
+inline constexpr std::uint64_t kBoardVersion = 1;
+// The memfd is sparse and this long; untouched pages cost nothing.
+inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
+inline constexpr std::uint32_t kMaxDead = 4096;  // deaths in the life of one board; then no more replacements
+inline constexpr std::uint32_t kCommitTextBytes = 2048;
+
+// What a worker is doing; the deadline that applies follows from it. Only kData..kOptimizer run against a deadline.
+enum class Phase : std::uint64_t {
+  kIdle = 0,   // before its first transaction, or waiting for something
+  kData = 1,
+  kForward = 2,
+  kBackward = 3,
+  kExchange = 4,  // waiting for peers: never evicted for that
+  kOptimizer = 5,
+  kSnapshot = 6,
+  kEvaluate = 7,
+  kHeal = 8,  // copying state for, or as, a newcomer
+  kDone = 9,
+};
+
+// The table in shared memory: written by one process, then marked.
+struct TableCell {
+  Word mark;  // txn + 1
+  Word generation;
+  Word flags;
+  Word count;
+  Word uid[kMaxWorkers];
+  Word slot[kMaxWorkers];
+};
+
+// The agent's wish for the next table; read once per transaction by whoever publishes it. Written under `sequence`
+// (odd while being written, as a seqlock; Boehm, MSPC 2012).
+struct ProposalCell {
+  Word sequence;
+  Word generation;
+  Word flags;
+  Word count;  // members wanted, joiners last; the publisher leaves out joiners that are not ready for this txn
+  Word uid[kMaxWorkers];
+  Word slot[kMaxWorkers];
+};
+
+struct Header {
+  Word magic, version;
+  // Agent's words.
+  Word generation;
+  Word dead_count;  // dead_uid[0 .. dead_count) is final
+  Word dead_uid[kMaxDead];
+  ProposalCell proposal;
+  Word recorded_txn;     // transactions below it are in the run directory's files (not yet synced)
+  Word final_recorded;   // 1: final checkpoint and hash line are recorded, workers may exit 0
+  Word heal_donor;       // uid of the member that copies its state for newcomers; 0: none wanted
+  Word heal_request;     // number of the request; the donor copies once per number
+  Word checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
+  Doorbell agent_bell;   // workers ring it when the ring of records is half full or a line is due
+  // Members' words: the table of transaction t is in table[t % 2].
+  TableCell table[2];
+};
+
+// One worker's words; all written by it, except the doorbell.
+struct alignas(4096) WorkerSlot {
+  Doorbell bell;
+  Word uid;
+  Word phase;            // coord::Phase
+  Word progress;         // any change is a sign of life
+  Word current_txn;      // the transaction it works on
+  Word applied;          // transactions its state includes: t + 1 after applying t
+  Word seen_dead;        // dead_count it acts on
+  Word ready_txn;        // newcomer: state of the start of ready_txn - 1 is loaded (mark)
+  Word loading_txn;      // newcomer: is loading the copy of loading_txn - 1 (mark)
+  Word heal_stall_ns;    // donor: time spent copying, sum
+  Word join_stall_ns;    // members: time spent waiting for a newcomer, sum
+  // CLOCK_MONOTONIC stamps of the newest incident this worker saw, for the incident report.
+  Word abort_seen_ns;    // noticed that the dead list grew
+  Word regrouped_ns;     // knows its new shares
+  Word resumed_ns;       // began its first adopted share (0: adopted none)
+  Word committed_ns;     // applied the interrupted transaction
+  Word busy_ns;          // time inside data, forward, backward, evaluate and optimizer, sum
+  // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
+  Word fault_fired_ns;
+};
+
+// Sizes that follow from the run; the same in all processes (announced in the worker's Describe message).
+struct BoardPlan {
+  std::uint32_t virtual_workers = 1;  // V
+  std::uint32_t ids_capacity = 0;     // most sample ids of one share
+  std::uint32_t ring = 64;            // transactions kept for the agent to record; a power of two
+  friend bool operator==(const BoardPlan&, const BoardPlan&) = default;
+};
+
+// A ring size that keeps share records at or below 16 MiB: 64 to 1024.
+std::uint32_t ring_for(std::uint32_t virtual_workers, std::uint32_t ids_capacity);
+
+// What virtual worker v delivered in a step: entry [txn % ring][v].
+struct ShareRecord {
+  Word mark;  // txn + 1
+  double loss_sum;
+  std::uint64_t loss_count;
+  std::uint64_t correct;   // free for the recipe's use; 0 if unused
+  std::uint64_t ids_count;
+  std::int64_t* ids() { return reinterpret_cast<std::int64_t*>(this + 1); }
+  const std::int64_t* ids() const { return reinterpret_cast<const std::int64_t*>(this + 1); }
+};
+
+// What a worker says about a transaction it has committed: entry [slot][txn % ring]. All members write the same bytes;
+// the agent takes them from any slot with applied > txn. Texts may be empty.
+struct CommitLines {
+  Word mark;  // txn + 1
+  std::uint32_t console_bytes;  // lines for standard output, each with its newline
+  std::uint32_t metrics_bytes;  // lines for metrics.jsonl, each with its newline
+  std::uint32_t is_step;        // 1: an optimizer step (the ledger takes its ids); 0: an epoch's end
+  std::uint32_t epoch;
+  std::uint64_t step;           // optimizer steps of the run before this transaction
+  char text[kCommitTextBytes];  // console, then metrics
+};
+
+// View of a mapped board. Cheap to copy.
+class Board {
+ public:
+  Board() = default;
+  Board(void* base, const BoardPlan& plan);
+
+  Header& header() const { return *reinterpret_cast<Header*>(base_); }
+  WorkerSlot& slot(Slot slot) const;
+  CommitLines& lines(Slot slot, Txn txn) const;
+  ShareRecord& record(Txn txn, VirtualWorker v) const;
+  // First byte of the engine's data, a multiple of 2 MiB.
+  std::byte* data() const { return base_ + data_offset_; }
+  std::uint64_t data_offset() const { return data_offset_; }
+  const BoardPlan& plan() const { return plan_; }
+  std::byte* base() const { return base_; }
+
+  // dead_uid[0 .. dead_count), acquire.
+  std::vector<WorkerUid> dead() const;
+
+ private:
+  std::byte* base_ = nullptr;
+  BoardPlan plan_;
+  std::uint64_t lines_offset_ = 0, records_offset_ = 0, record_bytes_ = 0, data_offset_ = 0;
+};
+
+// Bytes from the start of the board that exist before any plan is known (Header and slots).
+std::uint64_t fixed_bytes();
+
+void write_table(TableCell& cell, const Table& table);   // mark last
+bool read_table(const TableCell& cell, Txn txn, Table& table);  // false: not the table of txn
+void write_proposal(ProposalCell& cell, const Table& wish);  // the agent only; wish.txn is ignored
+// The newest whole proposal. Retries while the agent writes; an agent that died while writing takes us with it.
+Table read_proposal(const ProposalCell& cell);
+
+}  // namespace lockstep::coord

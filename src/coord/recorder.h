@@ -1,0 +1,34 @@
+// Turns committed transactions on the board into lines: standard output, metrics.jsonl and ledger.jsonl in the run directory, each
+// transaction once, in order. Used by the agent, and by a worker that runs alone.
+//
+// ledger.jsonl: one line per optimizer step: {"step":S,"epoch":E,"ids":[[ids of v = 0],[v = 1],...]}: the ids that the loader delivered.
+// metrics.jsonl: the lines that the workers' CommitLines carry.
+// Each line starts with its transaction number ({"txn":T,...), so that truncate_at() finds its place.
+//
+// Errors: kDisk (sticky: later calls return it). Threads: one at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/env.h"
+#include "coord/board.h"
+
+namespace lockstep::coord {
+
+class Recorder {
+ public:
+  // Cuts both files at `next` (a resume from a checkpoint rewrites what came after it), makes them if absent, and goes on from there.
+  static Result<std::unique_ptr<Recorder>> open(Env& env, const std::string& run_dir, Board board, Txn next,
+                                                std::function<void(std::string_view)> console);
+  virtual ~Recorder() = default;
+
+  // Records every transaction that some slot in use has applied. Stores header().recorded_txn and rings workers that wait for it.
+  virtual Status pump() = 0;
+  virtual Status sync() = 0;  // what was recorded is on storage
+  virtual Txn next() const = 0;  // all below are recorded
+};
+
+}  // namespace lockstep::coord
