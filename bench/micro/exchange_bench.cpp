@@ -123,11 +123,12 @@ int member(coord::Board board, Shared& shared, const comm::ExchangePlan& plan, c
     table.txn = Txn(i);
     if (!exchange->begin(table).ok()) return 1;
     if (i == 0) exchange->prefault(false);
+    const coord::Node node = exchange->ownership().pieces()[rank].node;
     fill(*exchange, plan, rank, i);
     meet(shared, plan.virtual_workers, i);
     const std::uint64_t start = monotonic_ns();
     for (std::uint32_t b = 0; b < plan.buckets.size(); ++b) {
-      exchange->publish({0, rank}, b);
+      exchange->publish(node, b);
       exchange->progress();
     }
     const auto whole = exchange->wait([] { return true; }, Deadline::in(std::chrono::seconds(20)));

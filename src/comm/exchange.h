@@ -91,7 +91,7 @@ class Exchange {
   // This member's memory for the piece whose first leaf is `leaf`; 64-byte aligned, count ×
   // size_of(dtype) bytes.
   virtual std::span<std::byte> piece(std::uint32_t leaf, std::uint32_t bucket) = 0;
-  // The piece is complete. Precondition: this member owns all of the node's leaves.
+  // The piece is complete. `node`: one of this member's in ownership().pieces().
   virtual void publish(coord::Node node, std::uint32_t bucket) = 0;
   // Sums those chunks that are this member's and ready. Never blocks.
   virtual void progress() = 0;

@@ -1,0 +1,324 @@
+// One suite over both exchanges. Members are threads; a death is a thread that has stopped at some
+// point of a step and is then announced, as the agent would.
+#include "comm/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "conformance/member.h"
+#include "conformance/shared_board.h"
+
+namespace lockstep::conformance {
+namespace {
+
+struct ShmEngine {
+  explicit ShmEngine(const comm::ExchangePlan& wanted) : plan(wanted), board(wanted) {}
+  std::unique_ptr<comm::Exchange> make(std::uint32_t index) {
+    return comm::make_shm_exchange(board.board(), Slot(index), WorkerUid(index + 1), plan);
+  }
+  void kill(WorkerUid uid) { board.announce_death(uid); }
+  void propose(const coord::Table& table) {
+    coord::write_proposal(board.board().header().proposal, table);
+  }
+  comm::ExchangePlan plan;
+  SharedBoard board;
+};
+
+struct FakeEngine {
+  explicit FakeEngine(const comm::ExchangePlan& plan) : world(comm::make_fake_world(plan)) {}
+  std::unique_ptr<comm::Exchange> make(std::uint32_t index) {
+    return comm::make_fake_exchange(world, WorkerUid(index + 1));
+  }
+  void kill(WorkerUid uid) { comm::fake_kill(*world, uid); }
+  void propose(const coord::Table&) {}
+  std::shared_ptr<comm::FakeWorld> world;
+};
+
+// All members' exchanges of one engine, and threads to run them.
+template <class Engine>
+struct Cluster {
+  Cluster(const Work& wanted, std::uint32_t members) : work(wanted), engine(wanted.plan) {
+    for (std::uint32_t m = 0; m < members; ++m) exchanges.push_back(engine.make(m));
+  }
+
+  // A victim's last act is to be announced dead; the others finish the step.
+  void step(const coord::Table& table,
+            const std::vector<std::pair<std::uint32_t, Death>>& deaths = {}) {
+    const auto death_of = [&](std::uint32_t m) {
+      for (const auto& [victim, death] : deaths)
+        if (victim == m) return death;
+      return Death::kNever;
+    };
+    std::vector<std::thread> threads(exchanges.size());
+    for (const coord::Member& member : table.members) {
+      const std::uint32_t m = member.slot.value();
+      threads[m] = std::thread([this, &table, m, death = death_of(m)] {
+        const bool whole = take_step(*exchanges[m], work, table, death);
+        EXPECT_EQ(whole, death == Death::kNever);
+        if (!whole) {
+          const std::lock_guard lock(announcing);
+          engine.kill(WorkerUid(m + 1));
+          return;
+        }
+        EXPECT_EQ(check_sums(*exchanges[m], work, table.txn), "") << "member " << m;
+      });
+    }
+    for (std::thread& thread : threads)
+      if (thread.joinable()) thread.join();
+  }
+
+  Work work;
+  Engine engine;
+  std::mutex announcing;
+  std::vector<std::unique_ptr<comm::Exchange>> exchanges;
+};
+
+template <class Engine>
+class ExchangeTest : public testing::Test {};
+struct Names {
+  template <class Engine>
+  static std::string GetName(int) {
+    return std::is_same_v<Engine, ShmEngine> ? "Shm" : "Fake";
+  }
+};
+using Engines = testing::Types<ShmEngine, FakeEngine>;
+TYPED_TEST_SUITE(ExchangeTest, Engines, Names);
+
+TYPED_TEST(ExchangeTest, AnyMembersGiveTheBitsOfTheNaiveTree) {
+  for (std::uint32_t v = 1; v <= 8; ++v)
+    for (std::uint32_t w = 1; w <= v; ++w) {
+      SCOPED_TRACE("V " + std::to_string(v) + ", W " + std::to_string(w));
+      Cluster<TypeParam> cluster({awkward_plan(v), Values::kAdversarial}, w);
+      for (std::uint64_t t = 0; t < 3; ++t) cluster.step(table_of(Txn(t), w));
+    }
+}
+
+TYPED_TEST(ExchangeTest, SumsOfIntegersHaveTheirClosedForm) {
+  comm::ExchangePlan plan = awkward_plan(8);
+  plan.scale = 1.0F;
+  Cluster<TypeParam> cluster({plan, Values::kIntegers}, 3);
+  cluster.step(table_of(Txn(0), 3));
+  for (std::uint32_t b = 0; b < plan.buckets.size(); ++b)
+    for (std::uint64_t i = 0; i < plan.buckets[b].count; ++i) {
+      const std::size_t size = comm::size_of(plan.buckets[b].dtype);
+      const std::uint64_t expected =
+          from_double(plan.buckets[b].dtype, 36.0 * static_cast<double>(i % 7 + 1));
+      ASSERT_EQ(std::memcmp(cluster.exchanges[1]->sum(b).data() + i * size, &expected, size), 0);
+    }
+}
+
+TYPED_TEST(ExchangeTest, SixtyFourMegabytes) {
+  comm::ExchangePlan plan;
+  plan.virtual_workers = 3;
+  plan.buckets = {{DType::kFloat32, 16 << 20}};
+  Cluster<TypeParam> cluster({plan, Values::kIntegers}, 3);
+  std::vector<std::thread> threads;
+  for (std::uint32_t m = 0; m < 3; ++m)
+    threads.emplace_back([&, m] {
+      comm::Exchange& exchange = *cluster.exchanges[m];
+      ASSERT_TRUE(exchange.begin(table_of(Txn(0), 3)).ok());
+      exchange.prefault(true);
+      auto* floats = reinterpret_cast<float*>(exchange.piece(m, 0).data());
+      for (std::uint64_t i = 0; i < plan.buckets[0].count; ++i)
+        floats[i] = static_cast<float>((m + 1) * (i % 1009));
+      exchange.publish(exchange.ownership().pieces()[m].node, 0);
+      const auto outcome = exchange.wait([] { return true; }, soon());
+      ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+      const auto* sum = reinterpret_cast<const float*>(exchange.sum(0).data());
+      std::uint64_t wrong = 0;
+      for (std::uint64_t i = 0; i < plan.buckets[0].count; ++i)
+        wrong += sum[i] != static_cast<float>(6 * (i % 1009)) ? 1 : 0;
+      EXPECT_EQ(wrong, 0U);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+constexpr Death kDeaths[] = {Death::kBeforeBegin, Death::kAfterSomePublished,
+                             Death::kAfterAllPublished, Death::kAfterSomeSums, Death::kAfterWhole};
+
+TYPED_TEST(ExchangeTest, AMemberDiesInEachPhaseAndTheBitsStay) {
+  for (const std::uint32_t v : {3U, 5U, 8U})
+    for (const Death death : kDeaths)
+      for (std::uint32_t victim = 0; victim < 3; ++victim) {
+        SCOPED_TRACE("V " + std::to_string(v) + ", death " +
+                     std::to_string(static_cast<int>(death)) + " of " + std::to_string(victim));
+        Cluster<TypeParam> cluster({awkward_plan(v), Values::kAdversarial}, 3);
+        cluster.step(table_of(Txn(0), 3));
+        cluster.step(table_of(Txn(1), 3), {{victim, death}});
+        coord::Table rest = table_of(Txn(2), 3, 2);
+        rest.members.erase(rest.members.begin() + victim);
+        cluster.step(rest);
+      }
+}
+
+TYPED_TEST(ExchangeTest, TwoDieInOneStep) {
+  for (const Death first : kDeaths)
+    for (const Death second : kDeaths) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(first)) + " and " +
+                   std::to_string(static_cast<int>(second)));
+      Cluster<TypeParam> cluster({awkward_plan(7), Values::kAdversarial}, 4);
+      cluster.step(table_of(Txn(0), 4), {{1, first}, {2, second}});
+      coord::Table rest = table_of(Txn(1), 4, 2);
+      rest.members.erase(rest.members.begin() + 1, rest.members.begin() + 3);
+      cluster.step(rest);
+    }
+}
+
+TYPED_TEST(ExchangeTest, AllButOneDie) {
+  Cluster<TypeParam> cluster({awkward_plan(8), Values::kAdversarial}, 4);
+  cluster.step(
+      table_of(Txn(0), 4),
+      {{0, Death::kAfterSomePublished}, {3, Death::kBeforeBegin}, {1, Death::kAfterAllPublished}});
+}
+
+TYPED_TEST(ExchangeTest, AnHeirDiesToo) {
+  // Member 1 inherits leaf 0 and dies before it has published that.
+  Cluster<TypeParam> cluster({awkward_plan(4), Values::kAdversarial}, 4);
+  cluster.step(table_of(Txn(0), 4), {{0, Death::kBeforeBegin}, {1, Death::kAfterAllPublished}});
+}
+
+TYPED_TEST(ExchangeTest, ANewcomerTakesTheSumAndThenAShare) {
+  Cluster<TypeParam> cluster({awkward_plan(5), Values::kAdversarial}, 3);
+  coord::Table old_table = table_of(Txn(0), 3);
+  old_table.members.pop_back();
+  cluster.engine.propose(table_of(Txn(0), 3));
+  comm::Exchange& newcomer = *cluster.exchanges[2];
+  newcomer.prefault(true);
+  std::thread joins([&] {
+    ASSERT_TRUE(newcomer.begin(old_table).ok());
+    EXPECT_EQ(newcomer.self(), 2U);
+    const auto outcome = newcomer.wait([] { return true; }, soon());
+    ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+    EXPECT_EQ(*outcome, comm::Wait::kWhole);
+    EXPECT_EQ(check_sums(newcomer, cluster.work, Txn(0)), "");
+  });
+  cluster.step(old_table);
+  joins.join();
+  cluster.step(table_of(Txn(1), 3, 2));
+}
+
+TYPED_TEST(ExchangeTest, AnEvaluationHasNoSumsWhateverItsSize) {
+  comm::ExchangePlan plan = awkward_plan(4);
+  plan.eval_items = 9;
+  for (const std::uint32_t items : {0U, 2U, 4U, 9U}) {
+    Cluster<TypeParam> cluster({plan, Values::kAdversarial}, 3);
+    cluster.step(table_of(Txn(0), 3));
+    const coord::Table table = table_of(Txn(1), 3);
+    std::vector<std::thread> threads;
+    for (std::uint32_t m = 0; m < 3; ++m)
+      threads.emplace_back([&, m] {
+        comm::Exchange& exchange = *cluster.exchanges[m];
+        ASSERT_TRUE(exchange.begin_evaluation(table, items).ok());
+        for (const std::uint32_t item : exchange.ownership().items_of(m)) {
+          exchange.eval(item).loss_sum = 0.5 * item;
+          exchange.eval(item).count = item + 1;
+          exchange.eval(item).mark.store(table.txn.value() + 1);
+        }
+        exchange.ring_members();
+        const auto all_there = [&] {
+          for (std::uint32_t i = 0; i < items; ++i)
+            if (exchange.eval(i).mark.load() != table.txn.value() + 1) return false;
+          return true;
+        };
+        const auto outcome = exchange.wait(all_there, soon());
+        ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+        for (std::uint32_t i = 0; i < items; ++i) EXPECT_EQ(exchange.eval(i).count, i + 1);
+      });
+    for (std::thread& thread : threads) thread.join();
+    cluster.step(table_of(Txn(2), 3));
+  }
+}
+
+TYPED_TEST(ExchangeTest, BuffersTravelWithTheStep) {
+  comm::ExchangePlan plan = awkward_plan(3);
+  plan.buffer_bytes = 100;
+  plan.state_bytes = 5000;
+  Cluster<TypeParam> cluster({plan, Values::kAdversarial}, 2);
+  comm::Exchange& writer = *cluster.exchanges[0];
+  comm::Exchange& reader = *cluster.exchanges[1];
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    ASSERT_TRUE(writer.begin(table_of(Txn(t), 2)).ok());
+    ASSERT_TRUE(reader.begin(table_of(Txn(t), 2)).ok());
+    EXPECT_FALSE(reader.buffers_published());
+    const std::span<const std::byte> before = reader.buffers();
+    ASSERT_EQ(writer.buffers().size(), 100U);
+    std::memset(writer.buffers().data(), static_cast<int>(t + 1), 100);
+    writer.publish_buffers();
+    EXPECT_TRUE(reader.buffers_published());
+    EXPECT_EQ(reader.buffers()[99], std::byte(t + 1));
+    EXPECT_EQ(before[99], std::byte(t + 1));
+  }
+  ASSERT_EQ(writer.heal_region().size(), 5000U);
+  writer.heal_region()[4999] = std::byte{7};
+  writer.heal_mark().store(3);
+  EXPECT_EQ(reader.heal_mark().load(), 3U);
+  EXPECT_EQ(reader.heal_region()[4999], std::byte{7});
+}
+
+TYPED_TEST(ExchangeTest, WaitsForTheCallersConditionToo) {
+  Cluster<TypeParam> cluster({awkward_plan(1), Values::kAdversarial}, 1);
+  comm::Exchange& exchange = *cluster.exchanges[0];
+  ASSERT_TRUE(exchange.begin(table_of(Txn(0), 1)).ok());
+  std::set<std::uint32_t> done;
+  publish_owned(exchange, cluster.work, Txn(0), done, cluster.work.plan.buckets.size());
+  const auto outcome = exchange.wait([] { return false; }, Deadline::in(20ms));
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kTimedOut);
+  const auto again = exchange.wait([] { return true; }, soon());
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_EQ(check_sums(exchange, cluster.work, Txn(0)), "");
+}
+
+TYPED_TEST(ExchangeTest, AbortEndsAWaitAndSticks) {
+  Cluster<TypeParam> cluster({awkward_plan(2), Values::kAdversarial}, 2);
+  comm::Exchange& exchange = *cluster.exchanges[0];
+  ASSERT_TRUE(exchange.begin(table_of(Txn(0), 2)).ok());
+  std::thread other([&] {
+    std::this_thread::sleep_for(20ms);
+    exchange.abort({ErrorKind::kAborted, "first"});
+    exchange.abort({ErrorKind::kInternal, "second"});
+  });
+  const auto outcome = exchange.wait([] { return true; }, soon());
+  other.join();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kAborted);
+  EXPECT_EQ(outcome.error().message, "first");
+  const auto later = exchange.wait([] { return true; }, soon());
+  ASSERT_FALSE(later.ok());
+  EXPECT_EQ(later.error().message, "first");
+  const Status begun = exchange.begin(table_of(Txn(1), 2));
+  ASSERT_FALSE(begun.ok());
+  EXPECT_EQ(begun.error().message, "first");
+}
+
+TYPED_TEST(ExchangeTest, AMemberThatWasDeclaredDeadIsTold) {
+  Cluster<TypeParam> cluster({awkward_plan(2), Values::kAdversarial}, 2);
+  comm::Exchange& exchange = *cluster.exchanges[0];
+  ASSERT_TRUE(exchange.begin(table_of(Txn(0), 2)).ok());
+  cluster.engine.kill(WorkerUid(1));
+  const auto outcome = exchange.wait([] { return true; }, soon());
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().kind, ErrorKind::kAborted);
+}
+
+TYPED_TEST(ExchangeTest, MoreMembersThanVirtualWorkersAreRefused) {
+  Cluster<TypeParam> cluster({awkward_plan(2), Values::kAdversarial}, 1);
+  const Status begun = cluster.exchanges[0]->begin(table_of(Txn(0), 3));
+  ASSERT_FALSE(begun.ok());
+  EXPECT_EQ(begun.error().kind, ErrorKind::kUsage);
+}
+
+TYPED_TEST(ExchangeTest, MoreBatchesThanPlannedAreRefused) {
+  Cluster<TypeParam> cluster({awkward_plan(2), Values::kAdversarial}, 1);
+  const Status begun = cluster.exchanges[0]->begin_evaluation(table_of(Txn(0), 1), 1);
+  ASSERT_FALSE(begun.ok());
+  EXPECT_EQ(begun.error().kind, ErrorKind::kUsage);
+}
+
+}  // namespace
+}  // namespace lockstep::conformance

@@ -1,0 +1,127 @@
+#include "coord/board.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <thread>
+
+namespace lockstep::coord {
+namespace {
+
+// Anonymous, sparse, as long as the engine's first byte.
+class Mapping {
+ public:
+  explicit Mapping(const BoardPlan& plan)
+      : plan_(plan), bytes_(Board(nullptr, plan).data_offset()) {
+    memory_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  }
+  ~Mapping() { munmap(memory_, bytes_); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  Board board() const { return Board(memory_, plan_); }
+
+ private:
+  BoardPlan plan_;
+  std::uint64_t bytes_;
+  void* memory_;
+};
+
+std::uint64_t offset(const Board& board, const void* at) {
+  return static_cast<std::uint64_t>(static_cast<const std::byte*>(at) - board.base());
+}
+
+TEST(Board, PartsFollowEachOtherWithoutOverlap) {
+  const Mapping mapping({5, 100, 64});
+  const Board board = mapping.board();
+  EXPECT_GE(offset(board, &board.slot(Slot(0))), sizeof(Header));
+  EXPECT_EQ(offset(board, &board.slot(Slot(3))) - offset(board, &board.slot(Slot(2))),
+            sizeof(WorkerSlot));
+  EXPECT_EQ(offset(board, &board.lines(Slot(0), Txn(0))), fixed_bytes());
+  const std::uint64_t lines_end =
+      offset(board, &board.lines(Slot(kMaxSlots - 1), Txn(63))) + sizeof(CommitLines);
+  EXPECT_LE(lines_end, offset(board, &board.record(Txn(0), VirtualWorker(0))));
+  const ShareRecord& last = board.record(Txn(63), VirtualWorker(4));
+  EXPECT_LE(offset(board, last.ids() + 100), board.data_offset());
+  EXPECT_LE(offset(board, board.record(Txn(0), VirtualWorker(0)).ids() + 100),
+            offset(board, &board.record(Txn(0), VirtualWorker(1))));
+  EXPECT_EQ(board.data_offset() % (std::uint64_t{2} << 20), 0U);
+}
+
+TEST(Board, RingsComeRound) {
+  const Mapping mapping({2, 4, 64});
+  const Board board = mapping.board();
+  EXPECT_EQ(&board.lines(Slot(1), Txn(3)), &board.lines(Slot(1), Txn(67)));
+  EXPECT_NE(&board.lines(Slot(1), Txn(3)), &board.lines(Slot(1), Txn(4)));
+  EXPECT_EQ(&board.record(Txn(0), VirtualWorker(1)), &board.record(Txn(64), VirtualWorker(1)));
+  EXPECT_NE(&board.record(Txn(0), VirtualWorker(1)), &board.record(Txn(1), VirtualWorker(1)));
+}
+
+TEST(Board, RingsFitSixteenMebibytesWherePossible) {
+  for (const std::uint32_t workers : {1U, 8U, 1024U})
+    for (const std::uint32_t ids : {0U, 100U, 100'000U}) {
+      const std::uint32_t ring = ring_for(workers, ids);
+      EXPECT_TRUE(std::has_single_bit(ring));
+      EXPECT_GE(ring, 64U);
+      EXPECT_LE(ring, 1024U);
+      EXPECT_TRUE(ring == 64 || std::uint64_t{ring} * workers * ids * 8 <= std::uint64_t{16} << 20);
+    }
+  EXPECT_EQ(ring_for(1, 0), 1024U);
+}
+
+TEST(Board, TheDeadAreInOrder) {
+  const Mapping mapping({1, 0, 64});
+  Header& header = mapping.board().header();
+  EXPECT_TRUE(mapping.board().dead().empty());
+  header.dead_uid[0].store(9);
+  header.dead_uid[1].store(4);
+  header.dead_count.store(2);
+  EXPECT_EQ(mapping.board().dead(), (std::vector<WorkerUid>{WorkerUid(9), WorkerUid(4)}));
+}
+
+TEST(TableCell, ATableIsReadForItsTransactionOnly) {
+  const Mapping mapping({1, 0, 64});
+  TableCell& cell = mapping.board().header().table[1];
+  Table read;
+  EXPECT_FALSE(read_table(cell, Txn(0), read));
+  const Table written{
+      Txn(7), Generation(3), kStop, {{WorkerUid(5), Slot(2)}, {WorkerUid(1), Slot(0)}}};
+  write_table(cell, written);
+  EXPECT_FALSE(read_table(cell, Txn(5), read));
+  ASSERT_TRUE(read_table(cell, Txn(7), read));
+  EXPECT_EQ(read.generation, written.generation);
+  EXPECT_EQ(read.flags, written.flags);
+  EXPECT_EQ(read.members, written.members);
+  EXPECT_EQ(read.txn, Txn(7));
+}
+
+TEST(ProposalCell, AReaderSeesWholeProposalsOnly) {
+  const Mapping mapping({1, 0, 64});
+  ProposalCell& cell = mapping.board().header().proposal;
+  constexpr std::uint64_t kRounds = 3000;
+  // Proposal n: generation n, n % 100 + 1 members, each with uid n.
+  std::thread agent([&] {
+    for (std::uint64_t n = 1; n <= kRounds; ++n) {
+      Table wish{Txn(0), Generation(n), kNone, {}};
+      wish.members.assign(n % 100 + 1,
+                          {WorkerUid(n), Slot(static_cast<std::uint32_t>(n % kMaxSlots))});
+      write_proposal(cell, wish);
+    }
+  });
+  std::uint64_t last = 0;
+  while (last < kRounds) {
+    const Table wish = read_proposal(cell);
+    const std::uint64_t n = wish.generation.value();
+    ASSERT_GE(n, last);
+    ASSERT_EQ(wish.members.size(), n == 0 ? 0 : n % 100 + 1);
+    ASSERT_TRUE(std::all_of(wish.members.begin(), wish.members.end(),
+                            [&](const Member& m) { return m.uid == WorkerUid(n); }));
+    last = n;
+  }
+  agent.join();
+}
+
+}  // namespace
+}  // namespace lockstep::coord

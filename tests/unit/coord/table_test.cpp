@@ -1,0 +1,178 @@
+#include "coord/table.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <set>
+
+namespace lockstep::coord {
+namespace {
+
+Table table_of(std::uint32_t members) {
+  Table table{Txn(4), Generation(1), kNone, {}};
+  for (std::uint32_t m = 0; m < members; ++m) table.members.push_back({WorkerUid(m + 1), Slot(m)});
+  return table;
+}
+
+// Leaves of a node that exist.
+std::pair<std::uint32_t, std::uint32_t> range(Node node, std::uint32_t virtual_workers) {
+  const std::uint64_t end = (std::uint64_t{node.index} + 1) << node.level;
+  return {node.first_leaf(),
+          static_cast<std::uint32_t>(std::min<std::uint64_t>(end, virtual_workers))};
+}
+
+TEST(Cover, IsExactInOrderAndAsShortAsCanBe) {
+  for (std::uint32_t v = 1; v <= 33; ++v)
+    for (std::uint32_t first = 0; first < v; ++first)
+      for (std::uint32_t count = 0; first + count <= v; ++count) {
+        std::uint32_t at = first;
+        const auto nodes = cover(first, count, v);
+        for (const Node node : nodes) {
+          const auto [begin, end] = range(node, v);
+          ASSERT_EQ(begin, at);
+          ASSERT_GT(end, at);
+          at = end;
+        }
+        ASSERT_EQ(at, first + count);
+        // Two neighbours that are siblings would be one node.
+        for (std::size_t i = 1; i < nodes.size(); ++i)
+          ASSERT_FALSE(nodes[i - 1].level == nodes[i].level &&
+                       nodes[i - 1].index + 1 == nodes[i].index && nodes[i].index % 2 == 1);
+        ASSERT_LE(nodes.size(), 2U * static_cast<unsigned>(std::bit_width(v)));
+      }
+}
+
+TEST(Cover, KnownCases) {
+  EXPECT_EQ(cover(0, 8, 8), (std::vector<Node>{{3, 0}}));
+  EXPECT_EQ(cover(0, 5, 5), (std::vector<Node>{{3, 0}}));
+  EXPECT_EQ(cover(3, 2, 5), (std::vector<Node>{{0, 3}, {2, 1}}));
+  EXPECT_EQ(cover(1, 5, 8), (std::vector<Node>{{0, 1}, {1, 1}, {1, 2}}));
+  EXPECT_TRUE(cover(3, 0, 8).empty());
+}
+
+void check_pieces(const Ownership& ownership, std::uint32_t items) {
+  std::uint32_t at = 0;
+  for (const Piece& piece : ownership.pieces()) {
+    const auto [begin, end] = range(piece.node, items);
+    ASSERT_EQ(begin, at);
+    ASSERT_GT(end, at);
+    for (std::uint32_t leaf = begin; leaf < end; ++leaf)
+      ASSERT_EQ(ownership.owner(leaf), piece.member);
+    at = end;
+  }
+  ASSERT_EQ(at, items);
+}
+
+void check_items(const Ownership& ownership, std::uint32_t items, std::uint32_t members) {
+  std::vector<int> seen(items, 0);
+  for (std::uint32_t m = 0; m < members; ++m) {
+    EXPECT_TRUE(ownership.alive(m) || ownership.items_of(m).empty());
+    for (const std::uint32_t item : ownership.items_of(m)) {
+      ASSERT_EQ(ownership.owner(item), m);
+      ++seen[item];
+    }
+  }
+  for (std::uint32_t i = 0; i < items; ++i) {
+    ASSERT_EQ(seen[i], 1) << "item " << i;
+    ASSERT_TRUE(ownership.alive(ownership.owner(i)));
+  }
+}
+
+// What live members own stays theirs after one more death, in the same order; chunks move only from
+// the dead.
+void check_moves(const Ownership& before, const Ownership& after, std::uint32_t members) {
+  for (std::uint32_t m = 0; m < members; ++m) {
+    if (!after.alive(m)) continue;
+    const auto& old_items = before.items_of(m);
+    const auto& new_items = after.items_of(m);
+    ASSERT_LE(old_items.size(), new_items.size());
+    ASSERT_TRUE(std::equal(old_items.begin(), old_items.end(), new_items.begin()));
+  }
+  for (const std::uint32_t chunks : {1U, 2U, 5U, 40U})
+    for (std::uint32_t chunk = 0; chunk < chunks; ++chunk)
+      for (const std::uint32_t bucket : {0U, 1U, 7U}) {
+        const std::uint32_t was = before.chunk_owner(chunk, chunks, bucket);
+        const std::uint32_t is = after.chunk_owner(chunk, chunks, bucket);
+        ASSERT_TRUE(after.alive(is));
+        ASSERT_TRUE(is == was || !after.alive(was));
+      }
+}
+
+TEST(Ownership, EveryVAndWInRandomOrdersOfDeath) {
+  std::mt19937 random(11);
+  for (std::uint32_t v = 1; v <= 16; ++v)
+    for (std::uint32_t w = 1; w <= v; ++w)
+      for (int round = 0; round < 6; ++round) {
+        SCOPED_TRACE(testing::Message() << "V " << v << ", W " << w << ", round " << round);
+        const Table table = table_of(w);
+        std::vector<std::uint32_t> order(w);
+        for (std::uint32_t m = 0; m < w; ++m) order[m] = m;
+        std::shuffle(order.begin(), order.end(), random);
+        std::vector<WorkerUid> dead{WorkerUid(999)};  // not in the table: ignored
+        Ownership before(table, v, dead);
+        check_items(before, v, w);
+        check_pieces(before, v);
+        for (std::uint32_t d = 0; d + 1 < w; ++d) {
+          dead.push_back(table.members[order[d]].uid);
+          const Ownership after(table, v, dead);
+          ASSERT_EQ(after.live_count(), w - d - 1);
+          ASSERT_TRUE(after.alive(after.first_live()));
+          for (std::uint32_t m = 0; m < after.first_live(); ++m) ASSERT_FALSE(after.alive(m));
+          check_items(after, v, w);
+          check_pieces(after, v);
+          check_moves(before, after, w);
+          before = after;
+        }
+      }
+}
+
+TEST(Ownership, BlocksAreEvenAndContiguous) {
+  for (std::uint32_t v = 1; v <= 20; ++v)
+    for (std::uint32_t w = 1; w <= v; ++w) {
+      const Ownership ownership(table_of(w), v, {});
+      std::uint32_t at = 0;
+      for (std::uint32_t m = 0; m < w; ++m) {
+        ASSERT_EQ(ownership.block_size(m), v / w + (m < v % w ? 1 : 0));
+        for (const std::uint32_t item : ownership.items_of(m)) ASSERT_EQ(item, at++);
+      }
+    }
+}
+
+TEST(Ownership, ADeathsItemsGoToThoseWithTheFewest) {
+  const std::vector<WorkerUid> dead{WorkerUid(1)};
+  const Ownership ownership(table_of(3), 8, dead);  // blocks 3, 3, 2
+  EXPECT_EQ(ownership.items_of(1), (std::vector<std::uint32_t>{3, 4, 5, 1}));
+  EXPECT_EQ(ownership.items_of(2), (std::vector<std::uint32_t>{6, 7, 0, 2}));
+}
+
+TEST(Ownership, FewerItemsThanMembersAndNone) {
+  const Ownership few(table_of(5), 2, {});
+  check_items(few, 2, 5);
+  const Ownership none(table_of(5), 0, {});
+  EXPECT_TRUE(none.items_of(0).empty());
+  const std::vector<WorkerUid> dead{WorkerUid(1), WorkerUid(2)};
+  check_items(Ownership(table_of(5), 2, dead), 2, 5);
+}
+
+TEST(Ownership, AllDeadLeavesNobody) {
+  const std::vector<WorkerUid> dead{WorkerUid(2), WorkerUid(1)};
+  const Ownership ownership(table_of(2), 4, dead);
+  EXPECT_EQ(ownership.live_count(), 0U);
+  EXPECT_TRUE(ownership.pieces().empty());
+}
+
+TEST(Ownership, ChunksAreSharedEvenlyAndSmallBucketsSpread) {
+  const Ownership ownership(table_of(4), 8, {});
+  std::vector<int> count(4, 0);
+  for (std::uint32_t chunk = 0; chunk < 100; ++chunk) ++count[ownership.chunk_owner(chunk, 100, 0)];
+  EXPECT_EQ(count, std::vector<int>(4, 25));
+  std::set<std::uint32_t> owners;
+  for (std::uint32_t bucket = 0; bucket < 4; ++bucket)
+    owners.insert(ownership.chunk_owner(0, 1, bucket));
+  EXPECT_EQ(owners.size(), 4U);
+}
+
+}  // namespace
+}  // namespace lockstep::coord
