@@ -105,6 +105,7 @@ struct alignas(4096) WorkerSlot {
   Word resumed_ns;       // began its first adopted share (0: adopted none)
   Word committed_ns;     // applied the interrupted transaction
   Word busy_ns;          // time inside data, forward, backward, evaluate and optimizer, sum
+  Word busy_since_ns;    // start of the stretch not yet in busy_ns; 0: not computing
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
 };
