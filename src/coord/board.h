@@ -77,6 +77,7 @@ struct Header {
   Word dead_uid[kMaxDead];
   ProposalCell proposal;
   Word recorded_txn;     // transactions below it are in the run directory's files (not yet synced)
+  Word started_ns;       // CLOCK_MONOTONIC when the launcher published its first table; 0: no launcher
   Word final_recorded;   // 1: final checkpoint and hash line are recorded, workers may exit 0
   Word heal_donor;       // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;     // number of the request; the donor copies once per number
