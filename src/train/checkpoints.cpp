@@ -1,6 +1,7 @@
 #include "train/checkpoints.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>

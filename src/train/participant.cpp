@@ -79,7 +79,6 @@ Status Participant::wait_bell(const std::function<bool()>& done, const char* wha
 
 Status Participant::join(Txn next) {
   next_ = next;
-  exchange_->prefault(false);
   LOCKSTEP_TRY(session_.ready(next, 0));
   if (session_.launched()) return {};
   sole_member_publishes(next);
@@ -125,7 +124,7 @@ Status Participant::run() {
   marked_ = 0;
   changed_ = false;
   whole_since_ns_ = 0;
-  LOCKSTEP_TRY(exchange_->begin(table_, program_.items(txn)));
+  LOCKSTEP_TRY(begin_exchange());
   if (slot.seen_dead.load(std::memory_order_relaxed) != board_.header().dead_count.load(std::memory_order_acquire))
     note_membership_change();
   donate_if_asked();
@@ -134,6 +133,13 @@ Status Participant::run() {
   LOCKSTEP_TRY(compute_owned());
   LOCKSTEP_TRY(wait_whole());
   return commit();
+}
+
+Status Participant::begin_exchange() {
+  LOCKSTEP_TRY(program_.is_step(next_) ? exchange_->begin(table_) : exchange_->begin_evaluation(table_, program_.items(next_)));
+  if (!prefaulted_) exchange_->prefault(false);
+  prefaulted_ = true;
+  return {};
 }
 
 Status Participant::compute_owned() {
@@ -383,7 +389,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   LOCKSTEP_TRY(state_.load(exchange_->heal_region()));
   if (exchange_->heal_mark().load(std::memory_order_acquire) != mark) return false;
   slot.ready_txn.store(mark, std::memory_order_release);
-  LOCKSTEP_TRY(exchange_->begin(table_, program_.items(next_)));
+  LOCKSTEP_TRY(begin_exchange());
   exchange_->ring_members();
   coord::Table after;
   const coord::TableCell& cell = board_.header().table[(next_.value() + 1) % 2];

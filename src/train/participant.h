@@ -58,6 +58,7 @@ class Participant {
 
  private:
   Participant(worker::Session& session, TrainState& state, Program& program, const ParticipantOptions& options);
+  Status begin_exchange();
   Status compute_owned();
   Status compute_item(std::uint32_t item, bool adopted);
   Status compute_step_share(std::uint32_t item, bool adopted);
@@ -95,6 +96,7 @@ class Participant {
   std::uint64_t whole_since_ns_ = 0;  // waiting only for a joiner since; 0: not
   bool changed_ = false;            // a death in this transaction
   Rank rank_{coord::kNewcomer};
+  bool prefaulted_ = false;
   std::vector<std::byte> start_buffers_;
 };
 
