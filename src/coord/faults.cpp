@@ -39,25 +39,28 @@ Error bad(std::string_view rule, const std::string& what) {
 }
 
 template <class Value, std::size_t N>
-Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::string_view rule, const char* what) {
+Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::string_view rule,
+                     const char* what) {
   std::vector<std::string> known;
   for (const auto& [name, value] : names) {
     if (name == word) return value;
     known.emplace_back(name);
   }
   std::string message = std::string("unknown ") + what + " '" + std::string(word) + "'";
-  if (const auto nearest = nearest_name(word, known)) return bad(rule, message + "; did you mean '" + *nearest + "'?");
+  if (const auto nearest = nearest_name(word, known))
+    return bad(rule, message + "; did you mean '" + *nearest + "'?");
   message += "; known:";
   for (const std::string& name : known) message += " " + name;
   return bad(rule, message);
 }
 
-Result<std::uint64_t> number(std::string_view key, std::string_view text, std::uint64_t most, std::string_view rule) {
+Result<std::uint64_t> number(std::string_view key, std::string_view text, std::uint64_t most,
+                             std::string_view rule) {
   std::uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || value > most)
-    return bad(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) + ", not '" +
-                         std::string(text) + "'");
+    return bad(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) +
+                         ", not '" + std::string(text) + "'");
   return value;
 }
 
@@ -122,7 +125,8 @@ Result<Fault> parse_rule(std::string_view rule) {
   }
   for (const std::string_view part : std::span(parts).subspan(1)) {
     const std::size_t at = part.find('=');
-    if (at == std::string_view::npos) return bad(rule, "'" + std::string(part) + "' is not of the form key=value");
+    if (at == std::string_view::npos)
+      return bad(rule, "'" + std::string(part) + "' is not of the form key=value");
     LOCKSTEP_TRY(set_key(fault, part.substr(0, at), part.substr(at + 1), rule));
   }
   return fault;
@@ -138,8 +142,9 @@ Result<std::vector<Fault>> parse_faults(std::string_view spec) {
     faults.push_back(fault);
   }
   if (faults.size() > kMaxFaults)
-    return Error{ErrorKind::kUsage, "--inject: " + std::to_string(faults.size()) + " rules, at most " +
-                                        std::to_string(kMaxFaults) + " are possible"};
+    return Error{ErrorKind::kUsage, "--inject: " + std::to_string(faults.size()) +
+                                        " rules, at most " + std::to_string(kMaxFaults) +
+                                        " are possible"};
   return faults;
 }
 

@@ -13,7 +13,8 @@ namespace lockstep::launcher {
 
 Result<Loop> Loop::open() {
   UniqueFd fd(::epoll_create1(EPOLL_CLOEXEC));
-  if (!fd) return Error{ErrorKind::kUnavailable, std::string("epoll_create1: ") + std::strerror(errno)};
+  if (!fd)
+    return Error{ErrorKind::kUnavailable, std::string("epoll_create1: ") + std::strerror(errno)};
   return Loop(std::move(fd));
 }
 

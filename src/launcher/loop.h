@@ -1,6 +1,7 @@
 // One epoll set: file descriptors with their handlers, on the calling thread.
 //
-// Ownership: descriptors stay the caller's; remove() before closing one. Errors: kUnavailable. Threads: one.
+// Ownership: descriptors stay the caller's; remove() before closing one. Errors: kUnavailable.
+// Threads: one.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ Result<int> to_int(std::string_view name, std::string_view text, int least, int 
   int value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || value < least || value > most)
-    return usage("--" + std::string(name) + " takes a whole number from " + std::to_string(least) + " to " +
-                 std::to_string(most) + ", not " + quoted(text));
+    return usage("--" + std::string(name) + " takes a whole number from " + std::to_string(least) +
+                 " to " + std::to_string(most) + ", not " + quoted(text));
   return value;
 }
 
@@ -55,7 +55,8 @@ Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     const std::size_t colon = part.find(':');
     if (colon == std::string::npos)
-      return usage("--" + std::string(name) + " takes 0 to 3, or pairs like 0:1,1:3, not " + quoted(text));
+      return usage("--" + std::string(name) + " takes 0 to 3, or pairs like 0:1,1:3, not " +
+                   quoted(text));
     LOCKSTEP_ASSIGN(const int rank, to_int(name, part.substr(0, colon), 0, 1023));
     LOCKSTEP_ASSIGN(const int value, to_int(name, part.substr(colon + 1), 0, 3));
     map.by_rank[rank] = static_cast<unsigned>(value);
@@ -66,19 +67,22 @@ Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
 Result<int> to_workers(const std::string& text) {
   if (text == "auto" || text == "cpu") return usable_cpus();
   if (text == "gpu" || text == "xpu")
-    return usage("--nproc-per-node " + text + ": workers on GPUs are not supported yet; give a number, auto or cpu");
+    return usage("--nproc-per-node " + text +
+                 ": workers on GPUs are not supported yet; give a number, auto or cpu");
   // coord::kMaxWorkers is the limit of one run; a plain program has the same.
   return to_int("nproc-per-node", text, 1, 128);
 }
 
 Status check_nnodes(const std::string& text) {
   if (text == "1" || text == "1:1") return {};
-  return usage("--nnodes " + text + ": several nodes are not supported yet, they come with a later version; use 1");
+  return usage("--nnodes " + text +
+               ": several nodes are not supported yet, they come with a later version; use 1");
 }
 
 Status check_backend(const std::string& text) {
   if (text == "static" || text == "c10d") return {};
-  return usage("--rdzv-backend " + quoted(text) + " is not supported: on one node use static or c10d");
+  return usage("--rdzv-backend " + quoted(text) +
+               " is not supported: on one node use static or c10d");
 }
 
 std::string random_id() {
@@ -107,21 +111,22 @@ struct Option {
   bool environment = true;
 };
 
-Option number(std::string name, int RunOptions::* field, int least, int most, std::string help) {
+Option number(std::string name, int RunOptions::*field, int least, int most, std::string help) {
   return {name, "N", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_int(name, text, least, most));
             return {};
           }};
 }
 
-Option seconds(std::string name, std::chrono::milliseconds RunOptions::* field, std::string help) {
+Option seconds(std::string name, std::chrono::milliseconds RunOptions::*field, std::string help) {
   return {name, "SECONDS", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_seconds(name, text));
             return {};
           }};
 }
 
-Option text_option(std::string name, std::string value, std::string RunOptions::* field, std::string help) {
+Option text_option(std::string name, std::string value, std::string RunOptions::*field,
+                   std::string help) {
   return {std::move(name), std::move(value), std::move(help),
           [=](Raw& raw, const std::string& text) -> Status {
             raw.options.*field = text;
@@ -129,7 +134,7 @@ Option text_option(std::string name, std::string value, std::string RunOptions::
           }};
 }
 
-Option flag(std::string name, bool RunOptions::* field, std::string help, char letter = 0) {
+Option flag(std::string name, bool RunOptions::*field, std::string help, char letter = 0) {
   return {std::move(name), "", std::move(help),
           [=](Raw& raw, const std::string& text) -> Status {
             raw.options.*field = text != "0";
@@ -138,7 +143,7 @@ Option flag(std::string name, bool RunOptions::* field, std::string help, char l
           letter};
 }
 
-Option streams(std::string name, StreamMap RunOptions::* field, std::string help, char letter) {
+Option streams(std::string name, StreamMap RunOptions::*field, std::string help, char letter) {
   return {name, "0-3|RANK:0-3,...", std::move(help),
           [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_streams(name, text));
@@ -173,27 +178,34 @@ std::vector<Option> basic_options() {
              "restarts of the whole group before giving up (default 0)"),
       number("max-replacements", &RunOptions::max_replacements, 0, 1'000'000,
              "replacements of single workers (default 10; given back after 100 committed steps)"),
-      {"start-method", "fork|exec", "how workers of programs that link Lockstep start (default fork)",
+      {"start-method", "fork|exec",
+       "how workers of programs that link Lockstep start (default fork)",
        [](Raw& raw, const std::string& text) -> Status {
-         if (text == "fork") raw.options.start_method = StartMethod::kFork;
-         else if (text == "exec") raw.options.start_method = StartMethod::kExec;
+         if (text == "fork")
+           raw.options.start_method = StartMethod::kFork;
+         else if (text == "exec")
+           raw.options.start_method = StartMethod::kExec;
          // torchrun's other values concern Python functions only.
          else if (text != "spawn" && text != "forkserver")
            return usage("--start-method takes fork or exec, not " + quoted(text));
          return {};
        }},
-      text_option("role", "NAME", &RunOptions::role, "name of the workers, in logs and ROLE_NAME (default 'default')"),
+      text_option("role", "NAME", &RunOptions::role,
+                  "name of the workers, in logs and ROLE_NAME (default 'default')"),
       flag("module", &RunOptions::module, "the program is a Python module", 'm'),
-      flag("no-python", &RunOptions::no_python, "start the program itself, whatever its name ends in"),
+      flag("no-python", &RunOptions::no_python,
+           "start the program itself, whatever its name ends in"),
       seconds("shutdown-timeout", &RunOptions::shutdown_timeout, "from TERM to KILL (default 30)"),
-      seconds("stop-grace", &RunOptions::stop_grace, "how long a worker may be stopped by SIGSTOP (default 1)"),
+      seconds("stop-grace", &RunOptions::stop_grace,
+              "how long a worker may be stopped by SIGSTOP (default 1)"),
   };
 }
 
 std::vector<Option> log_options() {
   return {
       text_option("log-dir", "DIR", &RunOptions::log_dir, "where the workers' logs go"),
-      streams("redirects", &RunOptions::redirects, "streams that go to files: 1 stdout, 2 stderr, 3 both", 'r'),
+      streams("redirects", &RunOptions::redirects,
+              "streams that go to files: 1 stdout, 2 stderr, 3 both", 'r'),
       streams("tee", &RunOptions::tee, "streams that go to files and the console", 't'),
       {"local-ranks-filter", "R,R,...", "only these local ranks write to the console",
        [](Raw& raw, const std::string& text) -> Status {
@@ -213,7 +225,8 @@ std::vector<Option> rendezvous_options() {
          raw.rdzv_backend = text;
          return check_backend(text);
        }},
-      {"rdzv-endpoint", "HOST[:PORT]", "torchrun's: MASTER_ADDR and MASTER_PORT with the static backend",
+      {"rdzv-endpoint", "HOST[:PORT]",
+       "torchrun's: MASTER_ADDR and MASTER_PORT with the static backend",
        [](Raw& raw, const std::string& text) -> Status {
          raw.rdzv_endpoint = text;
          return {};
@@ -231,7 +244,8 @@ std::vector<Option> rendezvous_options() {
              return usage("--rdzv-conf takes pairs like key=value, not " + quoted(part));
          return {};
        }},
-      text_option("master-addr", "HOST", &RunOptions::master_addr, "MASTER_ADDR of plain programs (default 127.0.0.1)"),
+      text_option("master-addr", "HOST", &RunOptions::master_addr,
+                  "MASTER_ADDR of plain programs (default 127.0.0.1)"),
       {"master-port", "PORT", "MASTER_PORT of plain programs (default: a free one)",
        [](Raw& raw, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
@@ -253,8 +267,9 @@ std::vector<Option> rendezvous_options() {
       refused("virtual-local-rank", "it concerns GPUs"),
       refused("duplicate-stdout-filters", "use --tee"),
       refused("duplicate-stderr-filters", "use --tee"),
-      text_option("inject", "SPEC", &RunOptions::inject,
-                  "faults for tests, like 'kill rank=1 txn=300 phase=backward' (docs/design/launching.md)"),
+      text_option(
+          "inject", "SPEC", &RunOptions::inject,
+          "faults for tests, like 'kill rank=1 txn=300 phase=backward' (docs/design/launching.md)"),
   };
 }
 
@@ -273,11 +288,13 @@ std::string with_dashes(std::string_view name) {
 
 std::string environment_name(std::string_view name) {
   std::string result = "PET_";
-  for (const char c : name) result += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char c : name)
+    result += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return result;
 }
 
-Status apply_environment(Raw& raw, const std::vector<Option>& options, const Environment& environment) {
+Status apply_environment(Raw& raw, const std::vector<Option>& options,
+                         const Environment& environment) {
   for (const Option& option : options) {
     const std::string name = environment_name(option.name);
     // Older Kubeflow operators write the second spelling.
@@ -297,8 +314,10 @@ Error unknown_option(const std::string& name, const std::vector<Option>& options
   for (const Option& option : options)
     if (!option.help.empty()) known.push_back("--" + option.name);
   std::string message = "unknown option " + quoted(name);
-  if (const auto nearest = nearest_name(with_dashes(name), known)) message += "; did you mean " + quoted(*nearest) + "?";
-  else message += "; 'lockstep help run' lists them";
+  if (const auto nearest = nearest_name(with_dashes(name), known))
+    message += "; did you mean " + quoted(*nearest) + "?";
+  else
+    message += "; 'lockstep help run' lists them";
   return usage(message + " (options of the program come after its name)");
 }
 
@@ -325,7 +344,8 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
     // --name=value, -t3, -t=3
     std::string name = word;
     std::optional<std::string> value;
-    if (const std::size_t equal = word.find('='); word.starts_with("--") && equal != std::string::npos) {
+    if (const std::size_t equal = word.find('=');
+        word.starts_with("--") && equal != std::string::npos) {
       name = word.substr(0, equal);
       value = word.substr(equal + 1);
     } else if (!word.starts_with("--") && word.size() > 2) {
@@ -351,12 +371,14 @@ Status combine(Raw& raw) {
   if (raw.id_given) options.run_id = raw.rdzv_id;
   if (options.standalone) options.run_id = random_id();  // as in torchrun, over --rdzv-id
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
-    return usage("--rdzv-id " + quoted(options.run_id) + " must not be empty or contain '/': logs are named after it");
+    return usage("--rdzv-id " + quoted(options.run_id) +
+                 " must not be empty or contain '/': logs are named after it");
   if (options.standalone || raw.rdzv_backend != "static" || raw.rdzv_endpoint.empty()) return {};
   const std::size_t colon = raw.rdzv_endpoint.rfind(':');
   options.master_addr = raw.rdzv_endpoint.substr(0, colon);
   if (colon != std::string::npos) {
-    LOCKSTEP_ASSIGN(options.master_port, to_int("rdzv-endpoint", raw.rdzv_endpoint.substr(colon + 1), 0, 65'535));
+    LOCKSTEP_ASSIGN(options.master_port,
+                    to_int("rdzv-endpoint", raw.rdzv_endpoint.substr(colon + 1), 0, 65'535));
   }
   return {};
 }
@@ -378,14 +400,16 @@ Environment process_environment() {
   };
 }
 
-Result<RunOptions> parse_run_options(std::span<const std::string> arguments, const Environment& environment) {
+Result<RunOptions> parse_run_options(std::span<const std::string> arguments,
+                                     const Environment& environment) {
   const std::vector<Option> options = all_options();
   Raw raw;
   LOCKSTEP_TRY(apply_environment(raw, options, environment));
   LOCKSTEP_ASSIGN(const std::size_t first, apply_arguments(raw, options, arguments));
   if (raw.options.help) return std::move(raw.options);
   LOCKSTEP_TRY(combine(raw));
-  raw.options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first), arguments.end());
+  raw.options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first),
+                             arguments.end());
   if (raw.options.program.empty())
     return usage("no program given; usage: lockstep run [options] program [its arguments]");
   if (raw.options.module && raw.options.no_python)
@@ -396,12 +420,14 @@ Result<RunOptions> parse_run_options(std::span<const std::string> arguments, con
 std::string run_help() {
   std::string text =
       "usage: lockstep run [options] program [its arguments]\n\n"
-      "Starts and supervises the workers of a training run. Takes torchrun's options; each may also be\n"
+      "Starts and supervises the workers of a training run. Takes torchrun's options; each may "
+      "also be\n"
       "given as PET_<NAME> in the environment. Example:\n\n"
       "  lockstep run --standalone --nproc-per-node 3 ./convnet --epochs 1\n\n";
   for (const Option& option : all_options()) {
     if (option.help.empty()) continue;
-    std::string head = option.letter != 0 ? std::string("  -") + option.letter + ", --" : std::string("  --");
+    std::string head =
+        option.letter != 0 ? std::string("  -") + option.letter + ", --" : std::string("  --");
     head += option.name + (option.value.empty() ? "" : " " + option.value);
     head.resize(std::max<std::size_t>(head.size() + 2, 34), ' ');
     text += head + option.help + "\n";

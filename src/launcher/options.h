@@ -1,8 +1,9 @@
-// The command line of `lockstep run`: torchrun's options as far as they make sense on one host, and ours.
+// The command line of `lockstep run`: torchrun's options as far as they make sense on one host, and
+// ours.
 //
-// Every long option is accepted with dashes or underscores; its default comes from PET_<NAME>. Order: command line,
-// environment, default. Abbreviations are refused. What follows the program's name is the program's own.
-// Errors: kUsage, with the nearest known name. Threads: values.
+// Every long option is accepted with dashes or underscores; its default comes from PET_<NAME>.
+// Order: command line, environment, default. Abbreviations are refused. What follows the program's
+// name is the program's own. Errors: kUsage, with the nearest known name. Threads: values.
 #pragma once
 
 #include <chrono>
@@ -49,7 +50,7 @@ struct RunOptions {
   int master_port = 0;  // 0: a free one
   std::string log_dir;  // empty: none
   StreamMap redirects, tee;
-  std::vector<int> local_ranks_filter;  // empty: all
+  std::vector<int> local_ranks_filter;                 // empty: all
   std::chrono::milliseconds shutdown_timeout{30'000};  // from TERM to KILL
   std::chrono::milliseconds stop_grace{1'000};         // how long a worker may be stopped (SIGSTOP)
   std::string inject;                                  // faults, for tests (worker/inject.h)
@@ -61,7 +62,8 @@ struct RunOptions {
 using Environment = std::function<std::optional<std::string>(std::string_view)>;
 Environment process_environment();
 
-Result<RunOptions> parse_run_options(std::span<const std::string> arguments, const Environment& environment);
+Result<RunOptions> parse_run_options(std::span<const std::string> arguments,
+                                     const Environment& environment);
 
 // For `lockstep help run`.
 std::string run_help();

@@ -26,15 +26,18 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 void reset_signals() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < 32; ++signal) ::sigaction(signal, &action, nullptr);  // KILL and STOP: refused, fine
+  for (int signal = 1; signal < 32; ++signal)
+    ::sigaction(signal, &action, nullptr);  // KILL and STOP: refused, fine
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
 void connect(int from, int to) {
-  if (from == to) ::fcntl(to, F_SETFD, 0);
-  else ::dup2(from, to);
+  if (from == to)
+    ::fcntl(to, F_SETFD, 0);
+  else
+    ::dup2(from, to);
 }
 
 // In the child, between fork and exec. Returns errno of what failed.
@@ -45,7 +48,8 @@ int become(const SpawnSpec& spec, char** arguments, char** environment, pid_t pa
   reset_signals();
   if (::isatty(0) != 0) connect(::open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
   // Away from 0 to 2 first: one of them may be the other's target.
-  const int out = ::fcntl(spec.stdout_fd, F_DUPFD_CLOEXEC, 3), err = ::fcntl(spec.stderr_fd, F_DUPFD_CLOEXEC, 3);
+  const int out = ::fcntl(spec.stdout_fd, F_DUPFD_CLOEXEC, 3),
+            err = ::fcntl(spec.stderr_fd, F_DUPFD_CLOEXEC, 3);
   connect(out, 1);
   connect(err, 2);
   for (const int fd : spec.inherited) ::fcntl(fd, F_SETFD, 0);
@@ -54,13 +58,15 @@ int become(const SpawnSpec& spec, char** arguments, char** environment, pid_t pa
 }
 
 Error refused(const char* call, int code) {
-  return {ErrorKind::kUnavailable, std::string("cannot start a process: ") + call + ": " + std::strerror(code)};
+  return {ErrorKind::kUnavailable,
+          std::string("cannot start a process: ") + call + ": " + std::strerror(code)};
 }
 
 }  // namespace
 
 Result<pid_t> spawn(const SpawnSpec& spec) {
-  const std::vector<char*> arguments = pointers(spec.arguments), environment = pointers(spec.environment);
+  const std::vector<char*> arguments = pointers(spec.arguments),
+                           environment = pointers(spec.environment);
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return refused("pipe", errno);
   UniqueFd readable(ends[0]), writable(ends[1]);
@@ -68,7 +74,8 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
   const pid_t pid = ::fork();
   if (pid < 0) return refused("fork", errno);
   if (pid == 0) {
-    const int code = become(spec, const_cast<char**>(arguments.data()), const_cast<char**>(environment.data()), parent);
+    const int code = become(spec, const_cast<char**>(arguments.data()),
+                            const_cast<char**>(environment.data()), parent);
     [[maybe_unused]] const auto written = ::write(writable.get(), &code, sizeof code);
     ::_exit(127);
   }
@@ -84,7 +91,8 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
 
 std::optional<ChildEvent> next_child_event() {
   siginfo_t info{};
-  if (::waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) != 0 || info.si_pid == 0) return std::nullopt;
+  if (::waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) != 0 || info.si_pid == 0)
+    return std::nullopt;
   switch (info.si_code) {
     case CLD_EXITED:
       return ChildEvent{ChildEvent::kExited, info.si_pid, info.si_status};
@@ -118,7 +126,8 @@ std::vector<std::string> environment_with(const std::vector<std::string>& change
                                           const std::vector<std::string>& removed) {
   const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };
   const auto replaced = [&](std::string_view name) {
-    return std::any_of(changes.begin(), changes.end(), [&](const std::string& c) { return name_of(c) == name; }) ||
+    return std::any_of(changes.begin(), changes.end(),
+                       [&](const std::string& c) { return name_of(c) == name; }) ||
            std::find(removed.begin(), removed.end(), name) != removed.end();
   };
   std::vector<std::string> result = changes;

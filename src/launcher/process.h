@@ -1,8 +1,8 @@
-// Starting, signalling and reaping processes. The launcher is their only parent and reaps each exactly once, so that a pid
-// in its books is never another process.
+// Starting, signalling and reaping processes. The launcher is their only parent and reaps each
+// exactly once, so that a pid in its books is never another process.
 //
-// Errors: kUsage if the program cannot be executed, kUnavailable for what the system refuses. Threads: the main thread only: the
-// parent-death signal follows the thread that forked.
+// Errors: kUsage if the program cannot be executed, kUnavailable for what the system refuses.
+// Threads: the main thread only: the parent-death signal follows the thread that forked.
 #pragma once
 
 #include <sys/types.h>
@@ -22,11 +22,13 @@ struct SpawnSpec {
   std::vector<std::string> environment;  // NAME=value, complete
   int stdout_fd = 1;
   int stderr_fd = 2;
-  std::vector<int> inherited;  // descriptors that stay open under the same number; all others are closed
+  std::vector<int>
+      inherited;  // descriptors that stay open under the same number; all others are closed
 };
 
-// Forks and executes. The child is the leader of its own session and gets SIGKILL when the launcher dies; its
-// signals are unblocked and default; its standard input is the launcher's, /dev/null if that is a terminal.
+// Forks and executes. The child is the leader of its own session and gets SIGKILL when the launcher
+// dies; its signals are unblocked and default; its standard input is the launcher's, /dev/null if
+// that is a terminal.
 Result<pid_t> spawn(const SpawnSpec& spec);
 
 struct ChildEvent {

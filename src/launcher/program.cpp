@@ -35,7 +35,9 @@ bool note_in_segment(int fd, const Elf64_Phdr& segment) {
     std::memcpy(&head, notes.data() + at, sizeof head);
     const std::size_t name_at = at + sizeof head;
     if (head.n_namesz > notes.size() - name_at) return false;
-    if (head.n_type == kNoteType && std::string_view(notes).substr(name_at, head.n_namesz) == kNoteName) return true;
+    if (head.n_type == kNoteType &&
+        std::string_view(notes).substr(name_at, head.n_namesz) == kNoteName)
+      return true;
     at = round_up(round_up(name_at + head.n_namesz) + head.n_descsz);
   }
   return false;
@@ -43,13 +45,15 @@ bool note_in_segment(int fd, const Elf64_Phdr& segment) {
 
 bool executable(const std::string& path) {
   struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && ::access(path.c_str(), X_OK) == 0;
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
 }
 
 Result<std::string> find_in_path(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (executable(name)) return name;
-    const char* why = ::access(name.c_str(), F_OK) != 0 ? std::strerror(errno) : "not an executable file";
+    const char* why =
+        ::access(name.c_str(), F_OK) != 0 ? std::strerror(errno) : "not an executable file";
     return Error{ErrorKind::kUsage, "cannot start '" + name + "': " + why};
   }
   const char* variable = std::getenv("PATH");
@@ -83,10 +87,12 @@ bool has_lockstep_note(const std::string& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   Elf64_Ehdr head;
   if (!fd || !read_exactly(fd.get(), &head, sizeof head, 0)) return false;
-  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64) return false;
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
+    return false;
   for (std::uint64_t i = 0; i < head.e_phnum; ++i) {
     Elf64_Phdr segment;
-    if (!read_exactly(fd.get(), &segment, sizeof segment, head.e_phoff + i * sizeof segment)) return false;
+    if (!read_exactly(fd.get(), &segment, sizeof segment, head.e_phoff + i * sizeof segment))
+      return false;
     if (segment.p_type == PT_NOTE && note_in_segment(fd.get(), segment)) return true;
   }
   return false;

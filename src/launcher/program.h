@@ -1,4 +1,5 @@
-// What to start: finds the program's file, decides whether it links Lockstep, and builds its command line.
+// What to start: finds the program's file, decides whether it links Lockstep, and builds its
+// command line.
 //
 // Errors: kUsage for a program that is not there or cannot be executed. Threads: any.
 #pragma once
@@ -14,7 +15,7 @@ namespace lockstep::launcher {
 struct Program {
   std::string file;                    // for execve
   std::vector<std::string> arguments;  // argv, argv[0] first
-  bool linked = false;                 // talks to the agent: has the ELF note of src/worker/note.cpp
+  bool linked = false;  // talks to the agent: has the ELF note of src/worker/note.cpp
   std::string name() const { return arguments.empty() ? file : arguments[0]; }
 };
 

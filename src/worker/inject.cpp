@@ -66,9 +66,11 @@ void Injector::check(Phase phase, Txn txn, Rank rank, std::optional<std::uint32_
         (fault.phase && *fault.phase != phase) || (fault.share && fault.share != share) ||
         (fault.first_generation_only && !first_start_))
       continue;
-    // Counted in shared memory: ranks move after a death, and the rule must not fire again in whoever inherits one.
+    // Counted in shared memory: ranks move after a death, and the rule must not fire again in
+    // whoever inherits one.
     coord::Word& fired = board_.header().fault_fired[i];
-    if (fired.load(std::memory_order_relaxed) >= fault.repeat || fired.fetch_add(1) >= fault.repeat) continue;
+    if (fired.load(std::memory_order_relaxed) >= fault.repeat || fired.fetch_add(1) >= fault.repeat)
+      continue;
     coord::WorkerSlot& mine = board_.slot(slot_);
     mine.fault_index.store(i + 1, std::memory_order_relaxed);
     mine.fault_fired_ns.store(monotonic_ns(), std::memory_order_release);

@@ -1,7 +1,7 @@
 #include "worker/note.h"
 
-// The same name and type are looked for in src/launcher/program.cpp. Type @note: the linker's --gc-sections keeps it, and
-// it gets into a PT_NOTE segment, which strip keeps too.
+// The same name and type are looked for in src/launcher/program.cpp. Type @note: the linker's
+// --gc-sections keeps it, and it gets into a PT_NOTE segment, which strip keeps too.
 __asm__(
     ".pushsection .note.lockstep, \"a\", @note\n"
     ".balign 4\n"
