@@ -1,17 +1,15 @@
 #include "worker/alone.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <string_view>
 
 #include "base/env.h"
+#include "base/run_lock.h"
 
 namespace lockstep::worker {
 namespace {
@@ -103,24 +101,6 @@ Result<std::unique_ptr<Session>> open_alone() {
       "cannot reserve 4 GiB of address space for the run's memory (hardly any of it is used); is "
       "'ulimit -v' set? mmap: " +
           std::string(std::strerror(errno))};
-}
-
-Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd)
-    return Error{ErrorKind::kDisk,
-                 "cannot open the run directory '" + path + "': " + std::strerror(errno)};
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK && errno != EINTR)
-      return Error{ErrorKind::kDisk,
-                   "cannot lock the run directory '" + path + "': " + std::strerror(errno)};
-    if (deadline.passed())
-      return Error{ErrorKind::kUnavailable,
-                   "the run directory '" + path + "' is in use by another run that is still alive"};
-    const timespec pause{0, 10'000'000};
-    ::nanosleep(&pause, nullptr);
-  }
-  return fd;
 }
 
 }  // namespace lockstep::worker
