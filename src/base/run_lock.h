@@ -1,5 +1,5 @@
-// The lock of a run directory: flock on the directory itself, so that no lock file is left behind. It lasts until the last copy of
-// the descriptor, in whatever process, is closed.
+// The lock of a run directory: flock on the directory itself, so that no lock file is left behind.
+// It lasts until the last copy of the descriptor, in whatever process, is closed.
 #pragma once
 
 #include <string>

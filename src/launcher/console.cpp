@@ -25,10 +25,12 @@ bool Console::flush(Target target) {
   const int fd = target == kOut ? STDOUT_FILENO : STDERR_FILENO;
   std::size_t done = 0;
   while (done < text.size()) {
-    // A pipe that polls writable takes PIPE_BUF bytes without blocking; O_NONBLOCK would change the user's terminal.
+    // A pipe that polls writable takes PIPE_BUF bytes without blocking; O_NONBLOCK would change the
+    // user's terminal.
     pollfd entry{fd, POLLOUT, 0};
     if (::poll(&entry, 1, 0) <= 0) break;
-    const ssize_t n = ::write(fd, text.data() + done, std::min<std::size_t>(text.size() - done, PIPE_BUF));
+    const ssize_t n =
+        ::write(fd, text.data() + done, std::min<std::size_t>(text.size() - done, PIPE_BUF));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) {  // nobody reads any more
       done = text.size();
@@ -42,7 +44,8 @@ bool Console::flush(Target target) {
 
 void Console::finish(Deadline deadline) {
   while (!flush() && !deadline.passed()) {
-    pollfd entries[2] = {{waiting_[0].empty() ? -1 : STDOUT_FILENO, POLLOUT, 0}, {waiting_[1].empty() ? -1 : STDERR_FILENO, POLLOUT, 0}};
+    pollfd entries[2] = {{waiting_[0].empty() ? -1 : STDOUT_FILENO, POLLOUT, 0},
+                         {waiting_[1].empty() ? -1 : STDERR_FILENO, POLLOUT, 0}};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
     ::poll(entries, 2, static_cast<int>(left));
   }

@@ -1,4 +1,5 @@
-// Standard output and error of the launcher. Never blocks the agent: what the terminal or pipe does not take now is kept.
+// Standard output and error of the launcher. Never blocks the agent: what the terminal or pipe does
+// not take now is kept.
 #pragma once
 
 #include <string>
@@ -17,6 +18,7 @@ class Console {
   bool flush();
   // Writes until nothing is left or the deadline passes.
   void finish(Deadline deadline);
+  bool waiting() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
   // Too much is waiting: whoever feeds us from a pipe should pause.
   bool full() const { return waiting_[0].size() + waiting_[1].size() > kLimit; }
 

@@ -46,8 +46,10 @@ Result<HeldPort> HeldPort::hold(int port) {
   UniqueFd fd = bound_socket(AF_INET6, port);
   if (!fd && errno != EADDRINUSE) fd = bound_socket(AF_INET, port);
   if (!fd)
-    return Error{ErrorKind::kUnavailable, "cannot hold port " + std::to_string(port) + " as MASTER_PORT: " + std::strerror(errno) +
-                                              (port != 0 ? "; leave --master-port out to get a free one" : "")};
+    return Error{ErrorKind::kUnavailable,
+                 "cannot hold port " + std::to_string(port) +
+                     " as MASTER_PORT: " + std::strerror(errno) +
+                     (port != 0 ? "; leave --master-port out to get a free one" : "")};
   const int number = port_of(fd.get());
   return HeldPort(std::move(fd), number);
 }

@@ -1,7 +1,7 @@
 // A TCP port kept for the workers: bound, but not listening. What listens on it is theirs.
 //
-// Bound with SO_REUSEADDR, which PyTorch's TCPStore sets too: Linux then lets one more socket bind and listen, while no other
-// process is given the port by accident.
+// Bound with SO_REUSEADDR, which PyTorch's TCPStore sets too: Linux then lets one more socket bind
+// and listen, while no other process is given the port by accident.
 #pragma once
 
 #include <cstdint>

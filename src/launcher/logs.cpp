@@ -20,7 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Error disk_error(const char* call, const std::string& path, int code) {
-  return {ErrorKind::kDisk, std::string("logs: ") + call + " '" + path + "': " + std::strerror(code)};
+  return {ErrorKind::kDisk,
+          std::string("logs: ") + call + " '" + path + "': " + std::strerror(code)};
 }
 
 // A new folder whose name begins with `prefix`.
@@ -42,7 +43,8 @@ Result<UniqueFd> open_file(const std::string& path) {
   return fd;
 }
 
-// torchrun's default is [${role_name}${rank}]: on a console of many nodes; its template variable is honoured.
+// torchrun's default is [${role_name}${rank}]: on a console of many nodes; its template variable is
+// honoured.
 std::string line_prefix(const std::string& role, int rank, int local_rank) {
   const char* chosen = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
   std::string text = chosen != nullptr && *chosen != '\0' ? chosen : "[${role_name}${local_rank}]:";
@@ -77,7 +79,8 @@ struct Logs::Tee {
   void take(std::string_view data, Console& to) {
     if (!failed && !write_all(file.get(), data)) {
       failed = true;  // told once; the worker goes on
-      log_warning("cannot write '" + path + "': " + std::strerror(errno) + "; the log is incomplete");
+      log_warning("cannot write '" + path + "': " + std::strerror(errno) +
+                  "; the log is incomplete");
     }
     if (!console) return;
     partial += data;
@@ -102,12 +105,16 @@ Result<Logs> Logs::open(const RunOptions& options, Loop& loop, Console& console)
     if (!options.redirects.any() && !options.tee.any()) return logs;
     // As torchrun: whoever redirects without saying where gets a folder for temporary files.
     const char* temporary = std::getenv("TMPDIR");
-    LOCKSTEP_ASSIGN(base, make_unique_folder(std::string(temporary == nullptr ? "/tmp" : temporary) + "/lockstep_logs_"));
+    LOCKSTEP_ASSIGN(base,
+                    make_unique_folder(std::string(temporary == nullptr ? "/tmp" : temporary) +
+                                       "/lockstep_logs_"));
     log_info("logs go to '" + base + "' (--log-dir chooses another folder)");
   }
   std::error_code error;
   fs::create_directories(base, error);
-  if (error) return Error{ErrorKind::kDisk, "cannot make the log directory '" + base + "': " + error.message()};
+  if (error)
+    return Error{ErrorKind::kDisk,
+                 "cannot make the log directory '" + base + "': " + error.message()};
   LOCKSTEP_ASSIGN(logs.folder_, make_unique_folder(base + "/" + options.run_id + "_"));
   return logs;
 }
@@ -120,17 +127,20 @@ bool Logs::on_console(int local_rank) const {
 Result<Outputs> Logs::open_worker(int attempt, int local_rank, int rank) {
   Outputs outputs;
   if (!folder_.empty()) {
-    outputs.folder = folder_ + "/attempt_" + std::to_string(attempt) + "/" + std::to_string(local_rank);
+    outputs.folder =
+        folder_ + "/attempt_" + std::to_string(attempt) + "/" + std::to_string(local_rank);
     std::error_code error;
     fs::create_directories(outputs.folder, error);
-    if (error) return Error{ErrorKind::kDisk, "cannot make '" + outputs.folder + "': " + error.message()};
+    if (error)
+      return Error{ErrorKind::kDisk, "cannot make '" + outputs.folder + "': " + error.message()};
   }
   LOCKSTEP_ASSIGN(outputs.out, open_stream(outputs.folder, kStdout, local_rank, rank));
   LOCKSTEP_ASSIGN(outputs.err, open_stream(outputs.folder, kStderr, local_rank, rank));
   return outputs;
 }
 
-Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int local_rank, int rank) {
+Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int local_rank,
+                                   int rank) {
   const bool tee = (options_->tee.of(local_rank) & stream) != 0;
   const bool redirect = (options_->redirects.of(local_rank) & stream) != 0;
   if (!tee && !redirect) {
@@ -154,7 +164,8 @@ Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int
   state->target = stream == kStdout ? Console::kOut : Console::kErr;
   state->console = on_console(local_rank);
   LOCKSTEP_TRY(loop_->add(state->pipe.get(), [this, state] {
-    // A console that takes nothing holds the workers back, not the agent: it waits a moment instead of spinning.
+    // A console that takes nothing holds the workers back, not the agent: it waits a moment instead
+    // of spinning.
     if (console_->full()) console_->finish(Deadline::in(std::chrono::milliseconds(5)));
     if (!console_->full()) pump(*state);
   }));

@@ -1,5 +1,6 @@
-// Where the workers' output goes: torchrun's layout, <log-dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,
-// error.json}, its --redirects, --tee and --local-ranks-filter. Unlike torchrun's, teed lines never tear each other.
+// Where the workers' output goes: torchrun's layout, <log-dir>/<run id>_<random>/attempt_<n>/<local
+// rank>/{stdout.log,stderr.log, error.json}, its --redirects, --tee and --local-ranks-filter.
+// Unlike torchrun's, teed lines never tear each other.
 //
 // Errors: kDisk. Threads: one; pipes are read from the loop.
 #pragma once
@@ -27,7 +28,6 @@ class Logs {
   // Makes the run's folder where options ask for one. `loop` and `console` must outlive the object.
   static Result<Logs> open(const RunOptions& options, Loop& loop, Console& console);
 
-
   // A replacement appends to the logs of the worker that it replaces.
   Result<Outputs> open_worker(int attempt, int local_rank, int rank);
   // Reads what is still in the pipes and lets go of those that nobody writes to.
@@ -36,7 +36,8 @@ class Logs {
 
  private:
   struct Tee;  // one teed stream
-  Logs(const RunOptions& options, Loop& loop, Console& console) : options_(&options), loop_(&loop), console_(&console) {}
+  Logs(const RunOptions& options, Loop& loop, Console& console)
+      : options_(&options), loop_(&loop), console_(&console) {}
   Result<UniqueFd> open_stream(const std::string& folder, Stream stream, int local_rank, int rank);
   bool on_console(int local_rank) const;
   void pump(Tee& tee);

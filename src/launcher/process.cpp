@@ -64,7 +64,7 @@ Error refused(const char* call, int code) {
 
 }  // namespace
 
-Result<pid_t> spawn(const SpawnSpec& spec) {
+Result<pid_t> spawn_process(const SpawnSpec& spec) {
   const std::vector<char*> arguments = pointers(spec.arguments),
                            environment = pointers(spec.environment);
   int ends[2];
@@ -91,19 +91,20 @@ Result<pid_t> spawn(const SpawnSpec& spec) {
 
 std::optional<ChildEvent> next_child_event() {
   siginfo_t info{};
-  if (::waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WCONTINUED | WNOHANG) != 0 || info.si_pid == 0)
+  constexpr int kEvery = WEXITED | WSTOPPED | WCONTINUED;
+  // Looked at first and taken after: as long as the dead leader is not reaped, its group's number
+  // cannot be another's.
+  if (::waitid(P_ALL, 0, &info, kEvery | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
     return std::nullopt;
-  switch (info.si_code) {
-    case CLD_EXITED:
-      return ChildEvent{ChildEvent::kExited, info.si_pid, info.si_status};
-    case CLD_KILLED:
-    case CLD_DUMPED:
-      return ChildEvent{ChildEvent::kKilled, info.si_pid, info.si_status};
-    case CLD_CONTINUED:
-      return ChildEvent{ChildEvent::kContinued, info.si_pid, info.si_status};
-    default:  // CLD_STOPPED, CLD_TRAPPED
-      return ChildEvent{ChildEvent::kStopped, info.si_pid, info.si_status};
-  }
+  ChildEvent event{ChildEvent::kStopped, info.si_pid, info.si_status};
+  if (info.si_code == CLD_EXITED) event.kind = ChildEvent::kExited;
+  if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) event.kind = ChildEvent::kKilled;
+  if (info.si_code == CLD_CONTINUED) event.kind = ChildEvent::kContinued;
+  const bool dead = event.kind == ChildEvent::kExited || event.kind == ChildEvent::kKilled;
+  if (dead) ::kill(-event.pid, SIGKILL);  // what it has started and left in its group
+  const int taken = dead ? WEXITED : event.kind == ChildEvent::kContinued ? WCONTINUED : WSTOPPED;
+  ::waitid(P_PID, static_cast<id_t>(event.pid), &info, taken | WNOHANG);
+  return event;
 }
 
 void signal_group(pid_t pid, int signal) {

@@ -29,14 +29,15 @@ struct SpawnSpec {
 // Forks and executes. The child is the leader of its own session and gets SIGKILL when the launcher
 // dies; its signals are unblocked and default; its standard input is the launcher's, /dev/null if
 // that is a terminal.
-Result<pid_t> spawn(const SpawnSpec& spec);
+Result<pid_t> spawn_process(const SpawnSpec& spec);
 
 struct ChildEvent {
   enum Kind { kExited, kKilled, kStopped, kContinued } kind;
   pid_t pid;
   int status;  // exit code or signal
 };
-// The next change of any child, nullopt if there is none now. Reaps the dead.
+// The next change of any child, nullopt if there is none now. Reaps the dead, and kills what is
+// left in the group of a dead leader.
 std::optional<ChildEvent> next_child_event();
 
 // To the process and its group (which has the same number).

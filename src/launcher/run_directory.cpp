@@ -29,12 +29,14 @@ using namespace std::chrono_literals;
 sockaddr_un socket_address(int directory) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory, kControlSocket);
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory,
+                kControlSocket);
   return address;
 }
 
 Error socket_error(const char* call, const std::string& path) {
-  return {ErrorKind::kUnavailable, std::string("control socket in '") + path + "': " + call + ": " + std::strerror(errno)};
+  return {ErrorKind::kUnavailable,
+          std::string("control socket in '") + path + "': " + call + ": " + std::strerror(errno)};
 }
 
 bool same_user(int socket) {
@@ -46,13 +48,16 @@ bool same_user(int socket) {
 
 }  // namespace
 
-Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request) {
-  std::unique_ptr<RunDirectory> directory(new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request)));
+Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, UniqueFd lock,
+                                                         Loop& loop, OnRequest on_request) {
+  std::unique_ptr<RunDirectory> directory(
+      new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request)));
   directory->remove_leftovers();
   LOCKSTEP_TRY(posix_env().make_dirs(directory->path_ + "/incidents"));
   LOCKSTEP_ASSIGN(const auto names, posix_env().list(directory->path_ + "/incidents"));
   for (const std::string& name : names)
-    directory->earlier_incidents_ = std::max<std::uint64_t>(directory->earlier_incidents_, std::strtoul(name.c_str(), nullptr, 10));
+    directory->earlier_incidents_ = std::max<std::uint64_t>(
+        directory->earlier_incidents_, std::strtoul(name.c_str(), nullptr, 10));
   LOCKSTEP_TRY(directory->listen());
   return directory;
 }
@@ -68,7 +73,8 @@ RunDirectory::~RunDirectory() {
 void RunDirectory::remove_leftovers() {
   std::vector<fs::path> found;
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::recursive_directory_iterator entry(path_, error), end; !error && entry != end;
+       entry.increment(error)) {
     if (entry->path().filename().string().starts_with(".tmp-")) {
       found.push_back(entry->path());
       entry.disable_recursion_pending();
@@ -78,7 +84,8 @@ void RunDirectory::remove_leftovers() {
   }
   for (const fs::path& path : found) {
     fs::remove_all(path, error);
-    if (error) log_warning("cannot remove the leftover '" + path.string() + "': " + error.message());
+    if (error)
+      log_warning("cannot remove the leftover '" + path.string() + "': " + error.message());
   }
 }
 
@@ -87,7 +94,8 @@ Status RunDirectory::listen() {
   if (!socket) return socket_error("socket", path_);
   const sockaddr_un address = socket_address(lock_.get());
   const mode_t mask = ::umask(0177);  // for the owner only, from the first moment
-  const int bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const int bound =
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
   ::umask(mask);
   if (bound != 0) return socket_error("bind", path_);
   listener_ = std::move(socket);
@@ -96,9 +104,11 @@ Status RunDirectory::listen() {
 }
 
 void RunDirectory::accept() {
-  auto client = std::make_shared<UniqueFd>(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  auto client = std::make_shared<UniqueFd>(
+      ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!*client || !same_user(client->get()) || clients_.size() >= 16) return;
-  if (loop_.add(client->get(), [this, client] { serve(client); }).ok()) clients_[client->get()] = client;
+  if (loop_.add(client->get(), [this, client] { serve(client); }).ok())
+    clients_[client->get()] = client;
 }
 
 void RunDirectory::serve(std::shared_ptr<UniqueFd> client) {
@@ -111,7 +121,8 @@ void RunDirectory::serve(std::shared_ptr<UniqueFd> client) {
   }
   // The client may be gone by the time of the answer; the shared descriptor stays open until then.
   on_request_(question->message, [client](const coord::message::Reply& reply) {
-    if (auto sent = coord::send(client->get(), reply, Deadline::in(0s)); !sent.ok()) log_debug(sent.error().message);
+    if (auto sent = coord::send(client->get(), reply, Deadline::in(0s)); !sent.ok())
+      log_debug(sent.error().message);
   });
 }
 
@@ -124,19 +135,24 @@ Status RunDirectory::write_incident(const coord::Incident& incident) {
                           coord::to_json(numbered, posix_env().wall_time_s()) + "\n");
 }
 
-Result<coord::message::Reply> ask_launcher(const std::string& run_dir, const coord::Message& question) {
+Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
+                                           const coord::Message& question) {
   const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory)
-    return Error{ErrorKind::kUsage, "cannot open the run directory '" + run_dir + "': " + std::strerror(errno)};
+    return Error{ErrorKind::kUsage,
+                 "cannot open the run directory '" + run_dir + "': " + std::strerror(errno)};
   const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   const sockaddr_un address = socket_address(directory.get());
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return Error{ErrorKind::kUnavailable, "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};
+  if (!socket ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return Error{ErrorKind::kUnavailable,
+                 "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};
   LOCKSTEP_TRY(coord::send(socket.get(), question, Deadline::in(5s)));
   LOCKSTEP_ASSIGN(coord::Received answer, coord::receive(socket.get(), Deadline::in(10s)));
   auto* reply = std::get_if<coord::message::Reply>(&answer.message);
   if (reply == nullptr)
-    return Error{ErrorKind::kBadData, "the launcher in '" + run_dir + "' gave no answer to this question"};
+    return Error{ErrorKind::kBadData,
+                 "the launcher in '" + run_dir + "' gave no answer to this question"};
   return std::move(*reply);
 }
 

@@ -1,7 +1,8 @@
-// The agent's part of a run directory: its lock, the leftovers of an earlier launcher, the control socket, incidents.
+// The agent's part of a run directory: its lock, the leftovers of an earlier launcher, the control
+// socket, incidents.
 //
-// Names with `.tmp-` in front are reserved: whatever bears one belongs to a live launcher or is removed by the next.
-// Errors: kDisk, kUnavailable. Threads: one.
+// Names with `.tmp-` in front are reserved: whatever bears one belongs to a live launcher or is
+// removed by the next. Errors: kDisk, kUnavailable. Threads: one.
 #pragma once
 
 #include <functional>
@@ -19,24 +20,31 @@ inline constexpr const char* kControlSocket = ".tmp-control";
 
 class RunDirectory {
  public:
-  // Answers a client of the control socket, at once or later by the function that it is handed (once).
+  // Answers a client of the control socket, at once or later by the function that it is handed
+  // (once).
   using Answer = std::function<void(const coord::message::Reply&)>;
   using OnRequest = std::function<void(const coord::Message&, Answer)>;
 
-  // `lock`: of the directory, held. Removes leftovers and opens the control socket. `loop` must outlive the object.
-  static Result<std::unique_ptr<RunDirectory>> open(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request);
+  // `lock`: of the directory, held. Removes leftovers and opens the control socket. `loop` must
+  // outlive the object.
+  static Result<std::unique_ptr<RunDirectory>> open(std::string path, UniqueFd lock, Loop& loop,
+                                                    OnRequest on_request);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
   const std::string& path() const { return path_; }
   int lock() const { return lock_.get(); }
-  // incidents/NNNN.json; a second one of the same number replaces the first. Numbers go on from earlier launchers.
+  // incidents/NNNN.json; a second one of the same number replaces the first. Numbers go on from
+  // earlier launchers.
   Status write_incident(const coord::Incident& incident);
 
  private:
   RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request)
-      : path_(std::move(path)), lock_(std::move(lock)), loop_(loop), on_request_(std::move(on_request)) {}
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
+        loop_(loop),
+        on_request_(std::move(on_request)) {}
   void remove_leftovers();
   Status listen();
   void accept();
@@ -51,7 +59,9 @@ class RunDirectory {
   std::uint64_t earlier_incidents_ = 0;
 };
 
-// The other end: asks the launcher of a run. Errors: kUnavailable if none is there or it does not answer in 10 s.
-Result<coord::message::Reply> ask_launcher(const std::string& run_dir, const coord::Message& question);
+// The other end: asks the launcher of a run. Errors: kUnavailable if none is there or it does not
+// answer in 10 s.
+Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
+                                           const coord::Message& question);
 
 }  // namespace lockstep::launcher

@@ -1,4 +1,5 @@
-// The run's shared memory as the agent holds it: one memfd, mapped whole. A restart of the group makes a new one.
+// The run's shared memory as the agent holds it: one memfd, mapped whole. A restart of the group
+// makes a new one.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,9 @@ class SharedBoard {
   // Errors: kUnavailable, with the limit that is in the way.
   static Result<SharedBoard> make();
   SharedBoard(SharedBoard&& other) noexcept
-      : fd_(std::move(other.fd_)), memory_(std::exchange(other.memory_, nullptr)), plan_(other.plan_) {}
+      : fd_(std::move(other.fd_)),
+        memory_(std::exchange(other.memory_, nullptr)),
+        plan_(other.plan_) {}
   SharedBoard& operator=(SharedBoard&& other) noexcept;
   ~SharedBoard();
 

@@ -6,10 +6,11 @@
 
 namespace lockstep::launcher {
 
-Variables worker_variables(const RunOptions& options, const coord::action::Spawn& spawn, int master_port,
-                           const std::string& error_file) {
+Variables worker_variables(const RunOptions& options, const coord::action::Spawn& spawn,
+                           int master_port, const std::string& error_file) {
   const char* async = std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING");
-  const std::string world = std::to_string(spawn.world_size), rank = std::to_string(spawn.rank.value());
+  const std::string world = std::to_string(spawn.world_size),
+                    rank = std::to_string(spawn.rank.value());
   Variables variables{
       {"LOCAL_RANK", std::to_string(spawn.local_rank.value())},
       {"RANK", rank},
@@ -25,7 +26,8 @@ Variables worker_variables(const RunOptions& options, const coord::action::Spawn
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(spawn.restart_count)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(spawn.max_restarts)},
       {"TORCHELASTIC_RUN_ID", options.run_id},
-      {"TORCHELASTIC_USE_AGENT_STORE", "False"},  // nothing of ours listens: rank 0 serves the store
+      {"TORCHELASTIC_USE_AGENT_STORE",
+       "False"},  // nothing of ours listens: rank 0 serves the store
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", async == nullptr ? "1" : async},
   };
