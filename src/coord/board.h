@@ -78,6 +78,7 @@ struct Header {
   Word dead_uid[kMaxDead];
   ProposalCell proposal;
   Word recorded_txn;     // transactions below it are in the run directory's files (not yet synced)
+  Word started_ns;       // CLOCK_MONOTONIC when the launcher published its first table; 0: no launcher
   Word final_recorded;   // 1: final checkpoint and hash line are recorded, workers may exit 0
   Word heal_donor;       // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;     // number of the request; the donor copies once per number
@@ -107,6 +108,7 @@ struct alignas(4096) WorkerSlot {
   Word resumed_ns;       // began its first adopted share (0: adopted none)
   Word committed_ns;     // applied the interrupted transaction
   Word busy_ns;          // time inside data, forward, backward, evaluate and optimizer, sum
+  Word busy_since_ns;    // start of the stretch not yet in busy_ns; 0: not computing
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
   Word fault_index;  // which rule it was, from 1
