@@ -33,6 +33,7 @@ inline constexpr std::uint64_t kBoardVersion = 1;
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t kMaxDead = 4096;  // deaths in the life of one board; then no more replacements
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
+inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
 // What a worker is doing; the deadline that applies follows from it. Only kData..kOptimizer run against a deadline.
 enum class Phase : std::uint64_t {
@@ -83,6 +84,7 @@ struct Header {
   Word heal_request;     // number of the request; the donor copies once per number
   Word checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
   Doorbell agent_bell;   // workers ring it when the ring of records is half full or a line is due
+  Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
   // Members' words: the table of transaction t is in table[t % 2].
   TableCell table[2];
 };
@@ -109,6 +111,7 @@ struct alignas(4096) WorkerSlot {
   Word busy_since_ns;    // start of the stretch not yet in busy_ns; 0: not computing
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
+  Word fault_index;  // which rule it was, from 1
 };
 
 // Sizes that follow from the run; the same in all processes (announced in the worker's Describe message).
