@@ -79,10 +79,12 @@ Result<std::unique_ptr<File>> open_cut(Env& env, const std::string& path, Txn ne
 
 class BoardRecorder final : public Recorder {
  public:
-  BoardRecorder(Board board, Txn next, std::function<void(std::string_view)> console,
-                std::unique_ptr<File> ledger, std::unique_ptr<File> metrics)
+  BoardRecorder(Board board, Txn next, Txn console_from,
+                std::function<void(std::string_view)> console, std::unique_ptr<File> ledger,
+                std::unique_ptr<File> metrics)
       : board_(board),
         next_(next),
+        console_from_(console_from),
         console_(std::move(console)),
         ledger_(std::move(ledger)),
         metrics_(std::move(metrics)) {
@@ -149,7 +151,7 @@ class BoardRecorder final : public Recorder {
       return Error{ErrorKind::kInternal, "transaction " + std::to_string(txn.value()) +
                                              " has lines of " + std::to_string(bytes) +
                                              " bytes, limit " + std::to_string(kCommitTextBytes)};
-    batch.console.append(lines.text, lines.console_bytes);
+    if (txn >= console_from_) batch.console.append(lines.text, lines.console_bytes);
     batch.metrics.append(lines.text + lines.console_bytes, lines.metrics_bytes);
     return lines.is_step != 0 ? add_ledger_line(lines, txn, batch.ledger) : Status();
   }
@@ -197,7 +199,7 @@ class BoardRecorder final : public Recorder {
   }
 
   Board board_;
-  Txn next_;
+  Txn next_, console_from_;
   std::function<void(std::string_view)> console_;
   std::unique_ptr<File> ledger_, metrics_;
   std::uint32_t source_ = 0;  // the slot that had the last transaction's lines
@@ -208,12 +210,13 @@ class BoardRecorder final : public Recorder {
 
 Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& run_dir, Board board,
                                                  Txn next,
-                                                 std::function<void(std::string_view)> console) {
+                                                 std::function<void(std::string_view)> console,
+                                                 Txn console_from) {
   LOCKSTEP_ASSIGN(auto ledger, open_cut(env, run_dir + "/ledger.jsonl", next));
   LOCKSTEP_ASSIGN(auto metrics, open_cut(env, run_dir + "/metrics.jsonl", next));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
   return std::unique_ptr<Recorder>(std::make_unique<BoardRecorder>(
-      board, next, std::move(console), std::move(ledger), std::move(metrics)));
+      board, next, console_from, std::move(console), std::move(ledger), std::move(metrics)));
 }
 
 }  // namespace lockstep::coord

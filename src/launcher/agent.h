@@ -134,6 +134,7 @@ class Agent {
   std::optional<SharedBoard> board_;
   std::unique_ptr<RunDirectory> run_dir_;
   std::unique_ptr<coord::Recorder> recorder_;
+  Txn printed_;  // lines of transactions below it are on the console
   UniqueFd signals_;
 
   std::map<WorkerUid, Worker> workers_;

@@ -124,7 +124,9 @@ void Agent::act(const action::WriteTable& first) {
     records_error_ = opened.error();
     return feed(event::RecordsFailed{opened.error()});
   }
-  coord::write_table(board_->view().header().table[table.txn.value() % 2], table);
+  coord::Header& header = board_->view().header();
+  if (header.started_ns.load() == 0) header.started_ns.store(monotonic_ns());
+  coord::write_table(header.table[table.txn.value() % 2], table);
   ring_ = true;
 }
 
