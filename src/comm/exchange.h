@@ -1,29 +1,31 @@
 // The fixed-tree sum of one transaction, over V virtual workers held by any W <= V members, that
-// survives members. docs/design/protocol.md has the protocol, docs/design/arithmetic.md the
-// arithmetic.
+// survives members. docs/design/protocol.md has the protocol, arithmetic.md there the arithmetic.
 //
-// Life of an exchange (one thread per member calls, in this order, for every transaction t =
-// table.txn):
-//   begin(table)                      members, shares (begin_evaluation at an epoch's end)
-//   piece(leaf, bucket) … publish()   as backward produces them, bucket by bucket; progress() now
-//   and then wait()                            kWhole: every chunk of every sum is there; kChanged:
-//   somebody died, see
-//                                     ownership(): compute what was adopted, publish it, wait again
-//   sum(bucket)                       read-only, until this member publishes for t + 1
+// Life of an exchange (one thread per member calls, in this order, for each table.txn = t):
+//
+//   begin(table)           members, shares (begin_evaluation at an epoch's end)
+//   piece(leaf, bucket) … publish()
+//                          as backward produces them, bucket by bucket; progress() now and then
+//   wait()                 kWhole: every chunk of every sum is there; kChanged: somebody died, see
+//                          ownership(): compute what was adopted, publish it, wait again
+//   sum(bucket)            read-only, until this member publishes for t + 1
+//
 // Invariants:
+//
 //  1. A piece has one writer and stays as it is from publish() until the transaction commits.
 //  2. A chunk of a sum is written by its owner alone; once marked it is never written again in that
-//  transaction.
+//     transaction.
 //  3. A sum of t + 1 is begun only when pieces of every live owner for that bucket are there, so
-//  nobody still reads t.
+//     nobody still reads t.
 //  4. Every node is left + right in the bucket's dtype (bf16 and fp16: summed in fp32, rounded to
-//  the dtype), whoever
-//     computes it; the root is multiplied once by `scale` (fp32 number; for fp64 buckets converted
-//     to double).
+//     the dtype), whoever computes it; the root is multiplied once by `scale` (fp32 number; for
+//     fp64 buckets converted to double).
 //
-// Errors: abort()'s cause; kTimedOut with what was missing and whose it is; kAborted when the agent
-// lists this member as dead. Sticky: every later call returns the first. Threads: one thread per
-// member, except abort(), which any thread may call.
+// Errors: abort()'s cause, and kAborted when the agent lists this member as dead: sticky, every
+// later call returns the first. kTimedOut, with what was missing and whose it is: one may wait
+// again.
+//
+// Threads: one thread per member, except abort(), which any thread may call.
 #pragma once
 
 #include <cstddef>
@@ -113,12 +115,13 @@ class Exchange {
 
   // One region per run that a donor fills for newcomers; state_bytes long.
   virtual std::span<std::byte> heal_region() = 0;
-  virtual coord::Word&
-  heal_mark() = 0;  // txn + 1 of the copy it holds; 0 while it is being written
+  // txn + 1 of the copy it holds; 0 while it is being written.
+  virtual coord::Word& heal_mark() = 0;
 
-  // Faults in this member's pages: pieces of its block and one death's worth, sums; with `heal` the
-  // heal region too. After a begin; a newcomer's block is guessed (as if it were the next table's
-  // last).
+  // Faults in this member's pages: pieces of its block and one death's worth, others' that it sums,
+  // sums; with `heal` the heal region too. Before the first begin the block is guessed from the
+  // board's newest table, as if this member were its last; with no table yet, the first begin does
+  // the pieces.
   virtual void prefault(bool heal) = 0;
 
   // Any thread. Every pending and later wait() and begin() returns the first cause, as given.

@@ -224,11 +224,10 @@ Result<Wait> FakeExchange::wait(const std::function<bool()>& also, Deadline dead
       if (cause_) return *cause_;
       return Wait::kChanged;
     }
-    if (deadline.passed()) {
-      fail({ErrorKind::kTimedOut,
-            "exchange: transaction " + std::to_string(table_.txn.value()) + " not whole in time"});
-      return *cause_;
-    }
+    if (deadline.passed())
+      return Error{
+          ErrorKind::kTimedOut,
+          "exchange: transaction " + std::to_string(table_.txn.value()) + " not whole in time"};
     world_->changed.wait_until(lock, deadline.point(), [&] { return world_->rings != seen; });
   }
 }

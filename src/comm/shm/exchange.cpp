@@ -82,6 +82,9 @@ class ShmExchange final : public Exchange {
   std::uint64_t dead_count() const {
     return std::min<std::uint64_t>(board_.header().dead_count.load(), coord::kMaxDead);
   }
+  std::uint64_t piece_offset(const coord::Piece& piece, std::uint32_t bucket) const {
+    return layout_.piece(slot_of(piece.member), position_[piece.node.first_leaf()], bucket);
+  }
   std::uint32_t slot_of(std::uint32_t m) const { return table_.members[m].slot.value(); }
 
   Status start(const coord::Table& table, std::uint32_t items, bool sums);
@@ -93,6 +96,9 @@ class ShmExchange final : public Exchange {
   bool whole();
   void sum_own_chunks(std::uint32_t bucket);
   void ring_live_members() const;
+  void reach(std::uint64_t offset, std::uint64_t bytes, shm::Access access) const;
+  std::uint32_t expected_ranks() const;
+  void prefault_pieces(std::uint32_t ranks);
   Error missing() const;
 
   coord::Board board_;
@@ -101,6 +107,7 @@ class ShmExchange final : public Exchange {
   ExchangePlan plan_;
   std::byte* data_;
   bool past_caches_ = false;
+  bool prefault_later_ = false;  // asked for before anybody knew the block
   std::uint32_t cpus_;
   shm::FirstCause cause_;
   shm::Layout layout_;
@@ -182,6 +189,7 @@ Status ShmExchange::start(const coord::Table& table, std::uint32_t items, bool s
     share_out();
   }
   restart_buckets();
+  if (std::exchange(prefault_later_, false)) prefault_pieces(expected_ranks());
   return cause_.status();
 }
 
@@ -287,9 +295,7 @@ void ShmExchange::sum_own_chunks(std::uint32_t b) {
     const std::uint64_t bytes =
         std::min<std::uint64_t>(plan_.chunk_bytes, layout_.bucket_bytes(b) - first);
     for (std::size_t i = 0; i < pieces_.size(); ++i)
-      inputs_[i] =
-          data_ + first +
-          layout_.piece(slot_of(pieces_[i].member), position_[pieces_[i].node.first_leaf()], b);
+      inputs_[i] = data_ + piece_offset(pieces_[i], b) + first;
     tree_(spec.dtype, inputs_, data_ + layout_.sum(b) + first, bytes / size_of(spec.dtype),
           plan_.scale, past_caches_);
     chunk_mark.store(mark());
@@ -308,10 +314,7 @@ Result<Wait> ShmExchange::wait(const std::function<bool()>& also, Deadline deadl
       LOCKSTEP_TRY(cause_.status());
       return Wait::kChanged;
     }
-    if (deadline.passed()) {
-      cause_.fail(missing());
-      return cause_.error();
-    }
+    if (deadline.passed()) return missing();
     shm::await_ring(bell(), seen, ownership_->live_count() <= cpus_, deadline);
   }
 }
@@ -367,15 +370,32 @@ void ShmExchange::publish_buffers() {
   ring_members();
 }
 
+void ShmExchange::reach(std::uint64_t offset, std::uint64_t bytes, shm::Access access) const {
+  shm::prefault(data_ + offset, bytes, access);
+}
+
 void ShmExchange::prefault(bool heal) {
-  if (cause_.failed() || !ownership_) return;
-  const auto reach = [&](std::uint64_t offset, std::uint64_t bytes, shm::Access access) {
-    shm::prefault(data_ + offset, bytes, access);
-  };
+  if (cause_.failed()) return;
   reach(layout_.sum(0), layout_.piece_bytes(), shm::Access::kWrite);
-  if (heal) reach(layout_.heal(), plan_.state_bytes, shm::Access::kWrite);
   reach(layout_.buffers(Txn(0)), layout_.heal() - layout_.buffers(Txn(0)), shm::Access::kWrite);
-  const auto ranks = static_cast<std::uint32_t>(table_.members.size()) + (member() ? 0 : 1);
+  if (heal) reach(layout_.heal(), plan_.state_bytes, shm::Access::kWrite);
+  const std::uint32_t ranks = expected_ranks();
+  prefault_later_ = ranks == 0;
+  if (ranks > 0) prefault_pieces(ranks);
+}
+
+// Members when this one takes part; 0: nobody knows yet.
+std::uint32_t ShmExchange::expected_ranks() const {
+  if (ownership_) return static_cast<std::uint32_t>(table_.members.size()) + (member() ? 0 : 1);
+  const coord::TableCell* newest = &board_.header().table[0];
+  for (const coord::TableCell& cell : board_.header().table)
+    if (cell.mark.load() > newest->mark.load()) newest = &cell;
+  if (newest->mark.load() == 0) return 0;
+  const std::uint64_t count = newest->count.load(std::memory_order_relaxed);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, coord::kMaxWorkers)) + 1;
+}
+
+void ShmExchange::prefault_pieces(std::uint32_t ranks) {
   const std::uint32_t block = (plan_.virtual_workers + ranks - 1) / ranks;
   const std::uint32_t adopted = ranks > 1 ? (block + ranks - 2) / (ranks - 1) : 0;
   const std::uint32_t positions = std::min(block + adopted, plan_.virtual_workers);
@@ -388,8 +408,7 @@ void ShmExchange::prefault(bool heal) {
       const std::uint64_t first = std::uint64_t{own.front()} * plan_.chunk_bytes;
       const std::uint64_t last =
           std::min((std::uint64_t{own.back()} + 1) * plan_.chunk_bytes, layout_.bucket_bytes(b));
-      reach(layout_.piece(slot_of(piece.member), position_[piece.node.first_leaf()], b) + first,
-            last - first, shm::Access::kRead);
+      reach(piece_offset(piece, b) + first, last - first, shm::Access::kRead);
     }
 }
 

@@ -1,8 +1,8 @@
 // Where everything of an exchange lies in the engine's part of the board: a pure function of the
 // plan and of the room there is, the same in all processes. Sparse: untouched pages cost nothing.
 //
-//   group area | marks | evaluation cells | buffers | heal region | sums | pieces
-//   [slot][position][bucket]
+//   group area | marks | evaluation cells | buffers | heal region | sums |
+//   pieces [slot][position][bucket]
 //
 // A piece's place is its owner's slot and the position of its first leaf among the owner's items
 // (coord::Ownership::items_of), so a slot touches the same pages whatever block its member has. Its
