@@ -131,10 +131,9 @@ void Agent::act(const action::WriteTable& first) {
 }
 
 Status Agent::open_recorder(Txn next) {
+  const auto print = [this](std::string_view lines) { console_.write(Console::kOut, lines); };
   LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(posix_env(), run_dir_->path(), board_->view(),
-                                                   next, [this](std::string_view lines) {
-                                                     console_.write(Console::kOut, lines);
-                                                   }));
+                                                   next, print, printed_));
   return {};
 }
 
@@ -210,6 +209,7 @@ void Agent::act(const action::CheckpointOwnerLost&) {
 
 void Agent::act(const action::RestartGroup& restart) {
   pump_records();
+  if (recorder_ != nullptr) printed_ = std::max(printed_, recorder_->next());
   recorder_.reset();
   finales_.clear();
   syncs_.clear();
