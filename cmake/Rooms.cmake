@@ -30,7 +30,9 @@ endif()
 function(lockstep_room name)
   cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
-  target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE lockstep_flags)
+  target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
+  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})  # for cmake/Install.cmake
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   add_library(lockstep::${name} ALIAS lockstep_${name})

@@ -94,6 +94,8 @@ Table load_members(const Cell& cell) {
 }  // namespace
 
 void write_table(TableCell& cell, const Table& table) {
+  cell.mark.store(0, std::memory_order_relaxed);  // the agent reads tables at any time: it must not take a half-written one
+  std::atomic_thread_fence(std::memory_order_release);
   store_members(cell, table);
   cell.mark.store(table.txn.value() + 1, std::memory_order_release);
 }
@@ -102,7 +104,8 @@ bool read_table(const TableCell& cell, Txn txn, Table& table) {
   if (cell.mark.load(std::memory_order_acquire) != txn.value() + 1) return false;
   table = load_members(cell);
   table.txn = txn;
-  return true;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return cell.mark.load(std::memory_order_relaxed) == txn.value() + 1;
 }
 
 void write_proposal(ProposalCell& cell, const Table& wish) {

@@ -33,6 +33,7 @@ inline constexpr std::uint64_t kBoardVersion = 1;
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t kMaxDead = 4096;  // deaths in the life of one board; then no more replacements
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
+inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
 // What a worker is doing; the deadline that applies follows from it. Only kData..kOptimizer run against a deadline.
 enum class Phase : std::uint64_t {
@@ -77,11 +78,13 @@ struct Header {
   Word dead_uid[kMaxDead];
   ProposalCell proposal;
   Word recorded_txn;     // transactions below it are in the run directory's files (not yet synced)
+  Word started_ns;       // CLOCK_MONOTONIC when the launcher published its first table; 0: no launcher
   Word final_recorded;   // 1: final checkpoint and hash line are recorded, workers may exit 0
   Word heal_donor;       // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;     // number of the request; the donor copies once per number
   Word checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
   Doorbell agent_bell;   // workers ring it when the ring of records is half full or a line is due
+  Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
   // Members' words: the table of transaction t is in table[t % 2].
   TableCell table[2];
 };
@@ -105,8 +108,10 @@ struct alignas(4096) WorkerSlot {
   Word resumed_ns;       // began its first adopted share (0: adopted none)
   Word committed_ns;     // applied the interrupted transaction
   Word busy_ns;          // time inside data, forward, backward, evaluate and optimizer, sum
+  Word busy_since_ns;    // start of the stretch not yet in busy_ns; 0: not computing
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
+  Word fault_index;  // which rule it was, from 1
 };
 
 // Sizes that follow from the run; the same in all processes (announced in the worker's Describe message).
