@@ -46,6 +46,7 @@ void Coordinator::State::on(const event::Forked& forked) {
   if (worker == nullptr) return act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
   worker->stage = Stage::kForked;
   worker->since = now;
+  if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
   if (config.plain) group = Group::kRunning;
 }
 
@@ -215,12 +216,10 @@ void Coordinator::State::fire_timers() {
 }
 
 void Coordinator::State::settle() {
-  forget_dismissed();
   end_if_empty();
   if (group == Group::kRunning && !config.plain) check_survivors();
   if (group == Group::kStarting && target == 0)
     restart_or_stop("no worker is left", blame_outside());
-  forget_dismissed();
   end_if_empty();
   if (group == Group::kStarting || (group == Group::kRunning && !config.plain)) spawn_missing();
   if (group == Group::kStarting && !config.plain) write_first_table();
