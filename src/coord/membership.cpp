@@ -212,7 +212,7 @@ void Coordinator::State::fire_timers() {
   if (worker == nullptr || !worker->holds_state() || worker->stopped_at || worker->evicted) return;
   evict(*worker, Cause::kHung,
         std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
-  hangs.restart(now);
+  hangs.grant(now);
 }
 
 void Coordinator::State::settle() {

@@ -113,6 +113,24 @@ SimWorker* SimAgent::find(WorkerUid uid) {
   return found == workers_.end() || !found->second->alive() ? nullptr : found->second.get();
 }
 
+std::string SimAgent::picture() const {
+  std::string text;
+  for (const auto& table : board_->tables) {
+    if (!table) continue;
+    text += "table " + std::to_string(table->txn.value()) + ":";
+    for (const coord::Member& member : table->members)
+      text += " " + std::to_string(member.uid.value());
+    text += "\n";
+  }
+  text += "copy of " + std::to_string(board_->heal_mark) + ", request " +
+          std::to_string(board_->heal_request) + " to " +
+          std::to_string(board_->heal_donor.value()) + "; dead:";
+  for (const WorkerUid uid : board_->dead) text += " " + std::to_string(uid.value());
+  text += "\n";
+  for (const SimWorker* worker : alive()) text += worker->picture() + "\n";
+  return text;
+}
+
 void SimAgent::ring_all() {
   for (const auto& [uid, worker] : workers_) worker->ring();
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "coord/deadlines.h"
+
 namespace lockstep::simulation {
 
 using coord::Phase;
@@ -61,6 +63,22 @@ void SimWorker::look() {
     heal_wait();
   else if (state_ == State::kEnding)
     leave();
+}
+
+std::string SimWorker::picture() const {
+  static constexpr const char* kNames[] = {"boots",
+                                           "waits for a table",
+                                           "busy",
+                                           "waits for the whole",
+                                           "waits for a copy",
+                                           "loads a copy",
+                                           "joins",
+                                           "ends"};
+  const coord::WorkerProgress& seen = board_->slots[spawn_.slot.value()].progress;
+  return "worker " + std::to_string(uid().value()) + ": " + kNames[static_cast<int>(state_)] +
+         " in " + std::to_string(txn_) + ", phase " + coord::to_string(seen.phase) + ", applied " +
+         std::to_string(seen.applied) + ", shares done " + std::to_string(done_) +
+         (stopped_ ? ", stopped" : "") + (hung_ ? ", hung" : "");
 }
 
 void SimWorker::end(coord::ExitStatus status) {
@@ -251,8 +269,9 @@ bool SimWorker::whole() {
       marked = marked || board_->slots[member.slot.value()].chunks[c].mark == txn_ + 1;
     if (!marked) return false;
   }
-  return std::all_of(board_->recorded.begin(), board_->recorded.end(),
-                     [&](std::uint64_t mark) { return mark == txn_ + 1; });
+  return std::all_of(board_->recorded.begin(), board_->recorded.end(), [&](std::uint64_t mark) {
+    return mark >= txn_ + 1;
+  });  // a ring: older ones stay readable
 }
 
 // True: the table of the next transaction is out. Joiners are waited for a little once all else is

@@ -53,6 +53,8 @@ class SimWorker {
   void hang() { hang_wanted_ = true; }  // at its next share
   bool stopped() const { return stopped_; }
 
+  std::string picture() const;
+
  private:
   enum class State {
     kBoot,
