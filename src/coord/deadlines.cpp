@@ -44,6 +44,12 @@ std::optional<HangWatch::Hang> HangWatch::hung(std::uint64_t now) const {
   return worst;
 }
 
+void HangWatch::grant(std::uint64_t now) {
+  for (auto& [worker, watched] : watched_)
+    watched.since = std::max(
+        watched.since, now - std::min(now, limit(watched) - std::min(limit(watched), floor_)));
+}
+
 void HangWatch::restart(std::uint64_t now) {
   for (auto& [worker, watched] : watched_) watched.since = now;
 }

@@ -33,8 +33,10 @@ class HangWatch {
   };
   // The worst one beyond its limit.
   std::optional<Hang> hung(std::uint64_t now) const;
-  // All clocks start anew: after an eviction (a stall of the whole machine shall not cost
-  // everybody) or a pause of the agent itself.
+  // After an eviction everybody has at least `floor` more: a stall of the whole machine shall not
+  // cost all of them at once.
+  void grant(std::uint64_t now);
+  // All clocks start anew: after a pause of the agent itself.
   void restart(std::uint64_t now);
 
  private:

@@ -155,14 +155,20 @@ void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) 
 }
 
 void Coordinator::State::end_if_empty() {
-  if (!workers.empty()) return;
+  if (!std::all_of(workers.begin(), workers.end(),
+                   [](const auto& entry) { return entry.second.is_ghost(); }))
+    return;
   if (group == Group::kRestarting) {
+    workers.clear();  // a late fork of the old zygote comes with the old board, and is killed at
+                      // its first word
     begin_group();
     act(action::RestartGroup{restarts.used()}, "all workers of the old group are gone");
     return;
   }
   const bool plain_done = config.plain && group == Group::kRunning;
   if (group != Group::kStopping && group != Group::kFinishing && !plain_done) return;
+  for (Incident& incident : incidents.close_all(1))
+    act(action::RecordIncident{std::move(incident)}, "the run ends");
   group = Group::kStopped;
   act(action::Stop{stop_code}, plain_done ? "all workers have exited 0" : stop_reason);
 }

@@ -38,9 +38,11 @@ IncidentBook::Entry& IncidentBook::add(Victim victim, std::optional<Txn> txn, bo
   entry.report.victims.push_back(std::move(victim));
   entry.from_outside = entry.from_outside && from_outside;
   entry.last_victim = now;
+  entry.report.phases.rejoined = 0;  // a late victim opens again what was mended already
   if (txn) {
     entry.report.txn = std::max(entry.report.txn, *txn);
     entry.committed = false;
+    entry.report.phases.committed = 0;
   }
   return entry;
 }

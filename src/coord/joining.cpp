@@ -40,7 +40,7 @@ void Coordinator::State::drop_unforked(const char* why) {
 }
 
 void Coordinator::State::write_first_table() {
-  if (workers.empty() || active() < target) return;
+  if (active() == 0 || active() < target) return;
   const Worker* first = nullptr;
   for (const auto& [uid, worker] : workers) {
     if (worker.dismissed) continue;
@@ -134,15 +134,6 @@ void Coordinator::State::name_donor() {
       heal_asked_txn = std::max(heal_asked_txn, worker.seen.current_txn.value());
   act(action::NameDonor{donor, ++heal_request},
       lost ? "newcomers need the state" : "a newcomer missed its table");
-}
-
-void Coordinator::State::forget_dismissed() {
-  std::erase_if(workers, [&](const auto& entry) {
-    const Worker& worker = entry.second;
-    if (worker.stage != Stage::kSpawning || !worker.dismissed) return false;
-    slots.retire(worker.slot);  // it may still be forked; then it is killed at its first word
-    return true;
-  });
 }
 
 void Coordinator::State::dismiss(Worker& worker, const char* why) {

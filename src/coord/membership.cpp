@@ -46,6 +46,7 @@ void Coordinator::State::on(const event::Forked& forked) {
   if (worker == nullptr) return act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
   worker->stage = Stage::kForked;
   worker->since = now;
+  if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
   if (config.plain) group = Group::kRunning;
 }
 
@@ -211,16 +212,14 @@ void Coordinator::State::fire_timers() {
   if (worker == nullptr || !worker->holds_state() || worker->stopped_at || worker->evicted) return;
   evict(*worker, Cause::kHung,
         std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
-  hangs.restart(now);
+  hangs.grant(now);
 }
 
 void Coordinator::State::settle() {
-  forget_dismissed();
   end_if_empty();
   if (group == Group::kRunning && !config.plain) check_survivors();
   if (group == Group::kStarting && target == 0)
     restart_or_stop("no worker is left", blame_outside());
-  forget_dismissed();
   end_if_empty();
   if (group == Group::kStarting || (group == Group::kRunning && !config.plain)) spawn_missing();
   if (group == Group::kStarting && !config.plain) write_first_table();

@@ -59,6 +59,8 @@ struct Worker {
   WorkerProgress seen;
 
   bool holds_state() const { return stage == Stage::kMember || stage == Stage::kLeaving; }
+  // Asked for and given up, and the zygote has not answered yet: keeps its slot until it does.
+  bool is_ghost() const { return dismissed && stage == Stage::kSpawning; }
   bool leaving() const { return stage == Stage::kLeaving || dismissed; }
 };
 
@@ -138,7 +140,6 @@ struct Coordinator::State {
   void name_donor();
   void grow_or_shrink(std::uint32_t count);
   void dismiss(Worker& worker, const char* why);
-  void forget_dismissed();  // those that never became a process
 
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);
