@@ -8,9 +8,11 @@
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--checkpoint-every N]
 //   [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN] [--thread] [--ids N] [--startup-exit CODE]
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -379,12 +381,15 @@ Status Toy::finish() {
   phase(Phase::kDone, txns_);
   char line[64];
   std::snprintf(line, sizeof line, "state %016llx\n", static_cast<unsigned long long>(state_));
-  if (rank_ == Rank(0)) LOCKSTEP_TRY(session_.finish({line, "{}"}));
+  // Whoever is the first live member tells the end; if it dies before, the next one does.
+  coord::Table table;
+  wait_until(
+      [&] { return coord::read_table(board_.header().table[txns_ % 2], Txn(txns_), table); });
   const Deadline deadline = Deadline::in(20s);
-  bool told = rank_ == Rank(0);
+  bool told = false;
   wait_until([&] {
-    // The first member may have died before it told: everyone else tells the same.
-    if (!told && board_.header().dead_count.load() != mine().seen_dead.load())
+    const coord::Ownership own(table, shares_, board_.dead());
+    if (!told && table.members[own.first_live()].uid == session_.identity().uid)
       told = session_.finish({line, "{}"}).ok();
     return board_.header().final_recorded.load(std::memory_order_acquire) != 0 || deadline.passed();
   });
@@ -401,7 +406,15 @@ int toy_main(int argc, char** argv) {
   }
   if (options.has("startup-exit")) return static_cast<int>(options.number("startup-exit", 0));
   std::optional<std::jthread> second;
-  if (options.has("thread")) second.emplace([] { ::sleep(2); });
+  std::atomic<bool> named = false;
+  if (options.has("thread")) {
+    second.emplace([&] {
+      ::prctl(PR_SET_NAME, "toy_second");
+      named = true;
+      ::sleep(1);
+    });
+    while (!named) std::this_thread::yield();
+  }
   auto session = worker::Session::open();
   if (!session.ok()) {
     log_error(session.error().message);
