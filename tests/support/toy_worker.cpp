@@ -133,6 +133,7 @@ class Toy {
   worker::Injector injector_;
   Rank rank_ = coord::kNewcomer;
   std::uint64_t state_ = 42, healed_request_ = 0;
+  bool interrupted_ = false;  // a death was noticed in this transaction
   UniqueFd lock_;
   std::unique_ptr<coord::Recorder> recorder_;  // alone only
 };
@@ -217,16 +218,17 @@ void Toy::step(const coord::Table& table, std::uint64_t txn) {
   wait_for_ring(txn);
   donate(txn);
   std::uint64_t dead_seen = 0;
+  interrupted_ = false;
   while (true) {
     const std::vector<WorkerUid> dead = board_.dead();
-    if (dead.size() != dead_seen) {
-      dead_seen = dead.size();
-      if (dead_seen > mine().seen_dead.load()) mine().abort_seen_ns.store(monotonic_ns());
-      mine().seen_dead.store(dead_seen);
-    }
+    dead_seen = dead.size();
+    const bool news = dead_seen > mine().seen_dead.load();
+    if (news) mine().abort_seen_ns.store(monotonic_ns());
+    mine().seen_dead.store(dead_seen);
+    interrupted_ |= news;
     const coord::Ownership own(table, shares_, dead);
     const auto self = static_cast<std::uint32_t>(rank_.value());
-    mine().regrouped_ns.store(monotonic_ns());
+    if (news) mine().regrouped_ns.store(monotonic_ns());
     compute_shares(own, self, txn);
     if (own.first_live() == self) publish_table(txn, table);
     ring_all(table);
@@ -349,7 +351,7 @@ void Toy::apply(std::uint64_t txn) {
   state_ = mix(state_ + sum);
   commit_lines(txn);
   mine().applied.store(txn + 1, std::memory_order_release);
-  mine().committed_ns.store(monotonic_ns());
+  if (interrupted_) mine().committed_ns.store(monotonic_ns());
   phase(Phase::kIdle, txn);
   if (recorder_ != nullptr) (void)recorder_->pump().ok();
 }
