@@ -32,8 +32,9 @@ class CommandLine {
   void add(const std::string& name, std::uint64_t& target, const std::string& help);
   void add_flag(const std::string& name, bool& target, const std::string& help);
   // One of `choices`, given to `set`; `shown`: the default as the user would write it.
-  void add_choice(const std::string& name, std::vector<std::string> choices, const std::string& shown,
-                  std::function<void(const std::string&)> set, const std::string& help);
+  void add_choice(const std::string& name, std::vector<std::string> choices,
+                  const std::string& shown, std::function<void(const std::string&)> set,
+                  const std::string& help);
 
   // For tests: kUsage with the message instead of ending the process; --help is kUsage with the help text.
   Status try_parse(int argc, const char* const* argv);

@@ -5,7 +5,6 @@
 #include "lockstep/command_line.h"
 #include "lockstep/context.h"
 #include "lockstep/data.h"
-#include "lockstep/ddp.h"
 #include "lockstep/optim.h"
 #include "lockstep/state.h"
 #include "lockstep/status.h"

@@ -48,7 +48,8 @@ class Share {
 
 class Step {
  public:
-  using Closure = std::function<at::Tensor(Share&)>;  // the mean loss of the share's batch, a scalar with a graph
+  using Closure = std::function<at::Tensor(
+      Share&)>;  // the mean loss of the share's batch, a scalar with a graph
 
   Step(Context& context, TrainState& state, RunOptions options);
   ~Step();

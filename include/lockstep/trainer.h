@@ -30,16 +30,16 @@ namespace lockstep {
 
 // What every run has. Defaults are the recipes' command-line defaults.
 struct RunOptions {
-  std::string name = "run";            // of the recipe; part of the manifest
+  std::string name = "run";             // of the recipe; part of the manifest
   std::string output = "lockstep-run";  // the run directory
   std::int64_t epochs = 10;
-  std::int64_t max_steps = 0;          // optimizer steps of the whole run; 0: no limit
-  std::int64_t batch_size = 100;       // of each virtual worker
-  std::uint64_t seed = 0;              // of data order and of dropout; models are seeded by torch::manual_seed
-  int virtual_workers = 0;             // V; 0: the world size of the run's first start
+  std::int64_t max_steps = 0;     // optimizer steps of the whole run; 0: no limit
+  std::int64_t batch_size = 100;  // of each virtual worker
+  std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
+  int virtual_workers = 0;  // V; 0: the world size of the run's first start
   data::Shuffle shuffle = data::Shuffle::kDistributed;
-  std::string resume = "auto";         // auto | never | path of a checkpoint
-  bool new_virtual_workers = false;    // allow another V than the checkpoint's, at an epoch's start
+  std::string resume = "auto";       // auto | never | path of a checkpoint
+  bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
   std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
   int keep_checkpoints = 3;
   bool continue_on_save_error = true;  // --on-save-error continue|stop
@@ -74,7 +74,8 @@ class Trainer {
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last, `weights sha256 HEX`. With a
   // test set and an evaluation, each epoch ends with an exact evaluation.
   // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …; kResumable: stopped by the launcher.
-  Status fit(std::shared_ptr<const data::Dataset> train, std::shared_ptr<const data::Dataset> test = nullptr);
+  Status fit(std::shared_ptr<const data::Dataset> train,
+             std::shared_ptr<const data::Dataset> test = nullptr);
 
  private:
   class Impl;

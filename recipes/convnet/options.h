@@ -21,6 +21,7 @@ struct Options {
 
 // Ends the process for --help and for a wrong command line.
 Options parse(int argc, char** argv);
-std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options, std::vector<at::Tensor> parameters);
+std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options,
+                                                    std::vector<at::Tensor> parameters);
 
 }  // namespace convnet

@@ -50,6 +50,8 @@ void Xxh64::update(std::span<const std::byte> data) {
 
 std::uint64_t Xxh64::value() const { return XXH3_64bits_digest(state_->context.get()); }
 
-std::uint64_t xxh64(std::span<const std::byte> data) { return XXH3_64bits(data.data(), data.size()); }
+std::uint64_t xxh64(std::span<const std::byte> data) {
+  return XXH3_64bits(data.data(), data.size());
+}
 
 }  // namespace lockstep

@@ -2,7 +2,8 @@
 
 namespace lockstep::ddp {
 
-BucketLayout assign_buckets(std::span<const ParameterSpec> parameters, const BucketOptions& options) {
+BucketLayout assign_buckets(std::span<const ParameterSpec> parameters,
+                            const BucketOptions& options) {
   BucketLayout layout;
   layout.places.resize(parameters.size());
   for (auto i = static_cast<std::uint32_t>(parameters.size()); i-- > 0;) {

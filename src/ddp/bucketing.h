@@ -35,6 +35,7 @@ struct BucketLayout {
   std::vector<std::vector<std::uint32_t>> members;  // parameters of each bucket
 };
 
-BucketLayout assign_buckets(std::span<const ParameterSpec> parameters, const BucketOptions& options);
+BucketLayout assign_buckets(std::span<const ParameterSpec> parameters,
+                            const BucketOptions& options);
 
 }  // namespace lockstep::ddp

@@ -15,9 +15,10 @@ namespace lockstep::ddp {
 
 struct FoldStep {
   std::uint32_t leaf = 0;
-  coord::Node node;                     // the node that this leaf's worker publishes
-  std::vector<std::uint32_t> into;      // regions to add to, one after the other; empty: copy to region `leaf`
-  bool completes = false;               // the last leaf of `node`
+  coord::Node node;  // the node that this leaf's worker publishes
+  std::vector<std::uint32_t>
+      into;                // regions to add to, one after the other; empty: copy to region `leaf`
+  bool completes = false;  // the last leaf of `node`
 };
 
 // For the leaf's place in its worker's published node. V = virtual_workers.

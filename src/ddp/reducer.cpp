@@ -41,13 +41,18 @@ class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
   std::size_t index_;
 };
 
-Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<NamedTensor> parameters, const ReducerOptions& options) {
+Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<NamedTensor> parameters,
+                                                 const ReducerOptions& options) {
   std::erase_if(parameters, [](const NamedTensor& p) { return !p.tensor.requires_grad(); });
-  if (parameters.empty()) return Error{ErrorKind::kUsage, "the model has no parameter that requires a gradient"};
+  if (parameters.empty())
+    return Error{ErrorKind::kUsage, "the model has no parameter that requires a gradient"};
   for (const NamedTensor& p : parameters)
     if (!to_dtype(p.tensor.scalar_type()) || !p.tensor.device().is_cpu())
-      return Error{ErrorKind::kUsage, "parameter '" + p.name + "': gradients of " + std::string(toString(p.tensor.scalar_type())) +
-                                          " on " + p.tensor.device().str() + " cannot be summed (float32, float64, bfloat16, float16 on the CPU can)"};
+      return Error{ErrorKind::kUsage,
+                   "parameter '" + p.name + "': gradients of " +
+                       std::string(toString(p.tensor.scalar_type())) + " on " +
+                       p.tensor.device().str() +
+                       " cannot be summed (float32, float64, bfloat16, float16 on the CPU can)"};
   return std::unique_ptr<Reducer>(new Reducer(std::move(parameters), options));
 }
 
@@ -55,15 +60,18 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, const ReducerOptions& opti
     : parameters_(std::move(parameters)), options_(options) {
   std::vector<ParameterSpec> specs;
   for (const NamedTensor& p : parameters_)
-    specs.push_back({*to_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
+    specs.push_back(
+        {*to_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
   layout_ = assign_buckets(specs, options_.buckets);
   fired_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor, std::make_unique<Hook>(*this, i));
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor,
+                                                   std::make_unique<Hook>(*this, i));
 }
 
 Reducer::~Reducer() {
-  for (const NamedTensor& p : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
+  for (const NamedTensor& p : parameters_)
+    torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
 }
 
 std::vector<comm::BucketSpec> Reducer::bucket_specs() const {
@@ -79,13 +87,15 @@ void Reducer::begin_share(FoldStep step) {
   in_share_ = true;
   fired_.assign(parameters_.size(), false);
   missing_.clear();
-  for (const auto& members : layout_.members) missing_.push_back(static_cast<std::uint32_t>(members.size()));
+  for (const auto& members : layout_.members)
+    missing_.push_back(static_cast<std::uint32_t>(members.size()));
 }
 
 at::Tensor Reducer::region(std::size_t index, std::uint32_t leaf) {
   const Place place = layout_.places[index];
   const at::Tensor& parameter = parameters_[index].tensor;
-  return over(exchange_->piece(leaf, place.bucket).data() + place.offset * parameter.element_size(), parameter);
+  return over(exchange_->piece(leaf, place.bucket).data() + place.offset * parameter.element_size(),
+              parameter);
 }
 
 void Reducer::on_gradient(std::size_t index) {
@@ -128,8 +138,10 @@ Status Reducer::end_share() {
   in_share_ = false;
   const std::string unused = unused_names();
   if (unused.empty()) return {};
-  return Error{ErrorKind::kUsage, "these parameters got no gradient in share " + std::to_string(step_.leaf) + ": " + unused +
-                                      ". Let them take part in the loss, set requires_grad to false, or allow it with find_unused_parameters"};
+  return Error{ErrorKind::kUsage, "these parameters got no gradient in share " +
+                                      std::to_string(step_.leaf) + ": " + unused +
+                                      ". Let them take part in the loss, set requires_grad to "
+                                      "false, or allow it with find_unused_parameters"};
 }
 
 void Reducer::publish_used() {
@@ -161,7 +173,8 @@ void Reducer::set_gradients(bool copy) {
   const at::NoGradGuard no_grad;
   const float* used = nullptr;
   if (options_.find_unused_parameters)
-    used = reinterpret_cast<const float*>(exchange_->sum(static_cast<std::uint32_t>(layout_.buckets.size())).data());
+    used = reinterpret_cast<const float*>(
+        exchange_->sum(static_cast<std::uint32_t>(layout_.buckets.size())).data());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
     if (used != nullptr && used[i] == 0.0F) {
@@ -169,7 +182,8 @@ void Reducer::set_gradients(bool copy) {
       continue;
     }
     const Place place = layout_.places[i];
-    auto* memory = const_cast<std::byte*>(exchange_->sum(place.bucket).data()) + place.offset * parameter.element_size();
+    auto* memory = const_cast<std::byte*>(exchange_->sum(place.bucket).data()) +
+                   place.offset * parameter.element_size();
     const at::Tensor sum = over(memory, parameter);
     parameter.mutable_grad() = copy ? sum.clone() : sum;
   }

@@ -29,13 +29,15 @@ struct NamedTensor {
 
 struct ReducerOptions {
   BucketOptions buckets;
-  bool find_unused_parameters = false;  // PyTorch's name: unused ones count as zeros instead of an error
+  bool find_unused_parameters =
+      false;  // PyTorch's name: unused ones count as zeros instead of an error
 };
 
 class Reducer {
  public:
   // Parameters that do not require a gradient are left alone. All dense, on the CPU.
-  static Result<std::unique_ptr<Reducer>> create(std::vector<NamedTensor> parameters, const ReducerOptions& options);
+  static Result<std::unique_ptr<Reducer>> create(std::vector<NamedTensor> parameters,
+                                                 const ReducerOptions& options);
   ~Reducer();
 
   // The buckets of an ExchangePlan (one more, of counters, with find_unused_parameters).

@@ -20,12 +20,14 @@ namespace lockstep::train {
 
 class Checkpoints {
  public:
-  Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options, const Manifest& manifest);
+  Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
+              const Manifest& manifest);
   ~Checkpoints();
 
   // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a killed writer left, and says what was
   // skipped. With --new-virtual-workers a checkpoint of another V is taken at an epoch's start.
-  Result<std::optional<Txn>> load(const Plan& plan, const std::optional<Manifest>& before, bool first);
+  Result<std::optional<Txn>> load(const Plan& plan, const std::optional<Manifest>& before,
+                                  bool first);
 
   // Copies the state of the start of `next` and returns; skipped while the last one is being written.
   Status snapshot(const Plan& plan, Txn next);

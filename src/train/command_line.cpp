@@ -27,7 +27,8 @@ struct CommandLine::Impl {
   bool help_wanted = false;
 };
 
-CommandLine::CommandLine(const std::string& program, const std::string& purpose) : impl_(std::make_unique<Impl>(program, purpose)) {
+CommandLine::CommandLine(const std::string& program, const std::string& purpose)
+    : impl_(std::make_unique<Impl>(program, purpose)) {
   impl_->names.emplace_back("--help");
 }
 CommandLine::~CommandLine() = default;
@@ -42,19 +43,30 @@ void add_option(Impl& impl, const std::string& name, T& target, const std::strin
 
 }  // namespace
 
-void CommandLine::add(const std::string& name, std::string& target, const std::string& help) { add_option(*impl_, name, target, help); }
-void CommandLine::add(const std::string& name, double& target, const std::string& help) { add_option(*impl_, name, target, help); }
-void CommandLine::add(const std::string& name, int& target, const std::string& help) { add_option(*impl_, name, target, help); }
-void CommandLine::add(const std::string& name, std::int64_t& target, const std::string& help) { add_option(*impl_, name, target, help); }
-void CommandLine::add(const std::string& name, std::uint64_t& target, const std::string& help) { add_option(*impl_, name, target, help); }
+void CommandLine::add(const std::string& name, std::string& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, double& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, int& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, std::int64_t& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, std::uint64_t& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
 
 void CommandLine::add_flag(const std::string& name, bool& target, const std::string& help) {
   impl_->names.push_back(name);
   impl_->app.add_flag(both_spellings(name), target, help);
 }
 
-void CommandLine::add_choice(const std::string& name, std::vector<std::string> choices, const std::string& shown,
-                             std::function<void(const std::string&)> set, const std::string& help) {
+void CommandLine::add_choice(const std::string& name, std::vector<std::string> choices,
+                             const std::string& shown, std::function<void(const std::string&)> set,
+                             const std::string& help) {
   impl_->names.push_back(name);
   impl_->app.add_option_function<std::string>(both_spellings(name), std::move(set), help)
       ->check(CLI::IsMember(std::move(choices)))
@@ -73,7 +85,9 @@ Status CommandLine::try_parse(int argc, const char* const* argv) {
       const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
       if (word.rfind("--", 0) != 0 || impl_->app.get_option_no_throw(word) != nullptr) continue;
       const auto near = nearest_name(word, impl_->names);
-      return Error{ErrorKind::kUsage, "unknown option '" + word + "'" + (near ? "; did you mean '" + *near + "'?" : "; --help lists all")};
+      return Error{ErrorKind::kUsage,
+                   "unknown option '" + word + "'" +
+                       (near ? "; did you mean '" + *near + "'?" : "; --help lists all")};
     }
     return Error{ErrorKind::kUsage, error.what()};
   } catch (const CLI::ParseError& error) {
@@ -96,21 +110,31 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   line.add("--epochs", o.epochs, "passes over the training set");
   line.add("--batch-size", o.batch_size, "samples per step of each virtual worker");
   line.add("--seed", o.seed, "of the model's initial values, the data order and dropout");
-  line.add("--virtual-workers", o.virtual_workers, "fixed shares of each step; 0: the number of workers at the first start");
+  line.add("--virtual-workers", o.virtual_workers,
+           "fixed shares of each step; 0: the number of workers at the first start");
   line.add("--max-steps", o.max_steps, "optimizer steps of the whole run; 0: no limit");
   line.add("--output", o.output, "the run directory");
-  line.add("--resume", o.resume, "auto: go on with an unfinished equal run there; never: start over; or a checkpoint's path");
-  line.add_flag("--new-virtual-workers", o.new_virtual_workers, "go on with another number of virtual workers, at an epoch's start");
-  line.add("--checkpoint-every", o.checkpoint_every, "optimizer steps between checkpoints; 0: only the last");
+  line.add(
+      "--resume", o.resume,
+      "auto: go on with an unfinished equal run there; never: start over; or a checkpoint's path");
+  line.add_flag("--new-virtual-workers", o.new_virtual_workers,
+                "go on with another number of virtual workers, at an epoch's start");
+  line.add("--checkpoint-every", o.checkpoint_every,
+           "optimizer steps between checkpoints; 0: only the last");
   line.add("--keep-checkpoints", o.keep_checkpoints, "newest checkpoints to keep");
-  line.add_choice("--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
-                  [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; }, "when a checkpoint cannot be written");
+  line.add_choice(
+      "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
+      [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
+      "when a checkpoint cannot be written");
   line.add("--log-every", o.log_every, "optimizer steps between printed lines; 0: none");
-  line.add_choice("--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"}, data::to_string(o.shuffle),
-                  [&o](const std::string& value) {
-                    if (auto shuffle = data::parse_shuffle(value); shuffle.ok()) o.shuffle = *shuffle;
-                  },
-                  "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy: DataLoader(shuffle=True) of 2019");
+  line.add_choice(
+      "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"},
+      data::to_string(o.shuffle),
+      [&o](const std::string& value) {
+        if (auto shuffle = data::parse_shuffle(value); shuffle.ok()) o.shuffle = *shuffle;
+      },
+      "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy: "
+      "DataLoader(shuffle=True) of 2019");
 }
 
 }  // namespace lockstep

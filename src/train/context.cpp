@@ -21,11 +21,18 @@ Status check_torch_version() {
   const std::string config = at::show_config();
   const std::string key = "TORCH_VERSION=";
   const auto at = config.find(key);
-  const std::string found = at == std::string::npos ? "unknown" : config.substr(at + key.size(), config.find_first_of(",\n", at) - at - key.size());
-  const std::string built = std::to_string(TORCH_VERSION_MAJOR) + "." + std::to_string(TORCH_VERSION_MINOR) + "." + std::to_string(TORCH_VERSION_PATCH);
+  const std::string found =
+      at == std::string::npos
+          ? "unknown"
+          : config.substr(at + key.size(), config.find_first_of(",\n", at) - at - key.size());
+  const std::string built = std::to_string(TORCH_VERSION_MAJOR) + "." +
+                            std::to_string(TORCH_VERSION_MINOR) + "." +
+                            std::to_string(TORCH_VERSION_PATCH);
   if (found == built) return {};
-  return Error{ErrorKind::kUsage, "this program was built for libtorch " + built + " and found libtorch " + found +
-                                      ": build it again, or run it with the torch it was built for (LOCKSTEP_TORCH_DIR)"};
+  return Error{
+      ErrorKind::kUsage,
+      "this program was built for libtorch " + built + " and found libtorch " + found +
+          ": build it again, or run it with the torch it was built for (LOCKSTEP_TORCH_DIR)"};
 }
 
 // glibc returns every large tensor to the kernel each step otherwise: a quarter of a training step is page faults.
@@ -44,7 +51,8 @@ int threads_from(const InitOptions& options) {
 
 }  // namespace
 
-Context::Context(std::unique_ptr<worker::Session> session, int threads) : session_(std::move(session)), threads_(threads) {}
+Context::Context(std::unique_ptr<worker::Session> session, int threads)
+    : session_(std::move(session)), threads_(threads) {}
 Context::~Context() = default;
 Context::Context(Context&&) noexcept = default;
 Context& Context::operator=(Context&&) noexcept = default;
@@ -72,7 +80,8 @@ void exit_with(const Error& error) {
 void exit_with(Context& context, const Status& status) {
   if (!status.ok()) {
     // The agent prints the first worker's error; a worker alone prints its own.
-    if (!context.launched() || !context.session().fail(status.error()).ok()) log_error(status.error().message);
+    if (!context.launched() || !context.session().fail(status.error()).ok())
+      log_error(status.error().message);
     std::fflush(stdout);
     _exit(exit_code(status.error().kind));
   }

@@ -22,19 +22,25 @@ std::string Manifest::identity() const {
 
 Result<Manifest> Manifest::parse(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) return Error{ErrorKind::kBadData, "the run's manifest is not a JSON object"};
+  if (!json.is_object())
+    return Error{ErrorKind::kBadData, "the run's manifest is not a JSON object"};
   Manifest manifest;
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) return Error{ErrorKind::kBadData, "the run's manifest: '" + key + "' is not a string"};
+    if (!value.is_string())
+      return Error{ErrorKind::kBadData, "the run's manifest: '" + key + "' is not a string"};
     manifest.values_[key] = value.get<std::string>();
   }
   return manifest;
 }
 
-Status Manifest::same_as(const Manifest& before, const std::string& run_dir, const std::string& ignore) const {
-  const auto differs = [&](const std::string& key, const std::string& now, const std::string& then) -> Status {
-    return Error{ErrorKind::kUsage, "'" + run_dir + "' holds another run: " + key + " was " + then + ", now it is " + now +
-                                        ". Give it another --output, the same options, or --resume never to start over"};
+Status Manifest::same_as(const Manifest& before, const std::string& run_dir,
+                         const std::string& ignore) const {
+  const auto differs = [&](const std::string& key, const std::string& now,
+                           const std::string& then) -> Status {
+    return Error{
+        ErrorKind::kUsage,
+        "'" + run_dir + "' holds another run: " + key + " was " + then + ", now it is " + now +
+            ". Give it another --output, the same options, or --resume never to start over"};
   };
   for (const auto& [key, now] : values_) {
     const auto then = before.values_.find(key);
@@ -51,7 +57,8 @@ Result<std::optional<Manifest>> read_manifest(Env& env, const std::string& run_d
   if (!env.exists(path_in(run_dir))) return std::optional<Manifest>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimit_bytes));
   Result<Manifest> manifest = Manifest::parse(text);
-  if (!manifest.ok()) return Error{ErrorKind::kBadData, "'" + path_in(run_dir) + "': " + manifest.error().message};
+  if (!manifest.ok())
+    return Error{ErrorKind::kBadData, "'" + path_in(run_dir) + "': " + manifest.error().message};
   return std::optional<Manifest>(*std::move(manifest));
 }
 

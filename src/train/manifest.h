@@ -27,7 +27,8 @@ class Manifest {
   static Result<Manifest> parse(const std::string& json);
 
   // `ignore`: a key that may differ. The error speaks to whoever gave the command.
-  Status same_as(const Manifest& before, const std::string& run_dir, const std::string& ignore = "") const;
+  Status same_as(const Manifest& before, const std::string& run_dir,
+                 const std::string& ignore = "") const;
 
  private:
   std::map<std::string, std::string> values_;

@@ -9,7 +9,9 @@
 namespace lockstep {
 namespace {
 
-at::Tensor counters(std::size_t count) { return at::zeros({static_cast<std::int64_t>(count)}, at::kLong); }
+at::Tensor counters(std::size_t count) {
+  return at::zeros({static_cast<std::int64_t>(count)}, at::kLong);
+}
 
 std::vector<at::Tensor> zeros_for(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> state;
@@ -17,8 +19,10 @@ std::vector<at::Tensor> zeros_for(const std::vector<at::Tensor>& parameters) {
   return state;
 }
 
-void append(std::vector<std::pair<std::string, at::Tensor>>& state, const char* name, const std::vector<at::Tensor>& tensors) {
-  for (std::size_t i = 0; i < tensors.size(); ++i) state.emplace_back(std::to_string(i) + "." + name, tensors[i]);
+void append(std::vector<std::pair<std::string, at::Tensor>>& state, const char* name,
+            const std::vector<at::Tensor>& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    state.emplace_back(std::to_string(i) + "." + name, tensors[i]);
 }
 
 }  // namespace

@@ -16,17 +16,20 @@ constexpr auto kPeerDeadline = 30min;  // PyTorch's default for collectives
 constexpr std::uint64_t kJoinPatience_ns = 15'000'000;
 
 bool computing(coord::Phase phase) {
-  return phase == coord::Phase::kData || phase == coord::Phase::kForward || phase == coord::Phase::kBackward ||
-         phase == coord::Phase::kOptimizer || phase == coord::Phase::kEvaluate;
+  return phase == coord::Phase::kData || phase == coord::Phase::kForward ||
+         phase == coord::Phase::kBackward || phase == coord::Phase::kOptimizer ||
+         phase == coord::Phase::kEvaluate;
 }
 
 bool contains(const std::vector<coord::Member>& members, WorkerUid uid) {
-  return std::any_of(members.begin(), members.end(), [&](const coord::Member& m) { return m.uid == uid; });
+  return std::any_of(members.begin(), members.end(),
+                     [&](const coord::Member& m) { return m.uid == uid; });
 }
 
 }  // namespace
 
-Participant::Participant(worker::Session& session, TrainState& state, Program& program, const ParticipantOptions& options)
+Participant::Participant(worker::Session& session, TrainState& state, Program& program,
+                         const ParticipantOptions& options)
     : session_(session),
       state_(state),
       program_(program),
@@ -34,7 +37,8 @@ Participant::Participant(worker::Session& session, TrainState& state, Program& p
       board_(session.memory(), options.board),
       start_buffers_(state.buffer_bytes()) {}
 
-Result<std::unique_ptr<Participant>> Participant::create(worker::Session& session, TrainState& state, Program& program,
+Result<std::unique_ptr<Participant>> Participant::create(worker::Session& session,
+                                                         TrainState& state, Program& program,
                                                          const ParticipantOptions& options) {
   std::unique_ptr<Participant> self(new Participant(session, state, program, options));
   std::vector<ddp::NamedTensor> parameters;
@@ -51,7 +55,8 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
   self->exchange_ = comm::make_shm_exchange(self->board_, me.slot, me.uid, plan);
   self->reducer_->attach(*self->exchange_);
   const bool first_start = !me.newcomer && me.restart_count == 0;
-  LOCKSTEP_ASSIGN(self->injector_, worker::Injector::from_environment(self->board_, me.slot, first_start));
+  LOCKSTEP_ASSIGN(self->injector_,
+                  worker::Injector::from_environment(self->board_, me.slot, first_start));
   return self;
 }
 
@@ -59,7 +64,9 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
   coord::WorkerSlot& slot = self_slot();
   const std::uint64_t now = monotonic_ns();
   const std::uint64_t since = slot.busy_since_ns.load(std::memory_order_relaxed);
-  if (since != 0) slot.busy_ns.store(slot.busy_ns.load(std::memory_order_relaxed) + now - since, std::memory_order_relaxed);
+  if (since != 0)
+    slot.busy_ns.store(slot.busy_ns.load(std::memory_order_relaxed) + now - since,
+                       std::memory_order_relaxed);
   slot.busy_since_ns.store(computing(phase) ? now : 0, std::memory_order_relaxed);
   slot.phase.store(static_cast<std::uint64_t>(phase), std::memory_order_relaxed);
   slot.progress.store(slot.progress.load(std::memory_order_relaxed) + 1, std::memory_order_release);
@@ -72,7 +79,8 @@ Status Participant::wait_bell(const std::function<bool()>& done, const char* wha
   for (;;) {
     const std::uint32_t seen = bell.rings.load(std::memory_order_acquire);
     if (done()) return {};
-    if (deadline.passed()) return Error{ErrorKind::kTimedOut, std::string("waited 30 minutes for ") + what};
+    if (deadline.passed())
+      return Error{ErrorKind::kTimedOut, std::string("waited 30 minutes for ") + what};
     wait(bell, seen, deadline);
   }
 }
@@ -82,10 +90,12 @@ Status Participant::join(Txn next) {
   LOCKSTEP_TRY(session_.ready(next, 0));
   if (session_.launched()) return {};
   sole_member_publishes(next);
-  LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(posix_env(), options_.run_dir, board_, next, [](std::string_view text) {
-                    std::fwrite(text.data(), 1, text.size(), stdout);
-                    std::fflush(stdout);
-                  }));
+  LOCKSTEP_ASSIGN(
+      recorder_,
+      coord::Recorder::open(posix_env(), options_.run_dir, board_, next, [](std::string_view text) {
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        std::fflush(stdout);
+      }));
   return {};
 }
 
@@ -101,9 +111,11 @@ void Participant::sole_member_publishes(Txn txn) {
 Result<Participant::Turn> Participant::turn() {
   enter(coord::Phase::kIdle);
   const coord::TableCell& cell = board_.header().table[next_.value() % 2];
-  LOCKSTEP_TRY(wait_bell([&] { return coord::read_table(cell, next_, table_); }, "the first table of members"));
-  const auto self = std::find_if(table_.members.begin(), table_.members.end(),
-                                 [&](const coord::Member& m) { return m.uid == session_.identity().uid; });
+  LOCKSTEP_TRY(wait_bell([&] { return coord::read_table(cell, next_, table_); },
+                         "the first table of members"));
+  const auto self =
+      std::find_if(table_.members.begin(), table_.members.end(),
+                   [&](const coord::Member& m) { return m.uid == session_.identity().uid; });
   if (self == table_.members.end()) return Turn::kLeft;
   rank_ = Rank(static_cast<int>(self - table_.members.begin()));
   if (next_ >= program_.end()) return Turn::kEnd;
@@ -113,7 +125,8 @@ Result<Participant::Turn> Participant::turn() {
 
 bool Participant::first_live() const {
   const coord::Ownership ownership(table_, 1, board_.dead());
-  return ownership.live_count() > 0 && table_.members[ownership.first_live()].uid == session_.identity().uid;
+  return ownership.live_count() > 0 &&
+         table_.members[ownership.first_live()].uid == session_.identity().uid;
 }
 
 Status Participant::run() {
@@ -125,7 +138,8 @@ Status Participant::run() {
   changed_ = false;
   whole_since_ns_ = 0;
   LOCKSTEP_TRY(begin_exchange());
-  if (slot.seen_dead.load(std::memory_order_relaxed) != board_.header().dead_count.load(std::memory_order_acquire))
+  if (slot.seen_dead.load(std::memory_order_relaxed) !=
+      board_.header().dead_count.load(std::memory_order_acquire))
     note_membership_change();
   donate_if_asked();
   LOCKSTEP_TRY(program_.before(txn, first_live(), (table_.flags & coord::kCheckpoint) != 0));
@@ -136,7 +150,9 @@ Status Participant::run() {
 }
 
 Status Participant::begin_exchange() {
-  LOCKSTEP_TRY(program_.is_step(next_) ? exchange_->begin(table_) : exchange_->begin_evaluation(table_, program_.items(next_)));
+  LOCKSTEP_TRY(program_.is_step(next_)
+                   ? exchange_->begin(table_)
+                   : exchange_->begin_evaluation(table_, program_.items(next_)));
   if (!prefaulted_) exchange_->prefault(false);
   prefaulted_ = true;
   return {};
@@ -153,7 +169,8 @@ Status Participant::compute_owned() {
     LOCKSTEP_TRY(compute_item(own[done_], adopted));
     ++done_;
   }
-  if (ownership.first_live() == self && !table_published() && wanted_joiners(coord::read_proposal(board_.header().proposal)).empty())
+  if (ownership.first_live() == self && !table_published() &&
+      wanted_joiners(coord::read_proposal(board_.header().proposal)).empty())
     publish_table({});
   exchange_->ring_members();
   return {};
@@ -178,8 +195,10 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   reducer_->begin_share(fold_for(item, adopted));
   // A record that the dead had marked stays; what is computed again for its pieces goes to a scratch one.
   const bool recorded = record.mark.load(std::memory_order_acquire) == mark;
-  std::vector<std::byte> scratch(recorded ? sizeof(coord::ShareRecord) + std::size_t{board_.plan().ids_capacity} * 8 : 0);
-  LOCKSTEP_TRY(program_.compute_share(next_, v, recorded ? *new (scratch.data()) coord::ShareRecord : record));
+  std::vector<std::byte> scratch(
+      recorded ? sizeof(coord::ShareRecord) + std::size_t{board_.plan().ids_capacity} * 8 : 0);
+  LOCKSTEP_TRY(program_.compute_share(
+      next_, v, recorded ? *new (scratch.data()) coord::ShareRecord : record));
   LOCKSTEP_TRY(reducer_->end_share());
   if (item == 0 && !start_buffers_.empty() && !exchange_->buffers_published()) {
     state_.store_buffers(exchange_->buffers());
@@ -194,8 +213,10 @@ ddp::FoldStep Participant::fold_for(std::uint32_t item, bool adopted) const {
   if (adopted) return ddp::fold_step(item, {0, item}, V);
   const coord::Ownership& ownership = exchange_->ownership();
   const std::uint32_t self = exchange_->self();
-  for (const coord::Node node : coord::cover(ownership.items_of(self).front(), ownership.block_size(self), V))
-    if (item >= node.first_leaf() && item - node.first_leaf() < (std::uint64_t{1} << node.level)) return ddp::fold_step(item, node, V);
+  for (const coord::Node node :
+       coord::cover(ownership.items_of(self).front(), ownership.block_size(self), V))
+    if (item >= node.first_leaf() && item - node.first_leaf() < (std::uint64_t{1} << node.level))
+      return ddp::fold_step(item, node, V);
   return ddp::fold_step(item, {0, item}, V);
 }
 
@@ -204,7 +225,9 @@ bool Participant::items_marked() {
   const bool step = program_.is_step(next_);
   const std::uint32_t items = program_.items(next_);
   while (marked_ < items) {
-    const coord::Word& word = step ? board_.record(next_, VirtualWorker(static_cast<int>(marked_))).mark : exchange_->eval(marked_).mark;
+    const coord::Word& word =
+        step ? board_.record(next_, VirtualWorker(static_cast<int>(marked_))).mark
+             : exchange_->eval(marked_).mark;
     if (word.load(std::memory_order_acquire) != mark) return false;
     ++marked_;
   }
@@ -212,14 +235,17 @@ bool Participant::items_marked() {
 }
 
 bool Participant::table_published() {
-  return board_.header().table[(next_.value() + 1) % 2].mark.load(std::memory_order_acquire) == next_.value() + 2;
+  return board_.header().table[(next_.value() + 1) % 2].mark.load(std::memory_order_acquire) ==
+         next_.value() + 2;
 }
 
 std::vector<coord::Member> Participant::wanted_joiners(const coord::Table& wish) const {
   const std::vector<WorkerUid> dead = board_.dead();
   std::vector<coord::Member> joiners;
   for (const coord::Member& m : wish.members)
-    if (!contains(table_.members, m.uid) && std::find(dead.begin(), dead.end(), m.uid) == dead.end()) joiners.push_back(m);
+    if (!contains(table_.members, m.uid) &&
+        std::find(dead.begin(), dead.end(), m.uid) == dead.end())
+      joiners.push_back(m);
   return joiners;
 }
 
@@ -262,7 +288,8 @@ Status Participant::wait_whole() {
     if (whole_since_ns_ == 0) whole_since_ns_ = now;
     if (loading && now - whole_since_ns_ < kJoinPatience_ns) return false;
     coord::Word& stall = self_slot().join_stall_ns;
-    stall.store(stall.load(std::memory_order_relaxed) + now - whole_since_ns_, std::memory_order_relaxed);
+    stall.store(stall.load(std::memory_order_relaxed) + now - whole_since_ns_,
+                std::memory_order_relaxed);
     publish_table(std::move(ready));
     return true;
   };
@@ -288,13 +315,15 @@ void Participant::note_membership_change() {
   slot.abort_seen_ns.store(now, std::memory_order_relaxed);
   slot.resumed_ns.store(0, std::memory_order_relaxed);
   slot.committed_ns.store(0, std::memory_order_relaxed);
-  slot.seen_dead.store(board_.header().dead_count.load(std::memory_order_acquire), std::memory_order_release);
+  slot.seen_dead.store(board_.header().dead_count.load(std::memory_order_acquire),
+                       std::memory_order_release);
   slot.regrouped_ns.store(monotonic_ns(), std::memory_order_relaxed);
 }
 
 void Participant::note_commit() {
   coord::WorkerSlot& slot = self_slot();
-  if (changed_ || slot.committed_ns.load(std::memory_order_relaxed) == 0) slot.committed_ns.store(monotonic_ns(), std::memory_order_release);
+  if (changed_ || slot.committed_ns.load(std::memory_order_relaxed) == 0)
+    slot.committed_ns.store(monotonic_ns(), std::memory_order_release);
 }
 
 Status Participant::commit() {
@@ -315,13 +344,16 @@ Status Participant::commit() {
   self_slot().applied.store(next_.value(), std::memory_order_release);
   note_commit();
   if (session_.launched()) return {};
-  if (!lines.console.empty() || next_.value() % (board_.plan().ring / 2) == 0 || next_ >= program_.end()) return recorder_->pump();
+  if (!lines.console.empty() || next_.value() % (board_.plan().ring / 2) == 0 ||
+      next_ >= program_.end())
+    return recorder_->pump();
   return {};
 }
 
 Status Participant::wait_for_record_room() {
   const auto room = [&] {
-    return board_.header().recorded_txn.load(std::memory_order_acquire) + board_.plan().ring > next_.value();
+    return board_.header().recorded_txn.load(std::memory_order_acquire) + board_.plan().ring >
+           next_.value();
   };
   if (room()) return {};
   if (!session_.launched()) return recorder_->pump();
@@ -332,14 +364,17 @@ Status Participant::wait_for_record_room() {
 Status Participant::write_lines(const Lines& lines) {
   coord::CommitLines& out = board_.lines(session_.identity().slot, next_);
   if (lines.console.size() + lines.metrics.size() > coord::kCommitTextBytes)
-    return Error{ErrorKind::kInternal, "lines of one step take " + std::to_string(lines.console.size() + lines.metrics.size()) +
-                                           " bytes, limit " + std::to_string(coord::kCommitTextBytes)};
+    return Error{ErrorKind::kInternal,
+                 "lines of one step take " +
+                     std::to_string(lines.console.size() + lines.metrics.size()) +
+                     " bytes, limit " + std::to_string(coord::kCommitTextBytes)};
   out.console_bytes = static_cast<std::uint32_t>(lines.console.size());
   out.metrics_bytes = static_cast<std::uint32_t>(lines.metrics.size());
   out.is_step = program_.is_step(next_) ? 1 : 0;
   out.epoch = static_cast<std::uint32_t>(program_.epoch(next_));
   out.step = static_cast<std::uint64_t>(program_.global_step(next_));
-  std::copy(lines.metrics.begin(), lines.metrics.end(), std::copy(lines.console.begin(), lines.console.end(), out.text));
+  std::copy(lines.metrics.begin(), lines.metrics.end(),
+            std::copy(lines.console.begin(), lines.console.end(), out.text));
   out.mark.store(next_.value() + 1, std::memory_order_release);
   return {};
 }
@@ -347,7 +382,9 @@ Status Participant::write_lines(const Lines& lines) {
 void Participant::donate_if_asked() {
   const coord::Header& header = board_.header();
   const std::uint64_t request = header.heal_request.load(std::memory_order_acquire);
-  if (request == handled_request_ || header.heal_donor.load(std::memory_order_acquire) != session_.identity().uid.value()) return;
+  if (request == handled_request_ ||
+      header.heal_donor.load(std::memory_order_acquire) != session_.identity().uid.value())
+    return;
   handled_request_ = request;
   const std::vector<coord::Member> joiners = wanted_joiners(coord::read_proposal(header.proposal));
   if (joiners.empty()) return;
@@ -357,7 +394,8 @@ void Participant::donate_if_asked() {
   state_.store(exchange_->heal_region());
   exchange_->heal_mark().store(next_.value() + 1, std::memory_order_release);
   coord::Word& stall = self_slot().heal_stall_ns;
-  stall.store(stall.load(std::memory_order_relaxed) + monotonic_ns() - begin, std::memory_order_relaxed);
+  stall.store(stall.load(std::memory_order_relaxed) + monotonic_ns() - begin,
+              std::memory_order_relaxed);
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
 }
 
@@ -395,7 +433,8 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   const coord::TableCell& cell = board_.header().table[(next_.value() + 1) % 2];
   const auto told = [&] {
     // Decided, or so far ahead that the decision is overwritten.
-    return cell.mark.load(std::memory_order_acquire) >= mark + 1 || exchange_->heal_mark().load(std::memory_order_acquire) != mark;
+    return cell.mark.load(std::memory_order_acquire) >= mark + 1 ||
+           exchange_->heal_mark().load(std::memory_order_acquire) != mark;
   };
   LOCKSTEP_TRY(wait_bell(told, "the table that lists this newcomer"));
   if (!coord::read_table(cell, Txn(mark), after) || !contains(after.members, me.uid)) return false;
@@ -412,7 +451,9 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
 Status Participant::close(const std::function<Status()>& last_words) {
   enter(coord::Phase::kDone);
   bool spoken = false;
-  const auto recorded = [&] { return board_.header().final_recorded.load(std::memory_order_acquire) != 0; };
+  const auto recorded = [&] {
+    return board_.header().final_recorded.load(std::memory_order_acquire) != 0;
+  };
   if (!session_.launched()) {
     LOCKSTEP_TRY(recorder_->pump());
     LOCKSTEP_TRY(recorder_->sync());
@@ -423,7 +464,8 @@ Status Participant::close(const std::function<Status()>& last_words) {
       LOCKSTEP_TRY(last_words());
       spoken = true;
     }
-    LOCKSTEP_TRY(wait_bell([&] { return recorded() || (!spoken && first_live()); }, "the launcher to record the end"));
+    LOCKSTEP_TRY(wait_bell([&] { return recorded() || (!spoken && first_live()); },
+                           "the launcher to record the end"));
   }
   return {};
 }

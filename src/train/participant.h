@@ -30,7 +30,8 @@ struct ParticipantOptions {
 
 class Participant {
  public:
-  static Result<std::unique_ptr<Participant>> create(worker::Session& session, TrainState& state, Program& program,
+  static Result<std::unique_ptr<Participant>> create(worker::Session& session, TrainState& state,
+                                                     Program& program,
                                                      const ParticipantOptions& options);
 
   // Takes part from `next` on; the state is that of its start.
@@ -57,7 +58,8 @@ class Participant {
   const coord::Board& board() const { return board_; }
 
  private:
-  Participant(worker::Session& session, TrainState& state, Program& program, const ParticipantOptions& options);
+  Participant(worker::Session& session, TrainState& state, Program& program,
+              const ParticipantOptions& options);
   Status begin_exchange();
   Status compute_owned();
   Status compute_item(std::uint32_t item, bool adopted);
@@ -89,12 +91,12 @@ class Participant {
   std::unique_ptr<coord::Recorder> recorder_;  // alone only
   worker::Injector injector_;
   Txn next_{0};
-  coord::Table table_;              // of next_
-  std::size_t done_ = 0;            // own items computed in this transaction
-  std::uint32_t marked_ = 0;        // items seen marked, a prefix
+  coord::Table table_;        // of next_
+  std::size_t done_ = 0;      // own items computed in this transaction
+  std::uint32_t marked_ = 0;  // items seen marked, a prefix
   std::uint64_t handled_request_ = 0;
   std::uint64_t whole_since_ns_ = 0;  // waiting only for a joiner since; 0: not
-  bool changed_ = false;            // a death in this transaction
+  bool changed_ = false;              // a death in this transaction
   Rank rank_{coord::kNewcomer};
   bool prefaulted_ = false;
   std::vector<std::byte> start_buffers_;

@@ -8,9 +8,9 @@
 namespace lockstep::train {
 
 struct Cursor {
-  std::int64_t epoch = 0;      // from 0
-  std::int64_t step = 0;       // in the epoch, from 0; steps_per_epoch at an epoch's end
-  bool epoch_end = false;      // the evaluation after the epoch's last step
+  std::int64_t epoch = 0;        // from 0
+  std::int64_t step = 0;         // in the epoch, from 0; steps_per_epoch at an epoch's end
+  bool epoch_end = false;        // the evaluation after the epoch's last step
   std::int64_t global_step = 0;  // optimizer steps before this transaction
 };
 
@@ -28,7 +28,8 @@ struct Plan {
   // A broken last epoch is not evaluated.
   Txn end() const {
     const std::int64_t steps = total_steps();
-    return Txn(static_cast<std::uint64_t>(steps / steps_per_epoch * txns_per_epoch() + steps % steps_per_epoch));
+    return Txn(static_cast<std::uint64_t>(steps / steps_per_epoch * txns_per_epoch() +
+                                          steps % steps_per_epoch));
   }
   Cursor at(Txn txn) const {
     const auto t = static_cast<std::int64_t>(txn.value());
@@ -50,7 +51,8 @@ constexpr std::uint64_t splitmix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 constexpr std::uint64_t share_seed(std::uint64_t seed, Txn txn, VirtualWorker v) {
-  return splitmix64(splitmix64(splitmix64(seed) ^ txn.value()) ^ static_cast<std::uint64_t>(v.value()));
+  return splitmix64(splitmix64(splitmix64(seed) ^ txn.value()) ^
+                    static_cast<std::uint64_t>(v.value()));
 }
 
 }  // namespace lockstep::train

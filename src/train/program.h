@@ -24,9 +24,9 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  virtual Txn end() const = 0;                          // number of transactions
-  virtual bool is_step(Txn txn) const = 0;              // otherwise an epoch's end
-  virtual std::uint32_t items(Txn txn) const = 0;       // V for a step, batches for an epoch's end
+  virtual Txn end() const = 0;                     // number of transactions
+  virtual bool is_step(Txn txn) const = 0;         // otherwise an epoch's end
+  virtual std::uint32_t items(Txn txn) const = 0;  // V for a step, batches for an epoch's end
   virtual std::int64_t epoch(Txn txn) const = 0;
   virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
 

@@ -1,3 +1,5 @@
+#include "train/run.h"
+
 #include <ATen/Context.h>
 #include <ATen/Version.h>
 #include <ATen/core/grad_mode.h>
@@ -12,14 +14,15 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "train/lines.h"
-#include "train/run.h"
 #include "worker/session.h"
 
 namespace lockstep::train {
 
-Run::Run(Context& context, TrainState& state, RunOptions options) : context_(context), options_(std::move(options)), state_(state) {}
+Run::Run(Context& context, TrainState& state, RunOptions options)
+    : context_(context), options_(std::move(options)), state_(state) {}
 
-Status Run::open(std::shared_ptr<const data::Dataset> train, std::shared_ptr<const data::Dataset> test) {
+Status Run::open(std::shared_ptr<const data::Dataset> train,
+                 std::shared_ptr<const data::Dataset> test) {
   train_ = std::move(train);
   test_ = std::move(test);
   started_ns_ = monotonic_ns();
@@ -37,13 +40,17 @@ Status Run::check_options() const {
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::kUsage, what}; };
   if (train_ == nullptr) return wrong("a run needs a training set");
   if (state_.optimizers().empty()) return wrong("the train state has no optimizer; add one");
-  if (options_.epochs < 1) return wrong("--epochs is " + std::to_string(options_.epochs) + "; at least 1");
-  if (options_.batch_size < 1) return wrong("--batch-size is " + std::to_string(options_.batch_size) + "; at least 1");
-  if (options_.max_steps < 0) return wrong("--max-steps is " + std::to_string(options_.max_steps) + "; at least 0 (no limit)");
+  if (options_.epochs < 1)
+    return wrong("--epochs is " + std::to_string(options_.epochs) + "; at least 1");
+  if (options_.batch_size < 1)
+    return wrong("--batch-size is " + std::to_string(options_.batch_size) + "; at least 1");
+  if (options_.max_steps < 0)
+    return wrong("--max-steps is " + std::to_string(options_.max_steps) +
+                 "; at least 0 (no limit)");
   const auto most = static_cast<int>(coord::kMaxVirtualWorkers);
   if (options_.virtual_workers < 0 || options_.virtual_workers > most)
-    return wrong("--virtual-workers is " + std::to_string(options_.virtual_workers) + "; 1 to " + std::to_string(most) +
-                 ", or 0 for the number of workers");
+    return wrong("--virtual-workers is " + std::to_string(options_.virtual_workers) + "; 1 to " +
+                 std::to_string(most) + ", or 0 for the number of workers");
   return {};
 }
 
@@ -51,12 +58,15 @@ Status Run::check_options() const {
 Result<int> Run::choose_virtual_workers() {
   LOCKSTEP_ASSIGN(before_, read_manifest(posix_env(), options_.output));
   int chosen = options_.virtual_workers;
-  if (chosen == 0 && before_.has_value() && options_.resume != "never") chosen = std::stoi(before_->get("virtual_workers"));
+  if (chosen == 0 && before_.has_value() && options_.resume != "never")
+    chosen = std::stoi(before_->get("virtual_workers"));
   if (chosen == 0) chosen = context_.world_size();
   if (context_.world_size() > chosen && !context_.session().identity().newcomer)
-    return Error{ErrorKind::kUsage, "--nproc-per-node is " + std::to_string(context_.world_size()) + ", but the run has " +
-                                        std::to_string(chosen) + " virtual workers, and each worker needs at least one: use at most " +
-                                        std::to_string(chosen) + " workers (or more --virtual-workers for a new run)"};
+    return Error{ErrorKind::kUsage,
+                 "--nproc-per-node is " + std::to_string(context_.world_size()) +
+                     ", but the run has " + std::to_string(chosen) +
+                     " virtual workers, and each worker needs at least one: use at most " +
+                     std::to_string(chosen) + " workers (or more --virtual-workers for a new run)"};
   return chosen;
 }
 
@@ -85,14 +95,16 @@ Status Run::make_manifest() {
   manifest_.set("batch_size", data_plan_.batch_size);
   manifest_.set("seed", std::to_string(data_plan_.seed));
   manifest_.set("shuffle", data::to_string(data_plan_.shuffle));
-  if (!data_plan_.generator_state.empty()) manifest_.set("generator_state_sha256", sha256_hex(data_plan_.generator_state));
+  if (!data_plan_.generator_state.empty())
+    manifest_.set("generator_state_sha256", sha256_hex(data_plan_.generator_state));
   manifest_.set("dataset_size", data_plan_.dataset_size);
   manifest_.set("evaluates", plan_.evaluates ? "yes" : "no");
   manifest_.set("initial_weights_sha256", state_.weights_sha256());
   manifest_.set("threads", context_.threads());
   manifest_.set("torch", TORCH_VERSION);
   manifest_.set("cpu_capability", at::get_cpu_capability());
-  const std::vector<std::int64_t> probe{0, data_plan_.dataset_size / 2, data_plan_.dataset_size - 1};
+  const std::vector<std::int64_t> probe{0, data_plan_.dataset_size / 2,
+                                        data_plan_.dataset_size - 1};
   LOCKSTEP_ASSIGN(const data::Batch batch, train_->get(probe, {}));
   const at::Tensor inputs = batch.inputs.contiguous();
   char hash[17];
@@ -110,7 +122,8 @@ Status Run::take_part() {
   options.board.ids_capacity = static_cast<std::uint32_t>(data_plan_.batch_size);
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
   if (plan_.evaluates)
-    options.eval_items = static_cast<std::uint32_t>(data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
+    options.eval_items = static_cast<std::uint32_t>(
+        data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
   options.run_dir = options_.output;
   options.reducer.find_unused_parameters = options_.find_unused_parameters;
 
@@ -134,12 +147,14 @@ Status Run::prepare_run_dir(bool first) {
   const bool restart = context_.session().identity().restart_count > 0;
   if (options_.resume == "never" && !restart) {
     if (!first) return {};
-    for (const char* name : {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl", "result.json", "manifest.json"})
+    for (const char* name : {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl",
+                             "result.json", "manifest.json"})
       LOCKSTEP_TRY(posix_env().remove_all(options_.output + "/" + name));
     return write_manifest(posix_env(), options_.output, manifest_);
   }
   if (before_.has_value())
-    LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output, options_.new_virtual_workers ? "virtual_workers" : ""));
+    LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
+                                   options_.new_virtual_workers ? "virtual_workers" : ""));
   return first ? write_manifest(posix_env(), options_.output, manifest_) : Status();
 }
 
@@ -158,7 +173,8 @@ Result<bool> Run::next() {
     case Turn::kRun:
       return true;
     case Turn::kStopped:
-      if (participant_->first_live()) LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
+      if (participant_->first_live())
+        LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
       [[fallthrough]];
     case Turn::kLeft:
       LOCKSTEP_TRY(context_.session().leave(participant_->next()));
@@ -173,25 +189,31 @@ Result<bool> Run::next() {
 Status Run::last_words() {
   LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
   const std::uint64_t launched = participant_->board().header().started_ns.load();
-  const double seconds = static_cast<double>(monotonic_ns() - (launched != 0 ? launched : started_ns_)) * 1e-9;
+  const double seconds =
+      static_cast<double>(monotonic_ns() - (launched != 0 ? launched : started_ns_)) * 1e-9;
   const std::string weights = state_.weights_sha256();
   worker::Finale finale;
-  finale.console = "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
+  finale.console =
+      "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
   finale.summary = "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
-                   "\",\"steps\":" + std::to_string(plan_.total_steps()) + ",\"seconds\":" + std::to_string(seconds) + "}";
-  LOCKSTEP_TRY(write_atomically(posix_env(), options_.output + "/result.json", finale.summary + "\n"));
+                   "\",\"steps\":" + std::to_string(plan_.total_steps()) +
+                   ",\"seconds\":" + std::to_string(seconds) + "}";
+  LOCKSTEP_TRY(
+      write_atomically(posix_env(), options_.output + "/result.json", finale.summary + "\n"));
   return context_.session().finish(finale);
 }
 
 std::uint32_t Run::items(Txn txn) const {
   if (is_step(txn)) return static_cast<std::uint32_t>(data_plan_.virtual_workers);
-  return static_cast<std::uint32_t>(data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
+  return static_cast<std::uint32_t>(
+      data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
 }
 
 Status Run::before(Txn txn, bool first, bool wanted) {
   if (!first) return {};
   const Cursor cursor = plan_.at(txn);
-  const bool due = options_.checkpoint_every > 0 && txn.value() > 0 && !(cursor.step == 0 && plan_.evaluates) &&
+  const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&
+                   !(cursor.step == 0 && plan_.evaluates) &&
                    cursor.global_step % options_.checkpoint_every == 0;
   if (!due && !wanted) return {};
   participant_->enter(coord::Phase::kSnapshot);
@@ -202,19 +224,23 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
   const auto share = static_cast<std::uint32_t>(v.value());
   const Cursor cursor = plan_.at(txn);
   participant_->enter(coord::Phase::kData, share);
-  LOCKSTEP_ASSIGN(const data::Batch batch, loader_->get({{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, v.value()}));
+  LOCKSTEP_ASSIGN(
+      const data::Batch batch,
+      loader_->get({{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, v.value()}));
   hint_next(txn);
   record.ids_count = batch.ids.size();
   std::copy(batch.ids.begin(), batch.ids.end(), record.ids());
   try {
     return forward_backward(txn, v, batch, record);
   } catch (const std::exception& error) {
-    return Error{ErrorKind::kInternal, "epoch " + std::to_string(cursor.epoch) + ", step " + std::to_string(cursor.step) +
-                                           ", virtual worker " + std::to_string(v.value()) + ": " + error.what()};
+    return Error{ErrorKind::kInternal, "epoch " + std::to_string(cursor.epoch) + ", step " +
+                                           std::to_string(cursor.step) + ", virtual worker " +
+                                           std::to_string(v.value()) + ": " + error.what()};
   }
 }
 
-Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch, coord::ShareRecord& record) {
+Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
+                             coord::ShareRecord& record) {
   const auto share = static_cast<std::uint32_t>(v.value());
   // Dropout and its like: a stream of its own for each (seed, transaction, virtual worker).
   at::manual_seed(share_seed(options_.seed, txn, v));
@@ -228,8 +254,10 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   part.batch_ = &batch;
   const at::Tensor loss_value = loss(part);
   if (loss_value.numel() != 1 || !loss_value.requires_grad())
-    return Error{ErrorKind::kUsage, "the loss function must return one number that depends on the model; got " +
-                                        std::to_string(loss_value.numel()) + " elements" + (loss_value.requires_grad() ? "" : " without a graph")};
+    return Error{ErrorKind::kUsage,
+                 "the loss function must return one number that depends on the model; got " +
+                     std::to_string(loss_value.numel()) + " elements" +
+                     (loss_value.requires_grad() ? "" : " without a graph")};
   participant_->enter(coord::Phase::kBackward, share);
   loss_value.backward();
   const auto samples = static_cast<double>(batch.ids.size());
@@ -246,16 +274,20 @@ void Run::hint_next(Txn txn) {
   const comm::Exchange& exchange = participant_->exchange();
   const auto add = [&](Txn t, std::uint32_t v) {
     const Cursor cursor = plan_.at(t);
-    if (t < plan_.end() && !cursor.epoch_end) next.push_back({{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, static_cast<std::int64_t>(v)});
+    if (t < plan_.end() && !cursor.epoch_end)
+      next.push_back(
+          {{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, static_cast<std::int64_t>(v)});
   };
   for (const std::uint32_t v : exchange.ownership().items_of(exchange.self())) add(txn, v);
-  for (const std::uint32_t v : exchange.ownership().items_of(exchange.self())) add(Txn(txn.value() + 1), v);
+  for (const std::uint32_t v : exchange.ownership().items_of(exchange.self()))
+    add(Txn(txn.value() + 1), v);
   loader_->prefetch(std::move(next));
 }
 
 Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
   const at::NoGradGuard no_grad;
-  LOCKSTEP_ASSIGN(const data::Batch batch, data::evaluation_batch(*test_, options_.evaluation_batch_size, index));
+  LOCKSTEP_ASSIGN(const data::Batch batch,
+                  data::evaluation_batch(*test_, options_.evaluation_batch_size, index));
   try {
     set_training(false);
     const Score score = evaluation(batch);
@@ -266,7 +298,8 @@ Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
     return {};
   } catch (const std::exception& error) {
     set_training(true);
-    return Error{ErrorKind::kInternal, "evaluation batch " + std::to_string(index) + ": " + error.what()};
+    return Error{ErrorKind::kInternal,
+                 "evaluation batch " + std::to_string(index) + ": " + error.what()};
   }
 }
 
@@ -286,8 +319,10 @@ Lines Run::step_lines(Txn txn, coord::Board board) const {
   const coord::ShareRecord& first = board.record(txn, VirtualWorker(0));
   const double loss_value = first.loss_sum / static_cast<double>(first.loss_count);
   Lines lines;
-  lines.metrics = step_metrics(txn, cursor, loss_value, sum / static_cast<double>(samples), samples);
-  if (options_.log_every > 0 && (cursor.step + 1) % options_.log_every == 0) lines.console = step_line(cursor, plan_, loss_value);
+  lines.metrics =
+      step_metrics(txn, cursor, loss_value, sum / static_cast<double>(samples), samples);
+  if (options_.log_every > 0 && (cursor.step + 1) % options_.log_every == 0)
+    lines.console = step_line(cursor, plan_, loss_value);
   return lines;
 }
 

@@ -31,7 +31,8 @@ class Run final : public Program {
   Trainer::Evaluation evaluation;
   std::function<void(bool)> set_training;
 
-  Status open(std::shared_ptr<const data::Dataset> train, std::shared_ptr<const data::Dataset> test);
+  Status open(std::shared_ptr<const data::Dataset> train,
+              std::shared_ptr<const data::Dataset> test);
   // False: the run is over for this worker, all said and done.
   Result<bool> next();
   Status run_next() { return participant_->run(); }
@@ -56,7 +57,8 @@ class Run final : public Program {
   Result<Txn> starting_point(bool first);
   Status prepare_run_dir(bool first);
   Status last_words();
-  Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch, coord::ShareRecord& record);
+  Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
+                          coord::ShareRecord& record);
   void hint_next(Txn txn);
   Lines step_lines(Txn txn, coord::Board board) const;
   Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;

@@ -15,7 +15,9 @@ namespace {
 constexpr std::uint64_t kTextBytes = std::uint64_t{64} << 10;  // all texts together
 constexpr std::uint64_t kAlignment = 64;
 
-std::uint64_t padded(const at::Tensor& tensor) { return (tensor.nbytes() + kAlignment - 1) / kAlignment * kAlignment; }
+std::uint64_t padded(const at::Tensor& tensor) {
+  return (tensor.nbytes() + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
@@ -39,9 +41,11 @@ std::byte* store_into(std::byte* to, const std::vector<TrainState::Named>& tenso
 const std::byte* load_from(const std::byte* from, const std::vector<TrainState::Named>& tensors) {
   const at::NoGradGuard no_grad;
   for (const auto& named : tensors) {
-    const at::Tensor source = at::from_blob(const_cast<std::byte*>(from), named.tensor.sizes(), named.tensor.options().requires_grad(false));
+    const at::Tensor source = at::from_blob(const_cast<std::byte*>(from), named.tensor.sizes(),
+                                            named.tensor.options().requires_grad(false));
     if (named.tensor.is_contiguous()) {
-      if (named.tensor.nbytes() > 0) std::memcpy(named.tensor.mutable_data_ptr(), from, named.tensor.nbytes());
+      if (named.tensor.nbytes() > 0)
+        std::memcpy(named.tensor.mutable_data_ptr(), from, named.tensor.nbytes());
     } else {
       named.tensor.detach().copy_(source);
     }
@@ -51,7 +55,8 @@ const std::byte* load_from(const std::byte* from, const std::vector<TrainState::
 }
 
 void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+  std::sort(tensors.begin(), tensors.end(),
+            [](const auto& a, const auto& b) { return a.name < b.name; });
   for (const auto& named : tensors) {
     hash.update(named.name);
     hash.update(bytes_of(named.tensor.detach().contiguous()));
@@ -62,7 +67,8 @@ void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
 
 Status TrainState::claim(const std::string& name) {
   if (std::find(names_.begin(), names_.end(), name) != names_.end())
-    return Error{ErrorKind::kUsage, "the train state has two parts named '" + name + "'; give each its own name"};
+    return Error{ErrorKind::kUsage,
+                 "the train state has two parts named '" + name + "'; give each its own name"};
   names_.push_back(name);
   return {};
 }
@@ -70,8 +76,10 @@ Status TrainState::claim(const std::string& name) {
 Status TrainState::add(const std::string& name, torch::nn::Module& module) {
   LOCKSTEP_TRY(claim(name));
   const std::string prefix = parameters_.empty() && buffers_.empty() ? "" : name + ".";
-  for (const auto& item : module.named_parameters()) parameters_.push_back({prefix + item.key(), item.value()});
-  for (const auto& item : module.named_buffers()) buffers_.push_back({prefix + item.key(), item.value()});
+  for (const auto& item : module.named_parameters())
+    parameters_.push_back({prefix + item.key(), item.value()});
+  for (const auto& item : module.named_buffers())
+    buffers_.push_back({prefix + item.key(), item.value()});
   return {};
 }
 
@@ -113,7 +121,8 @@ std::string TrainState::sha256() const {
 }
 
 std::uint64_t TrainState::bytes() const {
-  return image_bytes(parameters_) + image_bytes(buffers_) + image_bytes(optimizer_state_) + (texts_.empty() ? 0 : kTextBytes);
+  return image_bytes(parameters_) + image_bytes(buffers_) + image_bytes(optimizer_state_) +
+         (texts_.empty() ? 0 : kTextBytes);
 }
 
 void TrainState::store(std::span<std::byte> image) const {
@@ -136,7 +145,9 @@ Status TrainState::load(std::span<const std::byte> image) {
   for (const Text& text : texts_) {
     std::uint64_t size = 0;
     std::memcpy(&size, from, sizeof(size));
-    if (size > kTextBytes) return Error{ErrorKind::kInternal, "state image: text '" + text.name + "' claims " + std::to_string(size) + " bytes"};
+    if (size > kTextBytes)
+      return Error{ErrorKind::kInternal, "state image: text '" + text.name + "' claims " +
+                                             std::to_string(size) + " bytes"};
     LOCKSTEP_TRY(text.load(std::string(reinterpret_cast<const char*>(from + sizeof(size)), size)));
     from += sizeof(size) + size;
   }
@@ -145,9 +156,13 @@ Status TrainState::load(std::span<const std::byte> image) {
 
 std::uint64_t TrainState::buffer_bytes() const { return image_bytes(buffers_); }
 
-void TrainState::store_buffers(std::span<std::byte> image) const { store_into(image.data(), buffers_); }
+void TrainState::store_buffers(std::span<std::byte> image) const {
+  store_into(image.data(), buffers_);
+}
 
-void TrainState::load_buffers(std::span<const std::byte> image) { load_from(image.data(), buffers_); }
+void TrainState::load_buffers(std::span<const std::byte> image) {
+  load_from(image.data(), buffers_);
+}
 
 std::string TrainState::signature() const {
   std::ostringstream lines;

@@ -19,7 +19,8 @@ class Trainer::Impl {
   train::Run run;
 };
 
-Trainer::Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer, RunOptions options)
+Trainer::Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer,
+                 RunOptions options)
     : impl_(std::make_unique<Impl>(context, model, optimizer, std::move(options))) {
   impl_->run.set_training = [this](bool training) { impl_->model.train(training); };
 }
@@ -31,9 +32,12 @@ void Trainer::loss(Loss loss) {
 
 void Trainer::evaluation(Evaluation evaluation) { impl_->run.evaluation = std::move(evaluation); }
 
-Status Trainer::fit(std::shared_ptr<const data::Dataset> train, std::shared_ptr<const data::Dataset> test) {
+Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
+                    std::shared_ptr<const data::Dataset> test) {
   if (!impl_->added.ok()) return impl_->added;
-  if (!impl_->run.loss) return Error{ErrorKind::kUsage, "Trainer::fit() before Trainer::loss(): say what a batch's loss is"};
+  if (!impl_->run.loss)
+    return Error{ErrorKind::kUsage,
+                 "Trainer::fit() before Trainer::loss(): say what a batch's loss is"};
   LOCKSTEP_TRY(impl_->run.open(std::move(train), std::move(test)));
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, impl_->run.next());
