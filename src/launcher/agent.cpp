@@ -141,6 +141,7 @@ void Agent::tick() {
 }
 
 coord::event::Progress Agent::observe(const Worker* dead) const {
+  if (!board_) return {};
   std::vector<coord::Member> members;
   for (const auto& [uid, worker] : workers_)
     if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
@@ -200,7 +201,7 @@ void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
   if (worker.control) loop_.remove(worker.control.get());
   worker.control.reset();
   if (plain()) note_failure(worker, child);
-  if (!plain() && board_) feed(observe(&worker));
+  if (!plain()) feed(observe(&worker));
   workers_.erase(uid);
   feed(event::Exited{uid, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
                                                             : coord::ExitStatus{-1, child.status}});

@@ -114,6 +114,7 @@ class Agent {
   Status open_recorder(Txn next);
   Status record_finale(const coord::message::Finish& finale);
   void pump_records();
+  void renew_board();
   void ring_workers();
   void send_to(WorkerUid uid, const coord::Message& message, std::span<const int> descriptors = {});
   void error_place(Worker& worker, const Outputs& outputs);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "base/log.h"
@@ -225,13 +226,22 @@ void Agent::act(const action::RestartGroup& restart) {
       log_warning(port.error().message);
     return;
   }
+  renew_board();
+}
+
+void Agent::renew_board() {
+  // Faults fire once in the life of the launcher.
+  std::array<std::uint64_t, coord::kMaxFaults> fired{};
+  for (std::size_t i = 0; i < fired.size(); ++i)
+    fired[i] = board_->view().header().fault_fired[i].load();
+  const coord::BoardPlan plan = board_->view().plan();
+  board_.reset();  // first: two would need twice the address space
   auto fresh = SharedBoard::make();
   if (!fresh.ok()) return feed(event::RecordsFailed{fresh.error()});
-  // Faults fire once in the life of the launcher.
-  for (std::size_t i = 0; i < coord::kMaxFaults; ++i)
-    fresh->view().header().fault_fired[i].store(board_->view().header().fault_fired[i].load());
-  fresh->set_plan(board_->view().plan());
   board_ = std::move(*fresh);
+  board_->set_plan(plan);
+  for (std::size_t i = 0; i < fired.size(); ++i)
+    board_->view().header().fault_fired[i].store(fired[i]);
 }
 
 void Agent::act(const action::RestartZygote&) {

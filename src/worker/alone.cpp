@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
 
@@ -66,6 +67,7 @@ class AloneSession final : public Session {
   coord::WorkerSlot& slot() { return coord::Board(memory_, {}).slot(identity_.slot); }
 
   static Status print(std::string_view text) {
+    std::fflush(stdout);  // what the program has printed before comes before
     while (!text.empty()) {
       const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
       if (n < 0 && errno == EINTR) continue;

@@ -8,9 +8,11 @@
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--checkpoint-every N]
 //   [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN] [--thread] [--ids N] [--startup-exit CODE]
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -131,6 +133,7 @@ class Toy {
   worker::Injector injector_;
   Rank rank_ = coord::kNewcomer;
   std::uint64_t state_ = 42, healed_request_ = 0;
+  bool interrupted_ = false;  // a death was noticed in this transaction
   UniqueFd lock_;
   std::unique_ptr<coord::Recorder> recorder_;  // alone only
 };
@@ -215,16 +218,17 @@ void Toy::step(const coord::Table& table, std::uint64_t txn) {
   wait_for_ring(txn);
   donate(txn);
   std::uint64_t dead_seen = 0;
+  interrupted_ = false;
   while (true) {
     const std::vector<WorkerUid> dead = board_.dead();
-    if (dead.size() != dead_seen) {
-      dead_seen = dead.size();
-      if (dead_seen > mine().seen_dead.load()) mine().abort_seen_ns.store(monotonic_ns());
-      mine().seen_dead.store(dead_seen);
-    }
+    dead_seen = dead.size();
+    const bool news = dead_seen > mine().seen_dead.load();
+    if (news) mine().abort_seen_ns.store(monotonic_ns());
+    mine().seen_dead.store(dead_seen);
+    interrupted_ |= news;
     const coord::Ownership own(table, shares_, dead);
     const auto self = static_cast<std::uint32_t>(rank_.value());
-    mine().regrouped_ns.store(monotonic_ns());
+    if (news) mine().regrouped_ns.store(monotonic_ns());
     compute_shares(own, self, txn);
     if (own.first_live() == self) publish_table(txn, table);
     ring_all(table);
@@ -347,7 +351,7 @@ void Toy::apply(std::uint64_t txn) {
   state_ = mix(state_ + sum);
   commit_lines(txn);
   mine().applied.store(txn + 1, std::memory_order_release);
-  mine().committed_ns.store(monotonic_ns());
+  if (interrupted_) mine().committed_ns.store(monotonic_ns());
   phase(Phase::kIdle, txn);
   if (recorder_ != nullptr) (void)recorder_->pump().ok();
 }
@@ -379,12 +383,15 @@ Status Toy::finish() {
   phase(Phase::kDone, txns_);
   char line[64];
   std::snprintf(line, sizeof line, "state %016llx\n", static_cast<unsigned long long>(state_));
-  if (rank_ == Rank(0)) LOCKSTEP_TRY(session_.finish({line, "{}"}));
+  // Whoever is the first live member tells the end; if it dies before, the next one does.
+  coord::Table table;
+  wait_until(
+      [&] { return coord::read_table(board_.header().table[txns_ % 2], Txn(txns_), table); });
   const Deadline deadline = Deadline::in(20s);
-  bool told = rank_ == Rank(0);
+  bool told = false;
   wait_until([&] {
-    // The first member may have died before it told: everyone else tells the same.
-    if (!told && board_.header().dead_count.load() != mine().seen_dead.load())
+    const coord::Ownership own(table, shares_, board_.dead());
+    if (!told && table.members[own.first_live()].uid == session_.identity().uid)
       told = session_.finish({line, "{}"}).ok();
     return board_.header().final_recorded.load(std::memory_order_acquire) != 0 || deadline.passed();
   });
@@ -401,7 +408,15 @@ int toy_main(int argc, char** argv) {
   }
   if (options.has("startup-exit")) return static_cast<int>(options.number("startup-exit", 0));
   std::optional<std::jthread> second;
-  if (options.has("thread")) second.emplace([] { ::sleep(2); });
+  std::atomic<bool> named = false;
+  if (options.has("thread")) {
+    second.emplace([&] {
+      ::prctl(PR_SET_NAME, "toy_second");
+      named = true;
+      ::sleep(1);
+    });
+    while (!named) std::this_thread::yield();
+  }
   auto session = worker::Session::open();
   if (!session.ok()) {
     log_error(session.error().message);
