@@ -63,6 +63,12 @@ enum class Split { kTrain, kTest };
 // MNIST's training set).
 Result<std::shared_ptr<const Dataset>> open_mnist(const std::string& folder, Split split);
 
+// What `--data` takes: `synthetic`, digits drawn once (1.5 s) into `cache_folder` (empty:
+// $XDG_CACHE_HOME/lockstep/digits-v1, or under ~/.cache), or a folder for open_mnist(). kDisk when
+// the digits cannot be written.
+Result<std::shared_ptr<const Dataset>> open_images(const std::string& source, Split split,
+                                                   const std::string& cache_folder = "");
+
 // Tensors in memory, along their first dimension; `transform` (default: none) sees each batch
 // before it is delivered.
 using Transform = std::function<Batch(Batch, const Pass&)>;

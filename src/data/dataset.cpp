@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "data/digits.h"
 #include "data/guard.h"
 #include "data/images.h"
 #include "lockstep/data.h"
@@ -97,6 +98,17 @@ Result<std::shared_ptr<const Dataset>> open_mnist(const std::string& folder, Spl
       LabelledImages images,
       read_mnist(posix_env(), folder, split == Split::kTrain ? train_files() : test_files()));
   return std::shared_ptr<const Dataset>(std::make_shared<ImageDataset>(std::move(images)));
+}
+
+Result<std::shared_ptr<const Dataset>> open_images(const std::string& source, Split split,
+                                                   const std::string& cache_folder) {
+  if (source != "synthetic") return open_mnist(source, split);
+  std::string folder = cache_folder;
+  if (folder.empty()) {
+    LOCKSTEP_ASSIGN(folder, default_digits_folder());
+  }
+  LOCKSTEP_TRY(ensure_digits(posix_env(), folder));
+  return open_mnist(folder, split);
 }
 
 Result<std::shared_ptr<const Dataset>> tensor_dataset(at::Tensor inputs, at::Tensor targets,
