@@ -17,7 +17,8 @@ find_package(Threads REQUIRED)
 add_library(lockstep_flags INTERFACE)
 # -ffp-contract=off: our arithmetic must give the same bits on every CPU (docs/design/arithmetic.md).
 target_compile_options(lockstep_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-math-errno)
+  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-math-errno
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)  # not part of g++'s -Wconversion
 target_include_directories(lockstep_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(lockstep_flags INTERFACE Threads::Threads)
