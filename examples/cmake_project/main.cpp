@@ -12,7 +12,8 @@ static lockstep::Status train(lockstep::Context& context) {
   torch::nn::Linear model(1, 1);
   lockstep::SGD optimizer(model->parameters(), {.lr = 0.1});
 
-  lockstep::RunOptions options{.name = "line", .output = "line-run", .epochs = 20, .batch_size = 16};
+  lockstep::RunOptions options{
+      .name = "line", .output = "line-run", .epochs = 20, .batch_size = 16};
   lockstep::Trainer trainer(context, *model, optimizer, options);
   trainer.loss([&](const lockstep::data::Batch& batch) {
     return at::mse_loss(model->forward(batch.inputs), batch.targets);

@@ -1,20 +1,30 @@
-// The fixed-tree sum of one transaction, over V virtual workers held by any W <= V members, that survives members.
-// docs/design/protocol.md has the protocol, docs/design/arithmetic.md the arithmetic.
+// The fixed-tree sum of one transaction, over V virtual workers held by any W <= V members, that
+// survives members. docs/design/protocol.md has the protocol, arithmetic.md there the arithmetic.
 //
-// Life of an exchange (one thread per member calls, in this order, for every transaction t = table.txn):
-//   begin(table)                      members, shares
-//   piece(leaf, bucket) … publish()   as backward produces them, bucket by bucket; progress() now and then
-//   wait()                            kWhole: every chunk of every sum is there; kChanged: somebody died, see
-//                                     ownership(): compute what was adopted, publish it, wait again
-//   sum(bucket)                       read-only, until this member publishes for t + 1
+// Life of an exchange (one thread per member calls, in this order, for each table.txn = t):
+//
+//   begin(table)           members, shares (begin_evaluation at an epoch's end)
+//   piece(leaf, bucket) … publish()
+//                          as backward produces them, bucket by bucket; progress() now and then
+//   wait()                 kWhole: every chunk of every sum is there; kChanged: somebody died, see
+//                          ownership(): compute what was adopted, publish it, wait again
+//   sum(bucket)            read-only, until this member publishes for t + 1
+//
 // Invariants:
-//  1. A piece has one writer and stays as it is from publish() until the transaction commits.
-//  2. A chunk of a sum is written by its owner alone; once marked it is never written again in that transaction.
-//  3. A sum of t + 1 is begun only when pieces of every live owner for that bucket are there, so nobody still reads t.
-//  4. Every node is left + right in the bucket's dtype (bf16 and fp16: summed in fp32, rounded to the dtype), whoever
-//     computes it; the root is multiplied once by `scale` (fp32 number; for fp64 buckets converted to double).
 //
-// Errors: kAborted after abort(); kTimedOut with what was missing and whose it is. Sticky: every later call returns the first.
+//  1. A piece has one writer and stays as it is from publish() until the transaction commits.
+//  2. A chunk of a sum is written by its owner alone; once marked it is never written again in that
+//     transaction.
+//  3. A sum of t + 1 is begun only when pieces of every live owner for that bucket are there, so
+//     nobody still reads t.
+//  4. Every node is left + right in the bucket's dtype (bf16 and fp16: summed in fp32, rounded to
+//     the dtype), whoever computes it; the root is multiplied once by `scale` (fp32 number; for
+//     fp64 buckets converted to double).
+//
+// Errors: abort()'s cause, and kAborted when the agent lists this member as dead: sticky, every
+// later call returns the first. kTimedOut, with what was missing and whose it is: one may wait
+// again.
+//
 // Threads: one thread per member, except abort(), which any thread may call.
 #pragma once
 
@@ -45,10 +55,10 @@ struct BucketSpec {
 struct ExchangePlan {
   std::uint32_t virtual_workers = 1;
   std::vector<BucketSpec> buckets;
-  float scale = 1.0F;              // fp32 number nearest 1/V for a mean
-  std::uint64_t buffer_bytes = 0;  // virtual worker 0's buffers, published with each step
-  std::uint32_t eval_items = 0;    // most batches of one evaluation
-  std::uint64_t state_bytes = 0;   // a copy of the state, for newcomers
+  float scale = 1.0F;                      // fp32 number nearest 1/V for a mean
+  std::uint64_t buffer_bytes = 0;          // virtual worker 0's buffers, published with each step
+  std::uint32_t eval_items = 0;            // most batches of one evaluation
+  std::uint64_t state_bytes = 0;           // a copy of the state, for newcomers
   std::uint32_t chunk_bytes = 128 * 1024;  // of a sum; a multiple of 64
 };
 
@@ -66,31 +76,37 @@ class Exchange {
  public:
   virtual ~Exchange() = default;
 
-  // Starts transaction table.txn. This member need not be in the table (a newcomer that joins with no share). With
-  // `items` = V this is a step; otherwise an evaluation of `items` batches, without sums.
-  virtual Status begin(const coord::Table& table, std::uint32_t items) = 0;
+  // Starts transaction table.txn as a step: V items, sums. This member need not be in the table (a
+  // newcomer that joins with no share). kUsage: more members than virtual workers, or a slot that
+  // the layout has no room for.
+  virtual Status begin(const coord::Table& table) = 0;
+  // Starts it as an evaluation of `items` batches (any number up to plan.eval_items, V too),
+  // without sums.
+  virtual Status begin_evaluation(const coord::Table& table, std::uint32_t items) = 0;
 
   // Under the dead list as of begin() or the last kChanged.
   virtual const coord::Ownership& ownership() const = 0;
   virtual std::uint32_t self() const = 0;  // index in the table; table size if not in it
 
-  // This member's memory for the piece whose first leaf is `leaf`; 64-byte aligned, count × size_of(dtype) bytes.
+  // This member's memory for the piece whose first leaf is `leaf`; 64-byte aligned, count ×
+  // size_of(dtype) bytes.
   virtual std::span<std::byte> piece(std::uint32_t leaf, std::uint32_t bucket) = 0;
   // The piece is complete. Precondition: this member owns all of the node's leaves.
   virtual void publish(coord::Node node, std::uint32_t bucket) = 0;
   // Sums those chunks that are this member's and ready. Never blocks.
   virtual void progress() = 0;
-  // progress() until every chunk of every bucket is marked and also() holds, or the dead list has grown. also() must be
-  // cheap; it is checked after each ring of this member's bell. At kChanged ownership() is the new one. What was marked before a
-  // death counts: kWhole is checked first.
+  // progress() until every chunk of every bucket is marked and also() holds, or the dead list has
+  // grown. also() must be cheap; it is checked after each ring of this member's bell. At kChanged
+  // ownership() is the new one. What was marked before a death counts: kWhole is checked first.
   virtual Result<Wait> wait(const std::function<bool()>& also, Deadline deadline) = 0;
   virtual std::span<const std::byte> sum(std::uint32_t bucket) const = 0;
 
   // Rings all other live members' bells: a word of theirs to look at has changed.
+  // Newcomers in the agent's proposal are rung too.
   virtual void ring_members() = 0;
 
-  // Virtual worker 0's buffers of this transaction: written by its owner, then marked; two generations are kept, so the
-  // previous transaction's stay readable.
+  // Virtual worker 0's buffers of this transaction: written by its owner, then marked (and all
+  // bells rung). They stay readable until every member has applied the transaction.
   virtual std::span<std::byte> buffers() = 0;
   virtual void publish_buffers() = 0;
   virtual bool buffers_published() const = 0;
@@ -99,20 +115,28 @@ class Exchange {
 
   // One region per run that a donor fills for newcomers; state_bytes long.
   virtual std::span<std::byte> heal_region() = 0;
-  virtual coord::Word& heal_mark() = 0;  // txn + 1 of the copy it holds; 0 while it is being written
+  // txn + 1 of the copy it holds; 0 while it is being written.
+  virtual coord::Word& heal_mark() = 0;
 
-  // Faults in this member's pages: pieces of its block and one death's worth, sums; with `heal` the heal region too.
+  // Faults in this member's pages: pieces of its block and one death's worth, others' that it sums,
+  // sums; with `heal` the heal region too. Before the first begin the block is guessed from the
+  // board's newest table, as if this member were its last; with no table yet, the first begin does
+  // the pieces.
   virtual void prefault(bool heal) = 0;
 
+  // Any thread. Every pending and later wait() and begin() returns the first cause, as given.
   virtual void abort(Error cause) = 0;
 };
 
-// The shared-memory engine (shm/). `board` must stay mapped. `slot`: this member's. Spins only while the members on this host
-// are no more than the usable CPUs.
-std::unique_ptr<Exchange> make_shm_exchange(coord::Board board, Slot slot, WorkerUid uid, const ExchangePlan& plan);
+// The shared-memory engine (shm/). `board` must stay mapped. `slot`: this member's. Spins only
+// while the members on this host are no more than the usable CPUs. A plan that does not fit into
+// the board is told by the first begin().
+std::unique_ptr<Exchange> make_shm_exchange(coord::Board board, Slot slot, WorkerUid uid,
+                                            const ExchangePlan& plan);
 
-// The reference engine for tests (fake/): the same contract for threads of one process, written the plainest way: a map of
-// pieces under a mutex, sums by recursion over the tree. World shared by the members:
+// The reference engine for tests (fake/): the same contract for threads of one process, written the
+// plainest way: a map of pieces under a mutex, sums by recursion over the tree. World shared by the
+// members:
 class FakeWorld;
 std::shared_ptr<FakeWorld> make_fake_world(const ExchangePlan& plan);
 // The death of a member, as the agent would announce it.

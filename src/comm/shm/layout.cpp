@@ -1,0 +1,92 @@
+#include "comm/shm/layout.h"
+
+#include <algorithm>
+#include <string>
+
+#include "comm/group.h"
+
+namespace lockstep::comm::shm {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint32_t kLeastSlots = 8;  // a few replacements even for one virtual worker
+
+constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+Error too_large(const char* what, std::uint64_t bytes, std::uint64_t room) {
+  return {ErrorKind::kUsage, std::string("exchange: ") + what + " take " + std::to_string(bytes) +
+                                 " bytes, the shared memory has room for " + std::to_string(room) +
+                                 "; use fewer virtual workers or a smaller model"};
+}
+
+}  // namespace
+
+Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
+  if (plan.virtual_workers == 0 || plan.virtual_workers > coord::kMaxVirtualWorkers)
+    return Error{ErrorKind::kUsage, "exchange: " + std::to_string(plan.virtual_workers) +
+                                        " virtual workers; from 1 to " +
+                                        std::to_string(coord::kMaxVirtualWorkers) +
+                                        " are possible"};
+  if (plan.chunk_bytes == 0 || plan.chunk_bytes % kLine != 0)
+    return Error{ErrorKind::kUsage, "exchange: chunks of " + std::to_string(plan.chunk_bytes) +
+                                        " bytes; use a multiple of 64"};
+  Layout layout;
+  layout.virtual_workers_ = plan.virtual_workers;
+  std::uint64_t offset = 0;
+  std::uint64_t chunks = 0;
+  for (const BucketSpec& bucket : plan.buckets) {
+    if (bucket.count > room / size_of(bucket.dtype))
+      return too_large("one bucket's elements", bucket.count, room);
+    const std::uint64_t bytes = bucket.count * size_of(bucket.dtype);
+    layout.bytes_.push_back(bytes);
+    layout.offset_.push_back(offset);
+    layout.chunks_.push_back(
+        static_cast<std::uint32_t>((bytes + plan.chunk_bytes - 1) / plan.chunk_bytes));
+    layout.first_chunk_.push_back(static_cast<std::uint32_t>(chunks));
+    offset += round_up(bytes, kLine);
+    // Each bucket's marks start a line of their own.
+    chunks += round_up(layout.chunks_.back(), kLine / sizeof(coord::Word));
+    if (offset > room) return too_large("the buckets", offset, room);
+  }
+  layout.offset_.push_back(offset);  // so that end() may ask for bucket 0 of a plan without buckets
+  layout.piece_bytes_ = std::max(kPage, round_up(offset, kPage));
+  layout.slot_marks_ =
+      round_up(plan.virtual_workers * plan.buckets.size() * sizeof(coord::Word), kLine);
+
+  if (plan.buffer_bytes > room || plan.state_bytes > room)
+    return too_large("buffers and state", std::max(plan.buffer_bytes, plan.state_bytes), room);
+  layout.piece_marks_ = shm_group_bytes();
+  layout.chunk_marks_ = layout.piece_marks_ + coord::kMaxSlots * layout.slot_marks_;
+  layout.buffers_marks_ = round_up(layout.chunk_marks_ + chunks * sizeof(coord::Word), kLine);
+  layout.eval_ = round_up(layout.heal_mark() + kLine, kPage);
+  layout.buffers_ = round_up(layout.eval_cell(plan.eval_items), kPage);
+  layout.buffers_stride_ = round_up(plan.buffer_bytes, kPage);
+  layout.heal_ = layout.buffers_ + kBufferGenerations * layout.buffers_stride_;
+  layout.sums_ = layout.heal_ + round_up(plan.state_bytes, kPage);
+  layout.pieces_ = layout.sums_ + layout.piece_bytes_;
+
+  // As many slots as members and their replacements can need, or as there is room for.
+  const std::uint64_t wanted = std::clamp(2 * plan.virtual_workers, kLeastSlots, coord::kMaxSlots);
+  const std::uint64_t per_slot = plan.virtual_workers * layout.piece_bytes_;
+  const std::uint64_t fit = layout.pieces_ >= room ? 0 : (room - layout.pieces_) / per_slot;
+  if (fit < 2)
+    return too_large("the pieces of two workers, sums and state", layout.pieces_ + 2 * per_slot,
+                     room);
+  layout.slots_ = static_cast<std::uint32_t>(std::min(wanted, fit));
+  return layout;
+}
+
+std::uint64_t Layout::piece_mark(std::uint32_t slot, std::uint32_t first_leaf,
+                                 std::uint32_t bucket) const {
+  const std::uint64_t buckets = bytes_.size();
+  return piece_marks_ + slot * slot_marks_ + (first_leaf * buckets + bucket) * sizeof(coord::Word);
+}
+
+std::uint64_t Layout::chunk_mark(std::uint32_t bucket, std::uint32_t chunk) const {
+  return chunk_marks_ + (std::uint64_t{first_chunk_[bucket]} + chunk) * sizeof(coord::Word);
+}
+
+}  // namespace lockstep::comm::shm

@@ -1,0 +1,70 @@
+// Where everything of an exchange lies in the engine's part of the board: a pure function of the
+// plan and of the room there is, the same in all processes. Sparse: untouched pages cost nothing.
+//
+//   group area | marks | evaluation cells | buffers | heal region | sums |
+//   pieces [slot][position][bucket]
+//
+// A piece's place is its owner's slot and the position of its first leaf among the owner's items
+// (coord::Ownership::items_of), so a slot touches the same pages whatever block its member has. Its
+// mark is keyed by slot, first leaf and bucket.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/exchange.h"
+#include "lockstep/status.h"
+
+namespace lockstep::comm::shm {
+
+// Buffers of transaction t are in t % 4: an epoch's end may pass without a slow member, so two
+// would be too few.
+inline constexpr std::uint32_t kBufferGenerations = 4;
+
+class Layout {
+ public:
+  // `room`: bytes from board.data() to the board's end. kUsage when the plan does not fit, with
+  // what would.
+  static Result<Layout> make(const ExchangePlan& plan, std::uint64_t room);
+
+  std::uint32_t slots() const { return slots_; }  // members' slots must be below it
+  std::uint32_t chunks(std::uint32_t bucket) const { return chunks_[bucket]; }
+  std::uint64_t bucket_bytes(std::uint32_t bucket) const { return bytes_[bucket]; }
+  std::uint64_t piece_bytes() const {
+    return piece_bytes_;
+  }  // all buckets of one piece, whole pages
+
+  // Offsets from board.data().
+  std::uint64_t piece_mark(std::uint32_t slot, std::uint32_t first_leaf,
+                           std::uint32_t bucket) const;
+  std::uint64_t chunk_mark(std::uint32_t bucket, std::uint32_t chunk) const;
+  std::uint64_t buffers_mark(Txn txn) const {
+    return buffers_marks_ + txn.value() % kBufferGenerations * 64;
+  }
+  std::uint64_t heal_mark() const {
+    return buffers_marks_ + std::uint64_t{kBufferGenerations} * 64;
+  }
+  std::uint64_t eval_cell(std::uint32_t item) const {
+    return eval_ + std::uint64_t{item} * sizeof(EvalCell);
+  }
+  std::uint64_t buffers(Txn txn) const {
+    return buffers_ + txn.value() % kBufferGenerations * buffers_stride_;
+  }
+  std::uint64_t heal() const { return heal_; }
+  std::uint64_t sum(std::uint32_t bucket) const { return sums_ + offset_[bucket]; }
+  std::uint64_t piece(std::uint32_t slot, std::uint32_t position, std::uint32_t bucket) const {
+    return pieces_ + (std::uint64_t{slot} * virtual_workers_ + position) * piece_bytes_ +
+           offset_[bucket];
+  }
+  std::uint64_t end() const { return piece(slots_, 0, 0); }
+
+ private:
+  std::uint32_t virtual_workers_ = 0, slots_ = 0;
+  std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
+  std::vector<std::uint32_t> chunks_, first_chunk_;  // of each bucket; its first mark
+  std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0;
+  std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, buffers_marks_ = 0, eval_ = 0, buffers_ = 0,
+                heal_ = 0, sums_ = 0, pieces_ = 0;
+};
+
+}  // namespace lockstep::comm::shm

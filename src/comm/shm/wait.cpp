@@ -1,0 +1,54 @@
+#include "comm/shm/wait.h"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace lockstep::comm::shm {
+namespace {
+
+// Longer than peers of even work differ by, short beside a step; sleeping and waking costs some 10
+// µs to 50 µs.
+constexpr std::chrono::microseconds kSpin{200};
+
+}  // namespace
+
+std::uint32_t usable_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<std::uint32_t>(CPU_COUNT(&set));
+  return std::max(1U, std::thread::hardware_concurrency());  // more CPUs than cpu_set_t has bits
+}
+
+void await_ring(Doorbell& bell, std::uint32_t seen, bool spin, Deadline deadline) {
+  if (spin) {
+    const auto end = std::min(Deadline::Clock::now() + kSpin, deadline.point());
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (bell.rings.load(std::memory_order_acquire) != seen) return;
+        _mm_pause();
+      }
+    } while (Deadline::Clock::now() < end);
+  }
+  wait(bell, seen, deadline);
+}
+
+void FirstCause::fail(Error cause) {
+  const std::lock_guard lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return;
+  first_ = std::move(cause);
+  failed_.store(true, std::memory_order_release);
+}
+
+Error FirstCause::error() const {
+  const std::lock_guard lock(mutex_);
+  return first_;
+}
+
+Status FirstCause::status() const { return failed() ? Status(error()) : Status(); }
+
+}  // namespace lockstep::comm::shm
