@@ -18,7 +18,9 @@ add_library(lockstep_flags INTERFACE)
 # -ffp-contract=off: our arithmetic must give the same bits on every CPU (docs/design/arithmetic.md).
 # -Wno-restrict: g++ 12 warns falsely about std::string concatenation at -O3 (GCC bug 105329).
 target_compile_options(lockstep_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Werror $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -ffp-contract=off -fno-math-errno)
+  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-math-errno
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)  # not part of g++'s -Wconversion
 target_include_directories(lockstep_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(lockstep_flags INTERFACE Threads::Threads)
