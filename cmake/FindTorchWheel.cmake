@@ -1,12 +1,16 @@
 # Imported targets for the libtorch inside a PyPI torch wheel: torch::cpu (libtorch_cpu + libc10).
 # find_package(Torch) needs a CUDA toolkit on this wheel, so it is not used (docs/decisions/0002).
-# Input: LOCKSTEP_TORCH_DIR (variable or environment), an active virtual environment, or python3.
+# Input: LOCKSTEP_TORCH_DIR (variable or environment), an active virtual environment, python3, or what ./quickstart fetched
+# (find_torch, beside this file when installed, else in tools/).
 if(NOT LOCKSTEP_TORCH_DIR AND DEFINED ENV{LOCKSTEP_TORCH_DIR})
   set(LOCKSTEP_TORCH_DIR $ENV{LOCKSTEP_TORCH_DIR})
 endif()
 if(NOT LOCKSTEP_TORCH_DIR)
+  find_file(LOCKSTEP_FIND_TORCH find_torch REQUIRED NO_DEFAULT_PATH
+    PATHS ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/../tools)
+  mark_as_advanced(LOCKSTEP_FIND_TORCH)
   execute_process(
-    COMMAND ${PROJECT_SOURCE_DIR}/tools/find_torch OUTPUT_VARIABLE LOCKSTEP_TORCH_DIR
+    COMMAND ${LOCKSTEP_FIND_TORCH} OUTPUT_VARIABLE LOCKSTEP_TORCH_DIR
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 set(LOCKSTEP_TORCH_DIR "${LOCKSTEP_TORCH_DIR}" CACHE PATH "the torch folder of a wheel (site-packages/torch)")
@@ -18,8 +22,9 @@ foreach(file include/torch/csrc/api/include/torch/torch.h lib/libtorch_cpu.so li
   endif()
 endforeach()
 file(STRINGS ${LOCKSTEP_TORCH_DIR}/include/torch/headeronly/version.h lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
-string(REGEX REPLACE "[^0-9]+" "." LOCKSTEP_TORCH_VERSION "${lines}")
-string(REGEX REPLACE "^\\.|\\.$" "" LOCKSTEP_TORCH_VERSION "${LOCKSTEP_TORCH_VERSION}")
+string(REGEX REPLACE "[^0-9]+" "." lines "${lines}")
+string(REGEX REPLACE "^\\.|\\.$" "" lines "${lines}")
+set(LOCKSTEP_TORCH_VERSION ${lines} CACHE INTERNAL "of the libtorch found")
 if(LOCKSTEP_TORCH_VERSION VERSION_LESS 2.11)
   message(FATAL_ERROR "torch ${LOCKSTEP_TORCH_VERSION} in ${LOCKSTEP_TORCH_DIR} is too old: at least 2.11 is needed.")
 endif()

@@ -16,8 +16,11 @@ find_package(Threads REQUIRED)
 
 add_library(lockstep_flags INTERFACE)
 # -ffp-contract=off: our arithmetic must give the same bits on every CPU (docs/design/arithmetic.md).
+# -Wno-restrict: g++ 12 warns falsely about std::string concatenation at -O3 (GCC bug 105329).
 target_compile_options(lockstep_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-math-errno)
+  -Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off -fno-math-errno
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+  $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)  # not part of g++'s -Wconversion
 target_include_directories(lockstep_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(lockstep_flags INTERFACE Threads::Threads)
@@ -30,7 +33,9 @@ endif()
 function(lockstep_room name)
   cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
-  target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE lockstep_flags)
+  target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
+  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})  # for cmake/Install.cmake
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   add_library(lockstep::${name} ALIAS lockstep_${name})

@@ -77,10 +77,10 @@ class [[nodiscard]] Result<void> {
 using Status = Result<void>;
 
 // Leaves the enclosing function with the error, or goes on.
-#define LOCKSTEP_TRY(expression)                                     \
-  do {                                                               \
-    if (auto lockstep_status = (expression); !lockstep_status.ok())  \
-      return std::move(lockstep_status).error();                     \
+#define LOCKSTEP_TRY(expression)                                    \
+  do {                                                              \
+    if (auto lockstep_status = (expression); !lockstep_status.ok()) \
+      return std::move(lockstep_status).error();                    \
   } while (false)
 
 // `LOCKSTEP_ASSIGN(auto x, f())`: x is f()'s value, or the enclosing function returns its error.

@@ -28,9 +28,9 @@ class Deadline {
 
 // CLOCK_MONOTONIC in nanoseconds; comparable across the processes of a host.
 inline std::uint64_t monotonic_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Deadline::Clock::now().time_since_epoch())
-          .count());
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        Deadline::Clock::now().time_since_epoch())
+                                        .count());
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "base/deadline.h"
@@ -26,13 +27,20 @@ Error disk_error(const char* call, const std::string& path, int code) {
 
 class PosixFile final : public File {
  public:
-  PosixFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  PosixFile(UniqueFd fd, off_t size, std::string path)
+      : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
 
   Status append(std::span<const std::byte> data) override {
+    const bool large = data.size() >= kPieceBytes;
+    // One extent up front; a file system that cannot do it writes all the same.
+    if (large) ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, size_, static_cast<off_t>(data.size()));
     while (!data.empty()) {
-      const ssize_t n = ::write(fd_.get(), data.data(), data.size());
+      const ssize_t n = ::write(fd_.get(), data.data(), std::min(data.size(), kPieceBytes));
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) return disk_error("write", path_, n == 0 ? ENOSPC : errno);
+      // Only starts write-back; sync() is what reports errors.
+      if (large) ::sync_file_range(fd_.get(), size_, n, SYNC_FILE_RANGE_WRITE);
+      size_ += n;
       data = data.subspan(static_cast<std::size_t>(n));
     }
     return {};
@@ -49,7 +57,60 @@ class PosixFile final : public File {
   }
 
  private:
+  static constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+
   UniqueFd fd_;
+  off_t size_;
+  std::string path_;
+};
+
+Status cut_short(const std::string& path, std::uint64_t wanted) {
+  return Error{ErrorKind::kBadData,
+               "'" + path + "' is cut short: it ends before byte " + std::to_string(wanted)};
+}
+
+class PosixReadableFile final : public ReadableFile {
+ public:
+  PosixReadableFile(UniqueFd fd, std::uint64_t size, std::string path)
+      : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
+
+  std::uint64_t size() const override { return size_; }
+
+  Status read_at(std::uint64_t offset, std::span<std::byte> out) override {
+    while (!out.empty()) {
+      const ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return disk_error("read", path_, errno);
+      if (n == 0) return cut_short(path_, offset + out.size());
+      out = out.subspan(static_cast<std::size_t>(n));
+      offset += static_cast<std::uint64_t>(n);
+    }
+    return {};
+  }
+
+ private:
+  UniqueFd fd_;
+  std::uint64_t size_;
+  std::string path_;
+};
+
+// What Env::open_read gives where an Env has nothing better.
+class FileInMemory final : public ReadableFile {
+ public:
+  FileInMemory(std::string content, std::string path)
+      : content_(std::move(content)), path_(std::move(path)) {}
+
+  std::uint64_t size() const override { return content_.size(); }
+
+  Status read_at(std::uint64_t offset, std::span<std::byte> out) override {
+    if (offset > content_.size() || out.size() > content_.size() - offset)
+      return cut_short(path_, offset + out.size());
+    if (!out.empty()) std::memcpy(out.data(), content_.data() + offset, out.size());
+    return {};
+  }
+
+ private:
+  std::string content_;
   std::string path_;
 };
 
@@ -58,7 +119,8 @@ class PosixEnv final : public Env {
   std::uint64_t now_ns() override { return monotonic_ns(); }
 
   double wall_time_s() override {
-    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
   }
 
   Result<std::unique_ptr<File>> create(const std::string& path) override {
@@ -70,16 +132,18 @@ class PosixEnv final : public Env {
   }
 
   Result<std::string> read(const std::string& path, std::uint64_t limit_bytes) override {
-    const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!fd) return disk_error("open", path, errno);
-    struct stat info {};
-    if (::fstat(fd.get(), &info) != 0) return disk_error("stat", path, errno);
-    if (!S_ISREG(info.st_mode)) return Error{ErrorKind::kBadData, "'" + path + "' is not a regular file"};
-    const auto size = static_cast<std::uint64_t>(info.st_size);
+    LOCKSTEP_ASSIGN(const auto opened, open_regular(path));
+    const auto& [fd, size] = opened;
     if (size > limit_bytes)
-      return Error{ErrorKind::kBadData, "'" + path + "' has " + std::to_string(size) + " bytes, limit " +
-                                            std::to_string(limit_bytes)};
+      return Error{ErrorKind::kBadData, "'" + path + "' has " + std::to_string(size) +
+                                            " bytes, limit " + std::to_string(limit_bytes)};
     return read_exactly(fd, path, static_cast<std::size_t>(size));
+  }
+
+  Result<std::unique_ptr<ReadableFile>> open_read(const std::string& path) override {
+    LOCKSTEP_ASSIGN(auto opened, open_regular(path));
+    return std::unique_ptr<ReadableFile>(
+        std::make_unique<PosixReadableFile>(std::move(opened.fd), opened.size, path));
   }
 
   Status rename(const std::string& from, const std::string& to) override {
@@ -103,13 +167,15 @@ class PosixEnv final : public Env {
   }
 
   Status sync_dir(const std::string& path) override {
-    const UniqueFd fd(::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const UniqueFd fd(
+        ::open(path.empty() ? "." : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!fd || ::fsync(fd.get()) != 0) return disk_error("sync of folder", path, errno);
     return {};
   }
 
   Status truncate(const std::string& path, std::uint64_t bytes) override {
-    if (::truncate(path.c_str(), static_cast<off_t>(bytes)) != 0) return disk_error("truncate", path, errno);
+    if (::truncate(path.c_str(), static_cast<off_t>(bytes)) != 0)
+      return disk_error("truncate", path, errno);
     return {};
   }
 
@@ -133,10 +199,28 @@ class PosixEnv final : public Env {
   static Result<std::unique_ptr<File>> open(const std::string& path, int flags) {
     UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0600));
     if (!fd) return disk_error("open for writing", path, errno);
-    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), path));
+    struct stat info {};
+    if (::fstat(fd.get(), &info) != 0) return disk_error("stat", path, errno);
+    return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), info.st_size, path));
   }
 
-  static Result<std::string> read_exactly(const UniqueFd& fd, const std::string& path, std::size_t size) {
+  struct Opened {
+    UniqueFd fd;
+    std::uint64_t size;
+  };
+
+  static Result<Opened> open_regular(const std::string& path) {
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!fd) return disk_error("open", path, errno);
+    struct stat info {};
+    if (::fstat(fd.get(), &info) != 0) return disk_error("stat", path, errno);
+    if (!S_ISREG(info.st_mode))
+      return Error{ErrorKind::kBadData, "'" + path + "' is not a regular file"};
+    return Opened{std::move(fd), static_cast<std::uint64_t>(info.st_size)};
+  }
+
+  static Result<std::string> read_exactly(const UniqueFd& fd, const std::string& path,
+                                          std::size_t size) {
     std::string content(size, '\0');
     std::size_t done = 0;
     while (done < size) {
@@ -152,6 +236,11 @@ class PosixEnv final : public Env {
 };
 
 }  // namespace
+
+Result<std::unique_ptr<ReadableFile>> Env::open_read(const std::string& path) {
+  LOCKSTEP_ASSIGN(auto content, read(path, std::numeric_limits<std::uint64_t>::max()));
+  return std::unique_ptr<ReadableFile>(std::make_unique<FileInMemory>(std::move(content), path));
+}
 
 Env& posix_env() {
   static PosixEnv env;

@@ -20,27 +20,43 @@ namespace lockstep {
 class File {
  public:
   virtual ~File() = default;
+  // Large appends are on their way to storage before sync(), so that sync() waits for little.
   virtual Status append(std::span<const std::byte> data) = 0;
-  virtual Status sync() = 0;   // data and size are on storage; after an error the file's content is unknown
+  virtual Status
+  sync() = 0;  // data and size are on storage; after an error the file's content is unknown
   virtual Status close() = 0;  // idempotent; reports what write-back reports
+};
+
+class ReadableFile {
+ public:
+  virtual ~ReadableFile() = default;
+  virtual std::uint64_t size() const = 0;  // bytes, when it was opened
+  // Fills `out` from `offset` on; kBadData when the file ends before. From any number of threads.
+  virtual Status read_at(std::uint64_t offset, std::span<std::byte> out) = 0;
 };
 
 class Env {
  public:
   virtual ~Env() = default;
 
-  virtual std::uint64_t now_ns() = 0;       // monotonic, nanoseconds
-  virtual double wall_time_s() = 0;         // seconds since 1970, for people and logs only
+  virtual std::uint64_t now_ns() = 0;  // monotonic, nanoseconds
+  virtual double wall_time_s() = 0;    // seconds since 1970, for people and logs only
 
-  virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;  // new or truncated, mode 0600
+  virtual Result<std::unique_ptr<File>> create(
+      const std::string& path) = 0;  // new or truncated, mode 0600
   virtual Result<std::unique_ptr<File>> open_append(const std::string& path) = 0;
-  virtual Result<std::string> read(const std::string& path, std::uint64_t limit_bytes) = 0;  // larger: kBadData
-  virtual Status rename(const std::string& from, const std::string& to) = 0;  // atomic on one file system
-  virtual Status remove_all(const std::string& path) = 0;                     // absent is fine
-  virtual Status make_dirs(const std::string& path) = 0;                      // mode 0700
+  virtual Result<std::string> read(const std::string& path,
+                                   std::uint64_t limit_bytes) = 0;  // larger: kBadData
+  // For files read in place, without a copy of the whole. The default reads it all with read().
+  virtual Result<std::unique_ptr<ReadableFile>> open_read(const std::string& path);
+  virtual Status rename(const std::string& from,
+                        const std::string& to) = 0;        // atomic on one file system
+  virtual Status remove_all(const std::string& path) = 0;  // absent is fine
+  virtual Status make_dirs(const std::string& path) = 0;   // mode 0700
   virtual Status sync_dir(const std::string& path) = 0;
   virtual Status truncate(const std::string& path, std::uint64_t bytes) = 0;
-  virtual Result<std::vector<std::string>> list(const std::string& path) = 0;  // names, sorted, no . and ..
+  virtual Result<std::vector<std::string>> list(
+      const std::string& path) = 0;  // names, sorted, no . and ..
   virtual bool exists(const std::string& path) = 0;
 };
 

@@ -30,4 +30,19 @@ class Sha256 {
 std::string sha256_hex(std::string_view text);
 std::uint64_t xxh64(std::span<const std::byte> data);
 
+// xxh64 of data that comes in pieces.
+class Xxh64 {
+ public:
+  Xxh64();
+  ~Xxh64();
+  Xxh64(const Xxh64&) = delete;
+  Xxh64& operator=(const Xxh64&) = delete;
+  void update(std::span<const std::byte> data);
+  std::uint64_t value() const;  // of all that was given so far
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 }  // namespace lockstep

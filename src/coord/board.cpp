@@ -25,8 +25,10 @@ std::uint64_t record_size(std::uint32_t ids_capacity) {
 std::uint64_t fixed_bytes() { return slots_offset() + kMaxSlots * sizeof(WorkerSlot); }
 
 std::uint32_t ring_for(std::uint32_t virtual_workers, std::uint32_t ids_capacity) {
-  const std::uint64_t per_txn = std::max<std::uint64_t>(1, virtual_workers * record_size(ids_capacity));
-  const std::uint64_t fit = std::bit_floor((std::uint64_t{16} << 20) / std::min(per_txn, std::uint64_t{16} << 20));
+  const std::uint64_t per_txn =
+      std::max<std::uint64_t>(1, virtual_workers * record_size(ids_capacity));
+  const std::uint64_t fit =
+      std::bit_floor((std::uint64_t{16} << 20) / std::min(per_txn, std::uint64_t{16} << 20));
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(fit, 64, 1024));
 }
 
@@ -34,10 +36,12 @@ Board::Board(void* base, const BoardPlan& plan)
     : base_(static_cast<std::byte*>(base)),
       plan_(plan),
       lines_offset_(fixed_bytes()),
-      records_offset_(round_up(lines_offset_ + std::uint64_t{kMaxSlots} * plan.ring * sizeof(CommitLines), kPage)),
+      records_offset_(round_up(
+          lines_offset_ + std::uint64_t{kMaxSlots} * plan.ring * sizeof(CommitLines), kPage)),
       record_bytes_(record_size(plan.ids_capacity)),
       data_offset_(round_up(
-          records_offset_ + std::uint64_t{plan.ring} * plan.virtual_workers * record_bytes_, kDataAlignment)) {
+          records_offset_ + std::uint64_t{plan.ring} * plan.virtual_workers * record_bytes_,
+          kDataAlignment)) {
   assert(std::has_single_bit(plan.ring));
 }
 
@@ -52,16 +56,19 @@ CommitLines& Board::lines(Slot slot, Txn txn) const {
 }
 
 ShareRecord& Board::record(Txn txn, VirtualWorker v) const {
-  const std::uint64_t index = txn.value() % plan_.ring * plan_.virtual_workers + static_cast<std::uint64_t>(v.value());
+  const std::uint64_t index =
+      txn.value() % plan_.ring * plan_.virtual_workers + static_cast<std::uint64_t>(v.value());
   return *reinterpret_cast<ShareRecord*>(base_ + records_offset_ + index * record_bytes_);
 }
 
 std::vector<WorkerUid> Board::dead() const {
   const Header& h = header();
-  const auto count = std::min<std::uint64_t>(h.dead_count.load(std::memory_order_acquire), kMaxDead);
+  const auto count =
+      std::min<std::uint64_t>(h.dead_count.load(std::memory_order_acquire), kMaxDead);
   std::vector<WorkerUid> uids;
   uids.reserve(count);
-  for (std::uint64_t i = 0; i < count; ++i) uids.emplace_back(h.dead_uid[i].load(std::memory_order_relaxed));
+  for (std::uint64_t i = 0; i < count; ++i)
+    uids.emplace_back(h.dead_uid[i].load(std::memory_order_relaxed));
   return uids;
 }
 
@@ -84,16 +91,23 @@ Table load_members(const Cell& cell) {
   Table table;
   table.generation = Generation(cell.generation.load(std::memory_order_relaxed));
   table.flags = static_cast<std::uint32_t>(cell.flags.load(std::memory_order_relaxed));
-  const auto count = std::min<std::uint64_t>(cell.count.load(std::memory_order_relaxed), kMaxWorkers);
+  const auto count =
+      std::min<std::uint64_t>(cell.count.load(std::memory_order_relaxed), kMaxWorkers);
   for (std::uint64_t i = 0; i < count; ++i)
-    table.members.push_back({WorkerUid(cell.uid[i].load(std::memory_order_relaxed)),
-                             Slot(static_cast<std::uint32_t>(cell.slot[i].load(std::memory_order_relaxed)))});
+    table.members.push_back(
+        {WorkerUid(cell.uid[i].load(std::memory_order_relaxed)),
+         Slot(static_cast<std::uint32_t>(cell.slot[i].load(std::memory_order_relaxed)))});
   return table;
 }
 
 }  // namespace
 
 void write_table(TableCell& cell, const Table& table) {
+  cell.mark.store(
+      0,
+      std::
+          memory_order_relaxed);  // the agent reads tables at any time: it must not take a half-written one
+  std::atomic_thread_fence(std::memory_order_release);
   store_members(cell, table);
   cell.mark.store(table.txn.value() + 1, std::memory_order_release);
 }
@@ -102,7 +116,8 @@ bool read_table(const TableCell& cell, Txn txn, Table& table) {
   if (cell.mark.load(std::memory_order_acquire) != txn.value() + 1) return false;
   table = load_members(cell);
   table.txn = txn;
-  return true;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return cell.mark.load(std::memory_order_relaxed) == txn.value() + 1;
 }
 
 void write_proposal(ProposalCell& cell, const Table& wish) {

@@ -31,12 +31,14 @@ inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
 inline constexpr std::uint64_t kBoardVersion = 1;
 // The memfd is sparse and this long; untouched pages cost nothing.
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
-inline constexpr std::uint32_t kMaxDead = 4096;  // deaths in the life of one board; then no more replacements
+inline constexpr std::uint32_t kMaxDead =
+    4096;  // deaths in the life of one board; then no more replacements
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
+inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
 // What a worker is doing; the deadline that applies follows from it. Only kData..kOptimizer run against a deadline.
 enum class Phase : std::uint64_t {
-  kIdle = 0,   // before its first transaction, or waiting for something
+  kIdle = 0,  // before its first transaction, or waiting for something
   kData = 1,
   kForward = 2,
   kBackward = 3,
@@ -64,7 +66,8 @@ struct ProposalCell {
   Word sequence;
   Word generation;
   Word flags;
-  Word count;  // members wanted, joiners last; the publisher leaves out joiners that are not ready for this txn
+  Word
+      count;  // members wanted, joiners last; the publisher leaves out joiners that are not ready for this txn
   Word uid[kMaxWorkers];
   Word slot[kMaxWorkers];
 };
@@ -76,12 +79,15 @@ struct Header {
   Word dead_count;  // dead_uid[0 .. dead_count) is final
   Word dead_uid[kMaxDead];
   ProposalCell proposal;
-  Word recorded_txn;     // transactions below it are in the run directory's files (not yet synced)
-  Word final_recorded;   // 1: final checkpoint and hash line are recorded, workers may exit 0
-  Word heal_donor;       // uid of the member that copies its state for newcomers; 0: none wanted
-  Word heal_request;     // number of the request; the donor copies once per number
-  Word checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
-  Doorbell agent_bell;   // workers ring it when the ring of records is half full or a line is due
+  Word recorded_txn;  // transactions below it are in the run directory's files (not yet synced)
+  Word started_ns;    // CLOCK_MONOTONIC when the launcher published its first table; 0: no launcher
+  Word final_recorded;  // 1: final checkpoint and hash line are recorded, workers may exit 0
+  Word heal_donor;      // uid of the member that copies its state for newcomers; 0: none wanted
+  Word heal_request;    // number of the request; the donor copies once per number
+  Word
+      checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
+  Doorbell agent_bell;  // workers ring it when the ring of records is half full or a line is due
+  Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
   // Members' words: the table of transaction t is in table[t % 2].
   TableCell table[2];
 };
@@ -90,23 +96,25 @@ struct Header {
 struct alignas(4096) WorkerSlot {
   Doorbell bell;
   Word uid;
-  Word phase;            // coord::Phase
-  Word progress;         // any change is a sign of life
-  Word current_txn;      // the transaction it works on
-  Word applied;          // transactions its state includes: t + 1 after applying t
-  Word seen_dead;        // dead_count it acts on
-  Word ready_txn;        // newcomer: state of the start of ready_txn - 1 is loaded (mark)
-  Word loading_txn;      // newcomer: is loading the copy of loading_txn - 1 (mark)
-  Word heal_stall_ns;    // donor: time spent copying, sum
-  Word join_stall_ns;    // members: time spent waiting for a newcomer, sum
+  Word phase;          // coord::Phase
+  Word progress;       // any change is a sign of life
+  Word current_txn;    // the transaction it works on
+  Word applied;        // transactions its state includes: t + 1 after applying t
+  Word seen_dead;      // dead_count it acts on
+  Word ready_txn;      // newcomer: state of the start of ready_txn - 1 is loaded (mark)
+  Word loading_txn;    // newcomer: is loading the copy of loading_txn - 1 (mark)
+  Word heal_stall_ns;  // donor: time spent copying, sum
+  Word join_stall_ns;  // members: time spent waiting for a newcomer, sum
   // CLOCK_MONOTONIC stamps of the newest incident this worker saw, for the incident report.
-  Word abort_seen_ns;    // noticed that the dead list grew
-  Word regrouped_ns;     // knows its new shares
-  Word resumed_ns;       // began its first adopted share (0: adopted none)
-  Word committed_ns;     // applied the interrupted transaction
-  Word busy_ns;          // time inside data, forward, backward, evaluate and optimizer, sum
+  Word abort_seen_ns;  // noticed that the dead list grew
+  Word regrouped_ns;   // knows its new shares
+  Word resumed_ns;     // began its first adopted share (0: adopted none)
+  Word committed_ns;   // applied the interrupted transaction
+  Word busy_ns;        // time inside data, forward, backward, evaluate and optimizer, sum
+  Word busy_since_ns;  // start of the stretch not yet in busy_ns; 0: not computing
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
+  Word fault_index;  // which rule it was, from 1
 };
 
 // Sizes that follow from the run; the same in all processes (announced in the worker's Describe message).
@@ -125,7 +133,7 @@ struct ShareRecord {
   Word mark;  // txn + 1
   double loss_sum;
   std::uint64_t loss_count;
-  std::uint64_t correct;   // free for the recipe's use; 0 if unused
+  std::uint64_t correct;  // free for the recipe's use; 0 if unused
   std::uint64_t ids_count;
   std::int64_t* ids() { return reinterpret_cast<std::int64_t*>(this + 1); }
   const std::int64_t* ids() const { return reinterpret_cast<const std::int64_t*>(this + 1); }
@@ -134,10 +142,10 @@ struct ShareRecord {
 // What a worker says about a transaction it has committed: entry [slot][txn % ring]. All members write the same bytes;
 // the agent takes them from any slot with applied > txn. Texts may be empty.
 struct CommitLines {
-  Word mark;  // txn + 1
+  Word mark;                    // txn + 1
   std::uint32_t console_bytes;  // lines for standard output, each with its newline
   std::uint32_t metrics_bytes;  // lines for metrics.jsonl, each with its newline
-  std::uint32_t is_step;        // 1: an optimizer step (the ledger takes its ids); 0: an epoch's end
+  std::uint32_t is_step;  // 1: an optimizer step (the ledger takes its ids); 0: an epoch's end
   std::uint32_t epoch;
   std::uint64_t step;           // optimizer steps of the run before this transaction
   char text[kCommitTextBytes];  // console, then metrics
@@ -171,7 +179,7 @@ class Board {
 // Bytes from the start of the board that exist before any plan is known (Header and slots).
 std::uint64_t fixed_bytes();
 
-void write_table(TableCell& cell, const Table& table);   // mark last
+void write_table(TableCell& cell, const Table& table);          // mark last
 bool read_table(const TableCell& cell, Txn txn, Table& table);  // false: not the table of txn
 void write_proposal(ProposalCell& cell, const Table& wish);  // the agent only; wish.txn is ignored
 // The newest whole proposal. Retries while the agent writes; an agent that died while writing takes us with it.

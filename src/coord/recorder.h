@@ -21,13 +21,16 @@ namespace lockstep::coord {
 class Recorder {
  public:
   // Cuts both files at `next` (a resume from a checkpoint rewrites what came after it), makes them if absent, and goes on from there.
-  static Result<std::unique_ptr<Recorder>> open(Env& env, const std::string& run_dir, Board board, Txn next,
-                                                std::function<void(std::string_view)> console);
+  // Lines of transactions below `console_from` are not given to `console`: a launcher prints each once, also after rung 3.
+  static Result<std::unique_ptr<Recorder>> open(Env& env, const std::string& run_dir, Board board,
+                                                Txn next,
+                                                std::function<void(std::string_view)> console,
+                                                Txn console_from = Txn(0));
   virtual ~Recorder() = default;
 
   // Records every transaction that some slot in use has applied. Stores header().recorded_txn and rings workers that wait for it.
   virtual Status pump() = 0;
-  virtual Status sync() = 0;  // what was recorded is on storage
+  virtual Status sync() = 0;     // what was recorded is on storage
   virtual Txn next() const = 0;  // all below are recorded
 };
 

@@ -21,7 +21,10 @@ std::vector<Node> cover(std::uint32_t first, std::uint32_t count, std::uint32_t 
 }
 
 Ownership::Ownership(const Table& table, std::uint32_t items, std::span<const WorkerUid> dead)
-    : items_(items), alive_(table.members.size(), true), owner_(items), items_of_(table.members.size()) {
+    : items_(items),
+      alive_(table.members.size(), true),
+      owner_(items),
+      items_of_(table.members.size()) {
   const auto count = static_cast<std::uint32_t>(table.members.size());
   assert(count > 0 && count <= kMaxWorkers);
   live_ = count;
@@ -74,7 +77,8 @@ std::vector<Piece> Ownership::pieces() const {
   std::vector<Piece> pieces;
   for (std::uint32_t m = 0; m < items_of_.size(); ++m) {
     if (!alive_[m]) continue;
-    for (const Node node : cover(block_first_[m], block_size_[m], items_)) pieces.push_back({node, m});
+    for (const Node node : cover(block_first_[m], block_size_[m], items_))
+      pieces.push_back({node, m});
     for (std::size_t i = block_size_[m]; i < items_of_[m].size(); ++i)
       pieces.push_back({{0, items_of_[m][i]}, m});
   }
@@ -84,7 +88,8 @@ std::vector<Piece> Ownership::pieces() const {
   return pieces;
 }
 
-std::uint32_t Ownership::chunk_owner(std::uint32_t chunk, std::uint32_t chunks, std::uint32_t bucket) const {
+std::uint32_t Ownership::chunk_owner(std::uint32_t chunk, std::uint32_t chunks,
+                                     std::uint32_t bucket) const {
   const auto count = static_cast<std::uint32_t>(alive_.size());
   std::uint32_t owner = chunks < count
                             ? (chunk + bucket) % count

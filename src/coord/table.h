@@ -12,8 +12,8 @@
 
 namespace lockstep::coord {
 
-inline constexpr std::uint32_t kMaxWorkers = 128;         // members of one table
-inline constexpr std::uint32_t kMaxVirtualWorkers = 1024;  // V
+inline constexpr std::uint32_t kMaxWorkers = 128;            // members of one table
+inline constexpr std::uint32_t kMaxVirtualWorkers = 1024;    // V
 inline constexpr std::uint32_t kMaxSlots = 2 * kMaxWorkers;  // members and their replacements
 
 struct Member {
@@ -72,7 +72,9 @@ class Ownership {
 
   std::uint32_t owner(std::uint32_t item) const { return owner_[item]; }
   // The member's own block, ascending; then what it adopted, in order of adoption.
-  const std::vector<std::uint32_t>& items_of(std::uint32_t member) const { return items_of_[member]; }
+  const std::vector<std::uint32_t>& items_of(std::uint32_t member) const {
+    return items_of_[member];
+  }
   std::uint32_t block_size(std::uint32_t member) const { return block_size_[member]; }
 
   // Nodes that live members supply, left to right; together they cover all leaves. A member's block is folded into
@@ -91,8 +93,8 @@ class Ownership {
   std::vector<std::vector<std::uint32_t>> items_of_;
   std::vector<std::uint32_t> block_first_;
   std::vector<std::uint32_t> block_size_;
-  std::vector<std::uint32_t> death_order_;                // member indices, in order of death
-  std::vector<std::vector<std::uint32_t>> live_after_;    // live members after each death
+  std::vector<std::uint32_t> death_order_;              // member indices, in order of death
+  std::vector<std::vector<std::uint32_t>> live_after_;  // live members after each death
 };
 
 }  // namespace lockstep::coord

@@ -39,25 +39,25 @@ struct Identity {
 // What this worker is going to run. Must be equal in all workers of a run, except `parameters`' text, which is compared line by
 // line so that the first difference can be named.
 struct Description {
-  std::string run_dir;         // absolute; exists
-  std::string manifest;        // canonical JSON of everything that decides the arithmetic
-  std::string parameters;      // one line per parameter: name, shape, dtype
+  std::string run_dir;     // absolute; exists
+  std::string manifest;    // canonical JSON of everything that decides the arithmetic
+  std::string parameters;  // one line per parameter: name, shape, dtype
   coord::BoardPlan board;
   std::uint32_t virtual_workers = 1;
   std::uint64_t total_txns = 0;  // transactions of the whole run; 0: unknown
-  bool elastic = true;           // false: own loop without steps; a death restarts the group (rung 3)
+  bool elastic = true;  // false: own loop without steps; a death restarts the group (rung 3)
 };
 
 // The agent's answer to a Description.
 struct Admission {
   bool newcomer = false;  // heal; otherwise load the newest checkpoint or start from the seed
-  UniqueFd run_lock;      // descriptor of the run directory's flock; keep it open while writing there
+  UniqueFd run_lock;  // descriptor of the run directory's flock; keep it open while writing there
 };
 
 // What the run ends with.
 struct Finale {
-  std::string console;   // lines for standard output, last line the weights' hash
-  std::string summary;   // JSON for the agent's records
+  std::string console;  // lines for standard output, last line the weights' hash
+  std::string summary;  // JSON for the agent's records
 };
 
 class Session {
@@ -69,7 +69,8 @@ class Session {
 
   virtual bool launched() const = 0;
   virtual const Identity& identity() const = 0;
-  virtual std::byte* memory() const = 0;  // the board's first byte; kBoardBytes long, sparse, zero at first
+  virtual std::byte* memory()
+      const = 0;  // the board's first byte; kBoardBytes long, sparse, zero at first
 
   // First message. Waits for the agent's answer (which may wait up to 5 s for the run directory's lock).
   virtual Result<Admission> describe(const Description& description) = 0;

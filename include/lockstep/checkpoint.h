@@ -1,0 +1,82 @@
+// Checkpoints: a directory RUN_DIR/checkpoints/step-%08llu per saved state, published whole or not
+// at all.
+//
+//   save_checkpoint("runs/1", {{"model", state_dict}, {"optimizer", moments}}, {.txn = 100}, "{}");
+//   load_checkpoint("runs/1", {{"model", state_dict}, {"optimizer", moments}});   // into those
+//   tensors
+//
+// Each holds one safetensors file per part (Python's `safetensors` opens them), state.json, and
+// manifest.json with the size and hash of every file. Nothing that is read is ever executed. The
+// trainer saves in the background by itself; these functions are for one's own loop. They do not
+// include libtorch: include it yourself to make tensors.
+//
+// Errors: kUsage (names, dtypes), kBadData (damaged, or of another model or run), kDisk. libtorch's
+// exceptions become kInternal. Threads: any, one writer per run directory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/status.h"
+
+namespace at {
+class Tensor;
+}
+
+namespace lockstep {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// What is next in the run.
+struct Cursor {
+  std::uint64_t txn =
+      0;  // transaction (step or epoch's end) of the run, from 0; the directory's number
+  std::uint64_t epoch = 0;  // from 0
+  std::uint64_t step = 0;   // in the epoch, from 0
+
+  friend bool operator==(const Cursor&, const Cursor&) = default;
+};
+
+struct CheckpointPart {
+  std::string name;  // the file is NAME.safetensors; [A-Za-z0-9_-]+
+  NamedTensors tensors;
+};
+
+struct SkippedCheckpoint {
+  std::string path;
+  std::string reason;
+};
+
+struct CheckpointInfo {
+  std::string path;
+  Cursor cursor;
+  std::string state;                       // the caller's JSON
+  std::string weights_sha256;              // of the part "model"; empty without one
+  std::vector<SkippedCheckpoint> skipped;  // newer ones that are damaged
+};
+
+// Returns once the checkpoint is published and on storage; keeps the newest `keep_last` (at least
+// 1). On an error the older checkpoints are as they were.
+Result<CheckpointInfo> save_checkpoint(const std::string& run_dir,
+                                       const std::vector<CheckpointPart>& parts,
+                                       const Cursor& cursor, const std::string& state_json,
+                                       unsigned keep_last = 2);
+
+// The newest valid checkpoint into the given tensors (any device, any strides); nullopt when there
+// is none. Names, shapes and dtypes must match exactly. After an error the tensors' content is
+// undefined.
+Result<std::optional<CheckpointInfo>> load_checkpoint(const std::string& run_dir,
+                                                      const std::vector<CheckpointPart>& parts);
+
+// SHA-256 over the tensors in order of names: each name's bytes, then the tensor's contiguous
+// little-endian bytes.
+Result<std::string> weights_sha256(const NamedTensors& tensors);
+
+// A single safetensors file, written atomically; and new CPU tensors from one, in the file's order.
+Status save_safetensors(const std::string& path, const NamedTensors& tensors);
+Result<NamedTensors> load_safetensors(const std::string& path);
+
+}  // namespace lockstep

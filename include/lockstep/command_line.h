@@ -1,0 +1,53 @@
+// Command-line options for programs, as recipes use them: CLI11 behind a few calls, with the nearest name for an unknown option.
+//
+//   lockstep::CommandLine line("convnet", "MNIST with a small convolutional net");
+//   line.add("--lr", options.lr, "learning rate");
+//   lockstep::add_run_options(line, options.run);
+//   line.parse(argc, argv);   // --help prints and ends with 0; a wrong command line prints why and ends with 2
+//
+// Both spellings, --batch-size and --batch_size, are one option. Threads: one. Ownership: targets outlive the object.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/status.h"
+#include "lockstep/trainer.h"
+
+namespace lockstep {
+
+class CommandLine {
+ public:
+  CommandLine(const std::string& program, const std::string& purpose);
+  ~CommandLine();
+
+  // The target's value is the default.
+  void add(const std::string& name, std::string& target, const std::string& help);
+  void add(const std::string& name, double& target, const std::string& help);
+  void add(const std::string& name, int& target, const std::string& help);
+  void add(const std::string& name, std::int64_t& target, const std::string& help);
+  void add(const std::string& name, std::uint64_t& target, const std::string& help);
+  void add_flag(const std::string& name, bool& target, const std::string& help);
+  // One of `choices`, given to `set`; `shown`: the default as the user would write it.
+  void add_choice(const std::string& name, std::vector<std::string> choices,
+                  const std::string& shown, std::function<void(const std::string&)> set,
+                  const std::string& help);
+
+  // For tests: kUsage with the message instead of ending the process; --help is kUsage with the help text.
+  Status try_parse(int argc, const char* const* argv);
+  // Only main calls this: it ends the process for --help and for errors.
+  void parse(int argc, char** argv);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// --epochs, --batch-size, --seed, --virtual-workers, --max-steps, --output, --resume, --new-virtual-workers, --checkpoint-every,
+// --keep-checkpoints, --on-save-error, --log-every, --shuffle.
+void add_run_options(CommandLine& line, RunOptions& options);
+
+}  // namespace lockstep

@@ -1,0 +1,198 @@
+// Data: sets of samples, the order in which a run reads them, and the loader that makes batches of
+// it.
+//
+// Which samples virtual worker v reads at (epoch, step) is a pure function of a DataPlan. Nothing
+// here knows ranks, and nothing depends on the number of threads or on the order in which shares
+// are asked for (docs/design/arithmetic.md).
+//
+// Errors: kUsage for a plan or an index out of range, kBadData for files; no exception leaves.
+// Threads: Dataset::get() and DataOrder may be used from many threads, a Loader from one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/status.h"
+
+namespace at {
+struct Generator;
+}
+
+namespace lockstep::data {
+
+// ----------------------------------------------------------------------------------------------------------------
+// datasets
+
+struct Batch {
+  at::Tensor inputs;              // [B, ...]
+  at::Tensor targets;             // [B, ...]
+  std::vector<std::int64_t> ids;  // B: what was delivered, for the ledger
+};
+
+// What random augmentation may depend on besides the sample's id.
+struct Pass {
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  bool training = false;
+};
+
+// Samples 0..size()-1 of fixed content. Equal arguments give equal bits, on any thread, in any
+// order.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  // One batch of these samples, in this order; the tensors are the caller's. Out of range ids:
+  // kUsage.
+  virtual Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const = 0;
+};
+
+enum class Split { kTrain, kTest };
+
+// MNIST or a set in its format: IDX files, plain or .gz, in FOLDER/MNIST/raw (torchvision's
+// layout), FOLDER/raw or FOLDER. Inputs float32 [B, 1, rows, columns] with the bits of
+// torchvision's ToTensor (value / 255), targets int64 [B]. Holds the images as bytes (47 MB for
+// MNIST's training set).
+Result<std::shared_ptr<const Dataset>> open_mnist(const std::string& folder, Split split);
+
+// What `--data` takes: `synthetic`, digits drawn once (1.5 s) into `cache_folder` (empty:
+// $XDG_CACHE_HOME/lockstep/digits-v1, or under ~/.cache), or a folder for open_mnist(). kDisk when
+// the digits cannot be written.
+Result<std::shared_ptr<const Dataset>> open_images(const std::string& source, Split split,
+                                                   const std::string& cache_folder = "");
+
+// Tensors in memory, along their first dimension; `transform` (default: none) sees each batch
+// before it is delivered.
+using Transform = std::function<Batch(Batch, const Pass&)>;
+Result<std::shared_ptr<const Dataset>> tensor_dataset(at::Tensor inputs, at::Tensor targets,
+                                                      Transform transform = nullptr);
+
+// -------------------------------------------------------------------------------------------------------------------
+// order
+
+// torch.utils.data.DistributedSampler, equal index for index (PyTorch 2.11). `seed + epoch` wraps
+// at 2^64.
+struct DistributedSampler {
+  std::int64_t dataset_size = 0;
+  std::int64_t num_replicas = 1;
+  std::int64_t rank = 0;
+  bool shuffle = true;
+  std::uint64_t seed = 0;
+  bool drop_last = false;  // drops the tail that does not divide among the replicas; otherwise the
+                           // head is repeated
+
+  Status check() const;
+  std::int64_t num_samples() const;  // of each replica
+  std::int64_t total_size() const { return num_samples() * num_replicas; }
+  // This replica's ids; `epoch` is what PyTorch's set_epoch() takes.
+  Result<std::vector<std::int64_t>> order(std::uint64_t epoch) const;
+  // All replicas' ids: that of replica r at its position i stands at i * num_replicas + r.
+  Result<std::vector<std::int64_t>> whole_order(std::uint64_t epoch) const;
+};
+
+// One epoch's order of DataLoader(shuffle=True) in one process, drawn from `generator` (PyTorch's
+// default generator there): base seed, sampler seed, then randperm(n) of the latter.
+std::vector<std::int64_t> dataloader_order(at::Generator& generator, std::int64_t n);
+// The same of the PyTorch of 2019: base seed, then randperm(n), both from `generator`.
+std::vector<std::int64_t> legacy_order(at::Generator& generator, std::int64_t n);
+
+// A CPU generator's state as bytes, equal to torch.Generator.get_state().numpy().tobytes().
+std::string generator_state(const at::Generator& generator);
+Status set_generator_state(at::Generator& generator, std::string_view state);  // kBadData
+std::string default_generator_state();  // of at::detail::getDefaultCPUGenerator()
+
+enum class Shuffle {
+  kSequential,   // 0, 1, 2, ...: DistributedSampler(shuffle=False)
+  kDistributed,  // DistributedSampler whose set_epoch is never called: epoch 0's order again and
+                 // again
+  kReshuffle,    // DistributedSampler with set_epoch(epoch) at each epoch
+  kDataLoader,   // dataloader_order(), one virtual worker
+  kLegacy,       // legacy_order(), one virtual worker
+};
+const char* to_string(Shuffle shuffle);
+Result<Shuffle> parse_shuffle(
+    std::string_view name);  // sequential, distributed, reshuffle, dataloader, legacy
+
+// Where a run is in its data: about to read step `step` of epoch `epoch`.
+struct Cursor {
+  std::uint64_t epoch = 0;
+  std::int64_t step = 0;
+  friend bool operator==(const Cursor&, const Cursor&) = default;
+};
+
+// A run's data, fixed from its first start.
+struct DataPlan {
+  std::int64_t dataset_size = 0;
+  std::int64_t virtual_workers = 1;
+  std::int64_t batch_size = 1;  // of each virtual worker
+  std::uint64_t seed = 0;
+  Shuffle shuffle = Shuffle::kReshuffle;
+  bool drop_last = false;        // DistributedSampler's
+  bool drop_last_batch = false;  // DataLoader's: a last batch shorter than batch_size is left out
+  // kDataLoader and kLegacy: the default generator's after the model was made.
+  std::string generator_state = {};
+
+  Status check() const;                     // kUsage, with the value and the limit
+  std::int64_t samples_per_worker() const;  // per epoch, of each virtual worker; equal for all
+  std::int64_t steps_per_epoch() const;     // at least 1 in a plan that passes check()
+  std::int64_t batch_at(std::int64_t step) const;  // samples of each virtual worker at this step
+  // Number of a step in the whole run, from 0, and back.
+  std::uint64_t global_step(const Cursor& cursor) const;
+  Cursor cursor(std::uint64_t global_step) const;
+};
+
+// The ids of a plan's shares. The last epochs' orders are kept, so that neighbours cost nothing.
+class DataOrder {
+ public:
+  static Result<std::shared_ptr<DataOrder>> make(DataPlan plan);
+  virtual ~DataOrder() = default;
+  virtual const DataPlan& plan() const = 0;
+  // What virtual worker v reads at `at`; plan().batch_at(at.step) ids.
+  virtual Result<std::vector<std::int64_t>> ids(const Cursor& at, std::int64_t v) = 0;
+};
+
+// ------------------------------------------------------------------------------------------------------------------
+// loader
+
+// One virtual worker's part of a step.
+struct ShareId {
+  Cursor at;
+  std::int64_t v = 0;
+  friend bool operator==(const ShareId&, const ShareId&) = default;
+};
+
+struct LoaderOptions {
+  int prefetch_threads = 0;  // 0: everything is computed inside get()
+  // How long get() waits for a batch that a thread has begun: kTimedOut.
+  std::chrono::seconds patience{600};
+};
+
+// Batches of a plan's shares, any share at any time. Threads start at the first prefetch() (after a
+// fork point) and are joined by the destructor.
+class Loader {
+ public:
+  static Result<std::unique_ptr<Loader>> make(std::shared_ptr<const Dataset> dataset, DataPlan plan,
+                                              LoaderOptions options = {});
+  virtual ~Loader() = default;
+  virtual const DataPlan& plan() const = 0;
+  virtual Result<Batch> get(const ShareId& share) = 0;
+  // Says what will be asked for next, in place of what was said before; computed ahead in this
+  // order, as threads are free. It holds at most these batches in memory. A hint only: it changes
+  // no bit of any batch.
+  virtual void prefetch(std::vector<ShareId> next) = 0;
+};
+
+// Evaluation reads each sample once, in order, unpadded: batch i holds ids i * batch_size to
+// min(size, (i + 1) * batch_size) - 1.
+std::int64_t evaluation_batches(std::int64_t size, std::int64_t batch_size);
+Result<Batch> evaluation_batch(const Dataset& dataset, std::int64_t batch_size, std::int64_t index);
+
+}  // namespace lockstep::data

@@ -1,0 +1,12 @@
+// The door: everything public. Prefer the single headers in files that compile often.
+#pragma once
+
+#include "lockstep/checkpoint.h"
+#include "lockstep/command_line.h"
+#include "lockstep/context.h"
+#include "lockstep/data.h"
+#include "lockstep/optim.h"
+#include "lockstep/state.h"
+#include "lockstep/status.h"
+#include "lockstep/step.h"
+#include "lockstep/trainer.h"

@@ -1,0 +1,76 @@
+// Everything that a run's next step depends on, registered by name: what checkpoints save, newcomers copy, and hashes cover.
+// Steps and trainers reach models and optimizers only through here, so nothing can be forgotten.
+//
+// Ownership: keeps references; what is added must outlive it. Errors: kUsage for a name given twice. Threads: one at a time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/optim.h"
+#include "lockstep/status.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep {
+
+class TrainState {
+ public:
+  struct Named {
+    std::string name;
+    at::Tensor tensor;
+  };
+  // A small part that is no tensor (a schedule, a generator's state). Text must be the same in all workers at the same step.
+  struct Text {
+    std::string name;
+    std::function<std::string()> save;
+    std::function<Status(const std::string&)> load;
+  };
+
+  // Parameters and buffers under the module's own names, as in state_dict(). One module has no prefix; more get "NAME.".
+  Status add(const std::string& name, torch::nn::Module& module);
+  Status add(const std::string& name, Optimizer& optimizer);
+  Status add(Text text);
+
+  const std::vector<Named>& parameters() const { return parameters_; }
+  const std::vector<Named>& buffers() const { return buffers_; }
+  const std::vector<Named>& optimizer_state() const { return optimizer_state_; }
+  const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
+  const std::vector<Text>& texts() const { return texts_; }
+  std::vector<Named> model() const;  // parameters, then buffers
+
+  // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous little-endian bytes.
+  std::string weights_sha256() const;
+  // The same over optimizer state and texts too.
+  std::string sha256() const;
+
+  // A flat image of everything, bytes() long, equal in all workers at the same step. load() keeps tensors' addresses.
+  std::uint64_t bytes() const;
+  void store(std::span<std::byte> image) const;
+  Status load(std::span<const std::byte> image);
+
+  std::uint64_t buffer_bytes() const;
+  void store_buffers(std::span<std::byte> image) const;
+  void load_buffers(std::span<const std::byte> image);
+
+  // One line per parameter and buffer: name, shape, dtype; what workers compare before the first step.
+  std::string signature() const;
+
+ private:
+  Status claim(const std::string& name);
+  std::vector<std::string> names_;
+  std::vector<Named> parameters_, buffers_, optimizer_state_;
+  std::vector<Optimizer*> optimizers_;
+  std::vector<Text> texts_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,68 @@
+// One's own loop, exact and elastic: each optimizer step is given to the library as a closure.
+//
+//   lockstep::TrainState state;                      // model, optimizer, whatever else the next step depends on
+//   lockstep::Step step(context, state, options);
+//   LOCKSTEP_TRY(step.open(train_set));              // joins the run, resumes, or takes state from a live peer
+//   for (;;) {
+//     LOCKSTEP_ASSIGN(const bool more, step.next());
+//     if (!more) break;
+//     LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(share.batch()); }));
+//   }
+//
+// The closure runs once for each virtual worker that this worker has in the step, and again for those it adopts when others die. It must
+// depend on nothing but the state and the share. Backward, reduction and update are run()'s.
+// Threads: one. Ownership: refers to context and state, which outlive it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "lockstep/context.h"
+#include "lockstep/data.h"
+#include "lockstep/state.h"
+#include "lockstep/trainer.h"
+
+namespace lockstep {
+
+namespace train {
+class Run;
+}
+
+// One virtual worker's part of a step.
+class Share {
+ public:
+  std::int64_t virtual_worker() const { return virtual_worker_; }
+  std::int64_t epoch() const { return epoch_; }              // from 0
+  std::int64_t step() const { return step_; }                // in the epoch, from 0
+  std::int64_t global_step() const { return global_step_; }  // of the run, from 0
+  const data::Batch& batch() const { return *batch_; }       // what the data plan gives this share
+
+ private:
+  friend class train::Run;
+  std::int64_t virtual_worker_ = 0, epoch_ = 0, step_ = 0, global_step_ = 0;
+  const data::Batch* batch_ = nullptr;
+};
+
+class Step {
+ public:
+  using Closure = std::function<at::Tensor(
+      Share&)>;  // the mean loss of the share's batch, a scalar with a graph
+
+  Step(Context& context, TrainState& state, RunOptions options);
+  ~Step();
+
+  // Errors as Trainer::fit().
+  Status open(std::shared_ptr<const data::Dataset> train_set);
+  // Waits for the next step's members. False: the run is complete and its result printed and recorded, or this worker has left it in order.
+  Result<bool> next();
+  // A whole step: shares, sum, update of `optimizer` (one of the state's), commit.
+  Status run(Optimizer& optimizer, const Closure& closure);
+
+ private:
+  std::unique_ptr<train::Run> run_;
+};
+
+}  // namespace lockstep

@@ -1,0 +1,85 @@
+// The trainer: epochs over a data set, exact at any number of workers, surviving any of them.
+//
+//   lockstep::Trainer trainer(context, *model, optimizer, options);
+//   trainer.loss([&](const data::Batch& batch) { return cross_entropy(model->forward(batch.inputs), batch.targets); });
+//   trainer.evaluation([&](const data::Batch& batch) { ... return Score{loss_sum, correct, count}; });
+//   Status status = trainer.fit(train_set, test_set);
+//
+// What a step computes is stated in docs/design/arithmetic.md, how it survives in docs/design/protocol.md.
+// Threads: one. Ownership: refers to context, model and optimizer, which outlive it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "lockstep/context.h"
+#include "lockstep/data.h"
+#include "lockstep/optim.h"
+#include "lockstep/status.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep {
+
+// What every run has. Defaults are the recipes' command-line defaults.
+struct RunOptions {
+  std::string name = "run";             // of the recipe; part of the manifest
+  std::string output = "lockstep-run";  // the run directory
+  std::int64_t epochs = 10;
+  std::int64_t max_steps = 0;     // optimizer steps of the whole run; 0: no limit
+  std::int64_t batch_size = 100;  // of each virtual worker
+  std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
+  int virtual_workers = 0;  // V; 0: the world size of the run's first start
+  data::Shuffle shuffle = data::Shuffle::kDistributed;
+  std::string resume = "auto";       // auto | never | path of a checkpoint
+  bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
+  std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
+  int keep_checkpoints = 3;
+  bool continue_on_save_error = true;  // --on-save-error continue|stop
+  std::int64_t log_every = 100;        // optimizer steps of an epoch; 0: never
+  std::int64_t evaluation_batch_size = 1000;
+  int prefetch_threads = 0;
+  bool find_unused_parameters = false;
+  // What else decides the arithmetic (learning rate, optimizer, data set): name and value, part of the manifest. A run is resumed
+  // only under an equal manifest.
+  std::map<std::string, std::string> identity;
+};
+
+// Of one evaluation batch; summed over batches in order, in fp64.
+struct Score {
+  double loss_sum = 0;
+  double correct = 0;
+  std::int64_t count = 0;
+};
+
+class Trainer {
+ public:
+  Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer, RunOptions options);
+  ~Trainer();
+
+  // Mean loss of a batch: a scalar with a graph. Called once per share; backward is the trainer's.
+  using Loss = std::function<at::Tensor(const data::Batch&)>;
+  // Called under NoGradGuard, in evaluation mode.
+  using Evaluation = std::function<Score(const data::Batch&)>;
+  void loss(Loss loss);
+  void evaluation(Evaluation evaluation);
+
+  // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last, `weights sha256 HEX`. With a
+  // test set and an evaluation, each epoch ends with an exact evaluation.
+  // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …; kResumable: stopped by the launcher.
+  Status fit(std::shared_ptr<const data::Dataset> train,
+             std::shared_ptr<const data::Dataset> test = nullptr);
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep

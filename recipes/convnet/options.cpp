@@ -1,0 +1,48 @@
+#include "options.h"
+
+#include <cstdio>
+
+#include "lockstep/command_line.h"
+
+namespace convnet {
+
+// All digits that matter: another rate is another run.
+static std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.17g", value);
+  return text;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  options.run.name = "convnet";
+  options.run.output = "convnet-run";
+  lockstep::CommandLine line(
+      "convnet",
+      "MNIST with a small convolutional net, on any number of workers, with the same bits");
+  line.add("--data", options.data,
+           "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
+  line.add_choice(
+      "--optimizer", {"sgd", "adam"}, options.optimizer,
+      [&](const std::string& value) { options.optimizer = value; }, "the optimizer");
+  line.add("--lr", options.lr, "learning rate");
+  line.add("--momentum", options.momentum, "of sgd");
+  line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1");
+  lockstep::add_run_options(line, options.run);
+  line.parse(argc, argv);
+  options.run.identity = {{"optimizer", options.optimizer},
+                          {"lr", number(options.lr)},
+                          {"momentum", number(options.momentum)}};
+  return options;
+}
+
+std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options,
+                                                    std::vector<at::Tensor> parameters) {
+  if (options.optimizer == "adam")
+    return std::make_unique<lockstep::Adam>(std::move(parameters),
+                                            lockstep::AdamOptions{.lr = options.lr});
+  return std::make_unique<lockstep::SGD>(
+      std::move(parameters), lockstep::SGDOptions{.lr = options.lr, .momentum = options.momentum});
+}
+
+}  // namespace convnet

@@ -1,0 +1,27 @@
+// The recipe's command line; defaults are the tutorial's values.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/optim.h"
+#include "lockstep/trainer.h"
+
+namespace convnet {
+
+struct Options {
+  std::string data = "synthetic";  // or a folder with MNIST's IDX files
+  std::string optimizer = "sgd";   // sgd | adam
+  double lr = 1e-4;
+  double momentum = 0;  // sgd only
+  int threads = 0;
+  lockstep::RunOptions run;
+};
+
+// Ends the process for --help and for a wrong command line.
+Options parse(int argc, char** argv);
+std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options,
+                                                    std::vector<at::Tensor> parameters);
+
+}  // namespace convnet

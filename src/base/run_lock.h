@@ -1,0 +1,17 @@
+// The lock of a run directory: flock on the directory itself, so that no lock file is left behind.
+// It lasts until the last copy of the descriptor, in whatever process, is closed.
+#pragma once
+
+#include <string>
+
+#include "base/deadline.h"
+#include "base/unique_fd.h"
+#include "lockstep/status.h"
+
+namespace lockstep {
+
+// Waits for an earlier run's last process until the deadline; one that has passed means one try.
+// Errors: kUnavailable when it stays held, kDisk when the directory cannot be opened.
+Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline);
+
+}  // namespace lockstep

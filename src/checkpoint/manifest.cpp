@@ -1,0 +1,171 @@
+#include "checkpoint/manifest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/hash.h"
+#include "checkpoint/tensor.h"
+
+namespace lockstep::checkpoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxFiles = 64;
+
+Error bad(const std::string& what) { return {ErrorKind::kBadData, "manifest: " + what}; }
+
+std::string hex64(std::uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::optional<std::uint64_t> from_hex64(const std::string& text) {
+  std::uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, value, 16);
+  if (text.size() != 16 || code != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+std::string seal_of(std::string_view body) {
+  return ",\n \"xxh3\": \"" + hex64(xxh64(std::as_bytes(std::span(body)))) + "\"\n}\n";
+}
+
+bool plain_name(const std::string& name) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= 200 && name.front() != '.' && name != kManifestName &&
+         std::ranges::all_of(name, allowed);
+}
+
+bool printable(const std::string& text) {
+  return text.size() <= 256 &&
+         std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+// Reads fields one by one; the first that is missing or of the wrong type is remembered.
+class Fields {
+ public:
+  explicit Fields(const Json& object) : object_(object) {
+    if (!object.is_object()) fail("an object");
+  }
+
+  std::uint64_t number(const char* key) {
+    const Json* value = find(key);
+    if (value != nullptr && value->is_number_unsigned()) return value->get<std::uint64_t>();
+    return fail(key), 0;
+  }
+
+  std::string text(const char* key) {
+    const Json* value = find(key);
+    if (value != nullptr && value->is_string()) return value->get<std::string>();
+    return fail(key), "";
+  }
+
+  const Json& object(const char* key) {
+    static const Json empty = Json::object();
+    const Json* value = find(key);
+    if (value != nullptr && value->is_object()) return *value;
+    return fail(key), empty;
+  }
+
+  const std::string& missing() const { return missing_; }
+
+ private:
+  const Json* find(const char* key) const {
+    if (!object_.is_object()) return nullptr;
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+  void fail(const char* key) {
+    if (missing_.empty()) missing_ = key;
+  }
+
+  const Json& object_;
+  std::string missing_;
+};
+
+Result<std::vector<FileEntry>> read_files(const Json& object) {
+  std::vector<FileEntry> files;
+  for (const auto& [name, value] : object.items()) {
+    Fields fields(value);
+    FileEntry entry{name, fields.number("size"), 0};
+    const auto hash = from_hex64(fields.text("xxh3"));
+    if (!plain_name(name)) return bad("file name " + quote(name) + " is not allowed");
+    if (!fields.missing().empty() || !hash) return bad("file " + quote(name) + ": wrong fields");
+    entry.xxh3 = *hash;
+    if (files.size() == kMaxFiles) return bad("more than 64 files");
+    files.push_back(std::move(entry));
+  }
+  if (!std::ranges::is_sorted(files, {}, &FileEntry::name)) return bad("files are not sorted");
+  return files;
+}
+
+Result<Manifest> read_fields(const Json& document) {
+  Fields fields(document);
+  Manifest m;
+  m.version = fields.number("version");
+  if (fields.text("format") != "lockstep-checkpoint")
+    return bad("this is no checkpoint's manifest");
+  if (fields.missing().empty() && m.version != kFormatVersion) return m;
+  m.generation = fields.number("generation");
+  const std::uint64_t v = fields.number("virtual_workers");
+  Fields cursor(fields.object("cursor"));
+  m.cursor = {cursor.number("txn"), cursor.number("epoch"), cursor.number("step")};
+  m.run_identity = fields.text("run_identity");
+  m.weights_sha256 = fields.text("weights_sha256");
+  LOCKSTEP_ASSIGN(m.files, read_files(fields.object("files")));
+  const std::string& missing = fields.missing().empty() ? cursor.missing() : fields.missing();
+  if (!missing.empty()) return bad("'" + missing + "' is missing or of the wrong type");
+  m.virtual_workers = static_cast<std::uint32_t>(v);
+  if (m.virtual_workers != v) return bad("virtual_workers is " + std::to_string(v));
+  if (!printable(m.run_identity) || !printable(m.weights_sha256)) return bad("text not printable");
+  return m;
+}
+
+}  // namespace
+
+std::string seal(std::string body) { return body + seal_of(body); }
+
+std::string to_json(const Manifest& m) {
+  Json files = Json::object();
+  for (const FileEntry& file : m.files)
+    files[file.name] = {{"size", file.size}, {"xxh3", hex64(file.xxh3)}};
+  const Json document = {
+      {"format", "lockstep-checkpoint"},
+      {"version", m.version},
+      {"generation", m.generation},
+      {"virtual_workers", m.virtual_workers},
+      {"cursor", {{"txn", m.cursor.txn}, {"epoch", m.cursor.epoch}, {"step", m.cursor.step}}},
+      {"run_identity", m.run_identity},
+      {"weights_sha256", m.weights_sha256},
+      {"files", std::move(files)},
+  };
+  std::string body = document.dump(1, ' ', true, Json::error_handler_t::replace);
+  body.resize(body.size() - 2);  // "\n}"
+  return seal(std::move(body));
+}
+
+Result<Manifest> parse_manifest(std::string_view text) {
+  if (text.size() > kMaxManifestBytes) return bad("larger than 1 MiB");
+  const std::size_t tail = seal_of("").size();
+  if (text.size() < tail) return bad("cut short");
+  const std::string_view body = text.substr(0, text.size() - tail);
+  if (text.substr(body.size()) != seal_of(body)) return bad("its own hash does not match");
+  const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded()) return bad("not JSON");
+  LOCKSTEP_ASSIGN(Manifest manifest, read_fields(document));
+  // Duplicate and unknown keys, and any other way to write the same, end here.
+  if (manifest.version == kFormatVersion && to_json(manifest) != text)
+    return bad("not in the form in which manifests are written");
+  return manifest;
+}
+
+}  // namespace lockstep::checkpoint

@@ -1,0 +1,200 @@
+#include "checkpoint/store.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include "base/hash.h"
+#include "checkpoint/file_reader.h"
+
+namespace lockstep::checkpoint {
+namespace {
+
+constexpr std::string_view kReserved = ".tmp-";
+constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+
+std::optional<std::uint64_t> step_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::uint64_t txn = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, txn);
+  if (code != std::errc() || stop != end || step_name(txn) != name) return std::nullopt;
+  return txn;
+}
+
+// Writing, before the data is known to be on storage.
+struct OpenFile {
+  std::unique_ptr<File> file;
+  FileEntry entry;
+};
+
+// Hashes piece by piece, so that the disk works on one while the next is hashed.
+Result<OpenFile> start_file(Env& env, const std::string& folder, const FileBytes& source) {
+  OpenFile open;
+  LOCKSTEP_ASSIGN(open.file, env.create(folder + "/" + source.name));
+  Xxh64 hash;
+  for (std::size_t at = 0; at < source.bytes.size(); at += kPieceBytes) {
+    const auto piece = source.bytes.subspan(at, std::min(kPieceBytes, source.bytes.size() - at));
+    hash.update(piece);
+    LOCKSTEP_TRY(open.file->append(piece));
+  }
+  open.entry = {source.name, source.bytes.size(), hash.value()};
+  return open;
+}
+
+Status finish_file(File& file) {
+  LOCKSTEP_TRY(file.sync());
+  return file.close();
+}
+
+Status write_files(Env& env, const std::string& folder, Manifest& manifest,
+                   std::span<const FileBytes> files,
+                   const std::function<std::string()>& meanwhile) {
+  std::vector<OpenFile> open;
+  for (const FileBytes& source : files) {
+    LOCKSTEP_ASSIGN(OpenFile started, start_file(env, folder, source));
+    open.push_back(std::move(started));
+  }
+  if (meanwhile) manifest.weights_sha256 = meanwhile();
+  manifest.files.clear();
+  for (OpenFile& file : open) {
+    LOCKSTEP_TRY(finish_file(*file.file));
+    manifest.files.push_back(std::move(file.entry));
+  }
+  std::ranges::sort(manifest.files, {}, &FileEntry::name);
+  const std::string text = to_json(manifest);
+  const FileBytes last{kManifestName, std::as_bytes(std::span(text))};
+  LOCKSTEP_ASSIGN(const OpenFile written, start_file(env, folder, last));
+  LOCKSTEP_TRY(finish_file(*written.file));
+  return env.sync_dir(folder);
+}
+
+// The same step of the same run gives the same files; a second writer of it need not replace what
+// is good.
+bool already_there(Env& env, const std::string& folder, const Manifest& wanted) {
+  const auto there = read_manifest(env, folder);
+  if (!there.ok() || there->run_identity != wanted.run_identity ||
+      there->virtual_workers != wanted.virtual_workers || there->cursor != wanted.cursor ||
+      there->files != wanted.files)
+    return false;
+  return std::ranges::all_of(there->files, [&](const FileEntry& entry) {
+    return examine_file(env, folder + "/" + entry.name, entry, nullptr).trouble == Trouble::kNone;
+  });
+}
+
+// Unpublished by one rename, synced before anything in it goes.
+Status withdraw(Env& env, const std::string& folder, const std::string& name) {
+  const std::string grave = folder + "/" + std::string(kReserved) + "old-" + name;
+  LOCKSTEP_TRY(env.remove_all(grave));
+  LOCKSTEP_TRY(env.rename(folder + "/" + name, grave));
+  LOCKSTEP_TRY(env.sync_dir(folder));
+  return env.remove_all(grave);
+}
+
+Status make_folder(Env& env, const std::string& run_dir) {
+  const std::string folder = checkpoints_dir(run_dir);
+  if (env.exists(folder)) return {};
+  LOCKSTEP_TRY(env.make_dirs(folder));
+  return env.sync_dir(run_dir);
+}
+
+Status write_and_rename(Env& env, const std::string& folder, const std::string& temporary,
+                        Manifest& manifest, std::span<const FileBytes> files,
+                        const std::function<std::string()>& meanwhile, const Gate& gate) {
+  const std::string name = step_name(manifest.cursor.txn);
+  const std::string path = folder + "/" + name;
+  LOCKSTEP_TRY(env.remove_all(temporary));
+  LOCKSTEP_TRY(env.make_dirs(temporary));
+  LOCKSTEP_TRY(write_files(env, temporary, manifest, files, meanwhile));
+  if (gate) LOCKSTEP_TRY(gate(manifest.cursor));
+  if (env.exists(path)) {
+    if (already_there(env, path, manifest)) return env.remove_all(temporary);
+    LOCKSTEP_TRY(withdraw(env, folder, name));
+  }
+  LOCKSTEP_TRY(env.rename(temporary, path));
+  return env.sync_dir(folder);
+}
+
+std::optional<std::uint64_t> pointed_at(Env& env, const std::string& folder, const char* name) {
+  const auto text = env.read(folder + "/" + name, 64);
+  if (!text.ok()) return std::nullopt;
+  return step_of(text->substr(0, text->find('\n')));
+}
+
+}  // namespace
+
+Result<Manifest> read_manifest(Env& env, const std::string& folder) {
+  LOCKSTEP_ASSIGN(const std::string text,
+                  env.read(folder + "/" + kManifestName, kMaxManifestBytes));
+  return parse_manifest(text);
+}
+
+std::string checkpoints_dir(const std::string& run_dir) { return run_dir + "/checkpoints"; }
+std::string part_file(const std::string& part) { return part + ".safetensors"; }
+
+std::string step_name(std::uint64_t txn) {
+  char text[32];
+  std::snprintf(text, sizeof text, "step-%08llu", static_cast<unsigned long long>(txn));
+  return text;
+}
+
+Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manifest,
+                            std::span<const FileBytes> files,
+                            const std::function<std::string()>& meanwhile, const Gate& gate) {
+  const std::string folder = checkpoints_dir(run_dir);
+  const std::string name = step_name(manifest.cursor.txn);
+  const std::string temporary = folder + "/" + std::string(kReserved) + name;
+  LOCKSTEP_TRY(make_folder(env, run_dir));
+  Status status = write_and_rename(env, folder, temporary, manifest, files, meanwhile, gate);
+  if (status.ok()) return folder + "/" + name;
+  // The first error is the cause; what cannot be removed now has a reserved name and goes at the
+  // next start.
+  if (const Status removed = env.remove_all(temporary); !removed.ok()) return status.error();
+  return std::move(status).error();
+}
+
+Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned keep_last) {
+  const std::string folder = checkpoints_dir(run_dir);
+  const auto best = pointed_at(env, folder, "best");
+  LOCKSTEP_ASSIGN(const auto steps, list_steps(env, run_dir));
+  unsigned kept = 1;
+  for (const std::uint64_t step : steps) {
+    if (step >= txn) continue;
+    const std::string name = step_name(step);
+    if (kept < keep_last) {
+      if (read_manifest(env, folder + "/" + name).ok()) ++kept;
+    } else if (best != step) {
+      LOCKSTEP_TRY(withdraw(env, folder, name));
+    }
+  }
+  return {};
+}
+
+Status set_pointer(Env& env, const std::string& run_dir, const std::string& name,
+                   std::uint64_t txn) {
+  return write_atomically(env, checkpoints_dir(run_dir) + "/" + name, step_name(txn) + "\n");
+}
+
+Status remove_leftovers(Env& env, const std::string& run_dir) {
+  const std::string folder = checkpoints_dir(run_dir);
+  if (!env.exists(folder)) return {};
+  LOCKSTEP_ASSIGN(const auto names, env.list(folder));
+  for (const std::string& name : names)
+    if (name.starts_with(kReserved)) LOCKSTEP_TRY(env.remove_all(folder + "/" + name));
+  return {};
+}
+
+Result<std::vector<std::uint64_t>> list_steps(Env& env, const std::string& run_dir) {
+  std::vector<std::uint64_t> steps;
+  const std::string folder = checkpoints_dir(run_dir);
+  if (!env.exists(folder)) return steps;
+  LOCKSTEP_ASSIGN(const auto names, env.list(folder));
+  for (const std::string& name : names)
+    if (const auto step = step_of(name)) steps.push_back(*step);
+  std::ranges::sort(steps, std::greater<>());
+  return steps;
+}
+
+}  // namespace lockstep::checkpoint

@@ -1,0 +1,92 @@
+#include "checkpoint/tensor.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base/hash.h"
+
+namespace lockstep::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+struct Row {
+  std::string_view name;
+  std::size_t size;
+};
+
+// In the order of the enum.
+constexpr std::array<Row, 15> kTypes{{{"BOOL", 1},
+                                      {"U8", 1},
+                                      {"I8", 1},
+                                      {"F8_E5M2", 1},
+                                      {"F8_E4M3", 1},
+                                      {"I16", 2},
+                                      {"U16", 2},
+                                      {"F16", 2},
+                                      {"BF16", 2},
+                                      {"I32", 4},
+                                      {"U32", 4},
+                                      {"F32", 4},
+                                      {"F64", 8},
+                                      {"I64", 8},
+                                      {"U64", 8}}};
+
+const Row& row(DType dtype) { return kTypes[static_cast<std::size_t>(dtype)]; }
+
+}  // namespace
+
+std::string_view name_of(DType dtype) { return row(dtype).name; }
+std::size_t size_of(DType dtype) { return row(dtype).size; }
+
+std::optional<DType> dtype_of(std::string_view name) {
+  const auto* const found = std::ranges::find(kTypes, name, &Row::name);
+  if (found == kTypes.end()) return std::nullopt;
+  return static_cast<DType>(found - kTypes.begin());
+}
+
+Result<std::uint64_t> byte_size(const TensorInfo& info) {
+  std::uint64_t bytes = size_of(info.dtype);
+  for (const std::uint64_t extent : info.shape)
+    if (__builtin_mul_overflow(bytes, extent, &bytes))
+      return Error{ErrorKind::kBadData, "tensor " + quote(info.name) + ": " + describe(info) +
+                                            " is larger than 64 bits can count"};
+  return bytes;
+}
+
+std::string describe(const TensorInfo& info) {
+  std::string text(name_of(info.dtype));
+  text += " [";
+  for (std::size_t i = 0; i < info.shape.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(info.shape[i]);
+  }
+  return text + "]";
+}
+
+std::string quote(std::string_view name) {
+  using Json = nlohmann::json;
+  const std::string cut(name.substr(0, 120));
+  std::string text = Json(cut).dump(-1, ' ', true, Json::error_handler_t::replace);
+  text.front() = text.back() = '\'';
+  if (name.size() > cut.size()) text.insert(text.size() - 1, "...");
+  return text;
+}
+
+std::string weights_sha256(std::span<const NamedBytes> tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {},
+                    [&](std::size_t i) { return std::string_view(tensors[i].info.name); });
+  Sha256 hash;
+  for (const std::size_t i : order) {
+    hash.update(tensors[i].info.name);
+    hash.update(tensors[i].bytes);
+  }
+  return hash.hex();
+}
+
+}  // namespace lockstep::checkpoint

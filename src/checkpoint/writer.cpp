@@ -1,0 +1,88 @@
+#include "checkpoint/writer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::checkpoint {
+
+Writer::Writer(Env& env, WriterOptions options) : env_(env), options_(std::move(options)) {}
+
+Writer::~Writer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Writer::idle_by(std::unique_lock<std::mutex>& lock, Deadline deadline) {
+  return changed_.wait_until(lock, deadline.point(), [&] { return !in_flight_; });
+}
+
+Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& state_json,
+                              const Cursor& cursor, std::uint64_t generation, WhenBusy when_busy,
+                              Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  if (in_flight_ && when_busy == WhenBusy::kSkip) return false;
+  if (!idle_by(lock, deadline))
+    return Error{ErrorKind::kTimedOut,
+                 "checkpoint " + step_name(manifest_.cursor.txn) + " is still being written"};
+  LOCKSTEP_TRY(image_.fill(parts, state_json));
+  manifest_ = {};
+  manifest_.generation = generation;
+  manifest_.virtual_workers = options_.virtual_workers;
+  manifest_.cursor = cursor;
+  manifest_.run_identity = options_.run_identity;
+  in_flight_ = true;
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  lock.unlock();
+  changed_.notify_all();
+  return true;
+}
+
+Status Writer::wait(Deadline deadline) {
+  std::unique_lock lock(mutex_);
+  if (idle_by(lock, deadline)) return last_;
+  return Error{ErrorKind::kTimedOut,
+               "checkpoint " + step_name(manifest_.cursor.txn) + " is still being written"};
+}
+
+bool Writer::busy() const {
+  const std::lock_guard lock(mutex_);
+  return in_flight_;
+}
+
+void Writer::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return in_flight_ || stop_; });
+    if (!in_flight_) return;
+    lock.unlock();
+    const Result<Published> result = save();
+    if (options_.done) options_.done(manifest_.cursor, result);
+    lock.lock();
+    last_ = result.ok() ? Status() : Status(result.error());
+    in_flight_ = false;
+    changed_.notify_all();
+  }
+}
+
+Result<Published> Writer::save() {
+  const std::uint64_t start = env_.now_ns();
+  Published published;
+  published.cursor = manifest_.cursor;
+  const auto hash_weights = [&] { return published.weights_sha256 = image_.weights_sha256(); };
+  LOCKSTEP_ASSIGN(published.path, publish(env_, options_.run_dir, manifest_, image_.files(),
+                                          hash_weights, options_.gate));
+  published.written_ns = env_.now_ns() - start;
+  for (const FileBytes& file : image_.files()) published.bytes += file.bytes.size();
+  const auto tidy = [&]() -> Status {
+    LOCKSTEP_TRY(set_pointer(env_, options_.run_dir, "last", manifest_.cursor.txn));
+    return retain(env_, options_.run_dir, manifest_.cursor.txn, std::max(1U, options_.keep_last));
+  };
+  if (const Status tidied = tidy(); !tidied.ok()) published.warning = tidied.error().message;
+  return published;
+}
+
+}  // namespace lockstep::checkpoint

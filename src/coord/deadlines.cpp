@@ -1,0 +1,57 @@
+#include "coord/deadlines.h"
+
+#include <algorithm>
+
+namespace lockstep::coord {
+
+const char* to_string(Phase phase) {
+  static constexpr const char* kNames[] = {"idle",     "data",      "forward",  "backward",
+                                           "exchange", "optimizer", "snapshot", "evaluate",
+                                           "heal",     "done"};
+  const auto index = static_cast<std::uint64_t>(phase);
+  return index < std::size(kNames) ? kNames[index] : "an unknown phase";
+}
+
+bool is_computing(Phase phase) {
+  return phase == Phase::kData || phase == Phase::kForward || phase == Phase::kBackward ||
+         phase == Phase::kOptimizer || phase == Phase::kEvaluate;
+}
+
+void HangWatch::observe(const WorkerProgress& worker, bool has_committed, std::uint64_t now) {
+  const auto [it, is_new] = watched_.try_emplace(worker.uid);
+  Watched& watched = it->second;
+  if (!is_new && watched.phase == worker.phase && watched.progress == worker.progress) return;
+  if (!is_new && is_computing(watched.phase)) {
+    std::uint64_t& longest = longest_[static_cast<std::size_t>(watched.phase)];
+    longest = std::max(longest, now - watched.since);
+  }
+  watched = {worker.phase, worker.progress, now, has_committed};
+}
+
+std::uint64_t HangWatch::limit(const Watched& watched) const {
+  if (!watched.has_committed) return first_;
+  return std::max(floor_, 10 * longest_[static_cast<std::size_t>(watched.phase)]);
+}
+
+std::optional<HangWatch::Hang> HangWatch::hung(std::uint64_t now) const {
+  std::optional<Hang> worst;
+  for (const auto& [worker, watched] : watched_) {
+    if (!is_computing(watched.phase)) continue;
+    const std::uint64_t still = now - watched.since;
+    if (still > limit(watched) && (!worst || still > worst->still))
+      worst = Hang{worker, watched.phase, still};
+  }
+  return worst;
+}
+
+void HangWatch::grant(std::uint64_t now) {
+  for (auto& [worker, watched] : watched_)
+    watched.since = std::max(
+        watched.since, now - std::min(now, limit(watched) - std::min(limit(watched), floor_)));
+}
+
+void HangWatch::restart(std::uint64_t now) {
+  for (auto& [worker, watched] : watched_) watched.since = now;
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,55 @@
+// Hangs: a worker in a computing phase whose progress counter stands still. Waiting for peers is
+// never a hang. Threads: one at a time. Times: CLOCK_MONOTONIC, nanoseconds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "base/ids.h"
+#include "coord/board.h"
+#include "coord/events.h"
+
+namespace lockstep::coord {
+
+const char* to_string(Phase phase);
+// Data, forward, backward, optimizer, evaluation: phases that end by the worker's own work alone.
+bool is_computing(Phase phase);
+
+class HangWatch {
+ public:
+  // Limit: the larger of `floor` and 10 times the longest standstill seen in that phase; `first`
+  // before a worker's first commit.
+  HangWatch(std::uint64_t floor, std::uint64_t first) : floor_(floor), first_(first) {}
+
+  void observe(const WorkerProgress& worker, bool has_committed, std::uint64_t now);
+  void forget(WorkerUid worker) { watched_.erase(worker); }
+
+  struct Hang {
+    WorkerUid worker;
+    Phase phase;
+    std::uint64_t still;  // how long without progress
+  };
+  // The worst one beyond its limit.
+  std::optional<Hang> hung(std::uint64_t now) const;
+  // After an eviction everybody has at least `floor` more: a stall of the whole machine shall not
+  // cost all of them at once.
+  void grant(std::uint64_t now);
+  // All clocks start anew: after a pause of the agent itself.
+  void restart(std::uint64_t now);
+
+ private:
+  struct Watched {
+    Phase phase = Phase::kIdle;
+    std::uint64_t progress = 0, since = 0;
+    bool has_committed = false;
+  };
+  std::uint64_t limit(const Watched& watched) const;
+
+  std::uint64_t floor_, first_;
+  std::array<std::uint64_t, 16> longest_{};  // by phase
+  std::map<WorkerUid, Watched> watched_;
+};
+
+}  // namespace lockstep::coord

@@ -1,0 +1,176 @@
+// How a run ends: by itself, by a signal, by an error, or because nothing can be mended any more.
+#include <csignal>
+
+#include "coord/membership_state.h"
+
+namespace lockstep::coord {
+namespace {
+
+// Errors that another try would only meet again.
+bool is_final(ErrorKind kind) {
+  return kind == ErrorKind::kUsage || kind == ErrorKind::kBadData || kind == ErrorKind::kDisk ||
+         kind == ErrorKind::kResumable;
+}
+
+bool is_final(ExitStatus status) {
+  return status.code == exit_code(ErrorKind::kUsage) ||
+         status.code == exit_code(ErrorKind::kBadData);
+}
+
+// Signals by which a program falls over its own feet; all others come from outside.
+bool is_crash(int signal) {
+  return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
+         signal == SIGILL || signal == SIGTRAP || signal == SIGSYS;
+}
+
+}  // namespace
+
+void Coordinator::State::kill_all(int signal, const char* why) {
+  for (auto& [uid, worker] : workers) {
+    worker.dismissed = worker.dismissed || signal == SIGKILL || worker.stage == Stage::kSpawning;
+    act(action::Kill{uid, signal}, why);
+  }
+}
+
+void Coordinator::State::stop_now(int code, const std::string& reason) {
+  if (group == Group::kStopping || group == Group::kStopped) return;
+  for (Incident& incident : incidents.close_all(4))
+    act(action::RecordIncident{std::move(incident)}, reason);
+  group = Group::kStopping;
+  stop_code = code;
+  stop_reason = reason;
+  if (code != 0) print(action::Severity::kError, reason);
+  term_until = now + timing.kill_grace;
+  kill_all(SIGTERM, "the run stops");
+}
+
+void Coordinator::State::stop_in_order(int code, const std::string& reason) {
+  if (group != Group::kRunning || !elastic || config.plain) {
+    stop_now(code, reason);
+    return;
+  }
+  print(action::Severity::kInfo, reason + "; the workers leave at the next step");
+  group = Group::kStopping;
+  stop_code = code;
+  stop_reason = reason;
+  orderly_until = now + timing.orderly;
+  for (auto& [uid, worker] : workers) {
+    if (worker.holds_state())
+      worker.may_leave = true;
+    else if (!worker.dismissed)
+      dismiss(worker, "the run stops");
+  }
+  propose();
+}
+
+void Coordinator::State::on(const event::Signal& signal) {
+  if (group == Group::kFinishing || group == Group::kStopped) return;
+  if (group != Group::kStopping)
+    return stop_in_order(128 + signal.number,
+                         "stopped by " + describe(ExitStatus{-1, signal.number}));
+  if (signal.number != SIGINT && signal.number != SIGQUIT) return;
+  orderly_until.reset();
+  term_until.reset();
+  kill_all(SIGKILL, "a second signal: at once");
+}
+
+void Coordinator::State::on(const event::Failed& failed) {
+  Worker* worker = find(failed.uid);
+  if (worker == nullptr || worker->refused || worker->dismissed || group >= Group::kFinishing)
+    return;
+  worker->failure = failed.error;
+  if (is_final(failed.error.kind))
+    return stop_now(exit_code(failed.error.kind), name(*worker) + ": " + failed.error.message);
+  print(action::Severity::kError, name(*worker) + ": " + failed.error.message);
+}
+
+void Coordinator::State::on(const event::Finished& finished) {
+  const bool in_order = group == Group::kRunning || (group == Group::kStopping && orderly_until);
+  if (find(finished.uid) == nullptr || !in_order) return;
+  act(action::SetFinalRecorded{finished.uid},
+      "the last transaction is committed and the final checkpoint published");
+  for (Incident& incident : incidents.close_all(1))
+    act(action::RecordIncident{std::move(incident)}, "the run is finished");
+  group = Group::kFinishing;
+  stop_code = 0;
+  stop_reason = "finished";
+  orderly_until.reset();
+  term_until = now + timing.kill_grace;
+  for (auto& [uid, worker] : workers)
+    if (!worker.holds_state() && !worker.dismissed) dismiss(worker, "the run is finished");
+}
+
+void Coordinator::State::on(const event::RecordsFailed& failed) {
+  if (group == Group::kStopped) return;
+  if (group == Group::kFinishing) {
+    group = Group::kRunning;  // not finished after all
+    term_until.reset();
+  }
+  stop_now(exit_code(failed.error.kind), failed.error.message);
+}
+
+void Coordinator::State::on(const event::Exited& exited) {
+  const auto it = workers.find(exited.uid);
+  if (it == workers.end()) return;
+  const Worker worker = it->second;
+  workers.erase(it);
+  hangs.forget(worker.uid);
+  if (config.plain) return on_plain_exit(worker, exited.status);
+
+  const bool group_works = group != Group::kRestarting && group != Group::kFinishing;
+  if (worker.proposed && !worker.left && group_works) {
+    dead.push_back(worker.uid);
+    act(action::AppendDead{worker.uid}, name(worker) + " is gone: " + describe(exited.status));
+  }
+  worker.proposed ? slots.retire(worker.slot) : slots.give_back(worker.slot);
+  if (group == Group::kFinishing && exited.status.code != 0 && !worker.dismissed)
+    print(action::Severity::kWarning,
+          name(worker) + " ended with " + describe(exited.status) + " after the run was finished");
+  if (group != Group::kStarting && group != Group::kRunning) return;
+  if (worker.dismissed ||
+      (worker.left && worker.stage == Stage::kLeaving && exited.status.code == 0))
+    return;
+  if (is_final(exited.status) && !worker.refused)
+    return stop_now(exited.status.code,
+                    name(worker) + " ended with " + describe(exited.status) +
+                        ": wrong usage or bad data, another try would end the same way");
+
+  if (worker.evicted && exited.status.signal == SIGKILL)
+    return on_death(worker, worker.evicted_for, *worker.evicted);
+  const bool own = exited.status.signal == 0 || is_crash(exited.status.signal);
+  const bool told_to_leave = worker.left && exited.status.code == 0;
+  on_death(worker, own && !told_to_leave ? Cause::kOwnDoing : Cause::kFromOutside,
+           describe(exited.status));
+}
+
+void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) {
+  if (group != Group::kRunning) return;
+  if (status.code == 0) return;
+  const std::string text = name(worker) + " ended with " + describe(status);
+  if (is_final(status)) return stop_now(status.code, text);
+  const bool from_outside = status.signal != 0 && !is_crash(status.signal);
+  incidents.add({worker.uid, rank_of(worker), describe(status)}, std::nullopt, from_outside, 0,
+                now);
+  restart_or_stop(text, from_outside);
+}
+
+void Coordinator::State::end_if_empty() {
+  if (!std::all_of(workers.begin(), workers.end(),
+                   [](const auto& entry) { return entry.second.is_ghost(); }))
+    return;
+  if (group == Group::kRestarting) {
+    workers.clear();  // a late fork of the old zygote comes with the old board, and is killed at
+                      // its first word
+    begin_group();
+    act(action::RestartGroup{restarts.used()}, "all workers of the old group are gone");
+    return;
+  }
+  const bool plain_done = config.plain && group == Group::kRunning;
+  if (group != Group::kStopping && group != Group::kFinishing && !plain_done) return;
+  for (Incident& incident : incidents.close_all(1))
+    act(action::RecordIncident{std::move(incident)}, "the run ends");
+  group = Group::kStopped;
+  act(action::Stop{stop_code}, plain_done ? "all workers have exited 0" : stop_reason);
+}
+
+}  // namespace lockstep::coord

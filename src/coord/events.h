@@ -1,0 +1,119 @@
+// What the coordinator is told. Plain values; the time comes beside them (Coordinator::handle).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "coord/board.h"
+#include "coord/table.h"
+#include "lockstep/status.h"
+
+namespace lockstep::coord {
+
+// How a process ended: exactly one of code >= 0 and signal > 0.
+struct ExitStatus {
+  int code = -1;
+  int signal = 0;
+};
+
+// One worker's words on the board. All zero while it has not claimed its slot.
+struct WorkerProgress {
+  WorkerUid uid;
+  Phase phase = Phase::kIdle;
+  std::uint64_t progress = 0;
+  Txn current_txn;
+  std::uint64_t applied = 0;  // transactions its state includes
+  std::uint64_t ready_txn = 0, loading_txn = 0;
+  std::uint64_t abort_seen_ns = 0, regrouped_ns = 0, resumed_ns = 0, committed_ns = 0,
+                fault_fired_ns = 0;
+};
+
+namespace event {
+
+struct Start {};  // once, first
+// The worker of a Spawn is there. With start method exec the agent says so itself.
+struct Forked {
+  WorkerUid uid;
+  int pid = 0;
+};
+struct SpawnFailed {
+  WorkerUid uid;
+  std::string reason;
+};
+struct Hello {
+  WorkerUid uid;
+};
+struct Described {
+  WorkerUid uid;
+  std::uint32_t virtual_workers = 1;
+  bool elastic = true;
+  // Why it cannot take part: first_difference(), the run directory's lock, a plan beyond a limit.
+  std::optional<Error> refusal;
+};
+struct Ready {
+  WorkerUid uid;
+  Txn next;
+  std::uint64_t state_hash = 0;
+};
+// Reaped. Feed a fresh Progress just before, the dead worker's slot included.
+struct Exited {
+  WorkerUid uid;
+  ExitStatus status;
+};
+// waitid with WSTOPPED, WCONTINUED.
+struct Stopped {
+  WorkerUid uid;
+};
+struct Continued {
+  WorkerUid uid;
+};
+// The board, each tick: all workers alive, and both tables of the header as far as readable.
+struct Progress {
+  std::vector<WorkerProgress> workers;
+  std::vector<Table> tables;
+};
+struct Scale {
+  std::uint64_t request = 0;  // returned in action::Reply
+  std::uint32_t workers = 0;
+};
+// message::Fail
+struct Failed {
+  WorkerUid uid;
+  Error error;
+};
+struct Finished {
+  WorkerUid uid;
+};
+// The agent could not write the run's records or the finale.
+struct RecordsFailed {
+  Error error;
+};
+struct Left {
+  WorkerUid uid;
+  Txn applied;
+};
+struct ZygoteReady {};
+struct ZygoteLost {
+  ExitStatus status;
+};
+struct Signal {
+  int number = 0;  // TERM, INT, HUP or QUIT
+};
+struct Tick {};
+
+}  // namespace event
+
+using Event =
+    std::variant<event::Start, event::Forked, event::SpawnFailed, event::Hello, event::Described,
+                 event::Ready, event::Exited, event::Stopped, event::Continued, event::Progress,
+                 event::Scale, event::Failed, event::Finished, event::RecordsFailed, event::Left,
+                 event::ZygoteReady, event::ZygoteLost, event::Signal, event::Tick>;
+
+// Reads the event from the board. `workers`: those alive and those just reaped, with their slots.
+event::Progress observe(const Board& board, const std::vector<Member>& workers);
+
+}  // namespace lockstep::coord

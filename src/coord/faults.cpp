@@ -1,0 +1,151 @@
+#include "coord/faults.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/suggest.h"
+
+namespace lockstep::coord {
+namespace {
+
+template <class Value, std::size_t N>
+using Names = std::array<std::pair<std::string_view, Value>, N>;
+
+constexpr Names<FaultAction, 7> kActions{{{"kill", FaultAction::kKill},
+                                          {"stop", FaultAction::kStop},
+                                          {"exit", FaultAction::kExit},
+                                          {"abort", FaultAction::kAbort},
+                                          {"segv", FaultAction::kSegv},
+                                          {"hang", FaultAction::kHang},
+                                          {"throw", FaultAction::kThrow}}};
+constexpr Names<Phase, 10> kPhases{{{"idle", Phase::kIdle},
+                                    {"data", Phase::kData},
+                                    {"forward", Phase::kForward},
+                                    {"backward", Phase::kBackward},
+                                    {"exchange", Phase::kExchange},
+                                    {"optimizer", Phase::kOptimizer},
+                                    {"snapshot", Phase::kSnapshot},
+                                    {"evaluate", Phase::kEvaluate},
+                                    {"heal", Phase::kHeal},
+                                    {"done", Phase::kDone}}};
+constexpr std::string_view kSpace = " \t\n,";
+
+Error bad(std::string_view rule, const std::string& what) {
+  return {ErrorKind::kUsage, "--inject: in '" + std::string(rule) + "': " + what};
+}
+
+template <class Value, std::size_t N>
+Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::string_view rule,
+                     const char* what) {
+  std::vector<std::string> known;
+  for (const auto& [name, value] : names) {
+    if (name == word) return value;
+    known.emplace_back(name);
+  }
+  std::string message = std::string("unknown ") + what + " '" + std::string(word) + "'";
+  if (const auto nearest = nearest_name(word, known))
+    return bad(rule, message + "; did you mean '" + *nearest + "'?");
+  message += "; known:";
+  for (const std::string& name : known) message += " " + name;
+  return bad(rule, message);
+}
+
+Result<std::uint64_t> number(std::string_view key, std::string_view text, std::uint64_t most,
+                             std::string_view rule) {
+  std::uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value > most)
+    return bad(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) +
+                         ", not '" + std::string(text) + "'");
+  return value;
+}
+
+std::vector<std::string_view> words(std::string_view text, std::string_view separators) {
+  std::vector<std::string_view> result;
+  while (true) {
+    const std::size_t begin = text.find_first_not_of(separators);
+    if (begin == std::string_view::npos) return result;
+    text.remove_prefix(begin);
+    const std::size_t end = std::min(text.find_first_of(separators), text.size());
+    result.push_back(text.substr(0, end));
+    text.remove_prefix(end);
+  }
+}
+
+Status set_rank(Fault& fault, std::string_view value, std::string_view rule) {
+  if (value == "any") return {};
+  if (value == "new") {
+    fault.rank = kNewcomer;
+    return {};
+  }
+  LOCKSTEP_ASSIGN(const auto rank, number("rank", value, kMaxWorkers - 1, rule));
+  fault.rank = Rank(static_cast<int>(rank));
+  return {};
+}
+
+Status set_key(Fault& fault, std::string_view key, std::string_view value, std::string_view rule) {
+  if (key == "rank") return set_rank(fault, value, rule);
+  if (key == "txn") {
+    LOCKSTEP_ASSIGN(const auto txn, number(key, value, UINT64_MAX - 1, rule));
+    fault.txn = Txn(txn);
+  } else if (key == "phase") {
+    LOCKSTEP_ASSIGN(fault.phase, lookup(kPhases, value, rule, "phase"));
+  } else if (key == "share") {
+    LOCKSTEP_ASSIGN(const auto share, number(key, value, kMaxVirtualWorkers - 1, rule));
+    fault.share = static_cast<std::uint32_t>(share);
+  } else if (key == "repeat") {
+    LOCKSTEP_ASSIGN(fault.repeat, number(key, value, 1'000'000, rule));
+  } else if (key == "generation") {
+    if (value != "first" && value != "any")
+      return bad(rule, "generation takes first or any, not '" + std::string(value) + "'");
+    fault.first_generation_only = value == "first";
+  } else {
+    const std::array<std::string, 6> known{"rank", "txn", "phase", "share", "repeat", "generation"};
+    const auto nearest = nearest_name(key, known);
+    return bad(rule, "unknown key '" + std::string(key) + "'" +
+                         (nearest ? "; did you mean '" + *nearest + "'?"
+                                  : "; known: rank txn phase share repeat generation"));
+  }
+  return {};
+}
+
+Result<Fault> parse_rule(std::string_view rule) {
+  const std::vector<std::string_view> parts = words(rule, kSpace);
+  Fault fault;
+  const std::size_t equal = std::min(parts[0].find('='), parts[0].size());
+  LOCKSTEP_ASSIGN(fault.action, lookup(kActions, parts[0].substr(0, equal), rule, "action"));
+  if (equal < parts[0].size()) {
+    if (fault.action != FaultAction::kExit) return bad(rule, "only exit takes a value");
+    LOCKSTEP_ASSIGN(const auto code, number("exit", parts[0].substr(equal + 1), 255, rule));
+    fault.exit_code = static_cast<int>(code);
+  }
+  for (const std::string_view part : std::span(parts).subspan(1)) {
+    const std::size_t at = part.find('=');
+    if (at == std::string_view::npos)
+      return bad(rule, "'" + std::string(part) + "' is not of the form key=value");
+    LOCKSTEP_TRY(set_key(fault, part.substr(0, at), part.substr(at + 1), rule));
+  }
+  return fault;
+}
+
+}  // namespace
+
+Result<std::vector<Fault>> parse_faults(std::string_view spec) {
+  std::vector<Fault> faults;
+  for (const std::string_view rule : words(spec, ";")) {
+    if (rule.find_first_not_of(kSpace) == std::string_view::npos) continue;
+    LOCKSTEP_ASSIGN(Fault fault, parse_rule(rule));
+    faults.push_back(fault);
+  }
+  if (faults.size() > kMaxFaults)
+    return Error{ErrorKind::kUsage, "--inject: " + std::to_string(faults.size()) +
+                                        " rules, at most " + std::to_string(kMaxFaults) +
+                                        " are possible"};
+  return faults;
+}
+
+}  // namespace lockstep::coord

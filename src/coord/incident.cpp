@@ -1,0 +1,44 @@
+#include "coord/incident.h"
+
+#include <nlohmann/json.hpp>
+
+namespace lockstep::coord {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::pair<const char*, std::uint64_t IncidentPhases::*> kPhases[] = {
+    {"death", &IncidentPhases::death},       {"noticed", &IncidentPhases::noticed},
+    {"aborted", &IncidentPhases::aborted},   {"regrouped", &IncidentPhases::regrouped},
+    {"resumed", &IncidentPhases::resumed},   {"committed", &IncidentPhases::committed},
+    {"rejoined", &IncidentPhases::rejoined},
+};
+
+}  // namespace
+
+std::string to_json(const Incident& incident, double wall_time_s) {
+  const IncidentPhases& phases = incident.phases;
+  const std::uint64_t start = phases.death != 0 ? phases.death : phases.noticed;
+  Json ns = Json::object(), ms = Json::object();
+  for (const auto& [name, member] : kPhases) {
+    const std::uint64_t at = phases.*member;
+    ns[name] = at;
+    ms[name] = at == 0 || at < start ? Json() : Json(static_cast<double>(at - start) / 1e6);
+  }
+  Json victims = Json::array();
+  for (const Victim& victim : incident.victims)
+    victims.push_back(
+        {{"uid", victim.uid.value()}, {"rank", victim.rank.value()}, {"cause", victim.cause}});
+  const Json json{{"schema", 1},
+                  {"incident", incident.number},
+                  {"rung", incident.rung},
+                  {"txn", incident.txn.value()},
+                  {"victims", victims},
+                  {"wall_time_s", wall_time_s},
+                  {"ms", ms},
+                  {"monotonic_ns", ns}};
+  // A cause may quote a worker's own error, which need not be UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,188 @@
+// How workers come in: spawns, the first table, proposals, copies of the state for newcomers,
+// scaling.
+#include <csignal>
+
+#include "coord/membership_state.h"
+
+namespace lockstep::coord {
+
+void Coordinator::State::spawn_missing() {
+  if (config.zygote && !zygote_ready) return;
+  while (active() < target) {
+    const auto slot = slots.take();
+    if (!slot) return;  // one becomes free when the interrupted transaction is committed
+    Worker worker;
+    worker.uid = WorkerUid(++last_uid);
+    worker.slot = *slot;
+    while (std::any_of(workers.begin(), workers.end(),
+                       [&](const auto& entry) { return entry.second.seat == worker.seat; }))
+      ++worker.seat;
+    worker.since = now;
+    worker.newcomer = group == Group::kRunning;
+    act(action::Spawn{worker.uid, worker.slot, Rank(worker.seat), LocalRank(worker.seat),
+                      static_cast<int>(config.workers), restarts.used(), restarts.most(),
+                      worker.newcomer},
+        worker.newcomer ? "the group has fewer workers than wanted" : "the group starts");
+    workers.emplace(worker.uid, worker);
+  }
+}
+
+// The zygote that was to fork them is gone, and nobody knows how far it got: they are asked for
+// again under fresh uids.
+void Coordinator::State::drop_unforked(const char* why) {
+  std::erase_if(workers, [&](const auto& entry) {
+    const Worker& worker = entry.second;
+    if (worker.stage != Stage::kSpawning) return false;
+    slots.retire(worker.slot);
+    act(action::Kill{worker.uid, SIGKILL}, why);
+    return true;
+  });
+}
+
+void Coordinator::State::write_first_table() {
+  if (active() == 0 || active() < target) return;
+  const Worker* first = nullptr;
+  for (const auto& [uid, worker] : workers) {
+    if (worker.dismissed) continue;
+    if (worker.stage != Stage::kReady) return;
+    if (first == nullptr) first = &worker;
+    if (worker.next != first->next)
+      return stop_now(1, name(*first) + " is ready for transaction " +
+                             std::to_string(first->next.value()) + ", " + name(worker) + " for " +
+                             std::to_string(worker.next.value()) +
+                             ": they loaded different checkpoints");
+    if (worker.state_hash != first->state_hash)
+      return stop_now(
+          1, name(*first) + " and " + name(worker) + " start from different states (hashes " +
+                 std::to_string(first->state_hash) + " and " + std::to_string(worker.state_hash) +
+                 "): initial values must depend on the seed alone");
+  }
+  Table table{first->next, Generation(++generation), kNone, {}};
+  std::vector<const Worker*> seated;
+  for (const auto& [uid, worker] : workers)
+    if (!worker.dismissed) seated.push_back(&worker);
+  std::sort(seated.begin(), seated.end(),
+            [](const Worker* a, const Worker* b) { return a->seat < b->seat; });
+  for (const Worker* worker : seated) {
+    table.members.push_back({worker->uid, worker->slot});
+    order.push_back(worker->uid);
+    Worker& member = workers.at(worker->uid);
+    member.stage = Stage::kMember;
+    member.proposed = true;
+    member.first_txn = table.txn;
+  }
+  group = Group::kRunning;
+  applied = table.txn.value();
+  furthest = std::max(furthest, applied);
+  proposal = table;
+  tables = {table};
+  act(action::WriteProposal{table}, "all workers are ready");
+  act(action::WriteTable{table}, "all workers are ready");
+}
+
+void Coordinator::State::propose() {
+  Table wish;
+  wish.flags = group == Group::kStopping ? kStop : kNone;
+  std::erase_if(order, [&](WorkerUid uid) {
+    const Worker* worker = find(uid);
+    return worker == nullptr || worker->leaving();
+  });
+  for (const WorkerUid uid : order) {
+    Worker& worker = workers.at(uid);
+    worker.proposed = true;
+    wish.members.push_back({uid, worker.slot});
+  }
+  if (wish.members.empty() ||
+      (proposal && wish.members == proposal->members && wish.flags == proposal->flags))
+    return;
+  wish.generation = Generation(++generation);
+  proposal = wish;
+  act(action::WriteProposal{wish},
+      wish.flags == kStop ? "the run is to stop in order" : "the members wanted have changed");
+}
+
+// A donor serves all newcomers with one copy. Another copy is asked for when the donor died, or
+// when the table that a newcomer aimed at is out and does not list it.
+void Coordinator::State::name_donor() {
+  bool waits = false;
+  for (const WorkerUid uid : order) waits = waits || workers.at(uid).stage == Stage::kReady;
+  if (!waits) {
+    if (donor != WorkerUid(0))
+      act(action::NameDonor{WorkerUid(0), heal_request}, "no newcomer waits");
+    donor = WorkerUid(0);
+    return;
+  }
+  const Worker* named = find(donor);
+  const bool lost = named == nullptr || named->leaving() || named->evicted;
+  std::uint64_t table_txn = 0;
+  for (const Table& table : tables) table_txn = std::max(table_txn, table.txn.value());
+  const bool missed = table_txn >= heal_asked_txn + 2 && now >= heal_asked_at + timing.heal_retry;
+  if (!lost && !missed) return;
+  if (lost) {
+    donor = WorkerUid(0);
+    // The highest rank: the first one has the table and the checkpoints to write.
+    for (const WorkerUid uid : order) {
+      const Worker& worker = workers.at(uid);
+      if (worker.stage == Stage::kMember && !worker.evicted && !worker.stopped_at) donor = uid;
+    }
+    if (donor == WorkerUid(0)) return;
+  }
+  heal_asked_at = now;
+  heal_asked_txn = 0;
+  for (const auto& [uid, worker] : workers)
+    if (worker.holds_state())
+      heal_asked_txn = std::max(heal_asked_txn, worker.seen.current_txn.value());
+  act(action::NameDonor{donor, ++heal_request},
+      lost ? "newcomers need the state" : "a newcomer missed its table");
+}
+
+void Coordinator::State::dismiss(Worker& worker, const char* why) {
+  worker.dismissed = true;
+  act(action::Kill{worker.uid, SIGKILL}, why);
+}
+
+void Coordinator::State::grow_or_shrink(std::uint32_t count) {
+  wanted = target = count;
+  // Newest first among those that hold no state yet, then the highest ranks.
+  for (auto it = workers.rbegin(); it != workers.rend() && active() > target; ++it)
+    if (!it->second.leaving() && !it->second.holds_state())
+      dismiss(it->second, "fewer workers are wanted");
+  for (auto it = order.rbegin(); it != order.rend() && active() > target; ++it) {
+    Worker& worker = workers.at(*it);
+    if (worker.stage != Stage::kMember) continue;
+    worker.stage = Stage::kLeaving;
+    worker.may_leave = true;
+  }
+}
+
+void Coordinator::State::on(const event::Scale& scale) {
+  const auto answer = [&](bool ok, std::string text) {
+    act(action::Reply{scale.request, ok, std::move(text)}, "scale");
+  };
+  const std::string count = std::to_string(scale.workers);
+  if (config.plain || !elastic)
+    return answer(false,
+                  "this program cannot be scaled: it does not run its steps through Lockstep "
+                  "(step.run or Trainer)");
+  if (group != Group::kRunning)
+    return answer(false,
+                  "the run is not training at the moment; try again when it has begun a step");
+  if (scale.workers == 0)
+    return answer(false,
+                  "cannot scale to 0 workers; end the run with SIGTERM to the launcher instead");
+  if (scale.workers > virtual_workers)
+    return answer(false,
+                  "cannot scale to " + count + " workers: the run has " +
+                      std::to_string(virtual_workers) +
+                      " virtual workers (--virtual-workers), and each worker needs at least one");
+  if (scale.workers > kMaxWorkers)
+    return answer(false, "cannot scale to " + count + " workers: the limit is " +
+                             std::to_string(kMaxWorkers));
+  if (scale.workers > target && config.zygote && zygote_losses >= kMostZygoteLosses)
+    return answer(false, "cannot grow: the program ended before lockstep::init() too often");
+  const std::uint32_t before = target;
+  grow_or_shrink(scale.workers);
+  answer(true, "from " + std::to_string(before) + " to " + count + " workers");
+}
+
+}  // namespace lockstep::coord

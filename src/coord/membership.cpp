@@ -1,0 +1,276 @@
+#include "coord/membership.h"
+
+#include <csignal>
+#include <functional>
+
+#include "coord/membership_state.h"
+
+namespace lockstep::coord {
+namespace {
+
+// A longer silence of the agent itself is a pause (SIGSTOP, a frozen machine) and must not be held
+// against the workers.
+constexpr std::uint64_t kAgentPause = 1'000'000'000;
+
+}  // namespace
+
+Coordinator::State::State(const Config& settings)
+    : config(settings),
+      timing(settings.timing),
+      wanted(settings.workers),
+      target(settings.workers),
+      hangs(settings.timing.hang_floor, settings.timing.hang_first),
+      incidents(settings.timing.incident_window),
+      replacements(settings.max_replacements, settings.give_back_after),
+      restarts(settings.max_restarts, settings.no_progress_restarts) {}
+
+Rank Coordinator::State::rank_of(const Worker& worker) const {
+  for (auto table = tables.rbegin(); table != tables.rend(); ++table)
+    for (std::size_t i = 0; i < table->members.size(); ++i)
+      if (table->members[i].uid == worker.uid) return Rank(static_cast<int>(i));
+  return Rank(worker.seat);
+}
+
+std::string Coordinator::State::name(const Worker& worker) const {
+  return "rank " + std::to_string(rank_of(worker).value()) + " (worker " +
+         std::to_string(worker.uid.value()) + ")";
+}
+
+void Coordinator::State::on(const event::Start&) {
+  group_since = now;
+  if (config.zygote) act(action::RestartZygote{}, "first start");
+}
+
+void Coordinator::State::on(const event::Forked& forked) {
+  Worker* worker = find(forked.uid);
+  if (worker == nullptr) return act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
+  worker->stage = Stage::kForked;
+  worker->since = now;
+  if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
+  if (config.plain) group = Group::kRunning;
+}
+
+void Coordinator::State::on(const event::SpawnFailed& failed) {
+  const auto it = workers.find(failed.uid);
+  if (it == workers.end()) return;
+  const Worker worker = it->second;
+  workers.erase(it);
+  slots.give_back(worker.slot);
+  if (group == Group::kStarting || config.plain)
+    return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
+  if (group == Group::kRunning && !worker.dismissed)
+    on_death(worker, Cause::kFailedSpawn, "not started: " + failed.reason);
+}
+
+void Coordinator::State::on(const event::Hello& hello) {
+  Worker* worker = find(hello.uid);
+  if (worker == nullptr) return act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
+  if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
+  zygote_losses = 0;
+}
+
+void Coordinator::State::on(const event::Described& described) {
+  Worker* worker = find(described.uid);
+  if (worker == nullptr || worker->stage >= Stage::kAdmitted || worker->dismissed) return;
+  const bool starts = group == Group::kStarting;
+  if (!starts && group != Group::kRunning) return;
+  std::optional<Error> refusal = described.refusal;
+  if (!refusal && starts && target > described.virtual_workers)
+    refusal = Error{ErrorKind::kUsage,
+                    std::to_string(target) +
+                        " workers were asked for (--nproc-per-node), but the run has only " +
+                        std::to_string(described.virtual_workers) +
+                        " virtual workers (--virtual-workers), and each worker needs at least one"};
+  if (refusal) {
+    worker->refused = true;
+    act(action::Refuse{worker->uid, *refusal}, "it does not fit the run");
+    if (starts) return stop_now(exit_code(refusal->kind), name(*worker) + ": " + refusal->message);
+    print(action::Severity::kError, name(*worker) + " cannot take part: " + refusal->message);
+    return;
+  }
+  virtual_workers = described.virtual_workers;
+  elastic = described.elastic;
+  worker->stage = Stage::kAdmitted;
+  worker->newcomer = !starts;
+  act(action::Admit{worker->uid, worker->newcomer},
+      starts ? "the group starts" : "it takes the state from a live peer");
+}
+
+void Coordinator::State::on(const event::Ready& ready) {
+  Worker* worker = find(ready.uid);
+  if (worker == nullptr || worker->stage != Stage::kAdmitted || worker->dismissed) return;
+  worker->stage = Stage::kReady;
+  worker->next = ready.next;
+  worker->state_hash = ready.state_hash;
+  if (group == Group::kRunning) order.push_back(worker->uid);
+}
+
+void Coordinator::State::on(const event::Stopped& stopped) {
+  Worker* worker = find(stopped.uid);
+  if (worker != nullptr && !worker->stopped_at) worker->stopped_at = now;
+}
+
+void Coordinator::State::on(const event::Continued& continued) {
+  if (Worker* worker = find(continued.uid)) worker->stopped_at.reset();
+}
+
+void Coordinator::State::on(const event::Progress& report) {
+  if (!config.plain &&
+      (group == Group::kRunning || group == Group::kStopping || group == Group::kFinishing))
+    note_progress(report);
+}
+
+void Coordinator::State::on(const event::Left& left) {
+  Worker* worker = find(left.uid);
+  if (worker != nullptr && worker->may_leave) worker->left = true;
+}
+
+void Coordinator::State::on(const event::ZygoteReady&) { zygote_ready = true; }
+
+void Coordinator::State::on(const event::ZygoteLost& lost) {
+  const bool never_served = last_uid == 0;
+  zygote_ready = false;
+  if (group == Group::kStopping || group == Group::kFinishing || group == Group::kStopped) return;
+  drop_unforked("its zygote is gone");
+  const std::string text =
+      "the program ended with " + describe(lost.status) + " before lockstep::init()";
+  if (never_served &&
+      lost.status.signal == 0)  // --help, a wrong option, a program that never gets to init()
+    return stop_now(lost.status.code, text);
+  if (++zygote_losses < kMostZygoteLosses)
+    return act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
+  if (group != Group::kRunning)
+    return stop_now(1, text + ", " + std::to_string(zygote_losses) + " times in a row");
+  print(action::Severity::kError, text + ", " + std::to_string(zygote_losses) +
+                                      " times in a row; no more workers are started");
+  target = active();
+}
+
+template <class Visit>
+void Coordinator::State::each_timer(Visit visit) {
+  if (group == Group::kStopped) return;
+  for (auto& [uid, entry] : workers) {
+    Worker* worker = &entry;
+    if (worker->dismissed || worker->evicted || config.plain) continue;
+    if (worker->stage == Stage::kSpawning && config.zygote && zygote_ready)
+      visit(worker->since + timing.fork, [this] {
+        zygote_ready = false;
+        drop_unforked("its zygote does not answer");
+        act(action::RestartZygote{}, "no answer to a fork request for " + seconds(timing.fork));
+      });
+    if (worker->stage == Stage::kForked)
+      visit(worker->since + timing.hello, [this, worker] {
+        evict(*worker, Cause::kFailedSpawn, "no hello within " + seconds(timing.hello));
+      });
+    const bool joins = group == Group::kRunning && worker->stage >= Stage::kForked &&
+                       worker->stage <= Stage::kReady;
+    if (joins)
+      visit(worker->since + timing.join, [this, worker] {
+        evict(*worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));
+      });
+    if (worker->stopped_at && group != Group::kRestarting && group != Group::kFinishing)
+      visit(*worker->stopped_at + timing.stop_grace, [this, worker] {
+        evict(*worker, Cause::kFromOutside, "stopped for " + seconds(now - *worker->stopped_at));
+      });
+  }
+  if (group == Group::kStarting && !config.plain)
+    visit(group_since + timing.first_table, [this] {
+      stop_now(exit_code(ErrorKind::kUnavailable),
+               "not all workers were ready within " + seconds(timing.first_table));
+    });
+  if (group == Group::kRunning && orphaned_since)
+    visit(*orphaned_since + timing.orphan_grace, [this] {
+      restart_or_stop("all workers that could finish the transaction died", blame_outside());
+    });
+  if (orderly_until)
+    visit(*orderly_until, [this] {
+      orderly_until.reset();
+      term_until = now + timing.kill_grace;
+      kill_all(SIGTERM, "it has not left in time");
+    });
+  if (term_until)
+    visit(*term_until, [this] {
+      term_until.reset();
+      kill_all(SIGKILL, "it has not ended in time");
+    });
+}
+
+void Coordinator::State::fire_timers() {
+  // One at a time: what it does may end others.
+  for (;;) {
+    std::function<void()> due;
+    each_timer([&](std::uint64_t at, auto what) {
+      if (!due && at <= now) due = what;
+    });
+    if (!due) break;
+    due();
+  }
+  if (group != Group::kRunning || config.plain) return;
+  const auto hang = hangs.hung(now);
+  if (!hang) return;
+  Worker* worker = find(hang->worker);
+  if (worker == nullptr || !worker->holds_state() || worker->stopped_at || worker->evicted) return;
+  evict(*worker, Cause::kHung,
+        std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
+  hangs.grant(now);
+}
+
+void Coordinator::State::settle() {
+  end_if_empty();
+  if (group == Group::kRunning && !config.plain) check_survivors();
+  if (group == Group::kStarting && target == 0)
+    restart_or_stop("no worker is left", blame_outside());
+  end_if_empty();
+  if (group == Group::kStarting || (group == Group::kRunning && !config.plain)) spawn_missing();
+  if (group == Group::kStarting && !config.plain) write_first_table();
+  if (group == Group::kRunning || (group == Group::kStopping && orderly_until)) {
+    if (!config.plain) propose();
+  }
+  if (group == Group::kRunning && !config.plain) name_donor();
+}
+
+Coordinator::Coordinator(const Config& config) : state_(std::make_unique<State>(config)) {}
+Coordinator::~Coordinator() = default;
+
+Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
+  State& s = *state_;
+  const std::uint64_t gap = s.now == 0 ? 0 : now_ns - s.now;
+  s.now = now_ns;
+  s.actions.clear();
+  if (s.group == Group::kStopped) return {};
+  if (gap > kAgentPause) {
+    s.hangs.restart(now_ns);
+    for (auto& [uid, worker] : s.workers) {
+      worker.since += gap;
+      if (worker.stopped_at) *worker.stopped_at += gap;
+    }
+  }
+  std::visit([&](const auto& e) { s.on(e); }, event);
+  s.fire_timers();
+  s.settle();
+  return std::move(s.actions);
+}
+
+std::string Coordinator::status() const {
+  static constexpr const char* kNames[] = {"starting",  "running",  "restarting",
+                                           "finishing", "stopping", "stopped"};
+  State& s = *state_;
+  const auto members = std::count_if(s.workers.begin(), s.workers.end(), [](const auto& entry) {
+    return entry.second.stage == Stage::kMember && !entry.second.dismissed;
+  });
+  return std::string(kNames[static_cast<int>(s.group)]) + ": " + std::to_string(members) + " of " +
+         std::to_string(s.target) + " workers, " + std::to_string(s.virtual_workers) +
+         " virtual workers, " + std::to_string(s.applied) +
+         " transactions committed, replacements left " +
+         std::to_string(s.replacements.left(s.furthest)) + " of " +
+         std::to_string(s.config.max_replacements) + ", restarts " +
+         std::to_string(s.restarts.used()) + " of " + std::to_string(s.restarts.most());
+}
+
+std::uint64_t Coordinator::next_deadline(std::uint64_t now_ns) const {
+  std::uint64_t next = now_ns + kAgentPause / 2;
+  state_->each_timer([&](std::uint64_t at, auto) { next = std::min(next, at); });
+  return std::max(next, now_ns);
+}
+
+}  // namespace lockstep::coord

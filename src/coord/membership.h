@@ -1,0 +1,75 @@
+// The coordinator: decides all that the agent does about the workers of a run. A pure state
+// machine: events and the time go in, actions with reasons come out; no clock, no file, no process.
+// docs/design/protocol.md has the rules it keeps.
+//
+// Life of the group:  starting -> running -> finishing -> stopped
+//                         ^          |
+//                         +- restarting (rung 3: all killed, fresh board)         any -> stopping
+//                         -> stopped
+//
+// Agent's loop: make the event (Progress before Exited; a Tick with Progress every 5 to 50 ms),
+// handle() it, obey the actions in order. Threads: one at a time. Errors: none; an event about an
+// unknown or dead uid is ignored (late messages of the dead are normal).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "coord/actions.h"
+#include "coord/events.h"
+
+namespace lockstep::coord {
+
+// Nanoseconds.
+struct Timing {
+  std::uint64_t hello = 2'000'000'000;          // from Forked to Hello
+  std::uint64_t fork = 10'000'000'000;          // from Spawn to Forked while the zygote is ready
+  std::uint64_t first_table = 300'000'000'000;  // from the (re)start to all being ready
+  std::uint64_t join = 300'000'000'000;         // from a newcomer's Forked to its first table
+  std::uint64_t stop_grace = 1'000'000'000;     // SIGSTOP to eviction
+  std::uint64_t hang_floor = 5'000'000'000;     // computing phase without progress
+  std::uint64_t hang_first = 30'000'000'000;    // the same, before a worker's first commit
+  std::uint64_t incident_window = 50'000'000;   // victims this close are one incident
+  std::uint64_t heal_retry = 50'000'000;        // between two requests for a copy
+  std::uint64_t orphan_grace =
+      1'000'000'000;  // newcomers alone, waiting for a transaction whose members all died
+  std::uint64_t orderly = 30'000'000'000;     // kStop in the proposal to SIGTERM
+  std::uint64_t kill_grace = 30'000'000'000;  // SIGTERM to SIGKILL
+};
+
+struct Config {
+  std::uint32_t workers = 1;            // asked for at the first start
+  int max_restarts = 0;                 // rung 3
+  int max_replacements = 10;            // incidents whose victims are replaced
+  std::uint64_t give_back_after = 100;  // committed transactions until a replacement is given back
+  int no_progress_restarts = 3;
+  bool zygote = true;  // spawns wait for ZygoteReady
+  // A program that never says Hello, under the plain torchrun contract: no table, no replacement;
+  // any failure is a restart, and the run is done when all have exited 0.
+  bool plain = false;
+  Timing timing;
+};
+
+class Coordinator {
+ public:
+  explicit Coordinator(const Config& config);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  // `now_ns`: CLOCK_MONOTONIC, never smaller than before.
+  Actions handle(const Event& event, std::uint64_t now_ns);
+
+  // One line for `lockstep status`: state, members, target, budgets.
+  std::string status() const;
+  // Before this time there is nothing to do unless an event comes; for the agent's timer. At most 1
+  // s after `now_ns`.
+  std::uint64_t next_deadline(std::uint64_t now_ns) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lockstep::coord

@@ -1,0 +1,185 @@
+// The inside of the coordinator, shared by membership.cpp (events and timers), joining.cpp (how
+// workers come in), recovery.cpp (deaths, rungs 1 and 3) and ending.cpp (stops). Nothing else
+// includes it.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coord/budget.h"
+#include "coord/crashes.h"
+#include "coord/deadlines.h"
+#include "coord/incident_book.h"
+#include "coord/membership.h"
+#include "coord/slots.h"
+
+namespace lockstep::coord {
+
+// Of the group.
+enum class Group { kStarting, kRunning, kRestarting, kFinishing, kStopping, kStopped };
+
+// Of a worker, in order of life.
+enum class Stage {
+  kSpawning,  // asked for
+  kForked,    // a process
+  kGreeted,   // has said Hello
+  kAdmitted,  // loads its state
+  kReady,     // waits for a table
+  kMember,    // in a table
+  kLeaving,   // dropped by a shrink; in a table until the next one
+};
+
+enum class Cause { kOwnDoing, kFromOutside, kHung, kFailedSpawn };
+
+inline constexpr int kMostZygoteLosses = 5;  // without a worker that came out of it
+
+struct Worker {
+  WorkerUid uid;
+  Slot slot;
+  int seat = 0;  // RANK and LOCAL_RANK at its start; the lowest number free then
+  Stage stage = Stage::kSpawning;
+  std::uint64_t since = 0;  // start of the stage
+  bool newcomer = false;
+  bool proposed = false;   // was in a proposal: its death belongs on the dead list
+  bool dismissed = false;  // ended by us for no fault of its own
+  bool refused = false;
+  bool may_leave = false;  // was told to, by a shrink or a stop
+  bool left = false;
+  std::optional<std::uint64_t> stopped_at;
+  std::optional<std::string> evicted;  // why we kill it
+  Cause evicted_for = Cause::kHung;
+  std::optional<Error> failure;  // its own words
+  Txn next;                      // Ready
+  std::uint64_t state_hash = 0;
+  std::optional<Txn> first_txn;  // of the first table it was seen in
+  WorkerProgress seen;
+
+  bool holds_state() const { return stage == Stage::kMember || stage == Stage::kLeaving; }
+  // Asked for and given up, and the zygote has not answered yet: keeps its slot until it does.
+  bool is_ghost() const { return dismissed && stage == Stage::kSpawning; }
+  bool leaving() const { return stage == Stage::kLeaving || dismissed; }
+};
+
+struct Coordinator::State {
+  explicit State(const Config& settings);
+
+  Config config;
+  Timing timing;
+  Group group = Group::kStarting;
+  std::uint64_t now = 0;
+  Actions actions;
+
+  std::map<WorkerUid, Worker> workers;  // alive, or asked for
+  std::vector<WorkerUid> order;   // members and ready newcomers, in the rank order of the proposal
+  std::vector<WorkerUid> dead;    // this board's list
+  std::vector<Table> tables;      // as last seen on the board
+  std::optional<Table> proposal;  // as last written
+  std::uint32_t wanted = 0;       // workers asked for: at the start, or by the last scale
+  std::uint32_t target = 0;       // the same, less those that died and are not replaced
+  std::uint32_t virtual_workers = 0;  // 0: not yet known
+  bool elastic = true;
+  std::uint64_t last_uid = 0, generation = 0;
+  std::uint64_t group_since = 0;  // start of this (re)start
+  std::uint64_t applied = 0;      // transactions applied at best, this board
+  std::uint64_t furthest = 0;     // the same, of the run
+
+  SlotPool slots;
+  HangWatch hangs;
+  CrashLedger crashes;
+  IncidentBook incidents;
+  ReplacementBudget replacements;
+  RestartBudget restarts;
+  bool hopeless = false;  // one share crashed three owners
+  std::optional<std::uint64_t> orphaned_since;
+
+  bool zygote_ready = false;
+  int zygote_losses = 0;  // since a worker last said Hello
+
+  WorkerUid donor{0};
+  std::uint64_t heal_request = 0, heal_asked_at = 0, heal_asked_txn = 0;
+
+  int stop_code = 0;
+  std::string stop_reason;
+  std::optional<std::uint64_t> orderly_until, term_until;  // deadlines of a stop
+
+  // membership.cpp
+  void on(const event::Start&);
+  void on(const event::Forked&);
+  void on(const event::SpawnFailed&);
+  void on(const event::Hello&);
+  void on(const event::Described&);
+  void on(const event::Ready&);
+  void on(const event::Exited&);
+  void on(const event::Stopped&);
+  void on(const event::Continued&);
+  void on(const event::Progress&);
+  void on(const event::Scale&);
+  void on(const event::Failed&);
+  void on(const event::Finished&);
+  void on(const event::RecordsFailed&);
+  void on(const event::Left&);
+  void on(const event::ZygoteReady&);
+  void on(const event::ZygoteLost&);
+  void on(const event::Signal&);
+  void on(const event::Tick&) {}
+  // Calls visit(time, what to do then) for every timer that runs.
+  template <class Visit>
+  void each_timer(Visit visit);
+  void fire_timers();
+  void settle();  // what follows from the state as it is now
+
+  // joining.cpp
+  void spawn_missing();
+  void drop_unforked(const char* why);
+  void write_first_table();
+  void propose();
+  void name_donor();
+  void grow_or_shrink(std::uint32_t count);
+  void dismiss(Worker& worker, const char* why);
+
+  // recovery.cpp
+  void evict(Worker& worker, Cause cause, std::string text);
+  void on_death(const Worker& worker, Cause cause, std::string text);
+  void note_progress(const event::Progress& report);
+  void check_survivors();
+  bool blame_outside();  // no victim of the newest incident ended by its own doing
+  void restart_or_stop(const std::string& reason, bool from_outside);
+  void begin_group();
+
+  // ending.cpp
+  void stop_now(int code, const std::string& reason);  // TERM, grace, KILL
+  void stop_in_order(int code, const std::string& reason);
+  void kill_all(int signal, const char* why);
+  void on_plain_exit(const Worker& worker, ExitStatus status);
+  void end_if_empty();
+
+  Worker* find(WorkerUid uid) {
+    const auto it = workers.find(uid);
+    return it == workers.end() ? nullptr : &it->second;
+  }
+  // Workers that count towards the target.
+  std::uint32_t active() const {
+    return static_cast<std::uint32_t>(std::count_if(
+        workers.begin(), workers.end(), [](const auto& entry) { return !entry.second.leaving(); }));
+  }
+  // Of a report: the place in the newest table, else the seat.
+  Rank rank_of(const Worker& worker) const;
+  std::string name(const Worker& worker) const;
+
+  template <class What>
+  void act(What what, std::string reason) {
+    actions.push_back({std::move(what), std::move(reason)});
+  }
+  void print(action::Severity severity, std::string text) {
+    act(action::Print{severity, std::move(text)}, "report");
+  }
+};
+
+std::string seconds(std::uint64_t ns);    // "1.0 s"
+std::string describe(ExitStatus status);  // "exit 7", "SIGKILL"
+
+}  // namespace lockstep::coord

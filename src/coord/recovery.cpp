@@ -1,0 +1,197 @@
+// Deaths: who caused them, what they cost, and which rung of the ladder mends them.
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "coord/membership_state.h"
+
+namespace lockstep::coord {
+
+std::string seconds(std::uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ns) / 1e9);
+  return text;
+}
+
+std::string describe(ExitStatus status) {
+  if (status.signal == 0) return "exit " + std::to_string(status.code);
+  const char* name = sigabbrev_np(status.signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(status.signal);
+}
+
+void Coordinator::State::evict(Worker& worker, Cause cause, std::string text) {
+  if (worker.evicted || worker.dismissed) return;
+  worker.evicted_for = cause;
+  act(action::Kill{worker.uid, SIGKILL}, name(worker) + ": " + text);
+  worker.evicted = std::move(text);
+}
+
+void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string text) {
+  if (worker.failure) text += ": " + worker.failure->message;
+  const bool was_first = !order.empty() && order.front() == worker.uid && worker.holds_state();
+  if (was_first && group == Group::kRunning)
+    act(action::CheckpointOwnerLost{}, "the first member died");
+
+  std::optional<Txn> interrupted;
+  if (worker.holds_state() || worker.proposed) {
+    interrupted = worker.seen.current_txn;
+    for (const auto& [uid, other] : workers)
+      if (other.holds_state()) interrupted = std::max(*interrupted, other.seen.current_txn);
+  }
+  const bool from_outside = cause == Cause::kFromOutside;
+  IncidentBook::Entry& incident = incidents.add({worker.uid, rank_of(worker), text}, interrupted,
+                                                from_outside, worker.seen.fault_fired_ns, now);
+
+  if (cause == Cause::kOwnDoing && worker.holds_state()) {
+    const Txn txn = worker.seen.current_txn;
+    for (const Table& table : tables) {
+      if (table.txn != txn) continue;
+      std::vector<WorkerUid> earlier(dead);
+      std::erase(earlier, worker.uid);
+      const auto self =
+          std::find_if(table.members.begin(), table.members.end(),
+                       [&](const Member& member) { return member.uid == worker.uid; });
+      if (self == table.members.end()) continue;
+      const Ownership ownership(table, virtual_workers, earlier);
+      const auto& shares =
+          ownership.items_of(static_cast<std::uint32_t>(self - table.members.begin()));
+      hopeless = crashes.add(txn, shares) || hopeless;
+    }
+  }
+  if (!elastic || (group == Group::kStarting && cause == Cause::kOwnDoing)) {
+    return restart_or_stop(name(worker) + " died (" + text + ")", from_outside);
+  }
+
+  std::string then = "the others go on";
+  if (active() < target) {
+    const bool has_room = dead.size() + workers.size() < kMaxDead;
+    if (!incident.replaced && has_room && !worker.refused)
+      incident.replaced = replacements.charge(furthest);
+    if (incident.replaced) {
+      then = "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
+             std::to_string(config.max_replacements) + " left)";
+    } else {
+      --target;
+      then = worker.refused ? "the others go on without it"
+                            : "the others go on without it: --max-replacements " +
+                                  std::to_string(config.max_replacements) + " is spent";
+    }
+  }
+  print(action::Severity::kWarning, name(worker) + " died (" + text + "); " + then);
+  if (!interrupted)
+    act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
+}
+
+void Coordinator::State::note_progress(const event::Progress& report) {
+  for (const Table& table : report.tables) {
+    for (const Member& member : table.members) {
+      Worker* worker = find(member.uid);
+      if (worker == nullptr || worker->stage < Stage::kReady) continue;
+      if (worker->stage == Stage::kReady) worker->stage = Stage::kMember;
+      worker->first_txn = std::min(worker->first_txn.value_or(table.txn), table.txn);
+    }
+  }
+  if (!report.tables.empty()) tables = report.tables;
+  std::uint64_t newest = 0;
+  for (const WorkerProgress& seen : report.workers) {
+    applied = std::max(applied, seen.applied);
+    Worker* worker = find(seen.uid);
+    if (worker == nullptr) continue;
+    worker->seen = seen;
+    const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
+    hangs.observe(seen, has_committed, now);
+    if (worker->holds_state()) newest = std::max({newest, seen.current_txn.value(), seen.applied});
+  }
+  furthest = std::max(furthest, applied);
+
+  std::vector<WorkerProgress> survivors;
+  std::uint64_t applied_by_all = std::numeric_limits<std::uint64_t>::max();
+  std::uint32_t members = 0;
+  for (const auto& [uid, worker] : workers) {
+    if (!worker.holds_state()) continue;
+    survivors.push_back(worker.seen);
+    applied_by_all = std::min(applied_by_all, worker.seen.applied);
+    members += worker.leaving() ? 0 : 1;
+  }
+  if (survivors.empty()) return;
+  slots.observe(newest, applied_by_all);
+  for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
+    act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
+}
+
+// Rung 1 needs somebody who can finish the transaction that the run is in.
+void Coordinator::State::check_survivors() {
+  if (hopeless)
+    return restart_or_stop(
+        "a share of one step crashed " + std::to_string(CrashLedger::kMostOwners) + " workers",
+        false);
+  bool any = false, member = false, able = false;
+  for (auto& [uid, worker] : workers) {
+    if (!worker.holds_state()) continue;
+    any = true;
+    member = member || worker.stage == Stage::kMember;
+    able = able || worker.first_txn->value() <= applied;
+  }
+  if (!any) {
+    return restart_or_stop("no worker that holds the state is alive", blame_outside());
+  }
+  if (!member) {
+    // Those who were to leave are the last ones who hold the state.
+    for (auto& [uid, worker] : workers) {
+      if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
+      worker.stage = Stage::kMember;
+      order.insert(order.begin(), uid);
+    }
+  }
+  if (able) {
+    orphaned_since.reset();
+  } else if (!orphaned_since) {
+    orphaned_since = now;  // the transaction may be whole: then the newcomers apply it any moment
+  }
+}
+
+void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
+  const auto verdict = restarts.charge(furthest);
+  const int rung = verdict == RestartBudget::Verdict::kAllowed ? 3 : 4;
+  for (Incident& incident : incidents.close_all(rung))
+    act(action::RecordIncident{std::move(incident)}, reason);
+  if (verdict == RestartBudget::Verdict::kSpent)
+    return stop_now(
+        from_outside ? exit_code(ErrorKind::kResumable) : 1,
+        reason + "; --max-restarts " + std::to_string(restarts.most()) + " is spent" +
+            (from_outside ? "; the same command goes on from the newest checkpoint" : ""));
+  if (verdict == RestartBudget::Verdict::kNoProgress)
+    return stop_now(1, reason + "; " + std::to_string(config.no_progress_restarts) +
+                           " restarts in a row got no further than transaction " +
+                           std::to_string(furthest));
+  print(action::Severity::kWarning, reason + "; the group starts again (restart " +
+                                        std::to_string(restarts.used()) + " of " +
+                                        std::to_string(restarts.most()) + ")");
+  group = Group::kRestarting;
+  kill_all(SIGKILL, "the group starts again");
+}
+
+bool Coordinator::State::blame_outside() {
+  const IncidentBook::Entry* incident = incidents.newest();
+  return incident != nullptr && incident->from_outside;
+}
+
+// A fresh board: nothing of the old group counts any more.
+void Coordinator::State::begin_group() {
+  group = Group::kStarting;
+  group_since = now;
+  order.clear();
+  dead.clear();
+  tables.clear();
+  proposal.reset();
+  applied = 0;
+  slots = {};
+  crashes = {};
+  hopeless = false;
+  target = wanted;
+  orphaned_since.reset();
+  donor = WorkerUid(0);
+  heal_request = 0;
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,65 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+
+#include "base/deadline.h"
+#include "data/download.h"
+
+namespace lockstep::data {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string megabytes(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+std::string amount(std::uint64_t done, std::uint64_t total) {
+  return megabytes(done) + (total > done ? " of " + megabytes(total) : "") + " MB";
+}
+
+// `[######....]  60 %`; nothing if the whole is not known.
+std::string bar(std::uint64_t done, std::uint64_t total) {
+  constexpr std::uint64_t kWidth = 24;
+  if (total == 0) return "";
+  const std::uint64_t full = std::min(kWidth, done * kWidth / total);
+  char percent[16];
+  std::snprintf(percent, sizeof percent, "] %3d %%  ",
+                static_cast<int>(std::min<std::uint64_t>(100, done * 100 / total)));
+  return "[" + std::string(full, '#') + std::string(kWidth - full, '.') + percent;
+}
+
+std::size_t columns(int fd) {
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : 79;
+}
+
+void print(int fd, const std::string& text) {
+  // Progress that cannot be written has nowhere to be reported.
+  [[maybe_unused]] const auto written = ::write(fd, text.data(), text.size());
+}
+
+}  // namespace
+
+Progress progress_to(int fd) {
+  const bool terminal = ::isatty(fd) == 1;
+  const Deadline::Clock::duration pause = terminal ? 100ms : 5s;
+  const auto next = std::make_shared<Deadline>(Deadline::in(terminal ? 0s : pause));
+  return [=](const std::string& file, std::uint64_t done, std::uint64_t total) {
+    const bool end = done == total;
+    if (!end && !next->passed()) return;
+    *next = Deadline::in(pause);
+    if (!terminal) return print(fd, file + ": " + amount(done, total) + "\n");
+    const std::string line = file + "  " + bar(done, total) + amount(done, total);
+    // \r, then erase to the end of the line.
+    print(fd, "\r" + line.substr(0, columns(fd)) + "\x1b[K" + (end ? "\n" : ""));
+  };
+}
+
+}  // namespace lockstep::data

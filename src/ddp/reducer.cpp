@@ -1,0 +1,196 @@
+#include "ddp/reducer.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cstring>
+
+namespace lockstep::ddp {
+namespace {
+
+std::optional<comm::DType> to_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return comm::DType::kFloat32;
+    case at::kDouble:
+      return comm::DType::kFloat64;
+    case at::kBFloat16:
+      return comm::DType::kBFloat16;
+    case at::kHalf:
+      return comm::DType::kFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+at::Tensor over(std::byte* memory, const at::Tensor& like) {
+  return at::from_blob(memory, like.sizes(), like.options().requires_grad(false));
+}
+
+}  // namespace
+
+class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
+ public:
+  Hook(Reducer& reducer, std::size_t index) : reducer_(reducer), index_(index) {}
+  void operator()(const at::Tensor&) override { reducer_.on_gradient(index_); }
+
+ private:
+  Reducer& reducer_;
+  std::size_t index_;
+};
+
+Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<NamedTensor> parameters,
+                                                 const ReducerOptions& options) {
+  std::erase_if(parameters, [](const NamedTensor& p) { return !p.tensor.requires_grad(); });
+  if (parameters.empty())
+    return Error{ErrorKind::kUsage, "the model has no parameter that requires a gradient"};
+  for (const NamedTensor& p : parameters)
+    if (!to_dtype(p.tensor.scalar_type()) || !p.tensor.device().is_cpu())
+      return Error{ErrorKind::kUsage,
+                   "parameter '" + p.name + "': gradients of " +
+                       std::string(toString(p.tensor.scalar_type())) + " on " +
+                       p.tensor.device().str() +
+                       " cannot be summed (float32, float64, bfloat16, float16 on the CPU can)"};
+  return std::unique_ptr<Reducer>(new Reducer(std::move(parameters), options));
+}
+
+Reducer::Reducer(std::vector<NamedTensor> parameters, const ReducerOptions& options)
+    : parameters_(std::move(parameters)), options_(options) {
+  std::vector<ParameterSpec> specs;
+  for (const NamedTensor& p : parameters_)
+    specs.push_back(
+        {*to_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
+  layout_ = assign_buckets(specs, options_.buckets);
+  fired_.resize(parameters_.size());
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor,
+                                                   std::make_unique<Hook>(*this, i));
+}
+
+Reducer::~Reducer() {
+  for (const NamedTensor& p : parameters_)
+    torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
+}
+
+std::vector<comm::BucketSpec> Reducer::bucket_specs() const {
+  std::vector<comm::BucketSpec> specs = layout_.buckets;
+  if (options_.find_unused_parameters) specs.push_back({comm::DType::kFloat32, parameters_.size()});
+  return specs;
+}
+
+void Reducer::attach(comm::Exchange& exchange) { exchange_ = &exchange; }
+
+void Reducer::begin_share(FoldStep step) {
+  step_ = std::move(step);
+  in_share_ = true;
+  fired_.assign(parameters_.size(), false);
+  missing_.clear();
+  for (const auto& members : layout_.members)
+    missing_.push_back(static_cast<std::uint32_t>(members.size()));
+}
+
+at::Tensor Reducer::region(std::size_t index, std::uint32_t leaf) {
+  const Place place = layout_.places[index];
+  const at::Tensor& parameter = parameters_[index].tensor;
+  return over(exchange_->piece(leaf, place.bucket).data() + place.offset * parameter.element_size(),
+              parameter);
+}
+
+void Reducer::on_gradient(std::size_t index) {
+  if (!in_share_) return;  // a backward of the user's own, outside of any step
+  const at::NoGradGuard no_grad;
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
+  deposit(index, gradient);
+  gradient.reset();
+}
+
+void Reducer::deposit(std::size_t index, const at::Tensor& gradient) {
+  if (step_.into.empty()) {
+    region(index, step_.leaf).copy_(gradient);
+  } else {
+    at::Tensor value = gradient;
+    for (const std::uint32_t leaf : step_.into) {
+      at::Tensor sum = region(index, leaf);
+      sum.add_(value);
+      value = std::move(sum);
+    }
+  }
+  fired_[index] = true;
+  const std::uint32_t bucket = layout_.places[index].bucket;
+  if (--missing_[bucket] == 0) bucket_done(bucket);
+}
+
+void Reducer::bucket_done(std::uint32_t bucket) {
+  if (!step_.completes) return;
+  exchange_->publish(step_.node, bucket);
+  exchange_->progress();
+}
+
+Status Reducer::end_share() {
+  const at::NoGradGuard no_grad;
+  if (options_.find_unused_parameters) {
+    publish_used();
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (!fired_[i]) deposit(i, at::zeros_like(parameters_[i].tensor));
+  }
+  in_share_ = false;
+  const std::string unused = unused_names();
+  if (unused.empty()) return {};
+  return Error{ErrorKind::kUsage, "these parameters got no gradient in share " +
+                                      std::to_string(step_.leaf) + ": " + unused +
+                                      ". Let them take part in the loss, set requires_grad to "
+                                      "false, or allow it with find_unused_parameters"};
+}
+
+void Reducer::publish_used() {
+  const auto bucket = static_cast<std::uint32_t>(layout_.buckets.size());
+  const auto count = static_cast<std::int64_t>(parameters_.size());
+  const auto counters = [&](std::uint32_t leaf) {
+    return at::from_blob(exchange_->piece(leaf, bucket).data(), {count}, at::kFloat);
+  };
+  at::Tensor used = at::zeros({count});
+  for (std::int64_t i = 0; i < count; ++i)
+    if (fired_[static_cast<std::size_t>(i)]) used[i] = 1.0F;
+  if (step_.into.empty()) counters(step_.leaf).copy_(used);
+  for (const std::uint32_t leaf : step_.into) {
+    at::Tensor sum = counters(leaf);
+    sum.add_(used);
+    used = std::move(sum);
+  }
+  if (step_.completes) exchange_->publish(step_.node, bucket);
+}
+
+std::string Reducer::unused_names() const {
+  std::string names;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (!fired_[i]) names += (names.empty() ? "" : ", ") + parameters_[i].name;
+  return names;
+}
+
+void Reducer::set_gradients(bool copy) {
+  const at::NoGradGuard no_grad;
+  const float* used = nullptr;
+  if (options_.find_unused_parameters)
+    used = reinterpret_cast<const float*>(
+        exchange_->sum(static_cast<std::uint32_t>(layout_.buckets.size())).data());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& parameter = parameters_[i].tensor;
+    if (used != nullptr && used[i] == 0.0F) {
+      parameter.mutable_grad().reset();
+      continue;
+    }
+    const Place place = layout_.places[i];
+    auto* memory = const_cast<std::byte*>(exchange_->sum(place.bucket).data()) +
+                   place.offset * parameter.element_size();
+    const at::Tensor sum = over(memory, parameter);
+    parameter.mutable_grad() = copy ? sum.clone() : sum;
+  }
+}
+
+void Reducer::clear_gradients() {
+  for (NamedTensor& p : parameters_) p.tensor.mutable_grad().reset();
+}
+
+}  // namespace lockstep::ddp

@@ -1,0 +1,77 @@
+// Gradients on their way into the exchange: hooks on the parameters copy or fold each gradient into this worker's pieces as backward
+// produces it, and publish a bucket as soon as its last gradient is there, so that sums overlap with the rest of backward.
+//
+// Order of calls, per transaction: for each own leaf { begin_share(step); backward; end_share() }.
+// Gradients never stay in `grad()`: the hook takes them and leaves it undefined, which is what makes the next share's first
+// accumulation a move instead of an addition (and keeps −0).
+//
+// Ownership: keeps the parameters alive; removes its hooks in the destructor. Errors: kUsage for unused parameters (named).
+// Threads: all calls and hooks on the thread that runs backward.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/exchange.h"
+#include "ddp/bucketing.h"
+#include "ddp/fold.h"
+#include "lockstep/status.h"
+
+namespace lockstep::ddp {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+struct ReducerOptions {
+  BucketOptions buckets;
+  bool find_unused_parameters =
+      false;  // PyTorch's name: unused ones count as zeros instead of an error
+};
+
+class Reducer {
+ public:
+  // Parameters that do not require a gradient are left alone. All dense, on the CPU.
+  static Result<std::unique_ptr<Reducer>> create(std::vector<NamedTensor> parameters,
+                                                 const ReducerOptions& options);
+  ~Reducer();
+
+  // The buckets of an ExchangePlan (one more, of counters, with find_unused_parameters).
+  std::vector<comm::BucketSpec> bucket_specs() const;
+  // Must be called before the first share; `exchange` outlives the reducer's use of it.
+  void attach(comm::Exchange& exchange);
+
+  void begin_share(FoldStep step);
+  Status end_share();
+
+  // Sets grad() of every parameter to a tensor over the exchange's sums (shared memory, read-only by agreement), or undefined where no
+  // share used it; `copy`: private copies, for a loop of the user's own.
+  void set_gradients(bool copy);
+  // grad() of every parameter becomes undefined.
+  void clear_gradients();
+
+ private:
+  class Hook;
+  Reducer(std::vector<NamedTensor> parameters, const ReducerOptions& options);
+  void on_gradient(std::size_t index);
+  void deposit(std::size_t index, const at::Tensor& gradient);
+  void bucket_done(std::uint32_t bucket);
+  void publish_used();
+  at::Tensor region(std::size_t index, std::uint32_t leaf);
+  std::string unused_names() const;
+
+  std::vector<NamedTensor> parameters_;
+  ReducerOptions options_;
+  BucketLayout layout_;
+  comm::Exchange* exchange_ = nullptr;
+  FoldStep step_;
+  bool in_share_ = false;
+  std::vector<bool> fired_;
+  std::vector<std::uint32_t> missing_;  // per bucket: gradients not there yet
+};
+
+}  // namespace lockstep::ddp

@@ -1,0 +1,243 @@
+#include "launcher/agent.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+
+#include "base/log.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+namespace event = coord::event;
+
+constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+
+std::uint64_t ns(std::chrono::milliseconds time) {
+  return static_cast<std::uint64_t>(time.count()) * 1'000'000;
+}
+
+coord::Config config_of(const RunOptions& options, const Spawner& spawner) {
+  coord::Config config;
+  config.workers = static_cast<std::uint32_t>(options.nproc_per_node);
+  config.max_restarts = options.max_restarts;
+  config.max_replacements = options.max_replacements;
+  config.zygote = spawner.uses_zygote();
+  config.plain = spawner.plain();
+  config.timing.stop_grace = ns(options.stop_grace);
+  config.timing.kill_grace = ns(options.shutdown_timeout);
+  config.timing.orderly = ns(options.shutdown_timeout);
+  // Without the zygote a worker loads libtorch first, on a busy machine many at once.
+  if (!config.zygote) config.timing.hello = 60'000'000'000;
+  return config;
+}
+
+Result<UniqueFd> open_signals() {
+  // A write to a closed pipe or beyond RLIMIT_FSIZE is an error to report, not a reason to die.
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (const int number : kStopSignals) {
+    struct sigaction old {};
+    ::sigaction(number, nullptr, &old);
+    if (old.sa_handler != SIG_IGN) sigaddset(&set, number);  // nohup's wish is honoured
+  }
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd) return Error{ErrorKind::kUnavailable, std::string("signalfd: ") + std::strerror(errno)};
+  return fd;
+}
+
+}  // namespace
+
+Agent::Agent(RunOptions options, Program program, Loop loop)
+    : options_(std::move(options)),
+      program_(std::move(program)),
+      loop_(std::move(loop)),
+      spawner_(options_, program_, loop_,
+               [this](coord::Event event) { on_spawner(std::move(event)); }),
+      coordinator_(config_of(options_, spawner_)) {}
+
+Agent::~Agent() = default;
+
+Result<std::unique_ptr<Agent>> Agent::open(RunOptions options, Program program) {
+  LOCKSTEP_ASSIGN(Loop loop, Loop::open());
+  std::unique_ptr<Agent> agent(new Agent(std::move(options), std::move(program), std::move(loop)));
+  LOCKSTEP_TRY(agent->prepare());
+  return agent;
+}
+
+Status Agent::prepare() {
+  // Grandchildren come to us: forked workers, and whatever plain programs leave behind.
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    return Error{ErrorKind::kUnavailable,
+                 std::string("prctl(PR_SET_CHILD_SUBREAPER): ") + std::strerror(errno)};
+  LOCKSTEP_ASSIGN(signals_, open_signals());
+  LOCKSTEP_TRY(loop_.add(signals_.get(), [this] { on_signal(); }));
+  LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));
+  LOCKSTEP_ASSIGN(port_, HeldPort::hold(options_.master_port));
+  if (!plain()) {
+    LOCKSTEP_ASSIGN(board_, SharedBoard::make());
+  } else if (options_.nproc_per_node > 1 && !thread_variable().empty()) {
+    log_info(
+        "OMP_NUM_THREADS is set to 1 in each worker, as torchrun does; set it yourself for another "
+        "number");
+  }
+  return {};
+}
+
+int Agent::run() {
+  feed(event::Start{});
+  while (!exit_code_) {
+    loop_.run_once(next_wake());
+    tick();
+  }
+  shut_down();
+  return *exit_code_;
+}
+
+void Agent::feed(coord::Event event) {
+  events_.push(std::move(event));
+  if (feeding_) return;  // obeying may make events: in order, one after the other
+  feeding_ = true;
+  while (!events_.empty() && !exit_code_) {
+    const coord::Event next = std::move(events_.front());
+    events_.pop();
+    for (const coord::Action& action : coordinator_.handle(next, monotonic_ns())) obey(action);
+    if (std::exchange(ring_, false)) ring_workers();
+  }
+  feeding_ = false;
+}
+
+Deadline Agent::next_wake() const {
+  const std::uint64_t now = monotonic_ns(), due = coordinator_.next_deadline(now);
+  auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
+  if (recorder_ != nullptr) left = std::min<std::chrono::nanoseconds>(left, tick_);
+  if (lock_deadline_ || console_.waiting()) left = std::min<std::chrono::nanoseconds>(left, 20ms);
+  return Deadline::in(left);
+}
+
+void Agent::tick() {
+  console_.flush();
+  if (lock_deadline_) try_run_lock();
+  if (recorder_ != nullptr) {
+    pump_records();
+    feed(observe());
+  }
+  feed(event::Tick{});
+  print_incidents(false);
+}
+
+coord::event::Progress Agent::observe(const Worker* dead) const {
+  if (!board_) return {};
+  std::vector<coord::Member> members;
+  for (const auto& [uid, worker] : workers_)
+    if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
+  return coord::observe(board_->view(), members);
+}
+
+void Agent::on_signal() {
+  signalfd_siginfo info;
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGCHLD)
+      on_children();
+    else
+      feed(event::Signal{static_cast<int>(info.ssi_signo)});
+  }
+}
+
+// SIGCHLD comes at the moment when a pidfd would poll readable, and tells of stops too; several may
+// be one signal.
+void Agent::on_children() {
+  while (const auto child = next_child_event()) {
+    if (spawner_.zygote_event(*child)) continue;
+    const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
+      return entry.second.pid == child->pid;
+    });
+    if (found != workers_.end())
+      worker_gone(found->second, *child);
+    else if (unforked())
+      early_exits_.insert_or_assign(child->pid, *child);  // perhaps a worker not announced yet
+    // else a stray: something that a worker left behind
+  }
+}
+
+bool Agent::unforked() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const auto& entry) { return entry.second.pid < 0; });
+}
+
+void Agent::on_spawner(coord::Event event) {
+  const auto* forked = std::get_if<event::Forked>(&event);
+  const WorkerUid uid = forked != nullptr ? forked->uid : WorkerUid(0);
+  const pid_t pid = forked != nullptr ? forked->pid : -1;
+  Worker* worker = find(uid);
+  if (worker != nullptr) worker->pid = pid;
+  feed(std::move(event));
+  if (forked == nullptr) return;
+  if (worker == nullptr) return signal_group(pid, SIGKILL);  // given up in the meantime
+  if (worker->pending_kill != 0) signal_group(pid, worker->pending_kill);
+  if (const auto early = early_exits_.extract(pid)) worker_gone(*worker, early.mapped());
+  if (!unforked()) early_exits_.clear();
+}
+
+void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
+  const WorkerUid uid = worker.uid;
+  if (child.kind == ChildEvent::kStopped) return feed(event::Stopped{uid});
+  if (child.kind == ChildEvent::kContinued) return feed(event::Continued{uid});
+  read_worker(uid);  // its last words
+  if (worker.control) loop_.remove(worker.control.get());
+  worker.control.reset();
+  if (plain()) note_failure(worker, child);
+  if (!plain()) feed(observe(&worker));
+  workers_.erase(uid);
+  feed(event::Exited{uid, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
+                                                            : coord::ExitStatus{-1, child.status}});
+}
+
+void Agent::shut_down() {
+  spawner_.close();
+  kill_strays(-1);
+  logs_->drain();
+  if (recorder_ != nullptr && !records_error_) {
+    if (auto synced = recorder_->sync(); !synced.ok()) log_error(synced.error().message);
+  }
+  print_incidents(true);
+  if (*exit_code_ != 0 && !failures_.empty())
+    console_.write(Console::kErr, failure_report(program_.name(), failures_));
+  run_dir_.reset();
+  console_.finish(Deadline::in(5s));
+}
+
+// What workers left behind; `except`: the zygote, where it is needed still.
+void Agent::kill_strays(pid_t except) {
+  const Deadline deadline = Deadline::in(2s);
+  while (!deadline.passed()) {
+    while (const auto child = next_child_event()) spawner_.zygote_event(*child);
+    std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+    bool any = false;
+    for (pid_t pid = 0; children >> pid;) {
+      if (pid == except) continue;
+      ::kill(pid, SIGKILL);
+      any = true;
+    }
+    if (!any) return;
+    const timespec pause{0, 500'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  log_warning("a child process does not end even on SIGKILL; it is left behind");
+}
+
+}  // namespace lockstep::launcher

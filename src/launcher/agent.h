@@ -1,0 +1,165 @@
+// Supervises the workers of one run on this node: feeds the coordinator with what happens and does
+// what it says. docs/design/launching.md has the life of a worker. One thread; everything that is
+// not obeying is in coord/.
+//
+// Ownership: owns the board's memory, the workers' sockets and logs, the zygote, the run
+// directory's lock. When run() returns no process, descriptor or socket file of the run is left.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "coord/membership.h"
+#include "coord/messages.h"
+#include "coord/recorder.h"
+#include "launcher/console.h"
+#include "launcher/failure_report.h"
+#include "launcher/held_port.h"
+#include "launcher/incident_table.h"
+#include "launcher/logs.h"
+#include "launcher/loop.h"
+#include "launcher/options.h"
+#include "launcher/program.h"
+#include "launcher/run_directory.h"
+#include "launcher/shared_board.h"
+#include "launcher/spawner.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+class Agent {
+ public:
+  // Errors: kUnavailable, kDisk: what has to be there before the first worker starts.
+  static Result<std::unique_ptr<Agent>> open(RunOptions options, Program program);
+  ~Agent();
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+
+  // Until the run's end. Returns the launcher's exit code.
+  int run();
+
+ private:
+  // A worker from Spawn until it is reaped.
+  struct Worker {
+    WorkerUid uid;
+    Slot slot;
+    Rank rank;
+    LocalRank local_rank;
+    pid_t pid = -1;        // -1: not forked yet
+    int pending_kill = 0;  // signal for the moment when the pid is known
+    UniqueFd control;
+    UniqueFd error_memory;   // the file of error_file, without a log directory
+    std::string error_file;  // as the worker was told; empty: none
+  };
+  struct PendingSync {
+    WorkerUid uid;
+    Txn txn;
+  };
+  struct OpenIncident {
+    coord::Incident incident;
+    Deadline print_at;
+  };
+
+  Agent(RunOptions options, Program program, Loop loop);
+  Status prepare();  // signals, logs, port, board
+
+  // agent.cpp: the loop
+  void feed(coord::Event event);
+  Deadline next_wake() const;
+  void tick();
+  void on_signal();
+  void on_children();
+  void on_spawner(coord::Event event);
+  bool unforked() const;
+  void worker_gone(Worker& worker, const ChildEvent& event);
+  coord::event::Progress observe(const Worker* dead = nullptr) const;
+  void shut_down();
+  void kill_strays(pid_t except);
+
+  // worker_talk.cpp: what workers and clients say
+  void read_worker(WorkerUid uid);
+  void on_message(Worker& worker, coord::Message message);
+  void on_describe(const Worker& worker, coord::message::Describe description);
+  void try_run_lock();
+  void settle_descriptions(const std::optional<Error>& refusal);
+  std::optional<Error> check(const coord::message::Describe& description) const;
+  void answer_syncs();
+  void on_request(const coord::Message& question, RunDirectory::Answer answer);
+  std::string status_json() const;
+
+  // obey.cpp: the coordinator's actions
+  void obey(const coord::Action& action);
+  void act(const coord::action::Spawn& spawn);
+  void act(const coord::action::Kill& kill);
+  void act(const coord::action::AppendDead& dead);
+  void act(const coord::action::WriteProposal& proposal);
+  void act(const coord::action::WriteTable& table);
+  void act(const coord::action::NameDonor& donor);
+  void act(const coord::action::Admit& admit);
+  void act(const coord::action::Refuse& refuse);
+  void act(const coord::action::RecordIncident& record);
+  void act(const coord::action::CheckpointOwnerLost&);
+  void act(const coord::action::RestartGroup& restart);
+  void act(const coord::action::RestartZygote&);
+  void act(const coord::action::SetFinalRecorded& final);
+  void act(const coord::action::Reply& reply);
+  void act(const coord::action::Print& print);
+  void act(const coord::action::Stop& stop);
+  Status open_recorder(Txn next);
+  Status record_finale(const coord::message::Finish& finale);
+  void pump_records();
+  void renew_board();
+  void ring_workers();
+  void send_to(WorkerUid uid, const coord::Message& message, std::span<const int> descriptors = {});
+  void error_place(Worker& worker, const Outputs& outputs);
+  void note_failure(const Worker& worker, const ChildEvent& event);
+  void print_incidents(bool all);
+
+  Worker* find(WorkerUid uid);
+  bool plain() const { return spawner_.plain(); }
+
+  RunOptions options_;
+  Program program_;
+  Loop loop_;
+  Console console_;
+  std::optional<Logs> logs_;
+  Spawner spawner_;
+  coord::Coordinator coordinator_;
+  std::optional<HeldPort> port_;
+  std::optional<SharedBoard> board_;
+  std::unique_ptr<RunDirectory> run_dir_;
+  std::unique_ptr<coord::Recorder> recorder_;
+  Txn printed_;  // lines of transactions below it are on the console
+  UniqueFd signals_;
+
+  std::map<WorkerUid, Worker> workers_;
+  std::map<pid_t, ChildEvent>
+      early_exits_;  // of children whose Forked message has not been read yet
+  std::queue<coord::Event> events_;
+  bool feeding_ = false, ring_ = false;
+  std::optional<int> exit_code_;
+  int attempt_ = 0;
+  bool ending_attempt_ = false;  // we have begun to stop workers: their exits are no failures
+  std::vector<WorkerFailure> failures_;
+
+  std::optional<coord::message::Describe> first_description_;
+  std::map<WorkerUid, coord::message::Describe> undecided_;  // wait for the run directory's lock
+  std::optional<Deadline> lock_deadline_;
+  std::map<WorkerUid, coord::message::Finish> finales_;
+  std::vector<PendingSync> syncs_;
+  std::optional<Error> records_error_;
+  std::map<std::uint64_t, RunDirectory::Answer> answers_;
+  std::uint64_t requests_ = 0;
+  std::map<std::uint64_t, OpenIncident> incidents_;  // not printed yet
+  std::vector<coord::Incident> held_incidents_;      // before the run directory is known
+  std::set<std::uint64_t> printed_incidents_;
+  std::chrono::milliseconds tick_{20};
+};
+
+}  // namespace lockstep::launcher

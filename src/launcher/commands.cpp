@@ -1,0 +1,91 @@
+#include "launcher/commands.h"
+
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/log.h"
+#include "coord/faults.h"
+#include "launcher/agent.h"
+#include "launcher/run_directory.h"
+
+namespace lockstep::launcher {
+namespace {
+
+int fail(const Error& error) {
+  log_error(error.message);
+  return exit_code(error.kind);
+}
+
+int usage(const std::string& message) { return fail({ErrorKind::kUsage, message}); }
+
+void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+
+std::string readable(const std::string& json_text) {
+  const auto json = nlohmann::json::parse(json_text, nullptr, false);
+  if (!json.is_object()) return json_text + "\n";
+  std::string text = json.value("state", "") + "\nrank  worker      pid  transaction\n";
+  for (const auto& member : json["members"]) {
+    char line[96];
+    const std::string rank = member["rank"].is_null() ? "-" : member["rank"].dump();
+    std::snprintf(line, sizeof line, "%4s  %6s  %7s  %11s\n", rank.c_str(),
+                  member["uid"].dump().c_str(), member["pid"].dump().c_str(),
+                  member["txn"].dump().c_str());
+    text += line;
+  }
+  return text;
+}
+
+}  // namespace
+
+int run_command(std::span<const std::string> arguments) {
+  auto options = parse_run_options(arguments, process_environment());
+  if (!options.ok()) return fail(options.error());
+  if (options->help) {
+    print(run_help());
+    return 0;
+  }
+  if (auto faults = coord::parse_faults(options->inject); !faults.ok()) return fail(faults.error());
+  auto program = find_program(*options);
+  if (!program.ok()) return fail(program.error());
+  if (!program->linked && options->start_method == StartMethod::kFork)
+    return usage("--start-method fork: '" + program->name() +
+                 "' does not link Lockstep, so it has no fork point; leave the option out");
+  auto agent = Agent::open(std::move(*options), std::move(*program));
+  if (!agent.ok()) return fail(agent.error());
+  return (*agent)->run();
+}
+
+int scale_command(std::span<const std::string> arguments) {
+  std::uint32_t workers = 0;
+  const std::string number = arguments.size() == 2 ? arguments[1] : "";
+  const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), workers);
+  if (arguments.size() != 2 || code != std::errc() || end != number.data() + number.size())
+    return usage("usage: lockstep scale RUN_DIR WORKERS");
+  auto reply = ask_launcher(arguments[0], coord::message::Scale{workers});
+  if (!reply.ok()) return fail(reply.error());
+  if (!reply->ok) return usage(reply->text);
+  print(reply->text + "\n");
+  return 0;
+}
+
+int status_command(std::span<const std::string> arguments) {
+  std::optional<std::string> run_dir;
+  bool json = false;
+  for (const std::string& word : arguments) {
+    if (word == "--json")
+      json = true;
+    else if (word.starts_with("-") || run_dir)
+      return usage("unexpected '" + word + "'; usage: lockstep status RUN_DIR [--json]");
+    else
+      run_dir = word;
+  }
+  if (!run_dir) return usage("usage: lockstep status RUN_DIR [--json]");
+  auto reply = ask_launcher(*run_dir, coord::message::StatusQuery{});
+  if (!reply.ok()) return fail(reply.error());
+  print(json ? reply->text + "\n" : readable(reply->text));
+  return 0;
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,31 @@
+// Standard output and error of the launcher. Never blocks the agent: what the terminal or pipe does
+// not take now is kept.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+
+namespace lockstep::launcher {
+
+class Console {
+ public:
+  enum Target { kOut = 0, kErr = 1 };
+  // Whole lines: those of several workers never tear each other.
+  void write(Target target, std::string_view lines);
+  // True: nothing is left to write.
+  bool flush();
+  // Writes until nothing is left or the deadline passes.
+  void finish(Deadline deadline);
+  bool waiting() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
+  // Too much is waiting: whoever feeds us from a pipe should pause.
+  bool full() const { return waiting_[0].size() + waiting_[1].size() > kLimit; }
+
+ private:
+  static constexpr std::size_t kLimit = std::size_t{1} << 20;
+  bool flush(Target target);
+  std::string waiting_[2];
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,31 @@
+// What torchrun prints when a plain program fails: every failed worker, and the first failure last,
+// with its own error where the worker wrote one (error.json of torch.distributed.elastic's
+// @record).
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::launcher {
+
+struct WorkerFailure {
+  int rank = 0, local_rank = 0;
+  pid_t pid = 0;
+  int exit_code = 0;  // negative: the signal that ended it
+  double time_s = 0;  // since 1970: the worker's own where it wrote one, else when it was noticed
+  std::string error_file;  // empty: none
+  std::string message;     // the worker's own, or what ended it
+};
+
+// Takes time and message from the text of an error file; leaves them where it is no such file.
+void read_error_file(std::string_view text, WorkerFailure& failure);
+
+// `failures`: in the order in which they were noticed; not empty. The root cause is the one of the
+// earliest time.
+std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures);
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,57 @@
+#include "launcher/held_port.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace lockstep::launcher {
+namespace {
+
+// An IPv6 socket holds the port for IPv4 as well; without IPv6 on the host, an IPv4 one.
+UniqueFd bound_socket(int family, int port) {
+  UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd) return fd;
+  const int on = 1, off = 0;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_storage address{};
+  if (family == AF_INET6) {
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    auto* six = reinterpret_cast<sockaddr_in6*>(&address);
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons(static_cast<std::uint16_t>(port));
+  } else {
+    auto* four = reinterpret_cast<sockaddr_in*>(&address);
+    four->sin_family = AF_INET;
+    four->sin_port = htons(static_cast<std::uint16_t>(port));
+  }
+  const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) fd.reset();
+  return fd;
+}
+
+int port_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
+}
+
+}  // namespace
+
+Result<HeldPort> HeldPort::hold(int port) {
+  UniqueFd fd = bound_socket(AF_INET6, port);
+  if (!fd && errno != EADDRINUSE) fd = bound_socket(AF_INET, port);
+  if (!fd)
+    return Error{ErrorKind::kUnavailable,
+                 "cannot hold port " + std::to_string(port) +
+                     " as MASTER_PORT: " + std::strerror(errno) +
+                     (port != 0 ? "; leave --master-port out to get a free one" : "")};
+  const int number = port_of(fd.get());
+  return HeldPort(std::move(fd), number);
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,202 @@
+#include "launcher/logs.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/log.h"
+
+namespace lockstep::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+Error disk_error(const char* call, const std::string& path, int code) {
+  return {ErrorKind::kDisk,
+          std::string("logs: ") + call + " '" + path + "': " + std::strerror(code)};
+}
+
+// A new folder whose name begins with `prefix`.
+Result<std::string> make_unique_folder(std::string prefix) {
+  prefix += "XXXXXX";
+  if (::mkdtemp(prefix.data()) == nullptr) return disk_error("mkdtemp", prefix, errno);
+  return prefix;
+}
+
+Result<UniqueFd> duplicate(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  if (!copy) return disk_error("dup of output", std::to_string(fd), errno);
+  return copy;
+}
+
+Result<UniqueFd> open_file(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!fd) return disk_error("open", path, errno);
+  return fd;
+}
+
+// torchrun's default is [${role_name}${rank}]: on a console of many nodes; its template variable is
+// honoured.
+std::string line_prefix(const std::string& role, int rank, int local_rank) {
+  const char* chosen = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
+  std::string text = chosen != nullptr && *chosen != '\0' ? chosen : "[${role_name}${local_rank}]:";
+  const auto replace = [&](const std::string& name, const std::string& value) {
+    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
+      text.replace(at, name.size(), value);
+  };
+  replace("${role_name}", role);
+  replace("${rank}", std::to_string(rank));
+  replace("${local_rank}", std::to_string(local_rank));
+  return text;
+}
+
+bool write_all(int fd, std::string_view data) {
+  while (!data.empty()) {
+    const ssize_t n = ::write(fd, data.data(), data.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    data.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return true;
+}
+
+}  // namespace
+
+struct Logs::Tee {
+  UniqueFd pipe, file;
+  std::string path, prefix, partial;
+  Console::Target target = Console::kOut;
+  bool console = true, failed = false, ended = false;
+
+  void take(std::string_view data, Console& to) {
+    if (!failed && !write_all(file.get(), data)) {
+      failed = true;  // told once; the worker goes on
+      log_warning("cannot write '" + path + "': " + std::strerror(errno) +
+                  "; the log is incomplete");
+    }
+    if (!console) return;
+    partial += data;
+    std::string lines;
+    std::size_t begin = 0;
+    for (std::size_t end; (end = partial.find('\n', begin)) != std::string::npos; begin = end + 1)
+      lines += prefix + partial.substr(begin, end + 1 - begin);
+    partial.erase(0, begin);
+    to.write(target, lines);
+  }
+  void finish(Console& to) {
+    if (!partial.empty()) to.write(target, prefix + partial + "\n");
+    partial.clear();
+    ended = true;
+  }
+};
+
+Result<Logs> Logs::open(const RunOptions& options, Loop& loop, Console& console) {
+  Logs logs(options, loop, console);
+  std::string base = options.log_dir;
+  if (base.empty()) {
+    if (!options.redirects.any() && !options.tee.any()) return logs;
+    // As torchrun: whoever redirects without saying where gets a folder for temporary files.
+    const char* temporary = std::getenv("TMPDIR");
+    LOCKSTEP_ASSIGN(base,
+                    make_unique_folder(std::string(temporary == nullptr ? "/tmp" : temporary) +
+                                       "/lockstep_logs_"));
+    log_info("logs go to '" + base + "' (--log-dir chooses another folder)");
+  }
+  std::error_code error;
+  fs::create_directories(base, error);
+  if (error)
+    return Error{ErrorKind::kDisk,
+                 "cannot make the log directory '" + base + "': " + error.message()};
+  LOCKSTEP_ASSIGN(logs.folder_, make_unique_folder(base + "/" + options.run_id + "_"));
+  return logs;
+}
+
+bool Logs::on_console(int local_rank) const {
+  const auto& filter = options_->local_ranks_filter;
+  return filter.empty() || std::find(filter.begin(), filter.end(), local_rank) != filter.end();
+}
+
+Result<Outputs> Logs::open_worker(int attempt, int local_rank, int rank) {
+  Outputs outputs;
+  if (!folder_.empty()) {
+    outputs.folder =
+        folder_ + "/attempt_" + std::to_string(attempt) + "/" + std::to_string(local_rank);
+    std::error_code error;
+    fs::create_directories(outputs.folder, error);
+    if (error)
+      return Error{ErrorKind::kDisk, "cannot make '" + outputs.folder + "': " + error.message()};
+  }
+  LOCKSTEP_ASSIGN(outputs.out, open_stream(outputs.folder, kStdout, local_rank, rank));
+  LOCKSTEP_ASSIGN(outputs.err, open_stream(outputs.folder, kStderr, local_rank, rank));
+  return outputs;
+}
+
+Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int local_rank,
+                                   int rank) {
+  const bool tee = (options_->tee.of(local_rank) & stream) != 0;
+  const bool redirect = (options_->redirects.of(local_rank) & stream) != 0;
+  if (!tee && !redirect) {
+    if (on_console(local_rank)) return duplicate(stream == kStdout ? STDOUT_FILENO : STDERR_FILENO);
+    UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    if (!null) return disk_error("open", "/dev/null", errno);
+    return null;
+  }
+  const std::string path = folder + (stream == kStdout ? "/stdout.log" : "/stderr.log");
+  LOCKSTEP_ASSIGN(UniqueFd file, open_file(path));
+  if (!tee) return file;
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return disk_error("pipe", path, errno);
+  UniqueFd readable(ends[0]), writable(ends[1]);
+  ::fcntl(readable.get(), F_SETFL, O_NONBLOCK);
+  auto state = std::make_shared<Tee>();
+  state->pipe = std::move(readable);
+  state->file = std::move(file);
+  state->path = path;
+  state->prefix = line_prefix(options_->role, rank, local_rank);
+  state->target = stream == kStdout ? Console::kOut : Console::kErr;
+  state->console = on_console(local_rank);
+  LOCKSTEP_TRY(loop_->add(state->pipe.get(), [this, state] {
+    // A console that takes nothing holds the workers back, not the agent: it waits a moment instead
+    // of spinning.
+    if (console_->full()) console_->finish(Deadline::in(std::chrono::milliseconds(5)));
+    if (!console_->full()) pump(*state);
+  }));
+  std::erase_if(tees_, [](const auto& old) { return old->ended; });
+  tees_.push_back(state);
+  return writable;
+}
+
+void Logs::pump(Tee& tee) {
+  std::array<char, 65536> buffer;
+  const ssize_t n = ::read(tee.pipe.get(), buffer.data(), buffer.size());
+  if (n > 0) return tee.take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  loop_->remove(tee.pipe.get());
+  tee.pipe.reset();
+  tee.finish(*console_);
+}
+
+void Logs::drain() {
+  for (const auto& tee : tees_) {
+    std::array<char, 65536> buffer;
+    while (tee->pipe) {
+      const ssize_t n = ::read(tee->pipe.get(), buffer.data(), buffer.size());
+      if (n <= 0) break;
+      tee->take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+    }
+    if (tee->pipe) loop_->remove(tee->pipe.get());
+    tee->pipe.reset();
+    if (!tee->ended) tee->finish(*console_);
+  }
+  tees_.clear();
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,317 @@
+// The agent does what the coordinator says.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "base/log.h"
+#include "coord/channel.h"
+#include "launcher/agent.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+namespace action = coord::action;
+namespace event = coord::event;
+namespace message = coord::message;
+
+constexpr auto kReplacementTime = 3s;  // an incident's table waits this long for the last line
+constexpr std::uint64_t kMostErrorBytes = 1 << 20;
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (off_t at = 0; text.size() < kMostErrorBytes;) {
+    const ssize_t n = ::pread(fd, buffer, sizeof buffer, at);
+    if (n <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(n));
+    at += n;
+  }
+  return text;
+}
+
+}  // namespace
+
+Agent::Worker* Agent::find(WorkerUid uid) {
+  const auto found = workers_.find(uid);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+void Agent::obey(const coord::Action& action) {
+  std::visit([this](const auto& what) { act(what); }, action.what);
+}
+
+void Agent::send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors) {
+  Worker* worker = find(uid);
+  if (worker == nullptr || !worker->control) return;
+  // Never wait for a worker: its socket has room for every answer that it may be owed.
+  if (auto sent = coord::send(worker->control.get(), text, Deadline::in(0s), descriptors);
+      !sent.ok())
+    log_debug("worker " + std::to_string(uid.value()) + ": " + sent.error().message);
+}
+
+void Agent::ring_workers() {
+  if (!board_) return;
+  for (const auto& [uid, worker] : workers_) ring(board_->view().slot(worker.slot).bell);
+}
+
+void Agent::act(const action::Spawn& spawn) {
+  auto outputs = logs_->open_worker(attempt_, spawn.local_rank.value(), spawn.rank.value());
+  if (!outputs.ok()) return feed(event::SpawnFailed{spawn.uid, outputs.error().message});
+  Worker& worker = workers_[spawn.uid];
+  worker.uid = spawn.uid;
+  worker.slot = spawn.slot;
+  worker.rank = spawn.rank;
+  worker.local_rank = spawn.local_rank;
+  error_place(worker, *outputs);
+  const Variables variables = worker_variables(options_, spawn, port_->number(), worker.error_file);
+  worker.control = spawner_.start(spawn, variables, board_ ? board_->fd() : -1, *outputs);
+  if (!worker.control) return;
+  const WorkerUid uid = spawn.uid;
+  if (auto added = loop_.add(worker.control.get(), [this, uid] { read_worker(uid); }); !added.ok())
+    log_error(added.error().message);
+}
+
+// Without a log directory a plain worker's error file is memory of ours: nothing is left on disk,
+// whatever happens.
+void Agent::error_place(Worker& worker, const Outputs& outputs) {
+  if (!outputs.folder.empty()) {
+    worker.error_file = outputs.folder + "/error.json";
+  } else if (plain()) {
+    worker.error_memory.reset(::memfd_create("error.json", MFD_CLOEXEC));
+    if (worker.error_memory)
+      worker.error_file = "/proc/" + std::to_string(::getpid()) + "/fd/" +
+                          std::to_string(worker.error_memory.get());
+  }
+}
+
+void Agent::act(const action::Kill& kill) {
+  Worker* worker = find(kill.uid);
+  if (worker == nullptr) return;
+  ending_attempt_ = true;
+  if (worker->pid > 0)
+    signal_group(worker->pid, kill.signal);
+  else
+    worker->pending_kill = kill.signal;
+  // A stopped process takes no TERM until it goes on.
+  if (worker->pid > 0 && kill.signal != SIGKILL) signal_group(worker->pid, SIGCONT);
+}
+
+void Agent::act(const action::AppendDead& dead) {
+  coord::Header& header = board_->view().header();
+  const std::uint64_t count = header.dead_count.load(std::memory_order_relaxed);
+  if (count >= coord::kMaxDead) return;  // the coordinator stops replacing long before
+  header.dead_uid[count].store(dead.uid.value(), std::memory_order_relaxed);
+  header.dead_count.store(count + 1, std::memory_order_release);
+  ring_ = true;
+}
+
+void Agent::act(const action::WriteProposal& proposal) {
+  coord::Header& header = board_->view().header();
+  coord::write_proposal(header.proposal, proposal.wish);
+  header.generation.store(proposal.wish.generation.value(), std::memory_order_release);
+  ring_ = true;
+}
+
+void Agent::act(const action::WriteTable& first) {
+  const coord::Table& table = first.table;
+  if (auto opened = open_recorder(table.txn); !opened.ok()) {
+    records_error_ = opened.error();
+    return feed(event::RecordsFailed{opened.error()});
+  }
+  coord::Header& header = board_->view().header();
+  if (header.started_ns.load() == 0) header.started_ns.store(monotonic_ns());
+  coord::write_table(header.table[table.txn.value() % 2], table);
+  ring_ = true;
+}
+
+Status Agent::open_recorder(Txn next) {
+  const auto print = [this](std::string_view lines) { console_.write(Console::kOut, lines); };
+  LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(posix_env(), run_dir_->path(), board_->view(),
+                                                   next, print, printed_));
+  return {};
+}
+
+void Agent::pump_records() {
+  if (recorder_ == nullptr || records_error_) return answer_syncs();
+  const std::uint64_t before = recorder_->next().value();
+  if (auto pumped = recorder_->pump(); !pumped.ok()) {
+    records_error_ = pumped.error();
+    feed(event::RecordsFailed{pumped.error()});
+  }
+  // Short steps fill the ring of records faster: then look more often, so that nobody waits for
+  // room in it.
+  const std::uint64_t count = recorder_->next().value() - before;
+  const std::uint64_t room = board_->view().plan().ring;
+  if (count > room / 8)
+    tick_ = std::max(tick_ / 2, 1ms);
+  else if (count < room / 32)
+    tick_ = std::min(tick_ * 2, 20ms);
+  answer_syncs();
+}
+
+void Agent::act(const action::NameDonor& donor) {
+  coord::Header& header = board_->view().header();
+  header.heal_donor.store(donor.uid.value(), std::memory_order_relaxed);
+  header.heal_request.store(donor.request, std::memory_order_release);
+  if (Worker* worker = find(donor.uid)) ring(board_->view().slot(worker->slot).bell);
+}
+
+void Agent::act(const action::Admit& admit) {
+  const int descriptors[] = {run_dir_->lock()};
+  send_to(admit.uid, message::Admit{admit.newcomer}, descriptors);
+}
+
+void Agent::act(const action::Refuse& refuse) {
+  send_to(refuse.uid, message::Refuse{refuse.error.kind, refuse.error.message});
+}
+
+void Agent::act(const action::RecordIncident& record) {
+  const coord::Incident& incident = record.incident;
+  if (plain()) return;  // told by the failure report
+  if (run_dir_ == nullptr)
+    held_incidents_.push_back(incident);
+  else if (auto written = run_dir_->write_incident(incident); !written.ok())
+    log_warning(written.error().message);
+  if (printed_incidents_.contains(incident.number)) {
+    const coord::IncidentPhases& p = incident.phases;
+    const std::uint64_t begin = p.death != 0 ? p.death : p.noticed;
+    if (p.rejoined > begin)
+      log_info("incident " + std::to_string(incident.number) + ": the replacement joined after " +
+               std::to_string((p.rejoined - begin) / 1'000'000) + " ms");
+    return;
+  }
+  incidents_.try_emplace(incident.number, OpenIncident{incident, Deadline::in(kReplacementTime)})
+      .first->second.incident = incident;
+}
+
+void Agent::print_incidents(bool all) {
+  for (auto open = incidents_.begin(); open != incidents_.end();) {
+    if (!all && !settled(open->second.incident) && !open->second.print_at.passed()) {
+      ++open;
+      continue;
+    }
+    console_.write(Console::kErr, incident_table(open->second.incident));
+    printed_incidents_.insert(open->first);
+    open = incidents_.erase(open);
+  }
+}
+
+void Agent::act(const action::CheckpointOwnerLost&) {
+  board_->view().header().checkpoint_owner_lost.fetch_add(1);
+  ring_ = true;
+}
+
+void Agent::act(const action::RestartGroup& restart) {
+  pump_records();
+  if (recorder_ != nullptr) printed_ = std::max(printed_, recorder_->next());
+  recorder_.reset();
+  finales_.clear();
+  syncs_.clear();
+  attempt_ = restart.restart_count;
+  ending_attempt_ = false;
+  failures_.clear();
+  kill_strays(spawner_.zygote_pid());
+  if (plain()) {
+    // The old workers' connections may linger on the old port.
+    if (auto port = HeldPort::hold(options_.master_port); port.ok())
+      port_ = std::move(*port);
+    else
+      log_warning(port.error().message);
+    return;
+  }
+  renew_board();
+}
+
+void Agent::renew_board() {
+  // Faults fire once in the life of the launcher.
+  std::array<std::uint64_t, coord::kMaxFaults> fired{};
+  for (std::size_t i = 0; i < fired.size(); ++i)
+    fired[i] = board_->view().header().fault_fired[i].load();
+  const coord::BoardPlan plan = board_->view().plan();
+  board_.reset();  // first: two would need twice the address space
+  auto fresh = SharedBoard::make();
+  if (!fresh.ok()) return feed(event::RecordsFailed{fresh.error()});
+  board_ = std::move(*fresh);
+  board_->set_plan(plan);
+  for (std::size_t i = 0; i < fired.size(); ++i)
+    board_->view().header().fault_fired[i].store(fired[i]);
+}
+
+void Agent::act(const action::RestartZygote&) {
+  // Workers that the old one has not forked are asked for anew, under other uids.
+  for (auto& [uid, worker] : workers_)
+    if (worker.pid < 0 && worker.control) loop_.remove(worker.control.get());
+  std::erase_if(workers_, [](const auto& entry) { return entry.second.pid < 0; });
+  spawner_.restart_zygote();
+}
+
+void Agent::act(const action::SetFinalRecorded& final) {
+  if (auto recorded = record_finale(finales_[final.uid]); !recorded.ok()) {
+    records_error_ = recorded.error();
+    return feed(event::RecordsFailed{recorded.error()});
+  }
+  board_->view().header().final_recorded.store(1, std::memory_order_release);
+  ring_ = true;
+}
+
+Status Agent::record_finale(const message::Finish& finale) {
+  if (records_error_) return *records_error_;
+  if (recorder_ != nullptr) {
+    LOCKSTEP_TRY(recorder_->pump());
+    LOCKSTEP_TRY(recorder_->sync());
+  }
+  console_.write(Console::kOut, finale.console);
+  if (finale.summary.empty()) return {};
+  return write_atomically(posix_env(), run_dir_->path() + "/summary.json", finale.summary);
+}
+
+void Agent::act(const action::Reply& reply) {
+  if (auto answer = answers_.extract(reply.request)) answer.mapped()({reply.ok, reply.text});
+}
+
+void Agent::act(const action::Print& print) {
+  const LogLevel level = print.severity == action::Severity::kError     ? LogLevel::kError
+                         : print.severity == action::Severity::kWarning ? LogLevel::kWarning
+                                                                        : LogLevel::kInfo;
+  log(level, print.text);
+}
+
+void Agent::act(const action::Stop& stop) {
+  pump_records();
+  exit_code_ = stop.exit_code;
+}
+
+void Agent::note_failure(const Worker& worker, const ChildEvent& child) {
+  if (ending_attempt_ || (child.kind == ChildEvent::kExited && child.status == 0)) return;
+  WorkerFailure failure;
+  failure.rank = worker.rank.value();
+  failure.local_rank = worker.local_rank.value();
+  failure.pid = worker.pid;
+  failure.exit_code = child.kind == ChildEvent::kExited ? child.status : -child.status;
+  failure.time_s = posix_env().wall_time_s();
+  failure.message = child.kind == ChildEvent::kExited
+                        ? "ended with exit code " + std::to_string(child.status) +
+                              " and left no error file; its output has more"
+                        : "Signal " + std::to_string(child.status) + " (" +
+                              signal_name(child.status) + ") received by PID " +
+                              std::to_string(worker.pid);
+  const UniqueFd file(worker.error_memory || worker.error_file.empty()
+                          ? -1
+                          : ::open(worker.error_file.c_str(), O_RDONLY | O_CLOEXEC));
+  const int fd = worker.error_memory ? worker.error_memory.get() : file.get();
+  if (const std::string text = read_all(fd); !text.empty()) {
+    failure.error_file =
+        worker.error_memory ? "(kept in memory; --log-dir keeps it)" : worker.error_file;
+    read_error_file(text, failure);
+  }
+  failures_.push_back(std::move(failure));
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,74 @@
+// The command line of `lockstep run`: torchrun's options as far as they make sense on one host, and
+// ours.
+//
+// Every long option is accepted with dashes or underscores; its default comes from PET_<NAME>.
+// Order: command line, environment, default. Abbreviations are refused. What follows the program's
+// name is the program's own. Errors: kUsage, with the nearest known name. Threads: values.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+enum class StartMethod { kAuto, kFork, kExec };
+
+// Bits of --redirects and --tee.
+enum Stream : unsigned { kNoStream = 0, kStdout = 1, kStderr = 2 };
+
+// One value for all local ranks, or one for each that is named.
+struct StreamMap {
+  unsigned all = kNoStream;
+  std::map<int, unsigned> by_rank;
+  unsigned of(int local_rank) const {
+    const auto found = by_rank.find(local_rank);
+    return found != by_rank.end() ? found->second : all;
+  }
+  bool any() const { return all != 0 || !by_rank.empty(); }
+};
+
+struct RunOptions {
+  int nproc_per_node = 1;
+  bool standalone = false;
+  int max_restarts = 0;
+  int max_replacements = 10;
+  std::string run_id = "none";
+  std::string role = "default";
+  StartMethod start_method = StartMethod::kAuto;
+  bool no_python = false;
+  bool module = false;
+  std::string master_addr = "127.0.0.1";
+  int master_port = 0;  // 0: a free one
+  std::string log_dir;  // empty: none
+  StreamMap redirects, tee;
+  std::vector<int> local_ranks_filter;                 // empty: all
+  std::chrono::milliseconds shutdown_timeout{30'000};  // from TERM to KILL
+  std::chrono::milliseconds stop_grace{1'000};         // how long a worker may be stopped (SIGSTOP)
+  std::string inject;                                  // faults, for tests (worker/inject.h)
+  std::vector<std::string> program;                    // name and arguments, untouched
+  bool help = false;
+};
+
+// Reads a variable of the environment; nullopt if it is not there.
+using Environment = std::function<std::optional<std::string>(std::string_view)>;
+Environment process_environment();
+
+Result<RunOptions> parse_run_options(std::span<const std::string> arguments,
+                                     const Environment& environment);
+
+// For `lockstep help run`.
+std::string run_help();
+
+// CPUs this process may use, at least 1.
+int usable_cpus();
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,54 @@
+// Starting, signalling and reaping processes. The launcher is their only parent and reaps each
+// exactly once, so that a pid in its books is never another process.
+//
+// Errors: kUsage if the program cannot be executed, kUnavailable for what the system refuses.
+// Threads: the main thread only: the parent-death signal follows the thread that forked.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+struct SpawnSpec {
+  std::string file;
+  std::vector<std::string> arguments;
+  std::vector<std::string> environment;  // NAME=value, complete
+  int stdout_fd = 1;
+  int stderr_fd = 2;
+  std::vector<int>
+      inherited;  // descriptors that stay open under the same number; all others are closed
+};
+
+// Forks and executes. The child is the leader of its own session and gets SIGKILL when the launcher
+// dies; its signals are unblocked and default; its standard input is the launcher's, /dev/null if
+// that is a terminal.
+Result<pid_t> spawn_process(const SpawnSpec& spec);
+
+struct ChildEvent {
+  enum Kind { kExited, kKilled, kStopped, kContinued } kind;
+  pid_t pid;
+  int status;  // exit code or signal
+};
+// The next change of any child, nullopt if there is none now. Reaps the dead, and kills what is
+// left in the group of a dead leader.
+std::optional<ChildEvent> next_child_event();
+
+// To the process and its group (which has the same number).
+void signal_group(pid_t pid, int signal);
+
+// "exit code 3" or "signal 9 (SIGKILL)".
+std::string describe(ChildEvent::Kind kind, int status);
+std::string signal_name(int signal);
+
+// The environment of this process, with `changes` (NAME=value) over it and `removed` taken out.
+std::vector<std::string> environment_with(const std::vector<std::string>& changes,
+                                          const std::vector<std::string>& removed = {});
+
+}  // namespace lockstep::launcher

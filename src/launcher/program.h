@@ -1,0 +1,27 @@
+// What to start: finds the program's file, decides whether it links Lockstep, and builds its
+// command line.
+//
+// Errors: kUsage for a program that is not there or cannot be executed. Threads: any.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/options.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+struct Program {
+  std::string file;                    // for execve
+  std::vector<std::string> arguments;  // argv, argv[0] first
+  bool linked = false;  // talks to the agent: has the ELF note of src/worker/note.cpp
+  std::string name() const { return arguments.empty() ? file : arguments[0]; }
+};
+
+Result<Program> find_program(const RunOptions& options);
+
+// True if `file` is an ELF file with Lockstep's note. False for everything that cannot be read.
+bool has_lockstep_note(const std::string& file);
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,159 @@
+#include "launcher/run_directory.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "coord/channel.h"
+
+namespace lockstep::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+// A socket's path may have 107 bytes only; through the directory's descriptor it is always short.
+sockaddr_un socket_address(int directory) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", directory,
+                kControlSocket);
+  return address;
+}
+
+Error socket_error(const char* call, const std::string& path) {
+  return {ErrorKind::kUnavailable,
+          std::string("control socket in '") + path + "': " + call + ": " + std::strerror(errno)};
+}
+
+bool same_user(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, UniqueFd lock,
+                                                         Loop& loop, OnRequest on_request) {
+  std::unique_ptr<RunDirectory> directory(
+      new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request)));
+  directory->remove_leftovers();
+  LOCKSTEP_TRY(posix_env().make_dirs(directory->path_ + "/incidents"));
+  LOCKSTEP_ASSIGN(const auto names, posix_env().list(directory->path_ + "/incidents"));
+  for (const std::string& name : names)
+    directory->earlier_incidents_ = std::max<std::uint64_t>(
+        directory->earlier_incidents_, std::strtoul(name.c_str(), nullptr, 10));
+  LOCKSTEP_TRY(directory->listen());
+  return directory;
+}
+
+RunDirectory::~RunDirectory() {
+  for (const auto& [fd, client] : clients_) loop_.remove(fd);
+  if (!listener_) return;
+  loop_.remove(listener_.get());
+  ::unlinkat(lock_.get(), kControlSocket, 0);
+}
+
+// In the directory and one level below, where rooms write their files.
+void RunDirectory::remove_leftovers() {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(path_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(".tmp-")) {
+      found.push_back(entry->path());
+      entry.disable_recursion_pending();
+    } else if (entry.depth() >= 1) {
+      entry.disable_recursion_pending();
+    }
+  }
+  for (const fs::path& path : found) {
+    fs::remove_all(path, error);
+    if (error)
+      log_warning("cannot remove the leftover '" + path.string() + "': " + error.message());
+  }
+}
+
+Status RunDirectory::listen() {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return socket_error("socket", path_);
+  const sockaddr_un address = socket_address(lock_.get());
+  const mode_t mask = ::umask(0177);  // for the owner only, from the first moment
+  const int bound =
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  ::umask(mask);
+  if (bound != 0) return socket_error("bind", path_);
+  listener_ = std::move(socket);
+  if (::listen(listener_.get(), 8) != 0) return socket_error("listen", path_);
+  return loop_.add(listener_.get(), [this] { accept(); });
+}
+
+void RunDirectory::accept() {
+  auto client = std::make_shared<UniqueFd>(
+      ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!*client || !same_user(client->get()) || clients_.size() >= 16) return;
+  if (loop_.add(client->get(), [this, client] { serve(client); }).ok())
+    clients_[client->get()] = client;
+}
+
+void RunDirectory::serve(std::shared_ptr<UniqueFd> client) {
+  auto question = coord::receive(client->get(), Deadline::in(0s));
+  if (!question.ok()) {
+    if (question.error().kind == ErrorKind::kTimedOut) return;
+    loop_.remove(client->get());
+    clients_.erase(client->get());
+    return;
+  }
+  // The client may be gone by the time of the answer; the shared descriptor stays open until then.
+  on_request_(question->message, [client](const coord::message::Reply& reply) {
+    if (auto sent = coord::send(client->get(), reply, Deadline::in(0s)); !sent.ok())
+      log_debug(sent.error().message);
+  });
+}
+
+Status RunDirectory::write_incident(const coord::Incident& incident) {
+  coord::Incident numbered = incident;
+  numbered.number += earlier_incidents_;
+  char name[32];
+  std::snprintf(name, sizeof name, "%04llu.json", static_cast<unsigned long long>(numbered.number));
+  return write_atomically(posix_env(), path_ + "/incidents/" + name,
+                          coord::to_json(numbered, posix_env().wall_time_s()) + "\n");
+}
+
+Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
+                                           const coord::Message& question) {
+  const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory)
+    return Error{ErrorKind::kUsage,
+                 "cannot open the run directory '" + run_dir + "': " + std::strerror(errno)};
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = socket_address(directory.get());
+  if (!socket ||
+      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return Error{ErrorKind::kUnavailable,
+                 "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};
+  LOCKSTEP_TRY(coord::send(socket.get(), question, Deadline::in(5s)));
+  LOCKSTEP_ASSIGN(coord::Received answer, coord::receive(socket.get(), Deadline::in(10s)));
+  auto* reply = std::get_if<coord::message::Reply>(&answer.message);
+  if (reply == nullptr)
+    return Error{ErrorKind::kBadData,
+                 "the launcher in '" + run_dir + "' gave no answer to this question"};
+  return std::move(*reply);
+}
+
+}  // namespace lockstep::launcher

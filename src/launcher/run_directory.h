@@ -1,0 +1,67 @@
+// The agent's part of a run directory: its lock, the leftovers of an earlier launcher, the control
+// socket, incidents.
+//
+// Names with `.tmp-` in front are reserved: whatever bears one belongs to a live launcher or is
+// removed by the next. Errors: kDisk, kUnavailable. Threads: one.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "coord/incident.h"
+#include "coord/messages.h"
+#include "launcher/loop.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+inline constexpr const char* kControlSocket = ".tmp-control";
+
+class RunDirectory {
+ public:
+  // Answers a client of the control socket, at once or later by the function that it is handed
+  // (once).
+  using Answer = std::function<void(const coord::message::Reply&)>;
+  using OnRequest = std::function<void(const coord::Message&, Answer)>;
+
+  // `lock`: of the directory, held. Removes leftovers and opens the control socket. `loop` must
+  // outlive the object.
+  static Result<std::unique_ptr<RunDirectory>> open(std::string path, UniqueFd lock, Loop& loop,
+                                                    OnRequest on_request);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  int lock() const { return lock_.get(); }
+  // incidents/NNNN.json; a second one of the same number replaces the first. Numbers go on from
+  // earlier launchers.
+  Status write_incident(const coord::Incident& incident);
+
+ private:
+  RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request)
+      : path_(std::move(path)),
+        lock_(std::move(lock)),
+        loop_(loop),
+        on_request_(std::move(on_request)) {}
+  void remove_leftovers();
+  Status listen();
+  void accept();
+  void serve(std::shared_ptr<UniqueFd> client);
+
+  std::string path_;
+  UniqueFd lock_;
+  Loop& loop_;
+  OnRequest on_request_;
+  UniqueFd listener_;
+  std::map<int, std::shared_ptr<UniqueFd>> clients_;
+  std::uint64_t earlier_incidents_ = 0;
+};
+
+// The other end: asks the launcher of a run. Errors: kUnavailable if none is there or it does not
+// answer in 10 s.
+Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
+                                           const coord::Message& question);
+
+}  // namespace lockstep::launcher

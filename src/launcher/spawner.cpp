@@ -1,0 +1,204 @@
+#include "launcher/spawner.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <variant>
+
+#include "base/log.h"
+#include "coord/channel.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+namespace event = coord::event;
+namespace message = coord::message;
+
+// The same names in src/worker/fork_point.h.
+constexpr const char* kZygoteVariable = "LOCKSTEP_ZYGOTE_FD";
+constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";
+
+message::ForkRequest request_of(const coord::action::Spawn& spawn, const std::string& run_id,
+                                const Variables& variables) {
+  message::ForkRequest request;
+  request.request = spawn.uid.value();
+  request.uid = spawn.uid;
+  request.slot = spawn.slot;
+  request.rank = spawn.rank;
+  request.local_rank = spawn.local_rank;
+  request.world_size = spawn.world_size;
+  request.restart_count = spawn.restart_count;
+  request.max_restarts = spawn.max_restarts;
+  request.newcomer = spawn.newcomer;
+  request.run_id = run_id;
+  request.environment = variables;
+  return request;
+}
+
+// torchrun puts the local rank in for this word.
+std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank) {
+  constexpr std::string_view kMacro = "${local_rank}";
+  for (std::string& argument : arguments)
+    for (std::size_t at; (at = argument.find(kMacro)) != std::string::npos;)
+      argument.replace(at, kMacro.size(), std::to_string(local_rank));
+  return arguments;
+}
+
+}  // namespace
+
+Spawner::~Spawner() { close(); }
+
+UniqueFd Spawner::start(const coord::action::Spawn& spawn, const Variables& variables, int board,
+                        const Outputs& outputs) {
+  if (uses_zygote()) return fork_worker(spawn, variables, board, outputs);
+  if (program_.linked) return execute_worker(spawn, variables, board, outputs);
+  execute_plain(spawn, variables, outputs);
+  return {};
+}
+
+UniqueFd Spawner::fork_worker(const coord::action::Spawn& spawn, const Variables& variables,
+                              int board, const Outputs& outputs) {
+  auto ends = coord::make_channel();
+  if (!ends.ok()) {
+    feed_(event::SpawnFailed{spawn.uid, ends.error().message});
+    return {};
+  }
+  requests_[spawn.uid.value()] = spawn.uid;
+  const int descriptors[] = {ends->second.get(), board, outputs.out.get(), outputs.err.get()};
+  // A zygote that takes nothing is dead or stopped: its end is told by its exit, its silence by the
+  // coordinator's deadline.
+  if (auto sent = coord::send(zygote_.get(), request_of(spawn, options_.run_id, variables),
+                              Deadline::in(0s), descriptors);
+      !sent.ok())
+    log_debug("fork request: " + sent.error().message);
+  return std::move(ends->first);
+}
+
+UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variables& variables,
+                                 int board, const Outputs& outputs) {
+  auto ends = coord::make_channel();
+  if (!ends.ok()) {
+    feed_(event::SpawnFailed{spawn.uid, ends.error().message});
+    return {};
+  }
+  auto& [own, theirs] = *ends;
+  std::vector<std::string> changes = to_entries(variables);
+  changes.push_back(std::string(kWorkerVariable) + "=" + std::to_string(theirs.get()));
+  for (std::string& entry : thread_variable()) changes.push_back(std::move(entry));
+  const SpawnSpec spec{program_.file,     program_.arguments, environment_with(changes),
+                       outputs.out.get(), outputs.err.get(),  {theirs.get()}};
+  auto pid = spawn_process(spec);
+  if (!pid.ok()) {
+    feed_(event::SpawnFailed{spawn.uid, pid.error().message});
+    return {};
+  }
+  const int descriptors[] = {board};
+  if (auto sent = coord::send(own.get(), request_of(spawn, options_.run_id, variables),
+                              Deadline::in(1s), descriptors);
+      !sent.ok())
+    log_debug("birth message: " + sent.error().message);  // its exit follows
+  feed_(event::Forked{spawn.uid, *pid});
+  return std::move(own);
+}
+
+void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& variables,
+                            const Outputs& outputs) {
+  std::vector<std::string> changes = to_entries(variables);
+  if (options_.nproc_per_node > 1)
+    for (std::string& entry : thread_variable()) changes.push_back(std::move(entry));
+  const SpawnSpec spec{program_.file,
+                       with_local_rank(program_.arguments, spawn.local_rank.value()),
+                       environment_with(changes),
+                       outputs.out.get(),
+                       outputs.err.get(),
+                       {}};
+  auto pid = spawn_process(spec);
+  if (pid.ok())
+    feed_(event::Forked{spawn.uid, *pid});
+  else
+    feed_(event::SpawnFailed{spawn.uid, pid.error().message});
+}
+
+void Spawner::restart_zygote() {
+  close();
+  auto ends = coord::make_channel();
+  if (!ends.ok()) {
+    log_error(ends.error().message);
+    feed_(event::ZygoteLost{{ErrorKind::kUnavailable == ends.error().kind ? 69 : 1, 0}});
+    return;
+  }
+  auto& [own, theirs] = *ends;
+  std::vector<std::string> changes = thread_variable();
+  changes.push_back(std::string(kZygoteVariable) + "=" + std::to_string(theirs.get()));
+  const SpawnSpec spec{
+      program_.file, program_.arguments, environment_with(changes, worker_variable_names()), 1, 2,
+      {theirs.get()}};
+  auto pid = spawn_process(spec);
+  if (!pid.ok()) {
+    log_error(pid.error().message);
+    feed_(event::ZygoteLost{{exit_code(pid.error().kind), 0}});
+    return;
+  }
+  zygote_pid_ = *pid;
+  zygote_ = std::move(own);
+  if (auto added = loop_.add(zygote_.get(), [this] { read_zygote(); }); !added.ok())
+    log_error(added.error().message);
+}
+
+void Spawner::read_zygote() {
+  while (zygote_) {
+    auto received = coord::receive(zygote_.get(), Deadline::in(0s));
+    if (!received.ok()) {
+      if (received.error().kind != ErrorKind::kTimedOut)
+        loop_.remove(zygote_.get());  // its exit tells the rest
+      return;
+    }
+    if (const auto* answer = std::get_if<message::Forked>(&received->message)) {
+      forked(*answer);
+    } else if (const auto* ready = std::get_if<message::ZygoteReady>(&received->message)) {
+      if (ready->version != coord::kProtocolVersion)
+        log_warning("the program was built with another version of Lockstep than this launcher");
+      feed_(event::ZygoteReady{});
+    }
+  }
+}
+
+void Spawner::forked(const message::Forked& answer) {
+  const auto found = requests_.find(answer.request);
+  if (found == requests_.end()) return;
+  const WorkerUid uid = found->second;
+  requests_.erase(found);
+  if (answer.pid > 0)
+    feed_(event::Forked{uid, answer.pid});
+  else
+    feed_(event::SpawnFailed{uid, std::string("fork: ") + std::strerror(-answer.pid)});
+}
+
+bool Spawner::zygote_event(const ChildEvent& event) {
+  if (event.pid != zygote_pid_) return false;
+  if (event.kind == ChildEvent::kStopped)
+    signal_group(zygote_pid_, SIGCONT);  // nobody has a reason to stop it
+  if (event.kind == ChildEvent::kStopped || event.kind == ChildEvent::kContinued) return true;
+  read_zygote();  // answers that it sent before
+  loop_.remove(zygote_.get());
+  zygote_.reset();
+  zygote_pid_ = -1;
+  requests_.clear();  // the coordinator asks anew
+  feed_(event.kind == ChildEvent::kExited ? event::ZygoteLost{{event.status, 0}}
+                                          : event::ZygoteLost{{-1, event.status}});
+  return true;
+}
+
+void Spawner::close() {
+  if (zygote_) loop_.remove(zygote_.get());
+  zygote_.reset();
+  requests_.clear();
+  // It holds no state: nothing to wait for. Reaped with all others; no longer known by its pid.
+  if (zygote_pid_ > 0) signal_group(zygote_pid_, SIGKILL);
+  zygote_pid_ = -1;
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,57 @@
+#include "launcher/worker_env.h"
+
+#include <cstdlib>
+
+#include "coord/faults.h"
+
+namespace lockstep::launcher {
+
+Variables worker_variables(const RunOptions& options, const coord::action::Spawn& spawn,
+                           int master_port, const std::string& error_file) {
+  const char* async = std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING");
+  const std::string world = std::to_string(spawn.world_size),
+                    rank = std::to_string(spawn.rank.value());
+  Variables variables{
+      {"LOCAL_RANK", std::to_string(spawn.local_rank.value())},
+      {"RANK", rank},
+      {"WORLD_SIZE", world},
+      {"LOCAL_WORLD_SIZE", world},  // one node
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"ROLE_RANK", rank},
+      {"ROLE_WORLD_SIZE", world},
+      {"ROLE_NAME", options.role},
+      {"MASTER_ADDR", options.master_addr},
+      {"MASTER_PORT", std::to_string(master_port)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(spawn.restart_count)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(spawn.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", options.run_id},
+      {"TORCHELASTIC_USE_AGENT_STORE",
+       "False"},  // nothing of ours listens: rank 0 serves the store
+      {"TORCHELASTIC_ERROR_FILE", error_file},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", async == nullptr ? "1" : async},
+  };
+  if (!options.inject.empty()) variables.emplace_back(coord::kInjectVariable, options.inject);
+  return variables;
+}
+
+std::vector<std::string> worker_variable_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : worker_variables({}, {}, 0, ""))
+    if (name != "TORCH_NCCL_ASYNC_ERROR_HANDLING") names.push_back(name);
+  names.emplace_back(coord::kInjectVariable);
+  return names;
+}
+
+std::vector<std::string> thread_variable() {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return {};
+  return {"OMP_NUM_THREADS=1"};
+}
+
+std::vector<std::string> to_entries(const Variables& variables) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,29 @@
+// torchrun's contract with a worker: the environment that each gets (reference:
+// torch/distributed/elastic/agent/server/ local_elastic_agent.py, torch 2.11).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coord/actions.h"
+#include "launcher/options.h"
+
+namespace lockstep::launcher {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// `master_port`, `error_file` (may be empty): of this attempt and worker.
+Variables worker_variables(const RunOptions& options, const coord::action::Spawn& spawn,
+                           int master_port, const std::string& error_file);
+
+// Names that must not be inherited from whoever started the launcher: strays are taken for a
+// worker's rank.
+std::vector<std::string> worker_variable_names();
+
+// {"OMP_NUM_THREADS=1"}, or nothing where the user has set it.
+std::vector<std::string> thread_variable();
+
+std::vector<std::string> to_entries(const Variables& variables);  // NAME=value
+
+}  // namespace lockstep::launcher

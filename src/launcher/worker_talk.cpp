@@ -1,0 +1,204 @@
+// What workers and `lockstep scale|status` say to the agent.
+#include <bit>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/run_lock.h"
+#include "coord/channel.h"
+#include "launcher/agent.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+namespace event = coord::event;
+namespace message = coord::message;
+
+constexpr auto kLockTime = 5s;
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+
+}  // namespace
+
+void Agent::read_worker(WorkerUid uid) {
+  while (Worker* worker = find(uid)) {
+    if (!worker->control) return;
+    auto received = coord::receive(worker->control.get(), Deadline::in(0s));
+    if (received.ok()) {
+      on_message(*worker, std::move(received->message));
+      continue;
+    }
+    if (received.error().kind == ErrorKind::kTimedOut) return;
+    if (received.error().kind == ErrorKind::kBadData)
+      log_error("worker " + std::to_string(uid.value()) + ": " + received.error().message);
+    loop_.remove(worker->control.get());  // closed: its exit follows
+    worker->control.reset();
+    return;
+  }
+}
+
+void Agent::on_message(Worker& worker, coord::Message text) {
+  const WorkerUid uid = worker.uid;
+  std::visit(
+      Overloaded{
+          [&](message::Hello& hello) {
+            if (hello.version == coord::kProtocolVersion) return feed(event::Hello{uid});
+            feed(event::Failed{
+                uid,
+                {ErrorKind::kUsage,
+                 "the program was built with another version of Lockstep than this launcher"}});
+          },
+          [&](message::Describe& description) { on_describe(worker, std::move(description)); },
+          [&](message::Ready& ready) {
+            feed(event::Ready{uid, ready.next, ready.state_hash});
+          },
+          [&](message::SyncRecords& sync) {
+            syncs_.push_back({uid, sync.txn});
+            pump_records();
+          },
+          [&](message::CheckpointPublished& done) {
+            log_debug("checkpoint of transaction " + std::to_string(done.txn.value()) +
+                      " published");
+          },
+          [&](message::CheckpointFailed& failed) {
+            log_warning("checkpoint of transaction " + std::to_string(failed.txn.value()) +
+                        " was not saved: " + failed.error);
+          },
+          [&](message::Fail& fail) {
+            feed(event::Failed{uid, {fail.kind, fail.message}});
+          },
+          [&](message::Leave& leave) {
+            feed(event::Left{uid, leave.applied});
+          },
+          [&](message::Finish& finish) {
+            finales_[uid] = std::move(finish);
+            feed(event::Finished{uid});
+          },
+          [&](auto&) {
+            log_warning("worker " + std::to_string(uid.value()) +
+                        " sent a message that is none of a worker's");
+          },
+      },
+      text);
+}
+
+void Agent::on_describe(const Worker& worker, message::Describe description) {
+  if (!first_description_) {
+    if (auto refusal = check(description)) {
+      feed(event::Described{worker.uid, description.virtual_workers, description.elastic, refusal});
+      return;
+    }
+    first_description_ = description;
+    board_->set_plan(description.board);
+    lock_deadline_ = Deadline::in(kLockTime);
+  }
+  undecided_[worker.uid] = std::move(description);
+  if (run_dir_ != nullptr)
+    settle_descriptions(std::nullopt);
+  else if (lock_deadline_)
+    try_run_lock();
+}
+
+std::optional<Error> Agent::check(const message::Describe& d) const {
+  if (d.virtual_workers < 1 || d.virtual_workers > coord::kMaxVirtualWorkers ||
+      d.board.virtual_workers != d.virtual_workers)
+    return Error{ErrorKind::kUsage, std::to_string(d.virtual_workers) + " virtual workers; 1 to " +
+                                        std::to_string(coord::kMaxVirtualWorkers) +
+                                        " are possible"};
+  if (!std::has_single_bit(d.board.ring) || d.board.ring > (1U << 20))
+    return Error{ErrorKind::kUsage, "a ring of " + std::to_string(d.board.ring) +
+                                        " records; it must be a power of two"};
+  if (!d.run_dir.starts_with('/'))
+    return Error{ErrorKind::kUsage, "the run directory '" + d.run_dir + "' is no absolute path"};
+  if (coord::Board(nullptr, d.board).data_offset() > coord::kBoardBytes / 2)
+    return Error{ErrorKind::kUsage, "the records of one share (" +
+                                        std::to_string(d.board.ids_capacity) +
+                                        " sample ids) do not fit the shared memory"};
+  return std::nullopt;
+}
+
+void Agent::try_run_lock() {
+  auto lock = lock_run_directory(first_description_->run_dir, Deadline::in(0s));
+  if (!lock.ok() && lock.error().kind == ErrorKind::kUnavailable && !lock_deadline_->passed())
+    return;
+  lock_deadline_.reset();
+  if (!lock.ok()) return settle_descriptions(lock.error());
+  auto opened =
+      RunDirectory::open(first_description_->run_dir, std::move(*lock), loop_,
+                         [this](const coord::Message& question, RunDirectory::Answer answer) {
+                           on_request(question, std::move(answer));
+                         });
+  if (!opened.ok()) return settle_descriptions(opened.error());
+  run_dir_ = std::move(*opened);
+  for (const coord::Incident& incident : std::exchange(held_incidents_, {}))
+    act(coord::action::RecordIncident{incident});
+  settle_descriptions(std::nullopt);
+}
+
+void Agent::settle_descriptions(const std::optional<Error>& refusal) {
+  for (auto& [uid, description] : std::exchange(undecided_, {})) {
+    std::optional<Error> why = refusal;
+    const std::string difference = coord::first_difference(*first_description_, description);
+    if (!why && !difference.empty())
+      why =
+          Error{ErrorKind::kUsage, "it is not about to run the same as the others: " + difference};
+    feed(event::Described{uid, description.virtual_workers, description.elastic, why});
+  }
+}
+
+void Agent::answer_syncs() {
+  if (syncs_.empty()) return;
+  const Txn next = recorder_ != nullptr ? recorder_->next() : Txn(0);
+  const auto due = [&](const PendingSync& sync) { return records_error_ || sync.txn <= next; };
+  if (std::none_of(syncs_.begin(), syncs_.end(), due)) return;
+  if (!records_error_ && recorder_ != nullptr) {
+    if (auto synced = recorder_->sync(); !synced.ok()) records_error_ = synced.error();
+  }
+  std::optional<std::string> error;
+  if (records_error_) error = records_error_->message;
+  for (const PendingSync& sync : syncs_)
+    if (due(sync)) send_to(sync.uid, message::Synced{sync.txn, error});
+  std::erase_if(syncs_, due);
+}
+
+void Agent::on_request(const coord::Message& question, RunDirectory::Answer answer) {
+  if (std::holds_alternative<message::StatusQuery>(question)) return answer({true, status_json()});
+  const auto* scale = std::get_if<message::Scale>(&question);
+  if (scale == nullptr) return answer({false, "this launcher does not know the question"});
+  const std::uint64_t number = ++requests_;
+  answers_[number] = std::move(answer);
+  feed(event::Scale{number, scale->workers});
+}
+
+std::string Agent::status_json() const {
+  using Json = nlohmann::ordered_json;
+  coord::event::Progress progress = observe();
+  const coord::Table table = progress.tables.empty() ? coord::Table{} : progress.tables.back();
+  Json members = Json::array();
+  for (const coord::WorkerProgress& seen : progress.workers) {
+    const Worker& worker = workers_.at(seen.uid);
+    Json rank = nullptr;  // not a member (yet)
+    for (std::size_t i = 0; i < table.members.size(); ++i)
+      if (table.members[i].uid == seen.uid) rank = i;
+    members.push_back({{"uid", seen.uid.value()},
+                       {"pid", worker.pid},
+                       {"rank", rank},
+                       {"local_rank", worker.local_rank.value()},
+                       {"txn", seen.current_txn.value()},
+                       {"applied", seen.applied}});
+  }
+  return Json{{"schema", 1},
+              {"run_id", options_.run_id},
+              {"launcher_pid", ::getpid()},
+              {"state", coordinator_.status()},
+              {"generation", table.generation.value()},
+              {"recorded", recorder_ != nullptr ? recorder_->next().value() : 0},
+              {"members", members}}
+      .dump();
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,227 @@
+#include "train/checkpoints.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "checkpoint/search.h"
+
+namespace lockstep::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kSaveDeadline = 10min;
+
+std::optional<checkpoint::DType> to_dtype(at::ScalarType type) {
+  using checkpoint::DType;
+  switch (type) {
+    case at::kBool:
+      return DType::kBool;
+    case at::kByte:
+      return DType::kU8;
+    case at::kChar:
+      return DType::kI8;
+    case at::kShort:
+      return DType::kI16;
+    case at::kInt:
+      return DType::kI32;
+    case at::kLong:
+      return DType::kI64;
+    case at::kHalf:
+      return DType::kF16;
+    case at::kBFloat16:
+      return DType::kBF16;
+    case at::kFloat:
+      return DType::kF32;
+    case at::kDouble:
+      return DType::kF64;
+    default:
+      return std::nullopt;
+  }
+}
+
+Result<checkpoint::TensorInfo> info_of(const TrainState::Named& named) {
+  const auto dtype = to_dtype(named.tensor.scalar_type());
+  if (!dtype)
+    return Error{ErrorKind::kUsage, "'" + named.name + "' is " +
+                                        toString(named.tensor.scalar_type()) +
+                                        ", which checkpoints cannot hold"};
+  checkpoint::TensorInfo info{named.name, *dtype, {}};
+  for (const std::int64_t size : named.tensor.sizes())
+    info.shape.push_back(static_cast<std::uint64_t>(size));
+  return info;
+}
+
+// `keep` owns the contiguous copies of tensors that are not.
+Result<checkpoint::Part> part_of(const std::string& name,
+                                 const std::vector<TrainState::Named>& tensors,
+                                 std::vector<at::Tensor>& keep) {
+  checkpoint::Part part{name, {}};
+  for (const TrainState::Named& named : tensors) {
+    LOCKSTEP_ASSIGN(checkpoint::TensorInfo info, info_of(named));
+    keep.push_back(named.tensor.detach().contiguous());
+    part.tensors.push_back(
+        {std::move(info),
+         {static_cast<const std::byte*>(keep.back().const_data_ptr()), keep.back().nbytes()}});
+  }
+  return part;
+}
+
+Result<checkpoint::PartTarget> target_of(const std::string& name,
+                                         const std::vector<TrainState::Named>& tensors,
+                                         std::vector<at::Tensor>& into) {
+  checkpoint::PartTarget part{name, {}};
+  for (const TrainState::Named& named : tensors) {
+    LOCKSTEP_ASSIGN(checkpoint::TensorInfo info, info_of(named));
+    const at::Tensor tensor = named.tensor.detach();
+    into.push_back(tensor.is_contiguous() ? tensor
+                                          : at::empty_like(tensor, at::MemoryFormat::Contiguous));
+    part.tensors.push_back(
+        {std::move(info),
+         {static_cast<std::byte*>(into.back().mutable_data_ptr()), into.back().nbytes()}});
+  }
+  return part;
+}
+
+void copy_back(const std::vector<TrainState::Named>& tensors, const std::vector<at::Tensor>& loaded,
+               std::size_t from) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (!tensors[i].tensor.is_contiguous()) tensors[i].tensor.detach().copy_(loaded[from + i]);
+}
+
+std::string texts_json(const TrainState& state) {
+  nlohmann::json texts = nlohmann::json::object();
+  for (const TrainState::Text& text : state.texts()) texts[text.name] = text.save();
+  return texts.dump();
+}
+
+Status load_texts(const TrainState& state, const std::string& json) {
+  const nlohmann::json texts = nlohmann::json::parse(json, nullptr, false);
+  for (const TrainState::Text& text : state.texts()) {
+    if (!texts.is_object() || !texts.contains(text.name) || !texts[text.name].is_string())
+      return Error{ErrorKind::kBadData,
+                   "the checkpoint has no '" + text.name + "', which this run's state needs"};
+    LOCKSTEP_TRY(text.load(texts[text.name].get<std::string>()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
+                         const Manifest& manifest)
+    : session_(session), state_(state), options_(options), manifest_(manifest) {}
+
+Checkpoints::~Checkpoints() = default;
+
+Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
+                                             const std::optional<Manifest>& before, bool first) {
+  if (first) LOCKSTEP_TRY(checkpoint::remove_leftovers(posix_env(), options_.output));
+  std::vector<at::Tensor> loaded;
+  const std::vector<TrainState::Named> model = state_.model();
+  LOCKSTEP_ASSIGN(auto model_part, target_of("model", model, loaded));
+  LOCKSTEP_ASSIGN(auto optimizer_part, target_of("optimizer", state_.optimizer_state(), loaded));
+  const std::vector<checkpoint::PartTarget> parts{std::move(model_part), std::move(optimizer_part)};
+  checkpoint::Expectation expected;
+  expected.run_identity = manifest_.identity();
+  if (!options_.new_virtual_workers)
+    expected.virtual_workers =
+        static_cast<std::uint32_t>(std::stoul(manifest_.get("virtual_workers")));
+
+  const bool restart = session_.identity().restart_count > 0;
+  std::optional<checkpoint::Found> found;
+  if (options_.resume != "auto" && options_.resume != "never" && !(restart && before.has_value())) {
+    LOCKSTEP_ASSIGN(found,
+                    checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected, parts));
+  } else {
+    LOCKSTEP_ASSIGN(checkpoint::Search search,
+                    checkpoint::load_newest(posix_env(), options_.output, expected, parts));
+    for (const auto& skipped : search.skipped)
+      if (first) log_warning("skipped checkpoint '" + skipped.path + "': " + skipped.reason);
+    found = std::move(search.newest);
+  }
+  if (!found) return std::optional<Txn>();
+  copy_back(model, loaded, 0);
+  copy_back(state_.optimizer_state(), loaded, model.size());
+  LOCKSTEP_TRY(load_texts(state_, found->state));
+  const Txn next(found->manifest.cursor.txn);
+  if (found->manifest.virtual_workers == std::stoul(manifest_.get("virtual_workers"))) {
+    if (first) log_info("resuming from '" + found->path + "'");
+    return std::optional<Txn>(next);
+  }
+  // Another V: steps per epoch differ, so the place in the run is kept only at an epoch's start.
+  if (found->manifest.cursor.step != 0)
+    return Error{ErrorKind::kUsage,
+                 "--new-virtual-workers: checkpoint '" + found->path +
+                     "' is in the middle of epoch " + std::to_string(found->manifest.cursor.epoch) +
+                     " (step " + std::to_string(found->manifest.cursor.step) +
+                     "); the number of virtual workers can change only at an epoch's start"};
+  return std::optional<Txn>(
+      Txn(found->manifest.cursor.epoch * static_cast<std::uint64_t>(plan.txns_per_epoch())));
+}
+
+void Checkpoints::on_done(const Cursor& cursor, Txn txn,
+                          const Result<checkpoint::Published>& result) {
+  if (result.ok()) {
+    if (!result->warning.empty()) log_warning(result->warning);
+    // An agent that is gone takes this process with it; nothing to add.
+    if (!session_.checkpoint_published(txn).ok()) return;
+    return;
+  }
+  failed_ = true;
+  log_error(
+      "the checkpoint after step " + std::to_string(cursor.global_step) +
+      " was not saved: " + result.error().message +
+      (options_.continue_on_save_error ? "; training goes on (--on-save-error continue)" : ""));
+  if (!session_.checkpoint_failed(txn, result.error()).ok()) return;
+}
+
+Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy) {
+  if (!writer_) {
+    checkpoint::WriterOptions options;
+    options.run_dir = options_.output;
+    options.run_identity = manifest_.identity();
+    options.virtual_workers =
+        static_cast<std::uint32_t>(std::stoul(manifest_.get("virtual_workers")));
+    options.keep_last = static_cast<unsigned>(std::max(1, options_.keep_checkpoints));
+    options.gate = [this](const lockstep::Cursor& cursor) {
+      return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
+    };
+    options.done = [this, plan](const lockstep::Cursor& cursor,
+                                const Result<checkpoint::Published>& result) {
+      on_done(plan.at(Txn(cursor.txn)), Txn(cursor.txn), result);
+    };
+    writer_ = std::make_unique<checkpoint::Writer>(posix_env(), std::move(options));
+  }
+  std::vector<at::Tensor> keep;
+  LOCKSTEP_ASSIGN(auto model, part_of("model", state_.model(), keep));
+  LOCKSTEP_ASSIGN(auto optimizer, part_of("optimizer", state_.optimizer_state(), keep));
+  const std::vector<checkpoint::Part> parts{std::move(model), std::move(optimizer)};
+  const Cursor at = plan.at(next);
+  const lockstep::Cursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
+                                static_cast<std::uint64_t>(at.step)};
+  const Result<bool> taken = writer_->snapshot(parts, texts_json(state_), cursor, 0, when_busy,
+                                               Deadline::in(kSaveDeadline));
+  return taken.ok() ? Status() : Status(taken.error());
+}
+
+Status Checkpoints::snapshot(const Plan& plan, Txn next) {
+  if (failed_ && !options_.continue_on_save_error)
+    return Error{ErrorKind::kDisk,
+                 "stopped because a checkpoint could not be saved (--on-save-error stop)"};
+  return take(plan, next, checkpoint::WhenBusy::kSkip);
+}
+
+Status Checkpoints::save_now(const Plan& plan, Txn next) {
+  LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
+  const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
+  if (saved.ok() || options_.continue_on_save_error) return {};
+  return saved;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,140 @@
+#include "lockstep/command_line.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "base/suggest.h"
+
+namespace lockstep {
+namespace {
+
+// `--batch-size` also as `--batch_size`.
+std::string both_spellings(const std::string& name) {
+  std::string other = name;
+  for (std::size_t i = 2; i < other.size(); ++i)
+    if (other[i] == '-') other[i] = '_';
+  return other == name ? name : name + "," + other;
+}
+
+}  // namespace
+
+struct CommandLine::Impl {
+  explicit Impl(const std::string& program, const std::string& purpose) : app(purpose, program) {}
+  CLI::App app;
+  std::vector<std::string> names;
+  bool help_wanted = false;
+};
+
+CommandLine::CommandLine(const std::string& program, const std::string& purpose)
+    : impl_(std::make_unique<Impl>(program, purpose)) {
+  impl_->names.emplace_back("--help");
+}
+CommandLine::~CommandLine() = default;
+
+namespace {
+
+template <class Impl, class T>
+void add_option(Impl& impl, const std::string& name, T& target, const std::string& help) {
+  impl.names.push_back(name);
+  impl.app.add_option(both_spellings(name), target, help)->capture_default_str();
+}
+
+}  // namespace
+
+void CommandLine::add(const std::string& name, std::string& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, double& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, int& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, std::int64_t& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+void CommandLine::add(const std::string& name, std::uint64_t& target, const std::string& help) {
+  add_option(*impl_, name, target, help);
+}
+
+void CommandLine::add_flag(const std::string& name, bool& target, const std::string& help) {
+  impl_->names.push_back(name);
+  impl_->app.add_flag(both_spellings(name), target, help);
+}
+
+void CommandLine::add_choice(const std::string& name, std::vector<std::string> choices,
+                             const std::string& shown, std::function<void(const std::string&)> set,
+                             const std::string& help) {
+  impl_->names.push_back(name);
+  impl_->app.add_option_function<std::string>(both_spellings(name), std::move(set), help)
+      ->check(CLI::IsMember(std::move(choices)))
+      ->default_str(shown);
+}
+
+Status CommandLine::try_parse(int argc, const char* const* argv) {
+  try {
+    impl_->app.parse(argc, argv);
+    return {};
+  } catch (const CLI::CallForHelp&) {
+    impl_->help_wanted = true;
+    return Error{ErrorKind::kUsage, impl_->app.help()};
+  } catch (const CLI::ExtrasError& error) {
+    for (int i = 1; i < argc; ++i) {
+      const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+      if (word.rfind("--", 0) != 0 || impl_->app.get_option_no_throw(word) != nullptr) continue;
+      const auto near = nearest_name(word, impl_->names);
+      return Error{ErrorKind::kUsage,
+                   "unknown option '" + word + "'" +
+                       (near ? "; did you mean '" + *near + "'?" : "; --help lists all")};
+    }
+    return Error{ErrorKind::kUsage, error.what()};
+  } catch (const CLI::ParseError& error) {
+    return Error{ErrorKind::kUsage, error.what()};
+  }
+}
+
+void CommandLine::parse(int argc, char** argv) {
+  const Status status = try_parse(argc, argv);
+  if (status.ok()) return;
+  if (impl_->help_wanted) {
+    std::fputs(status.error().message.c_str(), stdout);
+    std::fflush(stdout);
+    _exit(0);
+  }
+  exit_with(status.error());
+}
+
+void add_run_options(CommandLine& line, RunOptions& o) {
+  line.add("--epochs", o.epochs, "passes over the training set");
+  line.add("--batch-size", o.batch_size, "samples per step of each virtual worker");
+  line.add("--seed", o.seed, "of the model's initial values, the data order and dropout");
+  line.add("--virtual-workers", o.virtual_workers,
+           "fixed shares of each step; 0: the number of workers at the first start");
+  line.add("--max-steps", o.max_steps, "optimizer steps of the whole run; 0: no limit");
+  line.add("--output", o.output, "the run directory");
+  line.add(
+      "--resume", o.resume,
+      "auto: go on with an unfinished equal run there; never: start over; or a checkpoint's path");
+  line.add_flag("--new-virtual-workers", o.new_virtual_workers,
+                "go on with another number of virtual workers, at an epoch's start");
+  line.add("--checkpoint-every", o.checkpoint_every,
+           "optimizer steps between checkpoints; 0: only the last");
+  line.add("--keep-checkpoints", o.keep_checkpoints, "newest checkpoints to keep");
+  line.add_choice(
+      "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
+      [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
+      "when a checkpoint cannot be written");
+  line.add("--log-every", o.log_every, "optimizer steps between printed lines; 0: none");
+  line.add_choice(
+      "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"},
+      data::to_string(o.shuffle),
+      [&o](const std::string& value) {
+        if (auto shuffle = data::parse_shuffle(value); shuffle.ok()) o.shuffle = *shuffle;
+      },
+      "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy: "
+      "DataLoader(shuffle=True) of 2019");
+}
+
+}  // namespace lockstep

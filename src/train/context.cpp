@@ -1,0 +1,93 @@
+#include "lockstep/context.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <malloc.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "base/log.h"
+#include "worker/session.h"
+
+namespace lockstep {
+namespace {
+
+// The headers' TORCH_VERSION against that of the library found at run time: a mismatch starts, then dies of bad_alloc.
+Status check_torch_version() {
+  const std::string config = at::show_config();
+  const std::string key = "TORCH_VERSION=";
+  const auto at = config.find(key);
+  const std::string found =
+      at == std::string::npos
+          ? "unknown"
+          : config.substr(at + key.size(), config.find_first_of(",\n", at) - at - key.size());
+  const std::string built = std::to_string(TORCH_VERSION_MAJOR) + "." +
+                            std::to_string(TORCH_VERSION_MINOR) + "." +
+                            std::to_string(TORCH_VERSION_PATCH);
+  if (found == built) return {};
+  return Error{
+      ErrorKind::kUsage,
+      "this program was built for libtorch " + built + " and found libtorch " + found +
+          ": build it again, or run it with the torch it was built for (LOCKSTEP_TORCH_DIR)"};
+}
+
+// glibc returns every large tensor to the kernel each step otherwise: a quarter of a training step is page faults.
+void keep_the_heap() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+  mallopt(M_TOP_PAD, 16 << 20);
+}
+
+int threads_from(const InitOptions& options) {
+  if (options.threads > 0) return options.threads;
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  const int threads = text == nullptr ? 1 : std::atoi(text);
+  return threads > 0 ? threads : 1;
+}
+
+}  // namespace
+
+Context::Context(std::unique_ptr<worker::Session> session, int threads)
+    : session_(std::move(session)), threads_(threads) {}
+Context::~Context() = default;
+Context::Context(Context&&) noexcept = default;
+Context& Context::operator=(Context&&) noexcept = default;
+
+int Context::rank() const { return session_->identity().rank.value(); }
+int Context::local_rank() const { return session_->identity().local_rank.value(); }
+int Context::world_size() const { return session_->identity().world_size; }
+bool Context::launched() const { return session_->launched(); }
+
+Result<Context> init(const InitOptions& options) {
+  LOCKSTEP_TRY(check_torch_version());
+  keep_the_heap();
+  LOCKSTEP_ASSIGN(auto session, worker::Session::open());
+  const int threads = threads_from(options);
+  at::set_num_threads(threads);
+  return Context(std::move(session), threads);
+}
+
+void exit_with(const Error& error) {
+  std::fflush(stdout);
+  log_error(error.message);
+  _exit(exit_code(error.kind));
+}
+
+void exit_with(Context& context, const Status& status) {
+  if (!status.ok()) {
+    // The agent prints the first worker's error; a worker alone prints its own.
+    if (!context.launched() || !context.session().fail(status.error()).ok())
+      log_error(status.error().message);
+    std::fflush(stdout);
+    _exit(exit_code(status.error().kind));
+  }
+  std::fflush(stdout);
+  std::fflush(stderr);
+  _exit(0);
+}
+
+}  // namespace lockstep

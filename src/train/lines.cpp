@@ -1,0 +1,65 @@
+#include "train/lines.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+
+namespace lockstep::train {
+namespace {
+
+__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
+  std::array<char, 512> text{};
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
+  va_end(arguments);
+  return {text.data(),
+          static_cast<std::size_t>(std::min<int>(length, static_cast<int>(text.size()) - 1))};
+}
+
+using Int = long long;
+
+}  // namespace
+
+std::string step_line(const Cursor& cursor, const Plan& plan, double loss) {
+  return print("Epoch [%lld/%lld], Step [%lld/%lld], Loss: %.4f\n", Int{cursor.epoch + 1},
+               Int{plan.epochs}, Int{cursor.step + 1}, Int{plan.steps_per_epoch}, loss);
+}
+
+std::string evaluation_line(const Cursor& cursor, const Plan& plan, double loss_sum, double correct,
+                            std::int64_t count) {
+  const auto n = static_cast<double>(count);
+  return print("Epoch [%lld/%lld], Test loss: %.4f, Accuracy: %.2f %% (%.0f/%lld)\n",
+               Int{cursor.epoch + 1}, Int{plan.epochs}, loss_sum / n, 100 * correct / n, correct,
+               Int{count});
+}
+
+std::string step_metrics(Txn txn, const Cursor& cursor, double loss, double loss_mean,
+                         std::uint64_t samples) {
+  return print(
+      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"loss\":%.17g,\"loss_hex\":\"%a\",\"loss_mean\":"
+      "%.17g,\"samples\":%llu}\n",
+      static_cast<unsigned long long>(txn.value()), Int{cursor.global_step}, Int{cursor.epoch},
+      loss, loss, loss_mean, static_cast<unsigned long long>(samples));
+}
+
+std::string evaluation_metrics(Txn txn, const Cursor& cursor, double loss_sum, double correct,
+                               std::int64_t count) {
+  const auto n = static_cast<double>(count);
+  return print(
+      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"test_loss\":%.17g,\"test_accuracy\":%.17g,"
+      "\"test_correct\":%.0f,\"test_samples\":%lld}\n",
+      static_cast<unsigned long long>(txn.value()), Int{cursor.global_step}, Int{cursor.epoch},
+      loss_sum / n, correct / n, correct, Int{count});
+}
+
+std::string duration_text(double seconds) {
+  const auto us = static_cast<Int>(std::llround(seconds * 1e6));
+  const Int whole = us / 1'000'000;
+  return print("%lld:%02lld:%02lld.%06lld", whole / 3600, whole / 60 % 60, whole % 60,
+               us % 1'000'000);
+}
+
+}  // namespace lockstep::train

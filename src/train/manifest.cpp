@@ -1,0 +1,69 @@
+#include "train/manifest.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+
+namespace lockstep::train {
+namespace {
+
+constexpr std::uint64_t kManifestLimit_bytes = 1 << 20;
+std::string path_in(const std::string& run_dir) { return run_dir + "/manifest.json"; }
+
+}  // namespace
+
+std::string Manifest::json() const { return nlohmann::json(values_).dump(); }
+
+std::string Manifest::identity() const {
+  auto values = values_;
+  values.erase("virtual_workers");
+  return sha256_hex(nlohmann::json(values).dump());
+}
+
+Result<Manifest> Manifest::parse(const std::string& text) {
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object())
+    return Error{ErrorKind::kBadData, "the run's manifest is not a JSON object"};
+  Manifest manifest;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string())
+      return Error{ErrorKind::kBadData, "the run's manifest: '" + key + "' is not a string"};
+    manifest.values_[key] = value.get<std::string>();
+  }
+  return manifest;
+}
+
+Status Manifest::same_as(const Manifest& before, const std::string& run_dir,
+                         const std::string& ignore) const {
+  const auto differs = [&](const std::string& key, const std::string& now,
+                           const std::string& then) -> Status {
+    return Error{
+        ErrorKind::kUsage,
+        "'" + run_dir + "' holds another run: " + key + " was " + then + ", now it is " + now +
+            ". Give it another --output, the same options, or --resume never to start over"};
+  };
+  for (const auto& [key, now] : values_) {
+    const auto then = before.values_.find(key);
+    if (key == ignore) continue;
+    if (then == before.values_.end()) return differs(key, now, "absent");
+    if (then->second != now) return differs(key, now, then->second);
+  }
+  for (const auto& [key, then] : before.values_)
+    if (!values_.contains(key)) return differs(key, "absent", then);
+  return {};
+}
+
+Result<std::optional<Manifest>> read_manifest(Env& env, const std::string& run_dir) {
+  if (!env.exists(path_in(run_dir))) return std::optional<Manifest>();
+  LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimit_bytes));
+  Result<Manifest> manifest = Manifest::parse(text);
+  if (!manifest.ok())
+    return Error{ErrorKind::kBadData, "'" + path_in(run_dir) + "': " + manifest.error().message};
+  return std::optional<Manifest>(*std::move(manifest));
+}
+
+Status write_manifest(Env& env, const std::string& run_dir, const Manifest& manifest) {
+  return write_atomically(env, path_in(run_dir), manifest.json() + "\n");
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,108 @@
+#include "lockstep/optim.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+namespace lockstep {
+namespace {
+
+at::Tensor counters(std::size_t count) {
+  return at::zeros({static_cast<std::int64_t>(count)}, at::kLong);
+}
+
+std::vector<at::Tensor> zeros_for(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> state;
+  for (const at::Tensor& p : parameters) state.push_back(at::zeros_like(p.detach()));
+  return state;
+}
+
+void append(std::vector<std::pair<std::string, at::Tensor>>& state, const char* name,
+            const std::vector<at::Tensor>& tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    state.emplace_back(std::to_string(i) + "." + name, tensors[i]);
+}
+
+}  // namespace
+
+void Optimizer::zero_grad() {
+  for (at::Tensor& p : parameters_) p.mutable_grad().reset();
+}
+
+SGD::SGD(std::vector<at::Tensor> parameters, SGDOptions options)
+    : Optimizer(std::move(parameters)), options_(options), steps_(counters(parameters_.size())) {
+  if (options_.momentum != 0) momentum_ = zeros_for(parameters_);
+}
+
+// torch/optim/sgd.py, _single_tensor_sgd; as ATen calls in the notes on bit equality (docs/design/arithmetic.md).
+void SGD::step() {
+  const at::NoGradGuard no_grad;
+  auto* const steps = steps_.mutable_data_ptr<std::int64_t>();
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& p = parameters_[i];
+    if (!p.grad().defined()) continue;
+    at::Tensor g = p.grad();
+    if (options_.weight_decay != 0) g = g.add(p, options_.weight_decay);
+    if (options_.momentum != 0) {
+      at::Tensor& buffer = momentum_[i];
+      if (steps[i] == 0)
+        buffer.copy_(g);
+      else
+        buffer.mul_(options_.momentum).add_(g, 1 - options_.dampening);
+      g = options_.nesterov ? g.add(buffer, options_.momentum) : buffer;
+    }
+    p.add_(g, -options_.lr);
+    ++steps[i];
+  }
+}
+
+std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
+  std::vector<std::pair<std::string, at::Tensor>> state{{"step", steps_}};
+  append(state, "momentum_buffer", momentum_);
+  return state;
+}
+
+Adam::Adam(std::vector<at::Tensor> parameters, AdamOptions options)
+    : Optimizer(std::move(parameters)),
+      options_(options),
+      exp_avg_(zeros_for(parameters_)),
+      exp_avg_sq_(zeros_for(parameters_)),
+      steps_(counters(parameters_.size())) {
+  if (options_.amsgrad) max_exp_avg_sq_ = zeros_for(parameters_);
+}
+
+void Adam::step() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].grad().defined()) update(i);
+}
+
+// torch/optim/adam.py, _single_tensor_adam (Kingma & Ba, arXiv 1412.6980).
+void Adam::update(std::size_t i) {
+  const auto t = static_cast<double>(++steps_.mutable_data_ptr<std::int64_t>()[i]);
+  at::Tensor& p = parameters_[i];
+  at::Tensor g = p.grad();
+  if (options_.weight_decay != 0) g = g.add(p, options_.weight_decay);
+  at::Tensor& m = exp_avg_[i];
+  at::Tensor& v = exp_avg_sq_[i];
+  m.lerp_(g, 1 - options_.beta1);
+  v.mul_(options_.beta2).addcmul_(g, g, 1 - options_.beta2);
+  const double correction1 = 1 - std::pow(options_.beta1, t);
+  const double correction2 = 1 - std::pow(options_.beta2, t);
+  if (options_.amsgrad) at::maximum_out(max_exp_avg_sq_[i], max_exp_avg_sq_[i], v);
+  const at::Tensor& second = options_.amsgrad ? max_exp_avg_sq_[i] : v;
+  const at::Tensor denominator = (second.sqrt() / std::pow(correction2, 0.5)).add_(options_.eps);
+  p.addcdiv_(m, denominator, -(options_.lr / correction1));
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Adam::state() {
+  std::vector<std::pair<std::string, at::Tensor>> state{{"step", steps_}};
+  append(state, "exp_avg", exp_avg_);
+  append(state, "exp_avg_sq", exp_avg_sq_);
+  append(state, "max_exp_avg_sq", max_exp_avg_sq_);
+  return state;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,105 @@
+// This process's part in the run: goes through the transactions with the others, whoever comes or goes
+// (docs/design/protocol.md). Trainer and Step stand on it.
+//
+// Ownership: refers to the session, state and program, which outlive it. Errors: the first is final. Threads: one.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "comm/exchange.h"
+#include "coord/board.h"
+#include "coord/faults.h"
+#include "coord/recorder.h"
+#include "coord/table.h"
+#include "ddp/reducer.h"
+#include "lockstep/state.h"
+#include "train/program.h"
+#include "worker/inject.h"
+#include "worker/session.h"
+
+namespace lockstep::train {
+
+struct ParticipantOptions {
+  coord::BoardPlan board;
+  std::uint32_t eval_items = 0;
+  std::string run_dir;
+  ddp::ReducerOptions reducer;
+};
+
+class Participant {
+ public:
+  static Result<std::unique_ptr<Participant>> create(worker::Session& session, TrainState& state,
+                                                     Program& program,
+                                                     const ParticipantOptions& options);
+
+  // Takes part from `next` on; the state is that of its start.
+  Status join(Txn next);
+  // Takes state from a live peer, and its first transaction with it.
+  Status heal();
+
+  enum class Turn { kRun, kLeft, kStopped, kEnd };
+  // Waits for the table of the next transaction. kRun: run() it; kLeft: not a member any more (shrink); kStopped: the launcher asked all
+  // to stop; kEnd: the run is complete.
+  Result<Turn> turn();
+  Status run();
+  Txn next() const { return next_; }
+
+  // After kEnd or kStopped: the first live member does `last_words` once (final checkpoint, finish or leave); the others wait until the
+  // agent has it.
+  Status close(const std::function<Status()>& last_words);
+  bool first_live() const;
+
+  // The transaction's phases as the board shows them; anything the program does is one of them.
+  void enter(coord::Phase phase, std::uint32_t share = 0);
+  comm::Exchange& exchange() { return *exchange_; }
+  ddp::Reducer& reducer() { return *reducer_; }
+  const coord::Board& board() const { return board_; }
+
+ private:
+  Participant(worker::Session& session, TrainState& state, Program& program,
+              const ParticipantOptions& options);
+  Status begin_exchange();
+  Status compute_owned();
+  Status compute_item(std::uint32_t item, bool adopted);
+  Status compute_step_share(std::uint32_t item, bool adopted);
+  ddp::FoldStep fold_for(std::uint32_t item, bool adopted) const;
+  Status wait_whole();
+  bool items_marked();
+  bool table_published();
+  void publish_table(std::vector<coord::Member> joiners);
+  std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
+  Status commit();
+  Status write_lines(const Lines& lines);
+  Status wait_for_record_room();
+  void donate_if_asked();
+  Result<bool> try_heal(std::uint64_t mark);
+  Status wait_bell(const std::function<bool()>& done, const char* what);
+  void sole_member_publishes(Txn txn);
+  void note_membership_change();
+  void note_commit();
+  coord::WorkerSlot& self_slot() const { return board_.slot(session_.identity().slot); }
+
+  worker::Session& session_;
+  TrainState& state_;
+  Program& program_;
+  ParticipantOptions options_;
+  coord::Board board_;
+  std::unique_ptr<comm::Exchange> exchange_;
+  std::unique_ptr<ddp::Reducer> reducer_;
+  std::unique_ptr<coord::Recorder> recorder_;  // alone only
+  worker::Injector injector_;
+  Txn next_{0};
+  coord::Table table_;        // of next_
+  std::size_t done_ = 0;      // own items computed in this transaction
+  std::uint32_t marked_ = 0;  // items seen marked, a prefix
+  std::uint64_t handled_request_ = 0;
+  std::uint64_t whole_since_ns_ = 0;  // waiting only for a joiner since; 0: not
+  bool changed_ = false;              // a death in this transaction
+  Rank rank_{coord::kNewcomer};
+  bool prefaulted_ = false;
+  std::vector<std::byte> start_buffers_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,58 @@
+// Which transaction is which: the run as a sequence of optimizer steps and epoch ends. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+
+namespace lockstep::train {
+
+struct Cursor {
+  std::int64_t epoch = 0;        // from 0
+  std::int64_t step = 0;         // in the epoch, from 0; steps_per_epoch at an epoch's end
+  bool epoch_end = false;        // the evaluation after the epoch's last step
+  std::int64_t global_step = 0;  // optimizer steps before this transaction
+};
+
+struct Plan {
+  std::int64_t steps_per_epoch = 1;
+  std::int64_t epochs = 1;
+  std::int64_t max_steps = 0;  // of the whole run; 0: no limit
+  bool evaluates = false;      // an epoch's end is a transaction
+
+  std::int64_t total_steps() const {
+    const std::int64_t all = steps_per_epoch * epochs;
+    return max_steps > 0 && max_steps < all ? max_steps : all;
+  }
+  std::int64_t txns_per_epoch() const { return steps_per_epoch + (evaluates ? 1 : 0); }
+  // A broken last epoch is not evaluated.
+  Txn end() const {
+    const std::int64_t steps = total_steps();
+    return Txn(static_cast<std::uint64_t>(steps / steps_per_epoch * txns_per_epoch() +
+                                          steps % steps_per_epoch));
+  }
+  Cursor at(Txn txn) const {
+    const auto t = static_cast<std::int64_t>(txn.value());
+    Cursor cursor;
+    cursor.epoch = t / txns_per_epoch();
+    cursor.step = t % txns_per_epoch();
+    cursor.epoch_end = cursor.step == steps_per_epoch;
+    cursor.global_step = cursor.epoch * steps_per_epoch + cursor.step;
+    return cursor;
+  }
+};
+
+// Seed of everything random inside a model (dropout) for one share: splitmix64 (Steele, Lea, Flood, OOPSLA 2014) over seed,
+// transaction and virtual worker; docs/design/arithmetic.md.
+constexpr std::uint64_t splitmix64(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+constexpr std::uint64_t share_seed(std::uint64_t seed, Txn txn, VirtualWorker v) {
+  return splitmix64(splitmix64(splitmix64(seed) ^ txn.value()) ^
+                    static_cast<std::uint64_t>(v.value()));
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,43 @@
+// What a run computes, as its participant sees it: a function of (state, transaction, item) and nothing else, so that
+// anyone may compute any item, again and again, and get the same bits.
+//
+// Errors: any Status ends this worker's part in the run. Threads: the participant's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/ids.h"
+#include "comm/exchange.h"
+#include "coord/board.h"
+#include "lockstep/status.h"
+
+namespace lockstep::train {
+
+// Lines that go with a committed transaction; equal in all workers. Each line ends with its newline.
+struct Lines {
+  std::string console;
+  std::string metrics;
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  virtual Txn end() const = 0;                     // number of transactions
+  virtual bool is_step(Txn txn) const = 0;         // otherwise an epoch's end
+  virtual std::uint32_t items(Txn txn) const = 0;  // V for a step, batches for an epoch's end
+  virtual std::int64_t epoch(Txn txn) const = 0;
+  virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
+
+  // One share of a step: forward and backward of virtual worker v; fills the record, all but its mark.
+  virtual Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) = 0;
+  // One batch of an evaluation; fills the cell, all but its mark.
+  virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
+  // The update, from gradients that are set (steps) or from all cells (epoch ends); and what to say about it.
+  virtual Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) = 0;
+  // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints. `wanted`: whoever wrote one died.
+  virtual Status before(Txn txn, bool first, bool wanted) = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,343 @@
+#include "train/run.h"
+
+#include <ATen/Context.h>
+#include <ATen/Version.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <torch/headeronly/version.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "train/lines.h"
+#include "worker/session.h"
+
+namespace lockstep::train {
+
+Run::Run(Context& context, TrainState& state, RunOptions options)
+    : context_(context), options_(std::move(options)), state_(state) {}
+
+Status Run::open(std::shared_ptr<const data::Dataset> train,
+                 std::shared_ptr<const data::Dataset> test) {
+  train_ = std::move(train);
+  test_ = std::move(test);
+  started_ns_ = monotonic_ns();
+  LOCKSTEP_TRY(check_options());
+  std::error_code code;
+  options_.output = std::filesystem::absolute(options_.output, code).lexically_normal().string();
+  LOCKSTEP_TRY(posix_env().make_dirs(options_.output));
+  LOCKSTEP_ASSIGN(const int virtual_workers, choose_virtual_workers());
+  LOCKSTEP_TRY(prepare_data(virtual_workers));
+  LOCKSTEP_TRY(make_manifest());
+  return take_part();
+}
+
+Status Run::check_options() const {
+  const auto wrong = [](const std::string& what) { return Error{ErrorKind::kUsage, what}; };
+  if (train_ == nullptr) return wrong("a run needs a training set");
+  if (state_.optimizers().empty()) return wrong("the train state has no optimizer; add one");
+  if (options_.epochs < 1)
+    return wrong("--epochs is " + std::to_string(options_.epochs) + "; at least 1");
+  if (options_.batch_size < 1)
+    return wrong("--batch-size is " + std::to_string(options_.batch_size) + "; at least 1");
+  if (options_.max_steps < 0)
+    return wrong("--max-steps is " + std::to_string(options_.max_steps) +
+                 "; at least 0 (no limit)");
+  const auto most = static_cast<int>(coord::kMaxVirtualWorkers);
+  if (options_.virtual_workers < 0 || options_.virtual_workers > most)
+    return wrong("--virtual-workers is " + std::to_string(options_.virtual_workers) + "; 1 to " +
+                 std::to_string(most) + ", or 0 for the number of workers");
+  return {};
+}
+
+// The option, else the existing run's, else the number of workers asked for.
+Result<int> Run::choose_virtual_workers() {
+  LOCKSTEP_ASSIGN(before_, read_manifest(posix_env(), options_.output));
+  int chosen = options_.virtual_workers;
+  if (chosen == 0 && before_.has_value() && options_.resume != "never")
+    chosen = std::stoi(before_->get("virtual_workers"));
+  if (chosen == 0) chosen = context_.world_size();
+  if (context_.world_size() > chosen && !context_.session().identity().newcomer)
+    return Error{ErrorKind::kUsage,
+                 "--nproc-per-node is " + std::to_string(context_.world_size()) +
+                     ", but the run has " + std::to_string(chosen) +
+                     " virtual workers, and each worker needs at least one: use at most " +
+                     std::to_string(chosen) + " workers (or more --virtual-workers for a new run)"};
+  return chosen;
+}
+
+Status Run::prepare_data(int virtual_workers) {
+  data_plan_.dataset_size = train_->size();
+  data_plan_.virtual_workers = virtual_workers;
+  data_plan_.batch_size = options_.batch_size;
+  data_plan_.seed = options_.seed;
+  data_plan_.shuffle = options_.shuffle;
+  if (options_.shuffle == data::Shuffle::kLegacy || options_.shuffle == data::Shuffle::kDataLoader)
+    data_plan_.generator_state = data::default_generator_state();
+  LOCKSTEP_TRY(data_plan_.check());
+  plan_.steps_per_epoch = data_plan_.steps_per_epoch();
+  plan_.epochs = options_.epochs;
+  plan_.max_steps = options_.max_steps;
+  plan_.evaluates = test_ != nullptr && evaluation != nullptr;
+  LOCKSTEP_ASSIGN(loader_, data::Loader::make(train_, data_plan_, {options_.prefetch_threads}));
+  return {};
+}
+
+Status Run::make_manifest() {
+  for (const auto& [key, value] : options_.identity) manifest_.set(key, value);
+  manifest_.set("format", 1);
+  manifest_.set("program", options_.name);
+  manifest_.set("virtual_workers", data_plan_.virtual_workers);
+  manifest_.set("batch_size", data_plan_.batch_size);
+  manifest_.set("seed", std::to_string(data_plan_.seed));
+  manifest_.set("shuffle", data::to_string(data_plan_.shuffle));
+  if (!data_plan_.generator_state.empty())
+    manifest_.set("generator_state_sha256", sha256_hex(data_plan_.generator_state));
+  manifest_.set("dataset_size", data_plan_.dataset_size);
+  manifest_.set("evaluates", plan_.evaluates ? "yes" : "no");
+  manifest_.set("initial_weights_sha256", state_.weights_sha256());
+  manifest_.set("threads", context_.threads());
+  manifest_.set("torch", TORCH_VERSION);
+  manifest_.set("cpu_capability", at::get_cpu_capability());
+  const std::vector<std::int64_t> probe{0, data_plan_.dataset_size / 2,
+                                        data_plan_.dataset_size - 1};
+  LOCKSTEP_ASSIGN(const data::Batch batch, train_->get(probe, {}));
+  const at::Tensor inputs = batch.inputs.contiguous();
+  char hash[17];
+  std::snprintf(hash, sizeof(hash), "%016" PRIx64,
+                xxh64({static_cast<const std::byte*>(inputs.const_data_ptr()), inputs.nbytes()}));
+  manifest_.set("dataset_probe_xxh64", hash);
+  return {};
+}
+
+// Tells the launcher what this worker runs, and brings the state: from a live peer, a checkpoint, or as it was made.
+Status Run::take_part() {
+  worker::Session& session = context_.session();
+  ParticipantOptions options;
+  options.board.virtual_workers = static_cast<std::uint32_t>(data_plan_.virtual_workers);
+  options.board.ids_capacity = static_cast<std::uint32_t>(data_plan_.batch_size);
+  options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
+  if (plan_.evaluates)
+    options.eval_items = static_cast<std::uint32_t>(
+        data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
+  options.run_dir = options_.output;
+  options.reducer.find_unused_parameters = options_.find_unused_parameters;
+
+  worker::Description description;
+  description.run_dir = options_.output;
+  description.manifest = manifest_.json();
+  description.parameters = state_.signature();
+  description.board = options.board;
+  description.virtual_workers = options.board.virtual_workers;
+  description.total_txns = plan_.end().value();
+  LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
+  LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
+  checkpoints_ = std::make_unique<Checkpoints>(session, state_, options_, manifest_);
+  if (set_training) set_training(true);
+  if (admission.newcomer) return participant_->heal();
+  LOCKSTEP_ASSIGN(const Txn next, starting_point(context_.rank() == 0));
+  return participant_->join(next);
+}
+
+Status Run::prepare_run_dir(bool first) {
+  const bool restart = context_.session().identity().restart_count > 0;
+  if (options_.resume == "never" && !restart) {
+    if (!first) return {};
+    for (const char* name : {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl",
+                             "result.json", "manifest.json"})
+      LOCKSTEP_TRY(posix_env().remove_all(options_.output + "/" + name));
+    return write_manifest(posix_env(), options_.output, manifest_);
+  }
+  if (before_.has_value())
+    LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
+                                   options_.new_virtual_workers ? "virtual_workers" : ""));
+  return first ? write_manifest(posix_env(), options_.output, manifest_) : Status();
+}
+
+Result<Txn> Run::starting_point(bool first) {
+  LOCKSTEP_TRY(prepare_run_dir(first));
+  const bool restart = context_.session().identity().restart_count > 0;
+  if (options_.resume == "never" && !restart) return Txn(0);
+  LOCKSTEP_ASSIGN(const std::optional<Txn> resumed, checkpoints_->load(plan_, before_, first));
+  return resumed.value_or(Txn(0));
+}
+
+Result<bool> Run::next() {
+  using Turn = Participant::Turn;
+  LOCKSTEP_ASSIGN(const Turn turn, participant_->turn());
+  switch (turn) {
+    case Turn::kRun:
+      return true;
+    case Turn::kStopped:
+      if (participant_->first_live())
+        LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
+      [[fallthrough]];
+    case Turn::kLeft:
+      LOCKSTEP_TRY(context_.session().leave(participant_->next()));
+      return false;
+    case Turn::kEnd:
+      LOCKSTEP_TRY(participant_->close([this] { return last_words(); }));
+      return false;
+  }
+  return false;
+}
+
+Status Run::last_words() {
+  LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
+  const std::uint64_t launched = participant_->board().header().started_ns.load();
+  const double seconds =
+      static_cast<double>(monotonic_ns() - (launched != 0 ? launched : started_ns_)) * 1e-9;
+  const std::string weights = state_.weights_sha256();
+  worker::Finale finale;
+  finale.console =
+      "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
+  finale.summary = "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
+                   "\",\"steps\":" + std::to_string(plan_.total_steps()) +
+                   ",\"seconds\":" + std::to_string(seconds) + "}";
+  LOCKSTEP_TRY(
+      write_atomically(posix_env(), options_.output + "/result.json", finale.summary + "\n"));
+  return context_.session().finish(finale);
+}
+
+std::uint32_t Run::items(Txn txn) const {
+  if (is_step(txn)) return static_cast<std::uint32_t>(data_plan_.virtual_workers);
+  return static_cast<std::uint32_t>(
+      data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
+}
+
+Status Run::before(Txn txn, bool first, bool wanted) {
+  if (!first) return {};
+  const Cursor cursor = plan_.at(txn);
+  const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&
+                   !(cursor.step == 0 && plan_.evaluates) &&
+                   cursor.global_step % options_.checkpoint_every == 0;
+  if (!due && !wanted) return {};
+  participant_->enter(coord::Phase::kSnapshot);
+  return checkpoints_->snapshot(plan_, txn);
+}
+
+Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) {
+  const auto share = static_cast<std::uint32_t>(v.value());
+  const Cursor cursor = plan_.at(txn);
+  participant_->enter(coord::Phase::kData, share);
+  LOCKSTEP_ASSIGN(
+      const data::Batch batch,
+      loader_->get({{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, v.value()}));
+  hint_next(txn);
+  record.ids_count = batch.ids.size();
+  std::copy(batch.ids.begin(), batch.ids.end(), record.ids());
+  try {
+    return forward_backward(txn, v, batch, record);
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::kInternal, "epoch " + std::to_string(cursor.epoch) + ", step " +
+                                           std::to_string(cursor.step) + ", virtual worker " +
+                                           std::to_string(v.value()) + ": " + error.what()};
+  }
+}
+
+Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
+                             coord::ShareRecord& record) {
+  const auto share = static_cast<std::uint32_t>(v.value());
+  // Dropout and its like: a stream of its own for each (seed, transaction, virtual worker).
+  at::manual_seed(share_seed(options_.seed, txn, v));
+  participant_->enter(coord::Phase::kForward, share);
+  const Cursor cursor = plan_.at(txn);
+  Share part;
+  part.virtual_worker_ = v.value();
+  part.epoch_ = cursor.epoch;
+  part.step_ = cursor.step;
+  part.global_step_ = cursor.global_step;
+  part.batch_ = &batch;
+  const at::Tensor loss_value = loss(part);
+  if (loss_value.numel() != 1 || !loss_value.requires_grad())
+    return Error{ErrorKind::kUsage,
+                 "the loss function must return one number that depends on the model; got " +
+                     std::to_string(loss_value.numel()) + " elements" +
+                     (loss_value.requires_grad() ? "" : " without a graph")};
+  participant_->enter(coord::Phase::kBackward, share);
+  loss_value.backward();
+  const auto samples = static_cast<double>(batch.ids.size());
+  record.loss_sum = loss_value.item<double>() * samples;
+  record.loss_count = batch.ids.size();
+  record.correct = 0;
+  return {};
+}
+
+// Only hints: which share comes next changes with the membership, the batches never.
+void Run::hint_next(Txn txn) {
+  if (options_.prefetch_threads == 0) return;
+  std::vector<data::ShareId> next;
+  const comm::Exchange& exchange = participant_->exchange();
+  const auto add = [&](Txn t, std::uint32_t v) {
+    const Cursor cursor = plan_.at(t);
+    if (t < plan_.end() && !cursor.epoch_end)
+      next.push_back(
+          {{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, static_cast<std::int64_t>(v)});
+  };
+  for (const std::uint32_t v : exchange.ownership().items_of(exchange.self())) add(txn, v);
+  for (const std::uint32_t v : exchange.ownership().items_of(exchange.self()))
+    add(Txn(txn.value() + 1), v);
+  loader_->prefetch(std::move(next));
+}
+
+Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
+  const at::NoGradGuard no_grad;
+  LOCKSTEP_ASSIGN(const data::Batch batch,
+                  data::evaluation_batch(*test_, options_.evaluation_batch_size, index));
+  try {
+    set_training(false);
+    const Score score = evaluation(batch);
+    set_training(true);
+    cell.loss_sum = score.loss_sum;
+    cell.correct = score.correct;
+    cell.count = static_cast<std::uint64_t>(score.count);
+    return {};
+  } catch (const std::exception& error) {
+    set_training(true);
+    return Error{ErrorKind::kInternal,
+                 "evaluation batch " + std::to_string(index) + ": " + error.what()};
+  }
+}
+
+Result<Lines> Run::apply(Txn txn, coord::Board board, comm::Exchange& exchange) {
+  return is_step(txn) ? step_lines(txn, board) : evaluation_lines(txn, exchange);
+}
+
+Lines Run::step_lines(Txn txn, coord::Board board) const {
+  const Cursor cursor = plan_.at(txn);
+  double sum = 0;
+  std::uint64_t samples = 0;
+  for (int v = 0; v < data_plan_.virtual_workers; ++v) {
+    const coord::ShareRecord& record = board.record(txn, VirtualWorker(v));
+    sum += record.loss_sum;
+    samples += record.loss_count;
+  }
+  const coord::ShareRecord& first = board.record(txn, VirtualWorker(0));
+  const double loss_value = first.loss_sum / static_cast<double>(first.loss_count);
+  Lines lines;
+  lines.metrics =
+      step_metrics(txn, cursor, loss_value, sum / static_cast<double>(samples), samples);
+  if (options_.log_every > 0 && (cursor.step + 1) % options_.log_every == 0)
+    lines.console = step_line(cursor, plan_, loss_value);
+  return lines;
+}
+
+Lines Run::evaluation_lines(Txn txn, comm::Exchange& exchange) const {
+  const Cursor cursor = plan_.at(txn);
+  double loss_sum = 0, correct = 0;
+  std::int64_t count = 0;
+  for (std::uint32_t i = 0; i < items(txn); ++i) {
+    const comm::EvalCell& cell = exchange.eval(i);
+    loss_sum += cell.loss_sum;
+    correct += cell.correct;
+    count += static_cast<std::int64_t>(cell.count);
+  }
+  return {evaluation_line(cursor, plan_, loss_sum, correct, count),
+          evaluation_metrics(txn, cursor, loss_sum, correct, count)};
+}
+
+}  // namespace lockstep::train

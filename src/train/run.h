@@ -1,0 +1,80 @@
+// A run over a data plan: what Trainer and Step are fronts of. Wires data, manifest, checkpoints and the participant, and is
+// the program that the participant goes through.
+//
+// Threads: one. Errors: the first is final.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lockstep/data.h"
+#include "lockstep/state.h"
+#include "lockstep/step.h"
+#include "lockstep/trainer.h"
+#include "train/checkpoints.h"
+#include "train/manifest.h"
+#include "train/participant.h"
+#include "train/plan.h"
+#include "train/program.h"
+
+namespace lockstep::train {
+
+class Run final : public Program {
+ public:
+  Run(Context& context, TrainState& state, RunOptions options);
+
+  // What a share's loss is; may change between steps, as long as it does in all workers alike.
+  Step::Closure loss;
+  // Both or none: an epoch's end is then evaluated. `set_training` switches the model's mode.
+  Trainer::Evaluation evaluation;
+  std::function<void(bool)> set_training;
+
+  Status open(std::shared_ptr<const data::Dataset> train,
+              std::shared_ptr<const data::Dataset> test);
+  // False: the run is over for this worker, all said and done.
+  Result<bool> next();
+  Status run_next() { return participant_->run(); }
+  const TrainState& state() const { return state_; }
+
+  Txn end() const override { return plan_.end(); }
+  bool is_step(Txn txn) const override { return !plan_.at(txn).epoch_end; }
+  std::uint32_t items(Txn txn) const override;
+  std::int64_t epoch(Txn txn) const override { return plan_.at(txn).epoch; }
+  std::int64_t global_step(Txn txn) const override { return plan_.at(txn).global_step; }
+  Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
+  Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) override;
+  Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) override;
+  Status before(Txn txn, bool first, bool wanted) override;
+
+ private:
+  Status check_options() const;
+  Result<int> choose_virtual_workers();
+  Status prepare_data(int virtual_workers);
+  Status make_manifest();
+  Status take_part();
+  Result<Txn> starting_point(bool first);
+  Status prepare_run_dir(bool first);
+  Status last_words();
+  Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
+                          coord::ShareRecord& record);
+  void hint_next(Txn txn);
+  Lines step_lines(Txn txn, coord::Board board) const;
+  Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;
+
+  Context& context_;
+  RunOptions options_;
+  TrainState& state_;
+  std::shared_ptr<const data::Dataset> train_, test_;
+  Plan plan_;
+  data::DataPlan data_plan_;
+  std::unique_ptr<data::Loader> loader_;
+  Manifest manifest_;
+  std::optional<Manifest> before_;  // the run directory's, if a run is there
+  std::unique_ptr<Participant> participant_;
+  std::unique_ptr<Checkpoints> checkpoints_;
+  std::uint64_t started_ns_ = 0;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,29 @@
+#include "lockstep/step.h"
+
+#include <algorithm>
+
+#include "train/run.h"
+
+namespace lockstep {
+
+Step::Step(Context& context, TrainState& state, RunOptions options)
+    : run_(std::make_unique<train::Run>(context, state, std::move(options))) {}
+Step::~Step() = default;
+
+Status Step::open(std::shared_ptr<const data::Dataset> train_set) {
+  return run_->open(std::move(train_set), nullptr);
+}
+
+Result<bool> Step::next() { return run_->next(); }
+
+Status Step::run(Optimizer& optimizer, const Closure& closure) {
+  const auto& known = run_->state().optimizers();
+  if (std::find(known.begin(), known.end(), &optimizer) == known.end())
+    return Error{ErrorKind::kUsage,
+                 "Step::run() with an optimizer that is not in the train state: a newcomer could "
+                 "not copy it; add it"};
+  run_->loss = closure;
+  return run_->run_next();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,108 @@
+#include "worker/alone.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "base/env.h"
+#include "base/run_lock.h"
+
+namespace lockstep::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Enough for every model that fits a small machine, should the full size not be allowed.
+constexpr std::uint64_t kLeastBytes = std::uint64_t{1} << 32;
+
+class AloneSession final : public Session {
+ public:
+  AloneSession(std::byte* memory, std::uint64_t bytes) : memory_(memory), bytes_(bytes) {
+    slot().uid.store(identity_.uid.value());
+  }
+  ~AloneSession() override { ::munmap(memory_, bytes_); }
+
+  bool launched() const override { return false; }
+  const Identity& identity() const override { return identity_; }
+  std::byte* memory() const override { return memory_; }
+
+  Result<Admission> describe(const Description& description) override {
+    run_dir_ = description.run_dir;
+    LOCKSTEP_ASSIGN(UniqueFd lock, lock_run_directory(run_dir_, Deadline::in(5s)));
+    return Admission{false, std::move(lock)};
+  }
+
+  // What the agent does for launched workers: the first table and the proposal, both with this
+  // worker alone.
+  Status ready(Txn next, std::uint64_t) override {
+    const coord::Table table{next, Generation(1), coord::kNone, {{identity_.uid, identity_.slot}}};
+    header().generation.store(1);
+    coord::write_proposal(header().proposal, table);
+    coord::write_table(header().table[next.value() % 2], table);
+    return {};
+  }
+
+  Status finish(const Finale& finale) override {
+    LOCKSTEP_TRY(print(finale.console));
+    if (!run_dir_.empty() && !finale.summary.empty())
+      LOCKSTEP_TRY(write_atomically(posix_env(), run_dir_ + "/summary.json", finale.summary));
+    header().final_recorded.store(1, std::memory_order_release);
+    return {};
+  }
+
+  // The caller records on its own thread (coord/recorder.h) and reports its own errors.
+  Status sync_records(Txn, Deadline) override { return {}; }
+  Status checkpoint_published(Txn) override { return {}; }
+  Status checkpoint_failed(Txn, const Error&) override { return {}; }
+  Status fail(const Error&) override { return {}; }
+  Status leave(Txn) override { return {}; }
+
+ private:
+  coord::Header& header() { return coord::Board(memory_, {}).header(); }
+  coord::WorkerSlot& slot() { return coord::Board(memory_, {}).slot(identity_.slot); }
+
+  static Status print(std::string_view text) {
+    std::fflush(stdout);  // what the program has printed before comes before
+    while (!text.empty()) {
+      const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0)
+        return Error{ErrorKind::kDisk,
+                     std::string("write to standard output: ") + std::strerror(errno)};
+      text.remove_prefix(static_cast<std::size_t>(n));
+    }
+    return {};
+  }
+
+  Identity identity_;
+  std::string run_dir_;
+  std::byte* memory_;
+  std::uint64_t bytes_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> open_alone() {
+  for (std::uint64_t bytes = coord::kBoardBytes; bytes >= kLeastBytes; bytes /= 4) {
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) continue;
+    coord::Header& header = coord::Board(memory, {}).header();
+    header.magic.store(coord::kBoardMagic);
+    header.version.store(coord::kBoardVersion);
+    return std::unique_ptr<Session>(
+        std::make_unique<AloneSession>(static_cast<std::byte*>(memory), bytes));
+  }
+  return Error{
+      ErrorKind::kUnavailable,
+      "cannot reserve 4 GiB of address space for the run's memory (hardly any of it is used); is "
+      "'ulimit -v' set? mmap: " +
+          std::string(std::strerror(errno))};
+}
+
+}  // namespace lockstep::worker

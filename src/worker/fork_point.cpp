@@ -1,0 +1,183 @@
+#include "worker/fork_point.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/log.h"
+#include "coord/channel.h"
+
+namespace lockstep::worker {
+namespace {
+
+using coord::message::Forked;
+using coord::message::ForkRequest;
+using coord::message::ZygoteReady;
+using namespace std::chrono_literals;
+
+// Descriptors beside a fork request, in this order.
+enum : std::size_t { kControl, kBoard, kStdout, kStderr, kDescriptors };
+
+// A wait without end is fine in the zygote: it dies with the agent (parent-death signal), and the
+// socket's end wakes it.
+Deadline forever() { return Deadline::in(std::chrono::hours(24 * 365)); }
+
+std::string thread_name(const std::string& id) {
+  std::ifstream file("/proc/self/task/" + id + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+// A forked worker would have the thread's locks without the thread.
+Status check_single_thread() {
+  DIR* folder = ::opendir("/proc/self/task");
+  if (folder == nullptr)
+    return Error{ErrorKind::kUnavailable,
+                 std::string("opendir /proc/self/task: ") + std::strerror(errno)};
+  const std::string own = std::to_string(::getpid());
+  std::string others;
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string id = entry->d_name;
+    if (id == "." || id == ".." || id == own) continue;
+    others += (others.empty() ? "" : ", ") + ("'" + thread_name(id) + "' (id " + id + ")");
+  }
+  ::closedir(folder);
+  if (others.empty()) return {};
+  return Error{ErrorKind::kUsage,
+               "lockstep::init() forks the workers and must be called before any other thread is "
+               "started, but thread " +
+                   others +
+                   " is running. Call init() first in main(), or start with --start-method exec"};
+}
+
+void flush_outputs() {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
+}
+
+void pause_us(long us) {
+  const timespec time{0, us * 1000};
+  ::nanosleep(&time, nullptr);
+}
+
+// In the grandchild: waits until the intermediate is gone and the agent, a child subreaper, is the
+// parent.
+void adopt_agent_as_parent(pid_t intermediate, pid_t agent) {
+  const Deadline deadline = Deadline::in(2s);
+  for (pid_t parent = ::getppid(); parent != agent; parent = ::getppid()) {
+    if (parent != intermediate || deadline.passed()) ::_exit(1);
+    pause_us(20);
+  }
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != agent) ::_exit(1);
+}
+
+void set_environment(const ForkRequest& request) {
+  for (const auto& [name, value] : request.environment) ::setenv(name.c_str(), value.c_str(), 1);
+}
+
+// Everything between fork and the worker's own life. The order matters: outputs before anything can
+// fail loudly.
+void become_worker(const coord::Received& received, const ForkRequest& request) {
+  ::setsid();
+  ::dup2(received.descriptors[kStdout].get(), STDOUT_FILENO);
+  ::dup2(received.descriptors[kStderr].get(), STDERR_FILENO);
+  set_environment(request);
+}
+
+// Forks twice, so that the agent reaps the worker and not the zygote. Returns true in the worker.
+bool fork_worker(int agent_socket, std::uint64_t request) {
+  const pid_t agent = ::getppid();
+  const auto answer = [&](pid_t pid) {
+    // The agent's death ends us; nothing else can fail here.
+    (void)coord::send(agent_socket, Forked{request, pid}, Deadline::in(10s)).ok();
+  };
+  flush_outputs();
+  const pid_t intermediate = ::fork();
+  if (intermediate < 0) {
+    answer(-errno);
+  } else if (intermediate == 0) {
+    const pid_t self = ::getpid();
+    const pid_t worker = ::fork();
+    if (worker == 0) {
+      adopt_agent_as_parent(self, agent);
+      return true;
+    }
+    answer(worker < 0 ? -errno : worker);
+    ::_exit(0);
+  } else {
+    while (::waitpid(intermediate, nullptr, 0) < 0 && errno == EINTR) {
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<UniqueFd> take_descriptor(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return UniqueFd();
+  int fd = -1;
+  const std::string_view digits = text;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), fd);
+  const bool good = code == std::errc() && end == digits.data() + digits.size() && fd > 2 &&
+                    ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+  if (!good)
+    return Error{ErrorKind::kUsage,
+                 std::string(variable) + "='" + text +
+                     "' is not an open descriptor; it is set by 'lockstep run' only"};
+  ::unsetenv(variable);
+  return UniqueFd(fd);
+}
+
+Result<Birth> serve_forks(UniqueFd agent) {
+  LOCKSTEP_TRY(check_single_thread());
+  LOCKSTEP_TRY(coord::send(agent.get(), ZygoteReady{}, Deadline::in(10s)));
+  while (true) {
+    auto received = coord::receive(agent.get(), forever());
+    if (!received.ok()) {
+      if (received.error().kind == ErrorKind::kUnavailable)
+        ::_exit(0);  // the agent has no more use for us
+      return std::move(received).error();
+    }
+    const auto* request = std::get_if<ForkRequest>(&received->message);
+    if (request == nullptr || received->descriptors.size() != kDescriptors)
+      return Error{
+          ErrorKind::kBadData,
+          "the agent sent something that is no fork request; is 'lockstep' of another version?"};
+    if (!fork_worker(agent.get(), request->request)) continue;
+    become_worker(*received, *request);
+    return Birth{*request, std::move(received->descriptors[kControl]),
+                 std::move(received->descriptors[kBoard])};
+  }
+}
+
+Result<Birth> read_birth(UniqueFd agent) {
+  LOCKSTEP_ASSIGN(coord::Received received, coord::receive(agent.get(), Deadline::in(10s)));
+  const auto* request = std::get_if<ForkRequest>(&received.message);
+  if (request == nullptr || received.descriptors.size() != 1)
+    return Error{
+        ErrorKind::kBadData,
+        "the agent sent something that is no fork request; is 'lockstep' of another version?"};
+  set_environment(*request);
+  return Birth{*request, std::move(agent), std::move(received.descriptors[0])};
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,35 @@
+// The two ways a launched process gets its identity: forked from the zygote, or executed by the
+// agent.
+//
+// Errors: kUsage for a second thread (named), kUnavailable when the agent is gone, kBadData for
+// what is no fork request. Threads: the main thread, with no other alive.
+#pragma once
+
+#include "base/unique_fd.h"
+#include "coord/messages.h"
+#include "lockstep/status.h"
+
+namespace lockstep::worker {
+
+// Environment variables that carry the number of an inherited socket; removed once read.
+inline constexpr const char* kZygoteVariable = "LOCKSTEP_ZYGOTE_FD";
+inline constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";
+
+// What a worker starts with.
+struct Birth {
+  coord::message::ForkRequest request;
+  UniqueFd control;  // its socket to the agent
+  UniqueFd board;    // the memfd
+};
+
+// Takes the descriptor out of the environment; an empty UniqueFd if the variable is not set.
+Result<UniqueFd> take_descriptor(const char* variable);
+
+// In the zygote: serves fork requests until the agent closes the socket, then ends the process.
+// Returns in forked workers, with the environment set and their outputs in place.
+Result<Birth> serve_forks(UniqueFd agent);
+
+// In an executed worker: reads its fork request.
+Result<Birth> read_birth(UniqueFd agent);
+
+}  // namespace lockstep::worker

@@ -1,0 +1,162 @@
+#include "worker/session.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <variant>
+
+#include "coord/channel.h"
+#include "worker/alone.h"
+#include "worker/fork_point.h"
+#include "worker/note.h"
+
+namespace lockstep::worker {
+namespace {
+
+namespace message = coord::message;
+using namespace std::chrono_literals;
+
+// The agent answers at once or after the run directory's lock (5 s), but a first start waits for
+// the slowest worker.
+constexpr auto kAdmissionTime = 5min;
+constexpr auto kSendTime = 10s;
+
+// The session of a worker that the agent started.
+class LaunchedSession final : public Session {
+ public:
+  LaunchedSession(Identity identity, UniqueFd control, std::byte* memory)
+      : identity_(std::move(identity)), control_(std::move(control)), memory_(memory) {}
+  ~LaunchedSession() override { ::munmap(memory_, coord::kBoardBytes); }
+
+  bool launched() const override { return true; }
+  const Identity& identity() const override { return identity_; }
+  std::byte* memory() const override { return memory_; }
+
+  Result<Admission> describe(const Description& d) override {
+    const message::Describe text{d.run_dir,         d.manifest,   d.parameters, d.board,
+                                 d.virtual_workers, d.total_txns, d.elastic};
+    LOCKSTEP_ASSIGN(coord::Received answer, ask(text, Deadline::in(kAdmissionTime)));
+    if (const auto* refusal = std::get_if<message::Refuse>(&answer.message))
+      return Error{refusal->kind, refusal->message};
+    const auto* admit = std::get_if<message::Admit>(&answer.message);
+    if (admit == nullptr || answer.descriptors.size() != 1) return unexpected();
+    identity_.newcomer = admit->newcomer;
+    return Admission{admit->newcomer, std::move(answer.descriptors[0])};
+  }
+
+  Status ready(Txn next, std::uint64_t state_hash) override {
+    return tell(message::Ready{next, state_hash});
+  }
+
+  Status sync_records(Txn txn, Deadline deadline) override {
+    LOCKSTEP_ASSIGN(const coord::Received answer, ask(message::SyncRecords{txn}, deadline));
+    const auto* synced = std::get_if<message::Synced>(&answer.message);
+    if (synced == nullptr) return unexpected();
+    if (synced->error) return Error{ErrorKind::kDisk, *synced->error};
+    return {};
+  }
+
+  Status checkpoint_published(Txn txn) override { return tell(message::CheckpointPublished{txn}); }
+  Status checkpoint_failed(Txn txn, const Error& error) override {
+    return tell(message::CheckpointFailed{txn, error.message});
+  }
+  Status fail(const Error& error) override {
+    return tell(message::Fail{error.kind, error.message});
+  }
+  Status leave(Txn applied) override { return tell(message::Leave{applied}); }
+  Status finish(const Finale& finale) override {
+    return tell(message::Finish{finale.console, finale.summary});
+  }
+
+  Status hello() {
+    return tell(message::Hello{::getpid(), identity_.uid, coord::kProtocolVersion});
+  }
+
+ private:
+  static Error unexpected() {
+    return {ErrorKind::kBadData,
+            "the agent's answer is not one to this question; is 'lockstep' of another version?"};
+  }
+
+  Status tell(const coord::Message& text) {
+    const std::lock_guard lock(send_mutex_);
+    return coord::send(control_.get(), text, Deadline::in(kSendTime));
+  }
+
+  // One question at a time, so that answers cannot be mixed up. After a timeout an answer may still
+  // come: then the session is out of step, and every later question fails.
+  Result<coord::Received> ask(const coord::Message& text, Deadline deadline) {
+    const std::lock_guard lock(ask_mutex_);
+    if (out_of_step_)
+      return Error{ErrorKind::kUnavailable,
+                   "an earlier question to the agent was not answered in time"};
+    LOCKSTEP_TRY(tell(text));
+    auto answer = coord::receive(control_.get(), deadline);
+    out_of_step_ = !answer.ok();
+    return answer;
+  }
+
+  Identity identity_;
+  std::mutex ask_mutex_, send_mutex_;  // apart: a failure must be told while a question is open
+  UniqueFd control_;
+  bool out_of_step_ = false;
+  std::byte* memory_;
+};
+
+Identity identity_of(const message::ForkRequest& request) {
+  return {request.uid,          request.slot,       request.rank,
+          request.local_rank,   request.world_size, request.restart_count,
+          request.max_restarts, request.newcomer,   request.run_id};
+}
+
+// A slot may have been a dead worker's: its words must not be taken for ours.
+void claim_slot(std::byte* memory, const Identity& identity) {
+  coord::WorkerSlot& slot = coord::Board(memory, {}).slot(identity.slot);
+  slot.uid.store(0, std::memory_order_release);
+  for (coord::Word* word = &slot.phase; word <= &slot.fault_index; ++word)
+    word->store(0, std::memory_order_relaxed);
+  slot.uid.store(identity.uid.value(), std::memory_order_release);
+}
+
+Result<std::unique_ptr<Session>> start(Birth birth) {
+  void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_NORESERVE, birth.board.get(), 0);
+  if (memory == MAP_FAILED)
+    return Error{
+        ErrorKind::kUnavailable,
+        std::string("cannot map the run's shared memory (1 TiB of address space, hardly any of it "
+                    "used); is 'ulimit -v' set? mmap: ") +
+            std::strerror(errno)};
+  auto session = std::make_unique<LaunchedSession>(
+      identity_of(birth.request), std::move(birth.control), static_cast<std::byte*>(memory));
+  claim_slot(session->memory(), session->identity());
+  LOCKSTEP_TRY(session->hello());
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::open() {
+  keep_note();
+  LOCKSTEP_ASSIGN(UniqueFd zygote, take_descriptor(kZygoteVariable));
+  if (zygote) {
+    LOCKSTEP_ASSIGN(Birth birth, serve_forks(std::move(zygote)));
+    return start(std::move(birth));
+  }
+  LOCKSTEP_ASSIGN(UniqueFd worker, take_descriptor(kWorkerVariable));
+  if (worker) {
+    LOCKSTEP_ASSIGN(Birth birth, read_birth(std::move(worker)));
+    return start(std::move(birth));
+  }
+  return open_alone();
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,44 @@
+// Any bytes as a safetensors file: refused, or understood so that writing it again gives an equal
+// header.
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+
+using namespace lockstep;
+using namespace lockstep::checkpoint;
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void check(const Header& header, std::uint64_t file_bytes) {
+  std::uint64_t covered = 0;
+  std::vector<TensorInfo> infos;
+  for (const Entry& entry : header.entries) {
+    require(entry.begin == covered && entry.end >= entry.begin);
+    require(*byte_size(entry.info) == entry.end - entry.begin);
+    covered = entry.end;
+    infos.push_back(entry.info);
+  }
+  require(header.data_start + covered == file_bytes);
+  const auto layout = make_layout(infos, header.metadata);
+  if (!layout.ok()) return;  // an empty name: readable, but we do not write it
+  const auto again = parse_header(std::as_bytes(std::span(layout->text)), layout->file_bytes);
+  require(again.ok() && again->metadata == header.metadata);
+  require(again->entries.size() == header.entries.size());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::span input(reinterpret_cast<const std::byte*>(data), size);
+  const auto start = data_start_of(input, size);
+  if (!start.ok()) return 0;
+  const auto header = parse_header(input, size);
+  if (header.ok()) check(*header, size);
+  return 0;
+}

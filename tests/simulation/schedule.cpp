@@ -1,0 +1,197 @@
+#include "simulation/schedule.h"
+
+#include <csignal>
+
+#include "simulation/sim_agent.h"
+
+namespace lockstep::simulation {
+namespace {
+
+// Every single fault leads to a commit or to the run's end within this: the first-commit deadline
+// for hangs, the grace of a stop, a restart; several faults may add up.
+constexpr std::uint64_t kReaction = 45 * kSecond;
+constexpr std::uint64_t kEachHang =
+    31 * kSecond;  // it may begin only with the share adopted from the last one
+constexpr std::uint64_t kMostEvents = 400'000;
+
+class Schedule {
+ public:
+  explicit Schedule(std::uint64_t seed)
+      : random_(seed), plan_(make_plan()), reference_(plan_.reference()), host_{clock_, random_,
+                                                                                plan_,  reference_,
+                                                                                {},     0,
+                                                                                0,      {},
+                                                                                {},     {},
+                                                                                {}} {
+    host_.step_time = random_.between(500 * kMicrosecond, 8 * kMillisecond);
+    agent_ = std::make_unique<SimAgent>(host_, make_options());
+  }
+
+  Outcome run() {
+    try {
+      plan_faults();
+      agent_->start();
+      while (!agent_->exit_code()) {
+        require(clock_.step(), "nothing is left to happen, and the run has not ended");
+        require(++outcome_.events < kMostEvents, "the run does not end");
+        check_liveness();
+      }
+      check_end();
+    } catch (const Violation& violation) {
+      outcome_.violation = violation.what();
+      const auto& lines = agent_->journal;
+      for (std::size_t i = lines.size() > 60 ? lines.size() - 60 : 0; i < lines.size(); ++i)
+        outcome_.journal += lines[i] + "\n";
+      outcome_.journal += agent_->picture() + agent_->coordinator().status();
+    }
+    outcome_.restarts = static_cast<std::uint64_t>(agent_->restarts());
+    outcome_.scales = static_cast<std::uint64_t>(agent_->replies_ok());
+    outcome_.incidents = agent_->incidents().size();
+    for (const auto& [number, incident] : agent_->incidents()) {
+      outcome_.deaths += incident.victims.size();
+      outcome_.rejoins += incident.phases.rejoined != 0 ? 1 : 0;
+    }
+    return outcome_;
+  }
+
+ private:
+  Plan make_plan() {
+    Plan plan;
+    plan.virtual_workers = static_cast<std::uint32_t>(random_.between(1, 8));
+    plan.transactions = random_.between(5, 30);
+    plan.checkpoint_every = random_.between(2, 8);
+    return plan;
+  }
+
+  AgentOptions make_options() {
+    AgentOptions options;
+    options.config.workers =
+        static_cast<std::uint32_t>(random_.between(1, std::min(plan_.virtual_workers, 5U)));
+    max_restarts_ = options.config.max_restarts = static_cast<int>(random_.between(0, 4));
+    static constexpr int kReplacements[] = {0, 1, 3, 10};
+    max_replacements_ = options.config.max_replacements = kReplacements[random_.between(0, 3)];
+    options.config.give_back_after = random_.chance(0.5) ? 1'000'000 : random_.between(1, 10);
+    gives_back_ = options.config.give_back_after < 1'000'000;
+    options.slowest_message = random_.chance(0.3) ? 60 * kMillisecond : kMillisecond;
+    options.tick = random_.between(kMillisecond, 30 * kMillisecond);
+    return options;
+  }
+
+  void plan_faults() {
+    const std::uint64_t count = random_.between(0, 7);
+    const std::uint64_t span =
+        150 * kMillisecond + plan_.transactions * plan_.virtual_workers * host_.step_time;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t at = random_.between(0, span);
+      clock_.after(at, [this] { fault(); });
+      // Double faults: another one soon after.
+      if (random_.chance(0.3))
+        clock_.after(at + random_.between(0, 10 * kMillisecond), [this] { fault(); });
+    }
+  }
+
+  SimWorker* victim() {
+    const auto alive = agent_->alive();
+    return alive.empty() ? nullptr : alive[random_.between(0, alive.size() - 1)];
+  }
+
+  void fault() {
+    if (agent_->exit_code()) return;
+    ++outcome_.faults;
+    last_fault_ = clock_.now();
+    const std::uint64_t kind = random_.between(0, 19);
+    SimWorker* worker = victim();
+    if (kind == 0) return agent_->kill_zygote();
+    if (kind <= 3)
+      return agent_->scale(static_cast<std::uint32_t>(random_.between(1, plan_.virtual_workers)));
+    if (kind == 4 && random_.chance(0.3)) {
+      signalled_ = true;
+      return agent_->signal(SIGTERM);
+    }
+    if (worker == nullptr) return;
+    if (kind <= 6) return pause(worker, random_.between(10 * kMillisecond, 3 * kSecond));
+    if (kind == 7) {
+      ++hangs_;
+      return worker->hang();
+    }
+    if (kind == 8) return worker->end({random_.chance(0.5) ? 0 : 7, 0});
+    if (kind == 9) return worker->end({-1, SIGSEGV});
+    if (kind == 10) return kill_everybody();
+    if (kind <= 13) return kill_joiner_soon(30);
+    worker->end({-1, SIGKILL});
+  }
+
+  void pause(SimWorker* worker, std::uint64_t time) {
+    const WorkerUid uid = worker->uid();
+    worker->stop();
+    tell_agent(coord::event::Stopped{uid});
+    clock_.after(time, [this, worker, uid] {
+      if (!worker->alive()) return;
+      worker->go_on();
+      tell_agent(coord::event::Continued{uid});
+    });
+  }
+
+  void tell_agent(coord::Event event) {
+    clock_.after(100 * kMicrosecond, [this, event] { agent_->tell(event); });
+  }
+
+  void kill_everybody() {
+    for (SimWorker* worker : agent_->alive()) worker->end({-1, SIGKILL});
+  }
+
+  // Looks for a newcomer that heals, for a while.
+  void kill_joiner_soon(int tries) {
+    last_fault_ = clock_.now();
+    for (SimWorker* worker : agent_->alive()) {
+      if (!worker->healing()) continue;
+      ++outcome_.joiners_killed;
+      return worker->end({-1, SIGKILL});
+    }
+    if (tries > 0 && !agent_->exit_code())
+      clock_.after(kMillisecond, [this, tries] { kill_joiner_soon(tries - 1); });
+  }
+
+  void check_liveness() {
+    const std::uint64_t since = std::max(last_fault_, host_.last_commit_at);
+    require(since == 0 || clock_.now() < since + kReaction + hangs_ * kEachHang,
+            "no commit and no end in time after the last fault");
+  }
+
+  void check_end() {
+    const int code = *agent_->exit_code();
+    const auto charged = static_cast<std::size_t>(max_replacements_ - replacements_left());
+    require(charged <= agent_->incidents().size(), "more replacements charged than incidents");
+    if (code == 0) {
+      require(host_.last_commit_at != 0, "the run ended well without a commit");
+      ++outcome_.finished;
+      return;
+    }
+    if (signalled_ && code == 128 + SIGTERM) return;
+    require(code == 1 || code == 75, "exit code " + std::to_string(code));
+    require(agent_->lost_everybody() || agent_->lost_at_start(),
+            "the run stopped although somebody could go on");
+  }
+
+  int replacements_left() const {
+    const std::string status = agent_->coordinator().status(), key = "replacements left ";
+    return std::stoi(status.substr(status.find(key) + key.size()));
+  }
+
+  Random random_;
+  Clock clock_;
+  Plan plan_;
+  std::vector<std::uint64_t> reference_;
+  Host host_;
+  std::unique_ptr<SimAgent> agent_;
+  Outcome outcome_;
+  std::uint64_t last_fault_ = 0, hangs_ = 0;
+  int max_restarts_ = 0, max_replacements_ = 0;
+  bool signalled_ = false, gives_back_ = false;
+};
+
+}  // namespace
+
+Outcome run_schedule(std::uint64_t seed) { return Schedule(seed).run(); }
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,19 @@
+// One random run: a configuration, a list of faults and their times, all from one seed; and the
+// verdict.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep::simulation {
+
+struct Outcome {
+  std::string violation;  // empty: all invariants held
+  std::string journal;    // what the coordinator did, for the report
+  std::uint64_t faults = 0, deaths = 0, incidents = 0, rejoins = 0, restarts = 0, scales = 0;
+  std::uint64_t joiners_killed = 0, finished = 0, events = 0;
+};
+
+Outcome run_schedule(std::uint64_t seed);
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,256 @@
+#include "simulation/sim_agent.h"
+
+#include <algorithm>
+#include <csignal>
+
+namespace lockstep::simulation {
+
+namespace action = coord::action;
+namespace event = coord::event;
+
+SimAgent::SimAgent(Host& host, const AgentOptions& options)
+    : host_(host), options_(options), coordinator_(options.config) {
+  host_.to_agent = [this](WorkerUid uid, coord::Event event) {
+    mail_[uid].push_back(std::move(event));
+    host_.clock.after(host_.random.between(20 * kMicrosecond, options_.slowest_message),
+                      [this, uid] { deliver(uid); });
+  };
+  host_.exited = [this](WorkerUid uid, coord::ExitStatus status) {
+    host_.clock.after(host_.random.between(20 * kMicrosecond, 500 * kMicrosecond),
+                      [this, uid, status] { reap(uid, status); });
+  };
+  host_.ring_all = [this] { ring_all(); };
+}
+
+void SimAgent::start() {
+  start_board();
+  feed(event::Start{});
+  tick();
+}
+
+void SimAgent::tick() {
+  if (exit_code_) return;
+  feed(observe(WorkerUid(0)));
+  feed(event::Tick{});
+  host_.clock.after(options_.tick, [this] { tick(); });
+}
+
+void SimAgent::feed(const coord::Event& event) {
+  if (exit_code_) return;
+  coord::Actions actions = coordinator_.handle(event, host_.clock.now());
+  for (const coord::Action& each : actions) {
+    journal.push_back(std::to_string(host_.clock.now() / kMicrosecond) + " us: action " +
+                      std::to_string(each.what.index()) + " (" + each.reason + ")");
+    if (const auto* print = std::get_if<action::Print>(&each.what))
+      journal.back() += " " + print->text;
+    require(!exit_code_, "an action follows Stop");
+    std::visit([this](const auto& what) { act(what); }, each.what);
+  }
+}
+
+// In order; a message's own delay only says when the mailbox is looked at.
+void SimAgent::deliver(WorkerUid uid) {
+  auto& box = mail_[uid];
+  if (box.empty()) return;
+  const coord::Event event = std::move(box.front());
+  box.pop_front();
+  feed(event);
+}
+
+coord::event::Progress SimAgent::observe(WorkerUid just_dead) const {
+  event::Progress report;
+  for (const auto& [uid, worker] : workers_) {
+    if (!worker->alive() && uid != just_dead) continue;
+    const SimSlot& slot = board_->slots[worker->slot().value()];
+    coord::WorkerProgress& seen = report.workers.emplace_back();
+    if (slot.uid == uid.value()) seen = slot.progress;
+    seen.uid = uid;
+  }
+  for (const auto& table : board_->tables)
+    if (table) report.tables.push_back(*table);
+  std::sort(report.tables.begin(), report.tables.end(),
+            [](const auto& a, const auto& b) { return a.txn < b.txn; });
+  return report;
+}
+
+void SimAgent::reap(WorkerUid uid, coord::ExitStatus status) {
+  while (!mail_[uid].empty()) deliver(uid);  // its last words
+  feed(observe(uid));
+  note_holders();
+  const auto found = workers_.find(uid);
+  graveyard_.push_back(std::move(found->second));
+  workers_.erase(found);
+  feed(event::Exited{uid, status});
+}
+
+// Who can still finish the transaction that the run is in: the members of its table.
+void SimAgent::note_holders() {
+  std::uint64_t current = 0;
+  bool any_table = false;
+  for (const auto& table : board_->tables) any_table = any_table || table.has_value();
+  lost_at_start_ = lost_at_start_ || !any_table;
+  if (!any_table) return;
+  for (const SimSlot& slot : board_->slots) current = std::max(current, slot.progress.applied);
+  const coord::Table* table = board_->table(current);
+  if (table == nullptr) return;  // the first transaction of a resumed run
+  const bool any =
+      std::any_of(table->members.begin(), table->members.end(), [&](const coord::Member& member) {
+        const auto found = workers_.find(member.uid);
+        return found != workers_.end() && found->second->alive();
+      });
+  lost_everybody_ = lost_everybody_ || !any;
+}
+
+std::vector<SimWorker*> SimAgent::alive() const {
+  std::vector<SimWorker*> workers;
+  for (const auto& [uid, worker] : workers_)
+    if (worker->alive()) workers.push_back(worker.get());
+  return workers;
+}
+
+SimWorker* SimAgent::find(WorkerUid uid) {
+  const auto found = workers_.find(uid);
+  return found == workers_.end() || !found->second->alive() ? nullptr : found->second.get();
+}
+
+std::string SimAgent::picture() const {
+  std::string text;
+  for (const auto& table : board_->tables) {
+    if (!table) continue;
+    text += "table " + std::to_string(table->txn.value()) + ":";
+    for (const coord::Member& member : table->members)
+      text += " " + std::to_string(member.uid.value());
+    text += "\n";
+  }
+  text += "copy of " + std::to_string(board_->heal_mark) + ", request " +
+          std::to_string(board_->heal_request) + " to " +
+          std::to_string(board_->heal_donor.value()) + "; dead:";
+  for (const WorkerUid uid : board_->dead) text += " " + std::to_string(uid.value());
+  text += "\n";
+  for (const SimWorker* worker : alive()) text += worker->picture() + "\n";
+  return text;
+}
+
+void SimAgent::ring_all() {
+  for (const auto& [uid, worker] : workers_) worker->ring();
+}
+
+void SimAgent::act(const action::Spawn& spawn) {
+  ++spawned_;
+  const std::uint64_t zygote = zygote_;
+  require(zygote_ready_, "a worker is asked for while no zygote is ready");
+  host_.clock.after(host_.random.between(kMillisecond, 4 * kMillisecond),
+                    [this, spawn, zygote, board = board_] {
+                      if (zygote == zygote_ && zygote_ready_) fork(spawn, board);
+                    });
+}
+
+void SimAgent::fork(const action::Spawn& spawn, const std::shared_ptr<SimBoard>& board) {
+  for (const auto& [uid, worker] : workers_)
+    require(!worker->alive() || worker->board() != board || worker->slot() != spawn.slot,
+            "slot " + std::to_string(spawn.slot.value()) + " is given to a second live worker");
+  workers_[spawn.uid] = std::make_unique<SimWorker>(host_, board, spawn);
+  feed(event::Forked{spawn.uid, 1});
+}
+
+void SimAgent::act(const action::Kill& kill) {
+  const WorkerUid uid = kill.uid;
+  // Workers do not handle TERM: it ends them as KILL does.
+  host_.clock.after(host_.random.between(kMicrosecond, 100 * kMicrosecond),
+                    [this, uid, signal = kill.signal] {
+                      if (SimWorker* worker = find(uid)) worker->end({-1, signal});
+                    });
+}
+
+void SimAgent::act(const action::AppendDead& dead) {
+  require(find(dead.uid) == nullptr, "a live worker is put on the dead list");
+  require(!board_->is_dead(dead.uid), "a worker is put on the dead list twice");
+  board_->dead.push_back(dead.uid);
+  ring_all();
+}
+
+void SimAgent::act(const action::WriteProposal& proposal) {
+  check_members(proposal.wish.members);
+  require(proposal.wish.generation >= board_->proposal.generation, "a generation went back");
+  for (const coord::Member& member : proposal.wish.members)
+    require(!board_->is_dead(member.uid), "a proposal lists a dead worker");
+  board_->proposal = proposal.wish;
+  ring_all();
+}
+
+void SimAgent::act(const action::WriteTable& first) {
+  check_members(first.table.members);
+  require(first.table.txn.value() == host_.checkpoint.txn,
+          "the group does not begin at the newest checkpoint");
+  board_->tables[first.table.txn.value() % 2] = first.table;
+  ring_all();
+}
+
+void SimAgent::act(const action::NameDonor& donor) {
+  require(donor.request >= board_->heal_request, "a request for a copy went back");
+  board_->heal_donor = donor.uid;
+  board_->heal_request = donor.request;
+  ring_all();
+}
+
+void SimAgent::act(const action::Admit& admit) {
+  const WorkerUid uid = admit.uid;
+  host_.clock.after(host_.random.between(20 * kMicrosecond, options_.slowest_message),
+                    [this, uid, newcomer = admit.newcomer] {
+                      if (SimWorker* worker = find(uid)) worker->admit(newcomer);
+                    });
+}
+
+void SimAgent::act(const action::Refuse&) { require(false, "a worker that fits is refused"); }
+
+void SimAgent::act(const action::RecordIncident& record) {
+  const coord::Incident& incident = record.incident;
+  require(!incident.victims.empty(), "an incident without a victim");
+  const auto& p = incident.phases;
+  require(p.noticed != 0 && (p.committed == 0 || p.committed >= p.noticed) &&
+              (p.rejoined == 0 || p.rejoined >= p.committed),
+          "the phases of an incident are out of order");
+  incidents_[incident.number] = incident;
+}
+
+void SimAgent::act(const action::RestartGroup&) {
+  require(alive().empty(), "the group restarts while a worker of the old one lives");
+  ++restarts_;
+  start_board();
+}
+
+void SimAgent::start_board() {
+  board_ = std::make_shared<SimBoard>();
+  board_->pieces.resize(host_.plan.virtual_workers);
+  board_->recorded.resize(host_.plan.virtual_workers);
+  host_.computing.clear();
+}
+
+void SimAgent::act(const action::RestartZygote&) {
+  zygote_ready_ = false;
+  const std::uint64_t mine = ++zygote_;
+  host_.clock.after(host_.random.between(5 * kMillisecond, 100 * kMillisecond), [this, mine] {
+    if (mine != zygote_) return;
+    zygote_ready_ = true;
+    feed(event::ZygoteReady{});
+  });
+}
+
+void SimAgent::kill_zygote() {
+  if (!zygote_ready_) return;
+  zygote_ready_ = false;
+  ++zygote_;
+  feed(event::ZygoteLost{{-1, SIGKILL}});
+}
+
+void SimAgent::act(const action::SetFinalRecorded&) {
+  board_->final_recorded = true;
+  ring_all();
+}
+
+void SimAgent::act(const action::Stop& stop) {
+  require(alive().empty(), "the run stops while a worker lives");
+  exit_code_ = stop.exit_code;
+}
+
+}  // namespace lockstep::simulation

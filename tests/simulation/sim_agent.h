@@ -1,0 +1,88 @@
+// The simulated agent: feeds the coordinator and obeys it, as src/launcher does, in virtual time.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coord/membership.h"
+#include "simulation/sim_worker.h"
+
+namespace lockstep::simulation {
+
+struct AgentOptions {
+  coord::Config config;
+  std::uint64_t slowest_message = kMillisecond;
+  std::uint64_t tick = 10 * kMillisecond;
+};
+
+class SimAgent {
+ public:
+  SimAgent(Host& host, const AgentOptions& options);
+
+  void start();
+  void signal(int number) { feed(coord::event::Signal{number}); }
+  void scale(std::uint32_t workers) { feed(coord::event::Scale{++requests_, workers}); }
+  void kill_zygote();
+  void tell(const coord::Event& event) { feed(event); }
+
+  std::vector<SimWorker*> alive() const;
+  std::optional<int> exit_code() const { return exit_code_; }
+  const std::map<std::uint64_t, coord::Incident>& incidents() const { return incidents_; }
+  const coord::Coordinator& coordinator() const { return coordinator_; }
+  int spawned() const { return spawned_; }
+  int restarts() const { return restarts_; }
+  int replies_ok() const { return replies_ok_; }
+  // A group without anyone who holds the state: only then may a run end early.
+  bool lost_everybody() const { return lost_everybody_; }
+  bool lost_at_start() const { return lost_at_start_; }  // a worker died before the first table
+  std::string picture() const;                           // of the board and the workers
+  std::vector<std::string> journal;                      // for the report of a failure
+
+ private:
+  void feed(const coord::Event& event);
+  void tick();
+  coord::event::Progress observe(WorkerUid just_dead) const;
+  void deliver(WorkerUid uid);
+  void reap(WorkerUid uid, coord::ExitStatus status);
+  void ring_all();
+  void note_holders();
+  void start_board();
+  SimWorker* find(WorkerUid uid);
+
+  void act(const coord::action::Spawn& spawn);
+  void fork(const coord::action::Spawn& spawn, const std::shared_ptr<SimBoard>& board);
+  void act(const coord::action::Kill& kill);
+  void act(const coord::action::AppendDead& dead);
+  void act(const coord::action::WriteProposal& proposal);
+  void act(const coord::action::WriteTable& table);
+  void act(const coord::action::NameDonor& donor);
+  void act(const coord::action::Admit& admit);
+  void act(const coord::action::Refuse& refuse);
+  void act(const coord::action::RecordIncident& record);
+  void act(const coord::action::CheckpointOwnerLost&) {}
+  void act(const coord::action::RestartGroup& restart);
+  void act(const coord::action::RestartZygote&);
+  void act(const coord::action::SetFinalRecorded& final);
+  void act(const coord::action::Reply& reply) { replies_ok_ += reply.ok ? 1 : 0; }
+  void act(const coord::action::Print&) {}
+  void act(const coord::action::Stop& stop);
+
+  Host& host_;
+  AgentOptions options_;
+  coord::Coordinator coordinator_;
+  std::shared_ptr<SimBoard> board_;
+  std::map<WorkerUid, std::unique_ptr<SimWorker>> workers_;
+  std::vector<std::unique_ptr<SimWorker>> graveyard_;  // the clock may still hold their names
+  std::map<WorkerUid, std::deque<coord::Event>> mail_;
+  std::map<std::uint64_t, coord::Incident> incidents_;
+  std::optional<int> exit_code_;
+  std::uint64_t requests_ = 0, zygote_ = 0;
+  bool zygote_ready_ = false, lost_everybody_ = false, lost_at_start_ = false;
+  int spawned_ = 0, restarts_ = 0, replies_ok_ = 0;
+};
+
+}  // namespace lockstep::simulation

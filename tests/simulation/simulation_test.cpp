@@ -1,0 +1,75 @@
+// Random schedules against the coordinator. A failure prints its seed and a line that runs it
+// again.
+//   coord_simulation [--seed N] [--schedules N]
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "simulation/schedule.h"
+
+namespace lockstep::simulation {
+namespace {
+
+std::uint64_t first_seed = 1;
+std::uint64_t schedules = 3000;
+
+TEST(Simulation, InvariantsHoldInEverySchedule) {
+  Outcome total;
+  for (std::uint64_t seed = first_seed; seed < first_seed + schedules; ++seed) {
+    const Outcome outcome = run_schedule(seed);
+    ASSERT_TRUE(outcome.violation.empty())
+        << "seed " << seed << ": " << outcome.violation << "\n"
+        << outcome.journal << "\nagain: coord_simulation --seed " << seed;
+    total.faults += outcome.faults;
+    total.deaths += outcome.deaths;
+    total.incidents += outcome.incidents;
+    total.rejoins += outcome.rejoins;
+    total.restarts += outcome.restarts;
+    total.scales += outcome.scales;
+    total.joiners_killed += outcome.joiners_killed;
+    total.finished += outcome.finished;
+    total.events += outcome.events;
+  }
+  std::cout << schedules << " schedules, " << total.events << " events: " << total.faults
+            << " faults, " << total.deaths << " deaths in " << total.incidents << " incidents, "
+            << total.rejoins << " rejoined, " << total.joiners_killed
+            << " newcomers killed while healing, " << total.restarts << " restarts, "
+            << total.scales << " scalings, " << total.finished << " runs finished\n";
+  if (schedules < 1000) return;
+  // A fault that never fires proves nothing.
+  EXPECT_GT(total.deaths, schedules);
+  EXPECT_GT(total.rejoins, schedules / 10);
+  EXPECT_GT(total.restarts, schedules / 10);
+  EXPECT_GT(total.joiners_killed, schedules / 50);
+  EXPECT_GT(total.scales, schedules / 10);
+  EXPECT_GT(total.finished, schedules / 2);
+}
+
+TEST(Simulation, IsDeterministic) {
+  const Outcome a = run_schedule(7), b = run_schedule(7);
+  EXPECT_EQ(a.events, b.events);
+  EXPECT_EQ(a.deaths, b.deaths);
+}
+
+}  // namespace
+}  // namespace lockstep::simulation
+
+int main(int argc, char** argv) {
+  using namespace lockstep::simulation;
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
+    if (std::strcmp(argv[i], "--seed") == 0) {
+      first_seed = value;
+      schedules = 1;
+    } else if (std::strcmp(argv[i], "--schedules") == 0) {
+      schedules = value;
+    } else {
+      std::cerr << "unknown option '" << argv[i] << "'; known: --seed N, --schedules N\n";
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,144 @@
+// The simulated host: virtual time, shared memory as plain values, and the oracle that every event
+// is checked against. One thread. Everything random comes from one seed.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <queue>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "coord/board.h"
+#include "coord/events.h"
+#include "coord/table.h"
+
+namespace lockstep::simulation {
+
+inline constexpr std::uint64_t kMicrosecond = 1'000;
+inline constexpr std::uint64_t kMillisecond = 1'000'000;
+inline constexpr std::uint64_t kSecond = 1'000'000'000;
+inline constexpr std::uint32_t kChunks = 2;  // of the one sum
+
+// An invariant is broken. The message says which.
+struct Violation : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+inline void require(bool holds, const std::string& what) {
+  if (!holds) throw Violation(what);
+}
+
+inline std::uint64_t mix(std::uint64_t a,
+                         std::uint64_t b) {  // splitmix64 (Steele, Lea, Flood 2014)
+  std::uint64_t x = a * 0x9e3779b97f4a7c15 + b + 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::uint64_t between(std::uint64_t low, std::uint64_t high) {
+    return low + engine_() % (high - low + 1);
+  }
+  bool chance(double p) { return static_cast<double>(engine_() >> 11) * 0x1p-53 < p; }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+class Clock {
+ public:
+  std::uint64_t now() const { return now_; }
+  void after(std::uint64_t delay, std::function<void()> what) {
+    queue_.push({now_ + delay, ++count_, std::move(what)});
+  }
+  bool step() {
+    if (queue_.empty()) return false;
+    const Entry entry = queue_.top();
+    queue_.pop();
+    now_ = entry.at;
+    entry.what();
+    return true;
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t at, number;
+    std::function<void()> what;
+    bool operator<(const Entry& other) const {
+      return std::pair(at, number) > std::pair(other.at, other.number);
+    }
+  };
+  std::uint64_t now_ = kSecond, count_ = 0;
+  std::priority_queue<Entry> queue_;
+};
+
+// What coord/board.h and the engine keep in shared memory.
+struct SimSlot {
+  std::uint64_t uid = 0;
+  coord::WorkerProgress progress;
+  struct Chunk {
+    std::uint64_t mark = 0, value = 0;
+  };
+  std::array<Chunk, kChunks> chunks;  // the sum's chunks that this worker owned
+  std::uint64_t needs =
+      0;  // oracle: mark of the oldest sum that the live owner still has to apply; 0: none
+};
+
+struct SimBoard {
+  std::optional<coord::Table> tables[2];
+  coord::Table proposal;
+  std::vector<WorkerUid> dead;
+  WorkerUid heal_donor{0};
+  std::uint64_t heal_request = 0;
+  std::uint64_t heal_mark = 0, heal_state = 0;
+  bool final_recorded = false;
+  std::vector<SimSlot> slots{coord::kMaxSlots};
+  struct Piece {
+    std::uint64_t mark = 0, value = 0;
+    WorkerUid owner;
+  };
+  std::vector<Piece> pieces;            // by share
+  std::vector<std::uint64_t> recorded;  // marks of the share records
+
+  const coord::Table* table(std::uint64_t txn) const {
+    const auto& cell = tables[txn % 2];
+    return cell && cell->txn.value() == txn ? &*cell : nullptr;
+  }
+  bool is_dead(WorkerUid uid) const {
+    return std::find(dead.begin(), dead.end(), uid) != dead.end();
+  }
+};
+
+// A committed checkpoint survives the board.
+struct Checkpoint {
+  std::uint64_t txn = 0, state = 0;
+};
+
+// The run as it would be without faults.
+struct Plan {
+  std::uint32_t virtual_workers = 1;
+  std::uint64_t transactions = 20;
+  std::uint64_t checkpoint_every = 5;
+
+  std::uint64_t share(std::uint64_t state, std::uint64_t txn, std::uint32_t v) const {
+    return mix(mix(state, txn), v);
+  }
+  static std::uint64_t chunk(std::uint64_t sum, std::uint32_t c) { return mix(sum, c); }
+  static std::uint64_t apply(std::uint64_t state, const std::array<std::uint64_t, kChunks>& chunks);
+  // State at the start of each transaction, and at the end.
+  std::vector<std::uint64_t> reference() const;
+};
+
+void check_members(
+    const std::vector<coord::Member>& members);  // each uid and slot once, at least one
+
+}  // namespace lockstep::simulation

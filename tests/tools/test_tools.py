@@ -1,0 +1,143 @@
+"""The repository's own checks are shown to find what they are for, on small trees made for it."""
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+
+
+def load(name):
+    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "tools" / name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+class Layers(unittest.TestCase):
+    def problems(self, files):
+        with tempfile.TemporaryDirectory() as scratch:
+            root = pathlib.Path(scratch)
+            for name, text in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            return [f"{p.relative_to(root)}:{n}: {t}" for p, n, t in load("check_layers").check_tree(root)[0]]
+
+    def test_downward_include_is_fine(self):
+        self.assertEqual(self.problems({"src/comm/a.cpp": '#include "coord/board.h"\n#include "base/ids.h"\n'}), [])
+
+    def test_upward_include_is_named_with_its_line(self):
+        (problem,) = self.problems({"src/coord/a.h": '// x\n#include "comm/group.h"\n'})
+        self.assertIn("src/coord/a.h:2: includes comm/group.h", problem)
+        self.assertIn("may use base", problem)
+
+    def test_data_never_sees_comm(self):
+        self.assertEqual(len(self.problems({"src/data/a.h": '#include "comm/group.h"\n'})), 1)
+
+    def test_torch_is_rejected_in_a_torch_free_room(self):
+        for header in ("ATen/ATen.h", "torch/torch.h", "c10/util/Half.h"):
+            self.assertEqual(len(self.problems({"src/launcher/a.cpp": f"#include <{header}>\n"})), 1)
+        self.assertEqual(self.problems({"src/comm/gloo/a.cpp": "#include <torch/torch.h>\n"}), [])
+        self.assertEqual(self.problems({"src/ddp/a.cpp": "#include <torch/torch.h>\n"}), [])
+
+    def test_public_headers_stand_for_themselves(self):
+        self.assertEqual(len(self.problems({"include/lockstep/a.h": '#include "train/run.h"\n'})), 1)
+
+    def test_links(self):
+        self.assertEqual(len(self.problems({"src/base/CMakeLists.txt": "lockstep_room(base a.cpp DEPS lockstep::coord)\n"})), 1)
+        self.assertEqual(len(self.problems({"src/comm/CMakeLists.txt": "target_link_libraries(x torch::cpu)\n"})), 1)
+        self.assertEqual(len(self.problems({"src/comm/CMakeLists.txt": "link(x lockstep::data_files)\n"})), 1)
+
+    def test_unknown_room(self):
+        self.assertEqual(len(self.problems({"src/attic/a.cpp": "\n"})), 1)
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        self.tree = load("check_tree")
+
+    def called(self, code):
+        return [next(g for g in m.groups() if g) for m in self.tree.CALLS.finditer(self.tree.blank(code))]
+
+    def test_functions_are_measured(self):
+        code = "namespace a {\nint f(int x) {\n  if (x) {\n    return 1;\n  }\n  return 2;\n}\nstruct S {\n  void g() const {\n  }\n};\n}\n"
+        self.assertEqual(self.tree.functions(code), [("f", 2, 6), ("g", 9, 2)])
+
+    def test_calls_that_end_the_process(self):
+        self.assertEqual(self.called("if (x) exit(1);"), ["exit"])
+        self.assertEqual(self.called("  std::abort();"), ["abort"])
+        self.assertEqual(self.called("  std::this_thread::sleep_for(1s);"), ["sleep_for"])
+
+    def test_members_and_text_are_not_calls(self):
+        self.assertEqual(self.called('group.abort(cause); void abort(Error cause); _exit(1); // exit(1)\n log("exit(1)");'), [])
+
+    def test_unfinished(self):
+        self.assertTrue(self.tree.UNFINISHED.search("// TO" "DO: later"))
+        self.assertFalse(self.tree.UNFINISHED.search("todos are fine"))
+
+
+class Summary(unittest.TestCase):
+    def run_summary(self, cases, steps="unit", failed=""):
+        with tempfile.TemporaryDirectory() as scratch:
+            if cases is not None:
+                rows = "".join(f'<testcase name="{n}" status="{s}"><system-out>{o}</system-out></testcase>' for n, s, o in cases)
+                pathlib.Path(scratch, "ci.xml").write_text(f"<testsuite>{rows}</testsuite>")
+            done = subprocess.run([sys.executable, ROOT / "tools/test_summary", scratch, steps, failed], capture_output=True, text=True)
+            return done.returncode, done.stdout.splitlines()
+
+    def test_counts_and_closing_line(self):
+        code, lines = self.run_summary([("a", "run", ""), ("b", "run", "")], "unit format")
+        self.assertEqual((code, lines[-1]), (0, "3 passed, 0 failed, 0 skipped"))
+
+    def test_failure(self):
+        code, lines = self.run_summary([("a", "run", ""), ("b", "fail", "")], "unit", "unit")
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_expected_and_unexpected_skips(self):
+        code, lines = self.run_summary([("a", "run", ""), ("golden_v1", "notrun", "skipped: no MNIST")])
+        self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+        code, lines = self.run_summary([("a", "run", ""), ("nobody", "notrun", "skipped: because")])
+        self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_no_test_is_a_failure(self):
+        self.assertEqual(self.run_summary(None)[0], 1)
+        self.assertEqual(self.run_summary([])[0], 1)
+
+
+class FindTorch(unittest.TestCase):
+    def find(self, **env):
+        return subprocess.run([ROOT / "tools/find_torch"], capture_output=True, text=True, env={**os.environ, **env})
+
+    def torch(self, folder, major, minor):
+        for name in ("include/torch/headeronly", "lib"):
+            (folder / name).mkdir(parents=True)
+        (folder / "include/torch/headeronly/version.h").write_text(
+            f"#define TORCH_VERSION_MAJOR {major}\n#define TORCH_VERSION_MINOR {minor}\n#define TORCH_VERSION_PATCH 0\n")
+        (folder / "lib/libtorch_cpu.so").write_text("")
+        return str(folder)
+
+    def test_explicit_folder(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            new = self.torch(pathlib.Path(scratch, "new"), 2, 11)
+            self.assertEqual(self.find(LOCKSTEP_TORCH_DIR=new).stdout.strip(), new)
+            old = self.find(LOCKSTEP_TORCH_DIR=self.torch(pathlib.Path(scratch, "old"), 2, 9))
+            self.assertEqual(old.returncode, 2)
+            self.assertIn("no torch >= 2.11", old.stderr)
+
+    def test_fetched_one_is_found(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            fetched = self.torch(pathlib.Path(scratch, "lockstep/torch-2.11.0/torch"), 2, 11)
+            python = pathlib.Path(scratch, "python3")  # one that has no torch
+            python.write_text("#!/bin/sh\nexit 1\n")
+            python.chmod(0o755)
+            found = self.find(LOCKSTEP_TORCH_DIR="", XDG_CACHE_HOME=scratch, PATH=f"{scratch}:/usr/bin:/bin")
+            self.assertEqual(found.stdout.strip(), fetched)
+
+
+if __name__ == "__main__":
+    unittest.main()

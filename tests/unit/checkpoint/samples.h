@@ -1,0 +1,97 @@
+// Tensors of a tiny run, as a function of the step, so that a test knows what it must find.
+#pragma once
+
+#include <stdlib.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/search.h"
+#include "checkpoint/writer.h"
+
+namespace lockstep::checkpoint {
+
+// Owns bytes of the parts "model" (two fp32 tensors, an int64 scalar, an empty one) and
+// "optimizer".
+class Sample {
+ public:
+  explicit Sample(std::uint64_t step, std::size_t scale = 1) : scale_(scale) {
+    parts_.push_back({"model", {}});
+    add({"fc.weight", DType::kF32, {10 * scale, 3}}, step + 1);
+    add({"fc.bias", DType::kF32, {10}}, step + 2);
+    add({"bn.num_batches_tracked", DType::kI64, {}}, step + 3);
+    add({"empty", DType::kBool, {0, 4}}, 0);
+    parts_.push_back({"optimizer", {}});
+    add({"exp_avg/fc.weight", DType::kBF16, {10 * scale, 3}}, step + 4);
+    state_ = "{\"step\":" + std::to_string(step) + "}";
+  }
+
+  const std::vector<Part>& parts() const { return parts_; }
+  const std::string& state() const { return state_; }
+
+  // Places to load into; the sample's own bytes.
+  std::vector<PartTarget> targets() {
+    std::vector<PartTarget> targets;
+    std::size_t i = 0;
+    for (const Part& part : parts_) {
+      targets.push_back({part.name, {}});
+      for (const NamedBytes& tensor : part.tensors)
+        targets.back().tensors.push_back({tensor.info, bytes_[i++]});
+    }
+    return targets;
+  }
+
+  friend bool operator==(const Sample& a, const Sample& b) { return a.bytes_ == b.bytes_; }
+
+ private:
+  void add(TensorInfo info, std::uint64_t seed) {
+    auto& bytes = bytes_.emplace_back(static_cast<std::size_t>(*byte_size(info)));
+    for (std::size_t i = 0; i < bytes.size(); ++i)
+      bytes[i] = static_cast<std::byte>((seed * 31 + i * (seed % 7 + 1)) & 255);
+    parts_.back().tensors.push_back({std::move(info), bytes});
+  }
+
+  std::size_t scale_;
+  std::deque<std::vector<std::byte>> bytes_;
+  std::vector<Part> parts_;
+  std::string state_;
+};
+
+inline Result<std::string> save(Env& env, const std::string& run_dir, const Sample& sample,
+                                std::uint64_t txn, const std::string& identity = "run-a",
+                                std::uint32_t v = 3) {
+  Image image;
+  LOCKSTEP_TRY(image.fill(sample.parts(), sample.state()));
+  Manifest manifest;
+  manifest.cursor = {txn, txn / 10, txn % 10};
+  manifest.run_identity = identity;
+  manifest.virtual_workers = v;
+  return publish(
+      env, run_dir, manifest, image.files(), [&] { return image.weights_sha256(); }, nullptr);
+}
+
+// A new folder under the temporary one, removed with everything at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "lockstep-checkpoint-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace lockstep::checkpoint

@@ -1,0 +1,241 @@
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "lockstep/data.h"
+#include "unit/data/idx_bytes.h"
+#include "unit/data/temp_folder.h"
+
+namespace lockstep::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Sample i is the number i; a pause that differs from share to share upsets the order in which
+// threads finish.
+class SlowNumbers final : public Dataset {
+ public:
+  explicit SlowNumbers(std::int64_t size) : size_(size) {}
+  std::int64_t size() const override { return size_; }
+  Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const override {
+    ++calls;
+    if (ids[0] == poison) throw std::runtime_error("poisoned");
+    std::this_thread::sleep_for(std::chrono::microseconds(ids[0] % 7 * 100));
+    const at::Tensor values = at::tensor(std::vector<std::int64_t>(ids.begin(), ids.end()));
+    return Batch{
+        values * 1000 + static_cast<std::int64_t>(pass.epoch), values, {ids.begin(), ids.end()}};
+  }
+  mutable std::atomic<int> calls = 0;
+  std::int64_t poison = -1;
+
+ private:
+  std::int64_t size_;
+};
+
+bool same(const Batch& a, const Batch& b) {
+  return a.ids == b.ids && at::equal(a.inputs, b.inputs) && at::equal(a.targets, b.targets);
+}
+
+std::vector<ShareId> all_shares(const DataPlan& plan, std::uint64_t epochs) {
+  std::vector<ShareId> shares;
+  for (std::uint64_t epoch = 0; epoch < epochs; ++epoch)
+    for (std::int64_t step = 0; step < plan.steps_per_epoch(); ++step)
+      for (std::int64_t v = 0; v < plan.virtual_workers; ++v) shares.push_back({{epoch, step}, v});
+  return shares;
+}
+
+const DataPlan kPlan{.dataset_size = 103, .virtual_workers = 3, .batch_size = 10, .seed = 1};
+
+TEST(Loader, SameBatchesForAnyThreadsHintsAndOrder) {
+  const auto data = std::make_shared<SlowNumbers>(103);
+  const auto shares = all_shares(kPlan, 2);
+  std::vector<Batch> expected;
+  const auto plain = *Loader::make(data, kPlan);
+  for (const ShareId& share : shares) expected.push_back(*plain->get(share));
+  std::mt19937 random(1);
+  for (const int threads : {0, 1, 2, 5}) {
+    for (int round = 0; round < 4; ++round) {
+      std::vector<std::size_t> asked(shares.size());
+      for (std::size_t i = 0; i < asked.size(); ++i) asked[i] = i;
+      if (round > 0) std::shuffle(asked.begin(), asked.end(), random);
+      const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = threads});
+      for (std::size_t i = 0; i < asked.size(); ++i) {
+        // Hints are right in round 0 and 1, and wrong in the others: too early, too late, doubled.
+        std::vector<ShareId> next;
+        for (std::size_t j = i + 1; j < std::min(i + 4, asked.size()); ++j)
+          next.push_back(shares[round < 2 ? asked[j] : random() % shares.size()]);
+        loader->prefetch(next);
+        const auto batch = loader->get(shares[asked[i]]);
+        ASSERT_TRUE(batch.ok()) << batch.error().message;
+        ASSERT_TRUE(same(*batch, expected[asked[i]])) << threads << " threads, share " << asked[i];
+      }
+    }
+  }
+}
+
+TEST(Loader, HintedBatchesAreComputedOnce) {
+  const auto data = std::make_shared<SlowNumbers>(103);
+  const auto shares = all_shares(kPlan, 1);
+  const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = 2});
+  loader->prefetch(shares);
+  for (const ShareId& share : shares) ASSERT_TRUE(loader->get(share).ok());
+  EXPECT_EQ(data->calls, static_cast<int>(shares.size()));
+}
+
+TEST(Loader, PrefetchedBatchIsReadyBeforeItIsAskedFor) {
+  const auto data = std::make_shared<SlowNumbers>(103);
+  const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = 1});
+  loader->prefetch({{{0, 0}, 0}});
+  for (int i = 0; i < 2000 && data->calls == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(data->calls, 1);
+}
+
+TEST(Loader, AShareCanBeAskedForAgain) {
+  const auto loader =
+      *Loader::make(std::make_shared<SlowNumbers>(103), kPlan, {.prefetch_threads = 1});
+  const ShareId share{{0, 2}, 1};
+  loader->prefetch({share});
+  const Batch first = *loader->get(share);
+  EXPECT_TRUE(same(first, *loader->get(share)));
+}
+
+TEST(Loader, ThreadsStartAtTheFirstHintAndEndWithTheLoader) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+  };
+  const auto data = std::make_shared<SlowNumbers>(103);
+  const auto before = threads();
+  {
+    const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = 3});
+    ASSERT_TRUE(loader->get({{0, 0}, 0}).ok());
+    EXPECT_EQ(threads(), before);
+    loader->prefetch(all_shares(kPlan, 1));
+    EXPECT_EQ(threads(), before + 3);
+  }
+  for (int i = 0; i < 200 && threads() != before; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(threads(), before);
+}
+
+TEST(Loader, ExceptionsOfADataSetBecomeErrorsThatNameTheShare) {
+  const auto data = std::make_shared<SlowNumbers>(103);
+  const ShareId share{{0, 1}, 2};
+  data->poison = (*(*DataOrder::make(kPlan))->ids(share.at, share.v))[0];
+  for (const int threads : {0, 1}) {
+    const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = threads});
+    loader->prefetch({share});
+    const auto batch = loader->get(share);
+    ASSERT_FALSE(batch.ok());
+    EXPECT_THAT(batch.error().message, HasSubstr("step 1, virtual worker 2: poisoned"));
+    EXPECT_TRUE(loader->get({{0, 0}, 0}).ok());
+  }
+}
+
+TEST(Loader, ABatchThatNeverComesIsTimedOut) {
+  class Stuck final : public Dataset {
+   public:
+    std::int64_t size() const override { return 103; }
+    Result<Batch> get(std::span<const std::int64_t>, const Pass&) const override {
+      ++begun;
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      return Batch{};
+    }
+    mutable std::atomic<int> begun = 0;
+  };
+  const auto data = std::make_shared<Stuck>();
+  const auto loader =
+      *Loader::make(data, kPlan, {.prefetch_threads = 1, .patience = std::chrono::seconds(0)});
+  loader->prefetch({{{0, 0}, 0}});
+  while (data->begun == 0) std::this_thread::yield();
+  const auto batch = loader->get({{0, 0}, 0});
+  ASSERT_FALSE(batch.ok());
+  EXPECT_EQ(batch.error().kind, ErrorKind::kTimedOut);
+}
+
+TEST(Loader, PlanAndDataSetMustFit) {
+  const auto data = std::make_shared<SlowNumbers>(103);
+  EXPECT_FALSE(Loader::make(nullptr, kPlan).ok());
+  EXPECT_THAT(Loader::make(std::make_shared<SlowNumbers>(9), kPlan).error().message,
+              HasSubstr("the data set has 9"));
+  EXPECT_FALSE(Loader::make(data, kPlan, {.prefetch_threads = -1}).ok());
+  const auto loader = *Loader::make(data, kPlan);
+  EXPECT_EQ(loader->get({{0, 99}, 0}).error().kind, ErrorKind::kUsage);
+}
+
+// 256 images of 2x3: image i holds the byte i.
+std::shared_ptr<const Dataset> all_bytes(const TempFolder& folder) {
+  std::string images, labels;
+  for (int i = 0; i < 256; ++i) {
+    images += std::string(6, static_cast<char>(i));
+    labels += static_cast<char>(i % 10);
+  }
+  folder.write("t10k-images-idx3-ubyte", idx_bytes(0x08, {256, 2, 3}, images));
+  folder.write("t10k-labels-idx1-ubyte.gz", gzip(idx_bytes(0x08, {256}, labels)));
+  auto data = open_mnist(folder.path(), Split::kTest);
+  EXPECT_TRUE(data.ok()) << data.error().message;
+  return *data;
+}
+
+TEST(ImageDataset, HasTheBitsOfToTensor) {
+  const TempFolder folder;
+  const auto data = all_bytes(folder);
+  std::vector<std::int64_t> ids(256);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 255 - static_cast<std::int64_t>(i);
+  const Batch batch = *data->get(ids, {});
+  EXPECT_EQ(batch.inputs.sizes(), (std::vector<std::int64_t>{256, 1, 2, 3}));
+  EXPECT_EQ(batch.inputs.scalar_type(), at::kFloat);
+  EXPECT_EQ(batch.targets.scalar_type(), at::kLong);
+  EXPECT_EQ(batch.ids, ids);
+  const at::Tensor bytes =
+      at::tensor(ids).to(at::kByte).view({256, 1, 1, 1}).expand({256, 1, 2, 3}).contiguous();
+  EXPECT_TRUE(at::equal(batch.inputs, bytes.to(at::kFloat).div(255)));
+  EXPECT_TRUE(at::equal(batch.targets, at::tensor(ids).remainder(10)));
+}
+
+TEST(ImageDataset, RefusesIdsOutOfRange) {
+  const TempFolder folder;
+  const auto data = all_bytes(folder);
+  for (const std::int64_t id : {-1, 256}) {
+    const auto batch = data->get(std::vector<std::int64_t>{0, id}, {});
+    ASSERT_FALSE(batch.ok());
+    EXPECT_THAT(batch.error().message, HasSubstr("sample " + std::to_string(id)));
+  }
+}
+
+TEST(TensorDataset, RowsAndTransform) {
+  const at::Tensor inputs = at::arange(20, at::kFloat).view({10, 2});
+  const auto data = *tensor_dataset(inputs, at::arange(10), [](Batch batch, const Pass& pass) {
+    batch.inputs = batch.inputs + static_cast<double>(pass.epoch);
+    return batch;
+  });
+  const Batch batch = *data->get(std::vector<std::int64_t>{7, 0}, {.epoch = 3});
+  EXPECT_TRUE(at::equal(batch.inputs, at::tensor({17.0F, 18.0F, 3.0F, 4.0F}).view({2, 2})));
+  EXPECT_TRUE(at::equal(batch.targets, at::tensor({7, 0}, at::kLong)));
+  EXPECT_FALSE(tensor_dataset(inputs, at::arange(9)).ok());
+  EXPECT_FALSE(tensor_dataset({}, {}).ok());
+}
+
+TEST(Evaluation, EachSampleOnceUnpadded) {
+  const auto data = *tensor_dataset(at::arange(23), at::arange(23));
+  std::vector<std::int64_t> seen;
+  ASSERT_EQ(evaluation_batches(23, 10), 3);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const Batch batch = *evaluation_batch(*data, 10, i);
+    seen.insert(seen.end(), batch.ids.begin(), batch.ids.end());
+  }
+  ASSERT_EQ(seen.size(), 23U);
+  for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], static_cast<std::int64_t>(i));
+  EXPECT_FALSE(evaluation_batch(*data, 10, 3).ok());
+  EXPECT_FALSE(evaluation_batch(*data, 0, 0).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::data

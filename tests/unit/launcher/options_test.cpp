@@ -1,0 +1,125 @@
+#include "launcher/options.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace lockstep::launcher {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Result<RunOptions> parse(const Words& words, std::map<std::string, std::string> variables = {}) {
+  return parse_run_options(words, [variables](std::string_view name) -> std::optional<std::string> {
+    const auto found = variables.find(std::string(name));
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+std::string message(const Words& words, std::map<std::string, std::string> variables = {}) {
+  const auto result = parse(words, std::move(variables));
+  if (result.ok()) return "";
+  EXPECT_EQ(result.error().kind, ErrorKind::kUsage);
+  return result.error().message;
+}
+
+TEST(Options, DefaultsAreTorchruns) {
+  const auto options = parse({"prog"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->nproc_per_node, 1);
+  EXPECT_EQ(options->max_restarts, 0);
+  EXPECT_EQ(options->max_replacements, 10);
+  EXPECT_EQ(options->run_id, "none");
+  EXPECT_EQ(options->role, "default");
+  EXPECT_EQ(options->shutdown_timeout.count(), 30'000);
+  EXPECT_EQ(options->stop_grace.count(), 1'000);
+}
+
+TEST(Options, BothSpellingsAndBothForms) {
+  for (const Words& words : {Words{"--nproc-per-node", "3", "p"},
+                             {"--nproc_per_node", "3", "p"},
+                             {"--nproc-per-node=3", "p"},
+                             {"--nproc_per_node=3", "p"}}) {
+    const auto options = parse(words);
+    ASSERT_TRUE(options.ok()) << words[0];
+    EXPECT_EQ(options->nproc_per_node, 3);
+  }
+}
+
+TEST(Options, TheProgramsArgumentsAreItsOwn) {
+  const auto options = parse({"-m", "pkg.mod", "--nproc-per-node", "4", "--", "-r", "3"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_TRUE(options->module);
+  EXPECT_EQ(options->nproc_per_node, 1);
+  EXPECT_EQ(options->program, (Words{"pkg.mod", "--nproc-per-node", "4", "--", "-r", "3"}));
+}
+
+TEST(Options, CommandLineThenEnvironmentThenDefault) {
+  EXPECT_EQ(parse({"p"}, {{"PET_NPROC_PER_NODE", "5"}})->nproc_per_node, 5);
+  EXPECT_EQ(parse({"p"}, {{"PET_N_PROC_PER_NODE", "5"}})->nproc_per_node, 5);
+  EXPECT_EQ(parse({"--nproc-per-node", "2", "p"}, {{"PET_NPROC_PER_NODE", "5"}})->nproc_per_node,
+            2);
+  EXPECT_TRUE(parse({"p"}, {{"PET_STANDALONE", "1"}})->standalone);
+  EXPECT_FALSE(parse({"p"}, {{"PET_STANDALONE", ""}})->standalone);
+  EXPECT_NE(message({"p"}, {{"PET_MAX_RESTARTS", "x"}}).find("PET_MAX_RESTARTS"),
+            std::string::npos);
+}
+
+TEST(Options, StandaloneHasARandomId) {
+  const auto a = parse({"--standalone", "--rdzv-id", "x", "p"}), b = parse({"--standalone", "p"});
+  EXPECT_EQ(a->run_id.size(), 36U);
+  EXPECT_NE(a->run_id, b->run_id);
+}
+
+TEST(Options, RendezvousOfOneNode) {
+  const auto options = parse({"--rdzv-backend", "static", "--rdzv-endpoint", "host:1234",
+                              "--rdzv-id", "job", "--rdzv-conf", "a=b,c=d", "p"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->master_addr, "host");
+  EXPECT_EQ(options->master_port, 1234);
+  EXPECT_EQ(options->run_id, "job");
+  EXPECT_EQ(parse({"--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "p"})->master_addr,
+            "127.0.0.1");
+  EXPECT_NE(message({"--rdzv-conf", "x", "p"}).find("key=value"), std::string::npos);
+  EXPECT_NE(message({"--rdzv-id", "a/b", "p"}).find("'/'"), std::string::npos);
+}
+
+TEST(Options, StreamsTakeRanksOfAnyLength) {
+  const auto options = parse({"-r", "3", "-t0:1,12:3", "p"});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->redirects.of(7), 3U);
+  EXPECT_EQ(options->tee.of(0), 1U);
+  EXPECT_EQ(options->tee.of(12), 3U);
+  EXPECT_EQ(options->tee.of(1), 0U);
+}
+
+TEST(Options, WrongOnesAreNamed) {
+  EXPECT_NE(message({"--nproc-per-nod", "2", "p"}).find("did you mean '--nproc-per-node'?"),
+            std::string::npos);
+  EXPECT_NE(message({"--max-restart", "2", "p"}).find("did you mean '--max-restarts'?"),
+            std::string::npos);
+  EXPECT_NE(message({"--nproc", "2", "p"}).find("unknown option '--nproc'"),
+            std::string::npos);  // no abbreviations
+  EXPECT_NE(message({"--nnodes", "2", "p"}).find("several nodes are not supported yet"),
+            std::string::npos);
+  EXPECT_NE(message({"--nnodes=1:4", "p"}).find("several nodes"), std::string::npos);
+  EXPECT_NE(message({"--nproc-per-node", "gpu", "p"}).find("GPU"), std::string::npos);
+  EXPECT_NE(message({"--nproc-per-node", "0", "p"}).find("from 1 to 128, not '0'"),
+            std::string::npos);
+  EXPECT_NE(message({"--nproc-per-node"}).find("needs a value"), std::string::npos);
+  EXPECT_NE(message({"--standalone=yes", "p"}).find("takes no value"), std::string::npos);
+  EXPECT_NE(message({"--stop-grace", "-1", "p"}).find("seconds"), std::string::npos);
+  EXPECT_NE(message({"-m", "--no-python", "p"}).find("only one"), std::string::npos);
+  EXPECT_NE(message({}).find("no program given"), std::string::npos);
+}
+
+TEST(Options, TorchrunsHarmlessOptionsAreAccepted) {
+  EXPECT_TRUE(parse({"--monitor-interval", "1", "--local-addr", "x", "--event-log-handler", "null",
+                     "--node-rank", "0", "--start-method", "spawn", "--nnodes", "1", "p"})
+                  .ok());
+  EXPECT_FALSE(parse({"--numa-binding", "node", "p"}).ok());
+}
+
+}  // namespace
+}  // namespace lockstep::launcher

@@ -1,0 +1,120 @@
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <fstream>
+
+#include "base/unique_fd.h"
+#include "launcher/failure_report.h"
+#include "launcher/held_port.h"
+#include "launcher/incident_table.h"
+#include "launcher/program.h"
+#include "support/child.h"
+
+namespace lockstep::launcher {
+namespace {
+
+WorkerFailure failure(int rank, double time) {
+  WorkerFailure f;
+  f.rank = rank;
+  f.local_rank = rank;
+  f.pid = 100 + rank;
+  f.exit_code = 1;
+  f.time_s = time;
+  f.message = "message of " + std::to_string(rank);
+  return f;
+}
+
+TEST(FailureReport, TheEarliestIsTheRootCause) {
+  const std::string text =
+      failure_report("prog", {failure(0, 20), failure(1, 10), failure(2, 10.5)});
+  const std::size_t root = text.find("Root Cause (first observed failure):\n[1]:");
+  ASSERT_NE(root, std::string::npos) << text;
+  EXPECT_NE(text.find("message of 1", root), std::string::npos);
+  EXPECT_LT(text.find("message of 0"), root);
+  EXPECT_LT(text.find("message of 2"), root);
+}
+
+TEST(FailureReport, ReadsBothFormsOfErrorFiles) {
+  WorkerFailure f = failure(0, 1);
+  read_error_file(
+      R"({"message":{"message":"E: x","extraInfo":{"py_callstack":"the stack","timestamp":"77"}}})",
+      f);
+  EXPECT_EQ(f.message, "the stack");
+  EXPECT_EQ(f.time_s, 77);
+  read_error_file(R"({"message":"plain","timestamp":"78"})", f);
+  EXPECT_EQ(f.message, "plain");
+  EXPECT_EQ(f.time_s, 78);
+}
+
+TEST(FailureReport, SurvivesWhateverAWorkerWrote) {
+  for (const std::string text :
+       {"", "{", "[]", "null", R"({"message":7})", R"({"message":{"extraInfo":[]}})",
+        R"({"message":{"extraInfo":{"py_callstack":3,"timestamp":{}}}})"}) {
+    WorkerFailure f = failure(0, 1);
+    read_error_file(text, f);
+    EXPECT_EQ(f.message, "message of 0") << text;
+    EXPECT_EQ(f.time_s, 1) << text;
+  }
+}
+
+TEST(IncidentTable, CountsFromTheDeathAndLeavesOutWhatWasNotReached) {
+  coord::Incident incident;
+  incident.number = 3;
+  incident.txn = Txn(300);
+  incident.victims = {{WorkerUid(2), Rank(1), "SIGKILL"}};
+  incident.phases.death = 1'000'000'000;
+  incident.phases.noticed = 1'000'500'000;
+  incident.phases.committed = 1'012'000'000;
+  const std::string text = incident_table(incident);
+  EXPECT_NE(text.find("incident 3 in transaction 300: rank 1 SIGKILL"), std::string::npos) << text;
+  EXPECT_NE(text.find("noticed                   0.50 ms"), std::string::npos) << text;
+  EXPECT_NE(text.find("step committed           12.00 ms"), std::string::npos) << text;
+  EXPECT_EQ(text.find("regrouped"), std::string::npos) << text;
+}
+
+TEST(Program, TheNoteIsFoundInLinkedProgramsOnly) {
+  EXPECT_TRUE(has_lockstep_note(TOY_WORKER));
+  EXPECT_FALSE(has_lockstep_note("/bin/sh"));
+  EXPECT_FALSE(has_lockstep_note("/nowhere"));
+  test::TempDir folder;
+  const std::string stripped = (folder / "stripped").string();
+  ASSERT_EQ(test::run({"strip", "-o", stripped, TOY_WORKER}).code, 0);
+  EXPECT_TRUE(has_lockstep_note(stripped));
+  // Cut short anywhere near the start it is no program, and no reason to crash.
+  const std::string whole = test::read_text(TOY_WORKER);
+  for (const std::size_t size : {0U, 3U, 20U, 64U, 100U, 400U, 900U}) {
+    std::ofstream(folder / "cut") << whole.substr(0, size);
+    EXPECT_FALSE(has_lockstep_note((folder / "cut").string())) << size;
+  }
+}
+
+// A server as PyTorch's TCPStore makes it: SO_REUSEADDR, bind, listen.
+UniqueFd server(int port) {
+  UniqueFd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(static_cast<std::uint16_t>(port));
+  if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(fd.get(), 8) != 0)
+    fd.reset();
+  return fd;
+}
+
+TEST(HeldPort, IsForOneServerOfTheWorkers) {
+  auto port = HeldPort::hold(0);
+  ASSERT_TRUE(port.ok());
+  EXPECT_GT(port->number(), 0);
+  const UniqueFd first = server(port->number());
+  if (!first) GTEST_SKIP() << "skipped: no IPv6";
+  EXPECT_FALSE(server(port->number()));
+  auto taken = HeldPort::hold(port->number());
+  ASSERT_FALSE(taken.ok());
+  EXPECT_NE(taken.error().message.find("port " + std::to_string(port->number())),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher

@@ -1,0 +1,62 @@
+// A session alone: the agent's part done in the process.
+#include "worker/session.h"
+
+#include <gtest/gtest.h>
+
+#include "support/child.h"
+
+namespace lockstep::worker {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(AloneSession, HasABoardWithItsOwnTable) {
+  auto session = Session::open();
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  EXPECT_FALSE((*session)->launched());
+  EXPECT_EQ((*session)->identity().world_size, 1);
+  test::TempDir folder;
+  Description description;
+  description.run_dir = folder.string();
+  auto admission = (*session)->describe(description);
+  ASSERT_TRUE(admission.ok()) << admission.error().message;
+  EXPECT_FALSE(admission->newcomer);
+  ASSERT_TRUE((*session)->ready(Txn(7), 0).ok());
+  const coord::Board board((*session)->memory(), description.board);
+  coord::Table table;
+  ASSERT_TRUE(coord::read_table(board.header().table[1], Txn(7), table));
+  ASSERT_EQ(table.members.size(), 1U);
+  EXPECT_EQ(table.members[0].uid, (*session)->identity().uid);
+  EXPECT_EQ(coord::read_proposal(board.header().proposal).members, table.members);
+  EXPECT_EQ(board.slot(Slot(0)).uid.load(), table.members[0].uid.value());
+  EXPECT_TRUE((*session)->sync_records(Txn(7), Deadline::in(1s)).ok());
+}
+
+TEST(AloneSession, ASecondOneOfTheSameDirectoryIsRefused) {
+  test::TempDir folder;
+  Description description;
+  description.run_dir = folder.string();
+  auto first = Session::open(), second = Session::open();
+  ASSERT_TRUE(first.ok() && second.ok());
+  auto lock = (*first)->describe(description);
+  ASSERT_TRUE(lock.ok());
+  const auto begin = Deadline::Clock::now();
+  const auto refused = (*second)->describe(description);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUnavailable);
+  EXPECT_NE(refused.error().message.find(folder.string()), std::string::npos);
+  EXPECT_LT(Deadline::Clock::now() - begin, 8s);
+  lock->run_lock.reset();
+  EXPECT_TRUE((*second)->describe(description).ok());
+}
+
+TEST(Session, AStrayVariableIsAnError) {
+  ASSERT_EQ(::setenv("LOCKSTEP_WORKER_FD", "900", 1), 0);
+  const auto session = Session::open();
+  ::unsetenv("LOCKSTEP_WORKER_FD");
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.error().kind, ErrorKind::kUsage);
+}
+
+}  // namespace
+}  // namespace lockstep::worker
