@@ -12,17 +12,16 @@ namespace {
 constexpr std::uint64_t kReaction = 45 * kSecond;
 constexpr std::uint64_t kEachHang =
     31 * kSecond;  // it may begin only with the share adopted from the last one
+constexpr std::uint64_t kMostMissed = 12;  // tables that a ready newcomer may miss
 constexpr std::uint64_t kMostEvents = 400'000;
 
 class Schedule {
  public:
   explicit Schedule(std::uint64_t seed)
-      : random_(seed), plan_(make_plan()), reference_(plan_.reference()), host_{clock_, random_,
-                                                                                plan_,  reference_,
-                                                                                {},     0,
-                                                                                0,      {},
-                                                                                {},     {},
-                                                                                {}} {
+      : random_(seed),
+        plan_(make_plan()),
+        reference_(plan_.reference()),
+        host_{clock_, random_, plan_, reference_} {
     host_.step_time = random_.between(500 * kMicrosecond, 8 * kMillisecond);
     agent_ = std::make_unique<SimAgent>(host_, make_options());
   }
@@ -109,7 +108,9 @@ class Schedule {
       return agent_->signal(SIGTERM);
     }
     if (worker == nullptr) return;
-    if (kind <= 6) return pause(worker, random_.between(10 * kMillisecond, 3 * kSecond));
+    if (kind == 5) return pause(worker, random_.between(10 * kMillisecond, 3 * kSecond));
+    if (kind == 6)
+      return random_.chance(0.5) ? pause(worker, 10'000 * kSecond) : orphan_newcomer_soon(2000);
     if (kind == 7) {
       ++hangs_;
       return worker->hang();
@@ -152,7 +153,30 @@ class Schedule {
       clock_.after(kMillisecond, [this, tries] { kill_joiner_soon(tries - 1); });
   }
 
+  // Kills all members of the current table as soon as the next one lists somebody else.
+  void orphan_newcomer_soon(int tries) {
+    last_fault_ = clock_.now();
+    const auto members = agent_->members_before_newcomer();
+    for (SimWorker* worker : members) worker->end({-1, SIGKILL});
+    outcome_.orphaned += members.empty() ? 0 : 1;
+    if (members.empty() && tries > 0 && !agent_->exit_code())
+      clock_.after(kMillisecond / 20, [this, tries] { orphan_newcomer_soon(tries - 1); });
+  }
+
+  // A newcomer that is ready gets into a table within a few transactions, unless something else
+  // happens.
+  void check_newcomers() {
+    for (SimWorker* worker : agent_->alive()) {
+      if (!worker->healing() || worker->stopped()) continue;
+      auto [it, fresh] = waiting_.try_emplace(worker->uid(), host_.commits, last_fault_);
+      if (!fresh && it->second.second != last_fault_) it->second = {host_.commits, last_fault_};
+      require(host_.commits <= it->second.first + kMostMissed * plan_.virtual_workers,
+              "a newcomer that is ready does not get in");
+    }
+  }
+
   void check_liveness() {
+    if (outcome_.events % 64 == 0) check_newcomers();
     const std::uint64_t since = std::max(last_fault_, host_.last_commit_at);
     require(since == 0 || clock_.now() < since + kReaction + hangs_ * kEachHang,
             "no commit and no end in time after the last fault");
@@ -186,6 +210,8 @@ class Schedule {
   std::unique_ptr<SimAgent> agent_;
   Outcome outcome_;
   std::uint64_t last_fault_ = 0, hangs_ = 0;
+  std::map<WorkerUid, std::pair<std::uint64_t, std::uint64_t>>
+      waiting_;  // newcomer: commits and last fault when first seen
   int max_restarts_ = 0, max_replacements_ = 0;
   bool signalled_ = false, gives_back_ = false;
 };

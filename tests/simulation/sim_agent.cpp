@@ -108,6 +108,25 @@ std::vector<SimWorker*> SimAgent::alive() const {
   return workers;
 }
 
+std::vector<SimWorker*> SimAgent::members_before_newcomer() {
+  const auto* a = board_->tables[0] ? &*board_->tables[0] : nullptr;
+  const auto* b = board_->tables[1] ? &*board_->tables[1] : nullptr;
+  if (a == nullptr || b == nullptr) return {};
+  if (b->txn < a->txn) std::swap(a, b);
+  std::vector<SimWorker*> members;
+  bool newcomer = false;
+  for (const coord::Member& member : b->members)
+    newcomer =
+        newcomer || std::find(a->members.begin(), a->members.end(), member) == a->members.end();
+  for (const coord::Member& member : a->members) {
+    SimWorker* worker = find(member.uid);
+    if (worker == nullptr) continue;
+    if (board_->slots[member.slot.value()].progress.applied > a->txn.value()) return {};
+    members.push_back(worker);
+  }
+  return newcomer ? members : std::vector<SimWorker*>();
+}
+
 SimWorker* SimAgent::find(WorkerUid uid) {
   const auto found = workers_.find(uid);
   return found == workers_.end() || !found->second->alive() ? nullptr : found->second.get();

@@ -30,6 +30,9 @@ class SimAgent {
   void tell(const coord::Event& event) { feed(event); }
 
   std::vector<SimWorker*> alive() const;
+  // The current table's members alive, if the next table is out and lists somebody else too;
+  // otherwise none.
+  std::vector<SimWorker*> members_before_newcomer();
   std::optional<int> exit_code() const { return exit_code_; }
   const std::map<std::uint64_t, coord::Incident>& incidents() const { return incidents_; }
   const coord::Coordinator& coordinator() const { return coordinator_; }

@@ -269,9 +269,13 @@ bool SimWorker::whole() {
       marked = marked || board_->slots[member.slot.value()].chunks[c].mark == txn_ + 1;
     if (!marked) return false;
   }
-  return std::all_of(board_->recorded.begin(), board_->recorded.end(), [&](std::uint64_t mark) {
-    return mark >= txn_ + 1;
-  });  // a ring: older ones stay readable
+  return recorded();
+}
+
+bool SimWorker::recorded() const {
+  // A ring: older records stay readable.
+  return std::all_of(board_->recorded.begin(), board_->recorded.end(),
+                     [&](std::uint64_t mark) { return mark > txn_; });
 }
 
 // True: the table of the next transaction is out. Joiners are waited for a little once all else is
@@ -322,7 +326,7 @@ void SimWorker::exchange() {
   phase(Phase::kExchange);
   state_ = State::kWaitWhole;
   if (member) {
-    publish_table(false);
+    publish_table(recorded());  // perhaps before the sums are whole
     sum_chunks();
   }
   if (!whole()) return;
@@ -355,6 +359,7 @@ void SimWorker::committed() {
   self().needs = txn_ + 1;
   self().progress.committed_ns = host_.clock.now();
   host_.last_commit_at = host_.clock.now();
+  ++host_.commits;
   phase(Phase::kIdle);
   state_ = State::kWaitTable;
   wait_table();

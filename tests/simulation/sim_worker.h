@@ -19,14 +19,14 @@ struct Host {
   Random& random;
   const Plan& plan;
   const std::vector<std::uint64_t>& reference;
-  Checkpoint checkpoint;
-  std::uint64_t step_time = kMillisecond;  // of one share
-  std::uint64_t last_commit_at = 0;
+  Checkpoint checkpoint{};
+  std::uint64_t step_time = kMillisecond;         // of one share
+  std::uint64_t last_commit_at = 0, commits = 0;  // by any worker
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t>
-      computing;                                          // (txn, share) -> uid at it now
-  std::function<void(WorkerUid, coord::Event)> to_agent;  // a message, on its way
-  std::function<void(WorkerUid, coord::ExitStatus)> exited;
-  std::function<void()> ring_all;
+      computing;                                            // (txn, share) -> uid at it now
+  std::function<void(WorkerUid, coord::Event)> to_agent{};  // a message, on its way
+  std::function<void(WorkerUid, coord::ExitStatus)> exited{};
+  std::function<void()> ring_all{};
 };
 
 class SimWorker {
@@ -81,6 +81,7 @@ class SimWorker {
   bool publish_table(bool when_whole);
   void sum_chunks();
   bool whole();
+  bool recorded() const;
   void committed();
   void saved();
   void heal_wait();

@@ -13,7 +13,7 @@ namespace lockstep::simulation {
 namespace {
 
 std::uint64_t first_seed = 1;
-std::uint64_t schedules = 3000;
+std::uint64_t schedules = 6000;
 
 TEST(Simulation, InvariantsHoldInEverySchedule) {
   Outcome total;
@@ -29,20 +29,23 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
     total.restarts += outcome.restarts;
     total.scales += outcome.scales;
     total.joiners_killed += outcome.joiners_killed;
+    total.orphaned += outcome.orphaned;
     total.finished += outcome.finished;
     total.events += outcome.events;
   }
   std::cout << schedules << " schedules, " << total.events << " events: " << total.faults
             << " faults, " << total.deaths << " deaths in " << total.incidents << " incidents, "
             << total.rejoins << " rejoined, " << total.joiners_killed
-            << " newcomers killed while healing, " << total.restarts << " restarts, "
-            << total.scales << " scalings, " << total.finished << " runs finished\n";
+            << " newcomers killed while healing, " << total.orphaned << " orphaned, "
+            << total.restarts << " restarts, " << total.scales << " scalings, " << total.finished
+            << " runs finished\n";
   if (schedules < 1000) return;
   // A fault that never fires proves nothing.
   EXPECT_GT(total.deaths, schedules);
   EXPECT_GT(total.rejoins, schedules / 10);
   EXPECT_GT(total.restarts, schedules / 10);
   EXPECT_GT(total.joiners_killed, schedules / 50);
+  EXPECT_GT(total.orphaned, schedules / 200);
   EXPECT_GT(total.scales, schedules / 10);
   EXPECT_GT(total.finished, schedules / 2);
 }
