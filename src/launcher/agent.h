@@ -85,6 +85,7 @@ class Agent {
   // worker_talk.cpp: what workers and clients say
   void read_worker(WorkerUid uid);
   void on_message(Worker& worker, coord::Message message);
+  void on_fail(const Worker& worker, const coord::message::Fail& fail);
   void on_describe(const Worker& worker, coord::message::Describe description);
   void try_run_lock();
   void settle_descriptions(const std::optional<Error>& refusal);

@@ -72,6 +72,14 @@ void read_error_file(std::string_view text, WorkerFailure& failure) {
   }
 }
 
+std::string error_file_text(const std::string& message, double time_s) {
+  const std::string time = std::to_string(static_cast<std::int64_t>(time_s));
+  return Json{
+      {"message",
+       {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", time}}}}}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures) {
   const auto root = std::min_element(
       failures.begin(), failures.end(), [](const WorkerFailure& a, const WorkerFailure& b) {

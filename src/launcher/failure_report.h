@@ -24,6 +24,9 @@ struct WorkerFailure {
 // Takes time and message from the text of an error file; leaves them where it is no such file.
 void read_error_file(std::string_view text, WorkerFailure& failure);
 
+// The other way: an error file in the form that torchrun reads.
+std::string error_file_text(const std::string& message, double time_s);
+
 // `failures`: in the order in which they were noticed; not empty. The root cause is the one of the
 // earliest time.
 std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures);

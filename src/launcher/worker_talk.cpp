@@ -68,9 +68,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
             log_warning("checkpoint of transaction " + std::to_string(failed.txn.value()) +
                         " was not saved: " + failed.error);
           },
-          [&](message::Fail& fail) {
-            feed(event::Failed{uid, {fail.kind, fail.message}});
-          },
+          [&](message::Fail& fail) { on_fail(worker, fail); },
           [&](message::Leave& leave) {
             feed(event::Left{uid, leave.applied});
           },
@@ -84,6 +82,16 @@ void Agent::on_message(Worker& worker, coord::Message text) {
           },
       },
       text);
+}
+
+void Agent::on_fail(const Worker& worker, const message::Fail& fail) {
+  if (!worker.error_file.empty()) {
+    const std::string text = error_file_text(
+        std::string(to_string(fail.kind)) + ": " + fail.message, posix_env().wall_time_s());
+    if (auto written = write_atomically(posix_env(), worker.error_file, text); !written.ok())
+      log_warning(written.error().message);
+  }
+  feed(event::Failed{worker.uid, {fail.kind, fail.message}});
 }
 
 void Agent::on_describe(const Worker& worker, message::Describe description) {

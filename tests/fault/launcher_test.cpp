@@ -154,6 +154,20 @@ TEST_F(Launcher, FailureOfTheLastWorkerIsOneAndItsErrorComesFirst) {
       << outcome.err;
 }
 
+TEST_F(Launcher, LogsAreInTorchrunsLayout) {
+  const std::string logs = (folder_ / "logs").string();
+  const Outcome outcome = run(command({"--nproc-per-node", "2", "--rdzv-id", "job", "--log-dir",
+                                       logs, "--tee", "3", "--max-replacements", "0"},
+                                      {"--txns", "8", "--fail", "1:3"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::filesystem::path folder = std::filesystem::directory_iterator(logs)->path();
+  EXPECT_TRUE(folder.filename().string().starts_with("job_"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "attempt_0/0/stdout.log"));
+  EXPECT_NE(read_text(folder / "attempt_0/1/error.json").find("the toy was told to fail"),
+            std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder / "attempt_0/0/error.json"));
+}
+
 TEST_F(Launcher, WrongInputIsNotTriedAgain) {
   for (const auto& [fault, code] :
        {std::pair{"exit=65 rank=1 txn=2", 65}, {"exit=2 rank=1 txn=2", 2}}) {
