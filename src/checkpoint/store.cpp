@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <future>
 #include <memory>
 
 #include "base/hash.h"
@@ -52,18 +53,21 @@ Status finish_file(File& file) {
 Status write_files(Env& env, const std::string& folder, Manifest& manifest,
                    std::span<const FileBytes> files,
                    const std::function<std::string()>& meanwhile) {
+  // Beside the disk, or, where no thread can be had, when it is asked for.
+  std::future<std::string> weights;
+  if (meanwhile) weights = std::async(std::launch::async | std::launch::deferred, meanwhile);
   std::vector<OpenFile> open;
   for (const FileBytes& source : files) {
     LOCKSTEP_ASSIGN(OpenFile started, start_file(env, folder, source));
     open.push_back(std::move(started));
   }
-  if (meanwhile) manifest.weights_sha256 = meanwhile();
   manifest.files.clear();
   for (OpenFile& file : open) {
     LOCKSTEP_TRY(finish_file(*file.file));
     manifest.files.push_back(std::move(file.entry));
   }
   std::ranges::sort(manifest.files, {}, &FileEntry::name);
+  if (weights.valid()) manifest.weights_sha256 = weights.get();
   const std::string text = to_json(manifest);
   const FileBytes last{kManifestName, std::as_bytes(std::span(text))};
   LOCKSTEP_ASSIGN(const OpenFile written, start_file(env, folder, last));
@@ -94,9 +98,8 @@ Status withdraw(Env& env, const std::string& folder, const std::string& name) {
 }
 
 Status make_folder(Env& env, const std::string& run_dir) {
-  const std::string folder = checkpoints_dir(run_dir);
-  if (env.exists(folder)) return {};
-  LOCKSTEP_TRY(env.make_dirs(folder));
+  // Synced even when it is there: an earlier start may have made it and died.
+  LOCKSTEP_TRY(env.make_dirs(checkpoints_dir(run_dir)));
   return env.sync_dir(run_dir);
 }
 
@@ -110,11 +113,12 @@ Status write_and_rename(Env& env, const std::string& folder, const std::string& 
   LOCKSTEP_TRY(write_files(env, temporary, manifest, files, meanwhile));
   if (gate) LOCKSTEP_TRY(gate(manifest.cursor));
   if (env.exists(path)) {
-    if (already_there(env, path, manifest)) return env.remove_all(temporary);
+    if (already_there(env, path, manifest)) {
+      return env.remove_all(temporary);
+    }
     LOCKSTEP_TRY(withdraw(env, folder, name));
   }
-  LOCKSTEP_TRY(env.rename(temporary, path));
-  return env.sync_dir(folder);
+  return env.rename(temporary, path);
 }
 
 std::optional<std::uint64_t> pointed_at(Env& env, const std::string& folder, const char* name) {
@@ -148,7 +152,11 @@ Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manif
   const std::string temporary = folder + "/" + std::string(kReserved) + name;
   LOCKSTEP_TRY(make_folder(env, run_dir));
   Status status = write_and_rename(env, folder, temporary, manifest, files, meanwhile, gate);
-  if (status.ok()) return folder + "/" + name;
+  if (status.ok()) {
+    // Where only this fails, the checkpoint is there and whole: it is not taken back.
+    LOCKSTEP_TRY(env.sync_dir(folder));
+    return folder + "/" + name;
+  }
   // The first error is the cause; what cannot be removed now has a reserved name and goes at the
   // next start.
   if (const Status removed = env.remove_all(temporary); !removed.ok()) return status.error();

@@ -39,9 +39,10 @@ struct FileBytes {
 // error cancels.
 using Gate = std::function<Status(const Cursor&)>;
 
-// `files` are written, hashed and listed in `manifest` (whose own `files` is ignored). `meanwhile`
-// runs while the disk works and gives weights_sha256. The same checkpoint already there and whole:
-// left as it is. Returns the path.
+// `files` are written, hashed and listed in `manifest` (whose own `files` is ignored); `meanwhile`
+// runs on another thread and gives weights_sha256. The same checkpoint already there and whole:
+// left as it is. On an error nothing new is there, or, if only the last sync failed, all of it.
+// Returns the path.
 Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manifest,
                             std::span<const FileBytes> files,
                             const std::function<std::string()>& meanwhile, const Gate& gate);
