@@ -70,7 +70,7 @@ void compare_one_process(std::istream& in, Shuffle shuffle) {
 TEST(Sampler, EqualsPyTorchIndexForIndex) {
   const char* path = std::getenv("LOCKSTEP_SAMPLER_GOLDEN");
   if (path == nullptr)
-    GTEST_SKIP() << "no Python with torch at configure time: nothing to compare with";
+    GTEST_SKIP() << "no Python with this torch at configure time: nothing to compare with";
   std::ifstream file(path);
   ASSERT_TRUE(file.good()) << path;
   int distributed = 0, one_process = 0;
