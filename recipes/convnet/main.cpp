@@ -10,9 +10,9 @@ using lockstep::data::Batch;
 
 static lockstep::Status train(lockstep::Context& context, const convnet::Options& options) {
   LOCKSTEP_ASSIGN(auto train_set,
-                  lockstep::data::open_mnist(options.data, lockstep::data::Split::kTrain));
+                  lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
   LOCKSTEP_ASSIGN(auto test_set,
-                  lockstep::data::open_mnist(options.data, lockstep::data::Split::kTest));
+                  lockstep::data::open_images(options.data, lockstep::data::Split::kTest));
   at::manual_seed(options.run.seed);
   convnet::ConvNet model;
   const auto optimizer = convnet::make_optimizer(options, model->parameters());
