@@ -103,7 +103,7 @@ class Run:
         return [float.fromhex(m["loss_hex"]) for m in self.metrics]
 
     def loss_lines(self):
-        return [line for line in self.lines if line.startswith("Epoch [")]
+        return [line for line in self.lines if ", Step [" in line]
 
 
 def records(path):
