@@ -130,6 +130,10 @@ void Coordinator::State::on(const event::Exited& exited) {
   if (worker.dismissed ||
       (worker.left && worker.stage == Stage::kLeaving && exited.status.code == 0))
     return;
+  if (!elastic && exited.status.signal == 0 && exited.status.code == 0) {
+    --target;  // a loop of its own has come to its end
+    return;
+  }
   if (is_final(exited.status) && !worker.refused)
     return stop_now(exited.status.code,
                     name(worker) + " ended with " + describe(exited.status) +
@@ -165,7 +169,7 @@ void Coordinator::State::end_if_empty() {
     act(action::RestartGroup{restarts.used()}, "all workers of the old group are gone");
     return;
   }
-  const bool plain_done = config.plain && group == Group::kRunning;
+  const bool plain_done = (config.plain || !elastic) && group == Group::kRunning;
   if (group != Group::kStopping && group != Group::kFinishing && !plain_done) return;
   for (Incident& incident : incidents.close_all(1))
     act(action::RecordIncident{std::move(incident)}, "the run ends");

@@ -217,7 +217,7 @@ void Coordinator::State::fire_timers() {
 
 void Coordinator::State::settle() {
   end_if_empty();
-  if (group == Group::kRunning && !config.plain) check_survivors();
+  if (group == Group::kRunning && !config.plain && elastic) check_survivors();
   if (group == Group::kStarting && target == 0)
     restart_or_stop("no worker is left", blame_outside());
   end_if_empty();

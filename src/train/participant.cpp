@@ -330,8 +330,8 @@ Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
   if (step) {
-    reducer_->set_gradients(false);
-    for (Optimizer* optimizer : state_.optimizers()) optimizer->step();
+    reducer_->set_gradients();
+    state_.optimizers()[program_.optimizer_of(next_, board_)]->step();
     reducer_->clear_gradients();
     if (!start_buffers_.empty()) state_.load_buffers(exchange_->buffers());
   }

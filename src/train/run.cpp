@@ -135,6 +135,7 @@ Status Run::take_part() {
   description.virtual_workers = options.board.virtual_workers;
   description.total_txns = plan_.end().value();
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
+  run_lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
   checkpoints_ = std::make_unique<Checkpoints>(session, state_, options_, manifest_);
   if (set_training) set_training(true);
@@ -197,9 +198,7 @@ Status Run::last_words() {
       "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
   finale.summary = "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
                    "\",\"steps\":" + std::to_string(plan_.total_steps()) +
-                   ",\"seconds\":" + std::to_string(seconds) + "}";
-  LOCKSTEP_TRY(
-      write_atomically(posix_env(), options_.output + "/result.json", finale.summary + "\n"));
+                   ",\"seconds\":" + std::to_string(seconds) + "}\n";
   return context_.session().finish(finale);
 }
 
@@ -263,7 +262,7 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   const auto samples = static_cast<double>(batch.ids.size());
   record.loss_sum = loss_value.item<double>() * samples;
   record.loss_count = batch.ids.size();
-  record.correct = 0;
+  record.extra = optimizer;
   return {};
 }
 
@@ -305,6 +304,11 @@ Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
 
 Result<Lines> Run::apply(Txn txn, coord::Board board, comm::Exchange& exchange) {
   return is_step(txn) ? step_lines(txn, board) : evaluation_lines(txn, exchange);
+}
+
+// A newcomer has not seen the loop's choice: the share's record has it.
+std::size_t Run::optimizer_of(Txn txn, coord::Board board) const {
+  return board.record(txn, VirtualWorker(0)).extra;
 }
 
 Lines Run::step_lines(Txn txn, coord::Board board) const {
