@@ -146,17 +146,19 @@ Status Run::take_part() {
 
 Status Run::prepare_run_dir(bool first) {
   const bool restart = context_.session().identity().restart_count > 0;
-  if (options_.resume == "never" && !restart) {
-    if (!first) return {};
-    for (const char* name : {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl",
-                             "result.json", "manifest.json"})
-      LOCKSTEP_TRY(posix_env().remove_all(options_.output + "/" + name));
-    return write_manifest(posix_env(), options_.output, manifest_);
-  }
-  if (before_.has_value())
+  const bool anew = options_.resume == "never" && !restart;
+  if (!anew && before_.has_value())
     LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
                                    options_.new_virtual_workers ? "virtual_workers" : ""));
-  return first ? write_manifest(posix_env(), options_.output, manifest_) : Status();
+  if (!first) return {};
+  Env& env = posix_env();
+  if (anew)
+    for (const char* name : {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl",
+                             "result.json", "manifest.json", "config.toml"})
+      LOCKSTEP_TRY(env.remove_all(options_.output + "/" + name));
+  if (!options_.config.empty())
+    LOCKSTEP_TRY(write_atomically(env, options_.output + "/config.toml", options_.config));
+  return write_manifest(env, options_.output, manifest_);
 }
 
 Result<Txn> Run::starting_point(bool first) {
@@ -216,6 +218,7 @@ Status Run::before(Txn txn, bool first, bool wanted) {
                    cursor.global_step % options_.checkpoint_every == 0;
   if (!due && !wanted) return {};
   participant_->enter(coord::Phase::kSnapshot);
+  LOCKSTEP_TRY(participant_->record_all());
   return checkpoints_->snapshot(plan_, txn);
 }
 
