@@ -22,11 +22,14 @@ LOCKSTEP = os.environ["LOCKSTEP_PROGRAM"]
 CONVNET = os.environ["LOCKSTEP_CONVNET"]
 SEED = int(os.environ.get("LOCKSTEP_FAULT_SEED", random.SystemRandom().randrange(1 << 32)))
 
-# 107 images on 8 virtual workers at batch 4: padded, and each epoch is 4 steps, the last one short, and an evaluation of 3
-# batches (two of 1,000 images and a short one): transactions 0-3 are steps, 4 an evaluation, and so on.
-TRAIN, TEST = 107, 2017
+# Data sets of noise, by name: images for training and for evaluation. 'short': 107 on 8 virtual workers at batch 4 are padded,
+# and an epoch is 4 steps, the last one short, and an evaluation of 3 batches (two of 1,000 images and a short one), so that
+# transactions 0-3 are steps, 4 is an evaluation, and so on. 'long': an epoch is 50 steps and a small evaluation.
+DATA = {"short": (107, 2017), "long": (1595, 17)}
 STEPS, PER_EPOCH = 4, 5
-BASE = ("--virtual-workers", 8, "--batch-size", 4, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0)
+BASE = ("--virtual-workers", 8, "--batch-size", 4, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")
+SHORT = ("--epochs", 3)  # 15 transactions
+LONG = ("--data", "long", "--epochs", 6)  # 306 transactions
 
 
 def merged(*options):
@@ -40,7 +43,7 @@ def is_step(txn):
     return txn % PER_EPOCH < STEPS
 
 
-def write_idx(folder, train=TRAIN, test=TEST):
+def write_idx(folder, train, test):
     """Noise in the shape of MNIST: the promise is about bits, not about learning."""
     folder.mkdir(parents=True)
     for part, count in (("train", train), ("t10k", test)):
@@ -58,7 +61,8 @@ def scratch():
     scratch.keep = folder  # removed at exit
     path = pathlib.Path(folder.name)
     (path / "tmp").mkdir()
-    write_idx(path / "digits")
+    for name, counts in DATA.items():
+        write_idx(path / name, *counts)
     return path
 
 
@@ -98,10 +102,9 @@ def records(path):
 class Run:
     """One command, started at once: the recipe under the launcher, or alone (workers=None)."""
 
-    def __init__(self, output, workers, options, launcher=(), data=None, env=None, prefix=()):
+    def __init__(self, output, workers, options, launcher=(), env=None, prefix=()):
         self.output = pathlib.Path(output)
-        own = ("--data", data or scratch() / "digits", "--output", self.output)
-        command = [CONVNET, *merged(BASE, own, options)]
+        command = [CONVNET, *merged(BASE, ("--output", self.output), options)]
         if workers is not None:
             command = [LOCKSTEP, "run", "--standalone", "--nproc-per-node", workers, *launcher, *command]
         self.command = [str(word) for word in (*prefix, *command)]
@@ -109,7 +112,7 @@ class Run:
         self.out_path, self.err_path = pathlib.Path(logs) / "out", pathlib.Path(logs) / "err"
         with self.out_path.open("wb") as out, self.err_path.open("wb") as err:
             self.process = subprocess.Popen(self.command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                                            env=env or environment(), cwd=scratch() / "tmp")
+                                            env=env or environment(), cwd=scratch())
 
     def wait(self, seconds=60):
         try:
