@@ -102,12 +102,12 @@ def records(path):
 class Run:
     """One command, started at once: the recipe under the launcher, or alone (workers=None)."""
 
-    def __init__(self, output, workers, options, launcher=(), env=None, prefix=()):
+    def __init__(self, output, workers, options, launcher=(), env=None, flags=()):
         self.output = pathlib.Path(output)
-        command = [CONVNET, *merged(BASE, ("--output", self.output), options)]
+        command = [CONVNET, *merged(BASE, ("--output", self.output), options), *flags]
         if workers is not None:
             command = [LOCKSTEP, "run", "--standalone", "--nproc-per-node", workers, *launcher, *command]
-        self.command = [str(word) for word in (*prefix, *command)]
+        self.command = [str(word) for word in command]
         logs = tempfile.mkdtemp(dir=scratch(), prefix="logs-")
         self.out_path, self.err_path = pathlib.Path(logs) / "out", pathlib.Path(logs) / "err"
         with self.out_path.open("wb") as out, self.err_path.open("wb") as err:
@@ -198,7 +198,7 @@ class FaultTest(unittest.TestCase):
 
     def assert_same(self, run, options):
         """Weights, optimizer state, sample ids and losses are those of the undisturbed run."""
-        reference = undisturbed(tuple(map(str, options)))
+        reference = undisturbed(options)
         self.assertEqual(run.hashes(), reference["hashes"], run.err)
         self.assertEqual(run.out.splitlines()[-1], f"weights sha256 {reference['hashes']['weights_sha256']}")
         for name in ("ledger.jsonl", "metrics.jsonl"):

@@ -399,6 +399,16 @@ class Resume(FaultTest):
         again = self.run_to_end(3, SHORT, output=run.output)
         self.assert_same(again, SHORT)
 
+    def test_from_a_path(self):
+        """Another run's checkpoint of the same kind; a group that dies before its own first one goes back to it."""
+        first = self.run_to_end(2, SHORT + ("--max-steps", 5))
+        path = first.output / "checkpoints" / "step-00000006"
+        options = SHORT + ("--checkpoint-every", 0, "--resume", path)
+        kill = "kill txn=8 phase=data; kill txn=8 phase=data"
+        run = self.run_to_end(2, options, ("--max-replacements", 0, "--max-restarts", 1, "--inject", kill))
+        self.assertEqual(run.err.count(f"resuming from '{path}'"), 2, run.err)
+        self.assertEqual(run.hashes(), harness.undisturbed(SHORT)["hashes"])
+
     def test_never(self):
         run = self.run_to_end(2, SHORT + ("--checkpoint-every", 1), ("--inject", "kill txn=7 phase=data; kill txn=7 phase=data",
                                                                     "--max-replacements", 0), code=75)
