@@ -144,28 +144,31 @@ Status Run::take_part() {
   return participant_->join(next);
 }
 
-Status Run::prepare_run_dir(bool first) {
-  const bool restart = context_.session().identity().restart_count > 0;
-  const bool anew = options_.resume == "never" && !restart;
-  if (!anew && before_.has_value())
-    LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
-                                   options_.new_virtual_workers ? "virtual_workers" : ""));
-  if (!first) return {};
-  Env& env = posix_env();
-  if (anew)
-    for (const char* name : {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl",
-                             "result.json", "manifest.json", "config.toml"})
-      LOCKSTEP_TRY(env.remove_all(options_.output + "/" + name));
-  if (!options_.config.empty())
-    LOCKSTEP_TRY(write_atomically(env, options_.output + "/config.toml", options_.config));
-  return write_manifest(env, options_.output, manifest_);
+Status Run::start_over() {
+  for (const char* name :
+       {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl", "result.json", "config.toml"})
+    LOCKSTEP_TRY(posix_env().remove_all(options_.output + "/" + name));
+  return write_identity();
 }
 
+Status Run::write_identity() {
+  if (!options_.config.empty())
+    LOCKSTEP_TRY(write_atomically(posix_env(), options_.output + "/config.toml", options_.config));
+  return write_manifest(posix_env(), options_.output, manifest_);
+}
+
+// The manifest comes last: a run that is refused leaves the directory as it was.
 Result<Txn> Run::starting_point(bool first) {
-  LOCKSTEP_TRY(prepare_run_dir(first));
   const bool restart = context_.session().identity().restart_count > 0;
-  if (options_.resume == "never" && !restart) return Txn(0);
+  if (options_.resume == "never" && !restart) {
+    if (first) LOCKSTEP_TRY(start_over());
+    return Txn(0);
+  }
+  if (before_.has_value())
+    LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
+                                   options_.new_virtual_workers ? "virtual_workers" : ""));
   LOCKSTEP_ASSIGN(const std::optional<Txn> resumed, checkpoints_->load(plan_, before_, first));
+  if (first) LOCKSTEP_TRY(write_identity());
   return resumed.value_or(Txn(0));
 }
 

@@ -59,7 +59,8 @@ class Run final : public Program {
   Status make_manifest();
   Status take_part();
   Result<Txn> starting_point(bool first);
-  Status prepare_run_dir(bool first);
+  Status start_over();
+  Status write_identity();
   Status last_words();
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
