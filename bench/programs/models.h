@@ -1,0 +1,28 @@
+// The networks of the training benchmarks, as in the Python peers: ConvNet and two MLPs on 1x28x28 images, and
+// torchvision's resnet18 with 10 classes on 3x32x32. Initial values are drawn from the default generator.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lockstep/optim.h"
+
+namespace lockstep::bench {
+
+struct Model {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor(at::Tensor)> forward;  // [B, shape...] -> scores [B, 10]
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<std::int64_t> shape;  // of one image
+  std::int64_t batch_size = 0;      // of each worker; the peers'
+};
+
+// convnet, wide_mlp, tiny_mlp, resnet18; another name ends the process.
+Model make_model(const std::string& name);
+
+}  // namespace lockstep::bench
