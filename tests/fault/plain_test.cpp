@@ -142,11 +142,11 @@ TEST_F(Plain, OnlyFilteredRanksAreOnTheConsole) {
 
 TEST_F(Plain, InterruptStopsTheWorkers) {
   Child launcher({LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "2", "/bin/sh", "-c",
-                  "echo up; exec sleep 63"});
+                  "echo up; exec sleep 63.25"});
   ASSERT_TRUE(launcher.wait_for_output("up\nup\n"));
   launcher.send(SIGINT);
   EXPECT_EQ(launcher.wait().code, 130);
-  EXPECT_TRUE(processes_with("sleep\00063").empty());
+  EXPECT_TRUE(processes_with("63.25").empty());
 }
 
 TEST_F(Plain, AWorkerThatIgnoresTermIsKilled) {
@@ -174,15 +174,6 @@ TEST_F(Plain, BadCommandLinesAreTwo) {
   EXPECT_NE(
       launch({"--nproc-per-nod", "2"}, {"/bin/true"}).err.find("did you mean '--nproc-per-node'"),
       std::string::npos);
-}
-
-TEST_F(Plain, TheLauncherStartsInMilliseconds) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's start-up would be measured";
-#endif
-  double best = 1;
-  for (int i = 0; i < 10; ++i) best = std::min(best, launch({}, {"/bin/true"}).seconds);
-  EXPECT_LT(best, 0.02);
 }
 
 TEST_F(Plain, PythonTorchTrainsOverGloo) {

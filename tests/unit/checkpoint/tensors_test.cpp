@@ -109,9 +109,9 @@ TEST(CheckpointTensors, ALoneFileComesBackWithoutKnowingItsTensors) {
   EXPECT_EQ(load_safetensors(folder.path() + "/none").error().kind, ErrorKind::kBadData);
 }
 
-// A Python with torch and safetensors: LOCKSTEP_TEST_PYTHON, or python3. Empty: there is none.
+// A Python with torch and safetensors: LOCKSTEP_PYTHON, or python3. Empty: there is none.
 std::string python() {
-  const char* const named = std::getenv("LOCKSTEP_TEST_PYTHON");
+  const char* const named = std::getenv("LOCKSTEP_PYTHON");
   const std::string python = named != nullptr ? named : "python3";
   const std::string probe = python + " -c 'import torch, safetensors.torch' 2>/dev/null";
   return std::system(probe.c_str()) == 0 ? python : "";
@@ -141,7 +141,7 @@ save_file(tensors, sys.argv[2], metadata={'format': 'pt'})
 TEST(CheckpointTensors, PythonReadsOursAndWeReadPythons) {
   const std::string interpreter = python();
   if (interpreter.empty())
-    GTEST_SKIP() << "no Python with torch and safetensors; set LOCKSTEP_TEST_PYTHON";
+    GTEST_SKIP() << "no Python with torch and safetensors; set LOCKSTEP_PYTHON";
   const TemporaryFolder folder;
   const NamedTensors model = sample_tensors();
   const auto saved = save_checkpoint(folder.path(), {{"model", model}}, {1, 0, 1}, "{}");
