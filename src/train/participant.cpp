@@ -448,6 +448,12 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   return true;
 }
 
+Status Participant::sync_own_records() {
+  if (session_.launched()) return {};
+  LOCKSTEP_TRY(recorder_->pump());
+  return recorder_->sync();
+}
+
 Status Participant::close(const std::function<Status()>& last_words) {
   enter(coord::Phase::kDone);
   bool spoken = false;
@@ -455,8 +461,7 @@ Status Participant::close(const std::function<Status()>& last_words) {
     return board_.header().final_recorded.load(std::memory_order_acquire) != 0;
   };
   if (!session_.launched()) {
-    LOCKSTEP_TRY(recorder_->pump());
-    LOCKSTEP_TRY(recorder_->sync());
+    LOCKSTEP_TRY(sync_own_records());
     return last_words();
   }
   while (!recorded()) {

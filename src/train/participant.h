@@ -51,6 +51,10 @@ class Participant {
   Status close(const std::function<Status()>& last_words);
   bool first_live() const;
 
+  // Alone, before a snapshot: all records so far are written and synced. Launched, the agent does it when the checkpoint is about to be
+  // published.
+  Status sync_own_records();
+
   // The transaction's phases as the board shows them; anything the program does is one of them.
   void enter(coord::Phase phase, std::uint32_t share = 0);
   comm::Exchange& exchange() { return *exchange_; }

@@ -135,6 +135,7 @@ Status Run::take_part() {
   description.virtual_workers = options.board.virtual_workers;
   description.total_txns = plan_.end().value();
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
+  lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
   checkpoints_ = std::make_unique<Checkpoints>(session, state_, options_, manifest_);
   if (set_training) set_training(true);
@@ -209,6 +210,7 @@ std::uint32_t Run::items(Txn txn) const {
 }
 
 Status Run::before(Txn txn, bool first, bool wanted) {
+  LOCKSTEP_TRY(checkpoints_->check());
   if (!first) return {};
   const Cursor cursor = plan_.at(txn);
   const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&
@@ -216,6 +218,7 @@ Status Run::before(Txn txn, bool first, bool wanted) {
                    cursor.global_step % options_.checkpoint_every == 0;
   if (!due && !wanted) return {};
   participant_->enter(coord::Phase::kSnapshot);
+  LOCKSTEP_TRY(participant_->sync_own_records());
   return checkpoints_->snapshot(plan_, txn);
 }
 
