@@ -11,18 +11,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <system_error>
 #include <vector>
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/run_lock.h"
 #include "coord/channel.h"
 
 namespace lockstep::launcher {
 namespace {
 
-namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 // A socket's path may have 107 bytes only; through the directory's descriptor it is always short.
@@ -52,7 +50,7 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, Uniqu
                                                          Loop& loop, OnRequest on_request) {
   std::unique_ptr<RunDirectory> directory(
       new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request)));
-  directory->remove_leftovers();
+  remove_leftovers(directory->path_);
   LOCKSTEP_TRY(posix_env().make_dirs(directory->path_ + "/incidents"));
   LOCKSTEP_ASSIGN(const auto names, posix_env().list(directory->path_ + "/incidents"));
   for (const std::string& name : names)
@@ -66,27 +64,7 @@ RunDirectory::~RunDirectory() {
   for (const auto& [fd, client] : clients_) loop_.remove(fd);
   if (!listener_) return;
   loop_.remove(listener_.get());
-  remove_leftovers();  // the socket, and what killed workers were writing
-}
-
-// In the directory and one level below, where rooms write their files.
-void RunDirectory::remove_leftovers() {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(path_, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().filename().string().starts_with(".tmp-")) {
-      found.push_back(entry->path());
-      entry.disable_recursion_pending();
-    } else if (entry.depth() >= 1) {
-      entry.disable_recursion_pending();
-    }
-  }
-  for (const fs::path& path : found) {
-    fs::remove_all(path, error);
-    if (error)
-      log_warning("cannot remove the leftover '" + path.string() + "': " + error.message());
-  }
+  remove_leftovers(path_);  // the socket, and what killed workers were writing
 }
 
 Status RunDirectory::listen() {

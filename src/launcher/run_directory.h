@@ -45,7 +45,6 @@ class RunDirectory {
         lock_(std::move(lock)),
         loop_(loop),
         on_request_(std::move(on_request)) {}
-  void remove_leftovers();
   Status listen();
   void accept();
   void serve(std::shared_ptr<UniqueFd> client);

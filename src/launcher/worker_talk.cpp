@@ -65,8 +65,8 @@ void Agent::on_message(Worker& worker, coord::Message text) {
                       " published");
           },
           [&](message::CheckpointFailed& failed) {
-            log_warning("checkpoint of transaction " + std::to_string(failed.txn.value()) +
-                        " was not saved: " + failed.error);
+            log_debug("checkpoint of transaction " + std::to_string(failed.txn.value()) +
+                      " was not saved: " + failed.error);  // the worker says so
           },
           [&](message::Fail& fail) { on_fail(worker, fail); },
           [&](message::Leave& leave) {

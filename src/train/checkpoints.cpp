@@ -178,6 +178,7 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
       Txn(found->manifest.cursor.epoch * static_cast<std::uint64_t>(plan.txns_per_epoch())));
 }
 
+// On the writer's thread.
 void Checkpoints::on_done(const Cursor& cursor, Txn txn,
                           const Result<checkpoint::Published>& result) {
   if (result.ok()) {
@@ -186,12 +187,23 @@ void Checkpoints::on_done(const Cursor& cursor, Txn txn,
     if (!session_.checkpoint_published(txn).ok()) return;
     return;
   }
-  failed_ = true;
-  log_error(
-      "the checkpoint after step " + std::to_string(cursor.global_step) +
-      " was not saved: " + result.error().message +
-      (options_.continue_on_save_error ? "; training goes on (--on-save-error continue)" : ""));
+  const std::string what = "the checkpoint after step " + std::to_string(cursor.global_step) +
+                           " was not saved: " + result.error().message;
+  if (options_.continue_on_save_error) {
+    log_warning(what + "; training goes on (--on-save-error continue)");
+  } else {
+    const std::lock_guard lock(mutex_);
+    failure_ = Error{ErrorKind::kDisk,
+                     what +
+                         "; stopped (--on-save-error stop). The same command goes on from the "
+                         "last one once there is room"};
+  }
   if (!session_.checkpoint_failed(txn, result.error()).ok()) return;
+}
+
+Status Checkpoints::check() const {
+  const std::lock_guard lock(mutex_);
+  return failure_ ? Status(*failure_) : Status();
 }
 
 Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy) {
@@ -224,9 +236,6 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
 }
 
 Status Checkpoints::snapshot(const Plan& plan, Txn next) {
-  if (failed_ && !options_.continue_on_save_error)
-    return Error{ErrorKind::kDisk,
-                 "stopped because a checkpoint could not be saved (--on-save-error stop)"};
   return take(plan, next, checkpoint::WhenBusy::kSkip);
 }
 
@@ -234,6 +243,7 @@ Status Checkpoints::save_now(const Plan& plan, Txn next) {
   LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
   const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
   if (saved.ok() || options_.continue_on_save_error) return {};
+  LOCKSTEP_TRY(check());
   return saved;
 }
 

@@ -5,8 +5,8 @@
 // (--on-save-error stop), otherwise said aloud and passed over. Threads: one; the writer's own thread is inside.
 #pragma once
 
-#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -31,6 +31,8 @@ class Checkpoints {
   Result<std::optional<Txn>> load(const Plan& plan, const std::optional<Manifest>& before,
                                   bool first);
 
+  // kDisk: one could not be saved, and the run is to stop for it.
+  Status check() const;
   // Copies the state of the start of `next` and returns; skipped while the last one is being written.
   Status snapshot(const Plan& plan, Txn next);
   // Returns once the checkpoint of the start of `next` is published.
@@ -47,7 +49,8 @@ class Checkpoints {
   TrainState& state_;
   const RunOptions& options_;
   const Manifest& manifest_;
-  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  std::optional<Error> failure_;
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest
 };
 

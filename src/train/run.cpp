@@ -214,6 +214,7 @@ std::uint32_t Run::items(Txn txn) const {
 }
 
 Status Run::before(Txn txn, bool first, bool wanted) {
+  LOCKSTEP_TRY(checkpoints_->check());
   if (!first) return {};
   const Cursor cursor = plan_.at(txn);
   const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&

@@ -34,6 +34,7 @@ class AloneSession final : public Session {
   Result<Admission> describe(const Description& description) override {
     run_dir_ = description.run_dir;
     LOCKSTEP_ASSIGN(UniqueFd lock, lock_run_directory(run_dir_, Deadline::in(5s)));
+    remove_leftovers(run_dir_);
     return Admission{false, std::move(lock)};
   }
 

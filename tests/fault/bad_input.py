@@ -6,6 +6,7 @@
 import os
 import pathlib
 import re
+import signal
 import struct
 import subprocess
 
@@ -219,13 +220,24 @@ class Output(BadInput):
             self.assertIn(str(self.folder / "file" if self.folder in output.parents else output), run.err)
 
     def test_in_use(self):
-        """A second launcher in the same directory waits a while, then says why it cannot."""
-        first = self.start(2, harness.LONG + ("--epochs", 1000))
-        first.until_committed(5)
-        second = self.start(2, harness.LONG + ("--epochs", 1000), output=first.output).wait()
-        self.assertEqual(second.code, UNAVAILABLE, second.err)
-        self.assertEqual(second.err.count("error: "), 1, second.err)
-        first.send(15).expect(143)
+        """A second run in the same directory waits a while, then says why it cannot."""
+        for workers in (2, None):
+            first = self.start(workers, harness.LONG + ("--epochs", 1000))
+            first.until_committed(5)
+            second = self.start(workers, harness.LONG + ("--epochs", 1000), output=first.output).wait()
+            self.assertEqual(second.code, UNAVAILABLE, second.err)
+            self.assertEqual(second.err.count("error: "), 1, second.err)
+            self.assertIn("is in use by another run", second.err)
+            first.send(signal.SIGTERM).wait()
+
+    def test_every_worker_holds_the_lock(self):
+        """So that the next launcher waits for the last of them."""
+        run = self.start(3, harness.LONG)
+        run.until_committed(5)
+        for member in run.members():
+            folder = pathlib.Path(f"/proc/{member['pid']}/fd")
+            self.assertIn(str(run.output), [os.readlink(fd) for fd in folder.iterdir()])
+        run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,7 @@ def records(path):
 class Run:
     """One command, started at once: the recipe under the launcher, or alone (workers=None)."""
 
-    def __init__(self, output, workers, options, launcher=(), env=None, flags=()):
+    def __init__(self, output, workers, options, launcher=(), env=None, flags=(), delayed=False):
         self.output = pathlib.Path(output)
         command = [CONVNET, *merged(BASE, ("--output", self.output), options), *flags]
         if workers is not None:
@@ -110,9 +110,15 @@ class Run:
         self.command = [str(word) for word in command]
         logs = tempfile.mkdtemp(dir=scratch(), prefix="logs-")
         self.out_path, self.err_path = pathlib.Path(logs) / "out", pathlib.Path(logs) / "err"
+        self.env = env or environment()
+        self.out_path.touch()
+        self.err_path.touch()
+        if not delayed:
+            self.begin()
+
+    def begin(self):
         with self.out_path.open("wb") as out, self.err_path.open("wb") as err:
-            self.process = subprocess.Popen(self.command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
-                                            env=env or environment(), cwd=scratch())
+            self.process = subprocess.Popen(self.command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=self.env, cwd=scratch())
 
     def wait(self, seconds=60):
         try:
@@ -217,6 +223,24 @@ def undisturbed(options):
     """The same options on one worker without the launcher."""
     run = Run(pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="reference-")) / "run", None, options).expect(0)
     return {"hashes": run.hashes(), **{name: records(run.output / name) for name in ("ledger.jsonl", "metrics.jsonl")}}
+
+
+def enter_namespaces():
+    """Starts this script again where processes, ports, /tmp and /dev/shm are its own, so that what is left behind can be told
+    from what others do at the same time. False where the system does not allow it."""
+    if "LOCKSTEP_FAULT_NAMESPACES" in os.environ:
+        for folder in ("/tmp", "/dev/shm"):
+            subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
+        return True
+    unshare = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
+    unshare += [] if os.geteuid() == 0 else ["--map-root-user"]
+    covered = [path for path in (LOCKSTEP, CONVNET, __file__) if os.path.realpath(path).startswith(("/tmp/", "/dev/shm/"))]
+    if covered or shutil.which("unshare") is None:
+        return False
+    if subprocess.run([*unshare, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True).returncode != 0:
+        return False
+    os.environ["LOCKSTEP_FAULT_NAMESPACES"] = "1"
+    os.execvp("unshare", [*unshare, sys.executable, *sys.argv])
 
 
 def at_once(function, items, threads=2):

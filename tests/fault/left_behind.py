@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Left behind: nothing. After any end of a run the machine is as it was before: processes, ports and sockets, shared memory,
+and files outside the run directory; inside, only what has a reserved name, until the next start.
+
+    left_behind.py [CLASS[.test] ...]    (environment: harness.py)
+
+Exit 77: skipped, where the system lets no one have namespaces of his own.
+"""
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import harness
+from harness import LONG, SHORT, FaultTest, until
+
+RUN_NAMES = {"checkpoints", "incidents", "ledger.jsonl", "manifest.json", "metrics.jsonl", "result.json", "summary.json"}
+ALIVE = "RSDTtI"
+
+
+def processes():
+    found = set()
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "stat").read_text().rpartition(")")[2].split()[0] in ALIVE:
+                found.add((int(entry.name), (entry / "comm").read_text().strip()))
+        except OSError:  # gone in the meantime
+            pass
+    return found
+
+
+def files(folder):
+    return {str(path) for path in pathlib.Path(folder).rglob("*")}
+
+
+def machine(run_folder):
+    """What is there outside `run_folder`; in namespaces of one's own there is nothing else to see."""
+    sockets = {line.split()[1] for kind in ("tcp", "tcp6", "udp", "udp6")
+               for line in pathlib.Path(f"/proc/net/{kind}").read_text().splitlines()[1:]}
+    unix = {line.split()[-1] for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:] if len(line.split()) > 7}
+    system_v = {kind: pathlib.Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "sem", "msg")}
+    kept = {path for folder in ("/tmp", "/dev/shm") for path in files(folder) if not path.startswith(str(run_folder))}
+    return {"processes": processes(), "sockets": sockets, "unix": unix, "system_v": system_v, "files": kept}
+
+
+class LeftBehind(FaultTest):
+    def check(self, workers, options, launcher=(), end=None, code=0, reserved=False, output=None, **more):
+        """Runs, ends it by end(run), and compares. `reserved`: names of that kind may be left in the run directory."""
+        harness.undisturbed(SHORT)  # all that the test itself keeps is there
+        run = self.start(workers, options, launcher, output, delayed=True, **more)
+        before = machine(self.folder)
+        run.begin()
+        if end:
+            end(run)
+        self.assertEqual(run.wait().code, code, run.err)
+        if code == -signal.SIGKILL:
+            until(lambda: processes() == before["processes"], "the end of the workers", seconds=1)
+        after = machine(self.folder)
+        for kind, there in before.items():
+            self.assertEqual(after[kind], there, kind)
+        if run.output.exists():
+            names = {p.name for p in run.output.iterdir() if not (reserved and p.name.startswith(".tmp-"))}
+            self.assertLessEqual(names, RUN_NAMES)
+            if not reserved:
+                self.assertEqual(list(run.output.rglob(".tmp-*")), [])
+        return run
+
+    def kill(self, number, after=60):
+        def end(run):
+            run.until_committed(after)
+            run.send(number)
+        return end
+
+
+class Ends(LeftBehind):
+    def test_success(self):
+        for workers in (None, 1, 3):
+            self.check(workers, SHORT)
+
+    def test_killed_workers(self):
+        self.check(4, SHORT, ("--inject", "kill txn=3 phase=backward; kill txn=8 phase=exchange; kill txn=9 phase=snapshot"))
+        self.check(2, SHORT + ("--checkpoint-every", 1), ("--max-replacements", 0, "--inject", "kill txn=7; kill txn=7"), code=75)
+
+    def test_failures(self):
+        self.check(3, SHORT + ("--data", "nowhere"), code=65)
+        self.check(3, SHORT + ("--epochs", 0), code=2)
+        self.check(9, SHORT, code=2)
+        for fault, code in (("exit=65", 65), ("exit=2", 2), ("throw", 0), ("abort", 0), ("segv", 0), ("exit=7", 0)):
+            with self.subTest(fault=fault):
+                self.check(3, SHORT, ("--inject", f"{fault} rank=1 txn=6 phase=forward"), code=code)
+
+    def test_a_share_that_crashes_everybody(self):
+        run = self.check(4, SHORT, ("--inject", "segv txn=6 phase=forward share=5 repeat=9"), code=1)
+        self.assertIn("a share of one step crashed 3 workers", run.err)
+
+    def test_signals(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            self.check(3, LONG, end=self.kill(number), code=128 + number)
+
+    def test_ctrl_c_twice(self):
+        def end(run):
+            run.until_committed(60)
+            run.send(signal.SIGINT).send(signal.SIGINT)
+        self.check(3, LONG, end=end, code=130)
+
+    def test_stopped_workers_end_too(self):
+        def end(run):
+            run.until_committed(60)
+            for member in run.members():
+                os.kill(member["pid"], signal.SIGSTOP)
+            run.send(signal.SIGTERM)
+        self.check(3, LONG, ("--shutdown-timeout", 1, "--stop-grace", 60), end=end, code=143)
+
+    def test_signal_at_the_start(self):
+        dice = random.Random(harness.SEED)
+        for number in (signal.SIGINT, signal.SIGTERM) * 3:
+            wait = dice.uniform(0, 0.3)
+            with self.subTest(seconds=wait):
+                # Before the first line of its main a program dies of the signal, as every program does.
+                run = self.start(3, LONG, delayed=True)
+                before = machine(self.folder)
+                run.begin()
+                time.sleep(wait)
+                run.send(number).wait()
+                self.assertIn(run.code, (-number, 128 + number), run.err)
+                until(lambda: machine(self.folder) == before, "the end of all", seconds=1)
+
+    def test_killed_launcher(self):
+        for at in (1, 60, 200):
+            run = self.check(3, LONG + ("--checkpoint-every", 1), end=self.kill(signal.SIGKILL, at), code=-signal.SIGKILL, reserved=True)
+            self.assertTrue((run.output / ".tmp-control").is_socket())
+            self.check(2, LONG + ("--max-steps", 250), output=run.output)
+
+    def test_killed_zygote(self):
+        """It costs no worker; the next replacement comes from a new one."""
+        def end(run):
+            run.until_committed(40)
+            workers = {m["pid"] for m in run.status()["members"]}
+            children = pathlib.Path(f"/proc/{run.process.pid}/task/{run.process.pid}/children").read_text().split()
+            zygote = [int(pid) for pid in children if int(pid) not in workers]
+            self.assertEqual(len(zygote), 1)
+            os.kill(zygote[0], signal.SIGKILL)
+            os.kill(run.worker(1), signal.SIGKILL)
+        run = self.check(3, LONG, end=end)
+        self.assert_same(run, LONG)
+        self.assertEqual(len(run.victims()), 1)
+
+    def test_alone(self):
+        """Without the launcher a signal ends the program where it is; a checkpoint has all records before it."""
+        def end(number):
+            def kill(run):
+                until(lambda: list(run.output.glob("checkpoints/step-*")), "a checkpoint", pause=0)
+                run.send(number)
+            return kill
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            run = self.check(None, LONG + ("--checkpoint-every", 5), end=end(number), code=-number, reserved=True)
+            again = self.check(None, LONG, output=run.output)
+            self.assertIn("resuming from", again.err)
+            self.assert_same(again, LONG)
+
+
+class Leftovers(LeftBehind):
+    """What an earlier launcher left under a reserved name goes at the next start."""
+
+    def test_removed(self):
+        for workers in (None, 2):
+            run = self.run_to_end(2, SHORT + ("--max-steps", 5))
+            for place in (".", "checkpoints", "incidents"):
+                (run.output / place / ".tmp-file").write_text("half")
+                (run.output / place / ".tmp-folder").mkdir()
+                (run.output / place / ".tmp-folder" / "file").write_text("half")
+            self.assert_same(self.check(workers, SHORT, output=run.output), SHORT)
+
+
+class DiskFull(LeftBehind):
+    """On a file system of 2 MiB that a foreign file fills once two checkpoints are there."""
+
+    OPTIONS = LONG + ("--checkpoint-every", 10)
+
+    def setUp(self):
+        super().setUp()
+        self.disk = self.folder / "disk"
+        self.disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", self.disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.disk], check=True)
+
+    def fill(self, left):
+        """All but `left` bytes; a checkpoint takes about 250 KiB, the records of this run 60 KiB."""
+        def end(run):
+            until(lambda: len(list(run.output.glob("checkpoints/step-*"))) >= 2, "two checkpoints", pause=0)
+            with (self.disk / "filler").open("wb", buffering=0) as filler:
+                try:
+                    while filler.write(bytes(4096)):
+                        pass
+                except OSError:
+                    pass
+                filler.truncate(filler.tell() - left)
+        return end
+
+    def go_on(self, run):
+        """With room again the old checkpoint serves: the same end as ever."""
+        (self.disk / "filler").unlink()
+        again = self.check(3, self.OPTIONS, output=run.output)
+        self.assertIn("resuming from", again.err)
+        self.assert_same(again, LONG)
+
+    def test_continue(self):
+        options = self.OPTIONS + ("--on-save-error", "continue")
+        run = self.check(3, options, end=self.fill(200 << 10), output=self.disk / "run")
+        self.assertRegex(run.err, "warning: the checkpoint after step [0-9]+ was not saved: .*No space left on device; training goes on")
+        self.assertNotIn("error: ", run.err)
+        self.assert_same(run, LONG)
+        self.go_on(run)
+
+    def test_stop(self):
+        options = self.OPTIONS + ("--on-save-error", "stop")
+        run = self.check(3, options, end=self.fill(200 << 10), output=self.disk / "run", code=1)
+        self.assertRegex(run.err, "error: .* the checkpoint after step [0-9]+ was not saved: .*No space left on device; stopped")
+        self.assertEqual(run.err.count("error: "), 1, run.err)
+        self.go_on(run)
+
+    def test_no_room_for_records(self):
+        for mode in ("continue", "stop"):
+            run = self.check(3, self.OPTIONS + ("--on-save-error", mode), end=self.fill(0), output=self.disk / f"run-{mode}", code=1)
+            self.assertRegex(run.err, "error: .*No space left on device")
+            self.go_on(run)
+
+    def test_alone(self):
+        run = self.check(None, self.OPTIONS + ("--on-save-error", "stop"), end=self.fill(200 << 10), output=self.disk / "run", code=1)
+        self.assertEqual(run.err.count("error: "), 1, run.err)
+        self.go_on(run)
+
+
+if __name__ == "__main__":
+    if not harness.enter_namespaces():
+        print("skipped: no namespaces of one's own (unshare) on this system")
+        raise SystemExit(77)
+    harness.main()
