@@ -36,6 +36,9 @@ class CommandLine {
                   const std::string& shown, std::function<void(const std::string&)> set,
                   const std::string& help);
 
+  // `done` gets the resolved options as TOML when the command line has been read.
+  void on_parsed(std::function<void(const std::string& toml)> done);
+
   // For tests: kUsage with the message instead of ending the process; --help is kUsage with the help text.
   Status try_parse(int argc, const char* const* argv);
   // Only main calls this: it ends the process for --help and for errors.

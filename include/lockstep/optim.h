@@ -16,23 +16,27 @@ namespace lockstep {
 
 class Optimizer {
  public:
-  explicit Optimizer(std::vector<at::Tensor> parameters) : parameters_(std::move(parameters)) {}
+  Optimizer(std::vector<at::Tensor> parameters, double lr);
   virtual ~Optimizer() = default;
 
   // One update from the parameters' grad(). Inside a Lockstep step it is called by the library, at the commit.
   virtual void step() = 0;
   void zero_grad();  // grad() becomes undefined (set_to_none=True, PyTorch's default)
 
-  virtual double lr() const = 0;
-  virtual void set_lr(double lr) = 0;
+  // Part of the state, so that a newcomer's first update has the rate that a schedule has set in the others.
+  double lr() const;
+  void set_lr(double lr);
 
   // Everything that the next step() depends on besides parameters and gradients, as tensors of fixed shape that keep their
-  // address: what checkpoints and newcomers copy. Names are unique.
-  virtual std::vector<std::pair<std::string, at::Tensor>> state() = 0;
+  // address: what checkpoints and newcomers copy. Names are unique. The base class has "lr" (float64).
+  virtual std::vector<std::pair<std::string, at::Tensor>> state();
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  protected:
   std::vector<at::Tensor> parameters_;
+
+ private:
+  at::Tensor lr_;
 };
 
 struct SGDOptions {
@@ -47,8 +51,6 @@ class SGD : public Optimizer {
  public:
   SGD(std::vector<at::Tensor> parameters, SGDOptions options);
   void step() override;
-  double lr() const override { return options_.lr; }
-  void set_lr(double lr) override { options_.lr = lr; }
   std::vector<std::pair<std::string, at::Tensor>> state() override;
 
  private:
@@ -70,8 +72,6 @@ class Adam : public Optimizer {
  public:
   Adam(std::vector<at::Tensor> parameters, AdamOptions options);
   void step() override;
-  double lr() const override { return options_.lr; }
-  void set_lr(double lr) override { options_.lr = lr; }
   std::vector<std::pair<std::string, at::Tensor>> state() override;
 
  private:

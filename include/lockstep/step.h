@@ -6,10 +6,11 @@
 //   for (;;) {
 //     LOCKSTEP_ASSIGN(const bool more, step.next());
 //     if (!more) break;
+//     optimizer.set_lr(schedule(step.global_step()));
 //     LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(share.batch()); }));
 //   }
 //
-// The closure runs once for each virtual worker that this worker has in the step, and again for those it adopts when others die. It must
+// What is set before run() must be the same in all workers: a function of the step and of nothing else. The closure runs once for each virtual worker that this worker has in the step, and again for those it adopts when others die. It must
 // depend on nothing but the state and the share. Backward, reduction and update are run()'s.
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
@@ -58,7 +59,10 @@ class Step {
   Status open(std::shared_ptr<const data::Dataset> train_set);
   // Waits for the next step's members. False: the run is complete and its result printed and recorded, or this worker has left it in order.
   Result<bool> next();
-  // A whole step: shares, sum, update of `optimizer` (one of the state's), commit.
+  // Of the step that next() has announced; from 0.
+  std::int64_t epoch() const;
+  std::int64_t global_step() const;
+  // A whole step: shares, sum, update of `optimizer` (one of the state's; the others' parameters stay as they are), commit.
   Status run(Optimizer& optimizer, const Closure& closure);
 
  private:

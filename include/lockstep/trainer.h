@@ -49,7 +49,9 @@ struct RunOptions {
   bool find_unused_parameters = false;
   // What else decides the arithmetic (learning rate, optimizer, data set): name and value, part of the manifest. A run is resumed
   // only under an equal manifest.
-  std::map<std::string, std::string> identity;
+  std::map<std::string, std::string> identity = {};
+  // The resolved command line as TOML, for the run directory's config.toml; add_run_options() fills it in. Empty: no such file.
+  std::string config = {};
 };
 
 // Of one evaluation batch; summed over batches in order, in fp64.

@@ -1,16 +1,15 @@
 #include "options.h"
 
-#include <cstdio>
+#include <charconv>
 
 #include "lockstep/command_line.h"
 
 namespace convnet {
 
-// All digits that matter: another rate is another run.
+// The shortest text that reads back as the same number: another rate is another run.
 static std::string number(double value) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%.17g", value);
-  return text;
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
 Options parse(int argc, char** argv) {

@@ -26,6 +26,9 @@ class Deadline {
   Clock::time_point point_;
 };
 
+// Between two looks at what nobody announces. The one way to sleep here; loops around it have a deadline.
+void pause(std::chrono::nanoseconds time);
+
 // CLOCK_MONOTONIC in nanoseconds; comparable across the processes of a host.
 inline std::uint64_t monotonic_ns() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(

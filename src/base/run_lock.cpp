@@ -21,8 +21,7 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
     if (deadline.passed())
       return Error{ErrorKind::kUnavailable,
                    "the run directory '" + path + "' is in use by another run that is still alive"};
-    const timespec pause{0, 10'000'000};
-    ::nanosleep(&pause, nullptr);
+    pause(std::chrono::milliseconds(10));
   }
   return fd;
 }

@@ -60,6 +60,7 @@ struct ExchangePlan {
   std::uint32_t eval_items = 0;            // most batches of one evaluation
   std::uint64_t state_bytes = 0;           // a copy of the state, for newcomers
   std::uint32_t chunk_bytes = 128 * 1024;  // of a sum; a multiple of 64
+  std::uint64_t offset = 0;  // of this exchange in the engine's memory, where a run has several
 };
 
 // What one evaluation batch gave. Added in batch order, in fp64, by everyone.
@@ -123,6 +124,9 @@ class Exchange {
   // board's newest table, as if this member were its last; with no table yet, the first begin does
   // the pieces.
   virtual void prefault(bool heal) = 0;
+
+  // First byte of the engine's memory behind this exchange: the next one's plan.offset.
+  virtual std::uint64_t end() const = 0;
 
   // Any thread. Every pending and later wait() and begin() returns the first cause, as given.
   virtual void abort(Error cause) = 0;

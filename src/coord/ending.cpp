@@ -12,11 +12,6 @@ bool is_final(ErrorKind kind) {
          kind == ErrorKind::kResumable;
 }
 
-bool is_final(ExitStatus status) {
-  return status.code == exit_code(ErrorKind::kUsage) ||
-         status.code == exit_code(ErrorKind::kBadData);
-}
-
 // Signals by which a program falls over its own feet; all others come from outside.
 bool is_crash(int signal) {
   return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
@@ -25,6 +20,11 @@ bool is_crash(int signal) {
 
 }  // namespace
 
+bool is_final(ExitStatus status) {
+  return status.code == exit_code(ErrorKind::kUsage) ||
+         status.code == exit_code(ErrorKind::kBadData);
+}
+
 void Coordinator::State::kill_all(int signal, const char* why) {
   for (auto& [uid, worker] : workers) {
     worker.dismissed = worker.dismissed || signal == SIGKILL || worker.stage == Stage::kSpawning;
@@ -32,14 +32,14 @@ void Coordinator::State::kill_all(int signal, const char* why) {
   }
 }
 
-void Coordinator::State::stop_now(int code, const std::string& reason) {
+void Coordinator::State::stop_now(int code, const std::string& reason, bool told) {
   if (group == Group::kStopping || group == Group::kStopped) return;
   for (Incident& incident : incidents.close_all(4))
     act(action::RecordIncident{std::move(incident)}, reason);
   group = Group::kStopping;
   stop_code = code;
   stop_reason = reason;
-  if (code != 0) print(action::Severity::kError, reason);
+  if (code != 0 && !told) print(action::Severity::kError, reason);
   term_until = now + timing.kill_grace;
   kill_all(SIGTERM, "the run stops");
 }
@@ -130,6 +130,10 @@ void Coordinator::State::on(const event::Exited& exited) {
   if (worker.dismissed ||
       (worker.left && worker.stage == Stage::kLeaving && exited.status.code == 0))
     return;
+  if (!elastic && exited.status.signal == 0 && exited.status.code == 0) {
+    --target;  // a loop of its own has come to its end
+    return;
+  }
   if (is_final(exited.status) && !worker.refused)
     return stop_now(exited.status.code,
                     name(worker) + " ended with " + describe(exited.status) +
@@ -165,7 +169,7 @@ void Coordinator::State::end_if_empty() {
     act(action::RestartGroup{restarts.used()}, "all workers of the old group are gone");
     return;
   }
-  const bool plain_done = config.plain && group == Group::kRunning;
+  const bool plain_done = (config.plain || !elastic) && group == Group::kRunning;
   if (group != Group::kStopping && group != Group::kFinishing && !plain_done) return;
   for (Incident& incident : incidents.close_all(1))
     act(action::RecordIncident{std::move(incident)}, "the run ends");

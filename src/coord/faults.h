@@ -2,12 +2,14 @@
 // bad one at once, and by the workers, who carry them out (worker/inject.h).
 //
 // SPEC: rules separated by ';'. A rule: ACTION KEY=VALUE ...
-//   ACTION  kill (SIGKILL) | stop (SIGSTOP) | exit=CODE | abort | segv | hang | throw
-//   rank    a number, any (default; whoever comes there first), or new: a newcomer that is not a
-//   member yet txn     transaction number; default: any phase   data forward backward exchange
-//   optimizer snapshot evaluate heal done; default: any share   the virtual worker being computed;
-//   default: any generation  first: only in workers of the first start; any (default) repeat  how
-//   often the rule fires in the life of the launcher (default 1)
+//   ACTION      kill (SIGKILL) | stop (SIGSTOP) | exit=CODE | abort | segv | hang | throw
+//   rank        a number, any (default; whoever comes there first), or new: a newcomer that is
+//               not a member yet
+//   txn         transaction number; default: any
+//   phase       data forward backward exchange optimizer snapshot evaluate heal done; default: any
+//   share       the virtual worker being computed; default: any
+//   generation  first: only in workers of the first start; any (default)
+//   repeat      how often the rule fires in the life of the launcher (default 1)
 // Example: "kill rank=1 txn=300 phase=backward; stop rank=2 txn=5 phase=exchange"
 //
 // Errors: kUsage, naming the rule and the word. Threads: values.

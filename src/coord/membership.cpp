@@ -136,7 +136,7 @@ void Coordinator::State::on(const event::ZygoteLost& lost) {
       "the program ended with " + describe(lost.status) + " before lockstep::init()";
   if (never_served &&
       lost.status.signal == 0)  // --help, a wrong option, a program that never gets to init()
-    return stop_now(lost.status.code, text);
+    return stop_now(lost.status.code, text, is_final(lost.status));
   if (++zygote_losses < kMostZygoteLosses)
     return act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
   if (group != Group::kRunning)
@@ -217,7 +217,7 @@ void Coordinator::State::fire_timers() {
 
 void Coordinator::State::settle() {
   end_if_empty();
-  if (group == Group::kRunning && !config.plain) check_survivors();
+  if (group == Group::kRunning && !config.plain && elastic) check_survivors();
   if (group == Group::kStarting && target == 0)
     restart_or_stop("no worker is left", blame_outside());
   end_if_empty();

@@ -151,7 +151,8 @@ struct Coordinator::State {
   void begin_group();
 
   // ending.cpp
-  void stop_now(int code, const std::string& reason);  // TERM, grace, KILL
+  // TERM, grace, KILL. `reason` is printed unless `told`: who caused it has said why.
+  void stop_now(int code, const std::string& reason, bool told = false);
   void stop_in_order(int code, const std::string& reason);
   void kill_all(int signal, const char* why);
   void on_plain_exit(const Worker& worker, ExitStatus status);
@@ -181,5 +182,6 @@ struct Coordinator::State {
 
 std::string seconds(std::uint64_t ns);    // "1.0 s"
 std::string describe(ExitStatus status);  // "exit 7", "SIGKILL"
+bool is_final(ExitStatus status);  // wrong usage or bad data: another try would only meet it again
 
 }  // namespace lockstep::coord

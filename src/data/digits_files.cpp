@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <span>
-#include <thread>
 
 #include "base/deadline.h"
 #include "base/log.h"
@@ -102,7 +101,7 @@ Result<Turn> take_turn(const std::string& folder, Deadline deadline) {
                    "synthetic digits: another process has been drawing into '" + folder + "' for " +
                        std::to_string(kPatience.count()) +
                        " s; end it, or choose another folder by XDG_CACHE_HOME"};
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    pause(std::chrono::milliseconds(20));
   }
   turn.locked = static_cast<bool>(turn.lock);
   return turn;

@@ -1,5 +1,4 @@
-// One HTTP(S) GET into memory. fetch.cpp does it by libcurl, no_fetch.cpp says that this build
-// cannot.
+// One HTTP(S) GET into memory, by libcurl, which is loaded when it is first needed.
 #pragma once
 
 #include <cstdint>

@@ -85,6 +85,7 @@ void Reducer::attach(comm::Exchange& exchange) { exchange_ = &exchange; }
 void Reducer::begin_share(FoldStep step) {
   step_ = std::move(step);
   in_share_ = true;
+  any_fired_ = false;
   fired_.assign(parameters_.size(), false);
   missing_.clear();
   for (const auto& members : layout_.members)
@@ -101,9 +102,11 @@ at::Tensor Reducer::region(std::size_t index, std::uint32_t leaf) {
 void Reducer::on_gradient(std::size_t index) {
   if (!in_share_) return;  // a backward of the user's own, outside of any step
   const at::NoGradGuard no_grad;
+  if (!any_fired_ && first_gradient_) first_gradient_();
+  any_fired_ = true;
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
   deposit(index, gradient);
-  gradient.reset();
+  if (!options_.keep_gradients) gradient.reset();
 }
 
 void Reducer::deposit(std::size_t index, const at::Tensor& gradient) {
@@ -169,7 +172,7 @@ std::string Reducer::unused_names() const {
   return names;
 }
 
-void Reducer::set_gradients(bool copy) {
+void Reducer::set_gradients() {
   const at::NoGradGuard no_grad;
   const float* used = nullptr;
   if (options_.find_unused_parameters)
@@ -177,15 +180,21 @@ void Reducer::set_gradients(bool copy) {
         exchange_->sum(static_cast<std::uint32_t>(layout_.buckets.size())).data());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
+    at::Tensor& gradient = parameter.mutable_grad();
     if (used != nullptr && used[i] == 0.0F) {
-      parameter.mutable_grad().reset();
+      if (!options_.keep_gradients) gradient.reset();
       continue;
     }
     const Place place = layout_.places[i];
     auto* memory = const_cast<std::byte*>(exchange_->sum(place.bucket).data()) +
                    place.offset * parameter.element_size();
     const at::Tensor sum = over(memory, parameter);
-    parameter.mutable_grad() = copy ? sum.clone() : sum;
+    if (!options_.keep_gradients)
+      gradient = sum;
+    else if (gradient.defined())
+      gradient.copy_(sum);
+    else
+      gradient = sum.clone();
   }
 }
 

@@ -2,8 +2,8 @@
 // produces it, and publish a bucket as soon as its last gradient is there, so that sums overlap with the rest of backward.
 //
 // Order of calls, per transaction: for each own leaf { begin_share(step); backward; end_share() }.
-// Gradients never stay in `grad()`: the hook takes them and leaves it undefined, which is what makes the next share's first
-// accumulation a move instead of an addition (and keeps −0).
+// Unless `keep_gradients`, gradients never stay in `grad()`: the hook takes them and leaves it undefined, which is what makes the next
+// share's first accumulation a move instead of an addition (and keeps −0).
 //
 // Ownership: keeps the parameters alive; removes its hooks in the destructor. Errors: kUsage for unused parameters (named).
 // Threads: all calls and hooks on the thread that runs backward.
@@ -11,6 +11,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct ReducerOptions {
   BucketOptions buckets;
   bool find_unused_parameters =
       false;  // PyTorch's name: unused ones count as zeros instead of an error
+  bool keep_gradients = false;  // grad() is the loop's own: hooks copy it and leave it
 };
 
 class Reducer {
@@ -47,10 +49,14 @@ class Reducer {
 
   void begin_share(FoldStep step);
   Status end_share();
+  // Forgets a share whose backward has not begun.
+  void drop_share() { in_share_ = false; }
+  // Called at the first gradient of each share, on backward's thread.
+  void on_first_gradient(std::function<void()> call) { first_gradient_ = std::move(call); }
 
   // Sets grad() of every parameter to a tensor over the exchange's sums (shared memory, read-only by agreement), or undefined where no
-  // share used it; `copy`: private copies, for a loop of the user's own.
-  void set_gradients(bool copy);
+  // share used it. With `keep_gradients` the sums are copied into grad(), which stays as it is where no share used the parameter.
+  void set_gradients();
   // grad() of every parameter becomes undefined.
   void clear_gradients();
 
@@ -69,7 +75,8 @@ class Reducer {
   BucketLayout layout_;
   comm::Exchange* exchange_ = nullptr;
   FoldStep step_;
-  bool in_share_ = false;
+  bool in_share_ = false, any_fired_ = false;
+  std::function<void()> first_gradient_;
   std::vector<bool> fired_;
   std::vector<std::uint32_t> missing_;  // per bucket: gradients not there yet
 };

@@ -234,8 +234,7 @@ void Agent::kill_strays(pid_t except) {
       any = true;
     }
     if (!any) return;
-    const timespec pause{0, 500'000};
-    ::nanosleep(&pause, nullptr);
+    pause(500us);
   }
   log_warning("a child process does not end even on SIGKILL; it is left behind");
 }

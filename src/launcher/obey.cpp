@@ -269,7 +269,7 @@ Status Agent::record_finale(const message::Finish& finale) {
   }
   console_.write(Console::kOut, finale.console);
   if (finale.summary.empty()) return {};
-  return write_atomically(posix_env(), run_dir_->path() + "/summary.json", finale.summary);
+  return write_atomically(posix_env(), run_dir_->path() + "/result.json", finale.summary);
 }
 
 void Agent::act(const action::Reply& reply) {

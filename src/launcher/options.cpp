@@ -267,9 +267,13 @@ std::vector<Option> rendezvous_options() {
       refused("virtual-local-rank", "it concerns GPUs"),
       refused("duplicate-stdout-filters", "use --tee"),
       refused("duplicate-stderr-filters", "use --tee"),
-      text_option(
-          "inject", "SPEC", &RunOptions::inject,
-          "faults for tests, like 'kill rank=1 txn=300 phase=backward' (docs/design/launching.md)"),
+      {"inject", "SPEC",
+       "faults for tests, like 'kill rank=1 txn=300 phase=backward'; may be repeated "
+       "(docs/design/launching.md)",
+       [](Raw& raw, const std::string& text) -> Status {
+         raw.options.inject += (raw.options.inject.empty() ? "" : "; ") + text;
+         return {};
+       }},
   };
 }
 

@@ -66,7 +66,7 @@ RunDirectory::~RunDirectory() {
   for (const auto& [fd, client] : clients_) loop_.remove(fd);
   if (!listener_) return;
   loop_.remove(listener_.get());
-  ::unlinkat(lock_.get(), kControlSocket, 0);
+  remove_leftovers();  // the socket, and what killed workers were writing
 }
 
 // In the directory and one level below, where rooms write their files.

@@ -119,6 +119,21 @@ Checkpoints::Checkpoints(worker::Session& session, TrainState& state, const RunO
 
 Checkpoints::~Checkpoints() = default;
 
+Result<std::optional<checkpoint::Found>> Checkpoints::load_newest(
+    const checkpoint::Expectation& expected, std::span<const checkpoint::PartTarget> parts,
+    bool first) const {
+  LOCKSTEP_ASSIGN(checkpoint::Search search,
+                  checkpoint::load_newest(posix_env(), options_.output, expected, parts));
+  if (first)
+    for (const auto& skipped : search.skipped)
+      log_warning("skipped checkpoint '" + skipped.path + "': " + skipped.reason);
+  if (search.newest || search.skipped.empty()) return std::move(search.newest);
+  return Error{ErrorKind::kBadData,  // the whole work does not begin anew unasked
+               "no checkpoint in '" + options_.output + "' can be used; the newest, '" +
+                   search.skipped.front().path + "': " + search.skipped.front().reason +
+                   ". --resume never starts over"};
+}
+
 Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
                                              const std::optional<Manifest>& before, bool first) {
   if (first) LOCKSTEP_TRY(checkpoint::remove_leftovers(posix_env(), options_.output));
@@ -133,27 +148,25 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
     expected.virtual_workers =
         static_cast<std::uint32_t>(std::stoul(manifest_.get("virtual_workers")));
 
-  const bool restart = session_.identity().restart_count > 0;
+  // A restarted group has checkpoints of its own, unless it died before the first.
+  const bool from_path = options_.resume != "auto" && options_.resume != "never";
+  const bool restart = session_.identity().restart_count > 0 && before.has_value();
   std::optional<checkpoint::Found> found;
-  if (options_.resume != "auto" && options_.resume != "never" && !(restart && before.has_value())) {
+  if (!from_path || restart) {
+    LOCKSTEP_ASSIGN(found, load_newest(expected, parts, first));
+  }
+  if (!found && from_path) {
     LOCKSTEP_ASSIGN(found,
                     checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected, parts));
-  } else {
-    LOCKSTEP_ASSIGN(checkpoint::Search search,
-                    checkpoint::load_newest(posix_env(), options_.output, expected, parts));
-    for (const auto& skipped : search.skipped)
-      if (first) log_warning("skipped checkpoint '" + skipped.path + "': " + skipped.reason);
-    found = std::move(search.newest);
   }
   if (!found) return std::optional<Txn>();
   copy_back(model, loaded, 0);
   copy_back(state_.optimizer_state(), loaded, model.size());
   LOCKSTEP_TRY(load_texts(state_, found->state));
   const Txn next(found->manifest.cursor.txn);
-  if (found->manifest.virtual_workers == std::stoul(manifest_.get("virtual_workers"))) {
-    if (first) log_info("resuming from '" + found->path + "'");
+  if (first) log_info("resuming from '" + found->path + "'");
+  if (found->manifest.virtual_workers == std::stoul(manifest_.get("virtual_workers")))
     return std::optional<Txn>(next);
-  }
   // Another V: steps per epoch differ, so the place in the run is kept only at an epoch's start.
   if (found->manifest.cursor.step != 0)
     return Error{ErrorKind::kUsage,

@@ -8,7 +8,9 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 
+#include "checkpoint/search.h"
 #include "checkpoint/writer.h"
 #include "lockstep/state.h"
 #include "lockstep/trainer.h"
@@ -35,6 +37,9 @@ class Checkpoints {
   Status save_now(const Plan& plan, Txn next);
 
  private:
+  Result<std::optional<checkpoint::Found>> load_newest(
+      const checkpoint::Expectation& expected, std::span<const checkpoint::PartTarget> parts,
+      bool first) const;
   Status take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy);
   void on_done(const Cursor& cursor, Txn txn, const Result<checkpoint::Published>& result);
 

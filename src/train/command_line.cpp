@@ -73,6 +73,12 @@ void CommandLine::add_choice(const std::string& name, std::vector<std::string> c
       ->default_str(shown);
 }
 
+void CommandLine::on_parsed(std::function<void(const std::string& toml)> done) {
+  impl_->app.parse_complete_callback([this, done = std::move(done)] {
+    done(impl_->app.config_to_str(/*default_also=*/true, /*write_description=*/false));
+  });
+}
+
 Status CommandLine::try_parse(int argc, const char* const* argv) {
   try {
     impl_->app.parse(argc, argv);
@@ -135,6 +141,7 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       },
       "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy: "
       "DataLoader(shuffle=True) of 2019");
+  line.on_parsed([&o](const std::string& toml) { o.config = toml; });
 }
 
 }  // namespace lockstep

@@ -27,12 +27,22 @@ void append(std::vector<std::pair<std::string, at::Tensor>>& state, const char* 
 
 }  // namespace
 
+Optimizer::Optimizer(std::vector<at::Tensor> parameters, double lr)
+    : parameters_(std::move(parameters)), lr_(at::scalar_tensor(lr, at::kDouble)) {}
+
+double Optimizer::lr() const { return *lr_.const_data_ptr<double>(); }
+void Optimizer::set_lr(double lr) { *lr_.mutable_data_ptr<double>() = lr; }
+
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() { return {{"lr", lr_}}; }
+
 void Optimizer::zero_grad() {
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
 }
 
 SGD::SGD(std::vector<at::Tensor> parameters, SGDOptions options)
-    : Optimizer(std::move(parameters)), options_(options), steps_(counters(parameters_.size())) {
+    : Optimizer(std::move(parameters), options.lr),
+      options_(options),
+      steps_(counters(parameters_.size())) {
   if (options_.momentum != 0) momentum_ = zeros_for(parameters_);
 }
 
@@ -53,19 +63,20 @@ void SGD::step() {
         buffer.mul_(options_.momentum).add_(g, 1 - options_.dampening);
       g = options_.nesterov ? g.add(buffer, options_.momentum) : buffer;
     }
-    p.add_(g, -options_.lr);
+    p.add_(g, -lr());
     ++steps[i];
   }
 }
 
 std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
-  std::vector<std::pair<std::string, at::Tensor>> state{{"step", steps_}};
+  auto state = Optimizer::state();
+  state.emplace_back("step", steps_);
   append(state, "momentum_buffer", momentum_);
   return state;
 }
 
 Adam::Adam(std::vector<at::Tensor> parameters, AdamOptions options)
-    : Optimizer(std::move(parameters)),
+    : Optimizer(std::move(parameters), options.lr),
       options_(options),
       exp_avg_(zeros_for(parameters_)),
       exp_avg_sq_(zeros_for(parameters_)),
@@ -94,11 +105,12 @@ void Adam::update(std::size_t i) {
   if (options_.amsgrad) at::maximum_out(max_exp_avg_sq_[i], max_exp_avg_sq_[i], v);
   const at::Tensor& second = options_.amsgrad ? max_exp_avg_sq_[i] : v;
   const at::Tensor denominator = (second.sqrt() / std::pow(correction2, 0.5)).add_(options_.eps);
-  p.addcdiv_(m, denominator, -(options_.lr / correction1));
+  p.addcdiv_(m, denominator, -(lr() / correction1));
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Adam::state() {
-  std::vector<std::pair<std::string, at::Tensor>> state{{"step", steps_}};
+  auto state = Optimizer::state();
+  state.emplace_back("step", steps_);
   append(state, "exp_avg", exp_avg_);
   append(state, "exp_avg_sq", exp_avg_sq_);
   append(state, "max_exp_avg_sq", max_exp_avg_sq_);

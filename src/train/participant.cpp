@@ -330,8 +330,8 @@ Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
   if (step) {
-    reducer_->set_gradients(false);
-    for (Optimizer* optimizer : state_.optimizers()) optimizer->step();
+    reducer_->set_gradients();
+    state_.optimizers()[program_.optimizer_of(next_, board_)]->step();
     reducer_->clear_gradients();
     if (!start_buffers_.empty()) state_.load_buffers(exchange_->buffers());
   }
@@ -448,6 +448,12 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   return true;
 }
 
+Status Participant::record_all() {
+  if (recorder_ == nullptr) return {};
+  LOCKSTEP_TRY(recorder_->pump());
+  return recorder_->sync();
+}
+
 Status Participant::close(const std::function<Status()>& last_words) {
   enter(coord::Phase::kDone);
   bool spoken = false;
@@ -455,8 +461,7 @@ Status Participant::close(const std::function<Status()>& last_words) {
     return board_.header().final_recorded.load(std::memory_order_acquire) != 0;
   };
   if (!session_.launched()) {
-    LOCKSTEP_TRY(recorder_->pump());
-    LOCKSTEP_TRY(recorder_->sync());
+    LOCKSTEP_TRY(record_all());
     return last_words();
   }
   while (!recorded()) {

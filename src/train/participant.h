@@ -51,6 +51,9 @@ class Participant {
   Status close(const std::function<Status()>& last_words);
   bool first_live() const;
 
+  // Alone: what is committed is written and synced, so that no checkpoint gets ahead of its records. (Launched, the agent does it.)
+  Status record_all();
+
   // The transaction's phases as the board shows them; anything the program does is one of them.
   void enter(coord::Phase phase, std::uint32_t share = 0);
   comm::Exchange& exchange() { return *exchange_; }

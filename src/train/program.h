@@ -4,6 +4,7 @@
 // Errors: any Status ends this worker's part in the run. Threads: the participant's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -34,6 +35,8 @@ class Program {
   virtual Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) = 0;
   // One batch of an evaluation; fills the cell, all but its mark.
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
+  // Which of the state's optimizers the step updates.
+  virtual std::size_t optimizer_of(Txn txn, coord::Board board) const = 0;
   // The update, from gradients that are set (steps) or from all cells (epoch ends); and what to say about it.
   virtual Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) = 0;
   // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints. `wanted`: whoever wrote one died.

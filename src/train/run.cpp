@@ -135,6 +135,7 @@ Status Run::take_part() {
   description.virtual_workers = options.board.virtual_workers;
   description.total_txns = plan_.end().value();
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
+  run_lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
   checkpoints_ = std::make_unique<Checkpoints>(session, state_, options_, manifest_);
   if (set_training) set_training(true);
@@ -143,26 +144,31 @@ Status Run::take_part() {
   return participant_->join(next);
 }
 
-Status Run::prepare_run_dir(bool first) {
+Status Run::start_over() {
+  for (const char* name :
+       {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl", "result.json", "config.toml"})
+    LOCKSTEP_TRY(posix_env().remove_all(options_.output + "/" + name));
+  return write_identity();
+}
+
+Status Run::write_identity() {
+  if (!options_.config.empty())
+    LOCKSTEP_TRY(write_atomically(posix_env(), options_.output + "/config.toml", options_.config));
+  return write_manifest(posix_env(), options_.output, manifest_);
+}
+
+// The manifest comes last: a run that is refused leaves the directory as it was.
+Result<Txn> Run::starting_point(bool first) {
   const bool restart = context_.session().identity().restart_count > 0;
   if (options_.resume == "never" && !restart) {
-    if (!first) return {};
-    for (const char* name : {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl",
-                             "result.json", "manifest.json"})
-      LOCKSTEP_TRY(posix_env().remove_all(options_.output + "/" + name));
-    return write_manifest(posix_env(), options_.output, manifest_);
+    if (first) LOCKSTEP_TRY(start_over());
+    return Txn(0);
   }
   if (before_.has_value())
     LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
                                    options_.new_virtual_workers ? "virtual_workers" : ""));
-  return first ? write_manifest(posix_env(), options_.output, manifest_) : Status();
-}
-
-Result<Txn> Run::starting_point(bool first) {
-  LOCKSTEP_TRY(prepare_run_dir(first));
-  const bool restart = context_.session().identity().restart_count > 0;
-  if (options_.resume == "never" && !restart) return Txn(0);
   LOCKSTEP_ASSIGN(const std::optional<Txn> resumed, checkpoints_->load(plan_, before_, first));
+  if (first) LOCKSTEP_TRY(write_identity());
   return resumed.value_or(Txn(0));
 }
 
@@ -197,9 +203,7 @@ Status Run::last_words() {
       "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
   finale.summary = "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
                    "\",\"steps\":" + std::to_string(plan_.total_steps()) +
-                   ",\"seconds\":" + std::to_string(seconds) + "}";
-  LOCKSTEP_TRY(
-      write_atomically(posix_env(), options_.output + "/result.json", finale.summary + "\n"));
+                   ",\"seconds\":" + std::to_string(seconds) + "}\n";
   return context_.session().finish(finale);
 }
 
@@ -217,6 +221,7 @@ Status Run::before(Txn txn, bool first, bool wanted) {
                    cursor.global_step % options_.checkpoint_every == 0;
   if (!due && !wanted) return {};
   participant_->enter(coord::Phase::kSnapshot);
+  LOCKSTEP_TRY(participant_->record_all());
   return checkpoints_->snapshot(plan_, txn);
 }
 
@@ -263,7 +268,7 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   const auto samples = static_cast<double>(batch.ids.size());
   record.loss_sum = loss_value.item<double>() * samples;
   record.loss_count = batch.ids.size();
-  record.correct = 0;
+  record.extra = optimizer;
   return {};
 }
 
@@ -305,6 +310,11 @@ Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
 
 Result<Lines> Run::apply(Txn txn, coord::Board board, comm::Exchange& exchange) {
   return is_step(txn) ? step_lines(txn, board) : evaluation_lines(txn, exchange);
+}
+
+// A newcomer has not seen the loop's choice: the share's record has it.
+std::size_t Run::optimizer_of(Txn txn, coord::Board board) const {
+  return board.record(txn, VirtualWorker(0)).extra;
 }
 
 Lines Run::step_lines(Txn txn, coord::Board board) const {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/unique_fd.h"
 #include "lockstep/data.h"
 #include "lockstep/state.h"
 #include "lockstep/step.h"
@@ -27,6 +28,7 @@ class Run final : public Program {
 
   // What a share's loss is; may change between steps, as long as it does in all workers alike.
   Step::Closure loss;
+  std::size_t optimizer = 0;  // which of the state's this step updates
   // Both or none: an epoch's end is then evaluated. `set_training` switches the model's mode.
   Trainer::Evaluation evaluation;
   std::function<void(bool)> set_training;
@@ -37,6 +39,7 @@ class Run final : public Program {
   Result<bool> next();
   Status run_next() { return participant_->run(); }
   const TrainState& state() const { return state_; }
+  Txn at() const { return participant_->next(); }
 
   Txn end() const override { return plan_.end(); }
   bool is_step(Txn txn) const override { return !plan_.at(txn).epoch_end; }
@@ -45,6 +48,7 @@ class Run final : public Program {
   std::int64_t global_step(Txn txn) const override { return plan_.at(txn).global_step; }
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
   Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) override;
+  std::size_t optimizer_of(Txn txn, coord::Board board) const override;
   Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) override;
   Status before(Txn txn, bool first, bool wanted) override;
 
@@ -55,7 +59,8 @@ class Run final : public Program {
   Status make_manifest();
   Status take_part();
   Result<Txn> starting_point(bool first);
-  Status prepare_run_dir(bool first);
+  Status start_over();
+  Status write_identity();
   Status last_words();
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
@@ -75,6 +80,7 @@ class Run final : public Program {
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::uint64_t started_ns_ = 0;
+  UniqueFd run_lock_;  // held while the run is
 };
 
 }  // namespace lockstep::train

@@ -16,12 +16,17 @@ Status Step::open(std::shared_ptr<const data::Dataset> train_set) {
 
 Result<bool> Step::next() { return run_->next(); }
 
+std::int64_t Step::epoch() const { return run_->epoch(run_->at()); }
+std::int64_t Step::global_step() const { return run_->global_step(run_->at()); }
+
 Status Step::run(Optimizer& optimizer, const Closure& closure) {
   const auto& known = run_->state().optimizers();
-  if (std::find(known.begin(), known.end(), &optimizer) == known.end())
+  const auto found = std::find(known.begin(), known.end(), &optimizer);
+  if (found == known.end())
     return Error{ErrorKind::kUsage,
                  "Step::run() with an optimizer that is not in the train state: a newcomer could "
                  "not copy it; add it"};
+  run_->optimizer = static_cast<std::size_t>(found - known.begin());
   run_->loss = closure;
   return run_->run_next();
 }

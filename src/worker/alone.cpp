@@ -50,7 +50,7 @@ class AloneSession final : public Session {
   Status finish(const Finale& finale) override {
     LOCKSTEP_TRY(print(finale.console));
     if (!run_dir_.empty() && !finale.summary.empty())
-      LOCKSTEP_TRY(write_atomically(posix_env(), run_dir_ + "/summary.json", finale.summary));
+      LOCKSTEP_TRY(write_atomically(posix_env(), run_dir_ + "/result.json", finale.summary));
     header().final_recorded.store(1, std::memory_order_release);
     return {};
   }

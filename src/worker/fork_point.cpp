@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <iostream>
 #include <string>
@@ -73,18 +72,13 @@ void flush_outputs() {
   std::fflush(nullptr);
 }
 
-void pause_us(long us) {
-  const timespec time{0, us * 1000};
-  ::nanosleep(&time, nullptr);
-}
-
 // In the grandchild: waits until the intermediate is gone and the agent, a child subreaper, is the
 // parent.
 void adopt_agent_as_parent(pid_t intermediate, pid_t agent) {
   const Deadline deadline = Deadline::in(2s);
   for (pid_t parent = ::getppid(); parent != agent; parent = ::getppid()) {
     if (parent != intermediate || deadline.passed()) ::_exit(1);
-    pause_us(20);
+    pause(std::chrono::microseconds(20));
   }
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != agent) ::_exit(1);
 }

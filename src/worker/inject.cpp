@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <ctime>
 #include <stdexcept>
 #include <utility>
 
@@ -18,10 +17,7 @@ using coord::FaultAction;
 using coord::Phase;
 
 [[noreturn]] void hang() {
-  for (;;) {
-    const timespec second{1, 0};
-    ::nanosleep(&second, nullptr);
-  }
+  for (;;) pause(std::chrono::seconds(1));
 }
 
 void act(const Fault& fault) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the ConvNet recipe and compares it, bit for bit, with what PyTorch or the stranger's script gives on this machine.
 
-    golden_run.py CASE --lockstep PROGRAM --convnet PROGRAM --torch-dir DIR
+    golden_run.py CASE --lockstep PROGRAM --convnet PROGRAM --ddp-loop PROGRAM --torch-dir DIR
 
 Case                    the run                                             compared with
 initial                 V = 1, one step at learning rate 0                  golden 'initial' (stock PyTorch)
@@ -10,6 +10,7 @@ v2-w1, v2-w2            V = 2, set_epoch, 320 steps, on 1 and 2 workers     gold
 ddp-w1 ... ddp-w4       seed 002's 4-GPU run, its lines, on 1 to 4 workers  golden 'ddp', and the document's own lines
 ddp-killed              the same on 3 workers, one of them killed           the same
 one-gpu                 seed 002's one-GPU run, its lines                   golden 'one_gpu', and the document's own lines
+ddp-loop                examples/ddp_loop on 2 ranks                        ddp_loop.py (stock DistributedDataParallel)
 stranger-NAME           V = 3, 5, ... with sgd, momentum, adam              stranger.py
 
 LOCKSTEP_TEST_DATA  folder with mnist/ (or MNIST/raw/); default: ../shared/data beside the checkout
@@ -179,10 +180,22 @@ def compare_stranger(args, data, interpreter, name):
     equal("weights", f"weights sha256 {run.hash()}", lines[-1])
 
 
+def case_ddp_loop(args, data, interpreter):
+    options = ["--max-steps", "40", "--accumulate", "2", "--batch-size", "100"]
+    theirs = subprocess.run([interpreter, GOLDEN / "ddp_loop.py", "--data", data, *options], stdout=subprocess.PIPE, text=True,
+                            env=one_thread(), check=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [args.lockstep, "run", "--nproc-per-node", "2", args.ddp_loop, "--data", data, "--output", f"{scratch}/run", *options]
+        ours = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=one_thread(), check=True, timeout=300)
+    equal("weights", ours.stdout.splitlines()[-1], theirs.stdout.splitlines()[-1])
+
+
 def run_case(args):
     data, interpreter, name = mnist(), python(args.torch_dir), args.case
     if name in STRANGER:
         case_stranger(args, data, interpreter, name)
+    elif name == "ddp-loop":
+        case_ddp_loop(args, data, interpreter)
     elif name == "ddp-killed":
         case_lines(args, data, interpreter, "ddp", 3, ["--inject", "kill rank=1 txn=60 phase=backward"])
     elif name == "one-gpu":
@@ -198,6 +211,7 @@ def main():
     parser.add_argument("case")
     parser.add_argument("--lockstep", required=True)
     parser.add_argument("--convnet", required=True)
+    parser.add_argument("--ddp-loop", required=True, dest="ddp_loop")
     parser.add_argument("--torch-dir", required=True)
     try:
         run_case(parser.parse_args())

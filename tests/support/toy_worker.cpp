@@ -260,7 +260,7 @@ void Toy::compute(std::uint64_t txn, std::uint32_t v) {
   coord::ShareRecord& record = board_.record(Txn(txn), VirtualWorker(static_cast<int>(v)));
   record.loss_sum = 1.0;
   record.loss_count = 1;
-  record.correct = mix(state_ ^ mix(txn * 1000 + v));
+  record.extra = mix(state_ ^ mix(txn * 1000 + v));
   record.ids_count = 1;
   record.ids()[0] = static_cast<std::int64_t>(txn * shares_ + v);
   record.mark.store(txn + 1, std::memory_order_release);
@@ -347,7 +347,7 @@ void Toy::apply(std::uint64_t txn) {
   phase(Phase::kOptimizer, txn);
   std::uint64_t sum = 0;
   for (std::uint32_t v = 0; v < shares_; ++v)
-    sum += board_.record(Txn(txn), VirtualWorker(static_cast<int>(v))).correct;
+    sum += board_.record(Txn(txn), VirtualWorker(static_cast<int>(v))).extra;
   state_ = mix(state_ + sum);
   commit_lines(txn);
   mine().applied.store(txn + 1, std::memory_order_release);

@@ -125,6 +125,7 @@ class FakeExchange final : public Exchange {
   std::span<std::byte> heal_region() override { return world_->heal; }
   coord::Word& heal_mark() override { return world_->heal_mark; }
   void prefault(bool) override {}  // memory of one process is there when it is asked for
+  std::uint64_t end() const override { return 0; }
 
   void abort(Error cause) override {
     const std::lock_guard lock(world_->mutex);

@@ -62,6 +62,7 @@ class ShmExchange final : public Exchange {
   }
   Word& heal_mark() override { return word(layout_.heal_mark()); }
   void prefault(bool heal) override;
+  std::uint64_t end() const override { return plan_.offset + layout_.end(); }
   void abort(Error cause) override;
 
  private:
@@ -135,9 +136,9 @@ ShmExchange::ShmExchange(coord::Board board, Slot slot, WorkerUid uid, const Exc
       slot_(slot),
       uid_(uid),
       plan_(plan),
-      data_(board.data()),
+      data_(board.data() + plan.offset),
       cpus_(shm::usable_cpus()) {
-  auto layout = shm::Layout::make(plan, coord::kBoardBytes - board.data_offset());
+  auto layout = shm::Layout::make(plan, coord::kBoardBytes - board.data_offset() - plan.offset);
   if (layout.ok() && slot.value() >= layout->slots())
     layout =
         Error{ErrorKind::kUsage, "exchange: this worker has slot " + std::to_string(slot.value()) +

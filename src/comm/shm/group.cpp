@@ -84,7 +84,10 @@ class ShmGroup final : public Group {
   bool reached(const Word& counter, std::uint64_t count) const;
   void post(Counter counter, std::uint64_t count);
   Status await(Counter counter, std::uint64_t count, const Call& call, Deadline deadline);
-  Status lost();
+  void look_for_dead();
+  Status all_alive();
+  Status none_lost(Counter counter, std::uint64_t count);
+  Status fail_for(std::size_t r);
   Status run(const Call& call, std::uint64_t gathered, Deadline deadline, const Fill& fill,
              const Take& take);
   Status fill_segment(std::uint64_t index, const Call& call, Deadline deadline, const Fill& fill);
@@ -103,6 +106,7 @@ class ShmGroup final : public Group {
   std::uint32_t cpus_;
   shm::FirstCause cause_;
   std::uint64_t dead_seen_ = 0;
+  std::vector<std::size_t> dead_ranks_;
   std::uint64_t segments_ = 0;  // of earlier collectives
   std::uint64_t calls_ = 0;
 };
@@ -131,28 +135,47 @@ void ShmGroup::post(Counter counter, std::uint64_t count) {
     if (r != rank_) ring(board_.slot(table_.members[r].slot).bell);
 }
 
-Status ShmGroup::lost() {
-  LOCKSTEP_TRY(cause_.status());
-  if (board_.header().dead_count.load(std::memory_order_acquire) == dead_seen_) return {};
+void ShmGroup::look_for_dead() {
+  if (board_.header().dead_count.load(std::memory_order_acquire) == dead_seen_) return;
   const std::vector<WorkerUid> dead = board_.dead();
   dead_seen_ = dead.size();
+  dead_ranks_.clear();
   for (const WorkerUid uid : dead)
     for (std::size_t r = 0; r < areas_.size(); ++r)
-      if (table_.members[r].uid == uid)
-        cause_.fail({ErrorKind::kPeerLost, "group of generation " +
-                                               std::to_string(table_.generation.value()) +
-                                               ": rank " + std::to_string(r) + " (worker " +
-                                               std::to_string(uid.value()) + ") died"});
+      if (table_.members[r].uid == uid) dead_ranks_.push_back(r);
+}
+
+Status ShmGroup::fail_for(std::size_t r) {
+  cause_.fail({ErrorKind::kPeerLost, "group of generation " +
+                                         std::to_string(table_.generation.value()) + ": rank " +
+                                         std::to_string(r) + " (worker " +
+                                         std::to_string(table_.members[r].uid.value()) + ") died"});
   return cause_.status();
 }
 
-// Until every member's counter has reached count. Counters are looked at before the dead list.
+Status ShmGroup::all_alive() {
+  LOCKSTEP_TRY(cause_.status());
+  look_for_dead();
+  return dead_ranks_.empty() ? Status() : fail_for(dead_ranks_.front());
+}
+
+// A member that died after its part is no loss to this wait: its counts were there before its death was.
+Status ShmGroup::none_lost(Counter counter, std::uint64_t count) {
+  LOCKSTEP_TRY(cause_.status());
+  look_for_dead();
+  for (const std::size_t r : dead_ranks_)
+    if (!reached(areas_[r]->*counter, count)) return fail_for(r);
+  return {};
+}
+
+// Until every member's counter has reached count.
 Status ShmGroup::await(Counter counter, std::uint64_t count, const Call& call, Deadline deadline) {
   for (std::size_t r = 0; r < areas_.size(); ++r) {
     for (;;) {
       const std::uint32_t seen = bell().rings.load(std::memory_order_acquire);
       if (reached(areas_[r]->*counter, count)) break;
-      LOCKSTEP_TRY(lost());
+      LOCKSTEP_TRY(none_lost(counter, count));
+      if (reached(areas_[r]->*counter, count)) break;
       if (deadline.passed()) {
         cause_.fail({ErrorKind::kTimedOut,
                      "group of generation " + std::to_string(table_.generation.value()) +
@@ -175,7 +198,7 @@ ShmGroup::Segment ShmGroup::segment(std::uint64_t index, std::uint64_t bytes) co
 
 Status ShmGroup::run(const Call& call, std::uint64_t gathered, Deadline deadline, const Fill& fill,
                      const Take& take) {
-  LOCKSTEP_TRY(lost());
+  LOCKSTEP_TRY(all_alive());
   LOCKSTEP_TRY(check_call(call, world_size(), gathered));
   const std::uint64_t segments = std::max<std::uint64_t>(1, (call.bytes + kSegment - 1) / kSegment);
   LOCKSTEP_TRY(fill_segment(0, call, deadline, fill));

@@ -1,0 +1,173 @@
+#include "lockstep/ddp.h"
+
+#include <torch/csrc/autograd/engine.h>
+#include <torch/nn/module.h>
+
+#include <sstream>
+
+#include "base/hash.h"
+#include "ddp/reducer.h"
+#include "lockstep/state.h"
+#include "train/process_group.h"
+
+namespace lockstep {
+namespace {
+
+void require(const Status& status) {
+  if (!status.ok()) throw DistributedError(status.error());
+}
+
+template <class T>
+T require(Result<T> result) {
+  if (!result.ok()) throw DistributedError(result.error());
+  return *std::move(result);
+}
+
+std::string first_different_line(const std::string& first, const std::string& mine) {
+  std::istringstream a(first), b(mine);
+  std::string line_a, line_b;
+  while (std::getline(a, line_a) && std::getline(b, line_b) && line_a == line_b) {
+  }
+  return "rank 0 has '" + (a ? line_a : "nothing more") + "', this rank has '" +
+         (b ? line_b : "nothing more") + "'";
+}
+
+// Names, shapes and dtypes must be the same in all ranks; compared by hash, then the difference is found.
+Status compare_signatures(ProcessGroup& group, const std::string& mine) {
+  const auto hash = static_cast<std::int64_t>(xxh64(std::as_bytes(std::span(mine))));
+  LOCKSTEP_ASSIGN(const at::Tensor hashes, group.all_gather(at::scalar_tensor(hash, at::kLong)));
+  if (hashes.eq(hashes[0]).all().item<bool>()) return {};
+  at::Tensor size = at::scalar_tensor(static_cast<std::int64_t>(mine.size()), at::kLong);
+  LOCKSTEP_TRY(group.broadcast(size));
+  at::Tensor text = at::zeros({size.item<std::int64_t>()}, at::kChar);
+  if (group.rank() == 0) std::copy(mine.begin(), mine.end(), text.mutable_data_ptr<std::int8_t>());
+  LOCKSTEP_TRY(group.broadcast(text));
+  const auto* bytes = reinterpret_cast<const char*>(text.const_data_ptr());
+  const std::string first(bytes, static_cast<std::size_t>(text.numel()));
+  if (first != mine)
+    return Error{ErrorKind::kUsage, "the module's parameters and buffers differ between ranks: " +
+                                        first_different_line(first, mine)};
+  return Error{ErrorKind::kUsage,
+               "the module's parameters and buffers differ between ranks: another rank has not "
+               "the ones of this rank"};
+}
+
+}  // namespace
+
+Status catch_errors(const std::function<Status()>& body) {
+  try {
+    return body();
+  } catch (const DistributedError& error) {
+    return error.error();
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::kInternal, error.what()};
+  }
+}
+
+class DdpEngine::Impl {
+ public:
+  Impl(torch::nn::Module& module, ProcessGroup& group, const DdpOptions& options);
+  void before_forward();
+  bool set_sync(bool sync) { return std::exchange(sync_, sync); }
+
+ private:
+  void broadcast_all(const std::vector<TrainState::Named>& tensors);
+  void make_exchange(ProcessGroup::Impl& group);
+  void after_backward();
+  void wait_whole();
+
+  ProcessGroup& group_;
+  DdpOptions options_;
+  TrainState state_;
+  std::unique_ptr<ddp::Reducer> reducer_;
+  std::unique_ptr<comm::Exchange> exchange_;
+  coord::Table table_;  // of the next synchronised backward
+  Status failed_;       // the first cause, for good
+  bool sync_ = true;
+  bool begun_ = false;  // this transaction's exchange
+};
+
+DdpEngine::Impl::Impl(torch::nn::Module& module, ProcessGroup& group, const DdpOptions& options)
+    : group_(group), options_(options) {
+  if (!(options.bucket_cap_mb > 0))
+    throw DistributedError({ErrorKind::kUsage, "DistributedDataParallel: bucket_cap_mb is " +
+                                                   std::to_string(options.bucket_cap_mb) +
+                                                   "; it must be above 0"});
+  require(state_.add("module", module));
+  require(compare_signatures(group, state_.signature()));
+  broadcast_all(state_.model());
+  make_exchange(group.impl());
+}
+
+void DdpEngine::Impl::make_exchange(ProcessGroup::Impl& group) {
+  std::vector<ddp::NamedTensor> parameters;
+  for (const TrainState::Named& p : state_.parameters()) parameters.push_back({p.name, p.tensor});
+  ddp::ReducerOptions options;
+  options.buckets.bucket_bytes = static_cast<std::uint64_t>(options_.bucket_cap_mb * 1024 * 1024);
+  options.find_unused_parameters = options_.find_unused_parameters;
+  options.keep_gradients = true;
+  reducer_ = require(ddp::Reducer::create(std::move(parameters), options));
+  table_ = group.table;
+  comm::ExchangePlan plan;
+  plan.virtual_workers = static_cast<std::uint32_t>(table_.members.size());
+  plan.buckets = reducer_->bucket_specs();
+  plan.scale = 1.0F / static_cast<float>(plan.virtual_workers);
+  plan.offset = group.next_exchange;
+  const worker::Identity& me = group.session.identity();
+  exchange_ = comm::make_shm_exchange(group.board, me.slot, me.uid, plan);
+  group.next_exchange = exchange_->end();
+  reducer_->attach(*exchange_);
+  // Nothing is summed before a backward has begun, and nothing is left of it when it returns.
+  reducer_->on_first_gradient([this] {
+    torch::autograd::Engine::get_default_engine().queue_callback([this] { after_backward(); });
+  });
+}
+
+void DdpEngine::Impl::broadcast_all(const std::vector<TrainState::Named>& tensors) {
+  for (const TrainState::Named& named : tensors) {
+    at::Tensor tensor = named.tensor;
+    require(group_.broadcast(tensor));
+  }
+}
+
+void DdpEngine::Impl::before_forward() {
+  require(failed_);
+  reducer_->drop_share();  // of a forward whose backward never came
+  if (!sync_) return;
+  if (options_.broadcast_buffers) broadcast_all(state_.buffers());
+  if (!at::GradMode::is_enabled()) return;
+  if (!begun_) require(failed_ = exchange_->begin(table_));
+  begun_ = true;
+  const auto leaf = static_cast<std::uint32_t>(group_.rank());
+  const auto ranks = static_cast<std::uint32_t>(group_.world_size());
+  reducer_->begin_share(ddp::fold_step(leaf, coord::cover(leaf, 1, ranks).front(), ranks));
+}
+
+void DdpEngine::Impl::after_backward() {
+  failed_ = reducer_->end_share();
+  if (failed_.ok()) wait_whole();
+  if (!failed_.ok()) {
+    exchange_->abort(failed_.error());
+    require(failed_);
+  }
+  reducer_->set_gradients();
+  table_.txn = Txn(table_.txn.value() + 1);
+  begun_ = false;
+}
+
+void DdpEngine::Impl::wait_whole() {
+  const auto whole = exchange_->wait([] { return true; }, group_.impl().deadline());
+  if (!whole.ok())
+    failed_ = whole.error();
+  else if (*whole == comm::Wait::kChanged)
+    failed_ = group_.impl().peer_lost();
+}
+
+DdpEngine::DdpEngine(torch::nn::Module& module, ProcessGroup& group, const DdpOptions& options)
+    : impl_(std::make_unique<Impl>(module, group, options)) {}
+DdpEngine::DdpEngine(DdpEngine&&) noexcept = default;
+DdpEngine::~DdpEngine() = default;
+void DdpEngine::before_forward() { impl_->before_forward(); }
+bool DdpEngine::set_sync(bool sync) { return impl_->set_sync(sync); }
+
+}  // namespace lockstep

@@ -1,0 +1,151 @@
+#include "train/process_group.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/env.h"
+
+namespace lockstep {
+namespace {
+
+using namespace std::chrono_literals;
+constexpr auto kStartTime = 5min;  // for all workers to come up; the launcher gives up before
+
+std::optional<comm::DType> summed_dtype(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat:
+      return comm::DType::kFloat32;
+    case at::kDouble:
+      return comm::DType::kFloat64;
+    case at::kBFloat16:
+      return comm::DType::kBFloat16;
+    case at::kHalf:
+      return comm::DType::kFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
+}
+
+Status check(const at::Tensor& tensor, const char* call) {
+  if (tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided) return {};
+  return Error{ErrorKind::kUsage, std::string(call) + ": the tensor is " +
+                                      (tensor.defined() ? "on " + tensor.device().str() +
+                                                              "; dense CPU tensors can be exchanged"
+                                                        : "undefined")};
+}
+
+worker::Description describe(const std::string& run_dir, int world_size) {
+  worker::Description description;
+  description.run_dir = run_dir;
+  description.manifest = "{}";
+  description.board.virtual_workers = static_cast<std::uint32_t>(world_size);
+  description.virtual_workers = static_cast<std::uint32_t>(world_size);
+  description.elastic = false;
+  return description;
+}
+
+Result<coord::Table> first_table(worker::Session& session, coord::Board board) {
+  const Deadline deadline = Deadline::in(kStartTime);
+  Doorbell& bell = board.slot(session.identity().slot).bell;
+  for (;;) {
+    const std::uint32_t seen = bell.rings.load(std::memory_order_acquire);
+    coord::Table table;
+    if (coord::read_table(board.header().table[0], Txn(0), table)) return table;
+    if (deadline.passed())
+      return Error{ErrorKind::kTimedOut, "waited 5 minutes for the other workers to start"};
+    wait(bell, seen, deadline);
+  }
+}
+
+}  // namespace
+
+Error ProcessGroup::Impl::peer_lost() const {
+  const std::vector<WorkerUid> dead = board.dead();
+  for (std::size_t rank = 0; rank < table.members.size(); ++rank)
+    if (std::find(dead.begin(), dead.end(), table.members[rank].uid) != dead.end())
+      return {ErrorKind::kPeerLost,
+              "rank " + std::to_string(rank) +
+                  " has ended while others still wait for it (its own error is the launcher's "
+                  "first line)"};
+  return {ErrorKind::kInternal, "the group failed, but no member of it is dead"};
+}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
+ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
+ProcessGroup::~ProcessGroup() = default;
+
+int ProcessGroup::rank() const { return impl_->group->rank().value(); }
+int ProcessGroup::world_size() const { return impl_->group->world_size(); }
+
+Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options) {
+  std::error_code code;
+  const std::string run_dir =
+      std::filesystem::absolute(options.output, code).lexically_normal().string();
+  LOCKSTEP_TRY(posix_env().make_dirs(run_dir));
+  worker::Session& session = context.session();
+  const worker::Description description = describe(run_dir, context.world_size());
+  LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
+  auto impl = std::make_unique<ProcessGroup::Impl>(
+      ProcessGroup::Impl{session,
+                         std::move(options),
+                         std::move(admission.run_lock),
+                         coord::Board(session.memory(), description.board),
+                         {},
+                         nullptr});
+  LOCKSTEP_TRY(session.ready(Txn(0), 0));
+  LOCKSTEP_ASSIGN(impl->table, first_table(session, impl->board));
+  impl->group =
+      comm::make_shm_group(impl->board, impl->board.data(), impl->table, session.identity().uid);
+  impl->next_exchange = comm::shm_group_bytes();
+  return ProcessGroup(std::move(impl));
+}
+
+Status ProcessGroup::all_reduce(at::Tensor& tensor) {
+  LOCKSTEP_TRY(check(tensor, "all_reduce"));
+  const at::NoGradGuard no_grad;
+  if (const auto dtype = summed_dtype(tensor.scalar_type())) {
+    at::Tensor whole = tensor.detach().contiguous();
+    LOCKSTEP_TRY(impl_->group->all_reduce(bytes_of(whole), *dtype, impl_->deadline()));
+    if (!whole.is_same(tensor) && whole.data_ptr() != tensor.data_ptr())
+      tensor.detach().copy_(whole);
+    return {};
+  }
+  LOCKSTEP_ASSIGN(const at::Tensor all, all_gather(tensor));
+  tensor.detach().copy_(all.sum(0, /*keepdim=*/false, tensor.scalar_type()));
+  return {};
+}
+
+Status ProcessGroup::broadcast(at::Tensor& tensor, int source) {
+  LOCKSTEP_TRY(check(tensor, "broadcast"));
+  if (source < 0 || source >= world_size())
+    return Error{ErrorKind::kUsage, "broadcast: source is rank " + std::to_string(source) +
+                                        "; there are 0 to " + std::to_string(world_size() - 1)};
+  const at::NoGradGuard no_grad;
+  at::Tensor whole = tensor.detach().contiguous();
+  LOCKSTEP_TRY(impl_->group->broadcast(bytes_of(whole), Rank(source), impl_->deadline()));
+  if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
+  return {};
+}
+
+Result<at::Tensor> ProcessGroup::all_gather(const at::Tensor& tensor) {
+  LOCKSTEP_TRY(check(tensor, "all_gather"));
+  const at::NoGradGuard no_grad;
+  const at::Tensor mine = tensor.detach().contiguous();
+  std::vector<std::int64_t> shape{world_size()};
+  shape.insert(shape.end(), mine.sizes().begin(), mine.sizes().end());
+  at::Tensor all = at::empty(shape, mine.options());
+  LOCKSTEP_TRY(impl_->group->all_gather(bytes_of(mine), bytes_of(all), impl_->deadline()));
+  return all;
+}
+
+Status ProcessGroup::barrier() { return impl_->group->barrier(impl_->deadline()); }
+
+}  // namespace lockstep

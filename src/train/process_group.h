@@ -1,0 +1,29 @@
+// What a ProcessGroup has inside; DistributedDataParallel stands on it too.
+#pragma once
+
+#include <memory>
+
+#include "base/unique_fd.h"
+#include "comm/group.h"
+#include "coord/board.h"
+#include "coord/table.h"
+#include "lockstep/process_group.h"
+#include "worker/session.h"
+
+namespace lockstep {
+
+struct ProcessGroup::Impl {
+  worker::Session& session;
+  ProcessGroupOptions options;
+  UniqueFd run_lock;
+  coord::Board board;
+  coord::Table table;  // of the whole program
+  std::unique_ptr<comm::Group> group;
+  std::uint64_t next_exchange = 0;  // where in the engine's memory the next exchange begins
+
+  Deadline deadline() const { return Deadline::in(options.timeout); }
+  // The first member of the table that is dead.
+  Error peer_lost() const;
+};
+
+}  // namespace lockstep

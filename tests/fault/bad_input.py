@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Bad input: one clear message, the exit code of docs/guide/errors.md, nothing left behind.
+
+    bad_input.py [CLASS[.test] ...]    (environment: harness.py; LOCKSTEP_WRONG_TORCH: the library of wrong_torch.cpp)
+"""
+import os
+import pathlib
+import re
+import struct
+import subprocess
+
+import harness
+from harness import SHORT, FaultTest
+
+USAGE, BAD_DATA, DISK, UNAVAILABLE = 2, 65, 1, 69
+
+
+class BadInput(FaultTest):
+    def refused(self, code, says, options=SHORT, workers=(None, 3), launcher=(), output=None, **more):
+        """On that many workers (None: without the launcher) the run ends with `code` and one error that matches `says`."""
+        for count in workers:
+            with self.subTest(workers=count, options=options):
+                before = self.listing(output)
+                run = self.start(count, options, launcher if count is not None else (), output, **more).wait()
+                self.assertEqual(run.code, code, run.err)
+                errors = [line for line in run.err.splitlines() if "error: " in line]
+                self.assertEqual(len(errors), 1, run.err)
+                self.assertRegex(errors[0], says)
+                self.assertEqual(run.out, "")
+                self.assertEqual(harness.processes_of(run.output), [])
+                self.assertEqual(self.listing(run.output), before)
+
+    def listing(self, output):
+        """What a run directory holds; a refused run adds nothing, the folders for it apart."""
+        output = pathlib.Path(output or self.folder / "none")
+        return sorted((str(p), p.read_bytes()) for p in output.rglob("*") if p.is_file())
+
+
+class Data(BadInput):
+    def digits(self, name="digits"):
+        return harness.write_idx(self.folder / name, 107, 17)
+
+    def refused_data(self, says, change, file="train-images-idx3-ubyte"):
+        folder = self.digits(f"digits{self.count}")
+        path = folder / file
+        path.write_bytes(change(path.read_bytes()))
+        self.refused(BAD_DATA, f"{re.escape(str(path))}.*{says}", SHORT + ("--data", folder))
+
+    def test_missing(self):
+        self.refused(BAD_DATA, "no such folder", SHORT + ("--data", self.folder / "nowhere"))
+        for name in ("train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
+            folder = self.digits(name)
+            (folder / name).unlink()
+            self.refused(BAD_DATA, f"neither '{name}' nor '{name}.gz' in it", SHORT + ("--data", folder))
+
+    def test_truncated(self):
+        self.refused_data("cut short", lambda raw: raw[:-1])
+        self.refused_data("cut short", lambda raw: raw[:10])
+        self.refused_data("has 0 bytes", lambda raw: b"")
+        self.refused_data("cut short", lambda raw: raw[:-1], "t10k-labels-idx1-ubyte")
+
+    def test_oversized(self):
+        self.refused_data("too long", lambda raw: raw + b"\0")
+        self.refused_data("more than 2\\^64 bytes", lambda raw: raw[:4] + b"\xff" * 12 + raw[16:])
+        self.refused_data("limit", lambda raw: raw[:4] + struct.pack(">3i", 1 << 30, 28, 28) + raw[16:])
+
+    def test_label_out_of_range(self):
+        self.refused_data("label 10 at index 106, expected 0 to 9", lambda raw: raw[:-1] + b"\x0a", "train-labels-idx1-ubyte")
+
+    def test_wrong_magic(self):
+        self.refused_data("not an IDX file", lambda raw: b"\x89PNG" + raw[4:])
+        labels = struct.pack(">2i", 2049, 3) + bytes(3)
+        self.refused_data("images and labels mixed up", lambda raw: labels)
+
+    def test_counts_differ(self):
+        labels = struct.pack(">2i", 2049, 100) + bytes(100)
+        self.refused_data("has 100 labels", lambda raw: labels, "train-labels-idx1-ubyte")
+
+
+class Options(BadInput):
+    def test_unknown(self):
+        self.refused(USAGE, "unknown option '--epoch'; did you mean '--epochs'\\?", ("--epoch", 3))
+        self.refused(USAGE, "'--nproc-per-nod'.*did you mean '--nproc-per-node'\\?", SHORT, (3,), ("--nproc-per-nod", 3))
+        self.refused(USAGE, "did you mean 'backward'\\?", SHORT, (3,), ("--inject", "kill phase=backwrad"))
+
+    def test_values(self):
+        self.refused(USAGE, "--epochs", ("--epochs", 0))
+        self.refused(USAGE, "--epochs", ("--epochs", "many"))
+        self.refused(USAGE, "--batch-size", SHORT + ("--batch-size", 0))
+        self.refused(USAGE, "--virtual-workers", SHORT + ("--virtual-workers", -1))
+        self.refused(USAGE, "--shuffle", SHORT + ("--shuffle", "sideways"))
+        self.refused(USAGE, "nproc-per-node.*0", SHORT, (0,))
+
+    def test_more_workers_than_shares(self):
+        self.refused(USAGE, "--nproc-per-node is 9, but the run has 8 virtual workers", SHORT, (9,))
+
+    def test_no_program(self):
+        for name, code in (("no-such-program", USAGE), ("/etc/passwd", USAGE)):
+            done = subprocess.run([harness.LOCKSTEP, "run", name], capture_output=True, text=True)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(name, done.stderr)
+
+    def test_wrong_torch(self):
+        env = harness.environment(LD_PRELOAD=os.environ["LOCKSTEP_WRONG_TORCH"])
+        self.refused(USAGE, r"was built for libtorch \S+ and found libtorch 2\.99\.0", env=env)
+
+
+class Checkpoints(BadInput):
+    def unfinished(self):
+        """A run stopped after 8 of its 15 transactions, with checkpoints of 6 and 8."""
+        run = self.run_to_end(2, SHORT + ("--max-steps", 7, "--checkpoint-every", 2, "--keep-checkpoints", 2))
+        names = sorted(p.name for p in (run.output / "checkpoints").iterdir() if p.name != "last")
+        self.assertEqual(len(names), 2)
+        return run.output, [run.output / "checkpoints" / name for name in names]
+
+    def damage(self, path, change):
+        raw = bytearray(path.read_bytes())
+        path.write_bytes(change(raw))
+
+    def flip(self, raw):
+        raw[len(raw) // 2] ^= 4
+        return raw
+
+    def cut(self, raw):
+        return raw[:len(raw) // 2]
+
+    def test_damaged_newest(self):
+        """The older one is used, and the damaged one is named."""
+        for file in ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"):
+            for change in (self.flip, self.cut):
+                with self.subTest(file=file, change=change.__name__):
+                    output, (older, newest) = self.unfinished()
+                    self.damage(newest / file, change)
+                    run = self.run_to_end(3, SHORT, output=output)
+                    self.assertRegex(run.err, f"skipped checkpoint '{newest}': ")
+                    self.assertIn(f"resuming from '{older}'", run.err)
+                    self.assert_same(run, SHORT)
+
+    def test_file_missing(self):
+        output, (older, newest) = self.unfinished()
+        (newest / "optimizer.safetensors").unlink()
+        run = self.run_to_end(3, SHORT, output=output)
+        self.assertIn(f"skipped checkpoint '{newest}'", run.err)
+        self.assert_same(run, SHORT)
+
+    def test_all_damaged(self):
+        """Work of many days may not begin anew without a word."""
+        output, folders = self.unfinished()
+        for folder in folders:
+            self.damage(folder / "model.safetensors", self.flip)
+        self.refused_again(output, BAD_DATA, f"{folders[-1]}.*--resume never")
+        run = self.run_to_end(3, SHORT + ("--resume", "never"), output=output)
+        self.assert_same(run, SHORT)
+
+    def refused_again(self, output, code, says, options=SHORT, **more):
+        """The run directory stays as it was."""
+        before = self.listing(output)
+        for workers in (None, 3):
+            run = self.start(workers, options, output=output, **more).wait()
+            self.assertEqual(run.code, code, run.err)
+            self.assertRegex(run.err, says)
+            self.assertEqual(run.err.count("error: "), 1, run.err)
+            self.assertEqual(self.listing(output), before)
+
+    def test_path_damaged(self):
+        output, (_, newest) = self.unfinished()
+        self.damage(newest / "model.safetensors", self.flip)
+        self.refused(BAD_DATA, f"checkpoint '{newest}' cannot be used: .*model.safetensors", SHORT + ("--resume", newest))
+
+    def test_path_missing(self):
+        self.refused(BAD_DATA, "cannot be used", SHORT + ("--resume", self.folder / "nowhere"))
+
+    def test_another_run(self):
+        output, _ = self.unfinished()
+        self.refused_again(output, USAGE, "holds another run: lr was .*--resume never", SHORT + ("--lr", 0.125))
+
+    def test_another_model(self):
+        _, (_, newest) = self.unfinished()
+        adam = SHORT + ("--optimizer", "adam", "--resume", newest)
+        self.refused(BAD_DATA, "it is of another model: optimizer.safetensors: ", adam)
+        self.refused(BAD_DATA, "it is of another run: identity", SHORT + ("--lr", 0.125, "--resume", newest))
+
+    def test_another_number_of_virtual_workers(self):
+        output, (_, newest) = self.unfinished()
+        four = SHORT + ("--virtual-workers", 4)
+        self.refused_again(output, USAGE, "virtual_workers was 8, now it is 4", four)
+        self.refused_again(output, USAGE, "is in the middle of epoch 1", four, flags=("--new-virtual-workers",))
+        self.refused(BAD_DATA, "made with 8 virtual workers, this run has 4", four + ("--resume", newest))
+        self.refused(USAGE, "is in the middle of epoch 1", four + ("--resume", newest), flags=("--new-virtual-workers",))
+
+    def test_new_virtual_workers_at_an_epochs_end(self):
+        hashes = []
+        for workers in (1, 4):
+            run = self.run_to_end(3, ("--epochs", 1))
+            four = ("--epochs", 2, "--virtual-workers", 4)
+            again = self.run_to_end(workers, four, output=run.output, flags=("--new-virtual-workers",))
+            self.assertIn("resuming from", again.err)
+            hashes.append(again.hashes())
+        self.assertEqual(hashes[0], hashes[1])
+        self.assertNotEqual(hashes[0]["weights_sha256"], self.run_to_end(2, four).hashes()["weights_sha256"])
+
+
+class Output(BadInput):
+    def test_unwritable(self):
+        """A file where the directory should be, and, for all but root, a directory without permission."""
+        (self.folder / "file").write_text("")
+        self.refused_output(self.folder / "file")
+        self.refused_output(self.folder / "file" / "run")
+        self.refused_output(pathlib.Path("/proc/nowhere"))
+        if os.geteuid() != 0:
+            (self.folder / "locked").mkdir(mode=0o500)
+            self.refused_output(self.folder / "locked" / "run")
+
+    def refused_output(self, output):
+        for workers in (None, 3):
+            run = self.start(workers, SHORT, output=output).wait()
+            self.assertEqual(run.code, DISK, run.err)
+            self.assertEqual(run.err.count("error: "), 1, run.err)
+            self.assertIn(str(self.folder / "file" if self.folder in output.parents else output), run.err)
+
+    def test_in_use(self):
+        """A second launcher in the same directory waits a while, then says why it cannot."""
+        first = self.start(2, harness.LONG + ("--epochs", 1000))
+        first.until_committed(5)
+        second = self.start(2, harness.LONG + ("--epochs", 1000), output=first.output).wait()
+        self.assertEqual(second.code, UNAVAILABLE, second.err)
+        self.assertEqual(second.err.count("error: "), 1, second.err)
+        first.send(15).expect(143)
+
+
+if __name__ == "__main__":
+    harness.main()

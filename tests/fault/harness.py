@@ -1,0 +1,235 @@
+"""What the fault tests share: tiny data, runs of the ConvNet recipe, and what has to hold after each.
+
+LOCKSTEP_PROGRAM, LOCKSTEP_CONVNET  the two programs (set by CTest)
+LOCKSTEP_FAULT_SEED  seed of the random moments; default: a new one each time, printed
+"""
+import concurrent.futures
+import functools
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+LOCKSTEP = os.environ["LOCKSTEP_PROGRAM"]
+CONVNET = os.environ["LOCKSTEP_CONVNET"]
+SEED = int(os.environ.get("LOCKSTEP_FAULT_SEED", random.SystemRandom().randrange(1 << 32)))
+
+# Data sets of noise, by name: images for training and for evaluation. 'short': 107 on 8 virtual workers at batch 4 are padded,
+# and an epoch is 4 steps, the last one short, and an evaluation of 3 batches (two of 1,000 images and a short one), so that
+# transactions 0-3 are steps, 4 is an evaluation, and so on. 'long': an epoch is 50 steps and a small evaluation.
+DATA = {"short": (107, 2017), "long": (1595, 17)}
+STEPS, PER_EPOCH = 4, 5
+BASE = ("--virtual-workers", 8, "--batch-size", 4, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")
+SHORT = ("--epochs", 3)  # 15 transactions
+LONG = ("--data", "long", "--epochs", 6)  # 306 transactions
+
+
+def merged(*options):
+    """Words of pairs of name and value; of each name the last one given, and none where the value is None."""
+    words = [word for part in options for word in part]
+    pairs = dict(zip(words[::2], words[1::2]))
+    return [word for name, value in pairs.items() if value is not None for word in (name, value)]
+
+
+def is_step(txn):
+    return txn % PER_EPOCH < STEPS
+
+
+def write_idx(folder, train, test):
+    """Noise in the shape of MNIST: the promise is about bits, not about learning."""
+    folder.mkdir(parents=True)
+    for part, count in (("train", train), ("t10k", test)):
+        noise = random.Random(part)
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, count, 28, 28) + noise.randbytes(count * 784))
+        labels = bytes(noise.randrange(10) for _ in range(count))
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, count) + labels)
+    return folder
+
+
+@functools.cache
+def scratch():
+    """A folder of this process's own: data, runs, and all the temporary files that programs may want to make."""
+    folder = tempfile.TemporaryDirectory(prefix="lockstep-fault-")
+    scratch.keep = folder  # removed at exit
+    path = pathlib.Path(folder.name)
+    (path / "tmp").mkdir()
+    for name, counts in DATA.items():
+        write_idx(path / name, *counts)
+    return path
+
+
+def environment(**more):
+    away = {"TMPDIR": str(scratch() / "tmp"), "HOME": str(scratch() / "tmp"), "XDG_CACHE_HOME": str(scratch() / "tmp")}
+    return {**os.environ, "OMP_NUM_THREADS": "1", **away, **more}
+
+
+def processes_of(text):
+    """Live processes with `text` in their command line: launcher, zygote and workers of a run, by its directory."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if str(text).encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:  # gone in the meantime
+                pass
+    return found
+
+
+def until(condition, what, seconds=20, pause=0.002):
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {seconds} s for {what}")
+        time.sleep(pause)
+
+
+def records(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+class Run:
+    """One command, started at once: the recipe under the launcher, or alone (workers=None)."""
+
+    def __init__(self, output, workers, options, launcher=(), env=None, flags=()):
+        self.output = pathlib.Path(output)
+        command = [CONVNET, *merged(BASE, ("--output", self.output), options), *flags]
+        if workers is not None:
+            command = [LOCKSTEP, "run", "--standalone", "--nproc-per-node", workers, *launcher, *command]
+        self.command = [str(word) for word in command]
+        logs = tempfile.mkdtemp(dir=scratch(), prefix="logs-")
+        self.out_path, self.err_path = pathlib.Path(logs) / "out", pathlib.Path(logs) / "err"
+        with self.out_path.open("wb") as out, self.err_path.open("wb") as err:
+            self.process = subprocess.Popen(self.command, stdout=out, stderr=err, stdin=subprocess.DEVNULL,
+                                            env=env or environment(), cwd=scratch())
+
+    def wait(self, seconds=60):
+        try:
+            self.code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.fail(f"still running after {seconds} s")
+        self.out, self.err = self.out_path.read_text(), self.err_path.read_text()
+        return self
+
+    def fail(self, what):
+        status = subprocess.run([LOCKSTEP, "status", self.output], capture_output=True, text=True).stdout
+        for pid in processes_of(self.output):
+            os.kill(pid, signal.SIGKILL)
+        raise AssertionError(f"{what}\n$ {' '.join(self.command)}\n{status}{self.out_path.read_text()[-2000:]}\n"
+                             f"{self.err_path.read_text()[-4000:]}")
+
+    def expect(self, code):
+        if self.wait().code != code:
+            self.fail(f"exit code {self.code}, not {code}")
+        if left := processes_of(self.output):
+            self.fail(f"processes {left} are left behind")
+        if names := [str(p) for p in self.output.rglob(".tmp-*")]:
+            self.fail(f"left behind: {names}")
+        return self
+
+    # While it runs
+    def status(self):
+        done = subprocess.run([LOCKSTEP, "status", self.output, "--json"], capture_output=True, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else {"members": []}
+
+    def worker(self, rank):
+        """The process that is `rank` now."""
+        return until(lambda: next((m["pid"] for m in self.status()["members"] if m["rank"] == rank), None), f"rank {rank}")
+
+    def members(self):
+        return [m for m in self.status()["members"] if m["rank"] is not None]
+
+    def committed(self):
+        """Transactions that the ledger and the metrics hold."""
+        path = self.output / "metrics.jsonl"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def until_committed(self, count):
+        def ready():
+            return self.committed() >= count or self.process.poll() is not None
+        until(ready, f"{count} committed transactions")
+
+    def send(self, number):
+        self.process.send_signal(number)
+        return self
+
+    # Afterwards
+    def result(self):
+        return json.loads((self.output / "result.json").read_text())
+
+    def hashes(self):
+        result = self.result()
+        return {key: result[key] for key in ("weights_sha256", "state_sha256", "steps")}
+
+    def incidents(self):
+        return [json.loads(p.read_text()) for p in sorted((self.output / "incidents").glob("*.json"))]
+
+    def victims(self):
+        return [v for incident in self.incidents() for v in incident["victims"]]
+
+
+class FaultTest(unittest.TestCase):
+    """Each test has a folder; every run is compared with the undisturbed one of the same options."""
+
+    maxDiff = 2000
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="case-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.count = 0
+
+    def start(self, workers, options=(), launcher=(), output=None, **more):
+        self.count += 1
+        return Run(output or self.folder / f"run{self.count}", workers, options, launcher, **more)
+
+    def run_to_end(self, *args, code=0, **more):
+        return self.start(*args, **more).expect(code)
+
+    def assert_same(self, run, options):
+        """Weights, optimizer state, sample ids and losses are those of the undisturbed run."""
+        reference = undisturbed(options)
+        self.assertEqual(run.hashes(), reference["hashes"], run.err)
+        self.assertEqual(run.out.splitlines()[-1], f"weights sha256 {reference['hashes']['weights_sha256']}")
+        for name in ("ledger.jsonl", "metrics.jsonl"):
+            self.assertEqual(records(run.output / name), reference[name], f"{name}\n{run.err}")
+
+    def assert_killed(self, run, ranks):
+        """Workers of these ranks died, each in an incident that ended with a commit."""
+        self.assertEqual(sorted(v["rank"] for v in run.victims()), sorted(ranks), f"{run.incidents()}\n{run.err}")
+        for incident in run.incidents():
+            self.assertEqual(incident["rung"], 1, run.err)
+            self.assertIn("committed", incident["ms"], incident)
+
+
+@functools.cache
+def undisturbed(options):
+    """The same options on one worker without the launcher."""
+    run = Run(pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="reference-")) / "run", None, options).expect(0)
+    return {"hashes": run.hashes(), **{name: records(run.output / name) for name in ("ledger.jsonl", "metrics.jsonl")}}
+
+
+def at_once(function, items, threads=2):
+    """function(item) for all, `threads` at a time; the first failure counts."""
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, items))
+
+
+def main():
+    print(f"LOCKSTEP_FAULT_SEED={SEED}", flush=True)
+    program = unittest.main(module="__main__", exit=False, verbosity=2)
+    result = program.result
+    if result.testsRun and len(result.skipped) == result.testsRun:
+        print("\n".join(f"skipped: {reason}" for _, reason in result.skipped))
+        sys.exit(77)
+    sys.exit(not result.wasSuccessful())

@@ -1,0 +1,421 @@
+#!/usr/bin/env python3
+"""The promise, on real processes of the ConvNet recipe: whatever is killed, stopped, added or removed, weights, optimizer
+state, sample ids and losses are those of the undisturbed run.
+
+    promise.py [CLASS[.test] ...]    (environment: harness.py)
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import harness
+from harness import LONG, PER_EPOCH, SHORT, FaultTest, at_once, is_step, processes_of, until
+
+
+class WorldSizes(FaultTest):
+    def test_any_number_of_workers(self):
+        def check(workers):
+            self.assert_same(self.run_to_end(workers, SHORT), SHORT)
+        for workers in (None, 1, 2, 3, 4, 5, 8):
+            with self.subTest(workers=workers):
+                check(workers)
+
+    def test_optimizers(self):
+        for options in (("--optimizer", "adam", "--lr", 0.001), ("--momentum", 0.9), ("--momentum", 0)):
+            kill = "kill rank=1 txn=2 phase=backward; kill rank=0 txn=7 phase=optimizer"
+            with self.subTest(options=options):
+                run = self.run_to_end(3, SHORT + options, ("--inject", kill))
+                self.assert_same(run, SHORT + options)
+                self.assert_killed(run, [1, 0])
+
+
+class EveryPhase(FaultTest):
+    """SIGKILL in each phase of each transaction of the short run, each of four ranks in turn."""
+
+    TXNS = range(15)
+
+    # Five workers, and in consecutive transactions ranks 3, 2, 1, 0 die: each exists still when its turn comes, whether a
+    # replacement has joined by then or not.
+    def kill_in_turn(self, phase, txns, options=()):
+        txns, ranks = list(txns), (3, 2, 1, 0)
+        runs = [[(rank, txns[first + i]) for i, rank in enumerate(ranks) if 0 <= first + i < len(txns)]
+                for first in range(1 - len(ranks), len(txns))]
+
+        def check(kills):
+            spec = "; ".join(f"kill rank={rank} txn={txn} phase={phase}" for rank, txn in kills)
+            run = self.run_to_end(5, SHORT + options, ("--max-replacements", 99, "--inject", spec))
+            self.assert_same(run, SHORT)
+            self.assert_killed(run, [rank for rank, _ in kills])
+            return len(kills)
+        lives = sum(at_once(check, runs))
+        self.assertEqual(lives, len(txns) * len(ranks))
+        print(f"{phase}: {lives} kills in {len(runs)} runs")
+
+    def test_data(self):
+        self.kill_in_turn("data", filter(is_step, self.TXNS))
+
+    def test_forward(self):
+        self.kill_in_turn("forward", filter(is_step, self.TXNS))
+
+    def test_backward(self):
+        self.kill_in_turn("backward", filter(is_step, self.TXNS))
+
+    def test_exchange(self):
+        self.kill_in_turn("exchange", self.TXNS)
+
+    def test_optimizer(self):
+        self.kill_in_turn("optimizer", self.TXNS)
+
+    def test_evaluate(self):
+        """Three batches of the evaluation: with four workers ranks 0, 1 and 2 have one each."""
+        def check(kill):
+            rank, txn = kill
+            run = self.run_to_end(4, SHORT, ("--inject", f"kill rank={rank} txn={txn} phase=evaluate"))
+            self.assert_same(run, SHORT)
+            self.assert_killed(run, [rank])
+        at_once(check, [(rank, txn) for rank in (0, 1, 2) for txn in self.TXNS if not is_step(txn)])
+
+    def test_snapshot(self):
+        """The first rank alone takes snapshots; before each transaction but the first of an epoch."""
+        txns = [txn for txn in self.TXNS if txn % PER_EPOCH != 0]
+        spec = "; ".join(f"kill txn={txn} phase=snapshot" for txn in txns)
+        for workers in (2, 4):
+            run = self.run_to_end(workers, SHORT + ("--checkpoint-every", 1),
+                                  ("--max-replacements", 99, "--max-restarts", 99, "--inject", spec))
+            self.assert_same(run, SHORT)
+            self.assertEqual(len(run.victims()), len(txns), run.err)
+
+    def test_done(self):
+        """After the last commit, before the end is recorded; a worker that dies after it is no incident any more."""
+        for rank in (0, 1, 2):
+            run = self.run_to_end(3, SHORT, ("--inject", f"kill rank={rank} phase=done"))
+            self.assert_same(run, SHORT)
+            if "ended with SIGKILL after the run was finished" not in run.err:
+                self.assertEqual([v["rank"] for v in run.victims()], [rank], run.err)
+
+    def test_newcomer_in_heal(self):
+        """Replacements die while they take the state, five in a row; the sixth lives."""
+        run = self.run_to_end(3, LONG, ("--max-replacements", 99, "--inject",
+                                        "kill rank=1 txn=5; kill rank=new phase=heal repeat=5"))
+        self.assert_same(run, LONG)
+        self.assert_killed(run, [1] * 6)
+
+    def test_donor_in_heal(self):
+        """The donor is the highest rank: of the two that are left, rank 1."""
+        run = self.run_to_end(3, LONG, ("--inject", "kill rank=2 txn=5; kill rank=1 phase=heal"))
+        self.assert_same(run, LONG)
+        self.assert_killed(run, [2, 1])
+
+
+class Stopped(FaultTest):
+    """SIGSTOP beyond the grace: evicted, and SIGCONT afterwards finds nobody."""
+
+    GRACE = ("--stop-grace", 0.2)
+
+    def test_injected(self):
+        for rank, phase in ((0, "backward"), (1, "exchange"), (2, "optimizer")):
+            run = self.run_to_end(3, SHORT, (*self.GRACE, "--inject", f"stop rank={rank} txn=3 phase={phase}"))
+            self.assert_same(run, SHORT)
+            self.assert_killed(run, [rank])
+            self.assertRegex(run.victims()[0]["cause"], r"^stopped for 0\.2 s")
+
+    def test_from_outside(self):
+        run = self.start(3, LONG, self.GRACE)
+        for rank, at in ((1, 50), (0, 120), (2, 200)):
+            run.until_committed(at)
+            until(lambda: len(run.members()) == 3, "three members")
+            pid = run.worker(rank)
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.5)  # more than the grace
+            with self.assertRaises(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+        run.expect(0)
+        self.assert_same(run, LONG)
+        self.assertEqual(len(run.victims()), 3, run.err)
+
+    def test_shorter_than_the_grace(self):
+        """A short pause costs nothing but its time."""
+        run = self.start(3, LONG, ("--stop-grace", 10))
+        run.until_committed(50)
+        pid = run.worker(1)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(0.3)
+        os.kill(pid, signal.SIGCONT)
+        self.assert_same(run.expect(0), LONG)
+        self.assertEqual(run.victims(), [])
+
+    def test_all(self):
+        """Nobody is left: the group starts again from its newest checkpoint."""
+        run = self.start(2, LONG + ("--checkpoint-every", 20), (*self.GRACE, "--max-restarts", 1))
+        run.until_committed(80)
+        for member in run.members():
+            os.kill(member["pid"], signal.SIGSTOP)
+        self.assert_same(run.expect(0), LONG)
+        self.assertEqual([i["rung"] for i in run.incidents()], [3], run.err)
+
+
+class SeveralKilled(FaultTest):
+    def test_two_in_one_transaction(self):
+        pairs = [(a, b) for a in (0, 1, 2, 3) for b in range(a)]
+        phases = ("data", "forward", "backward", "exchange", "optimizer")
+
+        def check(case):
+            (a, b), (phase, other) = case
+            spec = f"kill rank={a} txn=6 phase={phase}; kill rank={b} txn=6 phase={other}"
+            run = self.run_to_end(4, SHORT, ("--inject", spec))
+            self.assert_same(run, SHORT)
+            self.assert_killed(run, [a, b])
+        at_once(check, [(pair, (phases[i % 5], phases[i * 2 % 5])) for i, pair in enumerate(pairs)])
+
+    def test_two_from_outside(self):
+        run = self.start(4, LONG)
+        for at in (40, 120, 200):
+            run.until_committed(at)
+            until(lambda: len(run.members()) == 4, "four members")
+            pids = [run.worker(at % 3), run.worker(3)]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+        self.assert_same(run.expect(0), LONG)
+        self.assertEqual(len(run.victims()), 6, run.err)
+
+    def test_random_moments(self):
+        dice = random.Random(harness.SEED)
+        print(f"LOCKSTEP_FAULT_SEED={harness.SEED}")
+        run = self.start(4, LONG, ("--max-replacements", 1000, "--max-restarts", 20))
+        kills = 0
+        while run.process.poll() is None:
+            time.sleep(dice.uniform(0, 0.15))
+            if pids := [m["pid"] for m in run.status()["members"]]:
+                try:
+                    os.kill(dice.choice(pids), signal.SIGKILL)
+                    kills += 1
+                except ProcessLookupError:
+                    pass
+        self.assert_same(run.expect(0), LONG)
+        print(f"{kills} kills, {len(run.incidents())} incidents")
+        self.assertGreater(kills, 5)
+
+    def test_replacements_spent(self):
+        """The survivors go on without."""
+        run = self.run_to_end(3, SHORT, ("--max-replacements", 0, "--inject", "kill rank=1 txn=3; kill rank=0 txn=7"))
+        self.assert_same(run, SHORT)
+        self.assert_killed(run, [1, 0])
+        self.assertIn("--max-replacements 0 is spent", run.err)
+
+
+class AllKilled(FaultTest):
+    """Rung 3 while --max-restarts lasts; then exit code 75, and the same command goes on."""
+
+    EVERY = "; ".join(f"kill rank={rank} txn=7 phase={phase}" for rank, phase in ((0, "backward"), (1, "exchange"), (2, "forward")))
+
+    def test_restart_from_the_seed(self):
+        run = self.run_to_end(3, SHORT, ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
+        self.assert_same(run, SHORT)
+        self.assertEqual([i["rung"] for i in run.incidents()], [3], run.err)
+
+    def test_restart_from_a_checkpoint(self):
+        for every in (1, 2, 3):
+            run = self.run_to_end(3, SHORT + ("--checkpoint-every", every),
+                                  ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
+            self.assert_same(run, SHORT)
+            self.assertIn("resuming from", run.err)
+
+    def test_one_worker(self):
+        run = self.run_to_end(1, SHORT + ("--checkpoint-every", 1),
+                              ("--max-restarts", 3, "--inject", "kill txn=3; kill txn=7 phase=optimizer; kill txn=14"))
+        self.assert_same(run, SHORT)
+        self.assertEqual([i["rung"] for i in run.incidents()], [3] * 3, run.err)
+
+    def test_no_restart_left(self):
+        options = SHORT + ("--checkpoint-every", 2)
+        run = self.run_to_end(3, options, ("--max-replacements", 0, "--inject", self.EVERY), code=75)
+        self.assertIn("the same command goes on", run.err)
+        self.assertEqual([i["rung"] for i in run.incidents()], [4], run.err)
+        again = self.run_to_end(3, options, output=run.output)
+        self.assertIn("resuming from", again.err)
+        self.assert_same(again, SHORT)
+
+    def test_from_outside(self):
+        run = self.start(3, LONG + ("--checkpoint-every", 10), ("--max-restarts", 3))
+        for at in (30, 110, 190):
+            run.until_committed(at)
+            before = len(run.incidents())
+            def all_dead():
+                for member in run.status()["members"]:
+                    try:
+                        os.kill(member["pid"], signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                return len(run.incidents()) > before and run.incidents()[-1]["rung"] == 3
+            until(all_dead, "the group's restart", pause=0)
+        self.assert_same(run.expect(0), LONG)
+
+
+class LauncherKilled(FaultTest):
+    """SIGKILL to the launcher: its workers are gone at once, and the same command goes on to the same end."""
+
+    def kill_and_go_on(self, moment, options, workers=3):
+        """`moment(run)` returns when the launcher is to die."""
+        run = self.start(workers, options)
+        moment(run)
+        run.send(signal.SIGKILL)
+        until(lambda: not processes_of(run.output), "the workers' end", seconds=1)
+        self.assertEqual(run.wait().code, -signal.SIGKILL, "the run was over too soon")
+        return self.run_to_end(workers, options, output=run.output)
+
+    def test_at_the_start(self):
+        dice = random.Random(harness.SEED)
+        for i in range(10):
+            again = self.kill_and_go_on(lambda run: time.sleep(dice.uniform(0, 0.35)), LONG)
+            self.assert_same(again, LONG)
+
+    def test_in_the_middle(self):
+        for every, at in ((10, 5), (10, 60), (7, 130), (1, 40), (0, 100)):
+            options = LONG + ("--checkpoint-every", every)
+            again = self.kill_and_go_on(lambda run: run.until_committed(at), options)
+            self.assert_same(again, LONG)
+            self.assertEqual("resuming from" in again.err, 0 < every < at, again.err)
+
+    def test_again_and_again(self):
+        """Killed until it is done: every attempt gets a little further."""
+        options = LONG + ("--checkpoint-every", 10)
+        output = self.folder / "run"
+        for at in range(45, 306, 45):
+            run = self.start(3, options, output=output)
+            run.until_committed(at)
+            run.send(signal.SIGKILL).wait()
+        self.assert_same(self.run_to_end(3, options, output=output), LONG)
+
+    def in_a_checkpoint(self, number):
+        """When the `number`-th checkpoint is being written: its files have a reserved name until it is whole."""
+        def moment(run):
+            seen = set()
+            def writing():
+                try:
+                    seen.update(name for name in os.listdir(run.output / "checkpoints") if name.startswith(".tmp-"))
+                except FileNotFoundError:
+                    pass
+                return len(seen) >= number or run.process.poll() is not None
+            until(writing, f"checkpoint {number}", pause=0)
+        return moment
+
+    def test_in_a_checkpoint(self):
+        options = LONG + ("--checkpoint-every", 10)
+        for number in (1, 3, 8):
+            self.assert_same(self.kill_and_go_on(self.in_a_checkpoint(number), options), LONG)
+
+    def test_in_the_final_save(self):
+        options = SHORT + ("--checkpoint-every", 0)
+        self.assert_same(self.kill_and_go_on(self.in_a_checkpoint(1), options), SHORT)
+
+    def test_when_all_is_said(self):
+        """The result is there, the launcher is not done yet: the same command finds a finished run, or ends it."""
+        def result(run):
+            until((run.output / "result.json").exists, "the result", pause=0)
+        run = self.start(3, SHORT)
+        result(run)
+        run.send(signal.SIGKILL).wait()
+        self.assert_same(self.run_to_end(3, SHORT, output=run.output), SHORT)
+
+    def test_at_once_again(self):
+        """The next launcher waits for the last worker of this one."""
+        run = self.start(3, LONG + ("--checkpoint-every", 10))
+        run.until_committed(50)
+        run.send(signal.SIGKILL)
+        self.assert_same(self.run_to_end(3, LONG + ("--checkpoint-every", 10), output=run.output), LONG)
+        run.wait()
+
+
+class Scaling(FaultTest):
+    def scale(self, run, workers, code=0):
+        done = subprocess.run([harness.LOCKSTEP, "scale", run.output, str(workers)], capture_output=True, text=True)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout + done.stderr
+
+    def test_to_one_and_back(self):
+        run = self.start(4, LONG)
+        for at, workers in ((30, 1), (90, 4), (200, 2), (250, 8)):
+            run.until_committed(at)
+            self.scale(run, workers)
+            until(lambda: len(run.members()) == workers, f"{workers} members")
+        self.assert_same(run.expect(0), LONG)
+        self.assertEqual(run.incidents(), [], run.err)
+
+    def test_refused(self):
+        run = self.start(2, LONG)
+        run.until_committed(10)
+        self.assertIn("the run has 8 virtual workers", self.scale(run, 9, code=2))
+        self.assertIn("cannot scale to 0 workers", self.scale(run, 0, code=2))
+        self.assertIn("usage", self.scale(run, "many", code=2))
+        run.send(signal.SIGTERM)
+        run.expect(128 + signal.SIGTERM)
+        self.assertIn("no launcher is running", self.scale(run, 2, code=69))
+
+    def test_killed_while_scaling(self):
+        run = self.start(4, LONG)
+        for at, workers, victim in ((30, 2, 0), (100, 5, 1), (180, 3, 2)):
+            run.until_committed(at)
+            pid = run.worker(victim)
+            self.scale(run, workers)
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # it has left already
+            until(lambda: len(run.members()) == workers, f"{workers} members")
+        self.assert_same(run.expect(0), LONG)
+
+
+class Resume(FaultTest):
+    def test_at_another_size_in_mid_epoch(self):
+        for optimizer in (("--optimizer", "adam", "--lr", 0.001, "--momentum", 0), ("--momentum", 0.9)):
+            options, output = SHORT + optimizer, self.folder / optimizer[1 if optimizer[0] == "--optimizer" else 0]
+            sizes = (3, 1, 8, None, 2)
+            for i, workers in enumerate(sizes):
+                kill = f"kill txn={2 + 3 * i} phase=optimizer"
+                launcher = ("--max-replacements", 0, "--inject", "; ".join([kill] * (workers or 0)))
+                if workers is None:
+                    continue
+                self.run_to_end(workers, options + ("--checkpoint-every", 1), launcher, output=output, code=75)
+            run = self.run_to_end(None, options + ("--checkpoint-every", 1), output=output)
+            self.assertIn("resuming from", run.err)
+            self.assert_same(run, options)
+
+    def test_stopped_in_order(self):
+        """SIGTERM and Ctrl-C: a checkpoint where it stopped, and the same command goes on from there."""
+        output = self.folder / "run"
+        for at, number in ((40, signal.SIGINT), (90, signal.SIGTERM), (150, signal.SIGHUP)):
+            run = self.start(3, LONG + ("--checkpoint-every", 0), output=output)
+            run.until_committed(at)
+            run.send(number).expect(128 + number)
+            self.assertEqual(run.incidents(), [])
+        run = self.run_to_end(2, LONG + ("--checkpoint-every", 0), output=output)
+        self.assert_same(run, LONG)
+        self.assertIn("resuming from", run.err)
+
+    def test_a_finished_run(self):
+        run = self.run_to_end(2, SHORT)
+        again = self.run_to_end(3, SHORT, output=run.output)
+        self.assert_same(again, SHORT)
+
+    def test_from_a_path(self):
+        """Another run's checkpoint of the same kind; a group that dies before its own first one goes back to it."""
+        first = self.run_to_end(2, SHORT + ("--max-steps", 5))
+        path = first.output / "checkpoints" / "step-00000006"
+        options = SHORT + ("--checkpoint-every", 0, "--resume", path)
+        kill = "kill txn=8 phase=data; kill txn=8 phase=data"
+        run = self.run_to_end(2, options, ("--max-replacements", 0, "--max-restarts", 1, "--inject", kill))
+        self.assertEqual(run.err.count(f"resuming from '{path}'"), 2, run.err)
+        self.assertEqual(run.hashes(), harness.undisturbed(SHORT)["hashes"])
+
+    def test_never(self):
+        run = self.run_to_end(2, SHORT + ("--checkpoint-every", 1), ("--inject", "kill txn=7 phase=data; kill txn=7 phase=data",
+                                                                    "--max-replacements", 0), code=75)
+        again = self.run_to_end(2, SHORT + ("--resume", "never"), output=run.output)
+        self.assertNotIn("resuming from", again.err)
+        self.assert_same(again, SHORT)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,62 @@
+// DistributedDataParallel as users meet it: real workers, values with closed forms (ddp_worker.cpp).
+#include <gtest/gtest.h>
+
+#include "support/child.h"
+
+namespace lockstep::test {
+namespace {
+
+class Ddp : public ::testing::Test {
+ protected:
+  Outcome ranks(int count, const std::string& name, std::vector<std::string> options = {}) const {
+    std::vector<std::string> command{LOCKSTEP_PROGRAM, "run", "--nproc-per-node",
+                                     std::to_string(count)};
+    command.insert(command.end(), options.begin(), options.end());
+    command.insert(command.end(), {DDP_WORKER, name, (folder_ / "run").string()});
+    return run(command);
+  }
+  void TearDown() override {
+    EXPECT_TRUE(processes_with(folder_.string()).empty()) << "a process is left behind";
+  }
+  TempDir folder_;
+};
+
+TEST_F(Ddp, ValuesAreThoseOfTheClosedForms) {
+  for (const char* name : {"gradients", "buffers", "two-modules", "unused-allowed", "collectives"})
+    for (const int count : {1, 2, 3, 5}) {
+      const Outcome outcome = ranks(count, name);
+      EXPECT_EQ(outcome.code, 0) << name << " on " << count << ": " << outcome.err;
+    }
+}
+
+TEST_F(Ddp, WorksWithoutTheLauncher) {
+  for (const char* name : {"gradients", "buffers", "collectives"}) {
+    const Outcome outcome = run({DDP_WORKER, name, (folder_ / "run").string()});
+    EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
+  }
+}
+
+TEST_F(Ddp, UnusedParametersAreNamed) {
+  const Outcome outcome = ranks(3, "unused");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("extra"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("find_unused_parameters"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Ddp, DifferentModulesAreToldApart) {
+  const Outcome outcome = ranks(3, "different-modules");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("differ between ranks"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Ddp, ADeathEndsTheLoopAndARestartBeginsItAnew) {
+  const Outcome ended = ranks(3, "death");
+  EXPECT_EQ(ended.code, 75) << ended.err;  // killed from outside, no restart left
+  EXPECT_NE(ended.err.find("SIGKILL"), std::string::npos) << ended.err;
+  const Outcome restarted = ranks(3, "death", {"--max-restarts", "1"});
+  EXPECT_EQ(restarted.code, 0) << restarted.err;
+  EXPECT_EQ(restarted.out, "came to the end\n");
+}
+
+}  // namespace
+}  // namespace lockstep::test

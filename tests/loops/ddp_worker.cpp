@@ -1,0 +1,181 @@
+// ddp_worker CASE RUN_DIR: one rank of a test. Values have closed forms in the rank and the number of ranks, so each checks itself;
+// the first wrong one is the error.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <signal.h>
+#include <torch/nn/module.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "lockstep/ddp.h"
+#include "lockstep/process_group.h"
+
+namespace {
+
+using lockstep::DdpOptions;
+using lockstep::DistributedDataParallel;
+using lockstep::ErrorKind;
+using lockstep::ProcessGroup;
+using lockstep::Status;
+
+// loss = factor * sum(w) (+ sum(extra), where asked for); the buffer counts what forwards were given.
+struct NetImpl : torch::nn::Module {
+  explicit NetImpl(std::int64_t size = 5) {
+    w = register_parameter("w", at::full({size}, 1.0));
+    extra = register_parameter("extra", at::full({3}, 1.0));
+    seen = register_buffer("seen", at::zeros({1}));
+  }
+  at::Tensor forward(double factor, bool use_extra) {
+    if (is_training()) {
+      const at::NoGradGuard no_grad;
+      seen.add_(factor);
+    }
+    const at::Tensor loss = (w * factor).sum();
+    return use_extra ? loss + extra.sum() : loss;
+  }
+  at::Tensor w, extra, seen;
+};
+TORCH_MODULE(Net);
+
+Status expect(const char* what, const at::Tensor& value, double wanted) {
+  if (value.defined() && value.eq(wanted).all().item<bool>()) return {};
+  return lockstep::Error{
+      ErrorKind::kInternal,
+      std::string(what) + ": wanted " + std::to_string(wanted) + ", got " +
+          (value.defined() ? std::to_string(value.flatten()[0].item<double>()) : "no tensor")};
+}
+
+// Grads are means; without zero_grad they go on from the last mean; inside no_sync they stay local.
+Status gradients(ProcessGroup& group) {
+  const double mine = group.rank() + 1, mean = (group.world_size() + 1) / 2.0;
+  DistributedDataParallel ddp(Net(), group);
+  const auto& w = ddp.module()->w;
+  ddp(mine, true).backward();
+  LOCKSTEP_TRY(expect("first gradient", w.grad(), mean));
+  LOCKSTEP_TRY(expect("gradient of extra", ddp.module()->extra.grad(), 1));
+  ddp(mine, true).backward();
+  LOCKSTEP_TRY(expect("accumulated gradient", w.grad(), 2 * mean));
+  w.mutable_grad().reset();
+  {
+    const auto quiet = ddp.no_sync();
+    ddp(mine, true).backward();
+    LOCKSTEP_TRY(expect("gradient in no_sync", w.grad(), mine));
+  }
+  ddp(mine, true);  // a forward whose backward never comes
+  ddp(mine, true).backward();
+  return expect("gradient after no_sync", w.grad(), 2 * mean);
+}
+
+Status buffers(ProcessGroup& group) {
+  Net net;
+  net->seen.fill_(7.0 + group.rank());
+  {
+    const at::NoGradGuard no_grad;
+    net->w.fill_(3.0 + group.rank());
+  }
+  DistributedDataParallel ddp(net, group);
+  LOCKSTEP_TRY(expect("rank 0's parameters", net->w, 3));
+  LOCKSTEP_TRY(expect("rank 0's buffers", net->seen, 7));
+  ddp(10.0 * (group.rank() + 1), true).backward();
+  LOCKSTEP_TRY(expect("one's own buffer after forward", net->seen, 7 + 10.0 * (group.rank() + 1)));
+  net->eval();
+  {
+    const at::NoGradGuard no_grad;
+    ddp(1.0, true);
+  }
+  return expect("rank 0's buffer before the next forward", net->seen, 17);
+}
+
+Status two_modules(ProcessGroup& group) {
+  const double mine = group.rank() + 1, mean = (group.world_size() + 1) / 2.0;
+  DistributedDataParallel one(Net(), group);
+  DistributedDataParallel other(Net(100000), group, {.bucket_cap_mb = 0.1});
+  for (int step = 0; step < 20; ++step) {
+    (one(mine, true) + other(2 * mine, true)).backward();
+    LOCKSTEP_TRY(expect("first module", one.module()->w.grad(), mean));
+    LOCKSTEP_TRY(expect("second module", other.module()->w.grad(), 2 * mean));
+    one.module()->zero_grad();
+    other.module()->zero_grad();
+  }
+  return {};
+}
+
+Status unused(ProcessGroup& group) {
+  DistributedDataParallel ddp(Net(), group);
+  ddp(1.0, false).backward();
+  return lockstep::Error{ErrorKind::kInternal, "an unused parameter was passed over"};
+}
+
+// Unused everywhere: no gradient. Used by rank 0 alone: its mean with zeros.
+Status unused_allowed(ProcessGroup& group) {
+  DistributedDataParallel ddp(Net(), group, {.find_unused_parameters = true});
+  ddp(1.0, false).backward();
+  if (ddp.module()->extra.grad().defined())
+    return lockstep::Error{ErrorKind::kInternal, "a parameter that no rank used has a gradient"};
+  ddp(1.0, group.rank() == 0).backward();
+  return expect("extra", ddp.module()->extra.grad(), 1.0F / static_cast<float>(group.world_size()));
+}
+
+Status different_modules(ProcessGroup& group) {
+  DistributedDataParallel ddp(Net(group.rank() == 1 ? 6 : 5), group);
+  return {};
+}
+
+Status collectives(ProcessGroup& group) {
+  const int ranks = group.world_size();
+  at::Tensor count = at::full({3}, group.rank() + 1, at::kLong);
+  LOCKSTEP_TRY(group.all_reduce(count));
+  LOCKSTEP_TRY(expect("sum of int64", count, ranks * (ranks + 1) / 2));
+  at::Tensor strided = at::full({4, 3}, group.rank() + 1.0, at::kDouble).t();
+  LOCKSTEP_TRY(group.all_reduce(strided));
+  LOCKSTEP_TRY(expect("sum of a strided tensor", strided, ranks * (ranks + 1) / 2));
+  at::Tensor given = at::full({2, 2}, group.rank(), at::kInt).t();
+  LOCKSTEP_TRY(group.broadcast(given, ranks - 1));
+  LOCKSTEP_TRY(expect("broadcast", given, ranks - 1));
+  LOCKSTEP_ASSIGN(const at::Tensor all, group.all_gather(at::full({2}, group.rank(), at::kByte)));
+  for (int r = 0; r < ranks; ++r) LOCKSTEP_TRY(expect("all_gather", all[r], r));
+  if (group.broadcast(given, ranks).ok())
+    return lockstep::Error{ErrorKind::kInternal, "a broadcast from nobody"};
+  return group.barrier();
+}
+
+// Rank 1 is killed in the first life of the group.
+Status death(ProcessGroup& group) {
+  const char* restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  const bool first_life = restarts == nullptr || std::string(restarts) == "0";
+  DistributedDataParallel ddp(Net(), group);
+  for (int step = 0; step < 10; ++step) {
+    const at::Tensor loss = ddp(1.0, true);
+    if (first_life && step == 5 && group.rank() == 1) ::raise(SIGKILL);
+    loss.backward();
+  }
+  if (group.rank() == 0) std::printf("came to the end\n");
+  return group.barrier();
+}
+
+Status run_case(const std::string& name, ProcessGroup& group) {
+  if (name == "gradients") return gradients(group);
+  if (name == "buffers") return buffers(group);
+  if (name == "two-modules") return two_modules(group);
+  if (name == "unused") return unused(group);
+  if (name == "unused-allowed") return unused_allowed(group);
+  if (name == "different-modules") return different_modules(group);
+  if (name == "collectives") return collectives(group);
+  if (name == "death") return death(group);
+  return lockstep::Error{ErrorKind::kUsage, "no such case: " + name};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  auto context = lockstep::init();
+  if (!context.ok()) lockstep::exit_with(context.error());
+  lockstep::exit_with(*context, lockstep::catch_errors([&]() -> Status {
+    LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(*context, {.output = argv[2]}));
+    return run_case(argv[1], group);
+  }));
+}

@@ -1,0 +1,71 @@
+// examples/own_loop, with its schedule of the learning rate: what a newcomer does first must be what the others do.
+#include <gtest/gtest.h>
+
+#include "support/child.h"
+
+namespace lockstep::test {
+namespace {
+
+class OwnLoop : public ::testing::Test {
+ protected:
+  using Words = std::vector<std::string>;
+  static constexpr const char* kSteps = "60";
+
+  Words job(const std::string& name) const {
+    return {OWN_LOOP,
+            "--virtual-workers",
+            "3",
+            "--max-steps",
+            kSteps,
+            "--batch-size",
+            "8",
+            "--checkpoint-every",
+            "10",
+            "--output",
+            (folder_ / name).string()};
+  }
+  Outcome launched(const std::string& name, const Words& options) const {
+    Words command{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "3"};
+    command.insert(command.end(), options.begin(), options.end());
+    const Words program = job(name);
+    command.insert(command.end(), program.begin(), program.end());
+    return run(command);
+  }
+  std::string hash(const Outcome& outcome) const {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return last_line(outcome.out);
+  }
+  void TearDown() override {
+    EXPECT_TRUE(processes_with(folder_.string()).empty()) << "a process is left behind";
+  }
+  TempDir folder_;
+};
+
+TEST_F(OwnLoop, EndsWithTheSameWeightsHoweverManyWorkersItHasAndLoses) {
+  const std::string alone = hash(run(job("alone")));
+  EXPECT_TRUE(alone.starts_with("weights sha256 ")) << alone;
+  EXPECT_EQ(hash(launched("three", {})), alone);
+  // Early, while the rate still rises: a newcomer's first updates would show another rate.
+  for (const char* fault : {"kill rank=0 txn=4 phase=forward", "kill rank=2 txn=9 phase=optimizer",
+                            "kill rank=1 txn=30 phase=exchange"}) {
+    const std::string name = "killed-" + std::string(fault).substr(5, 6);
+    const Outcome outcome = launched(name, {"--inject", fault});
+    EXPECT_EQ(hash(outcome), alone) << fault;
+    EXPECT_NE(outcome.err.find("replacement"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST_F(OwnLoop, GoesOnFromItsCheckpoint) {
+  const std::string alone = hash(run(job("alone")));
+  const Outcome killed = launched(
+      "resumed",
+      {"--max-replacements", "0", "--inject", "kill rank=0 txn=35 phase=forward", "--inject",
+       "kill rank=1 txn=35 phase=forward", "--inject", "kill rank=2 txn=35 phase=forward"});
+  EXPECT_EQ(killed.code, 75) << killed.err;
+  const Outcome resumed = launched("resumed", {});
+  EXPECT_NE(resumed.err.find("resuming from"), std::string::npos) << resumed.err;
+  EXPECT_EQ(hash(resumed), alone);
+}
+
+}  // namespace
+}  // namespace lockstep::test
