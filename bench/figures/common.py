@@ -144,7 +144,7 @@ class Bench:
         ratio = None if not peer else peer / value if less_is_better else value / peer
         self.rows.append({"name": name, "unit": unit, "value": digits(value), "peer": digits(peer), "ratio": digits(ratio), "goal": goal,
                           "met": met, "samples": len(values), "machine": self.machine, "min": digits(min(values)),
-                          "median": digits(median(values)), "p99": digits(percentile(values, 0.99)), "why_no_peer": why_no_peer, "note": note})
+                          "median": digits(median(values)), "p99": digits(percentile(values, 0.99)), "why_no_peer": why_no_peer, "note": note, "load_average": round(os.getloadavg()[0], 1)})
         print(line_of(self.rows[-1]), flush=True)
 
 

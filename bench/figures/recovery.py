@@ -32,14 +32,17 @@ def kill_runs(bench, label, program, last_txn, kills_wanted, kills_per_run, dela
 
 
 def peer_recovery(bench, runs):
-    """Seconds from SIGKILL until every rank is back at the step at which it happened; a hang counts as the limit."""
+    """Seconds from SIGKILL until every rank is back at the step at which it happened; a hang counts as the limit.
+
+    With a store of its own, the setting under which torchrun's restarts do work: by default some hang or fail the job.
+    """
     script, times, limit = bench.peer("trainer.py"), [], 60
     if subprocess.run([bench.python(), "-c", "import torchvision"], capture_output=True).returncode != 0:
         raise Missing("Python has no torchvision")
     for i in range(runs):
         folder = bench.path(f"peer-recovery-{i}")
         command = bench.torchrun(WORKERS, "--max-restarts=3", script, "--dir", folder, "--samples", "30000", "--kill-rank", "1", "--kill-step", "150")
-        process = subprocess.Popen(command, env={**os.environ, **bench.peer_env(PEER_DATA=bench.peer_data())}, start_new_session=True,
+        process = subprocess.Popen(command, env={**os.environ, **bench.peer_env(PEER_DATA=bench.peer_data(), TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")}, start_new_session=True,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             process.wait(limit)

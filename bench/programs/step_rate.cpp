@@ -6,7 +6,6 @@
 //
 // `loss`: of the last step, virtual worker 0's (side by side: the first process's).
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <sched.h>
@@ -96,7 +95,10 @@ int side_by_side(const Work& work) {
     children.push_back(fork());
     if (children.back() != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    at::set_num_threads(1);
+    setsid();  // as the launcher's workers: where the scheduler shares CPUs out among sessions, equal shares
+    // For its threads and its allocator's settings: the two sides differ in communication alone.
+    const auto context = init({.threads = 1});
+    if (!context.ok()) exit_with(context.error());
     Model model = model_of(work);
     alone(model, work, process, *arrived);
     _exit(0);

@@ -153,7 +153,9 @@ Status Participant::begin_exchange() {
   LOCKSTEP_TRY(program_.is_step(next_)
                    ? exchange_->begin(table_)
                    : exchange_->begin_evaluation(table_, program_.items(next_)));
-  if (!prefaulted_) exchange_->prefault(false);
+  // Whoever was there at the start may have to copy its state for a newcomer: faults would be the survivors' stall.
+  const worker::Identity& me = session_.identity();
+  if (!prefaulted_) exchange_->prefault(session_.launched() && !me.newcomer);
   prefaulted_ = true;
   return {};
 }
