@@ -6,6 +6,11 @@
 
 namespace lockstep::coord {
 
+bool Table::has(WorkerUid uid) const {
+  return std::any_of(members.begin(), members.end(),
+                     [&](const Member& member) { return member.uid == uid; });
+}
+
 std::vector<Node> cover(std::uint32_t first, std::uint32_t count, std::uint32_t virtual_workers) {
   std::vector<Node> nodes;
   const std::uint32_t end = first + count;

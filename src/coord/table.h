@@ -34,6 +34,8 @@ struct Table {
   Generation generation;
   std::uint32_t flags = kNone;
   std::vector<Member> members;  // in rank order
+
+  bool has(WorkerUid uid) const;
 };
 
 // A node of the fixed binary tree over V leaves: covers leaves [index << level, (index + 1) << level) ∩ [0, V).

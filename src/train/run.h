@@ -77,12 +77,10 @@ class Run final : public Program {
   std::unique_ptr<data::Loader> loader_;
   Manifest manifest_;
   std::optional<Manifest> before_;  // the run directory's, if a run is there
-  UniqueFd
-      lock_;  // of the run directory: the next launcher waits for the last worker that holds it
+  UniqueFd run_lock_;  // of the run directory: the next launcher waits for the last holder
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::uint64_t started_ns_ = 0;
-  UniqueFd run_lock_;  // held while the run is
 };
 
 }  // namespace lockstep::train

@@ -1,0 +1,258 @@
+#include "launcher/option_table.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+namespace lockstep::launcher {
+
+Error usage(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+Result<int> to_int(std::string_view name, std::string_view text, int least, int most) {
+  int value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size() || value < least || value > most)
+    return usage("--" + std::string(name) + " takes a whole number from " + std::to_string(least) +
+                 " to " + std::to_string(most) + ", not " + quoted(text));
+  return value;
+}
+
+namespace {
+
+Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::string& text) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(seconds >= 0) || seconds > 86'400)
+    return usage("--" + std::string(name) + " takes seconds from 0 to 86400, not " + quoted(text));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t at = std::min(text.find(separator), text.size());
+    parts.emplace_back(text.substr(0, at));
+    text.remove_prefix(std::min(at + 1, text.size()));
+  }
+  return parts;
+}
+
+// "3" for all ranks, or "0:1,12:3".
+Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
+  StreamMap map;
+  if (text.find(':') == std::string::npos) {
+    LOCKSTEP_ASSIGN(const int value, to_int(name, text, 0, 3));
+    map.all = static_cast<unsigned>(value);
+    return map;
+  }
+  for (const std::string& part : split(text, ',')) {
+    const std::size_t colon = part.find(':');
+    if (colon == std::string::npos)
+      return usage("--" + std::string(name) + " takes 0 to 3, or pairs like 0:1,1:3, not " +
+                   quoted(text));
+    LOCKSTEP_ASSIGN(const int rank, to_int(name, part.substr(0, colon), 0, 1023));
+    LOCKSTEP_ASSIGN(const int value, to_int(name, part.substr(colon + 1), 0, 3));
+    map.by_rank[rank] = static_cast<unsigned>(value);
+  }
+  return map;
+}
+
+Result<int> to_workers(const std::string& text) {
+  if (text == "auto" || text == "cpu") return usable_cpus();
+  if (text == "gpu" || text == "xpu")
+    return usage("--nproc-per-node " + text +
+                 ": workers on GPUs are not supported yet; give a number, auto or cpu");
+  // coord::kMaxWorkers is the limit of one run; a plain program has the same.
+  return to_int("nproc-per-node", text, 1, 128);
+}
+
+Status check_nnodes(const std::string& text) {
+  if (text == "1" || text == "1:1") return {};
+  return usage("--nnodes " + text +
+               ": several nodes are not supported yet, they come with a later version; use 1");
+}
+
+Status check_backend(const std::string& text) {
+  if (text == "static" || text == "c10d") return {};
+  return usage("--rdzv-backend " + quoted(text) +
+               " is not supported: on one node use static or c10d");
+}
+
+Option number(std::string name, int RunOptions::*field, int least, int most, std::string help) {
+  return {name, "N", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
+            LOCKSTEP_ASSIGN(raw.options.*field, to_int(name, text, least, most));
+            return {};
+          }};
+}
+
+Option seconds(std::string name, std::chrono::milliseconds RunOptions::*field, std::string help) {
+  return {name, "SECONDS", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
+            LOCKSTEP_ASSIGN(raw.options.*field, to_seconds(name, text));
+            return {};
+          }};
+}
+
+Option text_option(std::string name, std::string value, std::string RunOptions::*field,
+                   std::string help) {
+  return {std::move(name), std::move(value), std::move(help),
+          [=](Raw& raw, const std::string& text) -> Status {
+            raw.options.*field = text;
+            return {};
+          }};
+}
+
+Option flag(std::string name, bool RunOptions::*field, std::string help, char letter = 0) {
+  return {std::move(name), "", std::move(help),
+          [=](Raw& raw, const std::string& text) -> Status {
+            raw.options.*field = text != "0";
+            return {};
+          },
+          letter};
+}
+
+Option streams(std::string name, StreamMap RunOptions::*field, std::string help, char letter) {
+  return {name, "0-3|RANK:0-3,...", std::move(help),
+          [=](Raw& raw, const std::string& text) -> Status {
+            LOCKSTEP_ASSIGN(raw.options.*field, to_streams(name, text));
+            return {};
+          },
+          letter};
+}
+
+// torchrun's options that would change what happens and that one node on CPUs cannot honour.
+Option refused(std::string name, std::string why) {
+  return {name, "VALUE", "", [=](Raw&, const std::string&) -> Status {
+            return usage("--" + name + " is not supported: " + why);
+          }};
+}
+
+// torchrun's options that make no difference here.
+Option ignored(std::string name) {
+  return {std::move(name), "VALUE", "", [](Raw&, const std::string&) -> Status { return {}; }};
+}
+
+std::vector<Option> basic_options() {
+  return {
+      {"nproc-per-node", "N|auto|cpu", "workers to start (default 1); auto, cpu: the usable CPUs",
+       [](Raw& raw, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN(raw.options.nproc_per_node, to_workers(text));
+         return {};
+       }},
+      flag("standalone", &RunOptions::standalone, "one node, a random run id, a free port"),
+      {"nnodes", "N", "nodes of the run; only 1 in this version",
+       [](Raw&, const std::string& text) -> Status { return check_nnodes(text); }},
+      number("max-restarts", &RunOptions::max_restarts, 0, 1'000'000,
+             "restarts of the whole group before giving up (default 0)"),
+      number("max-replacements", &RunOptions::max_replacements, 0, 1'000'000,
+             "replacements of single workers (default 10; given back after 100 committed steps)"),
+      {"start-method", "fork|exec",
+       "how workers of programs that link Lockstep start (default fork)",
+       [](Raw& raw, const std::string& text) -> Status {
+         if (text == "fork")
+           raw.options.start_method = StartMethod::kFork;
+         else if (text == "exec")
+           raw.options.start_method = StartMethod::kExec;
+         // torchrun's other values concern Python functions only.
+         else if (text != "spawn" && text != "forkserver")
+           return usage("--start-method takes fork or exec, not " + quoted(text));
+         return {};
+       }},
+      text_option("role", "NAME", &RunOptions::role,
+                  "name of the workers, in logs and ROLE_NAME (default 'default')"),
+      flag("module", &RunOptions::module, "the program is a Python module", 'm'),
+      flag("no-python", &RunOptions::no_python,
+           "start the program itself, whatever its name ends in"),
+      seconds("shutdown-timeout", &RunOptions::shutdown_timeout, "from TERM to KILL (default 30)"),
+      seconds("stop-grace", &RunOptions::stop_grace,
+              "how long a worker may be stopped by SIGSTOP (default 1)"),
+  };
+}
+
+std::vector<Option> log_options() {
+  return {
+      text_option("log-dir", "DIR", &RunOptions::log_dir, "where the workers' logs go"),
+      streams("redirects", &RunOptions::redirects,
+              "streams that go to files: 1 stdout, 2 stderr, 3 both", 'r'),
+      streams("tee", &RunOptions::tee, "streams that go to files and the console", 't'),
+      {"local-ranks-filter", "R,R,...", "only these local ranks write to the console",
+       [](Raw& raw, const std::string& text) -> Status {
+         for (const std::string& part : split(text, ',')) {
+           LOCKSTEP_ASSIGN(const int rank, to_int("local-ranks-filter", part, 0, 1023));
+           raw.options.local_ranks_filter.push_back(rank);
+         }
+         return {};
+       }},
+  };
+}
+
+std::vector<Option> rendezvous_options() {
+  return {
+      {"rdzv-backend", "static|c10d", "torchrun's; on one node both mean the same",
+       [](Raw& raw, const std::string& text) -> Status {
+         raw.rdzv_backend = text;
+         return check_backend(text);
+       }},
+      {"rdzv-endpoint", "HOST[:PORT]",
+       "torchrun's: MASTER_ADDR and MASTER_PORT with the static backend",
+       [](Raw& raw, const std::string& text) -> Status {
+         raw.rdzv_endpoint = text;
+         return {};
+       }},
+      {"rdzv-id", "ID", "id of the run (default 'none')",
+       [](Raw& raw, const std::string& text) -> Status {
+         raw.rdzv_id = text;
+         raw.id_given = true;
+         return {};
+       }},
+      {"rdzv-conf", "K=V,...", "",
+       [](Raw&, const std::string& text) -> Status {
+         for (const std::string& part : split(text, ','))
+           if (part.find('=') == std::string::npos)
+             return usage("--rdzv-conf takes pairs like key=value, not " + quoted(part));
+         return {};
+       }},
+      text_option("master-addr", "HOST", &RunOptions::master_addr,
+                  "MASTER_ADDR of plain programs (default 127.0.0.1)"),
+      {"master-port", "PORT", "MASTER_PORT of plain programs (default: a free one)",
+       [](Raw& raw, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
+         raw.port_given = true;
+         return {};
+       }},
+      {"node-rank", "N", "",
+       [](Raw&, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN([[maybe_unused]] const int rank, to_int("node-rank", text, 0, 0));
+         return {};
+       }},
+      ignored("local-addr"),
+      ignored("monitor-interval"),
+      ignored("event-log-handler"),
+      ignored("signals-to-handle"),
+      refused("numa-binding", "workers are not bound to CPUs"),
+      refused("logs-specs", "logs go where --log-dir says"),
+      refused("run-path", "a Python program is started by its file or by -m"),
+      refused("virtual-local-rank", "it concerns GPUs"),
+      refused("duplicate-stdout-filters", "use --tee"),
+      refused("duplicate-stderr-filters", "use --tee"),
+      {"inject", "SPEC",
+       "faults for tests, like 'kill rank=1 txn=300 phase=backward'; may be repeated "
+       "(docs/design/launching.md)",
+       [](Raw& raw, const std::string& text) -> Status {
+         raw.options.inject += (raw.options.inject.empty() ? "" : "; ") + text;
+         return {};
+       }},
+  };
+}
+
+}  // namespace
+
+std::vector<Option> all_options() {
+  std::vector<Option> options = basic_options();
+  for (Option& option : log_options()) options.push_back(std::move(option));
+  for (Option& option : rendezvous_options()) options.push_back(std::move(option));
+  return options;
+}
+
+}  // namespace lockstep::launcher

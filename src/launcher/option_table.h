@@ -1,0 +1,37 @@
+// The options of `lockstep run` as a table: name, what it takes, help, and what it sets. options.cpp reads the command line by it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/options.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+// Everything that has to be combined once all options are read.
+struct Raw {
+  RunOptions options;
+  std::string rdzv_backend = "static", rdzv_endpoint, rdzv_id;
+  bool id_given = false, port_given = false;
+};
+
+struct Option {
+  std::string name;
+  std::string value;  // what it takes, for the help; empty: a flag
+  std::string help;   // empty: not shown
+  std::function<Status(Raw&, const std::string&)> set;
+  char letter = 0;
+  bool environment = true;
+};
+
+std::vector<Option> all_options();
+
+Error usage(std::string message);  // of kind kUsage
+std::string quoted(std::string_view text);
+// kUsage unless `text` is a whole number from `least` to `most`.
+Result<int> to_int(std::string_view name, std::string_view text, int least, int most);
+
+}  // namespace lockstep::launcher

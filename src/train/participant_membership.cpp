@@ -1,0 +1,102 @@
+// Who takes part next, and how a newcomer gets the state from a live peer (docs/design/protocol.md, "A newcomer").
+#include <algorithm>
+
+#include "train/participant.h"
+
+namespace lockstep::train {
+
+std::vector<coord::Member> Participant::wanted_joiners(const coord::Table& wish) const {
+  const std::vector<WorkerUid> dead = board_.dead();
+  std::vector<coord::Member> joiners;
+  for (const coord::Member& m : wish.members)
+    if (!table_.has(m.uid) && std::find(dead.begin(), dead.end(), m.uid) == dead.end())
+      joiners.push_back(m);
+  return joiners;
+}
+
+// The next table: the proposal's members that live, and of the joiners those given.
+void Participant::publish_table(std::vector<coord::Member> joiners) {
+  coord::Table table = coord::read_proposal(board_.header().proposal);
+  const std::vector<WorkerUid> dead = board_.dead();
+  std::erase_if(table.members, [&](const coord::Member& m) {
+    if (std::find(dead.begin(), dead.end(), m.uid) != dead.end()) return true;
+    return !table_.has(m.uid) && std::find(joiners.begin(), joiners.end(), m) == joiners.end();
+  });
+  // Nobody of today's in tomorrow's table (all were asked to leave at once): go on as we are.
+  if (table.members.empty()) table.members = table_.members;
+  table.txn = Txn(next_.value() + 1);
+  coord::write_table(board_.header().table[table.txn.value() % 2], table);
+  exchange_->ring_members();
+  for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
+}
+
+void Participant::donate_if_asked() {
+  const coord::Header& header = board_.header();
+  const std::uint64_t request = header.heal_request.load(std::memory_order_acquire);
+  if (request == handled_request_ ||
+      header.heal_donor.load(std::memory_order_acquire) != session_.identity().uid.value())
+    return;
+  handled_request_ = request;
+  const std::vector<coord::Member> joiners = wanted_joiners(coord::read_proposal(header.proposal));
+  if (joiners.empty()) return;
+  enter(coord::Phase::kHeal);
+  const std::uint64_t begin = monotonic_ns();
+  exchange_->heal_mark().store(0, std::memory_order_release);
+  state_.store(exchange_->heal_region());
+  exchange_->heal_mark().store(next_.value() + 1, std::memory_order_release);
+  coord::Word& stall = self_slot().heal_stall_ns;
+  stall.store(stall.load(std::memory_order_relaxed) + monotonic_ns() - begin,
+              std::memory_order_relaxed);
+  for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
+}
+
+Status Participant::heal() {
+  exchange_->prefault(true);
+  LOCKSTEP_TRY(session_.ready(Txn(0), 0));
+  std::uint64_t tried = 0;
+  for (;;) {
+    const auto fresh = [&] {
+      const std::uint64_t mark = exchange_->heal_mark().load(std::memory_order_acquire);
+      return mark != 0 && mark != tried;
+    };
+    LOCKSTEP_TRY(wait_bell(fresh, "a live peer's state"));
+    tried = exchange_->heal_mark().load(std::memory_order_acquire);
+    if (tried == 0) continue;
+    LOCKSTEP_ASSIGN(const bool joined, try_heal(tried));
+    if (joined) return {};
+  }
+}
+
+// One attempt with the copy of the start of transaction mark - 1. False: too late, wait for a newer copy.
+Result<bool> Participant::try_heal(std::uint64_t mark) {
+  const worker::Identity& me = session_.identity();
+  coord::WorkerSlot& slot = self_slot();
+  next_ = Txn(mark - 1);
+  if (!coord::read_table(board_.header().table[next_.value() % 2], next_, table_)) return false;
+  slot.loading_txn.store(mark, std::memory_order_release);
+  enter(coord::Phase::kHeal);
+  LOCKSTEP_TRY(state_.load(exchange_->heal_region()));
+  if (exchange_->heal_mark().load(std::memory_order_acquire) != mark) return false;
+  slot.ready_txn.store(mark, std::memory_order_release);
+  LOCKSTEP_TRY(begin_exchange());
+  exchange_->ring_members();
+  coord::Table after;
+  const coord::TableCell& cell = board_.header().table[(next_.value() + 1) % 2];
+  const auto told = [&] {
+    // Decided, or so far ahead that the decision is overwritten.
+    return cell.mark.load(std::memory_order_acquire) >= mark + 1 ||
+           exchange_->heal_mark().load(std::memory_order_acquire) != mark;
+  };
+  LOCKSTEP_TRY(wait_bell(told, "the table that lists this newcomer"));
+  if (!coord::read_table(cell, Txn(mark), after) || !after.has(me.uid)) return false;
+  // From here on the others wait for our first share, so this transaction's sums stay.
+  done_ = 0;
+  marked_ = 0;
+  whole_since_ns_ = 0;
+  if (!start_buffers_.empty()) state_.store_buffers(start_buffers_);
+  LOCKSTEP_TRY(wait_whole());
+  LOCKSTEP_TRY(commit());
+  return true;
+}
+
+}  // namespace lockstep::train
