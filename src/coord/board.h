@@ -28,11 +28,14 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
 
 inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
-inline constexpr std::uint64_t kBoardVersion = 1;
+inline constexpr std::uint64_t kBoardVersion = 2;
 // The memfd is sparse and this long; untouched pages cost nothing.
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t kMaxDead =
     4096;  // deaths in the life of one board; then no more replacements
+// A member may be two transactions behind while the table of the next is written: an epoch's end passes without those who have no
+// part in it.
+inline constexpr std::uint32_t kTables = 4;
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
 inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
@@ -88,8 +91,8 @@ struct Header {
       checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
   Doorbell agent_bell;  // workers ring it when the ring of records is half full or a line is due
   Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
-  // Members' words: the table of transaction t is in table[t % 2].
-  TableCell table[2];
+  // Members' words: the table of transaction t is in table[t % kTables] (Board::table).
+  TableCell table[kTables];
 };
 
 // One worker's words; all written by it, except the doorbell.
@@ -159,6 +162,7 @@ class Board {
 
   Header& header() const { return *reinterpret_cast<Header*>(base_); }
   WorkerSlot& slot(Slot slot) const;
+  TableCell& table(Txn txn) const { return header().table[txn.value() % kTables]; }
   CommitLines& lines(Slot slot, Txn txn) const;
   ShareRecord& record(Txn txn, VirtualWorker v) const;
   // First byte of the engine's data, a multiple of 2 MiB.

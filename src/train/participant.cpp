@@ -99,15 +99,20 @@ void Participant::sole_member_publishes(Txn txn) {
   const worker::Identity& me = session_.identity();
   const coord::Table table{txn, Generation(1), coord::kNone, {{me.uid, me.slot}}};
   self_slot().uid.store(me.uid.value());
-  coord::write_table(board_.header().table[txn.value() % 2], table);
+  coord::write_table(board_.table(txn), table);
   coord::write_proposal(board_.header().proposal, table);
 }
 
 Result<Participant::Turn> Participant::turn() {
   enter(coord::Phase::kIdle);
-  const coord::TableCell& cell = board_.header().table[next_.value() % 2];
-  LOCKSTEP_TRY(wait_bell([&] { return coord::read_table(cell, next_, table_); },
-                         "the first table of members"));
+  const coord::TableCell& cell = board_.table(next_);
+  bool passed = false;  // by those who stay: only one that leaves can be
+  const auto told = [&] {
+    passed = cell.mark.load(std::memory_order_acquire) > next_.value() + 1;
+    return passed || coord::read_table(cell, next_, table_);
+  };
+  LOCKSTEP_TRY(wait_bell(told, "the first table of members"));
+  if (passed) return Turn::kLeft;
   const auto self =
       std::find_if(table_.members.begin(), table_.members.end(),
                    [&](const coord::Member& m) { return m.uid == session_.identity().uid; });
@@ -141,7 +146,18 @@ Status Participant::run() {
   if (!start_buffers_.empty()) state_.store_buffers(start_buffers_);
   LOCKSTEP_TRY(compute_owned());
   LOCKSTEP_TRY(wait_whole());
-  return commit();
+  if (!leaving()) return commit();
+  next_ = Txn(next_.value() + 1);
+  return {};
+}
+
+// This worker is in no later table. Then nobody waits for it any more, and what it would read now the others may be writing for later
+// transactions.
+bool Participant::leaving() const {
+  const Txn after(next_.value() + 1);
+  const coord::TableCell& cell = board_.table(after);
+  coord::Table table;
+  return !coord::read_table(cell, after, table) || !table.has(session_.identity().uid);
 }
 
 Status Participant::begin_exchange() {
@@ -225,14 +241,15 @@ bool Participant::items_marked() {
     const coord::Word& word =
         step ? board_.record(next_, VirtualWorker(static_cast<int>(marked_))).mark
              : exchange_->eval(marked_).mark;
-    if (word.load(std::memory_order_acquire) != mark) return false;
+    // A later mark: the others have gone on without this worker, see leaving().
+    if (word.load(std::memory_order_acquire) < mark) return false;
     ++marked_;
   }
   return !step || start_buffers_.empty() || exchange_->buffers_published();
 }
 
 bool Participant::table_published() {
-  return board_.header().table[(next_.value() + 1) % 2].mark.load(std::memory_order_acquire) ==
+  return board_.table(Txn(next_.value() + 1)).mark.load(std::memory_order_acquire) >=
          next_.value() + 2;
 }
 

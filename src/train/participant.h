@@ -71,6 +71,7 @@ class Participant {
   Status wait_whole();
   bool items_marked();
   bool table_published();
+  bool leaving() const;
   void publish_table(std::vector<coord::Member> joiners);
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
   Status commit();

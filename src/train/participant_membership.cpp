@@ -25,7 +25,7 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
   // Nobody of today's in tomorrow's table (all were asked to leave at once): go on as we are.
   if (table.members.empty()) table.members = table_.members;
   table.txn = Txn(next_.value() + 1);
-  coord::write_table(board_.header().table[table.txn.value() % 2], table);
+  coord::write_table(board_.table(table.txn), table);
   exchange_->ring_members();
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
 }
@@ -72,7 +72,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   const worker::Identity& me = session_.identity();
   coord::WorkerSlot& slot = self_slot();
   next_ = Txn(mark - 1);
-  if (!coord::read_table(board_.header().table[next_.value() % 2], next_, table_)) return false;
+  if (!coord::read_table(board_.table(next_), next_, table_)) return false;
   slot.loading_txn.store(mark, std::memory_order_release);
   enter(coord::Phase::kHeal);
   LOCKSTEP_TRY(state_.load(exchange_->heal_region()));
@@ -81,7 +81,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   LOCKSTEP_TRY(begin_exchange());
   exchange_->ring_members();
   coord::Table after;
-  const coord::TableCell& cell = board_.header().table[(next_.value() + 1) % 2];
+  const coord::TableCell& cell = board_.table(Txn(next_.value() + 1));
   const auto told = [&] {
     // Decided, or so far ahead that the decision is overwritten.
     return cell.mark.load(std::memory_order_acquire) >= mark + 1 ||

@@ -57,7 +57,7 @@ Result<coord::Table> first_table(worker::Session& session, coord::Board board) {
   for (;;) {
     const std::uint32_t seen = bell.rings.load(std::memory_order_acquire);
     coord::Table table;
-    if (coord::read_table(board.header().table[0], Txn(0), table)) return table;
+    if (coord::read_table(board.table(Txn(0)), Txn(0), table)) return table;
     if (deadline.passed())
       return Error{ErrorKind::kTimedOut, "waited 5 minutes for the other workers to start"};
     wait(bell, seen, deadline);

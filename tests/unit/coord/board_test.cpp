@@ -83,7 +83,7 @@ TEST(Board, TheDeadAreInOrder) {
 
 TEST(TableCell, ATableIsReadForItsTransactionOnly) {
   const Mapping mapping({1, 0, 64});
-  TableCell& cell = mapping.board().header().table[1];
+  TableCell& cell = mapping.board().table(Txn(1));
   Table read;
   EXPECT_FALSE(read_table(cell, Txn(0), read));
   const Table written{
