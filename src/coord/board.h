@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,7 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
 
 inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
-inline constexpr std::uint64_t kBoardVersion = 1;
+inline constexpr std::uint64_t kBoardVersion = 2;
 // The memfd is sparse and this long; untouched pages cost nothing.
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 inline constexpr std::uint32_t kMaxDead =
@@ -88,8 +89,10 @@ struct Header {
       checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
   Doorbell agent_bell;  // workers ring it when the ring of records is half full or a line is due
   Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
-  // Members' words: the table of transaction t is in table[t % 2].
-  TableCell table[2];
+  // Members' words. Four tables: an evaluation of few batches passes without a member that owns none of them and is slow, so that the
+  // others come as far as the table of t + 3 while it still needs that of t + 1.
+  TableCell table[4];
+  TableCell& table_of(Txn txn) { return table[txn.value() % std::size(table)]; }
 };
 
 // One worker's words; all written by it, except the doorbell.

@@ -71,7 +71,7 @@ struct Stopped {
 struct Continued {
   WorkerUid uid;
 };
-// The board, each tick: all workers alive, and both tables of the header as far as readable.
+// The board, each tick: all workers alive, and the tables of the header as far as readable, oldest first.
 struct Progress {
   std::vector<WorkerProgress> workers;
   std::vector<Table> tables;

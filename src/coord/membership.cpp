@@ -25,10 +25,15 @@ Coordinator::State::State(const Config& settings)
       restarts(settings.max_restarts, settings.no_progress_restarts) {}
 
 Rank Coordinator::State::rank_of(const Worker& worker) const {
-  for (auto table = tables.rbegin(); table != tables.rend(); ++table)
-    for (std::size_t i = 0; i < table->members.size(); ++i)
-      if (table->members[i].uid == worker.uid) return Rank(static_cast<int>(i));
-  return Rank(worker.seat);
+  // In the transaction that it works on; else as the newest table has it.
+  Rank rank(worker.seat);
+  for (const Table& table : tables)
+    for (std::size_t i = 0; i < table.members.size(); ++i) {
+      if (table.members[i].uid != worker.uid) continue;
+      rank = Rank(static_cast<int>(i));
+      if (table.txn == worker.seen.current_txn) return rank;
+    }
+  return rank;
 }
 
 std::string Coordinator::State::name(const Worker& worker) const {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "coord/events.h"
 
 namespace lockstep::coord {
@@ -27,8 +29,8 @@ event::Progress observe(const Board& board, const std::vector<Member>& workers) 
     Table table;
     if (mark != 0 && read_table(cell, Txn(mark - 1), table)) report.tables.push_back(table);
   }
-  if (report.tables.size() == 2 && report.tables[1].txn < report.tables[0].txn)
-    std::swap(report.tables[0], report.tables[1]);
+  std::sort(report.tables.begin(), report.tables.end(),
+            [](const Table& a, const Table& b) { return a.txn < b.txn; });
   return report;
 }
 

@@ -127,7 +127,7 @@ void Agent::act(const action::WriteTable& first) {
   }
   coord::Header& header = board_->view().header();
   if (header.started_ns.load() == 0) header.started_ns.store(monotonic_ns());
-  coord::write_table(header.table[table.txn.value() % 2], table);
+  coord::write_table(header.table_of(table.txn), table);
   ring_ = true;
 }
 

@@ -104,13 +104,13 @@ void Participant::sole_member_publishes(Txn txn) {
   const worker::Identity& me = session_.identity();
   const coord::Table table{txn, Generation(1), coord::kNone, {{me.uid, me.slot}}};
   self_slot().uid.store(me.uid.value());
-  coord::write_table(board_.header().table[txn.value() % 2], table);
+  coord::write_table(board_.header().table_of(txn), table);
   coord::write_proposal(board_.header().proposal, table);
 }
 
 Result<Participant::Turn> Participant::turn() {
   enter(coord::Phase::kIdle);
-  const coord::TableCell& cell = board_.header().table[next_.value() % 2];
+  const coord::TableCell& cell = board_.header().table_of(next_);
   LOCKSTEP_TRY(wait_bell([&] { return coord::read_table(cell, next_, table_); },
                          "the first table of members"));
   const auto self =
@@ -235,7 +235,7 @@ bool Participant::items_marked() {
 }
 
 bool Participant::table_published() {
-  return board_.header().table[(next_.value() + 1) % 2].mark.load(std::memory_order_acquire) ==
+  return board_.header().table_of(Txn(next_.value() + 1)).mark.load(std::memory_order_acquire) ==
          next_.value() + 2;
 }
 
@@ -260,7 +260,7 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
   // Nobody of today's in tomorrow's table (all were asked to leave at once): go on as we are.
   if (table.members.empty()) table.members = table_.members;
   table.txn = Txn(next_.value() + 1);
-  coord::write_table(board_.header().table[table.txn.value() % 2], table);
+  coord::write_table(board_.header().table_of(table.txn), table);
   exchange_->ring_members();
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
 }
@@ -421,7 +421,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   const worker::Identity& me = session_.identity();
   coord::WorkerSlot& slot = self_slot();
   next_ = Txn(mark - 1);
-  if (!coord::read_table(board_.header().table[next_.value() % 2], next_, table_)) return false;
+  if (!coord::read_table(board_.header().table_of(next_), next_, table_)) return false;
   slot.loading_txn.store(mark, std::memory_order_release);
   enter(coord::Phase::kHeal);
   LOCKSTEP_TRY(state_.load(exchange_->heal_region()));
@@ -430,7 +430,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   LOCKSTEP_TRY(begin_exchange());
   exchange_->ring_members();
   coord::Table after;
-  const coord::TableCell& cell = board_.header().table[(next_.value() + 1) % 2];
+  const coord::TableCell& cell = board_.header().table_of(Txn(next_.value() + 1));
   const auto told = [&] {
     // Decided, or so far ahead that the decision is overwritten.
     return cell.mark.load(std::memory_order_acquire) >= mark + 1 ||

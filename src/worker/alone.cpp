@@ -44,7 +44,7 @@ class AloneSession final : public Session {
     const coord::Table table{next, Generation(1), coord::kNone, {{identity_.uid, identity_.slot}}};
     header().generation.store(1);
     coord::write_proposal(header().proposal, table);
-    coord::write_table(header().table[next.value() % 2], table);
+    coord::write_table(header().table_of(next), table);
     return {};
   }
 

@@ -25,7 +25,7 @@ void publish_next_table(coord::Board board, const coord::Table& table,
   coord::Table next{Txn(table.txn.value() + 1), table.generation, coord::kNone, {}};
   for (std::uint32_t m = 0; m < table.members.size(); ++m)
     if (ownership.alive(m)) next.members.push_back(table.members[m]);
-  coord::write_table(board.header().table[next.txn.value() % 2], next);
+  coord::write_table(board.header().table_of(next.txn), next);
 }
 
 // A member's life. 0: all steps done and right.
@@ -38,7 +38,7 @@ int live(coord::Board board, const Work& work, std::uint32_t index, std::uint32_
     if (!exchange->begin(table).ok()) return 10;
     std::set<std::uint32_t> done;
     publish_owned(*exchange, work, table.txn, done, work.plan.buckets.size());
-    const coord::TableCell& cell = board.header().table[(t + 1) % 2];
+    const coord::TableCell& cell = board.header().table_of(Txn(t + 1));
     const auto table_there = [&] {
       if (cell.mark.load(std::memory_order_acquire) == t + 2) return true;
       if (exchange->ownership().first_live() != exchange->self()) return false;

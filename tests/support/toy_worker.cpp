@@ -194,7 +194,8 @@ Status Toy::train(std::uint64_t txn) {
                 failing = trigger(options_.text("fail"));
   for (; txn < txns_; ++txn) {
     coord::Table table;
-    wait_until([&] { return coord::read_table(board_.header().table[txn % 2], Txn(txn), table); });
+    wait_until(
+        [&] { return coord::read_table(board_.header().table_of(Txn(txn)), Txn(txn), table); });
     const auto found = std::find_if(
         table.members.begin(), table.members.end(),
         [&](const coord::Member& member) { return member.uid == session_.identity().uid; });
@@ -269,7 +270,7 @@ void Toy::compute(std::uint64_t txn, std::uint32_t v) {
 // The first live member reads the agent's wish once and leaves out joiners that have not loaded
 // this transaction's start.
 void Toy::publish_table(std::uint64_t txn, const coord::Table& table) {
-  coord::TableCell& cell = board_.header().table[(txn + 1) % 2];
+  coord::TableCell& cell = board_.header().table_of(Txn(txn + 1));
   if (cell.mark.load(std::memory_order_acquire) == txn + 2) return;
   coord::Table next = coord::read_proposal(board_.header().proposal);
   next.txn = Txn(txn + 1);
@@ -323,8 +324,8 @@ Status Toy::heal() {
     ring_all(wish);
     coord::Table table;
     wait_until(
-        [&] { return whole(txn) || board_.header().table[(txn + 1) % 2].mark.load() > txn + 2; });
-    if (!coord::read_table(board_.header().table[(txn + 1) % 2], Txn(txn + 1), table))
+        [&] { return whole(txn) || board_.header().table_of(Txn(txn + 1)).mark.load() > txn + 2; });
+    if (!coord::read_table(board_.header().table_of(Txn(txn + 1)), Txn(txn + 1), table))
       continue;  // too late
     const bool in = std::any_of(
         table.members.begin(), table.members.end(),
@@ -340,7 +341,7 @@ bool Toy::whole(std::uint64_t txn) const {
     if (board_.record(Txn(txn), VirtualWorker(static_cast<int>(v)))
             .mark.load(std::memory_order_acquire) != txn + 1)
       return false;
-  return board_.header().table[(txn + 1) % 2].mark.load(std::memory_order_acquire) == txn + 2;
+  return board_.header().table_of(Txn(txn + 1)).mark.load(std::memory_order_acquire) == txn + 2;
 }
 
 void Toy::apply(std::uint64_t txn) {
@@ -386,7 +387,7 @@ Status Toy::finish() {
   // Whoever is the first live member tells the end; if it dies before, the next one does.
   coord::Table table;
   wait_until(
-      [&] { return coord::read_table(board_.header().table[txns_ % 2], Txn(txns_), table); });
+      [&] { return coord::read_table(board_.header().table_of(Txn(txns_)), Txn(txns_), table); });
   const Deadline deadline = Deadline::in(20s);
   bool told = false;
   wait_until([&] {

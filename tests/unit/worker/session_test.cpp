@@ -24,7 +24,7 @@ TEST(AloneSession, HasABoardWithItsOwnTable) {
   ASSERT_TRUE((*session)->ready(Txn(7), 0).ok());
   const coord::Board board((*session)->memory(), description.board);
   coord::Table table;
-  ASSERT_TRUE(coord::read_table(board.header().table[1], Txn(7), table));
+  ASSERT_TRUE(coord::read_table(board.header().table_of(Txn(7)), Txn(7), table));
   ASSERT_EQ(table.members.size(), 1U);
   EXPECT_EQ(table.members[0].uid, (*session)->identity().uid);
   EXPECT_EQ(coord::read_proposal(board.header().proposal).members, table.members);
