@@ -39,7 +39,7 @@ class BadInput(FaultTest):
 
 class Data(BadInput):
     def digits(self, name="digits"):
-        return harness.write_idx(self.folder / name, 107, 17)
+        return harness.write_idx(self.folder / name, *harness.DATA["short"])
 
     def refused_data(self, says, change, file="train-images-idx3-ubyte"):
         folder = self.digits(f"digits{self.count}")
@@ -66,7 +66,7 @@ class Data(BadInput):
         self.refused_data("limit", lambda raw: raw[:4] + struct.pack(">3i", 1 << 30, 28, 28) + raw[16:])
 
     def test_label_out_of_range(self):
-        self.refused_data("label 10 at index 106, expected 0 to 9", lambda raw: raw[:-1] + b"\x0a", "train-labels-idx1-ubyte")
+        self.refused_data("label 10 at index 52, expected 0 to 9", lambda raw: raw[:-1] + b"\x0a", "train-labels-idx1-ubyte")
 
     def test_wrong_magic(self):
         self.refused_data("not an IDX file", lambda raw: b"\x89PNG" + raw[4:])
@@ -74,8 +74,8 @@ class Data(BadInput):
         self.refused_data("images and labels mixed up", lambda raw: labels)
 
     def test_counts_differ(self):
-        labels = struct.pack(">2i", 2049, 100) + bytes(100)
-        self.refused_data("has 100 labels", lambda raw: labels, "train-labels-idx1-ubyte")
+        labels = struct.pack(">2i", 2049, 50) + bytes(50)
+        self.refused_data("has 50 labels", lambda raw: labels, "train-labels-idx1-ubyte")
 
 
 class Options(BadInput):

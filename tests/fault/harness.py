@@ -22,14 +22,14 @@ LOCKSTEP = os.environ["LOCKSTEP_PROGRAM"]
 CONVNET = os.environ["LOCKSTEP_CONVNET"]
 SEED = int(os.environ.get("LOCKSTEP_FAULT_SEED", random.SystemRandom().randrange(1 << 32)))
 
-# Data sets of noise, by name: images for training and for evaluation. 'short': 107 on 8 virtual workers at batch 4 are padded,
-# and an epoch is 4 steps, the last one short, and an evaluation of 3 batches (two of 1,000 images and a short one), so that
-# transactions 0-3 are steps, 4 is an evaluation, and so on. 'long': an epoch is 50 steps and a small evaluation.
-DATA = {"short": (107, 2017), "long": (1595, 17)}
+# Data sets of noise, by name: images for training and for evaluation. 'short': 53 on 8 virtual workers at batch 2 are padded, and
+# an epoch is 4 steps, the last one short, and an evaluation, so that transactions 0-3 are steps, 4 is an evaluation, and so on.
+# 'evaluate': the same with an evaluation of 3 batches, two of 1,000 images and a short one. 'long': an epoch is 50 steps.
+DATA = {"short": (53, 17), "evaluate": (53, 2017), "long": (1595, 17)}
 STEPS, PER_EPOCH = 4, 5
-BASE = ("--virtual-workers", 8, "--batch-size", 4, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")
+BASE = ("--virtual-workers", 8, "--batch-size", 2, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")
 SHORT = ("--epochs", 3)  # 15 transactions
-LONG = ("--data", "long", "--epochs", 6)  # 306 transactions
+LONG = ("--data", "long", "--batch-size", 4, "--epochs", 6)  # 306 transactions
 
 
 def merged(*options):
@@ -82,6 +82,11 @@ def processes_of(text):
             except OSError:  # gone in the meantime
                 pass
     return found
+
+
+def state_of(pid):
+    """R, S, T, Z, ... of a process."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def until(condition, what, seconds=20, pause=0.002):

@@ -17,14 +17,14 @@ import harness
 from harness import LONG, SHORT, FaultTest, until
 
 RUN_NAMES = {"checkpoints", "incidents", "ledger.jsonl", "manifest.json", "metrics.jsonl", "result.json", "summary.json"}
-ALIVE = "RSDTtI"
+ALIVE = "RSDTtI"  # all but zombies, which a launcher that was killed leaves to the system
 
 
 def processes():
     found = set()
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and (entry / "stat").read_text().rpartition(")")[2].split()[0] in ALIVE:
+            if entry.name.isdigit() and harness.state_of(entry.name) in ALIVE:
                 found.add((int(entry.name), (entry / "comm").read_text().strip()))
         except OSError:  # gone in the meantime
             pass
