@@ -40,7 +40,7 @@ struct AppendDead {
 struct WriteProposal {
   Table wish;
 };
-// write_table() into header().table_of(txn): the first table of a board; the proposal comes with
+// write_table() into board.table(txn): the first table of a board; the proposal comes with
 // it as WriteProposal.
 struct WriteTable {
   Table table;

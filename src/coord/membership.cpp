@@ -24,16 +24,16 @@ Coordinator::State::State(const Config& settings)
       replacements(settings.max_replacements, settings.give_back_after),
       restarts(settings.max_restarts, settings.no_progress_restarts) {}
 
-// In the transaction that the worker is in; the table of the next one may be out already, and number the ranks anew.
+// In the transaction that it works on; else as the newest table has it.
 Rank Coordinator::State::rank_of(const Worker& worker) const {
+  Rank rank(worker.seat);
   for (const Table& table : tables)
-    if (table.txn == worker.seen.current_txn)
-      for (std::size_t i = 0; i < table.members.size(); ++i)
-        if (table.members[i].uid == worker.uid) return Rank(static_cast<int>(i));
-  for (auto table = tables.rbegin(); table != tables.rend(); ++table)
-    for (std::size_t i = 0; i < table->members.size(); ++i)
-      if (table->members[i].uid == worker.uid) return Rank(static_cast<int>(i));
-  return Rank(worker.seat);
+    for (std::size_t i = 0; i < table.members.size(); ++i) {
+      if (table.members[i].uid != worker.uid) continue;
+      rank = Rank(static_cast<int>(i));
+      if (table.txn == worker.seen.current_txn) return rank;
+    }
+  return rank;
 }
 
 std::string Coordinator::State::name(const Worker& worker) const {
