@@ -30,10 +30,15 @@ class PosixFile final : public File {
   PosixFile(UniqueFd fd, off_t size, std::string path)
       : fd_(std::move(fd)), size_(size), path_(std::move(path)) {}
 
+  Status reserve(std::uint64_t bytes) override {
+    const auto length = static_cast<off_t>(bytes);
+    if (length == 0 || ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, size_, length) == 0) return {};
+    if (errno == ENOSPC || errno == EDQUOT) return disk_error("reserve room for", path_, errno);
+    return {};
+  }
+
   Status append(std::span<const std::byte> data) override {
     const bool large = data.size() >= kPieceBytes;
-    // One extent up front; a file system that cannot do it writes all the same.
-    if (large) ::fallocate(fd_.get(), FALLOC_FL_KEEP_SIZE, size_, static_cast<off_t>(data.size()));
     while (!data.empty()) {
       const ssize_t n = ::write(fd_.get(), data.data(), std::min(data.size(), kPieceBytes));
       if (n < 0 && errno == EINTR) continue;

@@ -20,6 +20,9 @@ namespace lockstep {
 class File {
  public:
   virtual ~File() = default;
+  // Room for `bytes` more; kDisk at once where there is none, before anything is written that would take the last of it from others.
+  // Does nothing on a file system that cannot reserve.
+  virtual Status reserve(std::uint64_t /*bytes*/) { return {}; }
   // Large appends are on their way to storage before sync(), so that sync() waits for little.
   virtual Status append(std::span<const std::byte> data) = 0;
   virtual Status

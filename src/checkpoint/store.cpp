@@ -31,18 +31,24 @@ struct OpenFile {
   FileEntry entry;
 };
 
-// Hashes piece by piece, so that the disk works on one while the next is hashed.
-Result<OpenFile> start_file(Env& env, const std::string& folder, const FileBytes& source) {
+Result<OpenFile> open_file(Env& env, const std::string& folder, const FileBytes& source) {
   OpenFile open;
   LOCKSTEP_ASSIGN(open.file, env.create(folder + "/" + source.name));
+  LOCKSTEP_TRY(open.file->reserve(source.bytes.size()));
+  open.entry = {source.name, source.bytes.size(), 0};
+  return open;
+}
+
+// Hashes piece by piece, so that the disk works on one while the next is hashed.
+Status fill_file(OpenFile& open, std::span<const std::byte> bytes) {
   Xxh64 hash;
-  for (std::size_t at = 0; at < source.bytes.size(); at += kPieceBytes) {
-    const auto piece = source.bytes.subspan(at, std::min(kPieceBytes, source.bytes.size() - at));
+  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+    const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
     hash.update(piece);
     LOCKSTEP_TRY(open.file->append(piece));
   }
-  open.entry = {source.name, source.bytes.size(), hash.value()};
-  return open;
+  open.entry.xxh3 = hash.value();
+  return {};
 }
 
 Status finish_file(File& file) {
@@ -58,9 +64,10 @@ Status write_files(Env& env, const std::string& folder, Manifest& manifest,
   if (meanwhile) weights = std::async(std::launch::async | std::launch::deferred, meanwhile);
   std::vector<OpenFile> open;
   for (const FileBytes& source : files) {
-    LOCKSTEP_ASSIGN(OpenFile started, start_file(env, folder, source));
-    open.push_back(std::move(started));
+    LOCKSTEP_ASSIGN(OpenFile opened, open_file(env, folder, source));
+    open.push_back(std::move(opened));
   }
+  for (std::size_t i = 0; i < files.size(); ++i) LOCKSTEP_TRY(fill_file(open[i], files[i].bytes));
   manifest.files.clear();
   for (OpenFile& file : open) {
     LOCKSTEP_TRY(finish_file(*file.file));
@@ -70,7 +77,8 @@ Status write_files(Env& env, const std::string& folder, Manifest& manifest,
   if (weights.valid()) manifest.weights_sha256 = weights.get();
   const std::string text = to_json(manifest);
   const FileBytes last{kManifestName, std::as_bytes(std::span(text))};
-  LOCKSTEP_ASSIGN(const OpenFile written, start_file(env, folder, last));
+  LOCKSTEP_ASSIGN(OpenFile written, open_file(env, folder, last));
+  LOCKSTEP_TRY(fill_file(written, last.bytes));
   LOCKSTEP_TRY(finish_file(*written.file));
   return env.sync_dir(folder);
 }
