@@ -6,6 +6,7 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 
 class Plain : public ToyRun {
  protected:
@@ -146,7 +147,7 @@ TEST_F(Plain, InterruptStopsTheWorkers) {
   ASSERT_TRUE(launcher.wait_for_output("up\nup\n"));
   launcher.send(SIGINT);
   EXPECT_EQ(launcher.wait().code, 130);
-  EXPECT_TRUE(processes_with("sleep\00063").empty());
+  EXPECT_TRUE(processes_with("sleep\00063"s).empty());
 }
 
 TEST_F(Plain, AWorkerThatIgnoresTermIsKilled) {
