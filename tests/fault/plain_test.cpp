@@ -6,6 +6,7 @@ namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
+using namespace std::string_literals;
 
 class Plain : public ToyRun {
  protected:
@@ -184,7 +185,7 @@ TEST_F(Plain, PythonTorchTrainsOverGloo) {
                                      "dist.init_process_group('gloo')\n"
                                      "t = torch.tensor([float(dist.get_rank() + 1)])\n"
                                      "dist.all_reduce(t)\n"
-                                     "print('sum', t.item(), flush=True)\n"
+                                     "print(f'sum {t.item()}\\n', end='', flush=True)\n"
                                      "dist.barrier()\n"
                                      "dist.destroy_process_group()\n");
   const Outcome outcome =
@@ -204,7 +205,7 @@ TEST_F(Plain, AFreshAttemptCanUseItsPort) {
              "if os.environ['TORCHELASTIC_RESTART_COUNT'] == '0' and dist.get_rank() == 1:\n"
              "    os.abort()\n"
              "dist.barrier()\n"
-             "print('done', flush=True)\n");
+             "print('done\\n', end='', flush=True)\n");
   const Outcome outcome = launch({"--nproc-per-node", "2", "--max-restarts", "1"}, {program},
                                  {{"PYTHON_EXEC", python}});
   EXPECT_EQ(outcome.code, 0) << outcome.err;

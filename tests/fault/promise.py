@@ -226,18 +226,20 @@ class SeveralKilled(FaultTest):
 class AllKilled(FaultTest):
     """Rung 3 while --max-restarts lasts; then exit code 75, and the same command goes on."""
 
-    EVERY = "; ".join(f"kill rank={rank} txn=7 phase={phase}" for rank, phase in ((0, "backward"), (1, "exchange"), (2, "forward")))
+    OPTIONS = LONG + ("--epochs", 1)  # 51 transactions: by the 45th a checkpoint is published, which is written beside
+    EVERY = "; ".join(f"kill rank={rank} txn=45 phase={phase}" for rank, phase in ((0, "backward"), (1, "exchange"), (2, "forward")))
 
     def test_restart_from_the_seed(self):
-        run = self.run_to_end(3, SHORT, ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
-        self.assert_same(run, SHORT)
+        run = self.run_to_end(3, self.OPTIONS, ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
+        self.assert_same(run, self.OPTIONS)
+        self.assertNotIn("resuming from", run.err)
         self.assertEqual([i["rung"] for i in run.incidents()], [3], run.err)
 
     def test_restart_from_a_checkpoint(self):
-        for every in (1, 2, 3):
-            run = self.run_to_end(3, SHORT + ("--checkpoint-every", every),
+        for every in (1, 3, 20):
+            run = self.run_to_end(3, self.OPTIONS + ("--checkpoint-every", every),
                                   ("--max-replacements", 0, "--max-restarts", 1, "--inject", self.EVERY))
-            self.assert_same(run, SHORT)
+            self.assert_same(run, self.OPTIONS)
             self.assertIn("resuming from", run.err)
 
     def test_one_worker(self):
@@ -247,13 +249,13 @@ class AllKilled(FaultTest):
         self.assertEqual([i["rung"] for i in run.incidents()], [3] * 3, run.err)
 
     def test_no_restart_left(self):
-        options = SHORT + ("--checkpoint-every", 2)
+        options = self.OPTIONS + ("--checkpoint-every", 2)
         run = self.run_to_end(3, options, ("--max-replacements", 0, "--inject", self.EVERY), code=75)
         self.assertIn("the same command goes on", run.err)
         self.assertEqual([i["rung"] for i in run.incidents()], [4], run.err)
         again = self.run_to_end(3, options, output=run.output)
         self.assertIn("resuming from", again.err)
-        self.assert_same(again, SHORT)
+        self.assert_same(again, self.OPTIONS)
 
     def test_from_outside(self):
         run = self.start(3, LONG + ("--checkpoint-every", 10), ("--max-restarts", 3))
