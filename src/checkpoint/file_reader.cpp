@@ -50,7 +50,7 @@ Verdict foreign_if_whole(ReadableFile& file, const std::string& path, const File
                          const std::string& reason) {
   Xxh64 hash;
   if (const Status read = hash_all(file, hash); !read.ok()) return damaged(read.error().message);
-  const Verdict verdict = compare(path, hash, entry);
+  Verdict verdict = compare(path, hash, entry);
   if (verdict.trouble != Trouble::kNone) return verdict;
   return {Trouble::kForeign, "'" + path + "': " + reason};
 }

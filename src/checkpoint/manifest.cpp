@@ -132,7 +132,7 @@ Result<Manifest> read_fields(const Json& document) {
 
 }  // namespace
 
-std::string seal(std::string body) { return body + seal_of(body); }
+std::string seal(const std::string& body) { return body + seal_of(body); }
 
 std::string to_json(const Manifest& m) {
   Json files = Json::object();
@@ -150,7 +150,7 @@ std::string to_json(const Manifest& m) {
   };
   std::string body = document.dump(1, ' ', true, Json::error_handler_t::replace);
   body.resize(body.size() - 2);  // "\n}"
-  return seal(std::move(body));
+  return seal(body);
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {

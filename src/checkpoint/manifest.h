@@ -47,6 +47,6 @@ Result<Manifest> parse_manifest(std::string_view text);
 
 // `body` without its last "\n}", with the hash as last key. parse_manifest() looks at nothing else
 // before it matches.
-std::string seal(std::string body);
+std::string seal(const std::string& body);
 
 }  // namespace lockstep::checkpoint

@@ -10,6 +10,8 @@
 namespace lockstep::data {
 namespace {
 
+constexpr std::size_t index(int place) { return static_cast<std::size_t>(place); }
+
 constexpr int kSide = static_cast<int>(kDigitSide);
 using Canvas = std::array<double, static_cast<std::size_t>(kSide) * kSide>;  // 0 paper, 1 ink
 
@@ -126,7 +128,7 @@ void draw_line(Canvas& canvas, const Dab& a, const Dab& b) {
       const double edge = a.radius + t * (b.radius - a.radius) + 0.5;
       const double distance2 = ex * ex + ey * ey;
       if (distance2 >= edge * edge) continue;
-      double& pixel = canvas[static_cast<std::size_t>(row * kSide + column)];
+      double& pixel = canvas[index(row * kSide + column)];
       pixel = std::max(pixel, std::min(edge - std::sqrt(distance2), 1.0));
     }
   }
@@ -168,9 +170,8 @@ void blur_along(Canvas& canvas, double side, int stride, int other) {
   for (int line = 0; line < kSide; ++line) {
     double before = 0;
     for (int i = 0; i < kSide; ++i) {
-      double& pixel = canvas[static_cast<std::size_t>(line * other + i * stride)];
-      const double after =
-          i + 1 < kSide ? canvas[static_cast<std::size_t>(line * other + (i + 1) * stride)] : 0;
+      double& pixel = canvas[index(line * other + i * stride)];
+      const double after = i + 1 < kSide ? canvas[index(line * other + (i + 1) * stride)] : 0;
       const double here = pixel;
       pixel = here * (1 - 2 * side) + (before + after) * side;
       before = here;

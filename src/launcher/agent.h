@@ -77,14 +77,14 @@ class Agent {
   void on_children();
   void on_spawner(coord::Event event);
   bool unforked() const;
-  void worker_gone(Worker& worker, const ChildEvent& event);
+  void worker_gone(Worker& worker, const ChildEvent& child);
   coord::event::Progress observe(const Worker* dead = nullptr) const;
   void shut_down();
   void kill_strays(pid_t except);
 
   // worker_talk.cpp: what workers and clients say
   void read_worker(WorkerUid uid);
-  void on_message(Worker& worker, coord::Message message);
+  void on_message(Worker& worker, coord::Message text);
   void on_fail(const Worker& worker, const coord::message::Fail& fail);
   void on_describe(const Worker& worker, coord::message::Describe description);
   void try_run_lock();
@@ -100,7 +100,7 @@ class Agent {
   void act(const coord::action::Kill& kill);
   void act(const coord::action::AppendDead& dead);
   void act(const coord::action::WriteProposal& proposal);
-  void act(const coord::action::WriteTable& table);
+  void act(const coord::action::WriteTable& first);
   void act(const coord::action::NameDonor& donor);
   void act(const coord::action::Admit& admit);
   void act(const coord::action::Refuse& refuse);
@@ -117,9 +117,9 @@ class Agent {
   void pump_records();
   void renew_board();
   void ring_workers();
-  void send_to(WorkerUid uid, const coord::Message& message, std::span<const int> descriptors = {});
+  void send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors = {});
   void error_place(Worker& worker, const Outputs& outputs);
-  void note_failure(const Worker& worker, const ChildEvent& event);
+  void note_failure(const Worker& worker, const ChildEvent& child);
   void print_incidents(bool all);
 
   Worker* find(WorkerUid uid);

@@ -80,14 +80,16 @@ Status check_backend(const std::string& text) {
                " is not supported: on one node use static or c10d");
 }
 
-Option number(std::string name, int RunOptions::*field, int least, int most, std::string help) {
+Option number(const std::string& name, int RunOptions::*field, int least, int most,
+              std::string help) {
   return {name, "N", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_int(name, text, least, most));
             return {};
           }};
 }
 
-Option seconds(std::string name, std::chrono::milliseconds RunOptions::*field, std::string help) {
+Option seconds(const std::string& name, std::chrono::milliseconds RunOptions::*field,
+               std::string help) {
   return {name, "SECONDS", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_seconds(name, text));
             return {};
@@ -112,7 +114,8 @@ Option flag(std::string name, bool RunOptions::*field, std::string help, char le
           letter};
 }
 
-Option streams(std::string name, StreamMap RunOptions::*field, std::string help, char letter) {
+Option streams(const std::string& name, StreamMap RunOptions::*field, std::string help,
+               char letter) {
   return {name, "0-3|RANK:0-3,...", std::move(help),
           [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_streams(name, text));
@@ -122,7 +125,7 @@ Option streams(std::string name, StreamMap RunOptions::*field, std::string help,
 }
 
 // torchrun's options that would change what happens and that one node on CPUs cannot honour.
-Option refused(std::string name, std::string why) {
+Option refused(const std::string& name, const std::string& why) {
   return {name, "VALUE", "", [=](Raw&, const std::string&) -> Status {
             return usage("--" + name + " is not supported: " + why);
           }};

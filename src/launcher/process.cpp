@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-extern char** environ;
+extern char** environ;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): POSIX
 
 namespace lockstep::launcher {
 namespace {

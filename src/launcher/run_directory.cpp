@@ -89,7 +89,7 @@ void RunDirectory::accept() {
     clients_[client->get()] = client;
 }
 
-void RunDirectory::serve(std::shared_ptr<UniqueFd> client) {
+void RunDirectory::serve(const std::shared_ptr<UniqueFd>& client) {
   auto question = coord::receive(client->get(), Deadline::in(0s));
   if (!question.ok()) {
     if (question.error().kind == ErrorKind::kTimedOut) return;

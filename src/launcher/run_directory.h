@@ -47,7 +47,7 @@ class RunDirectory {
         on_request_(std::move(on_request)) {}
   Status listen();
   void accept();
-  void serve(std::shared_ptr<UniqueFd> client);
+  void serve(const std::shared_ptr<UniqueFd>& client);
 
   std::string path_;
   UniqueFd lock_;

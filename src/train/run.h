@@ -47,7 +47,7 @@ class Run final : public Program {
   std::int64_t epoch(Txn txn) const override { return plan_.at(txn).epoch; }
   std::int64_t global_step(Txn txn) const override { return plan_.at(txn).global_step; }
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
-  Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) override;
+  Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   std::size_t optimizer_of(Txn txn, coord::Board board) const override;
   Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) override;
   Status before(Txn txn, bool first, bool wanted) override;
