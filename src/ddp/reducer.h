@@ -31,7 +31,7 @@ struct NamedTensor {
 struct ReducerOptions {
   BucketOptions buckets;
   bool find_unused_parameters =
-      false;  // PyTorch's name: unused ones count as zeros instead of an error
+      false;                    // PyTorch's name: unused ones count as zeros instead of an error
   bool keep_gradients = false;  // grad() is the loop's own: hooks copy it and leave it
 };
 

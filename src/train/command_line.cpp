@@ -21,7 +21,9 @@ std::string both_spellings(const std::string& name) {
 }  // namespace
 
 struct CommandLine::Impl {
-  explicit Impl(const std::string& program, const std::string& purpose) : app(purpose, program) {}
+  explicit Impl(const std::string& program, const std::string& purpose) : app(purpose, program) {
+    app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as argparse
+  }
   CLI::App app;
   std::vector<std::string> names;
   bool help_wanted = false;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the ConvNet recipe and compares it, bit for bit, with what PyTorch or the stranger's script gives on this machine.
 
-    golden_run.py CASE --lockstep PROGRAM --convnet PROGRAM --ddp-loop PROGRAM --torch-dir DIR
+    golden_run.py CASE --lockstep PROGRAM --convnet PROGRAM --ddp-loop PROGRAM --optimizers PROGRAM --torch-dir DIR
 
 Case                    the run                                             compared with
 initial                 V = 1, one step at learning rate 0                  golden 'initial' (stock PyTorch)
@@ -11,6 +11,7 @@ ddp-w1 ... ddp-w4       seed 002's 4-GPU run, its lines, on 1 to 4 workers  gold
 ddp-killed              the same on 3 workers, one of them killed           the same
 one-gpu                 seed 002's one-GPU run, its lines                   golden 'one_gpu', and the document's own lines
 ddp-loop                examples/ddp_loop on 2 ranks                        ddp_loop.py (stock DistributedDataParallel)
+optimizers              optimizers_print.cpp                                optimizers.py (torch.optim)
 stranger-NAME           V = 3, 5, ... with sgd, momentum, adam              stranger.py
 
 LOCKSTEP_TEST_DATA  folder with mnist/ (or MNIST/raw/); default: ../shared/data beside the checkout
@@ -190,8 +191,17 @@ def case_ddp_loop(args, data, interpreter):
     equal("weights", ours.stdout.splitlines()[-1], theirs.stdout.splitlines()[-1])
 
 
+def case_optimizers(args, interpreter):
+    theirs = subprocess.run([interpreter, GOLDEN / "optimizers.py"], stdout=subprocess.PIPE, text=True, env=one_thread(), check=True)
+    ours = subprocess.run([args.optimizers], stdout=subprocess.PIPE, text=True, env=one_thread(), check=True)
+    equal("parameters after updates", ours.stdout.splitlines(), theirs.stdout.splitlines())
+
+
 def run_case(args):
-    data, interpreter, name = mnist(), python(args.torch_dir), args.case
+    interpreter, name = python(args.torch_dir), args.case
+    if name == "optimizers":
+        return case_optimizers(args, interpreter)
+    data = mnist()
     if name in STRANGER:
         case_stranger(args, data, interpreter, name)
     elif name == "ddp-loop":
@@ -212,6 +222,7 @@ def main():
     parser.add_argument("--lockstep", required=True)
     parser.add_argument("--convnet", required=True)
     parser.add_argument("--ddp-loop", required=True, dest="ddp_loop")
+    parser.add_argument("--optimizers", required=True)
     parser.add_argument("--torch-dir", required=True)
     try:
         run_case(parser.parse_args())

@@ -322,10 +322,8 @@ Status Toy::heal() {
     const coord::Table wish = coord::read_proposal(board_.header().proposal);
     ring_all(wish);
     coord::Table table;
-    wait_until(
-        [&] { return whole(txn) || board_.table(Txn(txn + 1)).mark.load() > txn + 2; });
-    if (!coord::read_table(board_.table(Txn(txn + 1)), Txn(txn + 1), table))
-      continue;  // too late
+    wait_until([&] { return whole(txn) || board_.table(Txn(txn + 1)).mark.load() > txn + 2; });
+    if (!coord::read_table(board_.table(Txn(txn + 1)), Txn(txn + 1), table)) continue;  // too late
     const bool in = std::any_of(
         table.members.begin(), table.members.end(),
         [&](const coord::Member& member) { return member.uid == session_.identity().uid; });
@@ -385,8 +383,7 @@ Status Toy::finish() {
   std::snprintf(line, sizeof line, "state %016llx\n", static_cast<unsigned long long>(state_));
   // Whoever is the first live member tells the end; if it dies before, the next one does.
   coord::Table table;
-  wait_until(
-      [&] { return coord::read_table(board_.table(Txn(txns_)), Txn(txns_), table); });
+  wait_until([&] { return coord::read_table(board_.table(Txn(txns_)), Txn(txns_), table); });
   const Deadline deadline = Deadline::in(20s);
   bool told = false;
   wait_until([&] {

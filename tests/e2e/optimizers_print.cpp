@@ -1,0 +1,68 @@
+// tests/golden/optimizers.py with our optimizers: the same lines, to the last bit.
+#include <ATen/Context.h>
+#include <ATen/ops/randn.h>
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/hash.h"
+#include "lockstep/optim.h"
+
+namespace {
+
+using lockstep::Adam;
+using lockstep::Optimizer;
+using lockstep::SGD;
+using Parameters = std::vector<at::Tensor>;
+using Make = std::function<std::unique_ptr<Optimizer>(Parameters)>;
+
+template <class T, class Options>
+Make maker(Options options) {
+  return [=](Parameters p) { return std::make_unique<T>(std::move(p), options); };
+}
+
+const std::vector<std::pair<std::string, Make>>& settings() {
+  static const std::vector<std::pair<std::string, Make>> all{
+      {"sgd", maker<SGD>(lockstep::SGDOptions{.lr = 0.1})},
+      {"sgd-momentum", maker<SGD>(lockstep::SGDOptions{.lr = 0.1, .momentum = 0.9})},
+      {"sgd-dampening", maker<SGD>(lockstep::SGDOptions{
+                            .lr = 0.1, .momentum = 0.9, .dampening = 0.5, .weight_decay = 0.01})},
+      {"sgd-nesterov",
+       maker<SGD>(lockstep::SGDOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true})},
+      {"adam", maker<Adam>(lockstep::AdamOptions{.lr = 1e-3})},
+      {"adam-decay", maker<Adam>(lockstep::AdamOptions{
+                         .lr = 1e-2, .beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0.1})},
+      {"adam-amsgrad", maker<Adam>(lockstep::AdamOptions{.lr = 1e-3, .amsgrad = true})},
+  };
+  return all;
+}
+
+std::string hash_after_updates(const Make& make) {
+  at::manual_seed(0);
+  Parameters p{at::randn({70, 50}), at::randn({11})};
+  for (at::Tensor& tensor : p) tensor.requires_grad_();
+  const auto optimizer = make(p);
+  for (int step = 0; step < 6; ++step) {
+    p[0].mutable_grad() = at::randn({70, 50});
+    p[1].mutable_grad() = at::randn({11});
+    if (step == 2) p[1].mutable_grad().reset();
+    if (step == 4) optimizer->set_lr(optimizer->lr() / 3);
+    optimizer->step();
+  }
+  lockstep::Sha256 hash;
+  for (const at::Tensor& tensor : p)
+    hash.update({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+  return hash.hex();
+}
+
+}  // namespace
+
+int main() {
+  at::set_num_threads(1);
+  for (const auto& [name, make] : settings())
+    std::printf("%s %s\n", name.c_str(), hash_after_updates(make).c_str());
+}

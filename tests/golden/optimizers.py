@@ -1,0 +1,38 @@
+#!/usr/bin/env python3
+"""Prints, for each setting, SHA-256 of two parameters after six updates by Python's torch.optim. optimizers_print.cpp does the same with ours."""
+import hashlib
+
+import torch
+
+SETTINGS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=0.1, foreach=False),
+    "sgd-momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=False),
+    "sgd-dampening": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, dampening=0.5, weight_decay=0.01, foreach=False),
+    "sgd-nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, foreach=False),
+    "adam": lambda p: torch.optim.Adam(p, lr=1e-3, foreach=False),
+    "adam-decay": lambda p: torch.optim.Adam(p, lr=1e-2, betas=(0.8, 0.99), weight_decay=0.1, foreach=False),
+    "adam-amsgrad": lambda p: torch.optim.Adam(p, lr=1e-3, amsgrad=True, foreach=False),
+}
+
+
+def main():
+    torch.set_num_threads(1)
+    for name, make in SETTINGS.items():
+        torch.manual_seed(0)
+        parameters = [torch.randn(70, 50).requires_grad_(), torch.randn(11).requires_grad_()]
+        optimizer = make(parameters)
+        for step in range(6):
+            parameters[0].grad = torch.randn(70, 50)
+            gradient = torch.randn(11)
+            parameters[1].grad = None if step == 2 else gradient  # a parameter that took no part
+            if step == 4:
+                optimizer.param_groups[0]["lr"] /= 3  # a schedule
+            optimizer.step()
+        digest = hashlib.sha256()
+        for parameter in parameters:
+            digest.update(parameter.detach().numpy().tobytes())
+        print(name, digest.hexdigest())
+
+
+if __name__ == "__main__":
+    main()

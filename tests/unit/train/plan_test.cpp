@@ -1,0 +1,52 @@
+#include "train/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace lockstep::train {
+namespace {
+
+// Every step of every epoch once, in order; an epoch's end after its last step, if there is one.
+TEST(Plan, TransactionsGoThroughTheRunOnce) {
+  for (const std::int64_t steps : {1, 2, 7})
+    for (const std::int64_t epochs : {1, 3})
+      for (const bool evaluates : {false, true}) {
+        const Plan plan{steps, epochs, 0, evaluates};
+        std::uint64_t txn = 0;
+        for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+          for (std::int64_t step = 0; step < steps; ++step, ++txn) {
+            const Cursor at = plan.at(Txn(txn));
+            EXPECT_FALSE(at.epoch_end);
+            EXPECT_EQ(at.epoch, epoch);
+            EXPECT_EQ(at.step, step);
+            EXPECT_EQ(at.global_step, epoch * steps + step);
+          }
+          if (!evaluates) continue;
+          EXPECT_TRUE(plan.at(Txn(txn)).epoch_end);
+          EXPECT_EQ(plan.at(Txn(txn++)).global_step, (epoch + 1) * steps);
+        }
+        EXPECT_EQ(plan.end(), Txn(txn));
+      }
+}
+
+TEST(Plan, MaxStepsCutsTheRunAndABrokenEpochHasNoEnd) {
+  const Plan plan{10, 3, 14, true};
+  EXPECT_EQ(plan.total_steps(), 14);
+  EXPECT_EQ(plan.end(), Txn(15));  // 10 steps, the end of epoch 1, 4 steps
+  EXPECT_EQ((Plan{10, 3, 20, true}).end(), Txn(22));
+  EXPECT_EQ((Plan{10, 3, 99, true}).end(), Txn(33));
+}
+
+TEST(ShareSeed, IsAnotherForEachShareAndAFunctionOfItsPlaceAlone) {
+  std::set<std::uint64_t> seen;
+  for (std::uint64_t seed = 0; seed < 4; ++seed)
+    for (std::uint64_t txn = 0; txn < 50; ++txn)
+      for (int v = 0; v < 8; ++v) seen.insert(share_seed(seed, Txn(txn), VirtualWorker(v)));
+  EXPECT_EQ(seen.size(), 4U * 50 * 8);
+  // splitmix64 of 0, as its authors' reference program gives it.
+  EXPECT_EQ(splitmix64(0), 0xe220a8397b1dcdafU);
+}
+
+}  // namespace
+}  // namespace lockstep::train

@@ -1,0 +1,79 @@
+#include "lockstep/state.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+namespace lockstep {
+namespace {
+
+struct Net : torch::nn::Module {
+  explicit Net(double value) {
+    w = register_parameter("w", at::full({3, 2}, value));
+    strided = register_parameter("strided", at::full({4, 5}, value).t());
+    count = register_buffer("count", at::full({}, 7, at::kLong));
+  }
+  at::Tensor w, strided, count;
+};
+
+struct Kit {
+  explicit Kit(double value)
+      : net(value), adam({net.w, net.strided}, {.lr = value}), text("at " + std::to_string(value)) {
+    EXPECT_TRUE(state.add("model", net).ok());
+    EXPECT_TRUE(state.add("optimizer", adam).ok());
+    EXPECT_TRUE(state
+                    .add({"note", [this] { return text; },
+                          [this](const std::string& loaded) {
+                            text = loaded;
+                            return Status();
+                          }})
+                    .ok());
+  }
+  Net net;
+  Adam adam;
+  std::string text;
+  TrainState state;
+};
+
+TEST(TrainState, AnImageCarriesEverything) {
+  Kit from(0.25), to(0.5);
+  ASSERT_NE(from.state.sha256(), to.state.sha256());
+  ASSERT_EQ(from.state.bytes(), to.state.bytes());
+  std::vector<std::byte> image(from.state.bytes());
+  const void* address = to.net.w.data_ptr();
+  from.state.store(image);
+  ASSERT_TRUE(to.state.load(image).ok());
+  EXPECT_EQ(to.state.sha256(), from.state.sha256());
+  EXPECT_EQ(to.net.w.data_ptr(), address);
+  EXPECT_EQ(to.adam.lr(), 0.25);
+  EXPECT_EQ(to.text, from.text);
+}
+
+TEST(TrainState, TheHashOfTheWeightsSeesWeightsAndBuffersOnly) {
+  Kit kit(0.25);
+  const std::string before = kit.state.weights_sha256(), all = kit.state.sha256();
+  kit.adam.set_lr(0.125);
+  EXPECT_EQ(kit.state.weights_sha256(), before);
+  EXPECT_NE(kit.state.sha256(), all);
+  kit.net.count.fill_(8);
+  EXPECT_NE(kit.state.weights_sha256(), before);
+}
+
+TEST(TrainState, ANameIsGivenOnce) {
+  Kit kit(0.25);
+  Net other(1);
+  EXPECT_FALSE(kit.state.add("model", other).ok());
+  EXPECT_TRUE(kit.state.add("other", other).ok());
+  EXPECT_NE(kit.state.signature().find("other.w [3, 2] Float"), std::string::npos)
+      << kit.state.signature();
+}
+
+TEST(TrainState, ABadImageIsRefused) {
+  Kit kit(0.25);
+  std::vector<std::byte> image(kit.state.bytes(), std::byte{0xff});
+  EXPECT_FALSE(kit.state.load(image).ok());
+}
+
+}  // namespace
+}  // namespace lockstep
