@@ -7,23 +7,10 @@
 
 #include <cstring>
 
+#include "ddp/dtype.h"
+
 namespace lockstep::ddp {
 namespace {
-
-std::optional<comm::DType> to_dtype(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return comm::DType::kFloat32;
-    case at::kDouble:
-      return comm::DType::kFloat64;
-    case at::kBFloat16:
-      return comm::DType::kBFloat16;
-    case at::kHalf:
-      return comm::DType::kFloat16;
-    default:
-      return std::nullopt;
-  }
-}
 
 at::Tensor over(std::byte* memory, const at::Tensor& like) {
   return at::from_blob(memory, like.sizes(), like.options().requires_grad(false));
@@ -47,7 +34,7 @@ Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<NamedTensor> parame
   if (parameters.empty())
     return Error{ErrorKind::kUsage, "the model has no parameter that requires a gradient"};
   for (const NamedTensor& p : parameters)
-    if (!to_dtype(p.tensor.scalar_type()) || !p.tensor.device().is_cpu())
+    if (!summed_dtype(p.tensor.scalar_type()) || !p.tensor.device().is_cpu())
       return Error{ErrorKind::kUsage,
                    "parameter '" + p.name + "': gradients of " +
                        std::string(toString(p.tensor.scalar_type())) + " on " +
@@ -61,7 +48,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, const ReducerOptions& opti
   std::vector<ParameterSpec> specs;
   for (const NamedTensor& p : parameters_)
     specs.push_back(
-        {*to_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
+        {*summed_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
   layout_ = assign_buckets(specs, options_.buckets);
   fired_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i)

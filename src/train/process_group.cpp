@@ -7,27 +7,13 @@
 #include <filesystem>
 
 #include "base/env.h"
+#include "ddp/dtype.h"
 
 namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
 constexpr auto kStartTime = 5min;  // for all workers to come up; the launcher gives up before
-
-std::optional<comm::DType> summed_dtype(at::ScalarType type) {
-  switch (type) {
-    case at::kFloat:
-      return comm::DType::kFloat32;
-    case at::kDouble:
-      return comm::DType::kFloat64;
-    case at::kBFloat16:
-      return comm::DType::kBFloat16;
-    case at::kHalf:
-      return comm::DType::kFloat16;
-    default:
-      return std::nullopt;
-  }
-}
 
 std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
@@ -111,7 +97,7 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
 Status ProcessGroup::all_reduce(at::Tensor& tensor) {
   LOCKSTEP_TRY(check(tensor, "all_reduce"));
   const at::NoGradGuard no_grad;
-  if (const auto dtype = summed_dtype(tensor.scalar_type())) {
+  if (const auto dtype = ddp::summed_dtype(tensor.scalar_type())) {
     at::Tensor whole = tensor.detach().contiguous();
     LOCKSTEP_TRY(impl_->group->all_reduce(bytes_of(whole), *dtype, impl_->deadline()));
     if (!whole.is_same(tensor) && whole.data_ptr() != tensor.data_ptr())

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""The promise, on real processes of the ConvNet recipe: whatever is killed, stopped, added or removed, weights, optimizer
-state, sample ids and losses are those of the undisturbed run.
+"""The promise, on real processes of the ConvNet recipe: whatever worker is killed or stopped, weights, optimizer state,
+sample ids and losses are those of the undisturbed run.
 
     promise.py [CLASS[.test] ...]    (environment: harness.py)
 """
 import os
 import random
 import signal
-import subprocess
 import time
 
 import harness
-from harness import LONG, PER_EPOCH, SHORT, FaultTest, at_once, is_step, processes_of, until
+from harness import LONG, PER_EPOCH, SHORT, FaultTest, at_once, is_step, until
 
 
 def stopped(pid):
@@ -271,172 +270,6 @@ class AllKilled(FaultTest):
                 return len(run.incidents()) > before and run.incidents()[-1]["rung"] == 3
             until(all_dead, "the group's restart", pause=0)
         self.assert_same(run.expect(0), LONG)
-
-
-class LauncherKilled(FaultTest):
-    """SIGKILL to the launcher: its workers are gone at once, and the same command goes on to the same end."""
-
-    def kill_and_go_on(self, moment, options, workers=3):
-        """`moment(run)` returns when the launcher is to die."""
-        run = self.start(workers, options)
-        moment(run)
-        run.send(signal.SIGKILL)
-        until(lambda: not processes_of(run.output), "the workers' end", seconds=1)
-        self.assertEqual(run.wait().code, -signal.SIGKILL, "the run was over too soon")
-        return self.run_to_end(workers, options, output=run.output)
-
-    def test_at_the_start(self):
-        dice = random.Random(harness.SEED)
-        options = LONG + ("--epochs", 1)
-        for _ in range(10):
-            self.assert_same(self.kill_and_go_on(lambda run: time.sleep(dice.uniform(0, 0.35)), options), options)
-
-    def test_in_the_middle(self):
-        for every, at in ((10, 5), (7, 130), (1, 40), (0, 60)):
-            options = LONG + ("--checkpoint-every", every)
-            again = self.kill_and_go_on(lambda run: run.until_committed(at), options)
-            self.assert_same(again, LONG)
-            self.assertEqual("resuming from" in again.err, 0 < every < at, again.err)
-
-    def test_again_and_again(self):
-        """Killed until it is done: every attempt gets a little further."""
-        options = LONG + ("--checkpoint-every", 10)
-        output = self.folder / "run"
-        for at in range(60, 306, 60):
-            run = self.start(3, options, output=output)
-            run.until_committed(at)
-            run.send(signal.SIGKILL).wait()
-        self.assert_same(self.run_to_end(3, options, output=output), LONG)
-
-    def in_a_checkpoint(self, number):
-        """When the `number`-th checkpoint is being written: its files have a reserved name until it is whole."""
-        def moment(run):
-            seen = set()
-            def writing():
-                try:
-                    seen.update(name for name in os.listdir(run.output / "checkpoints") if name.startswith(".tmp-"))
-                except FileNotFoundError:
-                    pass
-                return len(seen) >= number or run.process.poll() is not None
-            until(writing, f"checkpoint {number}", pause=0)
-        return moment
-
-    def test_in_a_checkpoint(self):
-        options = LONG + ("--checkpoint-every", 10)
-        for number in (1, 4):
-            self.assert_same(self.kill_and_go_on(self.in_a_checkpoint(number), options), LONG)
-
-    def test_in_the_final_save(self):
-        options = SHORT + ("--checkpoint-every", 0)
-        self.assert_same(self.kill_and_go_on(self.in_a_checkpoint(1), options), SHORT)
-
-    def test_when_all_is_said(self):
-        """The result is there, the launcher is not done yet: the same command finds a finished run, or ends it."""
-        def result(run):
-            until((run.output / "result.json").exists, "the result", pause=0)
-        run = self.start(3, SHORT)
-        result(run)
-        run.send(signal.SIGKILL).wait()
-        self.assert_same(self.run_to_end(3, SHORT, output=run.output), SHORT)
-
-    def test_at_once_again(self):
-        """The next launcher waits for the last worker of this one."""
-        run = self.start(3, LONG + ("--checkpoint-every", 10))
-        run.until_committed(50)
-        run.send(signal.SIGKILL)
-        self.assert_same(self.run_to_end(3, LONG + ("--checkpoint-every", 10), output=run.output), LONG)
-        run.wait()
-
-
-class Scaling(FaultTest):
-    OPTIONS = LONG + ("--epochs", 10)  # 510 transactions
-
-    def scale(self, run, workers, code=0):
-        done = subprocess.run([harness.LOCKSTEP, "scale", run.output, str(workers)], capture_output=True, text=True)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done.stdout + done.stderr
-
-    def test_to_one_and_back(self):
-        run = self.start(4, self.OPTIONS)
-        for at, workers in ((30, 1), (90, 4), (200, 2), (250, 8)):
-            run.until_committed(at)
-            self.scale(run, workers)
-            until(lambda: len(run.members()) == workers, f"{workers} members")
-        self.assert_same(run.expect(0), self.OPTIONS)
-        self.assertEqual(run.incidents(), [], run.err)
-
-    def test_refused(self):
-        run = self.start(2, self.OPTIONS)
-        run.until_committed(10)
-        self.assertIn("the run has 8 virtual workers", self.scale(run, 9, code=2))
-        self.assertIn("cannot scale to 0 workers", self.scale(run, 0, code=2))
-        self.assertIn("usage", self.scale(run, "many", code=2))
-        run.send(signal.SIGTERM)
-        run.expect(128 + signal.SIGTERM)
-        self.assertIn("no launcher is running", self.scale(run, 2, code=69))
-
-    def test_killed_while_scaling(self):
-        run = self.start(4, self.OPTIONS)
-        for at, workers, victim in ((30, 2, 0), (100, 5, 1), (180, 3, 2)):
-            run.until_committed(at)
-            pid = run.worker(victim)
-            self.scale(run, workers)
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it has left already
-            until(lambda: len(run.members()) == workers, f"{workers} members")
-        self.assert_same(run.expect(0), self.OPTIONS)
-
-
-class Resume(FaultTest):
-    def test_at_another_size_in_mid_epoch(self):
-        for optimizer in (("--optimizer", "adam", "--lr", 0.001, "--momentum", 0), ("--momentum", 0.9)):
-            options, output = SHORT + optimizer, self.folder / optimizer[1 if optimizer[0] == "--optimizer" else 0]
-            sizes = (3, 1, 8, None, 2)
-            for i, workers in enumerate(sizes):
-                kill = f"kill txn={2 + 3 * i} phase=optimizer"
-                launcher = ("--max-replacements", 0, "--inject", "; ".join([kill] * (workers or 0)))
-                if workers is None:
-                    continue
-                self.run_to_end(workers, options + ("--checkpoint-every", 1), launcher, output=output, code=75)
-            run = self.run_to_end(None, options + ("--checkpoint-every", 1), output=output)
-            self.assertIn("resuming from", run.err)
-            self.assert_same(run, options)
-
-    def test_stopped_in_order(self):
-        """SIGTERM and Ctrl-C: a checkpoint where it stopped, and the same command goes on from there."""
-        output = self.folder / "run"
-        for at, number in ((40, signal.SIGINT), (90, signal.SIGTERM), (150, signal.SIGHUP)):
-            run = self.start(3, LONG + ("--checkpoint-every", 0), output=output)
-            run.until_committed(at)
-            run.send(number).expect(128 + number)
-            self.assertEqual(run.incidents(), [])
-        run = self.run_to_end(2, LONG + ("--checkpoint-every", 0), output=output)
-        self.assert_same(run, LONG)
-        self.assertIn("resuming from", run.err)
-
-    def test_a_finished_run(self):
-        run = self.run_to_end(2, SHORT)
-        again = self.run_to_end(3, SHORT, output=run.output)
-        self.assert_same(again, SHORT)
-
-    def test_from_a_path(self):
-        """Another run's checkpoint of the same kind; a group that dies before its own first one goes back to it."""
-        first = self.run_to_end(2, SHORT + ("--max-steps", 5))
-        path = first.output / "checkpoints" / "step-00000006"
-        options = SHORT + ("--checkpoint-every", 0, "--resume", path)
-        kill = "kill txn=8 phase=data; kill txn=8 phase=data"
-        run = self.run_to_end(2, options, ("--max-replacements", 0, "--max-restarts", 1, "--inject", kill))
-        self.assertEqual(run.err.count(f"resuming from '{path}'"), 2, run.err)
-        self.assertEqual(run.hashes(), harness.undisturbed(SHORT)["hashes"])
-
-    def test_never(self):
-        run = self.run_to_end(2, SHORT + ("--checkpoint-every", 1), ("--inject", "kill txn=7 phase=data; kill txn=7 phase=data",
-                                                                    "--max-replacements", 0), code=75)
-        again = self.run_to_end(2, SHORT + ("--resume", "never"), output=run.output)
-        self.assertNotIn("resuming from", again.err)
-        self.assert_same(again, SHORT)
 
 
 if __name__ == "__main__":
