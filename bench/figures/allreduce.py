@@ -25,5 +25,5 @@ def measure(bench):
     for size, goal in GOALS_US.items():
         rounds = [r[size] for r in ours]
         values = [r["value"] for r in rounds]
-        bench.row("allreduce/" + size, "us", values, goal=goal, peer=median([r[size]["value"] for r in gloo]))
-        bench.rows[-1].update(samples=sum(r["samples"] for r in rounds), min=min(r["min"] for r in rounds), p99=median([r["p99"] for r in rounds]))
+        bench.row("allreduce/" + size, "us", values, goal=goal, peer=median([r[size]["value"] for r in gloo]),
+                  samples=sum(r["samples"] for r in rounds), min=min(r["min"] for r in rounds), p99=median([r["p99"] for r in rounds]))

@@ -137,14 +137,15 @@ class Bench:
 
     # Rows ----------------------------------------------------------------------------------------
 
-    def row(self, name, unit, values, *, value=None, goal=None, peer=None, less_is_better=True, why_no_peer="", note=""):
-        """`value`: the median of `values` unless given. `ratio`: how many times better than the peer."""
+    def row(self, name, unit, values, *, value=None, goal=None, peer=None, less_is_better=True, why_no_peer="", note="", **known):
+        """`value`: the median of `values` unless given. `ratio`: how many times better than the peer. `known`: fields not to be
+        taken from `values`."""
         value = median(values) if value is None else value
         met = None if goal is None else value <= goal if less_is_better else value >= goal
         ratio = None if not peer else peer / value if less_is_better else value / peer
         self.rows.append({"name": name, "unit": unit, "value": digits(value), "peer": digits(peer), "ratio": digits(ratio), "goal": goal,
                           "met": met, "samples": len(values), "machine": self.machine, "min": digits(min(values)),
-                          "median": digits(median(values)), "p99": digits(percentile(values, 0.99)), "why_no_peer": why_no_peer, "note": note, "load_average": round(os.getloadavg()[0], 1)})
+                          "median": digits(median(values)), "p99": digits(percentile(values, 0.99)), "why_no_peer": why_no_peer, "note": note, "load_average": round(os.getloadavg()[0], 1), **known})
         print(line_of(self.rows[-1]), flush=True)
 
 

@@ -13,6 +13,8 @@ namespace {
 // Longer than peers of even work differ by, short beside a step; sleeping and waking costs some 10
 // µs to 50 µs.
 constexpr std::chrono::microseconds kSpin{200};
+// From then on it gives way between looks: on a busy machine the peer may be waiting for this very CPU.
+constexpr std::chrono::microseconds kAlone{20};
 
 }  // namespace
 
@@ -26,13 +28,17 @@ std::uint32_t usable_cpus() {
 
 void await_ring(Doorbell& bell, std::uint32_t seen, bool spin, Deadline deadline) {
   if (spin) {
-    const auto end = std::min(Deadline::Clock::now() + kSpin, deadline.point());
+    const auto begin = Deadline::Clock::now();
+    const auto end = std::min(begin + kSpin, deadline.point());
+    auto now = begin;
     do {
+      if (now - begin > kAlone) sched_yield();
       for (int i = 0; i < 32; ++i) {
         if (bell.rings.load(std::memory_order_acquire) != seen) return;
         _mm_pause();
       }
-    } while (Deadline::Clock::now() < end);
+      now = Deadline::Clock::now();
+    } while (now < end);
   }
   wait(bell, seen, deadline);
 }
