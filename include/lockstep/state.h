@@ -55,7 +55,8 @@ class TrainState {
 
   // A flat image of everything, bytes() long, equal in all workers at the same step. load() keeps tensors' addresses.
   std::uint64_t bytes() const;
-  void store(std::span<std::byte> image) const;
+  // kUsage when all texts together take more than 64 KiB.
+  Status store(std::span<std::byte> image) const;
   Status load(std::span<const std::byte> image);
 
   std::uint64_t buffer_bytes() const;

@@ -80,7 +80,7 @@ template <class E, bool kScale>
     __VA_ARGS__ static void one(void* out, const void* a, std::size_t count, float scale) { \
       if (scale != 1.0F)                                                                    \
         one_body<E>(out, a, count, scale);                                                  \
-      else if (out != a)                                                                    \
+      else if (out != a && count > 0)                                                       \
         std::memcpy(out, a, count * sizeof(typename E::Type));                              \
     }                                                                                       \
     __VA_ARGS__ static void two(void* out, const void* a, const void* b, std::size_t count, \

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/suggest.h"
+#include "data/download.h"
 #include "launcher/commands.h"
 #include "launcher/options.h"
 
@@ -17,6 +18,7 @@ constexpr const char* kHelp =
     "run')\n"
     "  scale RUN_DIR WORKERS               grow or shrink a live run\n"
     "  status RUN_DIR [--json]             the members of a live run\n"
+    "  data get mnist DIR                  download MNIST, checked, into DIR/MNIST/raw\n"
     "  version                             print the version\n"
     "  help [run]                          print this\n";
 
@@ -27,12 +29,24 @@ int help(const std::vector<std::string>& arguments) {
 }
 
 int unknown(const std::string& command) {
-  const std::array<std::string, 5> known{"run", "scale", "status", "version", "help"};
+  const std::array<std::string, 6> known{"run", "scale", "status", "data", "version", "help"};
   std::string message = "unknown command '" + command + "'";
   if (const auto nearest = lockstep::nearest_name(command, known))
     message += "; did you mean '" + *nearest + "'?";
   lockstep::log_error(message + " ('lockstep help' lists them)");
   return 2;
+}
+
+int data(const std::vector<std::string>& arguments) {
+  lockstep::Status status;
+  if (arguments.size() != 3 || arguments[0] != "get" || arguments[1] != "mnist")
+    status = lockstep::Error{lockstep::ErrorKind::kUsage,
+                             "usage: lockstep data get mnist DIR (no other data set is known)"};
+  else
+    status = lockstep::data::download_mnist(arguments[2], lockstep::data::progress_to(2));
+  if (status.ok()) return 0;
+  lockstep::log_error(status.error().message);
+  return lockstep::exit_code(status.error().kind);
 }
 
 }  // namespace
@@ -47,6 +61,7 @@ int main(int argc, char** argv) {
   if (command == "run") return lockstep::launcher::run_command(arguments);
   if (command == "scale") return lockstep::launcher::scale_command(arguments);
   if (command == "status") return lockstep::launcher::status_command(arguments);
+  if (command == "data") return data(arguments);
   if (command == "help" || command == "--help" || command == "-h") return help(arguments);
   if (command == "version" || command == "--version") {
     std::puts("lockstep " LOCKSTEP_VERSION);

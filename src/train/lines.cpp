@@ -21,6 +21,11 @@ __attribute__((format(printf, 1, 2))) std::string print(const char* format, ...)
 
 using Int = long long;
 
+// JSON has no word for what is not finite.
+std::string json_number(double value) {
+  return std::isfinite(value) ? print("%.17g", value) : "null";
+}
+
 }  // namespace
 
 std::string step_line(const Cursor& cursor, const Plan& plan, double loss) {
@@ -39,20 +44,21 @@ std::string evaluation_line(const Cursor& cursor, const Plan& plan, double loss_
 std::string step_metrics(Txn txn, const Cursor& cursor, double loss, double loss_mean,
                          std::uint64_t samples) {
   return print(
-      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"loss\":%.17g,\"loss_hex\":\"%a\",\"loss_mean\":"
-      "%.17g,\"samples\":%llu}\n",
+      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"loss_hex\":\"%a\",\"loss_mean\":"
+      "%s,\"samples\":%llu}\n",
       static_cast<unsigned long long>(txn.value()), Int{cursor.global_step}, Int{cursor.epoch},
-      loss, loss, loss_mean, static_cast<unsigned long long>(samples));
+      json_number(loss).c_str(), loss, json_number(loss_mean).c_str(),
+      static_cast<unsigned long long>(samples));
 }
 
 std::string evaluation_metrics(Txn txn, const Cursor& cursor, double loss_sum, double correct,
                                std::int64_t count) {
   const auto n = static_cast<double>(count);
   return print(
-      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"test_loss\":%.17g,\"test_accuracy\":%.17g,"
+      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"test_loss\":%s,\"test_accuracy\":%s,"
       "\"test_correct\":%.0f,\"test_samples\":%lld}\n",
       static_cast<unsigned long long>(txn.value()), Int{cursor.global_step}, Int{cursor.epoch},
-      loss_sum / n, correct / n, correct, Int{count});
+      json_number(loss_sum / n).c_str(), json_number(correct / n).c_str(), correct, Int{count});
 }
 
 std::string duration_text(double seconds) {

@@ -12,8 +12,6 @@ using namespace std::chrono_literals;
 
 // The launcher evicts whoever hangs; these only end waits that nobody else will.
 constexpr auto kPeerDeadline = 30min;  // PyTorch's default for collectives
-// How long members wait for a newcomer that is about to be ready (design: survivors stall at most 20 ms).
-constexpr std::uint64_t kJoinPatience_ns = 15'000'000;
 
 bool computing(coord::Phase phase) {
   return phase == coord::Phase::kData || phase == coord::Phase::kForward ||
@@ -137,11 +135,12 @@ Status Participant::run() {
   marked_ = 0;
   changed_ = false;
   whole_since_ns_ = 0;
+  LOCKSTEP_TRY(wait_for_record_room());
   LOCKSTEP_TRY(begin_exchange());
   if (slot.seen_dead.load(std::memory_order_relaxed) !=
       board_.header().dead_count.load(std::memory_order_acquire))
     note_membership_change();
-  donate_if_asked();
+  LOCKSTEP_TRY(donate_if_asked());
   LOCKSTEP_TRY(program_.before(txn, first_live(), (table_.flags & coord::kCheckpoint) != 0));
   if (!start_buffers_.empty()) state_.store_buffers(start_buffers_);
   LOCKSTEP_TRY(compute_owned());
@@ -253,43 +252,28 @@ bool Participant::table_published() {
          next_.value() + 2;
 }
 
-// Called when all sums are whole.
+// Called when all own items are done.
 Status Participant::wait_whole() {
   enter(coord::Phase::kExchange);
   const Deadline deadline = Deadline::in(kPeerDeadline);
+  bool joiner_missing = false;
   const auto rest_is_whole = [&] {
     if (!items_marked()) return false;
     if (table_published()) return true;
-    const coord::Ownership& ownership = exchange_->ownership();
-    if (ownership.first_live() != exchange_->self()) return false;
-    const std::uint64_t mark = next_.value() + 1;
-    std::vector<coord::Member> ready;
-    bool loading = false;
-    for (const coord::Member& m : wanted_joiners(coord::read_proposal(board_.header().proposal))) {
-      if (board_.slot(m.slot).ready_txn.load(std::memory_order_acquire) == mark) {
-        ready.push_back(m);
-      } else if (board_.slot(m.slot).loading_txn.load(std::memory_order_acquire) == mark) {
-        loading = true;
-      }
-    }
-    const std::uint64_t now = monotonic_ns();
-    if (whole_since_ns_ == 0) whole_since_ns_ = now;
-    if (loading && now - whole_since_ns_ < kJoinPatience_ns) return false;
-    coord::Word& stall = self_slot().join_stall_ns;
-    stall.store(stall.load(std::memory_order_relaxed) + now - whole_since_ns_,
-                std::memory_order_relaxed);
-    publish_table(std::move(ready));
+    if (exchange_->ownership().first_live() != exchange_->self()) return false;
+    joiner_missing = !settle_joiners();
     return true;
   };
   for (;;) {
-    // While only a joiner is missing, look again soon: its ring may come just before our wait.
-    const Deadline soon = whole_since_ns_ != 0 ? Deadline::in(1ms) : deadline;
-    Result<comm::Wait> outcome = exchange_->wait(rest_is_whole, soon);
-    if (!outcome.ok()) {
-      if (outcome.error().kind == ErrorKind::kTimedOut && !deadline.passed()) continue;
-      return std::move(outcome).error();
+    joiner_missing = false;
+    LOCKSTEP_ASSIGN(const comm::Wait outcome, exchange_->wait(rest_is_whole, deadline));
+    if (outcome == comm::Wait::kWhole) {
+      if (!joiner_missing) return {};
+      // Nobody else is waited for: look again when it rings, and soon in any case.
+      Doorbell& bell = self_slot().bell;
+      wait(bell, bell.rings.load(std::memory_order_acquire), Deadline::in(500us));
+      continue;
     }
-    if (*outcome == comm::Wait::kWhole) return {};
     note_membership_change();
     if (exchange_->self() < table_.members.size()) LOCKSTEP_TRY(compute_owned());
     enter(coord::Phase::kExchange);

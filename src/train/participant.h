@@ -69,6 +69,7 @@ class Participant {
   Status compute_step_share(std::uint32_t item, bool adopted);
   ddp::FoldStep fold_for(std::uint32_t item, bool adopted) const;
   Status wait_whole();
+  bool settle_joiners();
   bool items_marked();
   bool table_published();
   bool leaving() const;
@@ -77,7 +78,7 @@ class Participant {
   Status commit();
   Status write_lines(const Lines& lines);
   Status wait_for_record_room();
-  void donate_if_asked();
+  Status donate_if_asked();
   Result<bool> try_heal(std::uint64_t mark);
   Status wait_bell(const std::function<bool()>& done, const char* what);
   void sole_member_publishes(Txn txn);

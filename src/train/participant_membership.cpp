@@ -4,6 +4,12 @@
 #include "train/participant.h"
 
 namespace lockstep::train {
+namespace {
+
+// How long members wait for a newcomer that is about to be ready (design: survivors stall at most 20 ms).
+constexpr std::uint64_t kJoinPatience_ns = 15'000'000;
+
+}  // namespace
 
 std::vector<coord::Member> Participant::wanted_joiners(const coord::Table& wish) const {
   const std::vector<WorkerUid> dead = board_.dead();
@@ -30,24 +36,49 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
 }
 
-void Participant::donate_if_asked() {
+// The first live member's last part of a transaction: the next table, with the joiners that are ready. False: one is loading, and there is
+// patience left.
+bool Participant::settle_joiners() {
+  const std::uint64_t mark = next_.value() + 1;
+  std::vector<coord::Member> ready;
+  bool loading = false;
+  for (const coord::Member& m : wanted_joiners(coord::read_proposal(board_.header().proposal))) {
+    if (board_.slot(m.slot).ready_txn.load(std::memory_order_acquire) == mark) {
+      ready.push_back(m);
+    } else if (board_.slot(m.slot).loading_txn.load(std::memory_order_acquire) == mark) {
+      loading = true;
+    }
+  }
+  const std::uint64_t now = monotonic_ns();
+  if (whole_since_ns_ == 0) whole_since_ns_ = now;
+  if (loading && now - whole_since_ns_ < kJoinPatience_ns) return false;
+  coord::Word& stall = self_slot().join_stall_ns;
+  stall.store(stall.load(std::memory_order_relaxed) + now - whole_since_ns_,
+              std::memory_order_relaxed);
+  publish_table(std::move(ready));
+  return true;
+}
+
+Status Participant::donate_if_asked() {
   const coord::Header& header = board_.header();
   const std::uint64_t request = header.heal_request.load(std::memory_order_acquire);
   if (request == handled_request_ ||
       header.heal_donor.load(std::memory_order_acquire) != session_.identity().uid.value())
-    return;
+    return {};
   handled_request_ = request;
   const std::vector<coord::Member> joiners = wanted_joiners(coord::read_proposal(header.proposal));
-  if (joiners.empty()) return;
+  if (joiners.empty()) return {};
   enter(coord::Phase::kHeal);
   const std::uint64_t begin = monotonic_ns();
   exchange_->heal_mark().store(0, std::memory_order_release);
-  state_.store(exchange_->heal_region());
+  std::atomic_thread_fence(std::memory_order_release);
+  LOCKSTEP_TRY(state_.store(exchange_->heal_region()));
   exchange_->heal_mark().store(next_.value() + 1, std::memory_order_release);
   coord::Word& stall = self_slot().heal_stall_ns;
   stall.store(stall.load(std::memory_order_relaxed) + monotonic_ns() - begin,
               std::memory_order_relaxed);
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
+  return {};
 }
 
 Status Participant::heal() {
@@ -75,18 +106,18 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   if (!coord::read_table(board_.table(next_), next_, table_)) return false;
   slot.loading_txn.store(mark, std::memory_order_release);
   enter(coord::Phase::kHeal);
-  LOCKSTEP_TRY(state_.load(exchange_->heal_region()));
+  const Status loaded = state_.load(exchange_->heal_region());
+  std::atomic_thread_fence(std::memory_order_acquire);
+  // A copy that was written anew meanwhile may be torn: the next one is on its way.
   if (exchange_->heal_mark().load(std::memory_order_acquire) != mark) return false;
+  LOCKSTEP_TRY(loaded);
   slot.ready_txn.store(mark, std::memory_order_release);
   LOCKSTEP_TRY(begin_exchange());
   exchange_->ring_members();
   coord::Table after;
   const coord::TableCell& cell = board_.table(Txn(next_.value() + 1));
-  const auto told = [&] {
-    // Decided, or so far ahead that the decision is overwritten.
-    return cell.mark.load(std::memory_order_acquire) >= mark + 1 ||
-           exchange_->heal_mark().load(std::memory_order_acquire) != mark;
-  };
+  // Decided, or so far ahead that the decision is overwritten. Not before: others may already count on ready_txn.
+  const auto told = [&] { return cell.mark.load(std::memory_order_acquire) >= mark + 1; };
   LOCKSTEP_TRY(wait_bell(told, "the table that lists this newcomer"));
   if (!coord::read_table(cell, Txn(mark), after) || !after.has(me.uid)) return false;
   // From here on the others wait for our first share, so this transaction's sums stay.

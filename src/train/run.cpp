@@ -47,6 +47,10 @@ Status Run::check_options() const {
   if (options_.max_steps < 0)
     return wrong("--max-steps is " + std::to_string(options_.max_steps) +
                  "; at least 0 (no limit)");
+  if (options_.evaluation_batch_size < 1)
+    return wrong("evaluation_batch_size is " + std::to_string(options_.evaluation_batch_size) +
+                 "; at least 1");
+  if (test_ != nullptr && test_->size() < 1) return wrong("the test set is empty");
   const auto most = static_cast<int>(coord::kMaxVirtualWorkers);
   if (options_.virtual_workers < 0 || options_.virtual_workers > most)
     return wrong("--virtual-workers is " + std::to_string(options_.virtual_workers) + "; 1 to " +
@@ -233,6 +237,12 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
   LOCKSTEP_ASSIGN(
       const data::Batch batch,
       loader_->get({{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, v.value()}));
+  const auto wanted = static_cast<std::size_t>(data_plan_.batch_at(cursor.step));
+  if (batch.ids.size() != wanted)
+    return Error{ErrorKind::kUsage, "the data set was asked for " + std::to_string(wanted) +
+                                        " samples and gave the ids of " +
+                                        std::to_string(batch.ids.size()) +
+                                        ": Batch::ids must be those that it was asked for"};
   hint_next(txn);
   record.ids_count = batch.ids.size();
   std::copy(batch.ids.begin(), batch.ids.end(), record.ids());

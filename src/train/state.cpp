@@ -125,17 +125,24 @@ std::uint64_t TrainState::bytes() const {
          (texts_.empty() ? 0 : kTextBytes);
 }
 
-void TrainState::store(std::span<std::byte> image) const {
+Status TrainState::store(std::span<std::byte> image) const {
   std::byte* to = store_into(image.data(), parameters_);
   to = store_into(to, buffers_);
   to = store_into(to, optimizer_state_);
   for (const Text& text : texts_) {
     const std::string content = text.save();
     const std::uint64_t size = content.size();
+    const auto left = static_cast<std::uint64_t>(image.data() + image.size() - to);
+    if (sizeof(size) + size > left)
+      return Error{ErrorKind::kUsage,
+                   "the train state's text '" + text.name + "' has " + std::to_string(size) +
+                       " bytes; all texts together may take " + std::to_string(kTextBytes) +
+                       ": keep large state in tensors"};
     std::memcpy(to, &size, sizeof(size));
     std::memcpy(to + sizeof(size), content.data(), size);
     to += sizeof(size) + size;
   }
+  return {};
 }
 
 Status TrainState::load(std::span<const std::byte> image) {
@@ -145,7 +152,7 @@ Status TrainState::load(std::span<const std::byte> image) {
   for (const Text& text : texts_) {
     std::uint64_t size = 0;
     std::memcpy(&size, from, sizeof(size));
-    if (size > kTextBytes)
+    if (size > static_cast<std::uint64_t>(image.data() + image.size() - from) - sizeof(size))
       return Error{ErrorKind::kInternal, "state image: text '" + text.name + "' claims " +
                                              std::to_string(size) + " bytes"};
     LOCKSTEP_TRY(text.load(std::string(reinterpret_cast<const char*>(from + sizeof(size)), size)));

@@ -1,5 +1,6 @@
 // tests/golden/optimizers.py with our optimizers: the same lines, to the last bit.
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/randn.h>
 
 #include <cstdio>

@@ -42,7 +42,7 @@ TEST(TrainState, AnImageCarriesEverything) {
   ASSERT_EQ(from.state.bytes(), to.state.bytes());
   std::vector<std::byte> image(from.state.bytes());
   const void* address = to.net.w.data_ptr();
-  from.state.store(image);
+  ASSERT_TRUE(from.state.store(image).ok());
   ASSERT_TRUE(to.state.load(image).ok());
   EXPECT_EQ(to.state.sha256(), from.state.sha256());
   EXPECT_EQ(to.net.w.data_ptr(), address);
@@ -67,6 +67,17 @@ TEST(TrainState, ANameIsGivenOnce) {
   EXPECT_TRUE(kit.state.add("other", other).ok());
   EXPECT_NE(kit.state.signature().find("other.w [3, 2] Float"), std::string::npos)
       << kit.state.signature();
+}
+
+TEST(TrainState, ATextThatDoesNotFitIsRefusedAndWritesNothingBehindTheImage) {
+  Kit kit(0.25);
+  std::vector<std::byte> memory(kit.state.bytes() + 1024, std::byte{0x5a});
+  kit.text.assign(100'000, 'x');
+  const Status stored = kit.state.store(std::span(memory).first(kit.state.bytes()));
+  ASSERT_FALSE(stored.ok());
+  EXPECT_NE(stored.error().message.find("note"), std::string::npos) << stored.error().message;
+  for (std::size_t i = kit.state.bytes(); i < memory.size(); ++i)
+    ASSERT_EQ(memory[i], std::byte{0x5a});
 }
 
 TEST(TrainState, ABadImageIsRefused) {
