@@ -38,9 +38,9 @@ CommandLine::~CommandLine() = default;
 namespace {
 
 template <class Impl, class T>
-void add_option(Impl& impl, const std::string& name, T& target, const std::string& help) {
+CLI::Option* add_option(Impl& impl, const std::string& name, T& target, const std::string& help) {
   impl.names.push_back(name);
-  impl.app.add_option(both_spellings(name), target, help)->capture_default_str();
+  return impl.app.add_option(both_spellings(name), target, help)->capture_default_str();
 }
 
 }  // namespace
@@ -58,7 +58,9 @@ void CommandLine::add(const std::string& name, std::int64_t& target, const std::
   add_option(*impl_, name, target, help);
 }
 void CommandLine::add(const std::string& name, std::uint64_t& target, const std::string& help) {
-  add_option(*impl_, name, target, help);
+  add_option(*impl_, name, target, help)->check([name](const std::string& text) {
+    return text.starts_with('-') ? name + " must not be negative" : std::string();  // it would wrap
+  });
 }
 
 void CommandLine::add_flag(const std::string& name, bool& target, const std::string& help) {
