@@ -23,7 +23,7 @@
 namespace lockstep {
 
 struct ProcessGroupOptions {
-  std::string output = "lockstep-run";  // the run directory: its lock, incidents and logs
+  std::string output = "lockstep-run";  // the run directory: its lock and incidents
   // Of one collective, as PyTorch's `timeout`.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
