@@ -89,6 +89,19 @@ class LauncherKilled(FaultTest):
         run.wait()
 
 
+class LauncherStopped(FaultTest):
+    def test_no_record_is_lost(self):
+        """Workers go on until the ring of records is full, and wait there for the launcher."""
+        options = ("--epochs", 280, "--batch-size", 1, "--checkpoint-every", 0)  # 1400 transactions, a ring of 1024
+        run = self.start(3, options)
+        run.until_committed(50)
+        run.send(signal.SIGSTOP)
+        time.sleep(6)
+        run.send(signal.SIGCONT)
+        self.assert_same(run.expect(0), options)
+        self.assertEqual(run.victims(), [], run.err)
+
+
 class Scaling(FaultTest):
     OPTIONS = LONG + ("--epochs", 10)  # 510 transactions
 
