@@ -370,8 +370,8 @@ void SimWorker::committed() {
 void SimWorker::heal_wait() {
   if (state_ == State::kJoining) {
     const coord::Table* after = board_->table(txn_ + 1);
-    const bool overtaken = board_->heal_mark != txn_ + 1 || board_->table(txn_ + 3) != nullptr;
-    if (after == nullptr && !overtaken) return;
+    // A newer copy is no reason to turn away: others count on us.
+    if (after == nullptr && !board_->overtaken(txn_ + 1)) return;
     if (after != nullptr && index_in(*after) < after->members.size()) {
       self().needs = txn_ + 1;
       return exchange();

@@ -109,6 +109,11 @@ struct SimBoard {
   std::vector<Piece> pieces;            // by share
   std::vector<std::uint64_t> recorded;  // marks of the share records
 
+  // A table after that of `txn` is out.
+  bool overtaken(std::uint64_t txn) const {
+    return std::any_of(std::begin(tables), std::end(tables),
+                       [&](const auto& t) { return t && t->txn.value() > txn; });
+  }
   const coord::Table* table(std::uint64_t txn) const {
     const auto& cell = tables[txn % 2];
     return cell && cell->txn.value() == txn ? &*cell : nullptr;
