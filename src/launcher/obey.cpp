@@ -71,10 +71,18 @@ void Agent::act(const action::Spawn& spawn) {
   worker.local_rank = spawn.local_rank;
   error_place(worker, *outputs);
   const Variables variables = worker_variables(options_, spawn, port_->number(), worker.error_file);
-  worker.control = spawner_.start(spawn, variables, board_ ? board_->fd() : -1, *outputs);
-  if (!worker.control) return;
+  UniqueFd control = spawner_.start(spawn, variables, board_ ? board_->fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;
-  if (auto added = loop_.add(worker.control.get(), [this, uid] { read_worker(uid); }); !added.ok())
+  const auto started = workers_.find(uid);  // starting may tell of ends, and entries go with them
+  if (started == workers_.end()) return;
+  if (!control) {
+    if (started->second.pid < 0)
+      workers_.erase(started);  // not started; plain programs have no socket
+    return;
+  }
+  started->second.control = std::move(control);
+  if (auto added = loop_.add(started->second.control.get(), [this, uid] { read_worker(uid); });
+      !added.ok())
     log_error(added.error().message);
 }
 

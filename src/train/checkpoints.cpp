@@ -144,9 +144,7 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
   const std::vector<checkpoint::PartTarget> parts{std::move(model_part), std::move(optimizer_part)};
   checkpoint::Expectation expected;
   expected.run_identity = manifest_.identity();
-  if (!options_.new_virtual_workers)
-    expected.virtual_workers =
-        static_cast<std::uint32_t>(std::stoul(manifest_.get("virtual_workers")));
+  if (!options_.new_virtual_workers) expected.virtual_workers = *manifest_.virtual_workers();
 
   // A restarted group has checkpoints of its own, unless it died before the first.
   const bool from_path = options_.resume != "auto" && options_.resume != "never";
@@ -165,7 +163,7 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
   LOCKSTEP_TRY(load_texts(state_, found->state));
   const Txn next(found->manifest.cursor.txn);
   if (first) log_info("resuming from '" + found->path + "'");
-  if (found->manifest.virtual_workers == std::stoul(manifest_.get("virtual_workers")))
+  if (found->manifest.virtual_workers == *manifest_.virtual_workers())
     return std::optional<Txn>(next);
   // Another V: steps per epoch differ, so the place in the run is kept only at an epoch's start.
   if (found->manifest.cursor.step != 0)
@@ -211,8 +209,7 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
     checkpoint::WriterOptions options;
     options.run_dir = options_.output;
     options.run_identity = manifest_.identity();
-    options.virtual_workers =
-        static_cast<std::uint32_t>(std::stoul(manifest_.get("virtual_workers")));
+    options.virtual_workers = *manifest_.virtual_workers();
     options.keep_last = static_cast<unsigned>(std::max(1, options_.keep_checkpoints));
     options.gate = [this](const lockstep::Cursor& cursor) {
       return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));

@@ -1,5 +1,6 @@
 #include "train/manifest.h"
 
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
@@ -31,6 +32,16 @@ Result<Manifest> Manifest::parse(const std::string& text) {
     manifest.values_[key] = value.get<std::string>();
   }
   return manifest;
+}
+
+Result<std::uint32_t> Manifest::virtual_workers() const {
+  const auto found = values_.find("virtual_workers");
+  const std::string text = found == values_.end() ? "" : found->second;
+  std::uint32_t count = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (code == std::errc() && end == text.data() + text.size() && count > 0) return count;
+  return Error{ErrorKind::kBadData, "the run's manifest: virtual_workers is '" + text +
+                                        "', not a number above 0; --resume never starts over"};
 }
 
 Status Manifest::same_as(const Manifest& before, const std::string& run_dir,

@@ -19,7 +19,8 @@ class Manifest {
  public:
   void set(const std::string& key, const std::string& value) { values_[key] = value; }
   void set(const std::string& key, std::int64_t value) { values_[key] = std::to_string(value); }
-  const std::string& get(const std::string& key) const { return values_.at(key); }
+  // kBadData where the manifest has no such number.
+  Result<std::uint32_t> virtual_workers() const;
 
   std::string json() const;  // keys sorted, one line
   // SHA-256 of everything but the number of virtual workers, which checkpoints keep by itself.

@@ -60,10 +60,15 @@ Status Run::check_options() const {
 
 // The option, else the existing run's, else the number of workers asked for.
 Result<int> Run::choose_virtual_workers() {
-  LOCKSTEP_ASSIGN(before_, read_manifest(posix_env(), options_.output));
+  Result<std::optional<Manifest>> before = read_manifest(posix_env(), options_.output);
+  if (before.ok()) before_ = *std::move(before);
+  // What is there counts for nothing with `never`, damaged or not.
+  if (!before.ok() && options_.resume != "never") return std::move(before).error();
   int chosen = options_.virtual_workers;
-  if (chosen == 0 && before_.has_value() && options_.resume != "never")
-    chosen = std::stoi(before_->get("virtual_workers"));
+  if (chosen == 0 && before_.has_value() && options_.resume != "never") {
+    LOCKSTEP_ASSIGN(const std::uint32_t then, before_->virtual_workers());
+    chosen = static_cast<int>(then);
+  }
   if (chosen == 0) chosen = context_.world_size();
   if (context_.world_size() > chosen && !context_.session().identity().newcomer)
     return Error{ErrorKind::kUsage,
@@ -243,7 +248,7 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
                                         " samples and gave the ids of " +
                                         std::to_string(batch.ids.size()) +
                                         ": Batch::ids must be those that it was asked for"};
-  hint_next(txn);
+  hint_next(txn, share);
   record.ids_count = batch.ids.size();
   std::copy(batch.ids.begin(), batch.ids.end(), record.ids());
   try {
@@ -284,19 +289,20 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
 }
 
 // Only hints: which share comes next changes with the membership, the batches never.
-void Run::hint_next(Txn txn) {
+void Run::hint_next(Txn txn, std::uint32_t current) {
   if (options_.prefetch_threads == 0) return;
   std::vector<data::ShareId> next;
-  const comm::Exchange& exchange = participant_->exchange();
   const auto add = [&](Txn t, std::uint32_t v) {
     const Cursor cursor = plan_.at(t);
     if (t < plan_.end() && !cursor.epoch_end)
       next.push_back(
           {{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, static_cast<std::int64_t>(v)});
   };
-  for (const std::uint32_t v : exchange.ownership().items_of(exchange.self())) add(txn, v);
-  for (const std::uint32_t v : exchange.ownership().items_of(exchange.self()))
-    add(Txn(txn.value() + 1), v);
+  const comm::Exchange& exchange = participant_->exchange();
+  const auto& own = exchange.ownership().items_of(exchange.self());
+  const auto at = std::find(own.begin(), own.end(), current);
+  for (auto v = at == own.end() ? at : at + 1; v != own.end(); ++v) add(txn, *v);
+  for (const std::uint32_t v : own) add(Txn(txn.value() + 1), v);
   loader_->prefetch(std::move(next));
 }
 

@@ -39,6 +39,7 @@ class Run final : public Program {
   Result<bool> next();
   Status run_next() { return participant_->run(); }
   const TrainState& state() const { return state_; }
+  bool opened() const { return participant_ != nullptr; }
   Txn at() const { return participant_->next(); }
 
   Txn end() const override { return plan_.end(); }
@@ -64,7 +65,7 @@ class Run final : public Program {
   Status last_words();
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
-  void hint_next(Txn txn);
+  void hint_next(Txn txn, std::uint32_t current);
   Lines step_lines(Txn txn, coord::Board board) const;
   Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;
 

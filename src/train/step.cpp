@@ -14,12 +14,20 @@ Status Step::open(std::shared_ptr<const data::Dataset> train_set) {
   return run_->open(std::move(train_set), nullptr);
 }
 
-Result<bool> Step::next() { return run_->next(); }
+Result<bool> Step::next() {
+  if (!run_->opened())
+    return Error{ErrorKind::kUsage, "Step::next() before a successful Step::open()"};
+  return run_->next();
+}
 
-std::int64_t Step::epoch() const { return run_->epoch(run_->at()); }
-std::int64_t Step::global_step() const { return run_->global_step(run_->at()); }
+std::int64_t Step::epoch() const { return run_->opened() ? run_->epoch(run_->at()) : 0; }
+std::int64_t Step::global_step() const {
+  return run_->opened() ? run_->global_step(run_->at()) : 0;
+}
 
 Status Step::run(Optimizer& optimizer, const Closure& closure) {
+  if (!run_->opened())
+    return Error{ErrorKind::kUsage, "Step::run() before a successful Step::open()"};
   const auto& known = run_->state().optimizers();
   const auto found = std::find(known.begin(), known.end(), &optimizer);
   if (found == known.end())

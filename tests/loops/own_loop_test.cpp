@@ -9,7 +9,7 @@ namespace {
 class OwnLoop : public ::testing::Test {
  protected:
   using Words = std::vector<std::string>;
-  static constexpr const char* kSteps = "60";
+  static constexpr const char* kSteps = "400";
 
   Words job(const std::string& name) const {
     return {OWN_LOOP,
@@ -59,8 +59,8 @@ TEST_F(OwnLoop, GoesOnFromItsCheckpoint) {
   const std::string alone = hash(run(job("alone")));
   const Outcome killed = launched(
       "resumed",
-      {"--max-replacements", "0", "--inject", "kill rank=0 txn=35 phase=forward", "--inject",
-       "kill rank=1 txn=35 phase=forward", "--inject", "kill rank=2 txn=35 phase=forward"});
+      {"--max-replacements", "0", "--inject", "kill rank=0 txn=350 phase=forward", "--inject",
+       "kill rank=1 txn=350 phase=forward", "--inject", "kill rank=2 txn=350 phase=forward"});
   EXPECT_EQ(killed.code, 75) << killed.err;
   const Outcome resumed = launched("resumed", {});
   EXPECT_NE(resumed.err.find("resuming from"), std::string::npos) << resumed.err;

@@ -16,7 +16,8 @@ TEST(Manifest, ReadsBackWhatItWrote) {
   const auto again = Manifest::parse(sample().json());
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->json(), sample().json());
-  EXPECT_EQ(again->get("virtual_workers"), "3");
+  EXPECT_EQ(*again->virtual_workers(), 3U);
+  EXPECT_FALSE(Manifest().virtual_workers().ok());
 }
 
 TEST(Manifest, IdentityLeavesOutTheNumberOfVirtualWorkersAlone) {
