@@ -61,9 +61,9 @@ Status Run::check_options() const {
 // The option, else the existing run's, else the number of workers asked for.
 Result<int> Run::choose_virtual_workers() {
   Result<std::optional<Manifest>> before = read_manifest(posix_env(), options_.output);
-  if (before.ok()) before_ = *std::move(before);
   // What is there counts for nothing with `never`, damaged or not.
   if (!before.ok() && options_.resume != "never") return std::move(before).error();
+  if (before.ok()) before_ = *std::move(before);
   int chosen = options_.virtual_workers;
   if (chosen == 0 && before_.has_value() && options_.resume != "never") {
     LOCKSTEP_ASSIGN(const std::uint32_t then, before_->virtual_workers());
