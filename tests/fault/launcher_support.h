@@ -40,7 +40,7 @@ class ToyRun : public ::testing::Test {
     words.insert(words.end(), toy_options.begin(), toy_options.end());
     return words;
   }
-  std::string run_dir(const std::string& name = "run") const { return (folder_ / name).string(); }
+  std::string run_dir(const std::string& name = "run") const { return folder_ / name; }
 
   // The state that `txns` transactions of `shares` shares lead to, by one worker without the
   // launcher.
@@ -69,16 +69,15 @@ class ToyRun : public ::testing::Test {
   }
 
   void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.string()).empty()) << "a process is left behind";
+    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
     std::error_code error;
-    for (const auto& entry :
-         std::filesystem::recursive_directory_iterator(folder_.string(), error)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path(), error)) {
       EXPECT_FALSE(entry.is_socket()) << entry.path();
       EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp-")) << entry.path();
     }
   }
 
-  TempDir folder_;
+  TempFolder folder_;
 };
 
 }  // namespace lockstep::test

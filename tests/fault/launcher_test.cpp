@@ -155,7 +155,7 @@ TEST_F(Launcher, FailureOfTheLastWorkerIsOneAndItsErrorComesFirst) {
 }
 
 TEST_F(Launcher, LogsAreInTorchrunsLayout) {
-  const std::string logs = (folder_ / "logs").string();
+  const std::string logs = folder_ / "logs";
   const Outcome outcome = run(command({"--nproc-per-node", "2", "--rdzv-id", "job", "--log-dir",
                                        logs, "--tee", "3", "--max-replacements", "0"},
                                       {"--txns", "8", "--fail", "1:3"}));

@@ -11,7 +11,7 @@ using namespace std::string_literals;
 class Plain : public ToyRun {
  protected:
   std::string script(const std::string& name, const std::string& text) const {
-    const std::string path = (folder_ / name).string();
+    const std::string path = folder_ / name;
     std::ofstream(path) << text;
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;
@@ -25,7 +25,7 @@ class Plain : public ToyRun {
   }
   // The only folder below the log directory.
   std::filesystem::path log_folder() const {
-    for (const auto& entry : std::filesystem::directory_iterator((folder_ / "logs").string()))
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "logs"))
       return entry.path();
     return {};
   }
@@ -41,8 +41,8 @@ std::string torch_python() {
 
 TEST_F(Plain, WorkersGetTorchrunsEnvironment) {
   const std::string program =
-      script("env.sh", "#!/bin/sh\nenv > " + (folder_ / "env").string() + ".$RANK\necho \"$@\" > " +
-                           (folder_ / "args").string() + ".$RANK\n");
+      script("env.sh", "#!/bin/sh\nenv > " + folder_ / "env" + ".$RANK\necho \"$@\" > " +
+                           folder_ / "args" + ".$RANK\n");
   const Outcome outcome = launch(
       {"--nproc-per-node=2", "--role", "trainer", "--max_restarts", "3", "--rdzv-id=job7"},
       {program, "--nproc-per-node", "x y", "${local_rank}"}, {{"RANK", "9"}, {"WORLD_SIZE", "9"}});
@@ -85,8 +85,8 @@ TEST_F(Plain, OneFailureStopsAllAndIsReported) {
 
 TEST_F(Plain, WhatAProgramLeavesBehindIsKilled) {
   const std::string program =
-      script("strays.sh", "#!/bin/sh\nsh -c 'sleep 61; :' " + folder_.string() +
-                              " & setsid sh -c 'sleep 62; :' " + folder_.string() + " &\nexit 0\n");
+      script("strays.sh", "#!/bin/sh\nsh -c 'sleep 61; :' " + folder_.path() +
+                              " & setsid sh -c 'sleep 62; :' " + folder_.path() + " &\nexit 0\n");
   const Outcome outcome = launch({"--nproc-per-node", "2"}, {program});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
@@ -107,7 +107,7 @@ TEST_F(Plain, ErrorFilesAreRead) {
       R"({"message": {"message": "ValueError: the toy", "extraInfo": {"py_callstack": "Traceback: the stack", "timestamp": "1"}}})";
   const std::string program =
       script("error.sh", "#!/bin/sh\necho '" + text + "' > $TORCHELASTIC_ERROR_FILE\nexit 1\n");
-  for (const Words& options : {Words{}, Words{"--log-dir", (folder_ / "logs").string()}}) {
+  for (const Words& options : {Words{}, Words{"--log-dir", folder_ / "logs"}}) {
     const Outcome outcome = launch(options, {program});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_NE(outcome.err.find("traceback : Traceback: the stack"), std::string::npos)
@@ -119,7 +119,7 @@ TEST_F(Plain, ErrorFilesAreRead) {
 TEST_F(Plain, RedirectsAndTeesGoWhereTorchrunPutsThem) {
   const std::string program = script("out.sh", "#!/bin/sh\necho out $RANK\necho err $RANK >&2\n");
   const Outcome outcome = launch({"--nproc-per-node", "3", "--rdzv_id", "job", "--log-dir",
-                                  (folder_ / "logs").string(), "-r", "0:3", "--tee", "1:3,2:1"},
+                                  folder_ / "logs", "-r", "0:3", "--tee", "1:3,2:1"},
                                  {program});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out.find("out 0"), std::string::npos) << outcome.out;

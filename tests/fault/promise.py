@@ -163,6 +163,18 @@ class Stopped(FaultTest):
         os.kill(pid, signal.SIGCONT)
         self.assert_same(run.expect(0), SHORT)
 
+    def test_newcomer_in_heal(self):
+        """Members wait 15 ms for a newcomer that is loading and then go on; it takes a later copy once it runs again."""
+        run = self.start(3, LONG, ("--stop-grace", 60, "--inject", "kill rank=1 txn=5; stop rank=new phase=heal"))
+        pid = until(lambda: next((m["pid"] for m in run.status()["members"] if stopped(m["pid"])), None), "the stop")
+        run.until_committed(run.committed() + 100)
+        self.assertTrue(stopped(pid))
+        self.assertEqual(len(run.members()), 2)
+        os.kill(pid, signal.SIGCONT)
+        until(lambda: len(run.members()) == 3 or run.process.poll() is not None, "three members")
+        self.assert_same(run.expect(0), LONG)
+        self.assert_killed(run, [1])
+
     def test_all(self):
         """Nobody is left: the group starts again from its newest checkpoint."""
         run = self.start(2, LONG + ("--checkpoint-every", 20), (*self.GRACE, "--max-restarts", 1))

@@ -185,6 +185,17 @@ class Resume(FaultTest):
         self.assertEqual(run.err.count(f"resuming from '{path}'"), 2, run.err)
         self.assertEqual(run.hashes(), harness.undisturbed(SHORT)["hashes"])
 
+    def test_back_in_the_same_run(self):
+        """Back to an earlier checkpoint of the run itself: the later ones are of another way, also after a restart."""
+        options = SHORT + ("--checkpoint-every", 1)
+        whole = self.run_to_end(2, options + ("--keep-checkpoints", 99))
+        path = whole.output / "checkpoints" / "step-00000006"
+        kill = "kill txn=7 phase=data; kill txn=7 phase=data"
+        run = self.run_to_end(2, SHORT + ("--checkpoint-every", 0, "--resume", path),
+                              ("--max-replacements", 0, "--max-restarts", 1, "--inject", kill), output=whole.output)
+        self.assertEqual(run.err.count(f"resuming from '{path}'"), 2, run.err)
+        self.assert_same(run, SHORT)
+
     def test_never(self):
         run = self.run_to_end(2, SHORT + ("--checkpoint-every", 1), ("--inject", "kill txn=7 phase=data; kill txn=7 phase=data",
                                                                     "--max-replacements", 0), code=75)

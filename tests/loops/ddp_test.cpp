@@ -1,4 +1,5 @@
-// DistributedDataParallel as users meet it: real workers, values with closed forms (ddp_worker.cpp).
+// DistributedDataParallel as users meet it: real workers, values with closed forms
+// (ddp_worker.cpp).
 #include <gtest/gtest.h>
 
 #include "support/child.h"
@@ -12,13 +13,13 @@ class Ddp : public ::testing::Test {
     std::vector<std::string> command{LOCKSTEP_PROGRAM, "run", "--nproc-per-node",
                                      std::to_string(count)};
     command.insert(command.end(), options.begin(), options.end());
-    command.insert(command.end(), {DDP_WORKER, name, (folder_ / "run").string()});
+    command.insert(command.end(), {DDP_WORKER, name, folder_ / "run"});
     return run(command);
   }
   void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.string()).empty()) << "a process is left behind";
+    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
   }
-  TempDir folder_;
+  TempFolder folder_;
 };
 
 TEST_F(Ddp, ValuesAreThoseOfTheClosedForms) {
@@ -31,7 +32,7 @@ TEST_F(Ddp, ValuesAreThoseOfTheClosedForms) {
 
 TEST_F(Ddp, WorksWithoutTheLauncher) {
   for (const char* name : {"gradients", "buffers", "collectives"}) {
-    const Outcome outcome = run({DDP_WORKER, name, (folder_ / "run").string()});
+    const Outcome outcome = run({DDP_WORKER, name, folder_ / "run"});
     EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
   }
 }

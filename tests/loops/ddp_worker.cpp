@@ -1,5 +1,5 @@
-// ddp_worker CASE RUN_DIR: one rank of a test. Values have closed forms in the rank and the number of ranks, so each checks itself;
-// the first wrong one is the error.
+// ddp_worker CASE RUN_DIR: one rank of a test. Values have closed forms in the rank and the number
+// of ranks, so each checks itself; the first wrong one is the error.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -21,7 +21,8 @@ using lockstep::ErrorKind;
 using lockstep::ProcessGroup;
 using lockstep::Status;
 
-// loss = factor * sum(w) (+ sum(extra), where asked for); the buffer counts what forwards were given.
+// loss = factor * sum(w) (+ sum(extra), where asked for); the buffer counts what forwards were
+// given.
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(std::int64_t size = 5) {
     w = register_parameter("w", at::full({size}, 1.0));

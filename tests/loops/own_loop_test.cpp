@@ -1,4 +1,5 @@
-// examples/own_loop, with its schedule of the learning rate: what a newcomer does first must be what the others do.
+// examples/own_loop, with its schedule of the learning rate: what a newcomer does first must be
+// what the others do.
 #include <gtest/gtest.h>
 
 #include "support/child.h"
@@ -12,17 +13,8 @@ class OwnLoop : public ::testing::Test {
   static constexpr const char* kSteps = "400";
 
   Words job(const std::string& name) const {
-    return {OWN_LOOP,
-            "--virtual-workers",
-            "3",
-            "--max-steps",
-            kSteps,
-            "--batch-size",
-            "8",
-            "--checkpoint-every",
-            "10",
-            "--output",
-            (folder_ / name).string()};
+    return {OWN_LOOP, "--virtual-workers",  "3",  "--max-steps", kSteps,        "--batch-size",
+            "8",      "--checkpoint-every", "10", "--output",    folder_ / name};
   }
   Outcome launched(const std::string& name, const Words& options) const {
     Words command{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "3"};
@@ -36,9 +28,9 @@ class OwnLoop : public ::testing::Test {
     return last_line(outcome.out);
   }
   void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.string()).empty()) << "a process is left behind";
+    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
   }
-  TempDir folder_;
+  TempFolder folder_;
 };
 
 TEST_F(OwnLoop, EndsWithTheSameWeightsHoweverManyWorkersItHasAndLoses) {

@@ -117,10 +117,7 @@ class Toy {
   }
   template <class Condition>
   void wait_until(Condition condition) {
-    while (true) {
-      const std::uint32_t seen = mine().bell.rings.load(std::memory_order_acquire);
-      if (condition()) return;
-      lockstep::wait(mine().bell, seen, Deadline::in(50ms));
+    while (!lockstep::wait_until(mine().bell, condition, Deadline::in(50ms))) {
     }
   }
 

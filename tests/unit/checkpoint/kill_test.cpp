@@ -33,7 +33,7 @@ constexpr std::size_t kScale = 300;  // 54 kB per checkpoint
 }
 
 TEST(CheckpointKill, TwoHundredTimes) {
-  const TemporaryFolder folder;
+  const test::TempFolder folder;
   std::mt19937_64 random(7);
   std::uint64_t last = 0;
   int leftovers = 0;

@@ -1,17 +1,15 @@
 // Tensors of a tiny run, as a function of the step, so that a test knows what it must find.
 #pragma once
 
-#include <stdlib.h>
-
 #include <array>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "checkpoint/search.h"
 #include "checkpoint/writer.h"
+#include "support/temp_folder.h"
 
 namespace lockstep::checkpoint {
 
@@ -73,25 +71,5 @@ inline Result<std::string> save(Env& env, const std::string& run_dir, const Samp
   return publish(
       env, run_dir, manifest, image.files(), [&] { return image.weights_sha256(); }, nullptr);
 }
-
-// A new folder under the temporary one, removed with everything at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "lockstep-checkpoint-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 }  // namespace lockstep::checkpoint

@@ -52,7 +52,7 @@ NamedTensors blank(const NamedTensors& like) {
 }
 
 TEST(CheckpointTensors, EveryDtypeShapeAndStrideComesBack) {
-  const TemporaryFolder folder;
+  const test::TempFolder folder;
   const NamedTensors model = sample_tensors();
   const NamedTensors optimizer = {{"exp_avg", at::randn({7})}};
   const auto saved = save_checkpoint(folder.path(), {{"model", model}, {"optimizer", optimizer}},
@@ -75,14 +75,14 @@ TEST(CheckpointTensors, EveryDtypeShapeAndStrideComesBack) {
 }
 
 TEST(CheckpointTensors, NothingSavedIsNotAnError) {
-  const TemporaryFolder folder;
+  const test::TempFolder folder;
   const auto info = load_checkpoint(folder.path(), {{"model", sample_tensors()}});
   ASSERT_TRUE(info.ok());
   EXPECT_FALSE(info->has_value());
 }
 
 TEST(CheckpointTensors, WhatCannotBeSavedIsNamed) {
-  const TemporaryFolder folder;
+  const test::TempFolder folder;
   const auto refused = [&](const at::Tensor& tensor) {
     const Status status = save_safetensors(folder.path() + "/x", {{"odd", tensor}});
     return !status.ok() && status.error().kind == ErrorKind::kUsage &&
@@ -94,7 +94,7 @@ TEST(CheckpointTensors, WhatCannotBeSavedIsNamed) {
 }
 
 TEST(CheckpointTensors, ALoneFileComesBackWithoutKnowingItsTensors) {
-  const TemporaryFolder folder;
+  const test::TempFolder folder;
   const NamedTensors tensors = sample_tensors();
   const std::string path = folder.path() + "/all.safetensors";
   ASSERT_TRUE(save_safetensors(path, tensors).ok());
@@ -142,7 +142,7 @@ TEST(CheckpointTensors, PythonReadsOursAndWeReadPythons) {
   const std::string interpreter = python();
   if (interpreter.empty())
     GTEST_SKIP() << "no Python with torch and safetensors; set LOCKSTEP_PYTHON";
-  const TemporaryFolder folder;
+  const test::TempFolder folder;
   const NamedTensors model = sample_tensors();
   const auto saved = save_checkpoint(folder.path(), {{"model", model}}, {1, 0, 1}, "{}");
   ASSERT_TRUE(saved.ok());

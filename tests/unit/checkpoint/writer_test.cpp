@@ -135,7 +135,7 @@ TEST_F(WriterTest, BadNamesAndSizesAreUsageErrors) {
 
 // A real disk that is full: the process may not write files above a size.
 TEST_F(WriterTest, AFullDiskLeavesTheOldCheckpointAndNothingElse) {
-  const TemporaryFolder folder;
+  const test::TempFolder folder;
   WriterOptions o = options();
   o.run_dir = folder.path();
   Writer writer(posix_env(), o);

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "data/glyphs.h"
 #include "data/images.h"
-#include "unit/data/temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace lockstep::data {
 namespace {
@@ -34,7 +34,7 @@ int draw_in_child(const std::string& folder) {
 }
 
 TEST(Digits, SeveralWritersOverRemainsGiveTheSameBytesEverywhere) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("t10k-labels-idx1-ubyte", "cut short");
   folder.write(".tmp-1-2/train-images-idx3-ubyte", "a killed writer's");
   std::vector<pid_t> children;
@@ -86,7 +86,7 @@ TEST(Digits, EveryDigitHasSeveralWaysWithinTheBox) {
 }
 
 TEST(Digits, AFolderThatCannotBeMadeIsADiskError) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   folder.write("file", "in the way");
   const Status status = ensure_digits(posix_env(), folder / "file/digits");
   ASSERT_FALSE(status.ok());

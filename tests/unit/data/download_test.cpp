@@ -10,9 +10,9 @@
 #include "base/hash.h"
 #include "base/unique_fd.h"
 #include "data/fetch.h"
+#include "support/temp_folder.h"
 #include "unit/data/http_server.h"
 #include "unit/data/idx_bytes.h"
-#include "unit/data/temp_folder.h"
 
 namespace lockstep::data {
 namespace {
@@ -46,7 +46,7 @@ class Download : public ::testing::Test {
     EXPECT_TRUE(posix_env().list(folder.path())->empty()) << "something was left behind";
     return status.ok() ? Error{} : status.error();
   }
-  TempFolder folder;
+  test::TempFolder folder;
 };
 
 TEST_F(Download, GoodFileIsFetchedCheckedUnpackedAndKept) {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "data/gzip.h"
+#include "support/temp_folder.h"
 #include "unit/data/idx_bytes.h"
-#include "unit/data/temp_folder.h"
 
 namespace lockstep::data {
 namespace {
@@ -107,7 +107,7 @@ TEST(Idx, EveryFlippedBitOfAGzipFileIsFoundOrHarmless) {
 }
 
 TEST(Idx, MissingFileAndFolderInPlaceOfFile) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto missing = read_idx(posix_env(), folder / "none");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().kind, ErrorKind::kBadData);

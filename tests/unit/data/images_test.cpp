@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "support/temp_folder.h"
 #include "unit/data/idx_bytes.h"
-#include "unit/data/temp_folder.h"
 
 namespace lockstep::data {
 namespace {
@@ -25,7 +25,7 @@ class Images : public ::testing::Test {
     EXPECT_EQ(result.error().kind, ErrorKind::kBadData);
     return result.error().message;
   }
-  TempFolder folder;
+  test::TempFolder folder;
 };
 
 TEST_F(Images, GoodPair) {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "lockstep/data.h"
+#include "support/temp_folder.h"
 #include "unit/data/idx_bytes.h"
-#include "unit/data/temp_folder.h"
 
 namespace lockstep::data {
 namespace {
@@ -171,7 +171,7 @@ TEST(Loader, PlanAndDataSetMustFit) {
 }
 
 // 256 images of 2x3: image i holds the byte i.
-std::shared_ptr<const Dataset> all_bytes(const TempFolder& folder) {
+std::shared_ptr<const Dataset> all_bytes(const test::TempFolder& folder) {
   std::string images, labels;
   for (int i = 0; i < 256; ++i) {
     images += std::string(6, static_cast<char>(i));
@@ -185,7 +185,7 @@ std::shared_ptr<const Dataset> all_bytes(const TempFolder& folder) {
 }
 
 TEST(ImageDataset, HasTheBitsOfToTensor) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto data = all_bytes(folder);
   std::vector<std::int64_t> ids(256);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = 255 - static_cast<std::int64_t>(i);
@@ -201,7 +201,7 @@ TEST(ImageDataset, HasTheBitsOfToTensor) {
 }
 
 TEST(ImageDataset, RefusesIdsOutOfRange) {
-  const TempFolder folder;
+  const test::TempFolder folder;
   const auto data = all_bytes(folder);
   for (const std::int64_t id : {-1, 256}) {
     const auto batch = data->get(std::vector<std::int64_t>{0, id}, {});

@@ -9,7 +9,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-Result<RunOptions> parse(const Words& words, std::map<std::string, std::string> variables = {}) {
+Result<LaunchOptions> parse(const Words& words, std::map<std::string, std::string> variables = {}) {
   return parse_run_options(words, [variables](std::string_view name) -> std::optional<std::string> {
     const auto found = variables.find(std::string(name));
     if (found == variables.end()) return std::nullopt;

@@ -77,15 +77,15 @@ TEST(Program, TheNoteIsFoundInLinkedProgramsOnly) {
   EXPECT_TRUE(has_lockstep_note(TOY_WORKER));
   EXPECT_FALSE(has_lockstep_note("/bin/sh"));
   EXPECT_FALSE(has_lockstep_note("/nowhere"));
-  test::TempDir folder;
-  const std::string stripped = (folder / "stripped").string();
+  test::TempFolder folder;
+  const std::string stripped = folder / "stripped";
   ASSERT_EQ(test::run({"strip", "-o", stripped, TOY_WORKER}).code, 0);
   EXPECT_TRUE(has_lockstep_note(stripped));
   // Cut short anywhere near the start it is no program, and no reason to crash.
   const std::string whole = test::read_text(TOY_WORKER);
   for (const std::size_t size : {0U, 3U, 20U, 64U, 100U, 400U, 900U}) {
     std::ofstream(folder / "cut") << whole.substr(0, size);
-    EXPECT_FALSE(has_lockstep_note((folder / "cut").string())) << size;
+    EXPECT_FALSE(has_lockstep_note(folder / "cut")) << size;
   }
 }
 

@@ -15,9 +15,9 @@ TEST(AloneSession, HasABoardWithItsOwnTable) {
   ASSERT_TRUE(session.ok()) << session.error().message;
   EXPECT_FALSE((*session)->launched());
   EXPECT_EQ((*session)->identity().world_size, 1);
-  test::TempDir folder;
+  test::TempFolder folder;
   Description description;
-  description.run_dir = folder.string();
+  description.run_dir = folder.path();
   auto admission = (*session)->describe(description);
   ASSERT_TRUE(admission.ok()) << admission.error().message;
   EXPECT_FALSE(admission->newcomer);
@@ -33,9 +33,9 @@ TEST(AloneSession, HasABoardWithItsOwnTable) {
 }
 
 TEST(AloneSession, ASecondOneOfTheSameDirectoryIsRefused) {
-  test::TempDir folder;
+  test::TempFolder folder;
   Description description;
-  description.run_dir = folder.string();
+  description.run_dir = folder.path();
   auto first = Session::open(), second = Session::open();
   ASSERT_TRUE(first.ok() && second.ok());
   auto lock = (*first)->describe(description);
@@ -44,7 +44,7 @@ TEST(AloneSession, ASecondOneOfTheSameDirectoryIsRefused) {
   const auto refused = (*second)->describe(description);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kUnavailable);
-  EXPECT_NE(refused.error().message.find(folder.string()), std::string::npos);
+  EXPECT_NE(refused.error().message.find(folder.path()), std::string::npos);
   EXPECT_LT(Deadline::Clock::now() - begin, 8s);
   lock->run_lock.reset();
   EXPECT_TRUE((*second)->describe(description).ok());
