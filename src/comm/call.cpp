@@ -21,13 +21,14 @@ const char* name_of(DType dtype) {
 
 std::string to_string(const Call& call) {
   const std::string bytes = std::to_string(call.bytes) + " bytes";
+  const std::string kind = call.kind == 0 ? "" : " of element type " + std::to_string(call.kind);
   switch (call.op) {
     case Op::kAllReduce:
       return "all_reduce of " + bytes + " of " + name_of(call.dtype);
     case Op::kBroadcast:
-      return "broadcast of " + bytes + " from rank " + std::to_string(call.root);
+      return "broadcast of " + bytes + kind + " from rank " + std::to_string(call.root);
     case Op::kAllGather:
-      return "all_gather of " + bytes + " each";
+      return "all_gather of " + bytes + kind + " each";
     case Op::kBarrier:
       return "barrier";
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/exchange.h"
+#include "comm/group.h"
 #include "lockstep/status.h"
 
 namespace lockstep::comm {
@@ -16,6 +17,7 @@ struct Call {
   DType dtype = DType::kFloat32;  // all_reduce
   int root = 0;                   // broadcast
   std::uint64_t bytes = 0;        // of each member
+  ElementKind kind = 0;           // broadcast, all_gather
   friend bool operator==(const Call&, const Call&) = default;
 };
 

@@ -4,7 +4,7 @@
 // Life of an exchange (one thread per member calls, in this order, for each table.txn = t):
 //
 //   begin(table)           members, shares (begin_evaluation at an epoch's end)
-//   piece(leaf, bucket) … publish()
+//   piece(leaf, bucket) or lend() … publish()
 //                          as backward produces them, bucket by bucket; progress() now and then
 //   wait()                 kWhole: every chunk of every sum is there; kChanged: somebody died, see
 //                          ownership(): compute what was adopted, publish it, wait again
@@ -60,6 +60,7 @@ struct ExchangePlan {
   std::uint32_t eval_items = 0;            // most batches of one evaluation
   std::uint64_t state_bytes = 0;           // a copy of the state, for newcomers
   std::uint32_t chunk_bytes = 128 * 1024;  // of a sum; a multiple of 64
+  std::uint64_t board_bytes = coord::kBoardBytes;  // all that is mapped of the board
   std::uint64_t offset = 0;  // of this exchange in the engine's memory, where a run has several
 };
 
@@ -92,6 +93,10 @@ class Exchange {
   // This member's memory for the piece whose first leaf is `leaf`; 64-byte aligned, count ×
   // size_of(dtype) bytes.
   virtual std::span<std::byte> piece(std::uint32_t leaf, std::uint32_t bucket) = 0;
+  // Puts `source` at `offset` (bytes, a multiple of 64) into that piece. It may be read in place:
+  // it stays as it is until wait() has returned kWhole, or the next begin(). Default: copied.
+  virtual void lend(std::uint32_t leaf, std::uint32_t bucket, std::uint64_t offset,
+                    std::span<const std::byte> source);
   // The piece is complete. `node`: one of this member's in ownership().pieces().
   virtual void publish(coord::Node node, std::uint32_t bucket) = 0;
   // Sums those chunks that are this member's and ready. Never blocks.

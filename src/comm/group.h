@@ -2,12 +2,14 @@
 // sticky: once a member died, or abort() was called, every pending and later call returns the first
 // cause. A new generation needs a new Group.
 //
-// All members must call the same collectives in the same order with the same sizes (a mismatch is
-// an error that names both). Ownership: the caller's buffers, any alignment, any size including 0.
+// All members must call the same collectives in the same order with the same sizes and types (a
+// mismatch is an error that names both). Ownership: the caller's buffers, any alignment, any size
+// including 0.
 // Threads: one at a time, except abort().
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -18,6 +20,10 @@
 
 namespace lockstep::comm {
 
+// The caller's own number for an element type, 0 for bytes: compared among members, for the rest of
+// no meaning here.
+using ElementKind = std::uint8_t;
+
 class Group {
  public:
   virtual ~Group() = default;
@@ -27,10 +33,11 @@ class Group {
 
   // In place; the sum along the fixed tree over ranks (V = W), element by element, not scaled.
   virtual Status all_reduce(std::span<std::byte> data, DType dtype, Deadline deadline) = 0;
-  virtual Status broadcast(std::span<std::byte> data, Rank root, Deadline deadline) = 0;
+  virtual Status broadcast(std::span<std::byte> data, ElementKind kind, Rank root,
+                           Deadline deadline) = 0;
   // `all` holds world_size × mine.size() bytes, in rank order.
   virtual Status all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
-                            Deadline deadline) = 0;
+                            ElementKind kind, Deadline deadline) = 0;
   virtual Status barrier(Deadline deadline) = 0;
 
   // Any thread; this member's calls return the cause, as given. Peers learn of it by their own

@@ -1,6 +1,7 @@
-// Which parameter's gradient lives where: PyTorch DDP's bucket rule (reverse order of registration, the first bucket 1 MiB,
-// then 25 MiB; torch/nn/parallel/distributed.py), one dtype per bucket. Bucket layout never changes a bit of the sums
-// (docs/design/arithmetic.md), only when they can begin.
+// Which parameter's gradient lives where: PyTorch DDP's bucket rule (reverse order of registration,
+// the first bucket 1 MiB, then 25 MiB; torch/nn/parallel/distributed.py), one dtype per bucket.
+// Bucket layout never changes a bit of the sums (docs/design/arithmetic.md), only when they can
+// begin.
 //
 // Pure; threads: values. Errors: kUsage for a dtype that has no sum.
 #pragma once

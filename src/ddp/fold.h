@@ -1,7 +1,8 @@
-// How one worker folds the leaves of its block into the nodes it publishes, as a binary counter: a leaf's gradient is either
-// copied to its own region, or added to the region of its finished left sibling, and so on upwards
-// (docs/design/arithmetic.md, "Tree"; the scheme is that of pairwise summation, Higham, SISC 1993).
-// Regions are keyed by a node's first leaf, so adding up needs no more memory than the leaves themselves.
+// How one worker folds the leaves of its block into the nodes it publishes, as a binary counter: a
+// leaf's gradient is either copied to its own region, or added to the region of its finished left
+// sibling, and so on upwards (docs/design/arithmetic.md, "Tree"; the scheme is that of pairwise
+// summation, Higham, SISC 1993). Regions are keyed by a node's first leaf, so adding up needs no
+// more memory than the leaves themselves.
 //
 // Pure; threads: values.
 #pragma once
@@ -16,8 +17,8 @@ namespace lockstep::ddp {
 struct FoldStep {
   std::uint32_t leaf = 0;
   coord::Node node;  // the node that this leaf's worker publishes
-  std::vector<std::uint32_t>
-      into;                // regions to add to, one after the other; empty: copy to region `leaf`
+  // Regions to add to, one after the other; empty: copy to region `leaf`.
+  std::vector<std::uint32_t> into;
   bool completes = false;  // the last leaf of `node`
 };
 

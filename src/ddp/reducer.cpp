@@ -28,12 +28,12 @@ class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
   std::size_t index_;
 };
 
-Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<NamedTensor> parameters,
+Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> parameters,
                                                  const ReducerOptions& options) {
-  std::erase_if(parameters, [](const NamedTensor& p) { return !p.tensor.requires_grad(); });
+  std::erase_if(parameters, [](const Parameter& p) { return !p.tensor.requires_grad(); });
   if (parameters.empty())
     return Error{ErrorKind::kUsage, "the model has no parameter that requires a gradient"};
-  for (const NamedTensor& p : parameters)
+  for (const Parameter& p : parameters)
     if (!summed_dtype(p.tensor.scalar_type()) || !p.tensor.device().is_cpu())
       return Error{ErrorKind::kUsage,
                    "parameter '" + p.name + "': gradients of " +
@@ -43,10 +43,10 @@ Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<NamedTensor> parame
   return std::unique_ptr<Reducer>(new Reducer(std::move(parameters), options));
 }
 
-Reducer::Reducer(std::vector<NamedTensor> parameters, const ReducerOptions& options)
+Reducer::Reducer(std::vector<Parameter> parameters, const ReducerOptions& options)
     : parameters_(std::move(parameters)), options_(options) {
   std::vector<ParameterSpec> specs;
-  for (const NamedTensor& p : parameters_)
+  for (const Parameter& p : parameters_)
     specs.push_back(
         {*summed_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
   layout_ = assign_buckets(specs, options_.buckets);
@@ -57,7 +57,7 @@ Reducer::Reducer(std::vector<NamedTensor> parameters, const ReducerOptions& opti
 }
 
 Reducer::~Reducer() {
-  for (const NamedTensor& p : parameters_)
+  for (const Parameter& p : parameters_)
     torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
 }
 
@@ -67,7 +67,21 @@ std::vector<comm::BucketSpec> Reducer::bucket_specs() const {
   return specs;
 }
 
-void Reducer::attach(comm::Exchange& exchange) { exchange_ = &exchange; }
+void Reducer::attach(comm::Exchange& exchange) {
+  exchange_ = &exchange;
+  sums_.clear();
+}
+
+// Over the exchange's memory, which stays where it is.
+const std::vector<at::Tensor>& Reducer::sums() {
+  for (std::size_t i = sums_.size(); i < parameters_.size(); ++i) {
+    const at::Tensor& parameter = parameters_[i].tensor;
+    const Place place = layout_.places[i];
+    auto* bucket = const_cast<std::byte*>(exchange_->sum(place.bucket).data());
+    sums_.push_back(over(bucket + place.offset * parameter.element_size(), parameter));
+  }
+  return sums_;
+}
 
 void Reducer::begin_share(FoldStep step) {
   step_ = std::move(step);
@@ -98,7 +112,7 @@ void Reducer::on_gradient(std::size_t index) {
 
 void Reducer::deposit(std::size_t index, const at::Tensor& gradient) {
   if (step_.into.empty()) {
-    region(index, step_.leaf).copy_(gradient);
+    put(index, gradient);
   } else {
     at::Tensor value = gradient;
     for (const std::uint32_t leaf : step_.into) {
@@ -110,6 +124,21 @@ void Reducer::deposit(std::size_t index, const at::Tensor& gradient) {
   fired_[index] = true;
   const std::uint32_t bucket = layout_.places[index].bucket;
   if (--missing_[bucket] == 0) bucket_done(bucket);
+}
+
+// A piece that is one leaf's gradient is lent as backward left it: what this worker sums of it is
+// never copied.
+void Reducer::put(std::size_t index, const at::Tensor& gradient) {
+  const at::Tensor& parameter = parameters_[index].tensor;
+  if (!step_.completes || !gradient.is_contiguous() ||
+      gradient.scalar_type() != parameter.scalar_type()) {
+    region(index, step_.leaf).copy_(gradient);
+    return;
+  }
+  lent_.push_back(gradient);
+  const Place place = layout_.places[index];
+  exchange_->lend(step_.leaf, place.bucket, place.offset * parameter.element_size(),
+                  {static_cast<const std::byte*>(gradient.const_data_ptr()), gradient.nbytes()});
 }
 
 void Reducer::bucket_done(std::uint32_t bucket) {
@@ -161,6 +190,7 @@ std::string Reducer::unused_names() const {
 
 void Reducer::set_gradients() {
   const at::NoGradGuard no_grad;
+  lent_.clear();
   const float* used = nullptr;
   if (options_.find_unused_parameters)
     used = reinterpret_cast<const float*>(
@@ -172,10 +202,7 @@ void Reducer::set_gradients() {
       if (!options_.keep_gradients) gradient.reset();
       continue;
     }
-    const Place place = layout_.places[i];
-    auto* memory = const_cast<std::byte*>(exchange_->sum(place.bucket).data()) +
-                   place.offset * parameter.element_size();
-    const at::Tensor sum = over(memory, parameter);
+    const at::Tensor& sum = sums()[i];
     if (!options_.keep_gradients)
       gradient = sum;
     else if (gradient.defined())
@@ -186,7 +213,7 @@ void Reducer::set_gradients() {
 }
 
 void Reducer::clear_gradients() {
-  for (NamedTensor& p : parameters_) p.tensor.mutable_grad().reset();
+  for (Parameter& p : parameters_) p.tensor.mutable_grad().reset();
 }
 
 }  // namespace lockstep::ddp

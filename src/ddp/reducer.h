@@ -1,11 +1,14 @@
-// Gradients on their way into the exchange: hooks on the parameters copy or fold each gradient into this worker's pieces as backward
-// produces it, and publish a bucket as soon as its last gradient is there, so that sums overlap with the rest of backward.
+// Gradients on their way into the exchange: hooks on the parameters lend, copy or fold each
+// gradient into this worker's pieces as backward produces it, and publish a bucket as soon as its
+// last gradient is there, so that sums overlap with the rest of backward.
 //
 // Order of calls, per transaction: for each own leaf { begin_share(step); backward; end_share() }.
-// Unless `keep_gradients`, gradients never stay in `grad()`: the hook takes them and leaves it undefined, which is what makes the next
-// share's first accumulation a move instead of an addition (and keeps −0).
+// Unless `keep_gradients`, gradients never stay in `grad()`: the hook takes them and leaves it
+// undefined, which is what makes the next share's first accumulation a move instead of an addition
+// (and keeps −0).
 //
-// Ownership: keeps the parameters alive; removes its hooks in the destructor. Errors: kUsage for unused parameters (named).
+// Ownership: keeps the parameters alive; removes its hooks in the destructor. Errors: kUsage for
+// unused parameters (named).
 // Threads: all calls and hooks on the thread that runs backward.
 #pragma once
 
@@ -23,22 +26,22 @@
 
 namespace lockstep::ddp {
 
-struct NamedTensor {
+struct Parameter {
   std::string name;
   at::Tensor tensor;
 };
 
 struct ReducerOptions {
   BucketOptions buckets;
-  bool find_unused_parameters =
-      false;                    // PyTorch's name: unused ones count as zeros instead of an error
+  // PyTorch's name: unused ones count as zeros instead of an error
+  bool find_unused_parameters = false;
   bool keep_gradients = false;  // grad() is the loop's own: hooks copy it and leave it
 };
 
 class Reducer {
  public:
   // Parameters that do not require a gradient are left alone. All dense, on the CPU.
-  static Result<std::unique_ptr<Reducer>> create(std::vector<NamedTensor> parameters,
+  static Result<std::unique_ptr<Reducer>> create(std::vector<Parameter> parameters,
                                                  const ReducerOptions& options);
   ~Reducer();
 
@@ -54,30 +57,35 @@ class Reducer {
   // Called at the first gradient of each share, on backward's thread.
   void on_first_gradient(std::function<void()> call) { first_gradient_ = std::move(call); }
 
-  // Sets grad() of every parameter to a tensor over the exchange's sums (shared memory, read-only by agreement), or undefined where no
-  // share used it. With `keep_gradients` the sums are copied into grad(), which stays as it is where no share used the parameter.
+  // Sets grad() of every parameter to a tensor over the exchange's sums (shared memory, read-only
+  // by agreement), or undefined where no share used it. With `keep_gradients` the sums are copied
+  // into grad(), which stays as it is where no share used the parameter.
   void set_gradients();
   // grad() of every parameter becomes undefined.
   void clear_gradients();
 
  private:
   class Hook;
-  Reducer(std::vector<NamedTensor> parameters, const ReducerOptions& options);
+  Reducer(std::vector<Parameter> parameters, const ReducerOptions& options);
   void on_gradient(std::size_t index);
   void deposit(std::size_t index, const at::Tensor& gradient);
+  void put(std::size_t index, const at::Tensor& gradient);
   void bucket_done(std::uint32_t bucket);
   void publish_used();
+  const std::vector<at::Tensor>& sums();
   at::Tensor region(std::size_t index, std::uint32_t leaf);
   std::string unused_names() const;
 
-  std::vector<NamedTensor> parameters_;
+  std::vector<Parameter> parameters_;
   ReducerOptions options_;
   BucketLayout layout_;
   comm::Exchange* exchange_ = nullptr;
   FoldStep step_;
   bool in_share_ = false, any_fired_ = false;
   std::function<void()> first_gradient_;
+  std::vector<at::Tensor> sums_;  // by parameter
   std::vector<bool> fired_;
+  std::vector<at::Tensor> lent_;        // to the exchange, until the sums are there
   std::vector<std::uint32_t> missing_;  // per bucket: gradients not there yet
 };
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -265,13 +266,38 @@ TYPED_TEST(ExchangeTest, WaitsForTheCallersConditionToo) {
   comm::Exchange& exchange = *cluster.exchanges[0];
   ASSERT_TRUE(exchange.begin(table_of(Txn(0), 1)).ok());
   std::set<std::uint32_t> done;
-  publish_owned(exchange, cluster.work, Txn(0), done, cluster.work.plan.buckets.size());
+  Lent lent;
+  publish_owned(exchange, cluster.work, Txn(0), done, cluster.work.plan.buckets.size(), lent);
   const auto outcome = exchange.wait([] { return false; }, Deadline::in(20ms));
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kTimedOut);
   const auto again = exchange.wait([] { return true; }, soon());
   ASSERT_TRUE(again.ok()) << again.error().message;
   EXPECT_EQ(check_sums(exchange, cluster.work, Txn(0)), "");
+}
+
+// What saves the copy: half of a gradient, with two members, never reaches its piece.
+TEST(ShmExchangeTest, WhatAMemberSumsItselfIsReadWhereItWasLent) {
+  comm::ExchangePlan plan;
+  plan.virtual_workers = 2;
+  plan.chunk_bytes = 64;
+  plan.buckets = {{DType::kFloat32, 8 * 16}};
+  Cluster<ShmEngine> cluster({plan, Values::kIntegers}, 2);
+  const std::vector<float> gradient(8 * 16, 1.0F);
+  std::vector<std::thread> threads;
+  for (std::uint32_t m = 0; m < 2; ++m)
+    threads.emplace_back([&, m] {
+      comm::Exchange& exchange = *cluster.exchanges[m];
+      ASSERT_TRUE(exchange.begin(table_of(Txn(0), 2)).ok());
+      exchange.lend(m, 0, 0, std::as_bytes(std::span(gradient)));
+      const auto* piece = reinterpret_cast<const float*>(exchange.piece(m, 0).data());
+      EXPECT_EQ(std::count(piece, piece + 8 * 16, 1.0F), 4 * 16) << "member " << m;
+      exchange.publish(exchange.ownership().pieces()[m].node, 0);
+      ASSERT_TRUE(exchange.wait([] { return true; }, soon()).ok());
+      const auto* sum = reinterpret_cast<const float*>(exchange.sum(0).data());
+      EXPECT_EQ(std::count(sum, sum + 8 * 16, 2.0F), 8 * 16) << "member " << m;
+    });
+  for (std::thread& thread : threads) thread.join();
 }
 
 TYPED_TEST(ExchangeTest, AbortEndsAWaitAndSticks) {

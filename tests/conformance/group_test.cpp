@@ -126,11 +126,11 @@ TYPED_TEST(GroupTest, BroadcastGatherAndBarrierInAnyMixture) {
         for (std::uint32_t root = 0; root < w; ++root) {
           std::vector<std::byte> data(bytes);
           for (std::uint64_t i = 0; i < bytes; ++i) data[i] = pattern(rank, i, call);
-          ASSERT_OK(group.broadcast(data, Rank(static_cast<int>(root)), soon()));
+          ASSERT_OK(group.broadcast(data, 0, Rank(static_cast<int>(root)), soon()));
           for (std::uint64_t i = 0; i < bytes; ++i) ASSERT_EQ(data[i], pattern(root, i, call));
           std::vector<std::byte> mine(bytes), all(bytes * w);
           for (std::uint64_t i = 0; i < bytes; ++i) mine[i] = pattern(rank, i, call + 1);
-          ASSERT_OK(group.all_gather(mine, all, soon()));
+          ASSERT_OK(group.all_gather(mine, all, 0, soon()));
           for (std::uint32_t r = 0; r < w; ++r)
             for (std::uint64_t i = 0; i < bytes; ++i)
               ASSERT_EQ(all[r * bytes + i], pattern(r, i, call + 1));
@@ -174,14 +174,26 @@ TYPED_TEST(GroupTest, UnequalCallsAreNamedOnBothSides) {
   });
 }
 
+TYPED_TEST(GroupTest, UnequalElementTypesAreNamedToo) {
+  TypeParam engine;
+  run(engine, table_of(Txn(0), 3), [](comm::Group& group, std::uint32_t rank) {
+    const std::vector<std::byte> mine(8);
+    std::vector<std::byte> all(24);
+    const Status status = group.all_gather(mine, all, rank == 2 ? 5 : 8, soon());
+    ASSERT_FALSE(status.ok());
+    for (const char* type : {"element type 5", "element type 8"})
+      EXPECT_NE(status.error().message.find(type), std::string::npos) << status.error().message;
+  });
+}
+
 TYPED_TEST(GroupTest, BadArgumentsAreRefused) {
   TypeParam engine;
   run(engine, table_of(Txn(0), 1), [](comm::Group& group, std::uint32_t) {
     std::vector<std::byte> data(6);
     EXPECT_FALSE(group.all_reduce(data, DType::kFloat32, soon()).ok());
-    EXPECT_FALSE(group.broadcast(data, Rank(1), soon()).ok());
-    EXPECT_FALSE(group.broadcast(data, Rank(-1), soon()).ok());
-    EXPECT_FALSE(group.all_gather(data, std::span(data).subspan(1), soon()).ok());
+    EXPECT_FALSE(group.broadcast(data, 0, Rank(1), soon()).ok());
+    EXPECT_FALSE(group.broadcast(data, 0, Rank(-1), soon()).ok());
+    EXPECT_FALSE(group.all_gather(data, std::span(data).subspan(1), 0, soon()).ok());
     EXPECT_TRUE(group.barrier(soon()).ok());  // the caller's mistake, not the group's end
   });
 }

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <deque>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "comm/exchange.h"
 #include "conformance/oracle.h"
@@ -36,25 +38,38 @@ inline void put(std::byte* to, DType dtype, std::uint64_t i, std::uint64_t bits)
   std::memcpy(to + i * comm::size_of(dtype), &bits, comm::size_of(dtype));
 }
 
+// What a member has lent in a step; stays as it is until the step is whole.
+using Lent = std::deque<std::vector<std::byte>>;
+
+// Two of three buckets are lent, in two parts, the others written into the piece.
 inline void publish_node(comm::Exchange& exchange, const Work& work, Txn txn, coord::Node node,
-                         std::uint32_t bucket) {
+                         std::uint32_t bucket, Lent& lent) {
   const comm::BucketSpec& spec = work.plan.buckets[bucket];
-  std::byte* piece = exchange.piece(node.first_leaf(), bucket).data();
+  const std::uint32_t leaf = node.first_leaf();
+  const std::span<std::byte> piece = exchange.piece(leaf, bucket);
+  const bool lends = (bucket + leaf) % 3 != 0;
+  std::byte* to = lends ? lent.emplace_back(piece.size()).data() : piece.data();
   for (std::uint64_t i = 0; i < spec.count; ++i)
-    put(piece, spec.dtype, i,
+    put(to, spec.dtype, i,
         node_value(work.values, spec.dtype, txn.value(), work.plan.virtual_workers, node, bucket,
                    i));
+  if (lends) {
+    const std::span<const std::byte> source = lent.back();
+    const std::size_t cut = source.size() / 3 / 64 * 64;
+    exchange.lend(leaf, bucket, 0, source.first(cut));
+    exchange.lend(leaf, bucket, cut, source.subspan(cut));
+  }
   exchange.publish(node, bucket);
 }
 
 // Publishes what this member owns and has not published yet; stops early after `most_buckets` of
 // each node.
 inline void publish_owned(comm::Exchange& exchange, const Work& work, Txn txn,
-                          std::set<std::uint32_t>& done, std::size_t most_buckets) {
+                          std::set<std::uint32_t>& done, std::size_t most_buckets, Lent& lent) {
   for (const coord::Piece& piece : exchange.ownership().pieces()) {
     if (piece.member != exchange.self() || !done.insert(piece.node.first_leaf()).second) continue;
     for (std::uint32_t b = 0; b < most_buckets; ++b) {
-      publish_node(exchange, work, txn, piece.node, b);
+      publish_node(exchange, work, txn, piece.node, b, lent);
       if (b % 2 == 1) exchange.progress();
     }
   }
@@ -69,10 +84,11 @@ inline bool take_step(comm::Exchange& exchange, const Work& work, const coord::T
     ADD_FAILURE() << begun.error().message;
     return false;
   }
+  Lent lent;
   std::set<std::uint32_t> done;
   const std::size_t buckets = work.plan.buckets.size();
   publish_owned(exchange, work, table.txn, done,
-                death == Death::kAfterSomePublished ? buckets / 2 : buckets);
+                death == Death::kAfterSomePublished ? buckets / 2 : buckets, lent);
   if (death == Death::kAfterSomePublished || death == Death::kAfterAllPublished) return false;
   if (death == Death::kAfterSomeSums) {
     exchange.progress();
@@ -85,7 +101,7 @@ inline bool take_step(comm::Exchange& exchange, const Work& work, const coord::T
       return false;
     }
     if (*outcome == comm::Wait::kWhole) return death != Death::kAfterWhole;
-    publish_owned(exchange, work, table.txn, done, buckets);
+    publish_owned(exchange, work, table.txn, done, buckets, lent);
   }
 }
 

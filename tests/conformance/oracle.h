@@ -52,6 +52,19 @@ inline std::uint16_t encode(float value, HalfFormat f) {
 }
 
 // One element, as its bytes in the low end.
+template <class T>
+T of_bits(std::uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T>
+std::uint64_t bits_of(T value) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
 inline std::uint64_t add(DType dtype, std::uint64_t a, std::uint64_t b) {
   const auto half = [&](HalfFormat f) -> std::uint64_t {
     const auto x = static_cast<float>(decode(static_cast<std::uint16_t>(a), f));
@@ -63,23 +76,10 @@ inline std::uint64_t add(DType dtype, std::uint64_t a, std::uint64_t b) {
       return half(kBf16);
     case DType::kFloat16:
       return half(kFp16);
-    case DType::kFloat32: {
-      float x, y;
-      std::memcpy(&x, &a, 4);
-      std::memcpy(&y, &b, 4);
-      x = x + y;
-      std::uint32_t bits;
-      std::memcpy(&bits, &x, 4);
-      return bits;
-    }
-    case DType::kFloat64: {
-      double x, y;
-      std::memcpy(&x, &a, 8);
-      std::memcpy(&y, &b, 8);
-      x = x + y;
-      std::memcpy(&a, &x, 8);
-      return a;
-    }
+    case DType::kFloat32:
+      return bits_of(of_bits<float>(a) + of_bits<float>(b));
+    case DType::kFloat64:
+      return bits_of(of_bits<double>(a) + of_bits<double>(b));
   }
   return 0;
 }
@@ -94,21 +94,10 @@ inline std::uint64_t scale(DType dtype, std::uint64_t a, float factor) {
       return half(kBf16);
     case DType::kFloat16:
       return half(kFp16);
-    case DType::kFloat32: {
-      float x;
-      std::memcpy(&x, &a, 4);
-      x = x * factor;
-      std::uint32_t bits;
-      std::memcpy(&bits, &x, 4);
-      return bits;
-    }
-    case DType::kFloat64: {
-      double x;
-      std::memcpy(&x, &a, 8);
-      x = x * static_cast<double>(factor);
-      std::memcpy(&a, &x, 8);
-      return a;
-    }
+    case DType::kFloat32:
+      return bits_of(of_bits<float>(a) * factor);
+    case DType::kFloat64:
+      return bits_of(of_bits<double>(a) * static_cast<double>(factor));
   }
   return 0;
 }
@@ -128,23 +117,18 @@ enum class Values {
 };
 
 inline std::uint64_t from_double(DType dtype, double value) {
-  std::uint64_t bits = 0;
   const auto narrow = static_cast<float>(value);
   switch (dtype) {
     case DType::kFloat32:
-      std::memcpy(&bits, &narrow, 4);
-      break;
+      return bits_of(narrow);
     case DType::kFloat64:
-      std::memcpy(&bits, &value, 8);
-      break;
+      return bits_of(value);
     case DType::kBFloat16:
-      bits = encode(narrow, kBf16);
-      break;
+      return encode(narrow, kBf16);
     case DType::kFloat16:
-      bits = encode(narrow, kFp16);
-      break;
+      return encode(narrow, kFp16);
   }
-  return bits;
+  return 0;
 }
 
 inline std::uint64_t leaf_value(Values values, DType dtype, std::uint64_t txn, std::uint32_t leaf,

@@ -36,8 +36,9 @@ int live(coord::Board board, const Work& work, std::uint32_t index, std::uint32_
   exchange->prefault(false);
   for (std::uint64_t t = 0; t < kSteps; ++t) {
     if (!exchange->begin(table).ok()) return 10;
+    Lent lent;
     std::set<std::uint32_t> done;
-    publish_owned(*exchange, work, table.txn, done, work.plan.buckets.size());
+    publish_owned(*exchange, work, table.txn, done, work.plan.buckets.size(), lent);
     const coord::TableCell& cell = board.table(Txn(t + 1));
     const auto table_there = [&] {
       if (cell.mark.load(std::memory_order_acquire) == t + 2) return true;
@@ -53,7 +54,7 @@ int live(coord::Board board, const Work& work, std::uint32_t index, std::uint32_
         return 11;
       }
       if (*outcome == comm::Wait::kWhole) break;
-      publish_owned(*exchange, work, table.txn, done, work.plan.buckets.size());
+      publish_owned(*exchange, work, table.txn, done, work.plan.buckets.size(), lent);
     }
     const std::string wrong = check_sums(*exchange, work, Txn(t));
     if (!wrong.empty()) {

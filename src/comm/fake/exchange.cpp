@@ -44,8 +44,8 @@ class FakeWorld {
   std::condition_variable changed;
   std::uint64_t rings = 0;
   std::vector<WorkerUid> dead;
-  std::map<std::tuple<WorkerUid, std::uint32_t, std::uint32_t>, Marked>
-      pieces;  // writer, first leaf, bucket
+  // Writer, first leaf, bucket.
+  std::map<std::tuple<WorkerUid, std::uint32_t, std::uint32_t>, Marked> pieces;
   std::vector<Marked> sums;
   Marked buffers[4];
   std::vector<EvalCell> cells;

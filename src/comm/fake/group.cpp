@@ -59,18 +59,19 @@ class FakeGroup final : public Group {
     return {};
   }
 
-  Status broadcast(std::span<std::byte> data, Rank root, Deadline deadline) override {
-    LOCKSTEP_ASSIGN(
-        const auto all,
-        meet({Op::kBroadcast, DType::kFloat32, root.value(), data.size()}, data, 0, deadline));
+  Status broadcast(std::span<std::byte> data, ElementKind kind, Rank root,
+                   Deadline deadline) override {
+    LOCKSTEP_ASSIGN(const auto all,
+                    meet({Op::kBroadcast, DType::kFloat32, root.value(), data.size(), kind}, data,
+                         0, deadline));
     std::copy(all.at(root.value()).begin(), all.at(root.value()).end(), data.begin());
     return {};
   }
 
-  Status all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+  Status all_gather(std::span<const std::byte> mine, std::span<std::byte> all, ElementKind kind,
                     Deadline deadline) override {
-    LOCKSTEP_ASSIGN(const auto parts, meet({Op::kAllGather, DType::kFloat32, 0, mine.size()}, mine,
-                                           all.size(), deadline));
+    LOCKSTEP_ASSIGN(const auto parts, meet({Op::kAllGather, DType::kFloat32, 0, mine.size(), kind},
+                                           mine, all.size(), deadline));
     auto to = all.begin();
     for (const auto& [rank, part] : parts) to = std::copy(part.begin(), part.end(), to);
     return {};

@@ -13,18 +13,15 @@
 #include <string>
 #include <utility>
 
-#include "comm/reduce.h"
 #include "comm/shm/layout.h"
 #include "comm/shm/pages.h"
+#include "comm/shm/sums.h"
 #include "comm/shm/wait.h"
 
 namespace lockstep::comm {
 namespace {
 
 using coord::Word;
-
-// Sums that exceed the caches together are written past them: saves reading the lines first.
-constexpr std::uint64_t kPastCachesBytes = std::uint64_t{8} << 20;
 
 class ShmExchange final : public Exchange {
  public:
@@ -39,6 +36,10 @@ class ShmExchange final : public Exchange {
   const coord::Ownership& ownership() const override { return *ownership_; }
   std::uint32_t self() const override { return self_; }
   std::span<std::byte> piece(std::uint32_t leaf, std::uint32_t bucket) override;
+  void lend(std::uint32_t leaf, std::uint32_t bucket, std::uint64_t offset,
+            std::span<const std::byte> source) override {
+    sums_.lend(leaf, bucket, offset, source, piece(leaf, bucket).data());
+  }
   void publish(coord::Node node, std::uint32_t bucket) override;
   void progress() override;
   Result<Wait> wait(const std::function<bool()>& also, Deadline deadline) override;
@@ -66,15 +67,6 @@ class ShmExchange final : public Exchange {
   void abort(Error cause) override;
 
  private:
-  // This member's work on one bucket in one transaction. All three only grow; a death starts them
-  // again.
-  struct Bucket {
-    std::size_t seen = 0;     // pieces seen to be there, in order
-    std::size_t summed = 0;   // of own_chunks
-    std::uint32_t whole = 0;  // chunks seen to be marked, in order
-    std::vector<std::uint32_t> own_chunks;
-  };
-
   Word& word(std::uint64_t offset) const { return *reinterpret_cast<Word*>(data_ + offset); }
   std::uint64_t mark() const { return table_.txn.value() + 1; }
   bool member() const { return self_ < table_.members.size(); }
@@ -83,31 +75,24 @@ class ShmExchange final : public Exchange {
   std::uint64_t dead_count() const {
     return std::min<std::uint64_t>(board_.header().dead_count.load(), coord::kMaxDead);
   }
-  std::uint64_t piece_offset(const coord::Piece& piece, std::uint32_t bucket) const {
-    return layout_.piece(slot_of(piece.member), position_[piece.node.first_leaf()], bucket);
-  }
   std::uint32_t slot_of(std::uint32_t m) const { return table_.members[m].slot.value(); }
 
-  Status start(const coord::Table& table, std::uint32_t items, bool sums);
-  Status check(const coord::Table& table, std::uint32_t items, bool sums) const;
+  Status start(const coord::Table& table, std::uint32_t items, bool step);
+  Status check(const coord::Table& table, std::uint32_t items, bool step) const;
   void share_out();
-  void plan_sums();
-  void restart_buckets();
-  bool ready(std::uint32_t bucket);
-  bool whole();
-  void sum_own_chunks(std::uint32_t bucket);
+  std::vector<shm::PiecePlace> places() const;
+  bool whole() { return !step_ || sums_.whole(); }
   void ring_live_members() const;
   void reach(std::uint64_t offset, std::uint64_t bytes, shm::Access access) const;
   std::uint32_t expected_ranks() const;
   void prefault_pieces(std::uint32_t ranks);
-  Error missing() const;
+  Error missing();
 
   coord::Board board_;
   Slot slot_;
   WorkerUid uid_;
   ExchangePlan plan_;
   std::byte* data_;
-  bool past_caches_ = false;
   bool prefault_later_ = false;  // asked for before anybody knew the block
   std::uint32_t cpus_;
   shm::FirstCause cause_;
@@ -116,19 +101,14 @@ class ShmExchange final : public Exchange {
   // Of the transaction.
   coord::Table table_;
   std::uint32_t items_ = 0;
-  bool sums_ = false;
+  bool step_ = false;  // a step has sums, an evaluation none
   std::uint32_t self_ = 0;
 
   // Of the ownership, kept while members, items and the dead stay the same.
   std::optional<coord::Ownership> ownership_;
   std::uint64_t dead_seen_ = 0;
-  std::vector<coord::Piece> pieces_;
   std::vector<std::uint32_t> position_;  // of each item among its owner's
-  TreeSum tree_;
-  std::vector<Bucket> bucket_;
-  std::vector<const std::byte*> inputs_;
-  std::uint32_t first_open_ = 0;  // buckets below it need nothing more from this member
-  std::size_t own_left_ = 0;      // own chunks not yet summed, over all buckets
+  shm::Sums sums_;
 };
 
 ShmExchange::ShmExchange(coord::Board board, Slot slot, WorkerUid uid, const ExchangePlan& plan)
@@ -137,8 +117,9 @@ ShmExchange::ShmExchange(coord::Board board, Slot slot, WorkerUid uid, const Exc
       uid_(uid),
       plan_(plan),
       data_(board.data() + plan.offset),
-      cpus_(shm::usable_cpus()) {
-  auto layout = shm::Layout::make(plan, coord::kBoardBytes - board.data_offset() - plan.offset);
+      cpus_(shm::usable_cpus()),
+      sums_(plan_, layout_, data_) {
+  auto layout = shm::Layout::make(plan, plan.board_bytes - board.data_offset() - plan.offset);
   if (layout.ok() && slot.value() >= layout->slots())
     layout =
         Error{ErrorKind::kUsage, "exchange: this worker has slot " + std::to_string(slot.value()) +
@@ -148,22 +129,18 @@ ShmExchange::ShmExchange(coord::Board board, Slot slot, WorkerUid uid, const Exc
     cause_.fail(layout.error());
   else
     layout_ = *std::move(layout);
-  std::uint64_t bytes = 0;
-  for (const BucketSpec& bucket : plan.buckets) bytes += bucket.count * size_of(bucket.dtype);
-  past_caches_ = bytes >= kPastCachesBytes;
-  bucket_.resize(plan.buckets.size());
 }
 
-Status ShmExchange::check(const coord::Table& table, std::uint32_t items, bool sums) const {
+Status ShmExchange::check(const coord::Table& table, std::uint32_t items, bool step) const {
   LOCKSTEP_TRY(cause_.status());
   const auto where = "exchange: transaction " + std::to_string(table.txn.value());
   const std::size_t most =
-      sums ? std::min(plan_.virtual_workers, coord::kMaxWorkers) : coord::kMaxWorkers;
+      step ? std::min(plan_.virtual_workers, coord::kMaxWorkers) : coord::kMaxWorkers;
   if (table.members.empty() || table.members.size() > most)
     return Error{ErrorKind::kUsage, where + " has " + std::to_string(table.members.size()) +
                                         " members; from 1 to " + std::to_string(most) +
                                         " are possible"};
-  if (!sums && items > plan_.eval_items)
+  if (!step && items > plan_.eval_items)
     return Error{ErrorKind::kUsage, where + " has " + std::to_string(items) +
                                         " batches to evaluate; the plan has " +
                                         std::to_string(plan_.eval_items)};
@@ -176,20 +153,20 @@ Status ShmExchange::check(const coord::Table& table, std::uint32_t items, bool s
   return {};
 }
 
-Status ShmExchange::start(const coord::Table& table, std::uint32_t items, bool sums) {
-  LOCKSTEP_TRY(check(table, items, sums));
-  const bool same = ownership_ && sums == sums_ && items == items_ &&
+Status ShmExchange::start(const coord::Table& table, std::uint32_t items, bool step) {
+  LOCKSTEP_TRY(check(table, items, step));
+  const bool same = ownership_ && step == step_ && items == items_ &&
                     table.members == table_.members && dead_count() == dead_seen_;
   table_ = table;
   items_ = items;
-  sums_ = sums;
+  step_ = step;
   if (!same) {
     const auto found = std::find_if(table.members.begin(), table.members.end(),
                                     [&](const coord::Member& m) { return m.uid == uid_; });
     self_ = static_cast<std::uint32_t>(found - table.members.begin());
     share_out();
   }
-  restart_buckets();
+  sums_.begin(mark(), step && member());
   if (std::exchange(prefault_later_, false)) prefault_pieces(expected_ranks());
   return cause_.status();
 }
@@ -209,31 +186,14 @@ void ShmExchange::share_out() {
     const auto& items = ownership_->items_of(m);
     for (std::uint32_t i = 0; i < items.size(); ++i) position_[items[i]] = i;
   }
-  if (sums_ && member() && ownership_->alive(self_)) plan_sums();
+  if (step_ && member() && ownership_->alive(self_)) sums_.assign(places(), *ownership_, self_);
 }
 
-void ShmExchange::plan_sums() {
-  pieces_ = ownership_->pieces();
-  std::vector<coord::Node> nodes;
-  for (const coord::Piece& piece : pieces_) nodes.push_back(piece.node);
-  tree_ = TreeSum(nodes, items_);
-  inputs_.resize(pieces_.size());
-  for (std::uint32_t b = 0; b < buckets(); ++b) {
-    auto& own = bucket_[b].own_chunks;
-    own.clear();
-    for (std::uint32_t c = 0; c < layout_.chunks(b); ++c)
-      if (ownership_->chunk_owner(c, layout_.chunks(b), b) == self_) own.push_back(c);
-  }
-}
-
-// This member's sums start again: nothing seen yet. What was marked stays marked.
-void ShmExchange::restart_buckets() {
-  own_left_ = 0;
-  first_open_ = 0;
-  for (Bucket& bucket : bucket_) {
-    bucket.seen = bucket.summed = bucket.whole = 0;
-    if (sums_ && member()) own_left_ += bucket.own_chunks.size();
-  }
+std::vector<shm::PiecePlace> ShmExchange::places() const {
+  std::vector<shm::PiecePlace> places;
+  for (const coord::Piece& piece : ownership_->pieces())
+    places.push_back({piece, slot_of(piece.member), position_[piece.node.first_leaf()]});
+  return places;
 }
 
 std::span<std::byte> ShmExchange::piece(std::uint32_t leaf, std::uint32_t bucket) {
@@ -246,62 +206,11 @@ void ShmExchange::publish(coord::Node node, std::uint32_t bucket) {
   assert(member() && ownership_->owner(node.first_leaf()) == self_);
   word(layout_.piece_mark(slot_.value(), node.first_leaf(), bucket)).store(mark());
   // After a death others may know of other pieces than this member does: ring to be safe.
-  if (ready(bucket) || dead_count() != dead_seen_) ring_live_members();
-}
-
-// All live owners' pieces of the bucket are there.
-bool ShmExchange::ready(std::uint32_t b) {
-  Bucket& bucket = bucket_[b];
-  while (bucket.seen < pieces_.size()) {
-    const coord::Piece& piece = pieces_[bucket.seen];
-    if (word(layout_.piece_mark(slot_of(piece.member), piece.node.first_leaf(), b)).load() !=
-        mark())
-      return false;
-    ++bucket.seen;
-  }
-  return true;
-}
-
-bool ShmExchange::whole() {
-  if (!sums_) return true;
-  for (std::uint32_t b = 0; b < buckets(); ++b) {
-    std::uint32_t& seen = bucket_[b].whole;
-    while (seen < layout_.chunks(b)) {
-      // A later mark: the others have gone on, so this transaction was whole (they do so only past one that is about to leave).
-      if (word(layout_.chunk_mark(b, seen)).load() < mark()) return false;
-      ++seen;
-    }
-  }
-  return true;
+  if (sums_.ready(bucket) || dead_count() != dead_seen_) ring_live_members();
 }
 
 void ShmExchange::progress() {
-  if (own_left_ == 0) return;
-  for (std::uint32_t b = first_open_; b < buckets(); ++b) {
-    const bool done = bucket_[b].summed == bucket_[b].own_chunks.size();
-    if (!done && ready(b)) sum_own_chunks(b);
-    if (b == first_open_ && bucket_[b].summed == bucket_[b].own_chunks.size()) ++first_open_;
-  }
-  if (own_left_ == 0 && whole()) ring_members();
-}
-
-void ShmExchange::sum_own_chunks(std::uint32_t b) {
-  Bucket& bucket = bucket_[b];
-  const BucketSpec& spec = plan_.buckets[b];
-  for (; bucket.summed < bucket.own_chunks.size(); ++bucket.summed, --own_left_) {
-    const std::uint32_t chunk = bucket.own_chunks[bucket.summed];
-    Word& chunk_mark = word(layout_.chunk_mark(b, chunk));
-    if (chunk_mark.load() == mark())
-      continue;  // by an owner that died since, or before we heard of a death
-    const std::uint64_t first = std::uint64_t{chunk} * plan_.chunk_bytes;
-    const std::uint64_t bytes =
-        std::min<std::uint64_t>(plan_.chunk_bytes, layout_.bucket_bytes(b) - first);
-    for (std::size_t i = 0; i < pieces_.size(); ++i)
-      inputs_[i] = data_ + piece_offset(pieces_[i], b) + first;
-    tree_(spec.dtype, inputs_, data_ + layout_.sum(b) + first, bytes / size_of(spec.dtype),
-          plan_.scale, past_caches_);
-    chunk_mark.store(mark());
-  }
+  if (sums_.progress() && sums_.done() && whole()) ring_members();
 }
 
 Result<Wait> ShmExchange::wait(const std::function<bool()>& also, Deadline deadline) {
@@ -312,7 +221,6 @@ Result<Wait> ShmExchange::wait(const std::function<bool()>& also, Deadline deadl
     if (whole() && also()) return Wait::kWhole;
     if (dead_count() != dead_seen_) {
       share_out();
-      restart_buckets();
       LOCKSTEP_TRY(cause_.status());
       return Wait::kChanged;
     }
@@ -322,28 +230,26 @@ Result<Wait> ShmExchange::wait(const std::function<bool()>& also, Deadline deadl
 }
 
 // What a wait that timed out was waiting for, and whose it is.
-Error ShmExchange::missing() const {
+Error ShmExchange::missing() {
   const auto who = [&](std::uint32_t m) {
     return "rank " + std::to_string(m) + " (worker " +
            std::to_string(table_.members[m].uid.value()) + ")";
   };
   const std::string text =
       "exchange: transaction " + std::to_string(table_.txn.value()) + " not whole in time; ";
-  for (std::uint32_t b = 0; sums_ && b < buckets(); ++b) {
-    if (bucket_[b].whole == layout_.chunks(b)) continue;
-    for (const coord::Piece& piece : ownership_->pieces())
-      if (word(layout_.piece_mark(slot_of(piece.member), piece.node.first_leaf(), b)).load() !=
-          mark())
-        return {ErrorKind::kTimedOut,
-                text + "bucket " + std::to_string(b) + " lacks the piece from virtual worker " +
-                    std::to_string(piece.node.first_leaf()) + " on, of " + who(piece.member)};
-    const std::uint32_t chunk = bucket_[b].whole;
-    return {ErrorKind::kTimedOut, text + "bucket " + std::to_string(b) + " lacks chunk " +
-                                      std::to_string(chunk) + " of its sum, of " +
-                                      who(ownership_->chunk_owner(chunk, layout_.chunks(b), b))};
-  }
-  return {ErrorKind::kTimedOut,
-          text + "sums are there; losses, buffers, evaluation cells or the next table are not"};
+  const auto lack = step_ ? sums_.missing() : std::nullopt;
+  if (!lack)
+    return {ErrorKind::kTimedOut,
+            text + "sums are there; losses, buffers, evaluation cells or the next table are not"};
+  const std::string bucket = "bucket " + std::to_string(lack->bucket);
+  if (lack->piece != nullptr)
+    return {ErrorKind::kTimedOut, text + bucket + " lacks the piece from virtual worker " +
+                                      std::to_string(lack->piece->node.first_leaf()) + " on, of " +
+                                      who(lack->piece->member)};
+  const std::uint32_t owner =
+      ownership_->chunk_owner(lack->chunk, layout_.chunks(lack->bucket), lack->bucket);
+  return {ErrorKind::kTimedOut, text + bucket + " lacks chunk " + std::to_string(lack->chunk) +
+                                    " of its sum, of " + who(owner)};
 }
 
 void ShmExchange::ring_live_members() const {
@@ -402,15 +308,13 @@ void ShmExchange::prefault_pieces(std::uint32_t ranks) {
   const std::uint32_t adopted = ranks > 1 ? (block + ranks - 2) / (ranks - 1) : 0;
   const std::uint32_t positions = std::min(block + adopted, plan_.virtual_workers);
   reach(layout_.piece(slot_.value(), 0, 0), positions * layout_.piece_bytes(), shm::Access::kWrite);
-  if (!sums_ || !member()) return;
-  for (const coord::Piece& piece : pieces_)
+  if (!step_ || !member()) return;
+  for (const shm::PiecePlace& place : sums_.places())
     for (std::uint32_t b = 0; b < buckets(); ++b) {
-      const auto& own = bucket_[b].own_chunks;
-      if (piece.member == self_ || own.empty()) continue;
-      const std::uint64_t first = std::uint64_t{own.front()} * plan_.chunk_bytes;
-      const std::uint64_t last =
-          std::min((std::uint64_t{own.back()} + 1) * plan_.chunk_bytes, layout_.bucket_bytes(b));
-      reach(piece_offset(piece, b) + first, last - first, shm::Access::kRead);
+      const auto own = sums_.own_range(b);
+      if (place.piece.member == self_ || !own) continue;
+      reach(layout_.piece(place.slot, place.position, b) + own->first, own->end - own->first,
+            shm::Access::kRead);
     }
 }
 

@@ -41,13 +41,15 @@ using Counter = Word Area::*;
 
 std::uint64_t pack(const Call& call) {
   return static_cast<std::uint64_t>(call.op) | static_cast<std::uint64_t>(call.dtype) << 8 |
-         static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 16;
+         static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root)) << 16 |
+         static_cast<std::uint64_t>(call.kind) << 48;
 }
 
 Call unpack(const Area::Posted& posted) {
   const std::uint64_t word = posted.call.load(std::memory_order_relaxed);
   return {static_cast<Op>(word & 0xff), static_cast<DType>(word >> 8 & 0xff),
-          static_cast<int>(word >> 16), posted.bytes.load(std::memory_order_relaxed)};
+          static_cast<int>(static_cast<std::uint32_t>(word >> 16)),
+          posted.bytes.load(std::memory_order_relaxed), static_cast<ElementKind>(word >> 48)};
 }
 
 class ShmGroup final : public Group {
@@ -59,8 +61,9 @@ class ShmGroup final : public Group {
   Generation generation() const override { return table_.generation; }
 
   Status all_reduce(std::span<std::byte> data, DType dtype, Deadline deadline) override;
-  Status broadcast(std::span<std::byte> data, Rank root, Deadline deadline) override;
-  Status all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
+  Status broadcast(std::span<std::byte> data, ElementKind kind, Rank root,
+                   Deadline deadline) override;
+  Status all_gather(std::span<const std::byte> mine, std::span<std::byte> all, ElementKind kind,
                     Deadline deadline) override;
   Status barrier(Deadline deadline) override;
 
@@ -159,7 +162,8 @@ Status ShmGroup::all_alive() {
   return dead_ranks_.empty() ? Status() : fail_for(dead_ranks_.front());
 }
 
-// A member that died after its part is no loss to this wait: its counts were there before its death was.
+// A member that died after its part is no loss to this wait: its counts were there before its death
+// was.
 Status ShmGroup::none_lost(Counter counter, std::uint64_t count) {
   LOCKSTEP_TRY(cause_.status());
   look_for_dead();
@@ -287,7 +291,8 @@ Status ShmGroup::all_reduce(std::span<std::byte> data, DType dtype, Deadline dea
   return run({Op::kAllReduce, dtype, 0, data.size()}, 0, deadline, fill, take);
 }
 
-Status ShmGroup::broadcast(std::span<std::byte> data, Rank root, Deadline deadline) {
+Status ShmGroup::broadcast(std::span<std::byte> data, ElementKind kind, Rank root,
+                           Deadline deadline) {
   const auto is_root = root == rank();
   const auto fill = [&](const Segment& s) {
     if (is_root) copy_bytes(own().in[s.half], data.data() + s.first, s.size);
@@ -297,11 +302,12 @@ Status ShmGroup::broadcast(std::span<std::byte> data, Rank root, Deadline deadli
       copy_bytes(data.data() + s.first, areas_[static_cast<std::size_t>(root.value())]->in[s.half],
                  s.size);
   };
-  return run({Op::kBroadcast, DType::kFloat32, root.value(), data.size()}, 0, deadline, fill, take);
+  return run({Op::kBroadcast, DType::kFloat32, root.value(), data.size(), kind}, 0, deadline, fill,
+             take);
 }
 
 Status ShmGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte> all,
-                            Deadline deadline) {
+                            ElementKind kind, Deadline deadline) {
   const auto fill = [&](const Segment& s) {
     copy_bytes(own().in[s.half], mine.data() + s.first, s.size);
   };
@@ -309,7 +315,8 @@ Status ShmGroup::all_gather(std::span<const std::byte> mine, std::span<std::byte
     for (std::size_t r = 0; r < areas_.size(); ++r)
       copy_bytes(all.data() + r * mine.size() + s.first, areas_[r]->in[s.half], s.size);
   };
-  return run({Op::kAllGather, DType::kFloat32, 0, mine.size()}, all.size(), deadline, fill, take);
+  return run({Op::kAllGather, DType::kFloat32, 0, mine.size(), kind}, all.size(), deadline, fill,
+             take);
 }
 
 Status ShmGroup::barrier(Deadline deadline) {

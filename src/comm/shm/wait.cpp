@@ -13,7 +13,8 @@ namespace {
 // Longer than peers of even work differ by, short beside a step; sleeping and waking costs some 10
 // µs to 50 µs.
 constexpr std::chrono::microseconds kSpin{200};
-// From then on it gives way between looks: on a busy machine the peer may be waiting for this very CPU.
+// From then on it gives way between looks: on a busy machine the peer may be waiting for this very
+// CPU.
 constexpr std::chrono::microseconds kAlone{20};
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "comm/exchange.h"
 
+#include <cstring>
+
 namespace lockstep::comm {
 
 std::size_t size_of(DType dtype) {
@@ -13,6 +15,12 @@ std::size_t size_of(DType dtype) {
       return 2;
   }
   return 0;
+}
+
+void Exchange::lend(std::uint32_t leaf, std::uint32_t bucket, std::uint64_t offset,
+                    std::span<const std::byte> source) {
+  if (!source.empty())
+    std::memcpy(piece(leaf, bucket).data() + offset, source.data(), source.size());
 }
 
 }  // namespace lockstep::comm
