@@ -1,5 +1,6 @@
-// Time of one allreduce between two processes by the Gloo of the torch wheel that Lockstep is built with: the slower
-// process's, data written anew before each one. Sums are verified first. The counterpart of micro/exchange_bench.
+// Time of one allreduce between two processes by the Gloo of the torch wheel that Lockstep is built
+// with: the slower process's, data written anew before each one. Sums are verified first. The
+// counterpart of micro/exchange_bench.
 //
 //   gloo_bench --json FILE      least, median and 99th percentile in microseconds
 #include <ATen/Parallel.h>

@@ -1,17 +1,19 @@
-// Kills workers of a run at random moments with SIGKILL and says what each death cost, one JSON object a line; then the
-// run's exit code. The times are the workers' own stamps in the run's shared memory; what only an observer can know
-// (noticed, joined) is polled ten times a millisecond.
+// Kills workers of a run at random moments with SIGKILL and says what each death cost, one JSON
+// object a line; then the run's exit code. The times are the workers' own stamps in the run's
+// shared memory; what only an observer can know (noticed, joined) is polled ten times a
+// millisecond.
 //
 //   kill_driver --log FILE --seed N --kills N --until TXN [--delay MS] -- lockstep run ...
 //
-//   --until   no kill once a worker has applied this many transactions: the last one must have time to heal
+//   --until   no kill once a worker has applied this many transactions: time to heal
 //   --delay   the random wait after everybody is back: 0 to this (default 200)
 //
-// Of each death, milliseconds from the SIGKILL: noticed (the launcher put it on the list of the dead), seen (the last
-// survivor saw that), regrouped, resumed (first adopted share begun; null: none was lost), total (the last survivor
-// committed), joined (the replacement is in a table). computing: the largest over survivors of its time inside data,
-// forward, backward and optimizer in [kill, its commit], rounded down where the observer cannot know.
-// excess = total - computing. stall: the largest over survivors of time spent copying state and waiting for the join.
+// Of each death, milliseconds from the SIGKILL: noticed (the launcher put it on the list of the
+// dead), seen (the last survivor saw that), regrouped, resumed (first adopted share begun; null:
+// none was lost), total (the last survivor committed), joined (the replacement is in a table).
+// computing: the largest over survivors of its time inside data, forward, backward and optimizer in
+// [kill, its commit], rounded down where the observer cannot know. excess = total - computing.
+// stall: the largest over survivors of time spent copying state and waiting for the join.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -62,7 +64,7 @@ class Killer {
   bool kill_one() {
     if (!wait_for([&] { return everybody_is_there(); }, "all members")) return false;
     std::uniform_real_distribution<double> delay(0, options_.delay_ms * 1000);
-    pause_us(static_cast<long>(delay(random_)));
+    pause(std::chrono::microseconds(static_cast<long>(delay(random_))));
     if (near_end() || !everybody_is_there()) return !near_end();
     const auto table = run_.newest_table();
     const std::vector<pid_t> workers = run_.workers();
@@ -96,7 +98,7 @@ class Killer {
     while (!condition()) {
       if (near_end() || run_.ended()) return false;
       if (deadline.passed()) fail(std::string("no ") + what + " within 30 s: the run hangs");
-      pause_us(kPoll_us);
+      pause(std::chrono::microseconds(kPoll_us));
     }
     return true;
   }
@@ -119,7 +121,7 @@ class Killer {
       }
       if (noticed_ns != 0 && all_committed(members, kill_ns)) break;
       if (deadline.passed()) fail("no commit within 30 s of a kill: the run hangs");
-      pause_us(kPoll_us);
+      pause(std::chrono::microseconds(kPoll_us));
     }
     report(kill_ns, noticed_ns, members);
   }
@@ -193,9 +195,10 @@ class Killer {
 
 int drive(const Options& options) {
   WatchedRun run(options.command, options.log);
-  // An observer that waits for a CPU measures itself. Without the right to it, figures are a little worse.
+  // An observer that waits for a CPU measures itself. Without the right to it, figures are a little
+  // worse.
   setpriority(PRIO_PROCESS, 0, -20);
-  while (!run.find_board() && !run.ended()) pause_us(kPoll_us);
+  while (!run.find_board() && !run.ended()) pause(std::chrono::microseconds(kPoll_us));
   Killer killer(run, options);
   while (!run.ended() && killer.done() < options.kills && killer.kill_one()) {
   }

@@ -1,5 +1,6 @@
-// The networks of the training benchmarks, as in the Python peers: ConvNet and two MLPs on 1x28x28 images, and
-// torchvision's resnet18 with 10 classes on 3x32x32. Initial values are drawn from the default generator.
+// The networks of the training benchmarks, as in the Python peers: ConvNet and two MLPs on 1x28x28
+// images, and torchvision's resnet18 with 10 classes on 3x32x32. Initial values are drawn from the
+// default generator.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,5 @@
-// The plain program whose start is timed: prints CLOCK_MONOTONIC in nanoseconds as soon as main runs.
+// The plain program whose start is timed: prints CLOCK_MONOTONIC in nanoseconds as soon as main
+// runs.
 #include <cstdio>
 #include <ctime>
 

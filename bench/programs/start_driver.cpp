@@ -1,6 +1,7 @@
-// Starts a run and prints milliseconds from just before the launcher's exec to the moment when the first sum is whole in
-// every worker. Seen from outside, in the run's shared memory, ten times a millisecond: a worker leaves its wait for
-// the sum by entering the optimizer phase, or has applied transaction 0 already.
+// Starts a run and prints milliseconds from just before the launcher's exec to the moment when the
+// first sum is whole in every worker. Seen from outside, in the run's shared memory, ten times a
+// millisecond: a worker leaves its wait for the sum by entering the optimizer phase, or has applied
+// transaction 0 already.
 //
 //   start_driver --log FILE WORKERS -- lockstep run ...
 #include <sys/resource.h>
@@ -30,7 +31,7 @@ int main(int argc, char** argv) {
   setpriority(PRIO_PROCESS, 0, -20);
   while (!run.find_board()) {
     if (run.ended()) fail("the run ended before its first sum");
-    pause_us(100);
+    pause(std::chrono::microseconds(100));
   }
   std::set<std::uint32_t> done;
   std::uint64_t last_ns = 0;
@@ -41,7 +42,7 @@ int main(int argc, char** argv) {
         done.insert(s);
         last_ns = monotonic_ns();
       }
-    pause_us(100);
+    pause(std::chrono::microseconds(100));
   }
   std::printf("%.3f\n", static_cast<double>(last_ns - run.started_ns()) / 1e6);
   return run.wait();

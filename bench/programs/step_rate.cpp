@@ -1,7 +1,8 @@
-// Training steps a second with the data in memory: the counterpart of the peers' step_rate.py. Prints one JSON object.
+// Training steps a second with the data in memory: the counterpart of the peers' step_rate.py.
+// Prints one JSON object.
 //
 //   lockstep run ... step_rate MODEL WARM_UP STEPS V RUN_DIR   through Lockstep, V virtual workers
-//   step_rate MODEL WARM_UP STEPS 2 none                       two processes side by side, each the same loop in plain
+//   step_rate MODEL WARM_UP STEPS 2 none                       two processes, the same in plain
 //                                                              libtorch, that do not communicate
 //
 // `loss`: of the last step, virtual worker 0's (side by side: the first process's).
@@ -95,7 +96,8 @@ int side_by_side(const Work& work) {
     children.push_back(fork());
     if (children.back() != 0) continue;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setsid();  // as the launcher's workers: where the scheduler shares CPUs out among sessions, equal shares
+    // As the launcher's workers: some schedulers share CPUs out among sessions.
+    setsid();
     // For its threads and its allocator's settings: the two sides differ in communication alone.
     const auto context = init({.threads = 1});
     if (!context.ok()) exit_with(context.error());

@@ -25,11 +25,6 @@ void fail(const std::string& what) {
   std::exit(1);
 }
 
-void pause_us(long microseconds) {
-  const timespec time{microseconds / 1'000'000, microseconds % 1'000'000 * 1000};
-  nanosleep(&time, nullptr);
-}
-
 WatchedRun::WatchedRun(const std::vector<std::string>& command, const std::string& log) {
   std::vector<char*> words;
   for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
@@ -85,7 +80,7 @@ std::optional<int> WatchedRun::ended() {
 }
 
 int WatchedRun::wait() {
-  while (!ended()) pause_us(1000);
+  while (!ended()) pause(std::chrono::microseconds(1000));
   return *code_;
 }
 

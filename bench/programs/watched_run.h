@@ -1,8 +1,9 @@
-// A run under the launcher, seen from outside through its shared memory: who is a member, what each worker does, when.
-// The board is found among the launcher's descriptors, so that the run is the very one that users have.
+// A run under the launcher, seen from outside through its shared memory: who is a member, what each
+// worker does, when. The board is found among the launcher's descriptors, so that the run is the
+// very one that users have.
 //
-// Ownership: the launcher is this object's child; the destructor ends it. Errors: fatal (bench programs end with exit 1
-// and a sentence). Threads: one.
+// Ownership: the launcher is this object's child; the destructor ends it. Errors: fatal (bench
+// programs end with exit 1 and a sentence). Threads: one.
 #pragma once
 
 #include <sys/types.h>
@@ -16,9 +17,9 @@
 namespace lockstep::bench {
 
 [[noreturn]] void fail(const std::string& what);
-void pause_us(long microseconds);
 
-// A worker's time inside data, forward, backward, evaluation and optimizer up to `at` (CLOCK_MONOTONIC, ns).
+// A worker's time inside data, forward, backward, evaluation and optimizer up to `at`
+// (CLOCK_MONOTONIC, ns).
 struct Busy {
   std::uint64_t at = 0, ns = 0;
 };

@@ -1,6 +1,7 @@
-// A loop in PyTorch's style: DistributedDataParallel, DistributedSampler, gradient accumulation with no_sync, a save by rank 0.
-// Line by line what the Python tutorial does. A worker's death ends such a loop; `--max-restarts 3` starts it again from its
-// beginning, as torchrun does. `lockstep run --standalone --nproc-per-node 2 build/release/examples/ddp_loop`
+// A loop in PyTorch's style: DistributedDataParallel, DistributedSampler, gradient accumulation
+// with no_sync, a save by rank 0. Line by line what the Python tutorial does. A worker's death ends
+// such a loop; `--max-restarts 3` starts it again from its beginning, as torchrun does. `lockstep
+// run --standalone --nproc-per-node 2 build/release/examples/ddp_loop`
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
@@ -43,7 +44,7 @@ static lockstep::Status train(lockstep::Context& context, const Options& options
       .dataset_size = digits->size(), .num_replicas = group.world_size(), .rank = group.rank()};
   at::manual_seed(0);
   lockstep::DistributedDataParallel ddp(Net(), group);
-  lockstep::SGD optimizer(ddp.module()->parameters(), {.lr = 0.1, .momentum = 0.9});
+  lockstep::SGD optimizer(ddp.parameters(), {.lr = 0.1, .momentum = 0.9});
 
   const std::size_t batch = static_cast<std::size_t>(options.batch_size);
   std::int64_t step = 0;

@@ -1,5 +1,6 @@
-// A loop of one's own that survives: each optimizer step is given to the library as a closure. Here with a warm-up and a
-// cosine schedule of the learning rate. `lockstep run --standalone --nproc-per-node 3 build/release/examples/own_loop`
+// A loop of one's own that survives: each optimizer step is given to the library as a closure. Here
+// with a warm-up and a cosine schedule of the learning rate. `lockstep run --standalone
+// --nproc-per-node 3 build/release/examples/own_loop`
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
@@ -38,8 +39,8 @@ static lockstep::Status train(lockstep::Context& context, const lockstep::RunOpt
   Net net;
   lockstep::Adam optimizer(net->parameters(), {.lr = 1e-3});
 
-  lockstep::TrainState
-      state;  // all that the next step depends on: what is saved, and copied to newcomers
+  // All that the next step depends on: what is saved, and copied to newcomers.
+  lockstep::TrainState state;
   LOCKSTEP_TRY(state.add("model", *net));
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
   lockstep::Step step(context, state, options);

@@ -32,8 +32,8 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // What is next in the run.
 struct Cursor {
-  std::uint64_t txn =
-      0;  // transaction (step or epoch's end) of the run, from 0; the directory's number
+  // Transaction (step or epoch's end) of the run, from 0; the directory's number.
+  std::uint64_t txn = 0;
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t step = 0;   // in the epoch, from 0
 

@@ -1,11 +1,13 @@
-// Command-line options for programs, as recipes use them: CLI11 behind a few calls, with the nearest name for an unknown option.
+// Command-line options for programs, as recipes use them: CLI11 behind a few calls, with the
+// nearest name for an unknown option.
 //
 //   lockstep::CommandLine line("convnet", "MNIST with a small convolutional net");
 //   line.add("--lr", options.lr, "learning rate");
 //   lockstep::add_run_options(line, options.run);
-//   line.parse(argc, argv);   // --help prints and ends with 0; a wrong command line prints why and ends with 2
+//   line.parse(argc, argv);   // --help ends with 0; a wrong one prints why and ends with 2
 //
-// Both spellings, --batch-size and --batch_size, are one option. Threads: one. Ownership: targets outlive the object.
+// Both spellings, --batch-size and --batch_size, are one option. Threads: one. Ownership: targets
+// outlive the object.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +41,8 @@ class CommandLine {
   // `done` gets the resolved options as TOML when the command line has been read.
   void on_parsed(std::function<void(const std::string& toml)> done);
 
-  // For tests: kUsage with the message instead of ending the process; --help is kUsage with the help text.
+  // For tests: kUsage with the message instead of ending the process; --help is kUsage with the
+  // help text.
   Status try_parse(int argc, const char* const* argv);
   // Only main calls this: it ends the process for --help and for errors.
   void parse(int argc, char** argv);
@@ -49,7 +52,8 @@ class CommandLine {
   std::unique_ptr<Impl> impl_;
 };
 
-// --epochs, --batch-size, --seed, --virtual-workers, --max-steps, --output, --resume, --new-virtual-workers, --checkpoint-every,
+// --epochs, --batch-size, --seed, --virtual-workers, --max-steps, --output, --resume,
+// --new-virtual-workers, --checkpoint-every,
 // --keep-checkpoints, --on-save-error, --log-every, --shuffle.
 void add_run_options(CommandLine& line, RunOptions& options);
 

@@ -1,8 +1,9 @@
 // The start of every program that links Lockstep.
 //
-// init() is the fork point: under `lockstep run` the code before it runs once per node, the code after it once per worker, in a process
-// forked from there. So parse options before it, and make models and threads after it. RANK and its kin exist only after it.
-// Without the launcher it makes an ordinary single process.
+// init() is the fork point: under `lockstep run` the code before it runs once per node, the code
+// after it once per worker, in a process forked from there. So parse options before it, and make
+// models and threads after it. RANK and its kin exist only after it. Without the launcher it makes
+// an ordinary single process.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,8 @@ class Session;
 }
 
 struct InitOptions {
-  // Of the CPU kernels, in each worker; part of the run's manifest since it decides bits. 0: OMP_NUM_THREADS if set, else 1.
+  // Of the CPU kernels, in each worker; part of the run's manifest since it decides bits. 0:
+  // OMP_NUM_THREADS if set, else 1.
   int threads = 0;
 };
 
@@ -42,12 +44,14 @@ class Context {
   int threads_ = 1;
 };
 
-// Errors: kUsage for a second thread (its name is told) or for a libtorch of another version than the headers (both are told);
-// kUnavailable when the launcher is gone. Threads: call once, from main's thread.
+// Errors: kUsage for a second thread (its name is told) or for a libtorch of another version than
+// the headers (both are told); kUnavailable when the launcher is gone. Threads: call once, from
+// main's thread.
 [[nodiscard]] Result<Context> init(const InitOptions& options = {});
 
-// Ends the process as `main` should: prints the error if there is one, tells the launcher, flushes, and leaves with the documented exit code
-// (docs/guide/errors.md) without libtorch's 70 ms of static destructors.
+// Ends the process as `main` should: prints the error if there is one, tells the launcher, flushes,
+// and leaves with the documented exit code (docs/guide/errors.md) without libtorch's 70 ms of
+// static destructors.
 [[noreturn]] void exit_with(Context& context, const Status& status);
 [[noreturn]] void exit_with(const Error& error);
 

@@ -28,7 +28,7 @@ struct Generator;
 
 namespace lockstep::data {
 
-// ----------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // datasets
 
 struct Batch {
@@ -75,7 +75,7 @@ using Transform = std::function<Batch(Batch, const Pass&)>;
 Result<std::shared_ptr<const Dataset>> tensor_dataset(at::Tensor inputs, at::Tensor targets,
                                                       Transform transform = nullptr);
 
-// -------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // order
 
 // torch.utils.data.DistributedSampler, equal index for index (PyTorch 2.11). `seed + epoch` wraps
@@ -159,7 +159,7 @@ class DataOrder {
   virtual Result<std::vector<std::int64_t>> ids(const Cursor& at, std::int64_t v) = 0;
 };
 
-// ------------------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------
 // loader
 
 // One virtual worker's part of a step.

@@ -1,5 +1,5 @@
-// torch.nn.parallel.DistributedDataParallel for C++ modules, for loops in PyTorch's style: one batch per rank, gradients averaged over
-// ranks while backward runs.
+// torch.nn.parallel.DistributedDataParallel for C++ modules, for loops in PyTorch's style: one
+// batch per rank, gradients averaged over ranks while backward runs.
 //
 //   LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context));
 //   lockstep::DistributedDataParallel ddp(Net(), group);
@@ -9,13 +9,15 @@
 //   loss.backward();                        // on return every grad() is the mean over ranks
 //   optimizer.step();
 //
-// As in PyTorch: parameters and buffers are rank 0's at the start; before each forward outside of no_sync() the buffers are rank 0's
-// again; gradients of backwards inside no_sync() add up locally and go with the next synchronised one; all ranks call forward and backward
-// in turn. With 1 or 2 ranks the gradients have the bits of PyTorch's own DDP over Gloo; with more, of the fixed tree
+// As in PyTorch: parameters and buffers are rank 0's at the start; before each forward outside of
+// no_sync() the buffers are rank 0's again; gradients of backwards inside no_sync() add up locally
+// and go with the next synchronised one; all ranks call forward and backward in turn. With 1 or 2
+// ranks the gradients have the bits of PyTorch's own DDP over Gloo; with more, of the fixed tree
 // (docs/design/arithmetic.md).
 //
-// Errors: autograd can only throw, so this class throws DistributedError (from the constructor, forward and backward);
-// catch_errors() makes a Status of it. Another rank's death: kPeerLost. Threads: one. Ownership: shares the module; `group` outlives it.
+// Errors: autograd can only throw, so this class throws DistributedError (from the constructor,
+// forward and backward); catch_errors() makes a Status of it. Another rank's death: kPeerLost.
+// Threads: one. Ownership: shares the module; `group` outlives it.
 #pragma once
 
 #include <cstdint>
@@ -43,14 +45,16 @@ class DistributedError : public std::runtime_error {
   Error error_;
 };
 
-// body()'s status; an exception in it becomes an error: DistributedError's own, any other kInternal with its text.
+// body()'s status; an exception in it becomes an error: DistributedError's own, any other kInternal
+// with its text.
 Status catch_errors(const std::function<Status()>& body);
 
 // PyTorch's names and defaults.
 struct DdpOptions {
   double bucket_cap_mb = 25;
   bool broadcast_buffers = true;
-  // False: a parameter without gradient is an error that names it. True: it counts as zeros, and keeps its grad() if no rank used it.
+  // False: a parameter without gradient is an error that names it. True: it counts as zeros, and
+  // keeps its grad() if no rank used it.
   bool find_unused_parameters = false;
 };
 
@@ -86,6 +90,11 @@ class DistributedDataParallel {
   }
 
   Holder& module() { return module_; }
+  // The module's own; names have no "module." in front.
+  auto parameters() const { return module_->parameters(); }
+  auto named_parameters() const { return module_->named_parameters(); }
+  void train(bool on = true) { module_->train(on); }
+  void eval() { module_->eval(); }
 
   // While it lives, backwards do not synchronise.
   class NoSync {

@@ -1,7 +1,9 @@
-// Optimizers with the bits of Python's torch.optim (single-tensor form, torch 2.11). The C++ frontend's Adam rounds differently
-// (mul_ + add_ in place of lerp_), hence these. Names, meanings and defaults are PyTorch's.
+// Optimizers with the bits of Python's torch.optim (single-tensor form, torch 2.11). The C++
+// frontend's Adam rounds differently (mul_ + add_ in place of lerp_), hence these. Names, meanings
+// and defaults are PyTorch's.
 //
-// Shapes: any dense parameters on the CPU; state has each parameter's shape and dtype. Ownership: parameters are shared with the model.
+// Shapes: any dense parameters on the CPU; state has each parameter's shape and dtype. Ownership:
+// parameters are shared with the model.
 // Threads: one at a time. Errors: none; a parameter without gradient is skipped, as in PyTorch.
 #pragma once
 
@@ -19,16 +21,19 @@ class Optimizer {
   Optimizer(std::vector<at::Tensor> parameters, double lr);
   virtual ~Optimizer() = default;
 
-  // One update from the parameters' grad(). Inside a Lockstep step it is called by the library, at the commit.
+  // One update from the parameters' grad(). Inside a Lockstep step it is called by the library, at
+  // the commit.
   virtual void step() = 0;
   void zero_grad();  // grad() becomes undefined (set_to_none=True, PyTorch's default)
 
-  // Part of the state, so that a newcomer's first update has the rate that a schedule has set in the others.
+  // Part of the state, so that a newcomer's first update has the rate that a schedule has set in
+  // the others.
   double lr() const;
   void set_lr(double lr);
 
-  // Everything that the next step() depends on besides parameters and gradients, as tensors of fixed shape that keep their
-  // address: what checkpoints and newcomers copy. Names are unique. The base class has "lr" (float64).
+  // Everything that the next step() depends on besides parameters and gradients, as tensors of
+  // fixed shape that keep their address: what checkpoints and newcomers copy. Names are unique. The
+  // base class has "lr" (float64).
   virtual std::vector<std::pair<std::string, at::Tensor>> state();
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 

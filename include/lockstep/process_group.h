@@ -1,13 +1,16 @@
-// Plain collectives among the workers of a program with a loop of its own, in PyTorch's names. The group is fixed: after a death its
-// calls fail, and the launcher starts all workers again (--max-restarts), as torchrun does. Runs that survive use Trainer or Step.
+// Plain collectives among the workers of a program with a loop of its own, in PyTorch's names. The
+// group is fixed: after a death its calls fail, and the launcher starts all workers again
+// (--max-restarts), as torchrun does. Runs that survive use Trainer or Step.
 //
 //   LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context, {.output = "runs/1"}));
 //   LOCKSTEP_TRY(group.all_reduce(correct));     // int64 tensor: the sum over ranks, in every rank
 //   if (group.rank() == 0) save();
 //   LOCKSTEP_TRY(group.barrier());
 //
-// All ranks make the same calls in the same order; another operation, dtype or size in a peer is an error that names both. CPU tensors.
-// Errors: kUsage (mismatch, device), kPeerLost, kTimedOut; the first is final: every later call returns it. Threads: one at a time.
+// All ranks make the same calls in the same order; another operation, dtype or size in a peer is an
+// error that names both. CPU tensors.
+// Errors: kUsage (mismatch, device), kPeerLost, kTimedOut; the first is final: every later call
+// returns it. Threads: one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -37,11 +40,11 @@ class ProcessGroup {
   int rank() const;
   int world_size() const;
 
-  // In place; the sum over ranks. Floating dtypes along the fixed tree (docs/design/arithmetic.md), integers and bool (as a count of
-  // bytes, mod 2^bits) exactly. PyTorch's ReduceOp.SUM.
+  // In place; the sum over ranks. Floating dtypes along the fixed tree (docs/design/arithmetic.md),
+  // integers and bool (as a count of bytes, mod 2^bits) exactly. PyTorch's ReduceOp.SUM.
   Status all_reduce(at::Tensor& tensor);
-  // In place: what rank `source` has.
-  Status broadcast(at::Tensor& tensor, int source = 0);
+  // In place: what rank `src` has.
+  Status broadcast(at::Tensor& tensor, int src = 0);
   // [world_size, ...tensor's shape], in order of ranks.
   Result<at::Tensor> all_gather(const at::Tensor& tensor);
   Status barrier();
@@ -55,8 +58,9 @@ class ProcessGroup {
   std::unique_ptr<Impl> impl_;
 };
 
-// Joins the other workers; a group of one without the launcher. Once per program, and not beside Trainer or Step. `context` outlives
-// the group. Errors: kUsage, kDisk (the run directory), kUnavailable (it is in use).
+// Joins the other workers; a group of one without the launcher. Once per program, and not beside
+// Trainer or Step. `context` outlives the group. Errors: kUsage, kDisk (the run directory),
+// kUnavailable (it is in use).
 Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options = {});
 
 }  // namespace lockstep

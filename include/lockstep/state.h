@@ -1,7 +1,9 @@
-// Everything that a run's next step depends on, registered by name: what checkpoints save, newcomers copy, and hashes cover.
-// Steps and trainers reach models and optimizers only through here, so nothing can be forgotten.
+// Everything that a run's next step depends on, registered by name: what checkpoints save,
+// newcomers copy, and hashes cover. Steps and trainers reach models and optimizers only through
+// here, so nothing can be forgotten.
 //
-// Ownership: keeps references; what is added must outlive it. Errors: kUsage for a name given twice. Threads: one at a time.
+// Ownership: keeps references; what is added must outlive it. Errors: kUsage for a name given
+// twice. Threads: one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,14 +31,16 @@ class TrainState {
     std::string name;
     at::Tensor tensor;
   };
-  // A small part that is no tensor (a schedule, a generator's state). Text must be the same in all workers at the same step.
+  // A small part that is no tensor (a schedule, a generator's state). Text must be the same in all
+  // workers at the same step.
   struct Text {
     std::string name;
     std::function<std::string()> save;
     std::function<Status(const std::string&)> load;
   };
 
-  // Parameters and buffers under the module's own names, as in state_dict(). One module has no prefix; more get "NAME.".
+  // Parameters and buffers under the module's own names, as in state_dict(). One module has no
+  // prefix; more get "NAME.".
   Status add(const std::string& name, torch::nn::Module& module);
   Status add(const std::string& name, Optimizer& optimizer);
   Status add(Text text);
@@ -48,12 +52,14 @@ class TrainState {
   const std::vector<Text>& texts() const { return texts_; }
   std::vector<Named> model() const;  // parameters, then buffers
 
-  // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous little-endian bytes.
+  // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous
+  // little-endian bytes.
   std::string weights_sha256() const;
   // The same over optimizer state and texts too.
   std::string sha256() const;
 
-  // A flat image of everything, bytes() long, equal in all workers at the same step. load() keeps tensors' addresses.
+  // A flat image of everything, bytes() long, equal in all workers at the same step. load() keeps
+  // tensors' addresses.
   std::uint64_t bytes() const;
   // kUsage when all texts together take more than 64 KiB.
   Status store(std::span<std::byte> image) const;
@@ -63,7 +69,8 @@ class TrainState {
   void store_buffers(std::span<std::byte> image) const;
   void load_buffers(std::span<const std::byte> image);
 
-  // One line per parameter and buffer: name, shape, dtype; what workers compare before the first step.
+  // One line per parameter and buffer: name, shape, dtype; what workers compare before the first
+  // step.
   std::string signature() const;
 
  private:

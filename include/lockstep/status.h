@@ -1,4 +1,5 @@
-// Result types. Every fallible call of Lockstep returns Status or Result<T>; neither can be ignored.
+// Result types. Every fallible call of Lockstep returns Status or Result<T>; neither can be
+// ignored.
 //
 // Ownership: an Error owns its message. Errors: none thrown. Threads: values, no shared state.
 #pragma once

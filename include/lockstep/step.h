@@ -1,8 +1,8 @@
 // One's own loop, exact and elastic: each optimizer step is given to the library as a closure.
 //
-//   lockstep::TrainState state;                      // model, optimizer, whatever else the next step depends on
+//   lockstep::TrainState state;          // model, optimizer, all that the next step depends on
 //   lockstep::Step step(context, state, options);
-//   LOCKSTEP_TRY(step.open(train_set));              // joins the run, resumes, or takes state from a live peer
+//   LOCKSTEP_TRY(step.open(train_set));  // joins the run, resumes, or takes state from a live peer
 //   for (;;) {
 //     LOCKSTEP_ASSIGN(const bool more, step.next());
 //     if (!more) break;
@@ -10,8 +10,10 @@
 //     LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(share.batch()); }));
 //   }
 //
-// What is set before run() must be the same in all workers: a function of the step and of nothing else. The closure runs once for each virtual worker that this worker has in the step, and again for those it adopts when others die. It must
-// depend on nothing but the state and the share. Backward, reduction and update are run()'s.
+// What is set before run() must be the same in all workers: a function of the step and of nothing
+// else. The closure runs once for each virtual worker that this worker has in the step, and again
+// for those it adopts when others die. It must depend on nothing but the state and the share.
+// Backward, reduction and update are run()'s.
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
 
@@ -49,20 +51,22 @@ class Share {
 
 class Step {
  public:
-  using Closure = std::function<at::Tensor(
-      Share&)>;  // the mean loss of the share's batch, a scalar with a graph
+  // The mean loss of the share's batch, a scalar with a graph.
+  using Closure = std::function<at::Tensor(Share&)>;
 
   Step(Context& context, TrainState& state, RunOptions options);
   ~Step();
 
   // Errors as Trainer::fit().
   Status open(std::shared_ptr<const data::Dataset> train_set);
-  // Waits for the next step's members. False: the run is complete and its result printed and recorded, or this worker has left it in order.
+  // Waits for the next step's members. False: the run is complete and its result printed and
+  // recorded, or this worker has left it in order.
   Result<bool> next();
   // Of the step that next() has announced; from 0.
   std::int64_t epoch() const;
   std::int64_t global_step() const;
-  // A whole step: shares, sum, update of `optimizer` (one of the state's; the others' parameters stay as they are), commit.
+  // A whole step: shares, sum, update of `optimizer` (one of the state's; the others' parameters
+  // stay as they are), commit.
   Status run(Optimizer& optimizer, const Closure& closure);
 
  private:

@@ -1,11 +1,14 @@
 // The trainer: epochs over a data set, exact at any number of workers, surviving any of them.
 //
 //   lockstep::Trainer trainer(context, *model, optimizer, options);
-//   trainer.loss([&](const data::Batch& batch) { return cross_entropy(model->forward(batch.inputs), batch.targets); });
-//   trainer.evaluation([&](const data::Batch& batch) { ... return Score{loss_sum, correct, count}; });
+//   trainer.loss([&](const data::Batch& batch) {
+//     return cross_entropy(model->forward(batch.inputs), batch.targets);
+//   });
+//   trainer.evaluation([&](const data::Batch& batch) { … return Score{loss, correct, count}; });
 //   Status status = trainer.fit(train_set, test_set);
 //
-// What a step computes is stated in docs/design/arithmetic.md, how it survives in docs/design/protocol.md.
+// What a step computes is stated in docs/design/arithmetic.md, how it survives in
+// docs/design/protocol.md.
 // Threads: one. Ownership: refers to context, model and optimizer, which outlive it.
 #pragma once
 
@@ -47,10 +50,11 @@ struct RunOptions {
   std::int64_t evaluation_batch_size = 1000;
   int prefetch_threads = 0;
   bool find_unused_parameters = false;
-  // What else decides the arithmetic (learning rate, optimizer, data set): name and value, part of the manifest. A run is resumed
-  // only under an equal manifest.
+  // What else decides the arithmetic (learning rate, optimizer, data set): name and value, part of
+  // the manifest. A run is resumed only under an equal manifest.
   std::map<std::string, std::string> identity = {};
-  // The resolved command line as TOML, for the run directory's config.toml; add_run_options() fills it in. Empty: no such file.
+  // The resolved command line as TOML, for the run directory's config.toml; add_run_options() fills
+  // it in. Empty: no such file.
   std::string config = {};
 };
 
@@ -68,14 +72,18 @@ class Trainer {
 
   // Mean loss of a batch: a scalar with a graph. Called once per share; backward is the trainer's.
   using Loss = std::function<at::Tensor(const data::Batch&)>;
-  // Called under NoGradGuard, in evaluation mode.
+  // Called under NoGradGuard, with the whole model in evaluation mode; after it each module is in
+  // its own mode again. (Nothing else touches modes: a part that was put into eval() stays there
+  // while the rest trains.)
   using Evaluation = std::function<Score(const data::Batch&)>;
   void loss(Loss loss);
   void evaluation(Evaluation evaluation);
 
-  // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last, `weights sha256 HEX`. With a
-  // test set and an evaluation, each epoch ends with an exact evaluation.
-  // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …; kResumable: stopped by the launcher.
+  // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,
+  // `weights sha256 HEX`. With a test set and an evaluation, each epoch ends with an exact
+  // evaluation.
+  // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …;
+  // kResumable: stopped by the launcher.
   Status fit(std::shared_ptr<const data::Dataset> train,
              std::shared_ptr<const data::Dataset> test = nullptr);
 

@@ -1,5 +1,6 @@
-// The tutorial's ConvNet: two stages of 5x5 convolution, batch norm, ReLU and 2x2 max pooling (16, then 32 channels), one linear layer.
-// 28,938 parameters; names, order and initial values as in Python.
+// The tutorial's ConvNet: two stages of 5x5 convolution, batch norm, ReLU and 2x2 max pooling (16,
+// then 32 channels), one linear layer. 28,938 parameters; names, order and initial values as in
+// Python.
 #pragma once
 
 #include <torch/nn/modules/batchnorm.h>

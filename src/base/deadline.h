@@ -1,4 +1,5 @@
-// A point in time by which a wait must end. Made once at the top of an operation, passed down by value.
+// A point in time by which a wait must end. Made once at the top of an operation, passed down by
+// value.
 #pragma once
 
 #include <chrono>
@@ -26,7 +27,8 @@ class Deadline {
   Clock::time_point point_;
 };
 
-// Between two looks at what nobody announces. The one way to sleep here; loops around it have a deadline.
+// Between two looks at what nobody announces. The one way to sleep here; loops around it have a
+// deadline.
 void pause(std::chrono::nanoseconds time);
 
 // CLOCK_MONOTONIC in nanoseconds; comparable across the processes of a host.

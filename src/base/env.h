@@ -1,8 +1,10 @@
-// The seam to the outside world: clock and files. Passed in, never reached for, so that a test owns time and disk.
-// PosixEnv is the real one; tests/support/fault_env.h fails the n-th call and forgets unsynced data.
+// The seam to the outside world: clock and files. Passed in, never reached for, so that a test owns
+// time and disk. PosixEnv is the real one; tests/support/fault_env.h fails the n-th call and
+// forgets unsynced data.
 //
-// Ownership: callers own buffers and paths; File closes itself. Errors: kDisk with path, call, errno text, kBadData
-// for a missing file. Threads: an Env may be used from many threads, a File from one at a time.
+// Ownership: callers own buffers and paths; File closes itself. Errors: kDisk with path, call,
+// errno text, kBadData for a missing file. Threads: an Env may be used from many threads, a File
+// from one at a time.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +22,8 @@ namespace lockstep {
 class File {
  public:
   virtual ~File() = default;
-  // Room for `bytes` more; kDisk at once where there is none, before anything is written that would take the last of it from others.
-  // Does nothing on a file system that cannot reserve.
+  // Room for `bytes` more; kDisk at once where there is none, before anything is written that would
+  // take the last of it from others. Does nothing on a file system that cannot reserve.
   virtual Status reserve(std::uint64_t /*bytes*/) { return {}; }
   // Large appends are on their way to storage before sync(), so that sync() waits for little.
   virtual Status append(std::span<const std::byte> data) = 0;

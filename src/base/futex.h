@@ -1,5 +1,6 @@
-// A doorbell: a word that anyone increments and one process waits on (docs/design/protocol.md, "Waiting").
-// Process-shared futex; std::atomic::wait is process-private and would never wake a peer.
+// A doorbell: a word that anyone increments and one process waits on (docs/design/protocol.md,
+// "Waiting"). Process-shared futex; std::atomic::wait is process-private and would never wake a
+// peer.
 #pragma once
 
 #include <atomic>
@@ -22,5 +23,16 @@ void ring(Doorbell& bell);
 // The owner only. Returns at once if bell.rings != seen, else sleeps until a ring or the deadline.
 // Usage: seen = bell.rings.load(acquire); check the condition; wait(bell, seen, deadline); repeat.
 void wait(Doorbell& bell, std::uint32_t seen, Deadline deadline);
+
+// The owner only. Looks at done() after each ring; false: the deadline came first.
+template <class Done>
+bool wait_until(Doorbell& bell, Done&& done, Deadline deadline) {
+  for (;;) {
+    const std::uint32_t seen = bell.rings.load(std::memory_order_acquire);
+    if (done()) return true;
+    if (deadline.passed()) return false;
+    wait(bell, seen, deadline);
+  }
+}
 
 }  // namespace lockstep

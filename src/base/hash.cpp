@@ -36,21 +36,21 @@ std::string sha256_hex(std::string_view text) {
   return hash.hex();
 }
 
-struct Xxh64::State {
+struct Xxh3::State {
   std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> context{XXH3_createState(),
                                                                           XXH3_freeState};
 };
 
-Xxh64::Xxh64() : state_(std::make_unique<State>()) { XXH3_64bits_reset(state_->context.get()); }
-Xxh64::~Xxh64() = default;
+Xxh3::Xxh3() : state_(std::make_unique<State>()) { XXH3_64bits_reset(state_->context.get()); }
+Xxh3::~Xxh3() = default;
 
-void Xxh64::update(std::span<const std::byte> data) {
+void Xxh3::update(std::span<const std::byte> data) {
   XXH3_64bits_update(state_->context.get(), data.data(), data.size());
 }
 
-std::uint64_t Xxh64::value() const { return XXH3_64bits_digest(state_->context.get()); }
+std::uint64_t Xxh3::value() const { return XXH3_64bits_digest(state_->context.get()); }
 
-std::uint64_t xxh64(std::span<const std::byte> data) {
+std::uint64_t xxh3(std::span<const std::byte> data) {
   return XXH3_64bits(data.data(), data.size());
 }
 

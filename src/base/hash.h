@@ -28,15 +28,15 @@ class Sha256 {
 };
 
 std::string sha256_hex(std::string_view text);
-std::uint64_t xxh64(std::span<const std::byte> data);
+std::uint64_t xxh3(std::span<const std::byte> data);
 
-// xxh64 of data that comes in pieces.
-class Xxh64 {
+// xxh3 of data that comes in pieces.
+class Xxh3 {
  public:
-  Xxh64();
-  ~Xxh64();
-  Xxh64(const Xxh64&) = delete;
-  Xxh64& operator=(const Xxh64&) = delete;
+  Xxh3();
+  ~Xxh3();
+  Xxh3(const Xxh3&) = delete;
+  Xxh3& operator=(const Xxh3&) = delete;
   void update(std::span<const std::byte> data);
   std::uint64_t value() const;  // of all that was given so far
 

@@ -1,4 +1,5 @@
-// Numbers that look alike and must not be mixed up. Each is its own type; value() is the bare number.
+// Numbers that look alike and must not be mixed up. Each is its own type; value() is the bare
+// number.
 #pragma once
 
 #include <compare>
@@ -25,7 +26,8 @@ using Slot = Id<struct SlotTag, std::uint32_t>;          // place in shared memo
 using WorkerUid =
     Id<struct WorkerUidTag, std::uint64_t>;  // one incarnation of a worker; never reused, from 1
 using Generation = Id<struct GenerationTag, std::uint64_t>;  // number of the current membership
-// Number of a transaction: optimizer steps and epoch ends, in order, from 0 (docs/design/protocol.md).
+// Number of a transaction: optimizer steps and epoch ends, in order, from 0
+// (docs/design/protocol.md).
 using Txn = Id<struct TxnTag, std::uint64_t>;
 
 }  // namespace lockstep

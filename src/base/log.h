@@ -1,4 +1,5 @@
-// One line to stderr per call, `lockstep: ` in front; the level from LOGLEVEL (torchrun's name), default INFO.
+// One line to stderr per call, `lockstep: ` in front; the level from LOGLEVEL (torchrun's name),
+// default INFO.
 // Threads: safe. A line is written by one write(2), so lines of several processes never tear.
 #pragma once
 

@@ -14,9 +14,9 @@ namespace lockstep {
 // Errors: kUnavailable when it stays held, kDisk when the directory cannot be opened.
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline);
 
-// Removes what bears a reserved name (".tmp-...") in the directory and one level below, where rooms write
-// their files: something that was being written when its writer was killed. For the lock's holder.
-// What cannot be removed is warned of.
+// Removes what bears a reserved name (".tmp-...") in the directory and one level below, where rooms
+// write their files: something that was being written when its writer was killed. For the lock's
+// holder. What cannot be removed is warned of.
 void remove_leftovers(const std::string& path);
 
 }  // namespace lockstep

@@ -1,4 +1,5 @@
-// The nearest known name to a mistyped one, for messages of the form "unknown option '--eopchs'; did you mean '--epochs'?".
+// The nearest known name to a mistyped one, for messages of the form "unknown option '--eopchs';
+// did you mean '--epochs'?".
 #pragma once
 
 #include <optional>
@@ -8,7 +9,8 @@
 
 namespace lockstep {
 
-// Least edit distance (insert, delete, replace, swap of neighbours), at most a third of the name's length; none: nullopt.
+// Least edit distance (insert, delete, replace, swap of neighbours), at most a third of the name's
+// length; none: nullopt.
 std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> known);
 
 }  // namespace lockstep

@@ -17,7 +17,7 @@ void add(std::string& text, std::size_t& count, const std::string& what) {
   if (++count <= kNamed) text += (text.empty() ? "" : "; ") + what;
 }
 
-Status read_pieces(ReadableFile& file, std::uint64_t at, std::span<std::byte> out, Xxh64* hash) {
+Status read_pieces(ReadableFile& file, std::uint64_t at, std::span<std::byte> out, Xxh3* hash) {
   while (!out.empty()) {
     const auto piece = out.first(std::min(kPieceBytes, out.size()));
     LOCKSTEP_TRY(file.read_at(at, piece));
@@ -28,7 +28,7 @@ Status read_pieces(ReadableFile& file, std::uint64_t at, std::span<std::byte> ou
   return {};
 }
 
-Status hash_all(ReadableFile& file, Xxh64& hash) {
+Status hash_all(ReadableFile& file, Xxh3& hash) {
   std::vector<std::byte> buffer(kPieceBytes);
   for (std::uint64_t at = 0; at < file.size(); at += kPieceBytes) {
     const std::uint64_t left = std::min<std::uint64_t>(kPieceBytes, file.size() - at);
@@ -40,7 +40,7 @@ Status hash_all(ReadableFile& file, Xxh64& hash) {
 
 Verdict damaged(const std::string& reason) { return {Trouble::kDamaged, reason}; }
 
-Verdict compare(const std::string& path, const Xxh64& hash, const FileEntry& entry) {
+Verdict compare(const std::string& path, const Xxh3& hash, const FileEntry& entry) {
   if (hash.value() == entry.xxh3) return {};
   return damaged("'" + path + "': its bytes do not have the hash in the manifest");
 }
@@ -48,7 +48,7 @@ Verdict compare(const std::string& path, const Xxh64& hash, const FileEntry& ent
 // Before calling a file foreign, make sure that it says what was written.
 Verdict foreign_if_whole(ReadableFile& file, const std::string& path, const FileEntry& entry,
                          const std::string& reason) {
-  Xxh64 hash;
+  Xxh3 hash;
   if (const Status read = hash_all(file, hash); !read.ok()) return damaged(read.error().message);
   Verdict verdict = compare(path, hash, entry);
   if (verdict.trouble != Trouble::kNone) return verdict;
@@ -57,7 +57,7 @@ Verdict foreign_if_whole(ReadableFile& file, const std::string& path, const File
 
 Verdict examine_tensors(ReadableFile& file, const std::string& path, const FileEntry& entry,
                         const std::vector<NamedTarget>& targets) {
-  Xxh64 hash;
+  Xxh3 hash;
   const auto header = read_header(file, &hash);
   if (!header.ok()) return damaged("'" + path + "': " + header.error().message);
   if (const auto differs = difference(*header, targets))
@@ -69,7 +69,7 @@ Verdict examine_tensors(ReadableFile& file, const std::string& path, const FileE
 
 }  // namespace
 
-Result<Header> read_header(ReadableFile& file, Xxh64* hash) {
+Result<Header> read_header(ReadableFile& file, Xxh3* hash) {
   std::array<std::byte, kLengthBytes> length{};
   const auto start = std::span(length).first(
       static_cast<std::size_t>(std::min<std::uint64_t>(kLengthBytes, file.size())));
@@ -108,7 +108,7 @@ std::optional<std::string> difference(const Header& header, std::span<const Name
 }
 
 Status read_data(ReadableFile& file, const Header& header, std::span<const NamedTarget> targets,
-                 Xxh64* hash) {
+                 Xxh3* hash) {
   std::map<std::string_view, std::span<std::byte>> places;
   for (const NamedTarget& target : targets) places[target.info.name] = target.bytes;
   for (const Entry& entry : header.entries) {
@@ -129,7 +129,7 @@ Verdict examine_file(Env& env, const std::string& path, const FileEntry& entry,
     return damaged("'" + path + "' has " + std::to_string((*file)->size()) +
                    " bytes, its manifest says " + std::to_string(entry.size));
   if (targets != nullptr) return examine_tensors(**file, path, entry, *targets);
-  Xxh64 hash;
+  Xxh3 hash;
   if (const Status read = hash_all(**file, hash); !read.ok()) return damaged(read.error().message);
   return compare(path, hash, entry);
 }

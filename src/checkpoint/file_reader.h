@@ -22,14 +22,14 @@ struct Verdict {
 };
 
 // `hash`, where given, has seen the bytes before the data.
-Result<Header> read_header(ReadableFile& file, Xxh64* hash = nullptr);
+Result<Header> read_header(ReadableFile& file, Xxh3* hash = nullptr);
 
 // Which names, dtypes and shapes of a file differ from the targets' (the first few); nullopt: none.
 std::optional<std::string> difference(const Header& header, std::span<const NamedTarget> targets);
 
 // Fills the targets by name, in the file's order, and hashes on the way. No difference() allowed.
 Status read_data(ReadableFile& file, const Header& header, std::span<const NamedTarget> targets,
-                 Xxh64* hash = nullptr);
+                 Xxh3* hash = nullptr);
 
 // Whole and as listed? `targets`, where given, are filled; another set of tensors is foreign. Never
 // throws.

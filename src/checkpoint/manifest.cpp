@@ -33,7 +33,7 @@ std::optional<std::uint64_t> from_hex64(const std::string& text) {
 }
 
 std::string seal_of(std::string_view body) {
-  return ",\n \"xxh3\": \"" + hex64(xxh64(std::as_bytes(std::span(body)))) + "\"\n}\n";
+  return ",\n \"xxh3\": \"" + hex64(xxh3(std::as_bytes(std::span(body)))) + "\"\n}\n";
 }
 
 bool plain_name(const std::string& name) {

@@ -73,7 +73,7 @@ Verdict read_state(Env& env, const std::string& path, const Manifest& manifest,
   if (entry == manifest.files.end()) return {Trouble::kDamaged, "it has no state.json"};
   auto text = env.read(path + "/" + kStateName, kMaxStateBytes);
   if (!text.ok()) return {Trouble::kDamaged, text.error().message};
-  if (text->size() != entry->size || xxh64(std::as_bytes(std::span(*text))) != entry->xxh3)
+  if (text->size() != entry->size || xxh3(std::as_bytes(std::span(*text))) != entry->xxh3)
     return {Trouble::kDamaged, "'" + path + "/state.json' does not have the hash in the manifest"};
   state = *std::move(text);
   return {};

@@ -41,7 +41,7 @@ Result<OpenFile> open_file(Env& env, const std::string& folder, const FileBytes&
 
 // Hashes piece by piece, so that the disk works on one while the next is hashed.
 Status fill_file(OpenFile& open, std::span<const std::byte> bytes) {
-  Xxh64 hash;
+  Xxh3 hash;
   for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
     const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
     hash.update(piece);
@@ -185,6 +185,13 @@ Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned 
       LOCKSTEP_TRY(withdraw(env, folder, name));
     }
   }
+  return {};
+}
+
+Status withdraw_after(Env& env, const std::string& run_dir, std::uint64_t txn) {
+  LOCKSTEP_ASSIGN(const auto steps, list_steps(env, run_dir));
+  for (const std::uint64_t step : steps)
+    if (step > txn) LOCKSTEP_TRY(withdraw(env, checkpoints_dir(run_dir), step_name(step)));
   return {};
 }
 

@@ -52,6 +52,9 @@ Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manif
 // skipped) are not its business.
 Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned keep_last);
 
+// Removes all newer than `txn`: of a way that is not taken, once a run goes back to `txn`.
+Status withdraw_after(Env& env, const std::string& run_dir, std::uint64_t txn);
+
 // Atomic; NAME is "last" or "best".
 Status set_pointer(Env& env, const std::string& run_dir, const std::string& name,
                    std::uint64_t txn);

@@ -3,9 +3,9 @@
 #include <ATen/ops/empty.h>
 
 #include <array>
-#include <exception>
 #include <filesystem>
 
+#include "base/guard.h"
 #include "checkpoint/writer.h"
 
 namespace lockstep::checkpoint {
@@ -31,16 +31,6 @@ constexpr std::array<Pair, 15> kTypes{{{DType::kBool, at::kBool},
                                        {DType::kF64, at::kDouble},
                                        {DType::kI64, at::kLong},
                                        {DType::kU64, at::kUInt64}}};
-
-// libtorch throws; this is the border.
-template <class Call>
-auto guarded(const char* what, Call call) -> decltype(call()) {
-  try {
-    return call();
-  } catch (const std::exception& e) {
-    return Error{ErrorKind::kInternal, std::string(what) + ": libtorch says: " + e.what()};
-  }
-}
 
 Result<TensorInfo> info_of(const std::string& name, const at::Tensor& tensor) {
   if (!tensor.defined()) return Error{ErrorKind::kUsage, "tensor " + quote(name) + " is undefined"};
@@ -104,7 +94,7 @@ std::optional<DType> dtype_of(at::ScalarType type) {
 at::ScalarType scalar_type(DType dtype) { return kTypes[static_cast<std::size_t>(dtype)].theirs; }
 
 Result<Sources> Sources::of(std::span<const CheckpointPart> parts) {
-  return guarded("saving tensors", [&]() -> Result<Sources> {
+  return guarded("saving tensors", ErrorKind::kInternal, [&]() -> Result<Sources> {
     Sources sources;
     for (const CheckpointPart& part : parts) {
       LOCKSTEP_ASSIGN(auto tensors, sources_of(part.tensors, sources.kept_));
@@ -115,7 +105,7 @@ Result<Sources> Sources::of(std::span<const CheckpointPart> parts) {
 }
 
 Result<Targets> Targets::of(std::span<const CheckpointPart> parts) {
-  return guarded("loading tensors", [&]() -> Result<Targets> {
+  return guarded("loading tensors", ErrorKind::kInternal, [&]() -> Result<Targets> {
     Targets targets;
     for (const CheckpointPart& part : parts) {
       PartTarget& target = targets.parts_.emplace_back(PartTarget{part.name, {}});
@@ -131,7 +121,7 @@ Result<Targets> Targets::of(std::span<const CheckpointPart> parts) {
 }
 
 Status Targets::finish() {
-  return guarded("loading tensors", [&]() -> Status {
+  return guarded("loading tensors", ErrorKind::kInternal, [&]() -> Status {
     for (const Copy& copy : copies_) copy.to.copy_(copy.from);
     return {};
   });
@@ -173,7 +163,7 @@ Result<std::optional<CheckpointInfo>> load_checkpoint(const std::string& run_dir
 }
 
 Result<std::string> weights_sha256(const NamedTensors& tensors) {
-  return checkpoint::guarded("hashing tensors", [&]() -> Result<std::string> {
+  return guarded("hashing tensors", ErrorKind::kInternal, [&]() -> Result<std::string> {
     std::vector<at::Tensor> kept;
     LOCKSTEP_ASSIGN(const auto sources, checkpoint::sources_of(tensors, kept));
     return checkpoint::weights_sha256(sources);
@@ -191,7 +181,7 @@ Status save_safetensors(const std::string& path, const NamedTensors& tensors) {
 }
 
 Result<NamedTensors> load_safetensors(const std::string& path) {
-  return checkpoint::guarded("loading tensors", [&]() -> Result<NamedTensors> {
+  return guarded("loading tensors", ErrorKind::kInternal, [&]() -> Result<NamedTensors> {
     LOCKSTEP_ASSIGN(auto infos, checkpoint::read_infos(posix_env(), path));
     NamedTensors tensors;
     std::vector<checkpoint::NamedTarget> targets;

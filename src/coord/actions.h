@@ -62,8 +62,6 @@ struct Refuse {
 struct RecordIncident {
   Incident incident;
 };
-// header().checkpoint_owner_lost += 1: the first member, who writes the checkpoints, died.
-struct CheckpointOwnerLost {};
 // All workers are gone: fresh memfd, records flushed; the recorder is opened again at the first
 // table's transaction. Spawns follow.
 struct RestartGroup {
@@ -96,9 +94,8 @@ struct Stop {
 struct Action {
   std::variant<action::Spawn, action::Kill, action::AppendDead, action::WriteProposal,
                action::WriteTable, action::NameDonor, action::Admit, action::Refuse,
-               action::RecordIncident, action::CheckpointOwnerLost, action::RestartGroup,
-               action::RestartZygote, action::SetFinalRecorded, action::Reply, action::Print,
-               action::Stop>
+               action::RecordIncident, action::RestartGroup, action::RestartZygote,
+               action::SetFinalRecorded, action::Reply, action::Print, action::Stop>
       what;
   std::string reason;  // for logs and tests: why, in a few words
 };

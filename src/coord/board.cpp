@@ -103,10 +103,8 @@ Table load_members(const Cell& cell) {
 }  // namespace
 
 void write_table(TableCell& cell, const Table& table) {
-  cell.mark.store(
-      0,
-      std::
-          memory_order_relaxed);  // the agent reads tables at any time: it must not take a half-written one
+  // The agent reads tables at any time: it must not take a half-written one.
+  cell.mark.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   store_members(cell, table);
   cell.mark.store(table.txn.value() + 1, std::memory_order_release);

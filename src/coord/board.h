@@ -1,14 +1,17 @@
-// The board: the run's shared memory that the agent and all workers map (one memfd per run; docs/design/protocol.md).
+// The board: the run's shared memory that the agent and all workers map (one memfd per run;
+// docs/design/protocol.md).
 //
-//   Header | Slot[kMaxSlots] | commit lines [slots][ring] | share records [ring][V] | data of the engine (comm/shm)
+//   Header | Slot[kMaxSlots] | commit lines [slots][ring] | share records [ring][V] | engine's data
 //
-// Rules. All zero is the initial state. Every word has one writer, except a doorbell's ring count. A word that says
-// "item X of transaction t is complete" holds t + 1 ("mark"), so that a stale one never matches; a mark is stored with
-// release after what it vouches for, and loaded with acquire before that is read. A dead writer's unmarked items pass to
-// the heir that coord::Ownership names, after the agent has confirmed the death.
-// A restart of the group (rung 3) gets a fresh memfd, so marks never repeat.
+// Rules. All zero is the initial state. Every word has one writer, except a doorbell's ring count.
+// A word that says "item X of transaction t is complete" holds t + 1 ("mark"), so that a stale one
+// never matches; a mark is stored with release after what it vouches for, and loaded with acquire
+// before that is read. A dead writer's unmarked items pass to the heir that coord::Ownership names,
+// after the agent has confirmed the death. A restart of the group (rung 3) gets a fresh memfd, so
+// marks never repeat.
 //
-// Threads: any process may map it. Ownership: the mapping belongs to whoever made it (base/, worker/session.h).
+// Threads: any process may map it. Ownership: the mapping belongs to whoever made it (base/,
+// worker/session.h).
 #pragma once
 
 #include <atomic>
@@ -28,18 +31,19 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
 
 inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
-inline constexpr std::uint64_t kBoardVersion = 2;
+inline constexpr std::uint64_t kBoardVersion = 3;
 // The memfd is sparse and this long; untouched pages cost nothing.
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
-inline constexpr std::uint32_t kMaxDead =
-    4096;  // deaths in the life of one board; then no more replacements
-// A member may be two transactions behind while the table of the next is written: an epoch's end passes without those who have no
-// part in it.
+// Deaths in the life of one board; then no more replacements.
+inline constexpr std::uint32_t kMaxDead = 4096;
+// A member may be two transactions behind while the table of the next is written: an epoch's end
+// passes without those who have no part in it.
 inline constexpr std::uint32_t kTables = 4;
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
 inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
-// What a worker is doing; the deadline that applies follows from it. Only kData..kOptimizer run against a deadline.
+// What a worker is doing; the deadline that applies follows from it. Only kData..kOptimizer run
+// against a deadline.
 enum class Phase : std::uint64_t {
   kIdle = 0,  // before its first transaction, or waiting for something
   kData = 1,
@@ -53,6 +57,12 @@ enum class Phase : std::uint64_t {
   kDone = 9,
 };
 
+// A word that one process writes, and only ever adds to; others see it grow, with all that came
+// before.
+inline void grow(Word& word, std::uint64_t by) {
+  word.store(word.load(std::memory_order_relaxed) + by, std::memory_order_release);
+}
+
 // The table in shared memory: written by one process, then marked.
 struct TableCell {
   Word mark;  // txn + 1
@@ -63,14 +73,14 @@ struct TableCell {
   Word slot[kMaxWorkers];
 };
 
-// The agent's wish for the next table; read once per transaction by whoever publishes it. Written under `sequence`
-// (odd while being written, as a seqlock; Boehm, MSPC 2012).
+// The agent's wish for the next table; read once per transaction by whoever publishes it. Written
+// under `sequence` (odd while being written, as a seqlock; Boehm, MSPC 2012).
 struct ProposalCell {
   Word sequence;
   Word generation;
   Word flags;
-  Word
-      count;  // members wanted, joiners last; the publisher leaves out joiners that are not ready for this txn
+  // Members wanted, joiners last; the publisher leaves out joiners that are not ready for this txn.
+  Word count;
   Word uid[kMaxWorkers];
   Word slot[kMaxWorkers];
 };
@@ -87,8 +97,6 @@ struct Header {
   Word final_recorded;  // 1: final checkpoint and hash line are recorded, workers may exit 0
   Word heal_donor;      // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;    // number of the request; the donor copies once per number
-  Word
-      checkpoint_owner_lost;  // number of checkpoints whose writer died; the first member takes another snapshot
   Doorbell agent_bell;  // workers ring it when the ring of records is half full or a line is due
   Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
   // Members' words: the table of transaction t is in table[t % kTables] (Board::table).
@@ -120,7 +128,8 @@ struct alignas(4096) WorkerSlot {
   Word fault_index;  // which rule it was, from 1
 };
 
-// Sizes that follow from the run; the same in all processes (announced in the worker's Describe message).
+// Sizes that follow from the run; the same in all processes (announced in the worker's Describe
+// message).
 struct BoardPlan {
   std::uint32_t virtual_workers = 1;  // V
   std::uint32_t ids_capacity = 0;     // most sample ids of one share
@@ -142,8 +151,8 @@ struct ShareRecord {
   const std::int64_t* ids() const { return reinterpret_cast<const std::int64_t*>(this + 1); }
 };
 
-// What a worker says about a transaction it has committed: entry [slot][txn % ring]. All members write the same bytes;
-// the agent takes them from any slot with applied > txn. Texts may be empty.
+// What a worker says about a transaction it has committed: entry [slot][txn % ring]. All members
+// write the same bytes; the agent takes them from any slot with applied > txn. Texts may be empty.
 struct CommitLines {
   Word mark;                    // txn + 1
   std::uint32_t console_bytes;  // lines for standard output, each with its newline
@@ -186,7 +195,8 @@ std::uint64_t fixed_bytes();
 void write_table(TableCell& cell, const Table& table);          // mark last
 bool read_table(const TableCell& cell, Txn txn, Table& table);  // false: not the table of txn
 void write_proposal(ProposalCell& cell, const Table& wish);  // the agent only; wish.txn is ignored
-// The newest whole proposal. Retries while the agent writes; an agent that died while writing takes us with it.
+// The newest whole proposal. Retries while the agent writes; an agent that died while writing takes
+// us with it.
 Table read_proposal(const ProposalCell& cell);
 
 }  // namespace lockstep::coord

@@ -71,7 +71,8 @@ struct Stopped {
 struct Continued {
   WorkerUid uid;
 };
-// The board, each tick: all workers alive, and the header's tables as far as readable, oldest first.
+// The board, each tick: all workers alive, and the header's tables as far as readable, oldest
+// first.
 struct Progress {
   std::vector<WorkerProgress> workers;
   std::vector<Table> tables;

@@ -32,8 +32,8 @@ struct Timing {
   std::uint64_t hang_first = 30'000'000'000;    // the same, before a worker's first commit
   std::uint64_t incident_window = 50'000'000;   // victims this close are one incident
   std::uint64_t heal_retry = 50'000'000;        // between two requests for a copy
-  std::uint64_t orphan_grace =
-      1'000'000'000;  // newcomers alone, waiting for a transaction whose members all died
+  // Newcomers alone, waiting for a transaction whose members all died.
+  std::uint64_t orphan_grace = 1'000'000'000;
   std::uint64_t orderly = 30'000'000'000;     // kStop in the proposal to SIGTERM
   std::uint64_t kill_grace = 30'000'000'000;  // SIGTERM to SIGKILL
 };

@@ -70,7 +70,7 @@ void fields(auto& io, M& m) {
 }
 template <Is<msg::Admit> M>
 void fields(auto& io, M& m) {
-  io(m.newcomer);
+  io(m.newcomer), io(m.checkpointed);
 }
 template <Is<msg::Scale> M>
 void fields(auto& io, M& m) {

@@ -29,9 +29,9 @@
 
 namespace lockstep::coord {
 
-inline constexpr std::uint32_t kMessageMagic =
-    0x4c534d01;                                       // the last byte is the version of the format
-inline constexpr std::uint32_t kProtocolVersion = 1;  // of the talk; Hello and ZygoteReady carry it
+// The last byte is the version of the format.
+inline constexpr std::uint32_t kMessageMagic = 0x4c534d01;
+inline constexpr std::uint32_t kProtocolVersion = 2;  // of the talk; Hello and ZygoteReady carry it
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMessageHeaderBytes = 12;
 
@@ -119,6 +119,7 @@ struct Finish {
 // Agent -> worker: the answer to Describe, and to SyncRecords.
 struct Admit {
   bool newcomer = false;
+  bool checkpointed = false;  // this launch has published a checkpoint
   friend bool operator==(const Admit&, const Admit&) = default;
 };
 struct Refuse {

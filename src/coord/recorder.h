@@ -1,9 +1,11 @@
-// Turns committed transactions on the board into lines: standard output, metrics.jsonl and ledger.jsonl in the run directory, each
-// transaction once, in order. Used by the agent, and by a worker that runs alone.
+// Turns committed transactions on the board into lines: standard output, metrics.jsonl and
+// ledger.jsonl in the run directory, each transaction once, in order. Used by the agent, and by a
+// worker that runs alone.
 //
-// ledger.jsonl: one line per optimizer step: {"step":S,"epoch":E,"ids":[[ids of v = 0],[v = 1],...]}: the ids that the loader delivered.
-// metrics.jsonl: the lines that the workers' CommitLines carry.
-// Each line starts with its transaction number ({"txn":T,...), so that truncate_at() finds its place.
+// ledger.jsonl: one line per optimizer step: {"step":S,"epoch":E,"ids":[[ids of v = 0],[v =
+// 1],...]}: the ids that the loader delivered. metrics.jsonl: the lines that the workers'
+// CommitLines carry.
+// Each line starts with its transaction number ({"txn":T,...).
 //
 // Errors: kDisk (sticky: later calls return it). Threads: one at a time.
 #pragma once
@@ -20,15 +22,17 @@ namespace lockstep::coord {
 
 class Recorder {
  public:
-  // Cuts both files at `next` (a resume from a checkpoint rewrites what came after it), makes them if absent, and goes on from there.
-  // Lines of transactions below `console_from` are not given to `console`: a launcher prints each once, also after rung 3.
+  // Cuts both files at `next` (a resume from a checkpoint rewrites what came after it), makes them
+  // if absent, and goes on from there. Lines of transactions below `console_from` are not given to
+  // `console`: a launcher prints each once, also after rung 3.
   static Result<std::unique_ptr<Recorder>> open(Env& env, const std::string& run_dir, Board board,
                                                 Txn next,
                                                 std::function<void(std::string_view)> console,
                                                 Txn console_from = Txn(0));
   virtual ~Recorder() = default;
 
-  // Records every transaction that some slot in use has applied. Stores header().recorded_txn and rings workers that wait for it.
+  // Records every transaction that some slot in use has applied. Stores header().recorded_txn and
+  // rings workers that wait for it.
   virtual Status pump() = 0;
   virtual Status sync() = 0;     // what was recorded is on storage
   virtual Txn next() const = 0;  // all below are recorded

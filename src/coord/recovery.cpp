@@ -28,10 +28,6 @@ void Coordinator::State::evict(Worker& worker, Cause cause, std::string text) {
 
 void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string text) {
   if (worker.failure) text += ": " + worker.failure->message;
-  const bool was_first = !order.empty() && order.front() == worker.uid && worker.holds_state();
-  if (was_first && group == Group::kRunning)
-    act(action::CheckpointOwnerLost{}, "the first member died");
-
   std::optional<Txn> interrupted;
   if (worker.holds_state() || worker.proposed) {
     interrupted = worker.seen.current_txn;

@@ -1,5 +1,6 @@
-// Who takes part in a transaction, and who owns which share of it. Pure functions of a published table and the
-// agent's ordered list of the dead; every process computes the same answer (docs/design/protocol.md, "Ownership").
+// Who takes part in a transaction, and who owns which share of it. Pure functions of a published
+// table and the agent's ordered list of the dead; every process computes the same answer
+// (docs/design/protocol.md, "Ownership").
 //
 // Threads: values. Errors: none; broken preconditions are checked by assert.
 #pragma once
@@ -25,8 +26,7 @@ struct Member {
 // What the next transaction's members do at its start, besides computing.
 enum TableFlags : std::uint32_t {
   kNone = 0,
-  kStop = 1,        // do not begin `txn`: leave in order, resumable (exit 75 or the signal's code)
-  kCheckpoint = 2,  // the first member takes a snapshot before `txn`
+  kStop = 1,  // do not begin `txn`: leave in order, resumable (exit 75 or the signal's code)
 };
 
 struct Table {
@@ -38,9 +38,10 @@ struct Table {
   bool has(WorkerUid uid) const;
 };
 
-// A node of the fixed binary tree over V leaves: covers leaves [index << level, (index + 1) << level) ∩ [0, V).
-// Value of a node: its left child's plus its right child's, element by element; with nothing on the right (V is padded
-// with nothing) it is the left child's.
+// A node of the fixed binary tree over V leaves: covers leaves [index << level, (index + 1) <<
+// level) ∩ [0, V).
+// Value of a node: its left child's plus its right child's, element by element; with nothing on the
+// right (V is padded with nothing) it is the left child's.
 struct Node {
   std::uint32_t level = 0;
   std::uint32_t index = 0;
@@ -49,7 +50,8 @@ struct Node {
 };
 
 // The fewest nodes that together cover exactly the leaves [first, first + count), left to right.
-// `virtual_workers` matters at the right edge: a node that reaches over V counts as covering up to V only.
+// `virtual_workers` matters at the right edge: a node that reaches over V counts as covering up to
+// V only.
 std::vector<Node> cover(std::uint32_t first, std::uint32_t count, std::uint32_t virtual_workers);
 
 // A node whose value one member supplies.
@@ -61,10 +63,11 @@ struct Piece {
 // Ownership of one transaction's items under a table and the dead so far.
 class Ownership {
  public:
-  // `items`: V for a step, the number of batches for an epoch's end. `dead`: uids in the agent's order; those not in
-  // the table are ignored. Members own contiguous blocks (the first items % W blocks are one longer); each death hands
-  // the dead member's items, in order, to the live member that has the fewest (ties: lowest rank). Later deaths
-  // never move what live members own. Precondition: 1 <= members <= kMaxWorkers.
+  // `items`: V for a step, the number of batches for an epoch's end. `dead`: uids in the agent's
+  // order; those not in the table are ignored. Members own contiguous blocks (the first items % W
+  // blocks are one longer); each death hands the dead member's items, in order, to the live member
+  // that has the fewest (ties: lowest rank). Later deaths never move what live members own.
+  // Precondition: 1 <= members <= kMaxWorkers.
   Ownership(const Table& table, std::uint32_t items, std::span<const WorkerUid> dead);
 
   bool alive(std::uint32_t member) const { return alive_[member]; }
@@ -79,12 +82,13 @@ class Ownership {
   }
   std::uint32_t block_size(std::uint32_t member) const { return block_size_[member]; }
 
-  // Nodes that live members supply, left to right; together they cover all leaves. A member's block is folded into
-  // cover(block); adopted leaves come one by one, so that what it has published stays as it is.
+  // Nodes that live members supply, left to right; together they cover all leaves. A member's block
+  // is folded into cover(block); adopted leaves come one by one, so that what it has published
+  // stays as it is.
   std::vector<Piece> pieces() const;
 
-  // Owner of fixed chunk `chunk` of a bucket of `chunks` chunks; `bucket` spreads buckets of few chunks. Moves only when
-  // its owner dies.
+  // Owner of fixed chunk `chunk` of a bucket of `chunks` chunks; `bucket` spreads buckets of few
+  // chunks. Moves only when its owner dies.
   std::uint32_t chunk_owner(std::uint32_t chunk, std::uint32_t chunks, std::uint32_t bucket) const;
 
  private:

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/guard.h"
 #include "data/digits.h"
-#include "data/guard.h"
 #include "data/images.h"
 #include "lockstep/data.h"
 

@@ -17,8 +17,8 @@ using Canvas = std::array<double, static_cast<std::size_t>(kSide) * kSide>;  // 
 
 // How far hands and pens differ. Chosen so that the ConvNet of the quickstart (Adam, 1e-3, 300
 // pictures a step) needs most of an epoch for 95 %.
-constexpr double kPointJitter =
-    4.0;  // deviation of each control point, in glyph units (1/100 of its height)
+// deviation of each control point, in glyph units (1/100 of its height)
+constexpr double kPointJitter = 4.0;
 constexpr double kTurn = 0.11;   // deviation of the tangent of half the angle: 12 degrees
 constexpr double kSlant = 0.22;  // deviation of the shear
 constexpr double kShift = 1.4;   // deviation, pixels

@@ -11,8 +11,8 @@ struct Point {
 };
 
 struct Stroke {
-  bool curved =
-      true;  // through the points as a Catmull-Rom spline, or straight from each to the next
+  // Through the points as a Catmull-Rom spline, or straight from each to the next.
+  bool curved = true;
   std::vector<Point> points;  // in a box of 100 x 100
 };
 

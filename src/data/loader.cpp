@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "base/deadline.h"
-#include "data/guard.h"
+#include "base/guard.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {

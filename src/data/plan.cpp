@@ -6,8 +6,8 @@
 #include <deque>
 #include <mutex>
 
+#include "base/guard.h"
 #include "base/suggest.h"
-#include "data/guard.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -102,8 +102,8 @@ class CachedOrder final : public DataOrder {
     });
   }
 
-  static constexpr std::size_t kKept =
-      2;  // the last step's epoch and the next, which prefetching looks into
+  // The last step's epoch and the next, which prefetching looks into.
+  static constexpr std::size_t kKept = 2;
 
   const DataPlan plan_;
   std::mutex mutex_;

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <numeric>
 
-#include "data/guard.h"
+#include "base/guard.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {

@@ -27,7 +27,7 @@ std::uint64_t ns(std::chrono::milliseconds time) {
   return static_cast<std::uint64_t>(time.count()) * 1'000'000;
 }
 
-coord::Config config_of(const RunOptions& options, const Spawner& spawner) {
+coord::Config config_of(const LaunchOptions& options, const Spawner& spawner) {
   coord::Config config;
   config.workers = static_cast<std::uint32_t>(options.nproc_per_node);
   config.max_restarts = options.max_restarts;
@@ -62,7 +62,7 @@ Result<UniqueFd> open_signals() {
 
 }  // namespace
 
-Agent::Agent(RunOptions options, Program program, Loop loop)
+Agent::Agent(LaunchOptions options, Program program, Loop loop)
     : options_(std::move(options)),
       program_(std::move(program)),
       loop_(std::move(loop)),
@@ -72,7 +72,7 @@ Agent::Agent(RunOptions options, Program program, Loop loop)
 
 Agent::~Agent() = default;
 
-Result<std::unique_ptr<Agent>> Agent::open(RunOptions options, Program program) {
+Result<std::unique_ptr<Agent>> Agent::open(LaunchOptions options, Program program) {
   LOCKSTEP_ASSIGN(Loop loop, Loop::open());
   std::unique_ptr<Agent> agent(new Agent(std::move(options), std::move(program), std::move(loop)));
   LOCKSTEP_TRY(agent->prepare());

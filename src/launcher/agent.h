@@ -36,7 +36,7 @@ namespace lockstep::launcher {
 class Agent {
  public:
   // Errors: kUnavailable, kDisk: what has to be there before the first worker starts.
-  static Result<std::unique_ptr<Agent>> open(RunOptions options, Program program);
+  static Result<std::unique_ptr<Agent>> open(LaunchOptions options, Program program);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -66,10 +66,10 @@ class Agent {
     Deadline print_at;
   };
 
-  Agent(RunOptions options, Program program, Loop loop);
+  Agent(LaunchOptions options, Program program, Loop loop);
   Status prepare();  // signals, logs, port, board
 
-  // agent.cpp: the loop
+  // agent.cpp: the loop.
   void feed(coord::Event event);
   Deadline next_wake() const;
   void tick();
@@ -82,7 +82,7 @@ class Agent {
   void shut_down();
   void kill_strays(pid_t except);
 
-  // worker_talk.cpp: what workers and clients say
+  // worker_talk.cpp: what workers and clients say.
   void read_worker(WorkerUid uid);
   void on_message(Worker& worker, coord::Message text);
   void on_fail(const Worker& worker, const coord::message::Fail& fail);
@@ -94,7 +94,7 @@ class Agent {
   void on_request(const coord::Message& question, RunDirectory::Answer answer);
   std::string status_json() const;
 
-  // obey.cpp: the coordinator's actions
+  // obey.cpp: the coordinator's actions.
   void obey(const coord::Action& action);
   void act(const coord::action::Spawn& spawn);
   void act(const coord::action::Kill& kill);
@@ -105,7 +105,6 @@ class Agent {
   void act(const coord::action::Admit& admit);
   void act(const coord::action::Refuse& refuse);
   void act(const coord::action::RecordIncident& record);
-  void act(const coord::action::CheckpointOwnerLost&);
   void act(const coord::action::RestartGroup& restart);
   void act(const coord::action::RestartZygote&);
   void act(const coord::action::SetFinalRecorded& final);
@@ -125,7 +124,7 @@ class Agent {
   Worker* find(WorkerUid uid);
   bool plain() const { return spawner_.plain(); }
 
-  RunOptions options_;
+  LaunchOptions options_;
   Program program_;
   Loop loop_;
   Console console_;
@@ -140,10 +139,11 @@ class Agent {
   UniqueFd signals_;
 
   std::map<WorkerUid, Worker> workers_;
-  std::map<pid_t, ChildEvent>
-      early_exits_;  // of children whose Forked message has not been read yet
+  // Of children whose Forked message has not been read yet.
+  std::map<pid_t, ChildEvent> early_exits_;
   std::queue<coord::Event> events_;
   bool feeding_ = false, ring_ = false;
+  bool checkpointed_ = false;  // a worker has published a checkpoint since the launcher's start
   std::optional<int> exit_code_;
   int attempt_ = 0;
   bool ending_attempt_ = false;  // we have begun to stop workers: their exits are no failures

@@ -98,7 +98,7 @@ struct Logs::Tee {
   }
 };
 
-Result<Logs> Logs::open(const RunOptions& options, Loop& loop, Console& console) {
+Result<Logs> Logs::open(const LaunchOptions& options, Loop& loop, Console& console) {
   Logs logs(options, loop, console);
   std::string base = options.log_dir;
   if (base.empty()) {

@@ -26,7 +26,7 @@ struct Outputs {
 class Logs {
  public:
   // Makes the run's folder where options ask for one. `loop` and `console` must outlive the object.
-  static Result<Logs> open(const RunOptions& options, Loop& loop, Console& console);
+  static Result<Logs> open(const LaunchOptions& options, Loop& loop, Console& console);
 
   // A replacement appends to the logs of the worker that it replaces.
   Result<Outputs> open_worker(int attempt, int local_rank, int rank);
@@ -36,13 +36,13 @@ class Logs {
 
  private:
   struct Tee;  // one teed stream
-  Logs(const RunOptions& options, Loop& loop, Console& console)
+  Logs(const LaunchOptions& options, Loop& loop, Console& console)
       : options_(&options), loop_(&loop), console_(&console) {}
   Result<UniqueFd> open_stream(const std::string& folder, Stream stream, int local_rank, int rank);
   bool on_console(int local_rank) const;
   void pump(Tee& tee);
 
-  const RunOptions* options_;
+  const LaunchOptions* options_;
   Loop* loop_;
   Console* console_;
   std::string folder_;

@@ -173,7 +173,7 @@ void Agent::act(const action::NameDonor& donor) {
 
 void Agent::act(const action::Admit& admit) {
   const int descriptors[] = {run_dir_->lock()};
-  send_to(admit.uid, message::Admit{admit.newcomer}, descriptors);
+  send_to(admit.uid, message::Admit{admit.newcomer, checkpointed_}, descriptors);
 }
 
 void Agent::act(const action::Refuse& refuse) {
@@ -209,11 +209,6 @@ void Agent::print_incidents(bool all) {
     printed_incidents_.insert(open->first);
     open = incidents_.erase(open);
   }
-}
-
-void Agent::act(const action::CheckpointOwnerLost&) {
-  board_->view().header().checkpoint_owner_lost.fetch_add(1);
-  ring_ = true;
 }
 
 void Agent::act(const action::RestartGroup& restart) {

@@ -80,7 +80,7 @@ Status check_backend(const std::string& text) {
                " is not supported: on one node use static or c10d");
 }
 
-Option number(const std::string& name, int RunOptions::*field, int least, int most,
+Option number(const std::string& name, int LaunchOptions::*field, int least, int most,
               std::string help) {
   return {name, "N", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_int(name, text, least, most));
@@ -88,7 +88,7 @@ Option number(const std::string& name, int RunOptions::*field, int least, int mo
           }};
 }
 
-Option seconds(const std::string& name, std::chrono::milliseconds RunOptions::*field,
+Option seconds(const std::string& name, std::chrono::milliseconds LaunchOptions::*field,
                std::string help) {
   return {name, "SECONDS", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
             LOCKSTEP_ASSIGN(raw.options.*field, to_seconds(name, text));
@@ -96,7 +96,7 @@ Option seconds(const std::string& name, std::chrono::milliseconds RunOptions::*f
           }};
 }
 
-Option text_option(std::string name, std::string value, std::string RunOptions::*field,
+Option text_option(std::string name, std::string value, std::string LaunchOptions::*field,
                    std::string help) {
   return {std::move(name), std::move(value), std::move(help),
           [=](Raw& raw, const std::string& text) -> Status {
@@ -105,7 +105,7 @@ Option text_option(std::string name, std::string value, std::string RunOptions::
           }};
 }
 
-Option flag(std::string name, bool RunOptions::*field, std::string help, char letter = 0) {
+Option flag(std::string name, bool LaunchOptions::*field, std::string help, char letter = 0) {
   return {std::move(name), "", std::move(help),
           [=](Raw& raw, const std::string& text) -> Status {
             raw.options.*field = text != "0";
@@ -114,7 +114,7 @@ Option flag(std::string name, bool RunOptions::*field, std::string help, char le
           letter};
 }
 
-Option streams(const std::string& name, StreamMap RunOptions::*field, std::string help,
+Option streams(const std::string& name, StreamMap LaunchOptions::*field, std::string help,
                char letter) {
   return {name, "0-3|RANK:0-3,...", std::move(help),
           [=](Raw& raw, const std::string& text) -> Status {
@@ -143,12 +143,12 @@ std::vector<Option> basic_options() {
          LOCKSTEP_ASSIGN(raw.options.nproc_per_node, to_workers(text));
          return {};
        }},
-      flag("standalone", &RunOptions::standalone, "one node, a random run id, a free port"),
+      flag("standalone", &LaunchOptions::standalone, "one node, a random run id, a free port"),
       {"nnodes", "N", "nodes of the run; only 1 in this version",
        [](Raw&, const std::string& text) -> Status { return check_nnodes(text); }},
-      number("max-restarts", &RunOptions::max_restarts, 0, 1'000'000,
+      number("max-restarts", &LaunchOptions::max_restarts, 0, 1'000'000,
              "restarts of the whole group before giving up (default 0)"),
-      number("max-replacements", &RunOptions::max_replacements, 0, 1'000'000,
+      number("max-replacements", &LaunchOptions::max_replacements, 0, 1'000'000,
              "replacements of single workers (default 10; given back after 100 committed steps)"),
       {"start-method", "fork|exec",
        "how workers of programs that link Lockstep start (default fork)",
@@ -162,23 +162,24 @@ std::vector<Option> basic_options() {
            return usage("--start-method takes fork or exec, not " + quoted(text));
          return {};
        }},
-      text_option("role", "NAME", &RunOptions::role,
+      text_option("role", "NAME", &LaunchOptions::role,
                   "name of the workers, in logs and ROLE_NAME (default 'default')"),
-      flag("module", &RunOptions::module, "the program is a Python module", 'm'),
-      flag("no-python", &RunOptions::no_python,
+      flag("module", &LaunchOptions::module, "the program is a Python module", 'm'),
+      flag("no-python", &LaunchOptions::no_python,
            "start the program itself, whatever its name ends in"),
-      seconds("shutdown-timeout", &RunOptions::shutdown_timeout, "from TERM to KILL (default 30)"),
-      seconds("stop-grace", &RunOptions::stop_grace,
+      seconds("shutdown-timeout", &LaunchOptions::shutdown_timeout,
+              "from TERM to KILL (default 30)"),
+      seconds("stop-grace", &LaunchOptions::stop_grace,
               "how long a worker may be stopped by SIGSTOP (default 1)"),
   };
 }
 
 std::vector<Option> log_options() {
   return {
-      text_option("log-dir", "DIR", &RunOptions::log_dir, "where the workers' logs go"),
-      streams("redirects", &RunOptions::redirects,
+      text_option("log-dir", "DIR", &LaunchOptions::log_dir, "where the workers' logs go"),
+      streams("redirects", &LaunchOptions::redirects,
               "streams that go to files: 1 stdout, 2 stderr, 3 both", 'r'),
-      streams("tee", &RunOptions::tee, "streams that go to files and the console", 't'),
+      streams("tee", &LaunchOptions::tee, "streams that go to files and the console", 't'),
       {"local-ranks-filter", "R,R,...", "only these local ranks write to the console",
        [](Raw& raw, const std::string& text) -> Status {
          for (const std::string& part : split(text, ',')) {
@@ -216,7 +217,7 @@ std::vector<Option> rendezvous_options() {
              return usage("--rdzv-conf takes pairs like key=value, not " + quoted(part));
          return {};
        }},
-      text_option("master-addr", "HOST", &RunOptions::master_addr,
+      text_option("master-addr", "HOST", &LaunchOptions::master_addr,
                   "MASTER_ADDR of plain programs (default 127.0.0.1)"),
       {"master-port", "PORT", "MASTER_PORT of plain programs (default: a free one)",
        [](Raw& raw, const std::string& text) -> Status {

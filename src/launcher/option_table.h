@@ -1,4 +1,5 @@
-// The options of `lockstep run` as a table: name, what it takes, help, and what it sets. options.cpp reads the command line by it.
+// The options of `lockstep run` as a table: name, what it takes, help, and what it sets.
+// options.cpp reads the command line by it.
 #pragma once
 
 #include <functional>
@@ -13,7 +14,7 @@ namespace lockstep::launcher {
 
 // Everything that has to be combined once all options are read.
 struct Raw {
-  RunOptions options;
+  LaunchOptions options;
   std::string rdzv_backend = "static", rdzv_endpoint, rdzv_id;
   bool id_given = false, port_given = false;
 };

@@ -109,7 +109,7 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
 }
 
 Status combine(Raw& raw) {
-  RunOptions& options = raw.options;
+  LaunchOptions& options = raw.options;
   if (raw.id_given) options.run_id = raw.rdzv_id;
   if (options.standalone) options.run_id = random_id();  // as in torchrun, over --rdzv-id
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
@@ -142,8 +142,8 @@ Environment process_environment() {
   };
 }
 
-Result<RunOptions> parse_run_options(std::span<const std::string> arguments,
-                                     const Environment& environment) {
+Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
+                                        const Environment& environment) {
   const std::vector<Option> options = all_options();
   Raw raw;
   LOCKSTEP_TRY(apply_environment(raw, options, environment));

@@ -36,7 +36,7 @@ struct StreamMap {
   bool any() const { return all != 0 || !by_rank.empty(); }
 };
 
-struct RunOptions {
+struct LaunchOptions {
   int nproc_per_node = 1;
   bool standalone = false;
   int max_restarts = 0;
@@ -62,8 +62,8 @@ struct RunOptions {
 using Environment = std::function<std::optional<std::string>(std::string_view)>;
 Environment process_environment();
 
-Result<RunOptions> parse_run_options(std::span<const std::string> arguments,
-                                     const Environment& environment);
+Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
+                                        const Environment& environment);
 
 // For `lockstep help run`.
 std::string run_help();

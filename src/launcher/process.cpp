@@ -53,7 +53,8 @@ int become(const SpawnSpec& spec, char** arguments, char** environment, pid_t pa
             err = ::fcntl(spec.stderr_fd, F_DUPFD_CLOEXEC, 3);
   connect(out, 1);
   connect(err, 2);
-  // Whoever started the launcher may have left descriptors open that are none of the worker's business.
+  // Whoever started the launcher may have left descriptors open that are none of the worker's
+  // business.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : spec.inherited) ::fcntl(fd, F_SETFD, 0);
   ::execve(spec.file.c_str(), arguments, environment);

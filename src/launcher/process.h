@@ -22,8 +22,8 @@ struct SpawnSpec {
   std::vector<std::string> environment;  // NAME=value, complete
   int stdout_fd = 1;
   int stderr_fd = 2;
-  std::vector<int>
-      inherited;  // descriptors that stay open under the same number; all others are closed
+  // Descriptors that stay open under the same number; all others are closed.
+  std::vector<int> inherited;
 };
 
 // Forks and executes. The child is the leader of its own session and gets SIGKILL when the launcher

@@ -70,7 +70,7 @@ Result<std::string> find_in_path(const std::string& name) {
   return Error{ErrorKind::kUsage, message};
 }
 
-Result<Program> python_program(const RunOptions& options) {
+Result<Program> python_program(const LaunchOptions& options) {
   const char* chosen = std::getenv("PYTHON_EXEC");  // torchrun's variable
   const std::string python = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
   Program program;
@@ -98,7 +98,7 @@ bool has_lockstep_note(const std::string& file) {
   return false;
 }
 
-Result<Program> find_program(const RunOptions& options) {
+Result<Program> find_program(const LaunchOptions& options) {
   const std::string& name = options.program.front();
   if (options.module) return python_program(options);
   if (!options.no_python && name.ends_with(".py")) {

@@ -19,7 +19,7 @@ struct Program {
   std::string name() const { return arguments.empty() ? file : arguments[0]; }
 };
 
-Result<Program> find_program(const RunOptions& options);
+Result<Program> find_program(const LaunchOptions& options);
 
 // True if `file` is an ELF file with Lockstep's note. False for everything that cannot be read.
 bool has_lockstep_note(const std::string& file);

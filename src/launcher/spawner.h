@@ -28,7 +28,7 @@ class Spawner {
   using Feed = std::function<void(coord::Event)>;
 
   // All references must outlive the object.
-  Spawner(const RunOptions& options, const Program& program, Loop& loop, Feed feed)
+  Spawner(const LaunchOptions& options, const Program& program, Loop& loop, Feed feed)
       : options_(options), program_(program), loop_(loop), feed_(std::move(feed)) {}
   ~Spawner();
   Spawner(const Spawner&) = delete;
@@ -62,7 +62,7 @@ class Spawner {
   void read_zygote();
   void forked(const coord::message::Forked& answer);
 
-  const RunOptions& options_;
+  const LaunchOptions& options_;
   const Program& program_;
   Loop& loop_;
   Feed feed_;

@@ -6,7 +6,7 @@
 
 namespace lockstep::launcher {
 
-Variables worker_variables(const RunOptions& options, const coord::action::Spawn& spawn,
+Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
                            int master_port, const std::string& error_file) {
   const char* async = std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING");
   const std::string world = std::to_string(spawn.world_size),

@@ -63,6 +63,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
             pump_records();
           },
           [&](message::CheckpointPublished& done) {
+            checkpointed_ = true;
             log_debug("checkpoint of transaction " + std::to_string(done.txn.value()) +
                       " published");
           },

@@ -1,13 +1,12 @@
 #include "train/checkpoints.h"
 
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty_like.h>
-
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
 #include "checkpoint/search.h"
+#include "checkpoint/store.h"
+#include "checkpoint/tensors.h"
 
 namespace lockstep::train {
 namespace {
@@ -16,82 +15,15 @@ using namespace std::chrono_literals;
 
 constexpr auto kSaveDeadline = 10min;
 
-std::optional<checkpoint::DType> to_dtype(at::ScalarType type) {
-  using checkpoint::DType;
-  switch (type) {
-    case at::kBool:
-      return DType::kBool;
-    case at::kByte:
-      return DType::kU8;
-    case at::kChar:
-      return DType::kI8;
-    case at::kShort:
-      return DType::kI16;
-    case at::kInt:
-      return DType::kI32;
-    case at::kLong:
-      return DType::kI64;
-    case at::kHalf:
-      return DType::kF16;
-    case at::kBFloat16:
-      return DType::kBF16;
-    case at::kFloat:
-      return DType::kF32;
-    case at::kDouble:
-      return DType::kF64;
-    default:
-      return std::nullopt;
-  }
-}
-
-Result<checkpoint::TensorInfo> info_of(const TrainState::Named& named) {
-  const auto dtype = to_dtype(named.tensor.scalar_type());
-  if (!dtype)
-    return Error{ErrorKind::kUsage, "'" + named.name + "' is " +
-                                        toString(named.tensor.scalar_type()) +
-                                        ", which checkpoints cannot hold"};
-  checkpoint::TensorInfo info{named.name, *dtype, {}};
-  for (const std::int64_t size : named.tensor.sizes())
-    info.shape.push_back(static_cast<std::uint64_t>(size));
-  return info;
-}
-
-// `keep` owns the contiguous copies of tensors that are not.
-Result<checkpoint::Part> part_of(const std::string& name,
-                                 const std::vector<TrainState::Named>& tensors,
-                                 std::vector<at::Tensor>& keep) {
-  checkpoint::Part part{name, {}};
-  for (const TrainState::Named& named : tensors) {
-    LOCKSTEP_ASSIGN(checkpoint::TensorInfo info, info_of(named));
-    keep.push_back(named.tensor.detach().contiguous());
-    part.tensors.push_back(
-        {std::move(info),
-         {static_cast<const std::byte*>(keep.back().const_data_ptr()), keep.back().nbytes()}});
-  }
+CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Named>& tensors) {
+  CheckpointPart part{name, {}};
+  for (const TrainState::Named& named : tensors)
+    part.tensors.emplace_back(named.name, named.tensor);
   return part;
 }
 
-Result<checkpoint::PartTarget> target_of(const std::string& name,
-                                         const std::vector<TrainState::Named>& tensors,
-                                         std::vector<at::Tensor>& into) {
-  checkpoint::PartTarget part{name, {}};
-  for (const TrainState::Named& named : tensors) {
-    LOCKSTEP_ASSIGN(checkpoint::TensorInfo info, info_of(named));
-    const at::Tensor tensor = named.tensor.detach();
-    into.push_back(tensor.is_contiguous() ? tensor
-                                          : at::empty_like(tensor, at::MemoryFormat::Contiguous));
-    part.tensors.push_back(
-        {std::move(info),
-         {static_cast<std::byte*>(into.back().mutable_data_ptr()), into.back().nbytes()}});
-  }
-  return part;
-}
-
-void copy_back(const std::vector<TrainState::Named>& tensors, const std::vector<at::Tensor>& loaded,
-               std::size_t from) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (!tensors[i].tensor.is_contiguous()) tensors[i].tensor.detach().copy_(loaded[from + i]);
+std::vector<CheckpointPart> parts_of(const TrainState& state) {
+  return {part_of("model", state.model()), part_of("optimizer", state.optimizer_state())};
 }
 
 std::string texts_json(const TrainState& state) {
@@ -114,7 +46,7 @@ Status load_texts(const TrainState& state, const std::string& json) {
 }  // namespace
 
 Checkpoints::Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
-                         const Manifest& manifest)
+                         const RunManifest& manifest)
     : session_(session), state_(state), options_(options), manifest_(manifest) {}
 
 Checkpoints::~Checkpoints() = default;
@@ -134,32 +66,29 @@ Result<std::optional<checkpoint::Found>> Checkpoints::load_newest(
                    ". --resume never starts over"};
 }
 
-Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
-                                             const std::optional<Manifest>& before, bool first) {
+Result<std::optional<Txn>> Checkpoints::load(const Plan& plan, bool checkpointed, bool first) {
   if (first) LOCKSTEP_TRY(checkpoint::remove_leftovers(posix_env(), options_.output));
-  std::vector<at::Tensor> loaded;
-  const std::vector<TrainState::Named> model = state_.model();
-  LOCKSTEP_ASSIGN(auto model_part, target_of("model", model, loaded));
-  LOCKSTEP_ASSIGN(auto optimizer_part, target_of("optimizer", state_.optimizer_state(), loaded));
-  const std::vector<checkpoint::PartTarget> parts{std::move(model_part), std::move(optimizer_part)};
+  const std::vector<CheckpointPart> parts = parts_of(state_);
+  LOCKSTEP_ASSIGN(auto targets, checkpoint::Targets::of(parts));
   checkpoint::Expectation expected;
   expected.run_identity = manifest_.identity();
   if (!options_.new_virtual_workers) expected.virtual_workers = *manifest_.virtual_workers();
 
   // A restarted group has checkpoints of its own, unless it died before the first.
   const bool from_path = options_.resume != "auto" && options_.resume != "never";
-  const bool restart = session_.identity().restart_count > 0 && before.has_value();
   std::optional<checkpoint::Found> found;
-  if (!from_path || restart) {
-    LOCKSTEP_ASSIGN(found, load_newest(expected, parts, first));
+  if (!from_path || checkpointed) {
+    LOCKSTEP_ASSIGN(found, load_newest(expected, targets.parts(), first));
   }
   if (!found && from_path) {
-    LOCKSTEP_ASSIGN(found,
-                    checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected, parts));
+    LOCKSTEP_ASSIGN(found, checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected,
+                                                          targets.parts()));
+    if (first)
+      LOCKSTEP_TRY(
+          checkpoint::withdraw_after(posix_env(), options_.output, found->manifest.cursor.txn));
   }
   if (!found) return std::optional<Txn>();
-  copy_back(model, loaded, 0);
-  copy_back(state_.optimizer_state(), loaded, model.size());
+  LOCKSTEP_TRY(targets.finish());
   LOCKSTEP_TRY(load_texts(state_, found->state));
   const Txn next(found->manifest.cursor.txn);
   if (first) log_info("resuming from '" + found->path + "'");
@@ -177,15 +106,15 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan,
 }
 
 // On the writer's thread.
-void Checkpoints::on_done(const Cursor& cursor, Txn txn,
+void Checkpoints::on_done(const Position& position, Txn txn,
                           const Result<checkpoint::Published>& result) {
   if (result.ok()) {
     if (!result->warning.empty()) log_warning(result->warning);
     // An agent that is gone takes this process with it; nothing to add.
-    if (!session_.checkpoint_published(txn).ok()) return;
+    static_cast<void>(session_.checkpoint_published(txn).ok());
     return;
   }
-  const std::string what = "the checkpoint after step " + std::to_string(cursor.global_step) +
+  const std::string what = "the checkpoint after step " + std::to_string(position.global_step) +
                            " was not saved: " + result.error().message;
   if (options_.continue_on_save_error) {
     log_warning(what + "; training goes on (--on-save-error continue)");
@@ -196,7 +125,7 @@ void Checkpoints::on_done(const Cursor& cursor, Txn txn,
                          "; stopped (--on-save-error stop). The same command goes on from the "
                          "last one once there is room"};
   }
-  if (!session_.checkpoint_failed(txn, result.error()).ok()) return;
+  static_cast<void>(session_.checkpoint_failed(txn, result.error()).ok());
 }
 
 Status Checkpoints::check() const {
@@ -220,15 +149,13 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
     };
     writer_ = std::make_unique<checkpoint::Writer>(posix_env(), std::move(options));
   }
-  std::vector<at::Tensor> keep;
-  LOCKSTEP_ASSIGN(auto model, part_of("model", state_.model(), keep));
-  LOCKSTEP_ASSIGN(auto optimizer, part_of("optimizer", state_.optimizer_state(), keep));
-  const std::vector<checkpoint::Part> parts{std::move(model), std::move(optimizer)};
-  const Cursor at = plan.at(next);
+  const std::vector<CheckpointPart> parts = parts_of(state_);
+  LOCKSTEP_ASSIGN(const auto sources, checkpoint::Sources::of(parts));
+  const Position at = plan.at(next);
   const lockstep::Cursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
                                 static_cast<std::uint64_t>(at.step)};
-  const Result<bool> taken = writer_->snapshot(parts, texts_json(state_), cursor, 0, when_busy,
-                                               Deadline::in(kSaveDeadline));
+  const Result<bool> taken = writer_->snapshot(sources.parts(), texts_json(state_), cursor, 0,
+                                               when_busy, Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());
 }
 

@@ -1,8 +1,9 @@
-// A run's checkpoints, as the run sees them: load the newest that fits, take snapshots in the background, save the last one now.
-// Formats and publication are the checkpoint room's.
+// A run's checkpoints, as the run sees them: load the newest that fits, take snapshots in the
+// background, save the last one now. Formats and publication are the checkpoint room's.
 //
-// Errors: kBadData for another run's or damaged ones only; kUsage; kDisk when saving fails and the run must stop for it
-// (--on-save-error stop), otherwise said aloud and passed over. Threads: one; the writer's own thread is inside.
+// Errors: kBadData for another run's or damaged ones only; kUsage; kDisk when saving fails and the
+// run must stop for it (--on-save-error stop), otherwise said aloud and passed over. Threads: one;
+// the writer's own thread is inside.
 #pragma once
 
 #include <memory>
@@ -23,17 +24,19 @@ namespace lockstep::train {
 class Checkpoints {
  public:
   Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
-              const Manifest& manifest);
+              const RunManifest& manifest);
   ~Checkpoints();
 
-  // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a killed writer left, and says what was
-  // skipped. With --new-virtual-workers a checkpoint of another V is taken at an epoch's start.
-  Result<std::optional<Txn>> load(const Plan& plan, const std::optional<Manifest>& before,
-                                  bool first);
+  // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a
+  // killed writer left, and says what was skipped. `checkpointed`: this launch has published one,
+  // which comes before --resume PATH. With --new-virtual-workers a checkpoint of another V is taken
+  // at an epoch's start.
+  Result<std::optional<Txn>> load(const Plan& plan, bool checkpointed, bool first);
 
   // kDisk: one could not be saved, and the run is to stop for it.
   Status check() const;
-  // Copies the state of the start of `next` and returns; skipped while the last one is being written.
+  // Copies the state of the start of `next` and returns; skipped while the last one is being
+  // written.
   Status snapshot(const Plan& plan, Txn next);
   // Returns once the checkpoint of the start of `next` is published.
   Status save_now(const Plan& plan, Txn next);
@@ -43,12 +46,12 @@ class Checkpoints {
       const checkpoint::Expectation& expected, std::span<const checkpoint::PartTarget> parts,
       bool first) const;
   Status take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy);
-  void on_done(const Cursor& cursor, Txn txn, const Result<checkpoint::Published>& result);
+  void on_done(const Position& position, Txn txn, const Result<checkpoint::Published>& result);
 
   worker::Session& session_;
   TrainState& state_;
   const RunOptions& options_;
-  const Manifest& manifest_;
+  const RunManifest& manifest_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest

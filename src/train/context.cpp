@@ -16,7 +16,8 @@
 namespace lockstep {
 namespace {
 
-// The headers' TORCH_VERSION against that of the library found at run time: a mismatch starts, then dies of bad_alloc.
+// The headers' TORCH_VERSION against that of the library found at run time: a mismatch starts, then
+// dies of bad_alloc.
 Status check_torch_version() {
   const std::string config = at::show_config();
   const std::string key = "TORCH_VERSION=";
@@ -35,7 +36,8 @@ Status check_torch_version() {
           ": build it again, or run it with the torch it was built for (LOCKSTEP_TORCH_DIR)"};
 }
 
-// glibc returns every large tensor to the kernel each step otherwise: a quarter of a training step is page faults.
+// glibc returns every large tensor to the kernel each step otherwise: a quarter of a training step
+// is page faults.
 void keep_the_heap() {
   mallopt(M_MMAP_THRESHOLD, 1 << 30);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);

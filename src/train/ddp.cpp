@@ -32,9 +32,10 @@ std::string first_different_line(const std::string& first, const std::string& mi
          (b ? line_b : "nothing more") + "'";
 }
 
-// Names, shapes and dtypes must be the same in all ranks; compared by hash, then the difference is found.
+// Names, shapes and dtypes must be the same in all ranks; compared by hash, then the difference is
+// found.
 Status compare_signatures(ProcessGroup& group, const std::string& mine) {
-  const auto hash = static_cast<std::int64_t>(xxh64(std::as_bytes(std::span(mine))));
+  const auto hash = static_cast<std::int64_t>(xxh3(std::as_bytes(std::span(mine))));
   LOCKSTEP_ASSIGN(const at::Tensor hashes, group.all_gather(at::scalar_tensor(hash, at::kLong)));
   if (hashes.eq(hashes[0]).all().item<bool>()) return {};
   at::Tensor size = at::scalar_tensor(static_cast<std::int64_t>(mine.size()), at::kLong);
@@ -100,7 +101,7 @@ DdpEngine::Impl::Impl(torch::nn::Module& module, ProcessGroup& group, const DdpO
 }
 
 void DdpEngine::Impl::make_exchange(ProcessGroup::Impl& group) {
-  std::vector<ddp::NamedTensor> parameters;
+  std::vector<ddp::Parameter> parameters;
   for (const TrainState::Named& p : state_.parameters()) parameters.push_back({p.name, p.tensor});
   ddp::ReducerOptions options;
   options.buckets.bucket_bytes = static_cast<std::uint64_t>(options_.bucket_cap_mb * 1024 * 1024);
@@ -112,6 +113,7 @@ void DdpEngine::Impl::make_exchange(ProcessGroup::Impl& group) {
   plan.virtual_workers = static_cast<std::uint32_t>(table_.members.size());
   plan.buckets = reducer_->bucket_specs();
   plan.scale = 1.0F / static_cast<float>(plan.virtual_workers);
+  plan.board_bytes = group.session.memory_bytes();
   plan.offset = group.next_exchange;
   const worker::Identity& me = group.session.identity();
   exchange_ = comm::make_shm_exchange(group.board, me.slot, me.uid, plan);

@@ -28,36 +28,36 @@ std::string json_number(double value) {
 
 }  // namespace
 
-std::string step_line(const Cursor& cursor, const Plan& plan, double loss) {
-  return print("Epoch [%lld/%lld], Step [%lld/%lld], Loss: %.4f\n", Int{cursor.epoch + 1},
-               Int{plan.epochs}, Int{cursor.step + 1}, Int{plan.steps_per_epoch}, loss);
+std::string step_line(const Position& position, const Plan& plan, double loss) {
+  return print("Epoch [%lld/%lld], Step [%lld/%lld], Loss: %.4f\n", Int{position.epoch + 1},
+               Int{plan.epochs}, Int{position.step + 1}, Int{plan.steps_per_epoch}, loss);
 }
 
-std::string evaluation_line(const Cursor& cursor, const Plan& plan, double loss_sum, double correct,
-                            std::int64_t count) {
+std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
+                            double correct, std::int64_t count) {
   const auto n = static_cast<double>(count);
   return print("Epoch [%lld/%lld], Test loss: %.4f, Accuracy: %.2f %% (%.0f/%lld)\n",
-               Int{cursor.epoch + 1}, Int{plan.epochs}, loss_sum / n, 100 * correct / n, correct,
+               Int{position.epoch + 1}, Int{plan.epochs}, loss_sum / n, 100 * correct / n, correct,
                Int{count});
 }
 
-std::string step_metrics(Txn txn, const Cursor& cursor, double loss, double loss_mean,
+std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples) {
   return print(
       "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"loss_hex\":\"%a\",\"loss_mean\":"
       "%s,\"samples\":%llu}\n",
-      static_cast<unsigned long long>(txn.value()), Int{cursor.global_step}, Int{cursor.epoch},
+      static_cast<unsigned long long>(txn.value()), Int{position.global_step}, Int{position.epoch},
       json_number(loss).c_str(), loss, json_number(loss_mean).c_str(),
       static_cast<unsigned long long>(samples));
 }
 
-std::string evaluation_metrics(Txn txn, const Cursor& cursor, double loss_sum, double correct,
+std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,
                                std::int64_t count) {
   const auto n = static_cast<double>(count);
   return print(
       "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"test_loss\":%s,\"test_accuracy\":%s,"
       "\"test_correct\":%.0f,\"test_samples\":%lld}\n",
-      static_cast<unsigned long long>(txn.value()), Int{cursor.global_step}, Int{cursor.epoch},
+      static_cast<unsigned long long>(txn.value()), Int{position.global_step}, Int{position.epoch},
       json_number(loss_sum / n).c_str(), json_number(correct / n).c_str(), correct, Int{count});
 }
 

@@ -10,14 +10,15 @@
 namespace lockstep::train {
 
 // `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; loss: virtual worker 0's.
-std::string step_line(const Cursor& cursor, const Plan& plan, double loss);
+std::string step_line(const Position& position, const Plan& plan, double loss);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline.
-std::string evaluation_line(const Cursor& cursor, const Plan& plan, double loss_sum, double correct,
-                            std::int64_t count);
-// {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…}: loss is virtual worker 0's, loss_mean over all samples.
-std::string step_metrics(Txn txn, const Cursor& cursor, double loss, double loss_mean,
+std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
+                            double correct, std::int64_t count);
+// {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…}: loss is
+// virtual worker 0's, loss_mean over all samples.
+std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples);
-std::string evaluation_metrics(Txn txn, const Cursor& cursor, double loss_sum, double correct,
+std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,
                                std::int64_t count);
 // Python's str(timedelta): `0:00:26.337336`.
 std::string duration_text(double seconds);

@@ -13,19 +13,19 @@ std::string path_in(const std::string& run_dir) { return run_dir + "/manifest.js
 
 }  // namespace
 
-std::string Manifest::json() const { return nlohmann::json(values_).dump(); }
+std::string RunManifest::json() const { return nlohmann::json(values_).dump(); }
 
-std::string Manifest::identity() const {
+std::string RunManifest::identity() const {
   auto values = values_;
   values.erase("virtual_workers");
   return sha256_hex(nlohmann::json(values).dump());
 }
 
-Result<Manifest> Manifest::parse(const std::string& text) {
+Result<RunManifest> RunManifest::parse(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_object())
     return Error{ErrorKind::kBadData, "the run's manifest is not a JSON object"};
-  Manifest manifest;
+  RunManifest manifest;
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string())
       return Error{ErrorKind::kBadData, "the run's manifest: '" + key + "' is not a string"};
@@ -34,7 +34,7 @@ Result<Manifest> Manifest::parse(const std::string& text) {
   return manifest;
 }
 
-Result<std::uint32_t> Manifest::virtual_workers() const {
+Result<std::uint32_t> RunManifest::virtual_workers() const {
   const auto found = values_.find("virtual_workers");
   const std::string text = found == values_.end() ? "" : found->second;
   std::uint32_t count = 0;
@@ -44,8 +44,8 @@ Result<std::uint32_t> Manifest::virtual_workers() const {
                                         "', not a number above 0; --resume never starts over"};
 }
 
-Status Manifest::same_as(const Manifest& before, const std::string& run_dir,
-                         const std::string& ignore) const {
+Status RunManifest::same_as(const RunManifest& before, const std::string& run_dir,
+                            const std::string& ignore) const {
   const auto differs = [&](const std::string& key, const std::string& now,
                            const std::string& then) -> Status {
     return Error{
@@ -64,16 +64,16 @@ Status Manifest::same_as(const Manifest& before, const std::string& run_dir,
   return {};
 }
 
-Result<std::optional<Manifest>> read_manifest(Env& env, const std::string& run_dir) {
-  if (!env.exists(path_in(run_dir))) return std::optional<Manifest>();
+Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir) {
+  if (!env.exists(path_in(run_dir))) return std::optional<RunManifest>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimit_bytes));
-  Result<Manifest> manifest = Manifest::parse(text);
+  Result<RunManifest> manifest = RunManifest::parse(text);
   if (!manifest.ok())
     return Error{ErrorKind::kBadData, "'" + path_in(run_dir) + "': " + manifest.error().message};
-  return std::optional<Manifest>(*std::move(manifest));
+  return std::optional<RunManifest>(*std::move(manifest));
 }
 
-Status write_manifest(Env& env, const std::string& run_dir, const Manifest& manifest) {
+Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& manifest) {
   return write_atomically(env, path_in(run_dir), manifest.json() + "\n");
 }
 

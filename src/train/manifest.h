@@ -1,8 +1,8 @@
-// The run's manifest: everything that decides its arithmetic, as canonical JSON in RUN_DIR/manifest.json. A run goes on only
-// under an equal manifest.
+// The run's manifest: everything that decides its arithmetic, as canonical JSON in
+// RUN_DIR/manifest.json. A run goes on only under an equal manifest.
 //
-// Errors: kBadData for a manifest that cannot be read, kUsage for another run's (the first difference is named, with both
-// values and what to do). Threads: values.
+// Errors: kBadData for a manifest that cannot be read, kUsage for another run's (the first
+// difference is named, with both values and what to do). Threads: values.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace lockstep::train {
 
-class Manifest {
+class RunManifest {
  public:
   void set(const std::string& key, const std::string& value) { values_[key] = value; }
   void set(const std::string& key, std::int64_t value) { values_[key] = std::to_string(value); }
@@ -25,10 +25,10 @@ class Manifest {
   std::string json() const;  // keys sorted, one line
   // SHA-256 of everything but the number of virtual workers, which checkpoints keep by itself.
   std::string identity() const;
-  static Result<Manifest> parse(const std::string& json);
+  static Result<RunManifest> parse(const std::string& json);
 
   // `ignore`: a key that may differ. The error speaks to whoever gave the command.
-  Status same_as(const Manifest& before, const std::string& run_dir,
+  Status same_as(const RunManifest& before, const std::string& run_dir,
                  const std::string& ignore = "") const;
 
  private:
@@ -36,7 +36,7 @@ class Manifest {
 };
 
 // nullopt: no run there yet.
-Result<std::optional<Manifest>> read_manifest(Env& env, const std::string& run_dir);
-Status write_manifest(Env& env, const std::string& run_dir, const Manifest& manifest);
+Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir);
+Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& manifest);
 
 }  // namespace lockstep::train

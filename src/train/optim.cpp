@@ -46,7 +46,8 @@ SGD::SGD(std::vector<at::Tensor> parameters, SGDOptions options)
   if (options_.momentum != 0) momentum_ = zeros_for(parameters_);
 }
 
-// torch/optim/sgd.py, _single_tensor_sgd; as ATen calls in the notes on bit equality (docs/design/arithmetic.md).
+// torch/optim/sgd.py, _single_tensor_sgd; as ATen calls in the notes on bit equality
+// (docs/design/arithmetic.md).
 void SGD::step() {
   const at::NoGradGuard no_grad;
   auto* const steps = steps_.mutable_data_ptr<std::int64_t>();

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "coord/deadlines.h"
 
 namespace lockstep::train {
 namespace {
@@ -12,12 +13,6 @@ using namespace std::chrono_literals;
 
 // The launcher evicts whoever hangs; these only end waits that nobody else will.
 constexpr auto kPeerDeadline = 30min;  // PyTorch's default for collectives
-
-bool computing(coord::Phase phase) {
-  return phase == coord::Phase::kData || phase == coord::Phase::kForward ||
-         phase == coord::Phase::kBackward || phase == coord::Phase::kOptimizer ||
-         phase == coord::Phase::kEvaluate;
-}
 
 }  // namespace
 
@@ -34,7 +29,7 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
                                                          TrainState& state, Program& program,
                                                          const ParticipantOptions& options) {
   std::unique_ptr<Participant> self(new Participant(session, state, program, options));
-  std::vector<ddp::NamedTensor> parameters;
+  std::vector<ddp::Parameter> parameters;
   for (const TrainState::Named& p : state.parameters()) parameters.push_back({p.name, p.tensor});
   LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(std::move(parameters), options.reducer));
   comm::ExchangePlan plan;
@@ -44,6 +39,7 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
   plan.buffer_bytes = state.buffer_bytes();
   plan.eval_items = options.eval_items;
   plan.state_bytes = state.bytes();
+  plan.board_bytes = session.memory_bytes();
   const worker::Identity& me = session.identity();
   self->exchange_ = comm::make_shm_exchange(self->board_, me.slot, me.uid, plan);
   self->reducer_->attach(*self->exchange_);
@@ -57,32 +53,22 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
   coord::WorkerSlot& slot = self_slot();
   const std::uint64_t now = monotonic_ns();
   const std::uint64_t since = slot.busy_since_ns.load(std::memory_order_relaxed);
-  if (since != 0)
-    slot.busy_ns.store(slot.busy_ns.load(std::memory_order_relaxed) + now - since,
-                       std::memory_order_relaxed);
-  slot.busy_since_ns.store(computing(phase) ? now : 0, std::memory_order_relaxed);
+  if (since != 0) coord::grow(slot.busy_ns, now - since);
+  slot.busy_since_ns.store(coord::is_computing(phase) ? now : 0, std::memory_order_relaxed);
   slot.phase.store(static_cast<std::uint64_t>(phase), std::memory_order_relaxed);
-  slot.progress.store(slot.progress.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  coord::grow(slot.progress, 1);
   injector_.at(phase, next_, rank_, share);
 }
 
 Status Participant::wait_bell(const std::function<bool()>& done, const char* what) {
-  const Deadline deadline = Deadline::in(kPeerDeadline);
-  Doorbell& bell = self_slot().bell;
-  for (;;) {
-    const std::uint32_t seen = bell.rings.load(std::memory_order_acquire);
-    if (done()) return {};
-    if (deadline.passed())
-      return Error{ErrorKind::kTimedOut, std::string("waited 30 minutes for ") + what};
-    wait(bell, seen, deadline);
-  }
+  if (wait_until(self_slot().bell, done, Deadline::in(kPeerDeadline))) return {};
+  return Error{ErrorKind::kTimedOut, std::string("waited 30 minutes for ") + what};
 }
 
 Status Participant::join(Txn next) {
   next_ = next;
-  LOCKSTEP_TRY(session_.ready(next, 0));
+  LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0));
   if (session_.launched()) return {};
-  sole_member_publishes(next);
   LOCKSTEP_ASSIGN(
       recorder_,
       coord::Recorder::open(posix_env(), options_.run_dir, board_, next, [](std::string_view text) {
@@ -92,13 +78,9 @@ Status Participant::join(Txn next) {
   return {};
 }
 
-// Alone there is no agent: the only member is its own coordinator.
-void Participant::sole_member_publishes(Txn txn) {
-  const worker::Identity& me = session_.identity();
-  const coord::Table table{txn, Generation(1), coord::kNone, {{me.uid, me.slot}}};
-  self_slot().uid.store(me.uid.value());
-  coord::write_table(board_.table(txn), table);
-  coord::write_proposal(board_.header().proposal, table);
+// The start of the state's SHA-256: workers that begin together must begin alike.
+std::uint64_t Participant::state_hash() const {
+  return std::stoull(state_.sha256().substr(0, 16), nullptr, 16);
 }
 
 Result<Participant::Turn> Participant::turn() {
@@ -135,13 +117,12 @@ Status Participant::run() {
   marked_ = 0;
   changed_ = false;
   whole_since_ns_ = 0;
-  LOCKSTEP_TRY(wait_for_record_room());
   LOCKSTEP_TRY(begin_exchange());
   if (slot.seen_dead.load(std::memory_order_relaxed) !=
       board_.header().dead_count.load(std::memory_order_acquire))
     note_membership_change();
   LOCKSTEP_TRY(donate_if_asked());
-  LOCKSTEP_TRY(program_.before(txn, first_live(), (table_.flags & coord::kCheckpoint) != 0));
+  LOCKSTEP_TRY(program_.before(txn, exchange_->ownership().first_live() == exchange_->self()));
   if (!start_buffers_.empty()) state_.store_buffers(start_buffers_);
   LOCKSTEP_TRY(compute_owned());
   LOCKSTEP_TRY(wait_whole());
@@ -150,8 +131,8 @@ Status Participant::run() {
   return {};
 }
 
-// This worker is in no later table. Then nobody waits for it any more, and what it would read now the others may be writing for later
-// transactions.
+// This worker is in no later table. Then nobody waits for it any more, and what it would read now
+// the others may be writing for later transactions.
 bool Participant::leaving() const {
   const Txn after(next_.value() + 1);
   const coord::TableCell& cell = board_.table(after);
@@ -160,10 +141,12 @@ bool Participant::leaving() const {
 }
 
 Status Participant::begin_exchange() {
+  LOCKSTEP_TRY(wait_for_record_room());
   LOCKSTEP_TRY(program_.is_step(next_)
                    ? exchange_->begin(table_)
                    : exchange_->begin_evaluation(table_, program_.items(next_)));
-  // Whoever was there at the start may have to copy its state for a newcomer: faults would be the survivors' stall.
+  // Whoever was there at the start may have to copy its state for a newcomer: faults would be the
+  // survivors' stall.
   const worker::Identity& me = session_.identity();
   if (!prefaulted_) exchange_->prefault(session_.launched() && !me.newcomer);
   prefaulted_ = true;
@@ -205,7 +188,8 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   coord::ShareRecord& record = board_.record(next_, v);
   if (!start_buffers_.empty()) state_.load_buffers(start_buffers_);
   reducer_->begin_share(fold_for(item, adopted));
-  // A record that the dead had marked stays; what is computed again for its pieces goes to a scratch one.
+  // A record that the dead had marked stays; what is computed again for its pieces goes to a
+  // scratch one.
   const bool recorded = record.mark.load(std::memory_order_acquire) == mark;
   std::vector<std::byte> scratch(
       recorded ? sizeof(coord::ShareRecord) + std::size_t{board_.plan().ids_capacity} * 8 : 0);
@@ -309,7 +293,6 @@ Status Participant::commit() {
   }
   LOCKSTEP_ASSIGN(const Lines lines, program_.apply(next_, board_, *exchange_));
   enter(coord::Phase::kIdle);
-  LOCKSTEP_TRY(wait_for_record_room());
   LOCKSTEP_TRY(write_lines(lines));
   const Txn committed = next_;
   next_ = Txn(committed.value() + 1);

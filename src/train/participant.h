@@ -1,7 +1,8 @@
-// This process's part in the run: goes through the transactions with the others, whoever comes or goes
-// (docs/design/protocol.md). Trainer and Step stand on it.
+// This process's part in the run: goes through the transactions with the others, whoever comes or
+// goes (docs/design/protocol.md). Trainer and Step stand on it.
 //
-// Ownership: refers to the session, state and program, which outlive it. Errors: the first is final. Threads: one.
+// Ownership: refers to the session, state and program, which outlive it. Errors: the first is
+// final. Threads: one.
 #pragma once
 
 #include <functional>
@@ -40,18 +41,19 @@ class Participant {
   Status heal();
 
   enum class Turn { kRun, kLeft, kStopped, kEnd };
-  // Waits for the table of the next transaction. kRun: run() it; kLeft: not a member any more (shrink); kStopped: the launcher asked all
-  // to stop; kEnd: the run is complete.
+  // Waits for the table of the next transaction. kRun: run() it; kLeft: not a member any more
+  // (shrink); kStopped: the launcher asked all to stop; kEnd: the run is complete.
   Result<Turn> turn();
   Status run();
   Txn next() const { return next_; }
 
-  // After kEnd or kStopped: the first live member does `last_words` once (final checkpoint, finish or leave); the others wait until the
-  // agent has it.
+  // After kEnd: the first live member says `last_words` once (final checkpoint, finish); the others
+  // wait until the agent has them.
   Status close(const std::function<Status()>& last_words);
   bool first_live() const;
 
-  // Alone: what is committed is written and synced, so that no checkpoint gets ahead of its records. (Launched, the agent does it.)
+  // Alone: what is committed is written and synced, so that no checkpoint gets ahead of its
+  // records. (Launched, the agent does it.)
   Status record_all();
 
   // The transaction's phases as the board shows them; anything the program does is one of them.
@@ -81,7 +83,7 @@ class Participant {
   Status donate_if_asked();
   Result<bool> try_heal(std::uint64_t mark);
   Status wait_bell(const std::function<bool()>& done, const char* what);
-  void sole_member_publishes(Txn txn);
+  std::uint64_t state_hash() const;
   void note_membership_change();
   void note_commit();
   coord::WorkerSlot& self_slot() const { return board_.slot(session_.identity().slot); }

@@ -1,4 +1,5 @@
-// Who takes part next, and how a newcomer gets the state from a live peer (docs/design/protocol.md, "A newcomer").
+// Who takes part next, and how a newcomer gets the state from a live peer (docs/design/protocol.md,
+// "A newcomer").
 #include <algorithm>
 
 #include "train/participant.h"
@@ -6,7 +7,8 @@
 namespace lockstep::train {
 namespace {
 
-// How long members wait for a newcomer that is about to be ready (design: survivors stall at most 20 ms).
+// How long members wait for a newcomer that is about to be ready (design: survivors stall at most
+// 20 ms).
 constexpr std::uint64_t kJoinPatience_ns = 15'000'000;
 
 }  // namespace
@@ -36,8 +38,8 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
 }
 
-// The first live member's last part of a transaction: the next table, with the joiners that are ready. False: one is loading, and there is
-// patience left.
+// The first live member's last part of a transaction: the next table, with the joiners that are
+// ready. False: one is loading, and there is patience left.
 bool Participant::settle_joiners() {
   const std::uint64_t mark = next_.value() + 1;
   std::vector<coord::Member> ready;
@@ -52,9 +54,7 @@ bool Participant::settle_joiners() {
   const std::uint64_t now = monotonic_ns();
   if (whole_since_ns_ == 0) whole_since_ns_ = now;
   if (loading && now - whole_since_ns_ < kJoinPatience_ns) return false;
-  coord::Word& stall = self_slot().join_stall_ns;
-  stall.store(stall.load(std::memory_order_relaxed) + now - whole_since_ns_,
-              std::memory_order_relaxed);
+  coord::grow(self_slot().join_stall_ns, now - whole_since_ns_);
   publish_table(std::move(ready));
   return true;
 }
@@ -74,9 +74,7 @@ Status Participant::donate_if_asked() {
   std::atomic_thread_fence(std::memory_order_release);
   LOCKSTEP_TRY(state_.store(exchange_->heal_region()));
   exchange_->heal_mark().store(next_.value() + 1, std::memory_order_release);
-  coord::Word& stall = self_slot().heal_stall_ns;
-  stall.store(stall.load(std::memory_order_relaxed) + monotonic_ns() - begin,
-              std::memory_order_relaxed);
+  coord::grow(self_slot().heal_stall_ns, monotonic_ns() - begin);
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
   return {};
 }
@@ -98,7 +96,8 @@ Status Participant::heal() {
   }
 }
 
-// One attempt with the copy of the start of transaction mark - 1. False: too late, wait for a newer copy.
+// One attempt with the copy of the start of transaction mark - 1. False: too late, wait for a newer
+// copy.
 Result<bool> Participant::try_heal(std::uint64_t mark) {
   const worker::Identity& me = session_.identity();
   coord::WorkerSlot& slot = self_slot();
@@ -116,7 +115,8 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   exchange_->ring_members();
   coord::Table after;
   const coord::TableCell& cell = board_.table(Txn(next_.value() + 1));
-  // Decided, or so far ahead that the decision is overwritten. Not before: others may already count on ready_txn.
+  // Decided, or so far ahead that the decision is overwritten. Not before: others may already count
+  // on ready_txn.
   const auto told = [&] { return cell.mark.load(std::memory_order_acquire) >= mark + 1; };
   LOCKSTEP_TRY(wait_bell(told, "the table that lists this newcomer"));
   if (!coord::read_table(cell, Txn(mark), after) || !after.has(me.uid)) return false;

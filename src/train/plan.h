@@ -7,7 +7,7 @@
 
 namespace lockstep::train {
 
-struct Cursor {
+struct Position {
   std::int64_t epoch = 0;        // from 0
   std::int64_t step = 0;         // in the epoch, from 0; steps_per_epoch at an epoch's end
   bool epoch_end = false;        // the evaluation after the epoch's last step
@@ -31,19 +31,19 @@ struct Plan {
     return Txn(static_cast<std::uint64_t>(steps / steps_per_epoch * txns_per_epoch() +
                                           steps % steps_per_epoch));
   }
-  Cursor at(Txn txn) const {
+  Position at(Txn txn) const {
     const auto t = static_cast<std::int64_t>(txn.value());
-    Cursor cursor;
-    cursor.epoch = t / txns_per_epoch();
-    cursor.step = t % txns_per_epoch();
-    cursor.epoch_end = cursor.step == steps_per_epoch;
-    cursor.global_step = cursor.epoch * steps_per_epoch + cursor.step;
-    return cursor;
+    Position position;
+    position.epoch = t / txns_per_epoch();
+    position.step = t % txns_per_epoch();
+    position.epoch_end = position.step == steps_per_epoch;
+    position.global_step = position.epoch * steps_per_epoch + position.step;
+    return position;
   }
 };
 
-// Seed of everything random inside a model (dropout) for one share: splitmix64 (Steele, Lea, Flood, OOPSLA 2014) over seed,
-// transaction and virtual worker; docs/design/arithmetic.md.
+// Seed of everything random inside a model (dropout) for one share: splitmix64 (Steele, Lea, Flood,
+// OOPSLA 2014) over seed, transaction and virtual worker; docs/design/arithmetic.md.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

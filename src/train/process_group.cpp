@@ -19,6 +19,11 @@ std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
 
+// Counted from 1: 0 stands for bytes.
+comm::ElementKind kind_of(const at::Tensor& tensor) {
+  return static_cast<comm::ElementKind>(static_cast<int>(tensor.scalar_type()) + 1);
+}
+
 Status check(const at::Tensor& tensor, const char* call) {
   if (tensor.defined() && tensor.device().is_cpu() && tensor.layout() == at::kStrided) return {};
   return Error{ErrorKind::kUsage, std::string(call) + ": the tensor is " +
@@ -38,16 +43,11 @@ worker::Description describe(const std::string& run_dir, int world_size) {
 }
 
 Result<coord::Table> first_table(worker::Session& session, coord::Board board) {
-  const Deadline deadline = Deadline::in(kStartTime);
-  Doorbell& bell = board.slot(session.identity().slot).bell;
-  for (;;) {
-    const std::uint32_t seen = bell.rings.load(std::memory_order_acquire);
-    coord::Table table;
-    if (coord::read_table(board.table(Txn(0)), Txn(0), table)) return table;
-    if (deadline.passed())
-      return Error{ErrorKind::kTimedOut, "waited 5 minutes for the other workers to start"};
-    wait(bell, seen, deadline);
-  }
+  coord::Table table;
+  const auto told = [&] { return coord::read_table(board.table(Txn(0)), Txn(0), table); };
+  if (wait_until(board.slot(session.identity().slot).bell, told, Deadline::in(kStartTime)))
+    return table;
+  return Error{ErrorKind::kTimedOut, "waited 5 minutes for the other workers to start"};
 }
 
 }  // namespace
@@ -100,8 +100,7 @@ Status ProcessGroup::all_reduce(at::Tensor& tensor) {
   if (const auto dtype = ddp::summed_dtype(tensor.scalar_type())) {
     at::Tensor whole = tensor.detach().contiguous();
     LOCKSTEP_TRY(impl_->group->all_reduce(bytes_of(whole), *dtype, impl_->deadline()));
-    if (!whole.is_same(tensor) && whole.data_ptr() != tensor.data_ptr())
-      tensor.detach().copy_(whole);
+    if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
     return {};
   }
   LOCKSTEP_ASSIGN(const at::Tensor all, all_gather(tensor));
@@ -109,14 +108,15 @@ Status ProcessGroup::all_reduce(at::Tensor& tensor) {
   return {};
 }
 
-Status ProcessGroup::broadcast(at::Tensor& tensor, int source) {
+Status ProcessGroup::broadcast(at::Tensor& tensor, int src) {
   LOCKSTEP_TRY(check(tensor, "broadcast"));
-  if (source < 0 || source >= world_size())
-    return Error{ErrorKind::kUsage, "broadcast: source is rank " + std::to_string(source) +
+  if (src < 0 || src >= world_size())
+    return Error{ErrorKind::kUsage, "broadcast: src is rank " + std::to_string(src) +
                                         "; there are 0 to " + std::to_string(world_size() - 1)};
   const at::NoGradGuard no_grad;
   at::Tensor whole = tensor.detach().contiguous();
-  LOCKSTEP_TRY(impl_->group->broadcast(bytes_of(whole), Rank(source), impl_->deadline()));
+  LOCKSTEP_TRY(
+      impl_->group->broadcast(bytes_of(whole), kind_of(whole), Rank(src), impl_->deadline()));
   if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
   return {};
 }
@@ -128,7 +128,8 @@ Result<at::Tensor> ProcessGroup::all_gather(const at::Tensor& tensor) {
   std::vector<std::int64_t> shape{world_size()};
   shape.insert(shape.end(), mine.sizes().begin(), mine.sizes().end());
   at::Tensor all = at::empty(shape, mine.options());
-  LOCKSTEP_TRY(impl_->group->all_gather(bytes_of(mine), bytes_of(all), impl_->deadline()));
+  LOCKSTEP_TRY(
+      impl_->group->all_gather(bytes_of(mine), bytes_of(all), kind_of(mine), impl_->deadline()));
   return all;
 }
 

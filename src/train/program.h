@@ -1,5 +1,5 @@
-// What a run computes, as its participant sees it: a function of (state, transaction, item) and nothing else, so that
-// anyone may compute any item, again and again, and get the same bits.
+// What a run computes, as its participant sees it: a function of (state, transaction, item) and
+// nothing else, so that anyone may compute any item, again and again, and get the same bits.
 //
 // Errors: any Status ends this worker's part in the run. Threads: the participant's.
 #pragma once
@@ -15,7 +15,8 @@
 
 namespace lockstep::train {
 
-// Lines that go with a committed transaction; equal in all workers. Each line ends with its newline.
+// Lines that go with a committed transaction; equal in all workers. Each line ends with its
+// newline.
 struct Lines {
   std::string console;
   std::string metrics;
@@ -31,16 +32,18 @@ class Program {
   virtual std::int64_t epoch(Txn txn) const = 0;
   virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
 
-  // One share of a step: forward and backward of virtual worker v; fills the record, all but its mark.
+  // One share of a step: forward and backward of virtual worker v; fills the record, all but its
+  // mark.
   virtual Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) = 0;
   // One batch of an evaluation; fills the cell, all but its mark.
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
   // Which of the state's optimizers the step updates.
   virtual std::size_t optimizer_of(Txn txn, coord::Board board) const = 0;
-  // The update, from gradients that are set (steps) or from all cells (epoch ends); and what to say about it.
+  // The update, from gradients that are set (steps) or from all cells (epoch ends); and what to say
+  // about it.
   virtual Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) = 0;
-  // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints. `wanted`: whoever wrote one died.
-  virtual Status before(Txn txn, bool first, bool wanted) = 0;
+  // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints.
+  virtual Status before(Txn txn, bool first) = 0;
 };
 
 }  // namespace lockstep::train

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/guard.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "train/lines.h"
@@ -60,7 +61,7 @@ Status Run::check_options() const {
 
 // The option, else the existing run's, else the number of workers asked for.
 Result<int> Run::choose_virtual_workers() {
-  Result<std::optional<Manifest>> before = read_manifest(posix_env(), options_.output);
+  Result<std::optional<RunManifest>> before = read_manifest(posix_env(), options_.output);
   // What is there counts for nothing with `never`, damaged or not.
   if (!before.ok() && options_.resume != "never") return std::move(before).error();
   if (before.ok()) before_ = *std::move(before);
@@ -114,16 +115,19 @@ Status Run::make_manifest() {
   manifest_.set("cpu_capability", at::get_cpu_capability());
   const std::vector<std::int64_t> probe{0, data_plan_.dataset_size / 2,
                                         data_plan_.dataset_size - 1};
-  LOCKSTEP_ASSIGN(const data::Batch batch, train_->get(probe, {}));
+  LOCKSTEP_ASSIGN(const data::Batch batch,
+                  guarded("the data set's first batch", ErrorKind::kInternal,
+                          [&] { return train_->get(probe, {}); }));
   const at::Tensor inputs = batch.inputs.contiguous();
   char hash[17];
   std::snprintf(hash, sizeof(hash), "%016" PRIx64,
-                xxh64({static_cast<const std::byte*>(inputs.const_data_ptr()), inputs.nbytes()}));
-  manifest_.set("dataset_probe_xxh64", hash);
+                xxh3({static_cast<const std::byte*>(inputs.const_data_ptr()), inputs.nbytes()}));
+  manifest_.set("dataset_probe_xxh3", hash);
   return {};
 }
 
-// Tells the launcher what this worker runs, and brings the state: from a live peer, a checkpoint, or as it was made.
+// Tells the launcher what this worker runs, and brings the state: from a live peer, a checkpoint,
+// or as it was made.
 Status Run::take_part() {
   worker::Session& session = context_.session();
   ParticipantOptions options;
@@ -147,9 +151,8 @@ Status Run::take_part() {
   run_lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
   checkpoints_ = std::make_unique<Checkpoints>(session, state_, options_, manifest_);
-  if (set_training) set_training(true);
   if (admission.newcomer) return participant_->heal();
-  LOCKSTEP_ASSIGN(const Txn next, starting_point(context_.rank() == 0));
+  LOCKSTEP_ASSIGN(const Txn next, starting_point(context_.rank() == 0, admission.checkpointed));
   return participant_->join(next);
 }
 
@@ -167,16 +170,15 @@ Status Run::write_identity() {
 }
 
 // The manifest comes last: a run that is refused leaves the directory as it was.
-Result<Txn> Run::starting_point(bool first) {
-  const bool restart = context_.session().identity().restart_count > 0;
-  if (options_.resume == "never" && !restart) {
+Result<Txn> Run::starting_point(bool first, bool checkpointed) {
+  if (options_.resume == "never" && !checkpointed) {
     if (first) LOCKSTEP_TRY(start_over());
     return Txn(0);
   }
   if (before_.has_value())
     LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
                                    options_.new_virtual_workers ? "virtual_workers" : ""));
-  LOCKSTEP_ASSIGN(const std::optional<Txn> resumed, checkpoints_->load(plan_, before_, first));
+  LOCKSTEP_ASSIGN(const std::optional<Txn> resumed, checkpoints_->load(plan_, checkpointed, first));
   if (first) LOCKSTEP_TRY(write_identity());
   return resumed.value_or(Txn(0));
 }
@@ -222,14 +224,14 @@ std::uint32_t Run::items(Txn txn) const {
       data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
 }
 
-Status Run::before(Txn txn, bool first, bool wanted) {
+Status Run::before(Txn txn, bool first) {
   LOCKSTEP_TRY(checkpoints_->check());
   if (!first) return {};
-  const Cursor cursor = plan_.at(txn);
+  const Position position = plan_.at(txn);
   const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&
-                   !(cursor.step == 0 && plan_.evaluates) &&
-                   cursor.global_step % options_.checkpoint_every == 0;
-  if (!due && !wanted) return {};
+                   !(position.step == 0 && plan_.evaluates) &&
+                   position.global_step % options_.checkpoint_every == 0;
+  if (!due) return {};
   participant_->enter(coord::Phase::kSnapshot);
   LOCKSTEP_TRY(participant_->record_all());
   return checkpoints_->snapshot(plan_, txn);
@@ -237,12 +239,12 @@ Status Run::before(Txn txn, bool first, bool wanted) {
 
 Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) {
   const auto share = static_cast<std::uint32_t>(v.value());
-  const Cursor cursor = plan_.at(txn);
+  const Position position = plan_.at(txn);
   participant_->enter(coord::Phase::kData, share);
   LOCKSTEP_ASSIGN(
       const data::Batch batch,
-      loader_->get({{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, v.value()}));
-  const auto wanted = static_cast<std::size_t>(data_plan_.batch_at(cursor.step));
+      loader_->get({{static_cast<std::uint64_t>(position.epoch), position.step}, v.value()}));
+  const auto wanted = static_cast<std::size_t>(data_plan_.batch_at(position.step));
   if (batch.ids.size() != wanted)
     return Error{ErrorKind::kUsage, "the data set was asked for " + std::to_string(wanted) +
                                         " samples and gave the ids of " +
@@ -251,13 +253,11 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
   hint_next(txn, share);
   record.ids_count = batch.ids.size();
   std::copy(batch.ids.begin(), batch.ids.end(), record.ids());
-  try {
-    return forward_backward(txn, v, batch, record);
-  } catch (const std::exception& error) {
-    return Error{ErrorKind::kInternal, "epoch " + std::to_string(cursor.epoch) + ", step " +
-                                           std::to_string(cursor.step) + ", virtual worker " +
-                                           std::to_string(v.value()) + ": " + error.what()};
-  }
+  const std::string where = "epoch " + std::to_string(position.epoch) + ", step " +
+                            std::to_string(position.step) + ", virtual worker " +
+                            std::to_string(v.value());
+  return guarded(where, ErrorKind::kInternal,
+                 [&] { return forward_backward(txn, v, batch, record); });
 }
 
 Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
@@ -266,12 +266,12 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   // Dropout and its like: a stream of its own for each (seed, transaction, virtual worker).
   at::manual_seed(share_seed(options_.seed, txn, v));
   participant_->enter(coord::Phase::kForward, share);
-  const Cursor cursor = plan_.at(txn);
+  const Position position = plan_.at(txn);
   Share part;
   part.virtual_worker_ = v.value();
-  part.epoch_ = cursor.epoch;
-  part.step_ = cursor.step;
-  part.global_step_ = cursor.global_step;
+  part.epoch_ = position.epoch;
+  part.step_ = position.step;
+  part.global_step_ = position.global_step;
   part.batch_ = &batch;
   const at::Tensor loss_value = loss(part);
   if (loss_value.numel() != 1 || !loss_value.requires_grad())
@@ -293,10 +293,10 @@ void Run::hint_next(Txn txn, std::uint32_t current) {
   if (options_.prefetch_threads == 0) return;
   std::vector<data::ShareId> next;
   const auto add = [&](Txn t, std::uint32_t v) {
-    const Cursor cursor = plan_.at(t);
-    if (t < plan_.end() && !cursor.epoch_end)
-      next.push_back(
-          {{static_cast<std::uint64_t>(cursor.epoch), cursor.step}, static_cast<std::int64_t>(v)});
+    const Position position = plan_.at(t);
+    if (t < plan_.end() && !position.epoch_end)
+      next.push_back({{static_cast<std::uint64_t>(position.epoch), position.step},
+                      static_cast<std::int64_t>(v)});
   };
   const comm::Exchange& exchange = participant_->exchange();
   const auto& own = exchange.ownership().items_of(exchange.self());
@@ -310,19 +310,14 @@ Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
   const at::NoGradGuard no_grad;
   LOCKSTEP_ASSIGN(const data::Batch batch,
                   data::evaluation_batch(*test_, options_.evaluation_batch_size, index));
-  try {
-    set_training(false);
-    const Score score = evaluation(batch);
-    set_training(true);
-    cell.loss_sum = score.loss_sum;
-    cell.correct = score.correct;
-    cell.count = static_cast<std::uint64_t>(score.count);
-    return {};
-  } catch (const std::exception& error) {
-    set_training(true);
-    return Error{ErrorKind::kInternal,
-                 "evaluation batch " + std::to_string(index) + ": " + error.what()};
-  }
+  return guarded("evaluation batch " + std::to_string(index), ErrorKind::kInternal,
+                 [&]() -> Status {
+                   const Score score = evaluation(batch);
+                   cell.loss_sum = score.loss_sum;
+                   cell.correct = score.correct;
+                   cell.count = static_cast<std::uint64_t>(score.count);
+                   return {};
+                 });
 }
 
 Result<Lines> Run::apply(Txn txn, coord::Board board, comm::Exchange& exchange) {
@@ -335,7 +330,7 @@ std::size_t Run::optimizer_of(Txn txn, coord::Board board) const {
 }
 
 Lines Run::step_lines(Txn txn, coord::Board board) const {
-  const Cursor cursor = plan_.at(txn);
+  const Position position = plan_.at(txn);
   double sum = 0;
   std::uint64_t samples = 0;
   for (int v = 0; v < data_plan_.virtual_workers; ++v) {
@@ -347,14 +342,14 @@ Lines Run::step_lines(Txn txn, coord::Board board) const {
   const double loss_value = first.loss_sum / static_cast<double>(first.loss_count);
   Lines lines;
   lines.metrics =
-      step_metrics(txn, cursor, loss_value, sum / static_cast<double>(samples), samples);
-  if (options_.log_every > 0 && (cursor.step + 1) % options_.log_every == 0)
-    lines.console = step_line(cursor, plan_, loss_value);
+      step_metrics(txn, position, loss_value, sum / static_cast<double>(samples), samples);
+  if (options_.log_every > 0 && (position.step + 1) % options_.log_every == 0)
+    lines.console = step_line(position, plan_, loss_value);
   return lines;
 }
 
 Lines Run::evaluation_lines(Txn txn, comm::Exchange& exchange) const {
-  const Cursor cursor = plan_.at(txn);
+  const Position position = plan_.at(txn);
   double loss_sum = 0, correct = 0;
   std::int64_t count = 0;
   for (std::uint32_t i = 0; i < items(txn); ++i) {
@@ -363,8 +358,8 @@ Lines Run::evaluation_lines(Txn txn, comm::Exchange& exchange) const {
     correct += cell.correct;
     count += static_cast<std::int64_t>(cell.count);
   }
-  return {evaluation_line(cursor, plan_, loss_sum, correct, count),
-          evaluation_metrics(txn, cursor, loss_sum, correct, count)};
+  return {evaluation_line(position, plan_, loss_sum, correct, count),
+          evaluation_metrics(txn, position, loss_sum, correct, count)};
 }
 
 }  // namespace lockstep::train

@@ -1,5 +1,5 @@
-// A run over a data plan: what Trainer and Step are fronts of. Wires data, manifest, checkpoints and the participant, and is
-// the program that the participant goes through.
+// A run over a data plan: what Trainer and Step are fronts of. Wires data, manifest, checkpoints
+// and the participant, and is the program that the participant goes through.
 //
 // Threads: one. Errors: the first is final.
 #pragma once
@@ -29,9 +29,8 @@ class Run final : public Program {
   // What a share's loss is; may change between steps, as long as it does in all workers alike.
   Step::Closure loss;
   std::size_t optimizer = 0;  // which of the state's this step updates
-  // Both or none: an epoch's end is then evaluated. `set_training` switches the model's mode.
+  // With it and a test set, an epoch's end is evaluated.
   Trainer::Evaluation evaluation;
-  std::function<void(bool)> set_training;
 
   Status open(std::shared_ptr<const data::Dataset> train,
               std::shared_ptr<const data::Dataset> test);
@@ -51,7 +50,7 @@ class Run final : public Program {
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   std::size_t optimizer_of(Txn txn, coord::Board board) const override;
   Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) override;
-  Status before(Txn txn, bool first, bool wanted) override;
+  Status before(Txn txn, bool first) override;
 
  private:
   Status check_options() const;
@@ -59,7 +58,7 @@ class Run final : public Program {
   Status prepare_data(int virtual_workers);
   Status make_manifest();
   Status take_part();
-  Result<Txn> starting_point(bool first);
+  Result<Txn> starting_point(bool first, bool checkpointed);
   Status start_over();
   Status write_identity();
   Status last_words();
@@ -76,8 +75,8 @@ class Run final : public Program {
   Plan plan_;
   data::DataPlan data_plan_;
   std::unique_ptr<data::Loader> loader_;
-  Manifest manifest_;
-  std::optional<Manifest> before_;  // the run directory's, if a run is there
+  RunManifest manifest_;
+  std::optional<RunManifest> before_;  // the run directory's, if a run is there
   UniqueFd run_lock_;  // of the run directory: the next launcher waits for the last holder
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;

@@ -2,9 +2,36 @@
 
 #include <torch/nn/module.h>
 
+#include <vector>
+
 #include "train/run.h"
 
 namespace lockstep {
+
+namespace {
+
+// All modules in evaluation mode while it lives; then each in its own again, so that a part that
+// was frozen with eval() stays frozen.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& model) : model_(model) {
+    model_.apply(
+        [this](torch::nn::Module& module) { was_training_.push_back(module.is_training()); });
+    model_.eval();
+  }
+  ~EvaluationMode() {
+    auto was = was_training_.cbegin();
+    model_.apply([&](torch::nn::Module& module) { module.train(*was++); });  // parents come first
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& model_;
+  std::vector<bool> was_training_;
+};
+
+}  // namespace
 
 class Trainer::Impl {
  public:
@@ -21,16 +48,19 @@ class Trainer::Impl {
 
 Trainer::Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer,
                  RunOptions options)
-    : impl_(std::make_unique<Impl>(context, model, optimizer, std::move(options))) {
-  impl_->run.set_training = [this](bool training) { impl_->model.train(training); };
-}
+    : impl_(std::make_unique<Impl>(context, model, optimizer, std::move(options))) {}
 Trainer::~Trainer() = default;
 
 void Trainer::loss(Loss loss) {
   impl_->run.loss = [loss = std::move(loss)](Share& share) { return loss(share.batch()); };
 }
 
-void Trainer::evaluation(Evaluation evaluation) { impl_->run.evaluation = std::move(evaluation); }
+void Trainer::evaluation(Evaluation evaluation) {
+  impl_->run.evaluation = [this, evaluation = std::move(evaluation)](const data::Batch& batch) {
+    const EvaluationMode mode(impl_->model);
+    return evaluation(batch);
+  };
+}
 
 Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
                     std::shared_ptr<const data::Dataset> test) {

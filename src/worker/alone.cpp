@@ -30,12 +30,13 @@ class AloneSession final : public Session {
   bool launched() const override { return false; }
   const Identity& identity() const override { return identity_; }
   std::byte* memory() const override { return memory_; }
+  std::uint64_t memory_bytes() const override { return bytes_; }
 
   Result<Admission> describe(const Description& description) override {
     run_dir_ = description.run_dir;
     LOCKSTEP_ASSIGN(UniqueFd lock, lock_run_directory(run_dir_, Deadline::in(5s)));
     remove_leftovers(run_dir_);
-    return Admission{false, std::move(lock)};
+    return Admission{false, false, std::move(lock)};
   }
 
   // What the agent does for launched workers: the first table and the proposal, both with this

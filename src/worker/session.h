@@ -1,14 +1,17 @@
-// A training process's side of the launcher: the fork point, the environment it gets, and its talk with the agent.
-// No libtorch here. docs/design/launching.md has the life of a worker.
+// A training process's side of the launcher: the fork point, the environment it gets, and its talk
+// with the agent. No libtorch here. docs/design/launching.md has the life of a worker.
 //
 // Three ways to live:
-//   zygote    started by `lockstep run` for programs that link Lockstep (found by the ELF note that this room emits): main() runs
-//             up to open(), which then serves fork requests and never returns; open() returns in the forked workers only
-//   worker    of a program started by fork + exec that calls open() all the same (--start-method exec)
-//   alone     without the launcher: one process, launched() is false, memory() is anonymous
+//   zygote   started by `lockstep run` for programs that link Lockstep (found by the ELF note that
+//            this room emits): main() runs up to open(), which then serves fork requests and never
+//            returns; open() returns in the forked workers only
+//   worker   of a program started by fork + exec (--start-method exec)
+//   alone    without the launcher: one process, launched() is false, memory() is anonymous
 //
-// Errors: kUsage for a second thread at open() (its name and id are told); kUnavailable when the agent is gone or too old.
-// Threads: open() from the main thread with no other alive; later calls from any thread, serialised inside.
+// Errors: kUsage for a second thread at open() (its name and id are told); kUnavailable when the
+// agent is gone or too old.
+// Threads: open() from the main thread with no other alive; later calls from any thread, serialised
+// inside.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +39,8 @@ struct Identity {
   std::string run_id = "none";
 };
 
-// What this worker is going to run. Must be equal in all workers of a run, except `parameters`' text, which is compared line by
-// line so that the first difference can be named.
+// What this worker is going to run. Must be equal in all workers of a run, except `parameters`'
+// text, which is compared line by line so that the first difference can be named.
 struct Description {
   std::string run_dir;     // absolute; exists
   std::string manifest;    // canonical JSON of everything that decides the arithmetic
@@ -50,7 +53,8 @@ struct Description {
 
 // The agent's answer to a Description.
 struct Admission {
-  bool newcomer = false;  // heal; otherwise load the newest checkpoint or start from the seed
+  bool newcomer = false;      // heal; otherwise load the newest checkpoint or start from the seed
+  bool checkpointed = false;  // since the launcher's start: a restarted group goes on from there
   UniqueFd run_lock;  // descriptor of the run directory's flock; keep it open while writing there
 };
 
@@ -64,32 +68,39 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // The fork point. Returns in workers (and alone); in the zygote it serves until the agent closes its socket, then _exit(0).
+  // The fork point. Returns in workers (and alone); in the zygote it serves until the agent closes
+  // its socket, then _exit(0).
   static Result<std::unique_ptr<Session>> open();
 
   virtual bool launched() const = 0;
   virtual const Identity& identity() const = 0;
-  virtual std::byte* memory()
-      const = 0;  // the board's first byte; kBoardBytes long, sparse, zero at first
+  // The board's first byte, and its size; sparse, zero at first.
+  virtual std::byte* memory() const = 0;
+  virtual std::uint64_t memory_bytes() const { return coord::kBoardBytes; }
 
-  // First message. Waits for the agent's answer (which may wait up to 5 s for the run directory's lock).
+  // First message. Waits for the agent's answer (which may wait up to 5 s for the run directory's
+  // lock).
   virtual Result<Admission> describe(const Description& description) = 0;
-  // State is loaded (first start: that of `next`'s start; newcomer: nothing yet, ready to heal). `state_hash` must be equal in all
-  // workers of a first start. Members then find their table on the board, newcomers the donor's copy.
+  // State is loaded (first start: that of `next`'s start; newcomer: nothing yet, ready to heal).
+  // `state_hash` must be equal in all workers of a first start. Members then find their table on
+  // the board, newcomers the donor's copy.
   virtual Status ready(Txn next, std::uint64_t state_hash) = 0;
   // Returns once all records of transactions below `txn` are written and synced by the agent.
   virtual Status sync_records(Txn txn, Deadline deadline) = 0;
   // A checkpoint with cursor `txn` is published.
   virtual Status checkpoint_published(Txn txn) = 0;
   virtual Status checkpoint_failed(Txn txn, const Error& error) = 0;
-  // This worker's own error, for the agent's report; then the process ends with exit_code(error.kind).
+  // This worker's own error, for the agent's report; then the process ends with
+  // exit_code(error.kind).
   virtual Status fail(const Error& error) = 0;
   // Orderly leave after a shrink or stop.
   virtual Status leave(Txn applied) = 0;
-  // Final checkpoint is published: the agent prints and records `finale` once, then sets header().final_recorded.
+  // Final checkpoint is published: the agent prints and records `finale` once, then sets
+  // header().final_recorded.
   virtual Status finish(const Finale& finale) = 0;
 };
 
-// Alone: what the agent does for launched runs, done in the process itself (coord/recorder.h on the caller's thread).
+// Alone: what the agent does for launched runs, done in the process itself (coord/recorder.h on the
+// caller's thread).
 
 }  // namespace lockstep::worker

@@ -1,5 +1,5 @@
-// Any bytes as a control message: refused, or a message that says the same again when it is encoded and read once more. And any bytes
-// as the rules of --inject.
+// Any bytes as a control message: refused, or a message that says the same again when it is encoded
+// and read once more. And any bytes as the rules of --inject.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

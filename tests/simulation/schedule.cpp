@@ -210,8 +210,8 @@ class Schedule {
   std::unique_ptr<SimAgent> agent_;
   Outcome outcome_;
   std::uint64_t last_fault_ = 0, hangs_ = 0;
-  std::map<WorkerUid, std::pair<std::uint64_t, std::uint64_t>>
-      waiting_;  // newcomer: commits and last fault when first seen
+  // Newcomer: commits and last fault when first seen.
+  std::map<WorkerUid, std::pair<std::uint64_t, std::uint64_t>> waiting_;
   int max_restarts_ = 0, max_replacements_ = 0;
   bool signalled_ = false, gives_back_ = false;
 };

@@ -66,7 +66,6 @@ class SimAgent {
   void act(const coord::action::Admit& admit);
   void act(const coord::action::Refuse& refuse);
   void act(const coord::action::RecordIncident& record);
-  void act(const coord::action::CheckpointOwnerLost&) {}
   void act(const coord::action::RestartGroup& restart);
   void act(const coord::action::RestartZygote&);
   void act(const coord::action::SetFinalRecorded& final);

@@ -22,8 +22,8 @@ struct Host {
   Checkpoint checkpoint{};
   std::uint64_t step_time = kMillisecond;         // of one share
   std::uint64_t last_commit_at = 0, commits = 0;  // by any worker
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t>
-      computing{};                                          // (txn, share) -> uid at it now
+  // (txn, share) -> uid at it now
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> computing{};
   std::function<void(WorkerUid, coord::Event)> to_agent{};  // a message, on its way
   std::function<void(WorkerUid, coord::ExitStatus)> exited{};
   std::function<void()> ring_all{};

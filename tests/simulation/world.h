@@ -89,8 +89,8 @@ struct SimSlot {
     std::uint64_t mark = 0, value = 0;
   };
   std::array<Chunk, kChunks> chunks;  // the sum's chunks that this worker owned
-  std::uint64_t needs =
-      0;  // oracle: mark of the oldest sum that the live owner still has to apply; 0: none
+  // Oracle: mark of the oldest sum that the live owner still has to apply; 0: none.
+  std::uint64_t needs = 0;
 };
 
 struct SimBoard {

@@ -5,31 +5,31 @@
 namespace lockstep::train {
 namespace {
 
-Manifest sample() {
-  Manifest manifest;
+RunManifest sample() {
+  RunManifest manifest;
   manifest.set("lr", "0.1");
   manifest.set("virtual_workers", 3);
   return manifest;
 }
 
-TEST(Manifest, ReadsBackWhatItWrote) {
-  const auto again = Manifest::parse(sample().json());
+TEST(RunManifest, ReadsBackWhatItWrote) {
+  const auto again = RunManifest::parse(sample().json());
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->json(), sample().json());
   EXPECT_EQ(*again->virtual_workers(), 3U);
-  EXPECT_FALSE(Manifest().virtual_workers().ok());
+  EXPECT_FALSE(RunManifest().virtual_workers().ok());
 }
 
-TEST(Manifest, IdentityLeavesOutTheNumberOfVirtualWorkersAlone) {
-  Manifest other = sample();
+TEST(RunManifest, IdentityLeavesOutTheNumberOfVirtualWorkersAlone) {
+  RunManifest other = sample();
   other.set("virtual_workers", 4);
   EXPECT_EQ(other.identity(), sample().identity());
   other.set("lr", "0.2");
   EXPECT_NE(other.identity(), sample().identity());
 }
 
-TEST(Manifest, NamesTheFirstDifferenceWithBothValues) {
-  Manifest other = sample();
+TEST(RunManifest, NamesTheFirstDifferenceWithBothValues) {
+  RunManifest other = sample();
   other.set("lr", "0.2");
   const Status status = other.same_as(sample(), "/runs/1");
   ASSERT_FALSE(status.ok());
@@ -39,9 +39,9 @@ TEST(Manifest, NamesTheFirstDifferenceWithBothValues) {
   EXPECT_TRUE(other.same_as(sample(), "/runs/1", "lr").ok());
 }
 
-TEST(Manifest, BadBytesAreBadData) {
+TEST(RunManifest, BadBytesAreBadData) {
   for (const char* text : {"", "{", "[]", "{\"lr\":1}", "null"}) {
-    const auto parsed = Manifest::parse(text);
+    const auto parsed = RunManifest::parse(text);
     ASSERT_FALSE(parsed.ok()) << text;
     EXPECT_EQ(parsed.error().kind, ErrorKind::kBadData) << text;
   }

@@ -16,7 +16,7 @@ TEST(Plan, TransactionsGoThroughTheRunOnce) {
         std::uint64_t txn = 0;
         for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
           for (std::int64_t step = 0; step < steps; ++step, ++txn) {
-            const Cursor at = plan.at(Txn(txn));
+            const Position at = plan.at(Txn(txn));
             EXPECT_FALSE(at.epoch_end);
             EXPECT_EQ(at.epoch, epoch);
             EXPECT_EQ(at.step, step);

@@ -1,5 +1,5 @@
-// Stands in for Gloo's headers, which the torch wheel lacks: ProcessGroupGloo.hpp names these types but holds them behind
-// pointers only. All code is the wheel's.
+// Stands in for Gloo's headers, which the torch wheel lacks: ProcessGroupGloo.hpp names these types
+// but holds them behind pointers only. All code is the wheel's.
 #pragma once
 
 #include <chrono>
