@@ -52,10 +52,9 @@ void Coordinator::State::write_first_table() {
                              std::to_string(worker.next.value()) +
                              ": they loaded different checkpoints");
     if (worker.state_hash != first->state_hash)
-      return stop_now(
-          1, name(*first) + " and " + name(worker) + " start from different states (hashes " +
-                 std::to_string(first->state_hash) + " and " + std::to_string(worker.state_hash) +
-                 "): initial values must depend on the seed alone");
+      return stop_now(1, name(*first) + " and " + name(worker) +
+                             " start from different states (weights, optimizer state with its "
+                             "learning rate, texts): nothing in it may depend on the rank");
   }
   Table table{first->next, Generation(++generation), kNone, {}};
   std::vector<const Worker*> seated;
