@@ -88,7 +88,10 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     }
   }
   if (!report.tables.empty()) tables = report.tables;
-  std::uint64_t newest = 0;
+  // The next table of whoever works may still list the dead; and they may have been ahead of all
+  // others, and have published one themselves.
+  std::uint64_t last_listed = 0;
+  for (const Table& table : tables) last_listed = std::max(last_listed, table.txn.value());
   for (const WorkerProgress& seen : report.workers) {
     applied = std::max(applied, seen.applied);
     Worker* worker = find(seen.uid);
@@ -96,7 +99,8 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     worker->seen = seen;
     const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
     hangs.observe(seen, has_committed, now);
-    if (worker->holds_state()) newest = std::max({newest, seen.current_txn.value(), seen.applied});
+    if (worker->holds_state())
+      last_listed = std::max({last_listed, seen.current_txn.value() + 1, seen.applied + 1});
   }
   furthest = std::max(furthest, applied);
 
@@ -110,7 +114,7 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     members += worker.leaving() ? 0 : 1;
   }
   if (survivors.empty()) return;
-  slots.observe(newest, applied_by_all);
+  slots.observe(last_listed, applied_by_all);
   for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
     act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
 }
