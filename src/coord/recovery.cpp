@@ -135,19 +135,26 @@ void Coordinator::State::check_survivors() {
   if (!any) {
     return restart_or_stop("no worker that holds the state is alive", blame_outside());
   }
-  if (!member) {
-    // Those who were to leave are the last ones who hold the state.
-    for (auto& [uid, worker] : workers) {
-      if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
-      worker.stage = Stage::kMember;
-      order.insert(order.begin(), uid);
-    }
-  }
+  if (!member) keep_leavers();
   if (able) {
     orphaned_since.reset();
   } else if (!orphaned_since) {
     orphaned_since = now;  // the transaction may be whole: then the newcomers apply it any moment
   }
+}
+
+// Those who were to leave are the last ones who hold the state: as many as are wanted stay, in the
+// place of newcomers.
+void Coordinator::State::keep_leavers() {
+  std::uint32_t kept = 0;
+  for (auto& [uid, worker] : workers) {
+    if (kept == std::max(target, 1U)) break;
+    if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
+    worker.stage = Stage::kMember;
+    order.insert(order.begin(), uid);
+    ++kept;
+  }
+  dismiss_newcomers();
 }
 
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
