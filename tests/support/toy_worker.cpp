@@ -2,7 +2,7 @@
 // command line and the ways to begin and to end.
 //
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--checkpoint-every N]
-//   [--exit-early RANK:TXN:CODE]
+//              [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN] [--thread] [--ids N] [--startup-exit CODE]
 #include <sys/prctl.h>
 #include <unistd.h>
