@@ -140,12 +140,17 @@ void Coordinator::State::dismiss(Worker& worker, const char* why) {
   act(action::Kill{worker.uid, SIGKILL}, why);
 }
 
-void Coordinator::State::grow_or_shrink(std::uint32_t count) {
-  wanted = target = count;
-  // Newest first among those that hold no state yet, then the highest ranks.
+// Newest first, as long as there are more workers than wanted.
+void Coordinator::State::dismiss_newcomers() {
   for (auto it = workers.rbegin(); it != workers.rend() && active() > target; ++it)
     if (!it->second.leaving() && !it->second.holds_state())
       dismiss(it->second, "fewer workers are wanted");
+}
+
+void Coordinator::State::grow_or_shrink(std::uint32_t count) {
+  wanted = target = count;
+  dismiss_newcomers();
+  // Then the highest ranks.
   for (auto it = order.rbegin(); it != order.rend() && active() > target; ++it) {
     Worker& worker = workers.at(*it);
     if (worker.stage != Stage::kMember) continue;

@@ -140,12 +140,14 @@ struct Coordinator::State {
   void name_donor();
   void grow_or_shrink(std::uint32_t count);
   void dismiss(Worker& worker, const char* why);
+  void dismiss_newcomers();
 
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);
   void on_death(const Worker& worker, Cause cause, std::string text);
   void note_progress(const event::Progress& report);
   void check_survivors();
+  void keep_leavers();
   bool blame_outside();  // no victim of the newest incident ended by its own doing
   void restart_or_stop(const std::string& reason, bool from_outside);
   void begin_group();

@@ -88,7 +88,10 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     }
   }
   if (!report.tables.empty()) tables = report.tables;
-  std::uint64_t newest = 0;
+  // The next table of whoever works may still list the dead; and they may have been ahead of all
+  // others, and have published one themselves.
+  std::uint64_t last_listed = 0;
+  for (const Table& table : tables) last_listed = std::max(last_listed, table.txn.value());
   for (const WorkerProgress& seen : report.workers) {
     applied = std::max(applied, seen.applied);
     Worker* worker = find(seen.uid);
@@ -96,7 +99,8 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     worker->seen = seen;
     const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
     hangs.observe(seen, has_committed, now);
-    if (worker->holds_state()) newest = std::max({newest, seen.current_txn.value(), seen.applied});
+    if (worker->holds_state())
+      last_listed = std::max({last_listed, seen.current_txn.value() + 1, seen.applied + 1});
   }
   furthest = std::max(furthest, applied);
 
@@ -110,7 +114,7 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     members += worker.leaving() ? 0 : 1;
   }
   if (survivors.empty()) return;
-  slots.observe(newest, applied_by_all);
+  slots.observe(last_listed, applied_by_all);
   for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
     act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
 }
@@ -131,19 +135,26 @@ void Coordinator::State::check_survivors() {
   if (!any) {
     return restart_or_stop("no worker that holds the state is alive", blame_outside());
   }
-  if (!member) {
-    // Those who were to leave are the last ones who hold the state.
-    for (auto& [uid, worker] : workers) {
-      if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
-      worker.stage = Stage::kMember;
-      order.insert(order.begin(), uid);
-    }
-  }
+  if (!member) keep_leavers();
   if (able) {
     orphaned_since.reset();
   } else if (!orphaned_since) {
     orphaned_since = now;  // the transaction may be whole: then the newcomers apply it any moment
   }
+}
+
+// Those who were to leave are the last ones who hold the state: as many as are wanted stay, in the
+// place of newcomers.
+void Coordinator::State::keep_leavers() {
+  std::uint32_t kept = 0;
+  for (auto& [uid, worker] : workers) {
+    if (kept == std::max(target, 1U)) break;
+    if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
+    worker.stage = Stage::kMember;
+    order.insert(order.begin(), uid);
+    ++kept;
+  }
+  dismiss_newcomers();
 }
 
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {

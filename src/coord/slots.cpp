@@ -11,10 +11,10 @@ std::optional<Slot> SlotPool::take() {
   return std::nullopt;
 }
 
-void SlotPool::observe(std::uint64_t newest, std::uint64_t applied) {
+void SlotPool::observe(std::uint64_t last_listed, std::uint64_t applied) {
   for (Place& place : places_) {
     if (place.use != Use::kRetired) continue;
-    if (!place.last_txn) place.last_txn = newest + 1;
+    if (!place.last_txn) place.last_txn = last_listed;
     if (applied > *place.last_txn) place = {};
   }
 }

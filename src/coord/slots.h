@@ -21,10 +21,10 @@ class SlotPool {
   // Its owner was in a proposal: free once the transactions that may list it are over.
   void retire(Slot slot) { places_[slot.value()] = {Use::kRetired, std::nullopt}; }
 
-  // From the board, after the last proposal without the dead was written. `newest`: the highest
-  // transaction that a live member works on; its table and the next one may list the dead.
-  // `applied`: transactions that all live members' states include.
-  void observe(std::uint64_t newest, std::uint64_t applied);
+  // From the board, after the last proposal without the dead was written. `last_listed`: the last
+  // transaction whose table may list the dead. `applied`: transactions that all live members'
+  // states include.
+  void observe(std::uint64_t last_listed, std::uint64_t applied);
 
  private:
   enum class Use { kFree, kTaken, kRetired };

@@ -118,6 +118,7 @@ Status Participant::run() {
   changed_ = false;
   whole_since_ns_ = 0;
   LOCKSTEP_TRY(begin_exchange());
+  if (overtaken()) return skip();
   if (slot.seen_dead.load(std::memory_order_relaxed) !=
       board_.header().dead_count.load(std::memory_order_acquire))
     note_membership_change();
@@ -126,7 +127,10 @@ Status Participant::run() {
   if (!start_buffers_.empty()) state_.store_buffers(start_buffers_);
   LOCKSTEP_TRY(compute_owned());
   LOCKSTEP_TRY(wait_whole());
-  if (!leaving()) return commit();
+  return leaving() ? skip() : commit();
+}
+
+Status Participant::skip() {
   next_ = Txn(next_.value() + 1);
   return {};
 }
@@ -138,6 +142,12 @@ bool Participant::leaving() const {
   const coord::TableCell& cell = board_.table(after);
   coord::Table table;
   return !coord::read_table(cell, after, table) || !table.has(session_.identity().uid);
+}
+
+// An epoch's end has passed without this worker, and it is in no later table. Then not even its
+// state is good: nobody waited for it to read the last step's sums.
+bool Participant::overtaken() {
+  return !program_.is_step(next_) && items_marked() && table_published() && leaving();
 }
 
 Status Participant::begin_exchange() {
@@ -175,7 +185,8 @@ Status Participant::compute_item(std::uint32_t item, bool adopted) {
   const std::uint64_t mark = next_.value() + 1;
   if (program_.is_step(next_)) return compute_step_share(item, adopted);
   comm::EvalCell& cell = exchange_->eval(item);
-  if (cell.mark.load(std::memory_order_acquire) == mark) return {};  // the dead had finished it
+  // The dead had finished it; a later mark: see leaving().
+  if (cell.mark.load(std::memory_order_acquire) >= mark) return {};
   enter(coord::Phase::kEvaluate, item);
   LOCKSTEP_TRY(program_.compute_batch(next_, item, cell));
   cell.mark.store(mark, std::memory_order_release);
@@ -190,7 +201,7 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   reducer_->begin_share(fold_for(item, adopted));
   // A record that the dead had marked stays; what is computed again for its pieces goes to a
   // scratch one.
-  const bool recorded = record.mark.load(std::memory_order_acquire) == mark;
+  const bool recorded = record.mark.load(std::memory_order_acquire) >= mark;
   std::vector<std::byte> scratch(
       recorded ? sizeof(coord::ShareRecord) + std::size_t{board_.plan().ids_capacity} * 8 : 0);
   LOCKSTEP_TRY(program_.compute_share(

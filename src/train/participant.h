@@ -75,6 +75,8 @@ class Participant {
   bool items_marked();
   bool table_published();
   bool leaving() const;
+  bool overtaken();
+  Status skip();
   void publish_table(std::vector<coord::Member> joiners);
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
   Status commit();

@@ -12,18 +12,23 @@ namespace {
 constexpr std::uint64_t kReaction = 45 * kSecond;
 constexpr std::uint64_t kEachHang =
     31 * kSecond;  // it may begin only with the share adopted from the last one
-constexpr std::uint64_t kMostMissed = 12;  // tables that a ready newcomer may miss
+constexpr std::uint64_t kMostMissed = 12;                  // tables that a ready newcomer may miss
+constexpr std::uint64_t kMostWaited = 500 * kMillisecond;  // and how long at most, if that is more
 constexpr std::uint64_t kMostEvents = 400'000;
 
 class Schedule {
  public:
-  explicit Schedule(std::uint64_t seed)
+  Schedule(std::uint64_t seed, const BoardSizes& sizes)
       : random_(seed),
         plan_(make_plan()),
         reference_(plan_.reference()),
         host_{clock_, random_, plan_, reference_} {
     host_.step_time = random_.between(500 * kMicrosecond, 8 * kMillisecond);
-    agent_ = std::make_unique<SimAgent>(host_, make_options());
+    if (random_.chance(0.5)) {
+      host_.preempted = 0.02;
+      host_.most_preempted = random_.between(2, 20) * host_.step_time;
+    }
+    agent_ = std::make_unique<SimAgent>(host_, make_options(sizes));
   }
 
   Outcome run() {
@@ -46,6 +51,7 @@ class Schedule {
     outcome_.restarts = static_cast<std::uint64_t>(agent_->restarts());
     outcome_.scales = static_cast<std::uint64_t>(agent_->replies_ok());
     outcome_.incidents = agent_->incidents().size();
+    outcome_.overtaken = host_.overtaken;
     for (const auto& [number, incident] : agent_->incidents()) {
       outcome_.deaths += incident.victims.size();
       outcome_.rejoins += incident.phases.rejoined != 0 ? 1 : 0;
@@ -59,11 +65,14 @@ class Schedule {
     plan.virtual_workers = static_cast<std::uint32_t>(random_.between(1, 8));
     plan.transactions = random_.between(5, 30);
     plan.checkpoint_every = random_.between(2, 8);
+    plan.evaluate_every = random_.chance(0.6) ? random_.between(2, 5) : 0;
+    plan.batches = static_cast<std::uint32_t>(random_.between(1, random_.chance(0.5) ? 1 : 6));
     return plan;
   }
 
-  AgentOptions make_options() {
+  AgentOptions make_options(const BoardSizes& sizes) {
     AgentOptions options;
+    options.sizes = sizes;
     options.config.workers =
         static_cast<std::uint32_t>(random_.between(1, std::min(plan_.virtual_workers, 5U)));
     max_restarts_ = options.config.max_restarts = static_cast<int>(random_.between(0, 4));
@@ -102,7 +111,7 @@ class Schedule {
     SimWorker* worker = victim();
     if (kind == 0) return agent_->kill_zygote();
     if (kind <= 3)
-      return agent_->scale(static_cast<std::uint32_t>(random_.between(1, plan_.virtual_workers)));
+      return random_.chance(0.5) ? scale(plan_.virtual_workers) : stop_leaver_soon(1000);
     if (kind == 4 && random_.chance(0.3)) {
       signalled_ = true;
       return agent_->signal(SIGTERM);
@@ -118,8 +127,46 @@ class Schedule {
     if (kind == 8) return worker->end({random_.chance(0.5) ? 0 : 7, 0});
     if (kind == 9) return worker->end({-1, SIGSEGV});
     if (kind == 10) return kill_everybody();
-    if (kind <= 13) return kill_joiner_soon(30);
+    if (kind <= 12) return kill_joiner_soon(30);
+    if (kind == 13) return random_.chance(0.5) ? swing() : orphan_newcomer_soon(2000);
     worker->end({-1, SIGKILL});
+  }
+
+  void scale(std::uint64_t most) {
+    if (!agent_->exit_code())
+      agent_->scale(
+          static_cast<std::uint32_t>(random_.between(1, std::max(most, std::uint64_t{1}))));
+  }
+
+  // Stops the newest worker that has done its part of a step and waits for others, and scales: if
+  // it has to leave, the others get far ahead of it, first through an evaluation without it.
+  void stop_leaver_soon(int tries) {
+    last_fault_ = clock_.now();
+    const auto alive = agent_->alive();
+    const auto found =
+        std::find_if(alive.rbegin(), alive.rend(), [](auto* worker) { return worker->waits(); });
+    if (found != alive.rend()) {
+      pause(*found, random_.between(10 * kMillisecond, 900 * kMillisecond));
+      clock_.after(random_.between(0, host_.step_time),
+                   [this, most = alive.size() - 1] { scale(most); });
+      if (random_.chance(0.5))
+        clock_.after(random_.between(0, 500 * kMillisecond), [this] { kill_oldest(); });
+    } else if (tries > 0 && !agent_->exit_code()) {
+      clock_.after(kMillisecond / 10, [this, tries] { stop_leaver_soon(tries - 1); });
+    }
+  }
+
+  void kill_oldest() {
+    last_fault_ = clock_.now();
+    const auto alive = agent_->alive();
+    if (!alive.empty()) alive.front()->end({-1, SIGKILL});
+  }
+
+  // Few are wanted, then many again, while the oldest worker is stopped and everybody waits for it.
+  void swing() {
+    pause(agent_->alive().front(), random_.between(500 * kMillisecond, 2 * kSecond));
+    agent_->scale(static_cast<std::uint32_t>(random_.between(1, 2)));
+    clock_.after(random_.between(0, 900 * kMillisecond), [this] { scale(plan_.virtual_workers); });
   }
 
   void pause(SimWorker* worker, std::uint64_t time) {
@@ -168,9 +215,12 @@ class Schedule {
   void check_newcomers() {
     for (SimWorker* worker : agent_->alive()) {
       if (!worker->healing() || worker->stopped()) continue;
-      auto [it, fresh] = waiting_.try_emplace(worker->uid(), host_.commits, last_fault_);
-      if (!fresh && it->second.second != last_fault_) it->second = {host_.commits, last_fault_};
-      require(host_.commits <= it->second.first + kMostMissed * plan_.virtual_workers,
+      const Wait now{host_.commits, clock_.now(), last_fault_};
+      auto [it, fresh] = waiting_.try_emplace(worker->uid(), now);
+      Wait& since = it->second;
+      if (since.last_fault != last_fault_) since = now;
+      require(now.commits <= since.commits + kMostMissed * plan_.virtual_workers ||
+                  now.time <= since.time + kMostWaited,
               "a newcomer that is ready does not get in");
     }
   }
@@ -210,14 +260,18 @@ class Schedule {
   std::unique_ptr<SimAgent> agent_;
   Outcome outcome_;
   std::uint64_t last_fault_ = 0, hangs_ = 0;
-  // Newcomer: commits and last fault when first seen.
-  std::map<WorkerUid, std::pair<std::uint64_t, std::uint64_t>> waiting_;
+  struct Wait {
+    std::uint64_t commits, time, last_fault;
+  };
+  std::map<WorkerUid, Wait> waiting_;  // newcomers, since they were first seen
   int max_restarts_ = 0, max_replacements_ = 0;
   bool signalled_ = false, gives_back_ = false;
 };
 
 }  // namespace
 
-Outcome run_schedule(std::uint64_t seed) { return Schedule(seed).run(); }
+Outcome run_schedule(std::uint64_t seed, const BoardSizes& sizes) {
+  return Schedule(seed, sizes).run();
+}
 
 }  // namespace lockstep::simulation

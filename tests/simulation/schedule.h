@@ -5,15 +5,17 @@
 #include <cstdint>
 #include <string>
 
+#include "simulation/world.h"
+
 namespace lockstep::simulation {
 
 struct Outcome {
   std::string violation;  // empty: all invariants held
   std::string journal;    // what the coordinator did, for the report
   std::uint64_t faults = 0, deaths = 0, incidents = 0, rejoins = 0, restarts = 0, scales = 0;
-  std::uint64_t joiners_killed = 0, orphaned = 0, finished = 0, events = 0;
+  std::uint64_t joiners_killed = 0, orphaned = 0, overtaken = 0, finished = 0, events = 0;
 };
 
-Outcome run_schedule(std::uint64_t seed);
+Outcome run_schedule(std::uint64_t seed, const BoardSizes& sizes = {});
 
 }  // namespace lockstep::simulation

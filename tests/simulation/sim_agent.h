@@ -15,6 +15,7 @@ namespace lockstep::simulation {
 
 struct AgentOptions {
   coord::Config config;
+  BoardSizes sizes;
   std::uint64_t slowest_message = kMillisecond;
   std::uint64_t tick = 10 * kMillisecond;
 };

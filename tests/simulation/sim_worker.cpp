@@ -14,19 +14,22 @@ SimWorker::SimWorker(Host& host, std::shared_ptr<SimBoard> board, const coord::a
   // It claims its slot: what the last owner left there is gone. Nobody alive may still need that.
   for (const SimSlot& slot : board_->slots) {
     if (slot.needs == 0) continue;
-    for (const SimSlot::Chunk& chunk : self().chunks)
-      require(chunk.mark < slot.needs, "slot " + std::to_string(spawn_.slot.value()) +
+    for (const Cell& piece : self().pieces)
+      require(piece.mark < slot.needs, "slot " + std::to_string(spawn_.slot.value()) +
                                            " reused while worker " + std::to_string(slot.uid) +
-                                           " still needs the sums of transaction " +
-                                           std::to_string(chunk.mark - 1));
+                                           " still needs the pieces of transaction " +
+                                           std::to_string(piece.mark - 1));
   }
   self() = {};
   self().uid = spawn_.uid.value();
   self().progress.uid = spawn_.uid;
+  self().pieces.resize(host_.plan.virtual_workers);
   later(host_.random.between(100 * kMicrosecond, 2 * kMillisecond), &SimWorker::describe);
 }
 
 void SimWorker::later(std::uint64_t delay, void (SimWorker::*what)()) {
+  // The machine may have others to serve.
+  if (host_.random.chance(host_.preempted)) delay += host_.random.between(0, host_.most_preempted);
   host_.clock.after(delay, [this, what] { run(what); });
 }
 
@@ -62,7 +65,9 @@ void SimWorker::look() {
   else if (state_ == State::kHealWait || state_ == State::kJoining)
     heal_wait();
   else if (state_ == State::kEnding)
-    leave();
+    finish();
+  else if (state_ == State::kChecking)
+    rung_ = true;
 }
 
 std::string SimWorker::picture() const {
@@ -70,6 +75,7 @@ std::string SimWorker::picture() const {
                                            "waits for a table",
                                            "busy",
                                            "waits for the whole",
+                                           "looks for deaths",
                                            "waits for a copy",
                                            "loads a copy",
                                            "joins",
@@ -85,6 +91,8 @@ void SimWorker::end(coord::ExitStatus status) {
   if (dead_) return;
   dead_ = true;
   self().needs = 0;
+  const auto copy = board_->heal_writers.find(uid());
+  if (copy != board_->heal_writers.end()) copy->second.ended = true;
   std::erase_if(host_.computing, [&](const auto& entry) { return entry.second == uid().value(); });
   host_.exited(uid(), status);
 }
@@ -97,6 +105,8 @@ void SimWorker::phase(Phase phase) {
 void SimWorker::write_check(const char* what) const {
   require(!dead_ && !board_->is_dead(spawn_.uid),
           std::string("a worker on the dead list writes: ") + what);
+  require(value_ == host_.reference[txn_],
+          std::string("not made from the undisturbed run's state: ") + what);
 }
 
 void SimWorker::describe() {
@@ -130,46 +140,13 @@ std::uint32_t SimWorker::index_in(const coord::Table& table) const {
   return static_cast<std::uint32_t>(found - table.members.begin());
 }
 
-const coord::Ownership& SimWorker::ownership() {
-  if (!ownership_ || ownership_dead_ != board_->dead.size()) {
-    ownership_.emplace(table_, host_.plan.virtual_workers, board_->dead);
-    ownership_dead_ = board_->dead.size();
-  }
-  return *ownership_;
+void SimWorker::share_out() {
+  ownership_.emplace(table_, host_.plan.items(txn_), board_->dead);
+  ownership_dead_ = board_->dead.size();
 }
 
-bool SimWorker::first_live() {
-  return ownership().live_count() > 0 && table_.members[ownership().first_live()].uid == spawn_.uid;
-}
-
-void SimWorker::wait_table() {
-  const coord::Table* table = board_->table(txn_);
-  if (table == nullptr) return;
-  table_ = *table;
-  ownership_.reset();
-  if (index_in(table_) == table_.members.size() || (table_.flags & coord::kStop) != 0 ||
-      txn_ == host_.plan.transactions) {
-    state_ = State::kEnding;
-    return leave();
-  }
-  begin();
-}
-
-// Leaves: not in the table, asked to stop, or at the run's end.
-void SimWorker::leave() {
-  const bool at_end = txn_ == host_.plan.transactions && index_in(table_) < table_.members.size();
-  if (!at_end) {
-    if (!spoken_) host_.to_agent(uid(), event::Left{uid(), Txn(txn_)});
-    spoken_ = true;
-    return end({0, 0});
-  }
-  phase(Phase::kDone);
-  require(value_ == host_.reference[txn_], "the final state differs from the undisturbed run's");
-  if (board_->final_recorded) return end({0, 0});
-  ownership_.reset();
-  if (spoken_ || !first_live()) return;
-  spoken_ = true;
-  host_.to_agent(uid(), event::Finished{uid()});
+bool SimWorker::first_live() const {
+  return ownership_->live_count() > 0 && table_.members[ownership_->first_live()].uid == spawn_.uid;
 }
 
 void SimWorker::begin() {
@@ -177,15 +154,23 @@ void SimWorker::begin() {
   self().progress.current_txn = Txn(txn_);
   done_ = 0;
   patience_until_ = 0;
+  share_out();
+  // Passed without this worker, whose state may be spoilt: see apply().
+  if (!host_.plan.is_step(txn_) && whole() && table_published() && leaving()) return skip();
   phase(Phase::kData);
-  const bool asked = board_->heal_request != handled_request_ && board_->heal_donor == uid();
-  if (asked) {
-    handled_request_ = board_->heal_request;
-    write_check("a copy for newcomers");
-    board_->heal_mark = 0;
-    phase(Phase::kHeal);
-    return later(host_.random.between(200 * kMicrosecond, 4 * kMillisecond), &SimWorker::donated);
-  }
+  if (board_->heal_request != handled_request_ && board_->heal_donor == uid()) return donate();
+  before();
+}
+
+// In no later table.
+void SimWorker::skip() {
+  ++txn_;
+  phase(Phase::kIdle);
+  state_ = State::kWaitTable;
+  wait_table();
+}
+
+void SimWorker::before() {
   if (first_live() && txn_ % host_.plan.checkpoint_every == 0 && txn_ > 0) {
     phase(Phase::kSnapshot);
     return later(host_.random.between(kMillisecond, 3 * kMillisecond), &SimWorker::saved);
@@ -193,37 +178,26 @@ void SimWorker::begin() {
   compute();
 }
 
-void SimWorker::donated() {
-  write_check("a copy for newcomers");
-  board_->heal_state = value_;
-  board_->heal_mark = txn_ + 1;
-  host_.ring_all();
-  compute();
-}
-
 void SimWorker::saved() {
   write_check("a checkpoint");
-  require(value_ == host_.reference[txn_],
-          "a checkpoint holds another state than the undisturbed run's");
   if (txn_ > host_.checkpoint.txn) host_.checkpoint = {txn_, value_};
   compute();
 }
 
 void SimWorker::compute() {
-  const std::uint32_t me = index_in(table_);
-  if (me == table_.members.size()) return exchange();  // a newcomer's first transaction
-  const auto& items = ownership().items_of(me);
-  while (done_ < items.size() && board_->pieces[items[done_]].mark == txn_ + 1 &&
-         board_->pieces[items[done_]].owner == uid())
-    ++done_;
+  const auto& items = ownership_->items_of(index_in(table_));
+  const bool step = host_.plan.is_step(txn_);
+  // The dead may have finished a batch. A share is computed again, for its piece.
+  while (!step && done_ < items.size() && board_->batches[items[done_]].mark > txn_) ++done_;
   if (done_ == items.size()) {
+    if (first_live() && !table_published() && wanted_joiners().empty()) publish_table({});
     host_.ring_all();
     return exchange();
   }
   const auto [it, fresh] = host_.computing.emplace(std::pair(txn_, items[done_]), uid().value());
   require(fresh || it->second == uid().value(),
           "share " + std::to_string(items[done_]) + " has two live owners");
-  phase(host_.random.chance(0.5) ? Phase::kForward : Phase::kBackward);
+  phase(!step ? Phase::kEvaluate : host_.random.chance(0.5) ? Phase::kForward : Phase::kBackward);
   if (hang_wanted_) {
     hung_ = true;
     return;
@@ -232,127 +206,93 @@ void SimWorker::compute() {
 }
 
 void SimWorker::computed() {
-  const std::uint32_t item = ownership().items_of(index_in(table_))[done_];
-  write_check("a share");
+  const std::uint32_t item = ownership_->items_of(index_in(table_))[done_];
+  write_check("a share or batch");
   host_.computing.erase({txn_, item});
-  board_->pieces[item] = {txn_ + 1, host_.plan.share(value_, txn_, item), uid()};
-  board_->recorded[item] = txn_ + 1;
+  host_.plan.is_step(txn_) ? deliver_share(item) : deliver_batch(item);
   ++done_;
   compute();
 }
 
-// Sums those chunks that are this member's, once every share has a live owner's piece.
+void SimWorker::deliver_share(std::uint32_t v) {
+  const std::uint64_t share = host_.plan.share(value_, txn_, v);
+  self().pieces[v] = {txn_ + 1, share};
+  if (v == 0 && board_->buffer(txn_).mark <= txn_)
+    board_->buffer(txn_) = {txn_ + 1, Plan::buffers(share)};
+  // A record that the dead had marked stays.
+  board_->recorded[v] = std::max(board_->recorded[v], txn_ + 1);
+}
+
+void SimWorker::deliver_batch(std::uint32_t item) {
+  Cell& cell = board_->batches[item];
+  require(cell.mark <= txn_, "batch " + std::to_string(item) + " of transaction " +
+                                 std::to_string(txn_) + " is written over one of " +
+                                 std::to_string(cell.mark - 1));
+  cell = {txn_ + 1, host_.plan.batch(value_, txn_, item)};
+}
+
+// Sums those chunks that are this member's, once every live owner's piece is there.
 void SimWorker::sum_chunks() {
-  const std::uint32_t me = index_in(table_);
   std::uint64_t sum = 0;
   for (std::uint32_t v = 0; v < host_.plan.virtual_workers; ++v) {
-    const SimBoard::Piece& piece = board_->pieces[v];
-    if (piece.mark != txn_ + 1 || board_->is_dead(piece.owner)) return;
+    const coord::Member& owner = table_.members[ownership_->owner(v)];
+    const Cell& piece = board_->slots[owner.slot.value()].pieces[v];
+    if (piece.mark != txn_ + 1) return;
     sum = mix(sum, piece.value);
   }
+  const std::uint32_t me = index_in(table_);
   for (std::uint32_t c = 0; c < kChunks; ++c) {
-    if (ownership().chunk_owner(c, kChunks, 0) != me) continue;
-    const auto marked = [&](const coord::Member& m) {
-      return board_->slots[m.slot.value()].chunks[c].mark == txn_ + 1;
-    };
-    if (std::any_of(table_.members.begin(), table_.members.end(), marked)) continue;
+    Cell& chunk = board_->chunks[c];
+    if (ownership_->chunk_owner(c, kChunks, 0) != me || chunk.mark > txn_) continue;
     write_check("a sum");
-    self().chunks[c] = {txn_ + 1, Plan::chunk(sum, c)};
+    require(chunk.mark <= txn_, "a sum of transaction " + std::to_string(txn_) +
+                                    " is written over one of " + std::to_string(chunk.mark - 1));
+    chunk = {txn_ + 1, Plan::chunk(sum, c)};
     host_.ring_all();
   }
 }
 
-bool SimWorker::whole() {
-  for (std::uint32_t c = 0; c < kChunks; ++c) {
-    bool marked = false;
-    for (const coord::Member& member : table_.members)
-      marked = marked || board_->slots[member.slot.value()].chunks[c].mark == txn_ + 1;
-    if (!marked) return false;
-  }
-  return recorded();
-}
-
-bool SimWorker::recorded() const {
-  // A ring: older records stay readable.
-  return std::all_of(board_->recorded.begin(), board_->recorded.end(),
+// All but the next table is there. A later mark: the others have gone on without this worker.
+bool SimWorker::whole() const {
+  const auto marked = [&](const Cell& cell) { return cell.mark > txn_; };
+  if (!host_.plan.is_step(txn_))
+    return std::all_of(board_->batches.begin(), board_->batches.end(), marked);
+  return std::all_of(board_->chunks.begin(), board_->chunks.end(), marked) &&
+         marked(board_->buffer(txn_)) &&
+         std::all_of(board_->recorded.begin(), board_->recorded.end(),
                      [&](std::uint64_t mark) { return mark > txn_; });
 }
 
-// True: the table of the next transaction is out. Joiners are waited for a little once all else is
-// there.
-bool SimWorker::publish_table(bool when_whole) {
-  if (board_->table(txn_ + 1) != nullptr) return true;
-  if (!first_live()) return false;
-  coord::Table next;
-  next.txn = Txn(txn_ + 1);
-  next.flags = board_->proposal.flags;
-  next.generation = board_->proposal.generation;
-  bool joiners = false, loading = false;
-  for (const coord::Member& wanted : board_->proposal.members) {
-    if (board_->is_dead(wanted.uid)) continue;
-    const bool member =
-        std::find(table_.members.begin(), table_.members.end(), wanted) != table_.members.end();
-    const auto& progress = board_->slots[wanted.slot.value()].progress;
-    joiners = joiners || !member;
-    if (member || progress.ready_txn == txn_ + 1) next.members.push_back(wanted);
-    loading =
-        loading || (!member && progress.loading_txn == txn_ + 1 && progress.ready_txn != txn_ + 1);
-  }
-  if (joiners && !when_whole) return false;
-  if (loading && patience_until_ == 0) patience_until_ = host_.clock.now() + 15 * kMillisecond;
-  if (loading && host_.clock.now() < patience_until_) {
-    later(kMillisecond, &SimWorker::look);
-    return false;
-  }
-  if (next.members.empty()) next.members = table_.members;  // all were asked to leave at once
-  write_check("a table");
-  check_members(next.members);
-  board_->tables[next.txn.value() % 2] = next;
-  host_.ring_all();
-  return true;
-}
-
+// Looks at marks first, and a moment later at the dead.
 void SimWorker::exchange() {
-  const bool member = index_in(table_) < table_.members.size();
-  if (member && !whole()) {
-    // A death may have left us new shares; whole is looked at first, so that nothing done is done
-    // again.
-    const auto& items = ownership().items_of(index_in(table_));
-    if (done_ < items.size()) {
-      state_ = State::kBusy;
-      return compute();
-    }
-  }
-  phase(Phase::kExchange);
-  state_ = State::kWaitWhole;
-  if (member) {
-    publish_table(recorded());  // perhaps before the sums are whole
-    sum_chunks();
-  }
-  if (!whole()) return;
-  if (member ? !publish_table(true) : board_->table(txn_ + 1) == nullptr) return;
   state_ = State::kBusy;
+  rung_ = false;
+  phase(Phase::kExchange);
+  const bool member = index_in(table_) < table_.members.size();
+  if (member && host_.plan.is_step(txn_)) sum_chunks();
+  if (!whole() || (!table_published() && !(first_live() && settle_joiners()))) {
+    state_ = State::kChecking;
+    return later(host_.random.between(kMicrosecond, 20 * kMicrosecond), &SimWorker::check_dead);
+  }
+  if (member && leaving()) return skip();
   phase(Phase::kOptimizer);
   later(host_.random.between(50 * kMicrosecond, 500 * kMicrosecond), &SimWorker::committed);
 }
 
-void SimWorker::committed() {
-  std::array<std::uint64_t, kChunks> chunks{};
-  for (std::uint32_t c = 0; c < kChunks; ++c) {
-    bool found = false;
-    for (const coord::Member& member : table_.members) {
-      const SimSlot::Chunk& chunk = board_->slots[member.slot.value()].chunks[c];
-      if (chunk.mark != txn_ + 1) continue;
-      require(!found || chunks[c] == chunk.value, "two sums of one chunk differ");
-      chunks[c] = chunk.value;
-      found = true;
-    }
-    require(found, "a marked chunk of transaction " + std::to_string(txn_) +
-                       " is gone before all have applied it");
+void SimWorker::check_dead() {
+  if (board_->dead.size() == ownership_dead_) {
+    state_ = State::kWaitWhole;
+    return rung_ ? exchange() : void();
   }
-  value_ = Plan::apply(value_, chunks);
+  share_out();
+  state_ = State::kBusy;
+  index_in(table_) < table_.members.size() ? compute() : exchange();
+}
+
+void SimWorker::committed() {
+  const bool overtaken = !apply();
   ++txn_;
-  require(value_ == host_.reference[txn_],
+  require(overtaken || value_ == host_.reference[txn_],
           "the state after transaction " + std::to_string(txn_ - 1) + " differs");
   require(self().progress.applied <= txn_, "a committed transaction went back");
   self().progress.applied = txn_;
@@ -365,43 +305,37 @@ void SimWorker::committed() {
   wait_table();
 }
 
-// A newcomer: waits for a copy, loads it, says ready, and sees in the next table whether it was in
-// time.
-void SimWorker::heal_wait() {
-  if (state_ == State::kJoining) {
-    const coord::Table* after = board_->table(txn_ + 1);
-    // A newer copy is no reason to turn away: others count on us.
-    if (after == nullptr && !board_->overtaken(txn_ + 1)) return;
-    if (after != nullptr && index_in(*after) < after->members.size()) {
-      self().needs = txn_ + 1;
-      return exchange();
+// False: the others have written over what it read, as nobody waits for this worker any more.
+bool SimWorker::apply() {
+  const auto mine = [&](const Cell& cell) { return cell.mark == txn_ + 1; };
+  bool intact = true;
+  if (host_.plan.is_step(txn_)) {
+    intact = std::all_of(board_->chunks.begin(), board_->chunks.end(), mine) &&
+             mine(board_->buffer(txn_));
+    value_ = Plan::apply(value_, board_->chunks, board_->buffer(txn_));
+  } else {
+    for (std::uint32_t item = 0; item < host_.plan.batches; ++item) {
+      const Cell& cell = board_->batches[item];
+      intact = intact && mine(cell);
+      require(!mine(cell) || cell.value == host_.plan.batch(host_.reference[txn_], txn_, item),
+              "a batch of transaction " + std::to_string(txn_) + " differs");
     }
-    state_ = State::kHealWait;
   }
-  const std::uint64_t mark = board_->heal_mark;
-  if (mark == 0 || mark == tried_) return;
-  tried_ = mark;
-  const coord::Table* table = board_->table(mark - 1);
-  if (table == nullptr) return;
-  table_ = *table;
-  ownership_.reset();
-  txn_ = mark - 1;
-  value_ = board_->heal_state;
-  self().progress.loading_txn = mark;
-  state_ = State::kHealLoad;
-  phase(Phase::kHeal);
-  later(host_.random.between(200 * kMicrosecond, 6 * kMillisecond), &SimWorker::heal_loaded);
+  require(intact || passed_over(),
+          "what transaction " + std::to_string(txn_) + " gave is gone before all have applied it");
+  host_.overtaken += intact ? 0 : 1;
+  return intact;
 }
 
-void SimWorker::heal_loaded() {
-  state_ = State::kHealWait;
-  if (board_->heal_mark == tried_) {
-    self().progress.ready_txn = tried_;
-    patience_until_ = 0;
-    state_ = State::kJoining;
-    host_.ring_all();
+// Oracle: a table up to that of the next step is out and does not list this worker, so that step
+// does not wait for it.
+bool SimWorker::passed_over() const {
+  for (std::uint64_t txn = txn_ + 1;; ++txn) {
+    const auto found = board_->history.find(txn);
+    if (found == board_->history.end()) return false;
+    if (!found->second.has(uid())) return true;
+    if (host_.plan.is_step(txn)) return false;
   }
-  heal_wait();
 }
 
 }  // namespace lockstep::simulation

@@ -20,8 +20,11 @@ struct Host {
   const Plan& plan;
   const std::vector<std::uint64_t>& reference;
   Checkpoint checkpoint{};
-  std::uint64_t step_time = kMillisecond;         // of one share
+  std::uint64_t step_time = kMillisecond;  // of one share
+  double preempted = 0;                    // chance of a worker to wait for a CPU
+  std::uint64_t most_preempted = 0;
   std::uint64_t last_commit_at = 0, commits = 0;  // by any worker
+  std::uint64_t overtaken = 0;  // commits by workers that nobody waited for any more
   // (txn, share) -> uid at it now
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> computing{};
   std::function<void(WorkerUid, coord::Event)> to_agent{};  // a message, on its way
@@ -37,8 +40,13 @@ class SimWorker {
   WorkerUid uid() const { return spawn_.uid; }
   Slot slot() const { return spawn_.slot; }
   const std::shared_ptr<SimBoard>& board() const { return board_; }
+  bool boots() const { return state_ == State::kBoot; }
   bool healing() const {
     return state_ == State::kHealWait || state_ == State::kHealLoad || state_ == State::kJoining;
+  }
+  // Has done its part of the last step before an evaluation, and the others have not.
+  bool waits() const {
+    return state_ == State::kWaitWhole && !stopped_ && !host_.plan.is_step(txn_ + 1);
   }
 
   // The agent's answer.
@@ -61,6 +69,7 @@ class SimWorker {
     kWaitTable,
     kBusy,
     kWaitWhole,
+    kChecking,
     kHealWait,
     kHealLoad,
     kJoining,
@@ -72,34 +81,49 @@ class SimWorker {
   void look();
   void describe();
   void loaded();
-  void wait_table();
   void begin();
-  void donated();
+  void skip();
+  void before();
+  void saved();
   void compute();
   void computed();
-  void exchange();
-  bool publish_table(bool when_whole);
+  void deliver_share(std::uint32_t v);
+  void deliver_batch(std::uint32_t item);
   void sum_chunks();
-  bool whole();
-  bool recorded() const;
+  bool whole() const;
+  void exchange();
+  void check_dead();
   void committed();
-  void saved();
+  bool apply();
+  bool passed_over() const;
+
+  // sim_worker_membership.cpp
+  void wait_table();
+  void depart();
+  void finish();
+  bool leaving() const;
+  bool table_published() const { return board_->table_mark(txn_ + 1) > txn_ + 1; }
+  std::vector<coord::Member> wanted_joiners() const;
+  bool settle_joiners();
+  void publish_table(const std::vector<coord::Member>& joiners);
+  void donate();
+  void donated();
   void heal_wait();
   void heal_loaded();
-  void leave();
 
   SimSlot& self() { return board_->slots[spawn_.slot.value()]; }
   void phase(coord::Phase phase);
   void write_check(const char* what) const;
-  const coord::Ownership& ownership();
+  void share_out();  // under the dead as of now
   std::uint32_t index_in(const coord::Table& table) const;
-  bool first_live();
+  bool first_live() const;
 
   Host& host_;
   std::shared_ptr<SimBoard> board_;
   coord::action::Spawn spawn_;
   State state_ = State::kBoot;
-  bool dead_ = false, stopped_ = false, hang_wanted_ = false, hung_ = false, ring_pending_ = false;
+  bool dead_ = false, stopped_ = false, hang_wanted_ = false, hung_ = false;
+  bool ring_pending_ = false, rung_ = false;
   std::deque<void (SimWorker::*)()> held_;  // what a stopped process would have done
   std::uint64_t txn_ = 0, value_ = 0;       // the transaction, and the state at its start
   coord::Table table_;

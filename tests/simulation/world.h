@@ -11,10 +11,12 @@
 #include <queue>
 #include <random>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "comm/shm/layout.h"
 #include "coord/board.h"
 #include "coord/events.h"
 #include "coord/table.h"
@@ -81,43 +83,82 @@ class Clock {
   std::priority_queue<Entry> queue_;
 };
 
+// A word of shared memory and what it vouches for.
+struct Cell {
+  std::uint64_t mark = 0, value = 0;
+};
+
+// The run as it would be without faults.
+struct Plan {
+  std::uint32_t virtual_workers = 1;
+  std::uint64_t transactions = 20;
+  std::uint64_t checkpoint_every = 5;
+  std::uint64_t evaluate_every = 0;  // every so many transactions one is an evaluation; 0: none is
+  std::uint32_t batches = 1;         // of an evaluation
+
+  bool is_step(std::uint64_t txn) const {
+    return evaluate_every == 0 || (txn + 1) % evaluate_every != 0;
+  }
+  std::uint32_t items(std::uint64_t txn) const { return is_step(txn) ? virtual_workers : batches; }
+  std::uint64_t share(std::uint64_t state, std::uint64_t txn, std::uint32_t v) const {
+    return mix(mix(state, txn), v);
+  }
+  // What the evaluation `txn` gives for a batch.
+  std::uint64_t batch(std::uint64_t state, std::uint64_t txn, std::uint32_t item) const {
+    return mix(mix(state, ~txn), item);
+  }
+  static std::uint64_t chunk(std::uint64_t sum, std::uint32_t c) { return mix(sum, c); }
+  // Virtual worker 0's buffers after its share.
+  static std::uint64_t buffers(std::uint64_t share) { return mix(share, 0xb0ff); }
+  static std::uint64_t apply(std::uint64_t state, std::span<const Cell> chunks,
+                             const Cell& buffers);
+  // State at the start of each transaction, and at the end.
+  std::vector<std::uint64_t> reference() const;
+};
+
+// How many transactions' tables and buffers the board keeps apart.
+struct BoardSizes {
+  std::uint32_t tables = coord::kTables;
+  std::uint32_t buffers = comm::shm::kBufferGenerations;
+};
+
 // What coord/board.h and the engine keep in shared memory.
 struct SimSlot {
   std::uint64_t uid = 0;
   coord::WorkerProgress progress;
-  struct Chunk {
-    std::uint64_t mark = 0, value = 0;
-  };
-  std::array<Chunk, kChunks> chunks;  // the sum's chunks that this worker owned
+  std::vector<Cell> pieces;  // by share
   // Oracle: mark of the oldest sum that the live owner still has to apply; 0: none.
   std::uint64_t needs = 0;
 };
 
 struct SimBoard {
-  std::optional<coord::Table> tables[2];
+  SimBoard(const Plan& plan, const BoardSizes& sizes);
+
+  std::vector<std::optional<coord::Table>> tables;  // of txn: at txn % size
   coord::Table proposal;
   std::vector<WorkerUid> dead;
   WorkerUid heal_donor{0};
   std::uint64_t heal_request = 0;
   std::uint64_t heal_mark = 0, heal_state = 0;
+  struct Copy {
+    std::uint64_t state = 0;
+    bool ended = false;  // died while it wrote
+  };
+  std::map<WorkerUid, Copy> heal_writers;  // those who are at it
   bool final_recorded = false;
   std::vector<SimSlot> slots{coord::kMaxSlots};
-  struct Piece {
-    std::uint64_t mark = 0, value = 0;
-    WorkerUid owner;
-  };
-  std::vector<Piece> pieces;            // by share
+  std::array<Cell, kChunks> chunks;     // of the sum
+  std::vector<Cell> buffers;            // of a step: at txn % size
+  std::vector<Cell> batches;            // of an evaluation
   std::vector<std::uint64_t> recorded;  // marks of the share records
+  // Oracle: all tables ever written.
+  std::map<std::uint64_t, coord::Table> history;
 
-  // A table after that of `txn` is out.
-  bool overtaken(std::uint64_t txn) const {
-    return std::any_of(std::begin(tables), std::end(tables),
-                       [&](const auto& t) { return t && t->txn.value() > txn; });
-  }
-  const coord::Table* table(std::uint64_t txn) const {
-    const auto& cell = tables[txn % 2];
-    return cell && cell->txn.value() == txn ? &*cell : nullptr;
-  }
+  // txn + 1 of the table that lies where that of `txn` belongs; 0: none.
+  std::uint64_t table_mark(std::uint64_t txn) const;
+  const coord::Table* table(std::uint64_t txn) const;  // nullptr: another one, or none
+  void write_table(const coord::Table& table);
+  Cell& buffer(std::uint64_t txn) { return buffers[txn % buffers.size()]; }
   bool is_dead(WorkerUid uid) const {
     return std::find(dead.begin(), dead.end(), uid) != dead.end();
   }
@@ -126,21 +167,6 @@ struct SimBoard {
 // A committed checkpoint survives the board.
 struct Checkpoint {
   std::uint64_t txn = 0, state = 0;
-};
-
-// The run as it would be without faults.
-struct Plan {
-  std::uint32_t virtual_workers = 1;
-  std::uint64_t transactions = 20;
-  std::uint64_t checkpoint_every = 5;
-
-  std::uint64_t share(std::uint64_t state, std::uint64_t txn, std::uint32_t v) const {
-    return mix(mix(state, txn), v);
-  }
-  static std::uint64_t chunk(std::uint64_t sum, std::uint32_t c) { return mix(sum, c); }
-  static std::uint64_t apply(std::uint64_t state, const std::array<std::uint64_t, kChunks>& chunks);
-  // State at the start of each transaction, and at the end.
-  std::vector<std::uint64_t> reference() const;
 };
 
 void check_members(

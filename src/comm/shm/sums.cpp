@@ -134,8 +134,8 @@ void Sums::sum_own_chunks(std::uint32_t b) {
   for (; bucket.summed < bucket.own_chunks.size(); ++bucket.summed, --own_left_) {
     const std::uint32_t chunk = bucket.own_chunks[bucket.summed];
     coord::Word& chunk_mark = word(layout_.chunk_mark(b, chunk));
-    // By an owner that died since, or before we heard of a death.
-    if (chunk_mark.load() == mark_) continue;
+    // By an owner that died since, or before we heard of a death. Later: see whole().
+    if (chunk_mark.load() >= mark_) continue;
     const std::uint64_t first = std::uint64_t{chunk} * plan_.chunk_bytes;
     const std::uint64_t bytes =
         std::min<std::uint64_t>(plan_.chunk_bytes, layout_.bucket_bytes(b) - first);

@@ -1,0 +1,156 @@
+// Who takes part next, who leaves, and how a newcomer gets the state, as
+// src/train/participant_membership.cpp has it.
+#include <algorithm>
+
+#include "simulation/sim_worker.h"
+
+namespace lockstep::simulation {
+
+using coord::Phase;
+namespace event = coord::event;
+
+void SimWorker::wait_table() {
+  if (board_->table_mark(txn_) <= txn_) return;
+  const coord::Table* table = board_->table(txn_);
+  if (table == nullptr || !table->has(uid())) return depart();  // none: passed by those who stay
+  table_ = *table;
+  if (txn_ == host_.plan.transactions) {
+    state_ = State::kEnding;
+    phase(Phase::kDone);
+    write_check("the end");
+    return finish();
+  }
+  if ((table_.flags & coord::kStop) != 0) return depart();
+  begin();
+}
+
+// Not in the table, or asked to stop.
+void SimWorker::depart() {
+  const coord::Table& newest = board_->history.rbegin()->second;
+  require(!newest.has(uid()) || (newest.flags & coord::kStop) != 0,
+          "a worker leaves in transaction " + std::to_string(txn_) + " although the table of " +
+              std::to_string(newest.txn.value()) + " lists it");
+  host_.to_agent(uid(), event::Left{uid(), Txn(txn_)});
+  end({0, 0});
+}
+
+// At the run's end.
+void SimWorker::finish() {
+  if (board_->final_recorded) return end({0, 0});
+  share_out();
+  if (spoken_ || !first_live()) return;
+  spoken_ = true;
+  host_.to_agent(uid(), event::Finished{uid()});
+}
+
+// It is in no later table: nobody waits for it any more.
+bool SimWorker::leaving() const {
+  const coord::Table* after = board_->table(txn_ + 1);
+  return after == nullptr || !after->has(uid());
+}
+
+std::vector<coord::Member> SimWorker::wanted_joiners() const {
+  std::vector<coord::Member> joiners;
+  for (const coord::Member& member : board_->proposal.members)
+    if (!table_.has(member.uid) && !board_->is_dead(member.uid)) joiners.push_back(member);
+  return joiners;
+}
+
+// False: a newcomer is loading, and there is patience left.
+bool SimWorker::settle_joiners() {
+  std::vector<coord::Member> ready;
+  bool loading = false;
+  for (const coord::Member& joiner : wanted_joiners()) {
+    const coord::WorkerProgress& seen = board_->slots[joiner.slot.value()].progress;
+    if (seen.ready_txn == txn_ + 1)
+      ready.push_back(joiner);
+    else
+      loading = loading || seen.loading_txn == txn_ + 1;
+  }
+  if (loading && patience_until_ == 0) patience_until_ = host_.clock.now() + 15 * kMillisecond;
+  if (loading && host_.clock.now() < patience_until_) {
+    later(kMillisecond, &SimWorker::look);
+    return false;
+  }
+  publish_table(ready);
+  return true;
+}
+
+void SimWorker::publish_table(const std::vector<coord::Member>& joiners) {
+  coord::Table next = board_->proposal;
+  next.txn = Txn(txn_ + 1);
+  std::erase_if(next.members, [&](const coord::Member& member) {
+    return board_->is_dead(member.uid) ||
+           (!table_.has(member.uid) &&
+            std::find(joiners.begin(), joiners.end(), member) == joiners.end());
+  });
+  if (next.members.empty()) next.members = table_.members;  // all were asked to leave at once
+  write_check("a table");
+  board_->write_table(next);
+  host_.ring_all();
+}
+
+void SimWorker::donate() {
+  handled_request_ = board_->heal_request;
+  if (wanted_joiners().empty()) return before();
+  write_check("a copy for newcomers");
+  board_->heal_mark = 0;
+  std::erase_if(board_->heal_writers, [](const auto& writer) { return writer.second.ended; });
+  board_->heal_writers[uid()] = {value_, false};
+  phase(Phase::kHeal);
+  later(host_.random.between(200 * kMicrosecond, 4 * kMillisecond), &SimWorker::donated);
+}
+
+void SimWorker::donated() {
+  write_check("a copy for newcomers");
+  board_->heal_writers.erase(uid());
+  board_->heal_state = value_;
+  board_->heal_mark = txn_ + 1;
+  host_.ring_all();
+  before();
+}
+
+// A newcomer: waits for a copy, loads it, says ready, and sees in the next table whether it was in
+// time.
+void SimWorker::heal_wait() {
+  if (state_ == State::kJoining) {
+    // A newer copy is no reason to turn away: others count on us.
+    if (!table_published()) return;
+    const coord::Table* after = board_->table(txn_ + 1);
+    if (after != nullptr && after->has(uid())) {
+      self().needs = txn_ + 1;
+      done_ = 0;
+      patience_until_ = 0;
+      return exchange();
+    }
+    state_ = State::kHealWait;
+  }
+  const std::uint64_t mark = board_->heal_mark;
+  if (mark == 0 || mark == tried_) return;
+  tried_ = mark;
+  const coord::Table* table = board_->table(mark - 1);
+  if (table == nullptr) return;
+  table_ = *table;
+  txn_ = mark - 1;
+  self().progress.loading_txn = mark;
+  state_ = State::kHealLoad;
+  phase(Phase::kHeal);
+  later(host_.random.between(200 * kMicrosecond, 6 * kMillisecond), &SimWorker::heal_loaded);
+}
+
+void SimWorker::heal_loaded() {
+  state_ = State::kHealWait;
+  if (board_->heal_mark == tried_) {
+    value_ = board_->heal_state;
+    // Somebody writes another copy into it at the same time.
+    for (const auto& [donor, copy] : board_->heal_writers)
+      if (copy.state != value_) value_ = mix(value_, donor.value());
+    self().progress.ready_txn = tried_;
+    share_out();
+    state_ = State::kJoining;
+    host_.ring_all();
+  }
+  heal_wait();
+}
+
+}  // namespace lockstep::simulation
