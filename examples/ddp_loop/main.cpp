@@ -31,12 +31,6 @@ struct Options {
   std::int64_t epochs = 1, batch_size = 100, accumulate = 2, max_steps = 200;
 };
 
-static lockstep::NamedTensors weights_of(torch::nn::Module& module) {
-  lockstep::NamedTensors tensors;
-  for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
-  return tensors;
-}
-
 static lockstep::Status train(lockstep::Context& context, const Options& options) {
   LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context, {.output = options.output}));
   LOCKSTEP_ASSIGN(auto digits, data::open_images(options.data, data::Split::kTrain));
@@ -70,7 +64,7 @@ static lockstep::Status train(lockstep::Context& context, const Options& options
     }
   }
   if (group.rank() == 0) {
-    const auto weights = weights_of(*ddp.module());
+    const auto weights = lockstep::state_dict(*ddp.module());
     LOCKSTEP_TRY(lockstep::save_safetensors(options.output + "/model.safetensors", weights));
     LOCKSTEP_ASSIGN(const std::string hash, lockstep::weights_sha256(weights));
     std::printf("weights sha256 %s\n", hash.c_str());

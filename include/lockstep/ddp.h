@@ -75,6 +75,10 @@ class DdpEngine {
 // `Holder`: what TORCH_MODULE makes, or a std::shared_ptr of a module.
 template <class Holder>
 class DistributedDataParallel {
+  static_assert(
+      requires(Holder & holder) { holder->parameters(); },
+      "give the holder (Net, or a std::shared_ptr of a module), not the module itself");
+
  public:
   DistributedDataParallel(Holder module, ProcessGroup& group, const DdpOptions& options = {})
       : module_(std::move(module)), engine_(*module_, group, options) {}

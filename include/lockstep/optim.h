@@ -35,6 +35,9 @@ class Optimizer {
   // fixed shape that keep their address: what checkpoints and newcomers copy. Names are unique. The
   // base class has "lr" (float64).
   virtual std::vector<std::pair<std::string, at::Tensor>> state();
+  // Its kind and what it was made with, for the run's manifest: a run goes on only under equal ones.
+  // The rate is the one it has now.
+  virtual std::string settings() const;
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  protected:
@@ -56,6 +59,7 @@ class SGD : public Optimizer {
  public:
   SGD(std::vector<at::Tensor> parameters, SGDOptions options);
   void step() override;
+  std::string settings() const override;
   std::vector<std::pair<std::string, at::Tensor>> state() override;
 
  private:
@@ -77,6 +81,7 @@ class Adam : public Optimizer {
  public:
   Adam(std::vector<at::Tensor> parameters, AdamOptions options);
   void step() override;
+  std::string settings() const override;
   std::vector<std::pair<std::string, at::Tensor>> state() override;
 
  private:

@@ -25,6 +25,10 @@ class Module;
 
 namespace lockstep {
 
+// PyTorch's state_dict(): parameters and buffers under their names, for save_safetensors(),
+// save_checkpoint() and weights_sha256(). The tensors are the module's own.
+std::vector<std::pair<std::string, at::Tensor>> state_dict(const torch::nn::Module& module);
+
 class TrainState {
  public:
   struct Named {

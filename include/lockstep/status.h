@@ -17,6 +17,7 @@ enum class ErrorKind {
   kBadData,      // a data set, checkpoint or message is not what it claims to be: exit 65
   kUnavailable,  // peers, locks or the launcher not reachable in time: exit 69
   kResumable,    // stopped in a state that the same command resumes: exit 75
+  kLeft,         // this worker was taken out of the run (`lockstep scale`), others go on: exit 0
   kPeerLost,     // a member of the group died; its later calls all say so: exit 1
   kTimedOut,     // a deadline passed: exit 1
   kDisk,         // write, sync or rename failed (disk full, permissions): exit 1
@@ -77,7 +78,7 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
-// Leaves the enclosing function with the error, or goes on.
+// Leaves the enclosing function, which returns Status or Result, with the error, or goes on.
 #define LOCKSTEP_TRY(expression)                                    \
   do {                                                              \
     if (auto lockstep_status = (expression); !lockstep_status.ok()) \

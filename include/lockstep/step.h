@@ -60,8 +60,14 @@ class Step {
   // Errors as Trainer::fit().
   Status open(std::shared_ptr<const data::Dataset> train_set);
   // Waits for the next step's members. False: the run is complete and its result printed and
-  // recorded, or this worker has left it in order.
+  // recorded. Each step that it announces must be run(). Errors: kLeft, kResumable, see
+  // Trainer::fit().
   Result<bool> next();
+  // See Trainer::on_finished().
+  void on_finished(std::function<Status()> call);
+  // For schedules; after open(). The run ends after `epochs` or `max_steps`, whichever comes first.
+  std::int64_t steps_per_epoch() const;
+  std::int64_t total_steps() const;
   // Of the step that next() has announced; from 0.
   std::int64_t epoch() const;
   std::int64_t global_step() const;

@@ -36,12 +36,12 @@ struct RunOptions {
   std::string name = "run";             // of the recipe; part of the manifest
   std::string output = "lockstep-run";  // the run directory
   std::int64_t epochs = 10;
-  std::int64_t max_steps = 0;     // optimizer steps of the whole run; 0: no limit
+  std::int64_t max_steps = 0;     // optimizer steps of the whole run, if that comes before `epochs`
   std::int64_t batch_size = 100;  // of each virtual worker
   std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
-  data::Shuffle shuffle = data::Shuffle::kDistributed;
-  std::string resume = "auto";       // auto | never | path of a checkpoint
+  data::Shuffle shuffle = data::Shuffle::kReshuffle;  // DistributedSampler with set_epoch()
+  std::string resume = "auto";                        // auto | never | path of a checkpoint
   bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
   std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
   int keep_checkpoints = 3;
@@ -79,11 +79,19 @@ class Trainer {
   void loss(Loss loss);
   void evaluation(Evaluation evaluation);
 
+  // Called in one worker, with the final weights, after the final checkpoint and before the run
+  // counts as finished: the place for an export. Once; again in another worker if that one dies
+  // meanwhile, and when the same command is given for a finished run.
+  void on_finished(std::function<Status()> call);
+
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,
   // `weights sha256 HEX`. With a test set and an evaluation, each epoch ends with an exact
   // evaluation.
   // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …;
-  // kResumable: stopped by the launcher.
+  // kResumable: stopped by the launcher; kLeft: taken out by `lockstep scale` (exit_with() ends
+  // quietly then). So what comes after a successful fit() sees the final weights, in every worker
+  // that is there. Rank 0 of the start need not be among them: see on_finished(). A program has one
+  // run: kUsage for a second fit().
   Status fit(std::shared_ptr<const data::Dataset> train,
              std::shared_ptr<const data::Dataset> test = nullptr);
 

@@ -27,6 +27,7 @@ Options parse(int argc, char** argv) {
   line.add("--lr", options.lr, "learning rate");
   line.add("--momentum", options.momentum, "of sgd");
   line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1");
+  options.run.shuffle = lockstep::data::Shuffle::kDistributed;  // as the tutorial
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
   options.run.identity = {{"optimizer", options.optimizer},

@@ -12,6 +12,8 @@ int exit_code(ErrorKind kind) {
       return 69;
     case ErrorKind::kResumable:
       return 75;
+    case ErrorKind::kLeft:
+      return 0;
     default:
       return 1;
   }
@@ -27,6 +29,8 @@ const char* to_string(ErrorKind kind) {
       return "unavailable";
     case ErrorKind::kResumable:
       return "resumable";
+    case ErrorKind::kLeft:
+      return "left";
     case ErrorKind::kPeerLost:
       return "peer lost";
     case ErrorKind::kTimedOut:

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "coord/messages.h"
 
@@ -30,17 +31,34 @@ std::string text_difference(const char* what, std::string_view first, std::strin
   return "";
 }
 
-// A manifest is one line of JSON: tell the neighbourhood of the first differing character.
+// A manifest is a flat JSON object on one line: its members as they are written, "key":value.
+std::vector<std::string_view> members(std::string_view manifest) {
+  std::vector<std::string_view> all;
+  bool in_text = false;
+  std::size_t from = 1;
+  for (std::size_t i = 1; i < manifest.size(); ++i) {
+    if (manifest[i] == '\\') {
+      ++i;
+    } else if (manifest[i] == '"') {
+      in_text = !in_text;
+    } else if (!in_text && (manifest[i] == ',' || manifest[i] == '}')) {
+      all.push_back(manifest.substr(from, i - from));
+      from = i + 1;
+    }
+  }
+  return all;
+}
+
 std::string manifest_difference(const std::string& first, const std::string& other) {
   if (first == other) return "";
-  std::size_t at = 0;
-  while (at < first.size() && at < other.size() && first[at] == other[at]) ++at;
-  const std::size_t from = at > 40 ? at - 40 : 0;
-  const auto around = [&](const std::string& text) {
-    return quoted(std::string_view(text).substr(std::min(from, text.size()), 100));
-  };
-  return "manifest, byte " + std::to_string(at) + ": the first worker has " + around(first) +
-         ", this one " + around(other);
+  const auto a = members(first), b = members(other);
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const std::string_view mine = x == a.end() ? "" : *x, theirs = y == b.end() ? "" : *y;
+  const bool weights = mine.starts_with("\"initial_weights");
+  return "manifest: the first worker has " + quoted(mine) + ", this one " + quoted(theirs) +
+         (weights ? ". Call torch::manual_seed() before the model is made, with the same seed in "
+                    "all workers"
+                  : "");
 }
 
 std::string number_difference(const char* what, std::uint64_t first, std::uint64_t other) {

@@ -49,7 +49,8 @@ void Coordinator::State::stop_in_order(int code, const std::string& reason) {
     stop_now(code, reason);
     return;
   }
-  print(action::Severity::kInfo, reason + "; the workers leave at the next step");
+  print(action::Severity::kInfo,
+        reason + "; the workers leave at the next step, the same command goes on from there");
   group = Group::kStopping;
   stop_code = code;
   stop_reason = reason;
@@ -64,10 +65,11 @@ void Coordinator::State::stop_in_order(int code, const std::string& reason) {
 }
 
 void Coordinator::State::on(const event::Signal& signal) {
-  if (group == Group::kFinishing || group == Group::kStopped) return;
-  if (group != Group::kStopping)
-    return stop_in_order(128 + signal.number,
-                         "stopped by " + describe(ExitStatus{-1, signal.number}));
+  if (group == Group::kStopped) return;
+  const std::string by = "stopped by " + describe(ExitStatus{-1, signal.number});
+  if (group == Group::kFinishing)
+    return stop_now(128 + signal.number, by + ", the run is finished");
+  if (group != Group::kStopping) return stop_in_order(128 + signal.number, by);
   if (signal.number != SIGINT && signal.number != SIGQUIT) return;
   orderly_until.reset();
   term_until.reset();
@@ -76,9 +78,11 @@ void Coordinator::State::on(const event::Signal& signal) {
 
 void Coordinator::State::on(const event::Failed& failed) {
   Worker* worker = find(failed.uid);
-  if (worker == nullptr || worker->refused || worker->dismissed || group >= Group::kFinishing)
+  if (worker == nullptr || worker->refused || worker->dismissed || group > Group::kFinishing)
     return;
   worker->failure = failed.error;
+  if (group == Group::kFinishing)
+    return print(action::Severity::kError, name(*worker) + ": " + failed.error.message);
   if (is_final(failed.error.kind))
     return stop_now(exit_code(failed.error.kind), name(*worker) + ": " + failed.error.message);
   print(action::Severity::kError, name(*worker) + ": " + failed.error.message);
@@ -95,7 +99,7 @@ void Coordinator::State::on(const event::Finished& finished) {
   stop_code = 0;
   stop_reason = "finished";
   orderly_until.reset();
-  term_until = now + timing.kill_grace;
+  term_until.reset();  // what the program does after the run takes as long as it takes
   for (auto& [uid, worker] : workers)
     if (!worker.holds_state() && !worker.dismissed) dismiss(worker, "the run is finished");
 }
@@ -123,13 +127,15 @@ void Coordinator::State::on(const event::Exited& exited) {
     act(action::AppendDead{worker.uid}, name(worker) + " is gone: " + describe(exited.status));
   }
   worker.proposed ? slots.retire(worker.slot) : slots.give_back(worker.slot);
-  if (group == Group::kFinishing && exited.status.code != 0 && !worker.dismissed)
+  if (group == Group::kFinishing && exited.status.code != 0 && !worker.dismissed) {
     print(action::Severity::kWarning,
           name(worker) + " ended with " + describe(exited.status) + " after the run was finished");
+    // Killed, it has lost nothing; its own error is one of the program.
+    if (stop_code == 0 && exited.status.signal == 0) stop_code = exited.status.code;
+  }
   if (group != Group::kStarting && group != Group::kRunning) return;
-  if (worker.dismissed ||
-      (worker.left && worker.stage == Stage::kLeaving && exited.status.code == 0))
-    return;
+  // Once it has left in order, its own end is nobody's business.
+  if (worker.dismissed || (worker.left && worker.stage == Stage::kLeaving)) return;
   if (!elastic && exited.status.signal == 0 && exited.status.code == 0) {
     --target;  // a loop of its own has come to its end
     return;

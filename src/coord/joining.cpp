@@ -112,7 +112,9 @@ void Coordinator::State::name_donor() {
     return;
   }
   const Worker* named = find(donor);
-  const bool lost = named == nullptr || named->leaving() || named->evicted;
+  const bool lost = named == nullptr || named->left;
+  // As long as it lives it may be in the middle of its copy: two must not write the one region.
+  if (!lost && (named->leaving() || named->evicted)) return;
   std::uint64_t table_txn = 0;
   for (const Table& table : tables) table_txn = std::max(table_txn, table.txn.value());
   const bool missed = table_txn >= heal_asked_txn + 2 && now >= heal_asked_at + timing.heal_retry;

@@ -173,7 +173,7 @@ void Coordinator::State::each_timer(Visit visit) {
       visit(worker->since + timing.join, [this, worker] {
         evict(*worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));
       });
-    if (worker->stopped_at && group != Group::kRestarting && group != Group::kFinishing)
+    if (worker->stopped_at && group != Group::kRestarting)
       visit(*worker->stopped_at + timing.stop_grace, [this, worker] {
         evict(*worker, Cause::kFromOutside, "stopped for " + seconds(now - *worker->stopped_at));
       });
@@ -210,7 +210,7 @@ void Coordinator::State::fire_timers() {
     if (!due) break;
     due();
   }
-  if (group != Group::kRunning || config.plain) return;
+  if ((group != Group::kRunning && group != Group::kFinishing) || config.plain) return;
   const auto hang = hangs.hung(now);
   if (!hang) return;
   Worker* worker = find(hang->worker);

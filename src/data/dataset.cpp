@@ -113,11 +113,14 @@ Result<std::shared_ptr<const Dataset>> open_images(const std::string& source, Sp
 
 Result<std::shared_ptr<const Dataset>> tensor_dataset(at::Tensor inputs, at::Tensor targets,
                                                       Transform transform) {
-  const bool fit = inputs.defined() && targets.defined() && inputs.dim() > 0 && targets.dim() > 0 &&
-                   inputs.size(0) == targets.size(0) && inputs.size(0) > 0;
-  if (!fit)
-    return Error{ErrorKind::kUsage,
-                 "tensor data set: inputs and targets need the same first dimension, at least 1"};
+  const auto count = [](const at::Tensor& tensor) {
+    return tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
+  };
+  if (count(inputs) != count(targets) || count(inputs) < 1)
+    return Error{ErrorKind::kUsage, "tensor data set: " + std::to_string(count(inputs)) +
+                                        " inputs and " + std::to_string(count(targets)) +
+                                        " targets (first dimensions); both must be the same, at "
+                                        "least 1"};
   return std::shared_ptr<const Dataset>(
       std::make_shared<TensorDataset>(std::move(inputs), std::move(targets), std::move(transform)));
 }

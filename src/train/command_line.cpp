@@ -143,8 +143,8 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       [&o](const std::string& value) {
         if (auto shuffle = data::parse_shuffle(value); shuffle.ok()) o.shuffle = *shuffle;
       },
-      "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy: "
-      "DataLoader(shuffle=True) of 2019");
+      "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy, "
+      "dataloader: DataLoader(shuffle=True) of 2019, of today (one virtual worker)");
   line.on_parsed([&o](const std::string& toml) { o.config = toml; });
 }
 

@@ -68,6 +68,8 @@ Result<Context> init(const InitOptions& options) {
   LOCKSTEP_TRY(check_torch_version());
   keep_the_heap();
   LOCKSTEP_ASSIGN(auto session, worker::Session::open());
+  // Into a pipe or file too, lines come out when they are printed: a killed worker's would be lost.
+  if (session->launched()) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   const int threads = threads_from(options);
   at::set_num_threads(threads);
   return Context(std::move(session), threads);
@@ -80,7 +82,7 @@ void exit_with(const Error& error) {
 }
 
 void exit_with(Context& context, const Status& status) {
-  if (!status.ok()) {
+  if (!status.ok() && status.error().kind != ErrorKind::kLeft) {
     // The agent prints the first worker's error; a worker alone prints its own.
     if (!context.launched() || !context.session().fail(status.error()).ok())
       log_error(status.error().message);

@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/nn/module.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "base/hash.h"
@@ -23,34 +24,39 @@ T require(Result<T> result) {
   return *std::move(result);
 }
 
-std::string first_different_line(const std::string& first, const std::string& mine) {
-  std::istringstream a(first), b(mine);
+std::string first_different_line(const std::string& first, const std::string& other, int rank) {
+  std::istringstream a(first), b(other);
   std::string line_a, line_b;
   while (std::getline(a, line_a) && std::getline(b, line_b) && line_a == line_b) {
   }
-  return "rank 0 has '" + (a ? line_a : "nothing more") + "', this rank has '" +
-         (b ? line_b : "nothing more") + "'";
+  return "rank 0 has '" + (a ? line_a : "nothing more") + "', rank " + std::to_string(rank) +
+         " has '" + (b ? line_b : "nothing more") + "'";
+}
+
+Result<std::string> text_of(ProcessGroup& group, int rank, const std::string& mine) {
+  at::Tensor size = at::scalar_tensor(static_cast<std::int64_t>(mine.size()), at::kLong);
+  LOCKSTEP_TRY(group.broadcast(size, rank));
+  at::Tensor text = at::zeros({size.item<std::int64_t>()}, at::kChar);
+  if (group.rank() == rank)
+    std::copy(mine.begin(), mine.end(), text.mutable_data_ptr<std::int8_t>());
+  LOCKSTEP_TRY(group.broadcast(text, rank));
+  return std::string(reinterpret_cast<const char*>(text.const_data_ptr()),
+                     static_cast<std::size_t>(text.numel()));
 }
 
 // Names, shapes and dtypes must be the same in all ranks; compared by hash, then the difference is
-// found.
+// found. All ranks tell the same.
 Status compare_signatures(ProcessGroup& group, const std::string& mine) {
   const auto hash = static_cast<std::int64_t>(xxh3(std::as_bytes(std::span(mine))));
   LOCKSTEP_ASSIGN(const at::Tensor hashes, group.all_gather(at::scalar_tensor(hash, at::kLong)));
-  if (hashes.eq(hashes[0]).all().item<bool>()) return {};
-  at::Tensor size = at::scalar_tensor(static_cast<std::int64_t>(mine.size()), at::kLong);
-  LOCKSTEP_TRY(group.broadcast(size));
-  at::Tensor text = at::zeros({size.item<std::int64_t>()}, at::kChar);
-  if (group.rank() == 0) std::copy(mine.begin(), mine.end(), text.mutable_data_ptr<std::int8_t>());
-  LOCKSTEP_TRY(group.broadcast(text));
-  const auto* bytes = reinterpret_cast<const char*>(text.const_data_ptr());
-  const std::string first(bytes, static_cast<std::size_t>(text.numel()));
-  if (first != mine)
-    return Error{ErrorKind::kUsage, "the module's parameters and buffers differ between ranks: " +
-                                        first_different_line(first, mine)};
-  return Error{ErrorKind::kUsage,
-               "the module's parameters and buffers differ between ranks: another rank has not "
-               "the ones of this rank"};
+  const auto* all = hashes.const_data_ptr<std::int64_t>();
+  const auto* odd = std::find_if(all, all + hashes.numel(), [&](auto h) { return h != all[0]; });
+  if (odd == all + hashes.numel()) return {};
+  const auto rank = static_cast<int>(odd - all);
+  LOCKSTEP_ASSIGN(const std::string first, text_of(group, 0, mine));
+  LOCKSTEP_ASSIGN(const std::string other, text_of(group, rank, mine));
+  return Error{ErrorKind::kUsage, "the module's parameters and buffers differ between ranks: " +
+                                      first_different_line(first, other, rank)};
 }
 
 }  // namespace
@@ -159,7 +165,12 @@ void DdpEngine::Impl::after_backward() {
 
 void DdpEngine::Impl::wait_whole() {
   const auto whole = exchange_->wait([] { return true; }, group_.impl().deadline());
-  if (!whole.ok())
+  if (!whole.ok() && whole.error().kind == ErrorKind::kTimedOut)
+    failed_ = Error{ErrorKind::kTimedOut,
+                    "not all ranks have come through backward within " +
+                        std::to_string(group_.impl().options.timeout.count()) +
+                        " ms (ProcessGroupOptions::timeout); " + whole.error().message};
+  else if (!whole.ok())
     failed_ = whole.error();
   else if (*whole == comm::Wait::kChanged)
     failed_ = group_.impl().peer_lost();

@@ -4,10 +4,19 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
+#include <array>
+#include <charconv>
 #include <cmath>
 
 namespace lockstep {
 namespace {
+
+// The shortest decimal that reads back as the same number (std::to_chars).
+std::string number(double value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
+  return {text.data(), end.ptr};
+}
 
 at::Tensor counters(std::size_t count) {
   return at::zeros({static_cast<std::int64_t>(count)}, at::kLong);
@@ -34,6 +43,8 @@ double Optimizer::lr() const { return *lr_.const_data_ptr<double>(); }
 void Optimizer::set_lr(double lr) { *lr_.mutable_data_ptr<double>() = lr; }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() { return {{"lr", lr_}}; }
+
+std::string Optimizer::settings() const { return "lr=" + number(lr()); }
 
 void Optimizer::zero_grad() {
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
@@ -67,6 +78,13 @@ void SGD::step() {
     p.add_(g, -lr());
     ++steps[i];
   }
+}
+
+std::string SGD::settings() const {
+  return "SGD " + Optimizer::settings() + " momentum=" + number(options_.momentum) +
+         " dampening=" + number(options_.dampening) +
+         " weight_decay=" + number(options_.weight_decay) +
+         " nesterov=" + number(options_.nesterov);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
@@ -107,6 +125,12 @@ void Adam::update(std::size_t i) {
   const at::Tensor& second = options_.amsgrad ? max_exp_avg_sq_[i] : v;
   const at::Tensor denominator = (second.sqrt() / std::pow(correction2, 0.5)).add_(options_.eps);
   p.addcdiv_(m, denominator, -(lr() / correction1));
+}
+
+std::string Adam::settings() const {
+  return "Adam " + Optimizer::settings() + " betas=" + number(options_.beta1) + "," +
+         number(options_.beta2) + " eps=" + number(options_.eps) +
+         " weight_decay=" + number(options_.weight_decay) + " amsgrad=" + number(options_.amsgrad);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Adam::state() {

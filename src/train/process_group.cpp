@@ -58,8 +58,9 @@ Error ProcessGroup::Impl::peer_lost() const {
     if (std::find(dead.begin(), dead.end(), table.members[rank].uid) != dead.end())
       return {ErrorKind::kPeerLost,
               "rank " + std::to_string(rank) +
-                  " has ended while others still wait for it (its own error is the launcher's "
-                  "first line)"};
+                  " has ended while others still wait for it: by an error, which the launcher's "
+                  "first line tells, or because it made fewer calls or steps than the others (all "
+                  "ranks must make the same)"};
   return {ErrorKind::kInternal, "the group failed, but no member of it is dead"};
 }
 

@@ -10,6 +10,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "base/guard.h"
 #include "base/hash.h"
@@ -110,6 +111,8 @@ Status Run::make_manifest() {
   manifest_.set("dataset_size", data_plan_.dataset_size);
   manifest_.set("evaluates", plan_.evaluates ? "yes" : "no");
   manifest_.set("initial_weights_sha256", state_.weights_sha256());
+  for (std::size_t i = 0; i < state_.optimizers().size(); ++i)
+    manifest_.set("optimizer_" + std::to_string(i), state_.optimizers()[i]->settings());
   manifest_.set("threads", context_.threads());
   manifest_.set("torch", TORCH_VERSION);
   manifest_.set("cpu_capability", at::get_cpu_capability());
@@ -185,17 +188,22 @@ Result<Txn> Run::starting_point(bool first, bool checkpointed) {
 
 Result<bool> Run::next() {
   using Turn = Participant::Turn;
+  if (announced_)
+    return Error{ErrorKind::kUsage,
+                 "next() again before run(): each step that next() announces must be run"};
   LOCKSTEP_ASSIGN(const Turn turn, participant_->turn());
   switch (turn) {
     case Turn::kRun:
+      announced_ = true;
       return true;
     case Turn::kStopped:
       if (participant_->first_live())
         LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
-      [[fallthrough]];
+      LOCKSTEP_TRY(context_.session().leave(participant_->next()));
+      return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
     case Turn::kLeft:
       LOCKSTEP_TRY(context_.session().leave(participant_->next()));
-      return false;
+      return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
     case Turn::kEnd:
       LOCKSTEP_TRY(participant_->close([this] { return last_words(); }));
       return false;
@@ -205,6 +213,7 @@ Result<bool> Run::next() {
 
 Status Run::last_words() {
   LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
+  if (finished) LOCKSTEP_TRY(guarded("on_finished()", ErrorKind::kInternal, finished));
   const std::uint64_t launched = participant_->board().header().started_ns.load();
   const double seconds =
       static_cast<double>(monotonic_ns() - (launched != 0 ? launched : started_ns_)) * 1e-9;
@@ -285,6 +294,7 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   record.loss_sum = loss_value.item<double>() * samples;
   record.loss_count = batch.ids.size();
   record.extra = optimizer;
+  record.rate = state_.optimizers()[optimizer]->lr();
   return {};
 }
 
@@ -320,8 +330,32 @@ Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
                  });
 }
 
+Status Run::run_next() {
+  if (!std::exchange(announced_, false))
+    return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
+  return participant_->run();
+}
+
 Result<Lines> Run::apply(Txn txn, coord::Board board, comm::Exchange& exchange) {
-  return is_step(txn) ? step_lines(txn, board) : evaluation_lines(txn, exchange);
+  if (!is_step(txn)) return evaluation_lines(txn, exchange);
+  LOCKSTEP_TRY(check_rates(txn, board));
+  return step_lines(txn, board);
+}
+
+// Each worker has updated with its own rate.
+Status Run::check_rates(Txn txn, coord::Board board) const {
+  const double mine = state_.optimizers()[optimizer_of(txn, board)]->lr();
+  for (int v = 0; v < data_plan_.virtual_workers; ++v) {
+    const double rate = board.record(txn, VirtualWorker(v)).rate;
+    if (rate != mine)
+      return Error{
+          ErrorKind::kUsage,
+          "step " + std::to_string(plan_.at(txn).global_step) + ": the worker of virtual worker " +
+              std::to_string(v) + " has learning rate " + std::to_string(rate) + ", this one " +
+              std::to_string(mine) +
+              ": what a loop sets must be a function of the step, the same in all workers"};
+  }
+  return {};
 }
 
 // A newcomer has not seen the loop's choice: the share's record has it.

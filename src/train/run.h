@@ -31,15 +31,19 @@ class Run final : public Program {
   std::size_t optimizer = 0;  // which of the state's this step updates
   // With it and a test set, an epoch's end is evaluated.
   Trainer::Evaluation evaluation;
+  // Said once, see Trainer::on_finished().
+  std::function<Status()> finished;
 
   Status open(std::shared_ptr<const data::Dataset> train,
               std::shared_ptr<const data::Dataset> test);
   // False: the run is over for this worker, all said and done.
   Result<bool> next();
-  Status run_next() { return participant_->run(); }
+  Status run_next();
   const TrainState& state() const { return state_; }
   bool opened() const { return participant_ != nullptr; }
   Txn at() const { return participant_->next(); }
+  std::int64_t steps_per_epoch() const { return plan_.steps_per_epoch; }
+  std::int64_t total_steps() const { return plan_.total_steps(); }
 
   Txn end() const override { return plan_.end(); }
   bool is_step(Txn txn) const override { return !plan_.at(txn).epoch_end; }
@@ -64,6 +68,7 @@ class Run final : public Program {
   Status last_words();
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
+  Status check_rates(Txn txn, coord::Board board) const;
   void hint_next(Txn txn, std::uint32_t current);
   Lines step_lines(Txn txn, coord::Board board) const;
   Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;
@@ -81,6 +86,7 @@ class Run final : public Program {
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::uint64_t started_ns_ = 0;
+  bool announced_ = false;  // next() has said true, and the step has not been run
 };
 
 }  // namespace lockstep::train

@@ -65,6 +65,13 @@ void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, at::Tensor>> state_dict(const torch::nn::Module& module) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) tensors.emplace_back(item.key(), item.value());
+  return tensors;
+}
+
 Status TrainState::claim(const std::string& name) {
   if (std::find(names_.begin(), names_.end(), name) != names_.end())
     return Error{ErrorKind::kUsage,

@@ -25,6 +25,10 @@ std::int64_t Step::global_step() const {
   return run_->opened() ? run_->global_step(run_->at()) : 0;
 }
 
+void Step::on_finished(std::function<Status()> call) { run_->finished = std::move(call); }
+std::int64_t Step::steps_per_epoch() const { return run_->opened() ? run_->steps_per_epoch() : 0; }
+std::int64_t Step::total_steps() const { return run_->opened() ? run_->total_steps() : 0; }
+
 Status Step::run(Optimizer& optimizer, const Closure& closure) {
   if (!run_->opened())
     return Error{ErrorKind::kUsage, "Step::run() before a successful Step::open()"};

@@ -62,12 +62,18 @@ void Trainer::evaluation(Evaluation evaluation) {
   };
 }
 
+void Trainer::on_finished(std::function<Status()> call) { impl_->run.finished = std::move(call); }
+
 Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
                     std::shared_ptr<const data::Dataset> test) {
   if (!impl_->added.ok()) return impl_->added;
   if (!impl_->run.loss)
     return Error{ErrorKind::kUsage,
                  "Trainer::fit() before Trainer::loss(): say what a batch's loss is"};
+  if (test != nullptr && !impl_->run.evaluation)
+    return Error{
+        ErrorKind::kUsage,
+        "Trainer::fit() with a test set before Trainer::evaluation(): say how it is scored"};
   LOCKSTEP_TRY(impl_->run.open(std::move(train), std::move(test)));
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, impl_->run.next());

@@ -32,7 +32,7 @@ class AloneSession final : public Session {
   std::byte* memory() const override { return memory_; }
   std::uint64_t memory_bytes() const override { return bytes_; }
 
-  Result<Admission> describe(const Description& description) override {
+  Result<Admission> introduce(const Description& description) override {
     run_dir_ = description.run_dir;
     LOCKSTEP_ASSIGN(UniqueFd lock, lock_run_directory(run_dir_, Deadline::in(5s)));
     remove_leftovers(run_dir_);

@@ -40,7 +40,7 @@ class LaunchedSession final : public Session {
   const Identity& identity() const override { return identity_; }
   std::byte* memory() const override { return memory_; }
 
-  Result<Admission> describe(const Description& d) override {
+  Result<Admission> introduce(const Description& d) override {
     const message::Describe text{d.run_dir,         d.manifest,   d.parameters, d.board,
                                  d.virtual_workers, d.total_txns, d.elastic};
     LOCKSTEP_ASSIGN(coord::Received answer, ask(text, Deadline::in(kAdmissionTime)));
@@ -143,6 +143,15 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
 }
 
 }  // namespace
+
+Result<Admission> Session::describe(const Description& description) {
+  if (std::exchange(described_, true))
+    return Error{
+        ErrorKind::kUsage,
+        "a program has one run: Trainer::fit(), Step::open() or init_process_group(), once. "
+        "Start a program of its own for the next one"};
+  return introduce(description);
+}
 
 Result<std::unique_ptr<Session>> Session::open() {
   keep_note();

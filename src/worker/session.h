@@ -79,8 +79,8 @@ class Session {
   virtual std::uint64_t memory_bytes() const { return coord::kBoardBytes; }
 
   // First message. Waits for the agent's answer (which may wait up to 5 s for the run directory's
-  // lock).
-  virtual Result<Admission> describe(const Description& description) = 0;
+  // lock). kUsage the second time: a program has one run.
+  Result<Admission> describe(const Description& description);
   // State is loaded (first start: that of `next`'s start; newcomer: nothing yet, ready to heal).
   // `state_hash` must be equal in all workers of a first start. Members then find their table on
   // the board, newcomers the donor's copy.
@@ -98,6 +98,12 @@ class Session {
   // Final checkpoint is published: the agent prints and records `finale` once, then sets
   // header().final_recorded.
   virtual Status finish(const Finale& finale) = 0;
+
+ protected:
+  virtual Result<Admission> introduce(const Description& description) = 0;
+
+ private:
+  bool described_ = false;
 };
 
 // Alone: what the agent does for launched runs, done in the process itself (coord/recorder.h on the

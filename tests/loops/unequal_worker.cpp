@@ -1,4 +1,4 @@
-// unequal_worker RUN_DIR: a loop whose optimizer depends on the rank, which no run may have.
+// unequal_worker RUN_DIR: a loop whose state depends on the rank, which no run may have.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/modules/linear.h>
@@ -9,10 +9,13 @@ namespace {
 
 lockstep::Status train(lockstep::Context& context, const std::string& output) {
   torch::nn::Linear model(2, 1);
-  lockstep::SGD optimizer(model->parameters(), {.lr = 0.1 * (context.rank() + 1)});
+  lockstep::SGD optimizer(model->parameters(), {.lr = 0.1});
   lockstep::TrainState state;
   LOCKSTEP_TRY(state.add("model", *model));
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  LOCKSTEP_TRY(
+      state.add(lockstep::TrainState::Text{"rank", [&] { return std::to_string(context.rank()); },
+                                           [](const std::string&) { return lockstep::Status(); }}));
   lockstep::RunOptions options;
   options.output = output;
   options.batch_size = 1;

@@ -236,7 +236,9 @@ class Schedule {
     const int code = *agent_->exit_code();
     const auto charged = static_cast<std::size_t>(max_replacements_ - replacements_left());
     require(charged <= agent_->incidents().size(), "more replacements charged than incidents");
-    if (code == 0) {
+    // After the end of the run a worker's own error is the program's, and nobody's work is lost.
+    const bool own = agent_->finished() && code != 1 && code < 75;
+    if (code == 0 || own) {
       require(host_.last_commit_at != 0, "the run ended well without a commit");
       ++outcome_.finished;
       return;

@@ -42,6 +42,7 @@ class SimAgent {
   int replies_ok() const { return replies_ok_; }
   // A group without anyone who holds the state: only then may a run end early.
   bool lost_everybody() const { return lost_everybody_; }
+  bool finished() const { return board_->final_recorded; }
   bool lost_at_start() const { return lost_at_start_; }  // a worker died before the first table
   std::string picture() const;                           // of the board and the workers
   std::vector<std::string> journal;                      // for the report of a failure

@@ -25,7 +25,7 @@ TEST(CommandLine, DefaultsAreThoseOfTheOptions) {
   const Parsed parsed = parse({});
   ASSERT_TRUE(parsed.status.ok()) << parsed.status.error().message;
   EXPECT_EQ(parsed.run.epochs, RunOptions().epochs);
-  EXPECT_EQ(parsed.run.shuffle, data::Shuffle::kDistributed);
+  EXPECT_EQ(parsed.run.shuffle, data::Shuffle::kReshuffle);
   EXPECT_NE(parsed.run.config.find("batch-size=100"), std::string::npos) << parsed.run.config;
 }
 
