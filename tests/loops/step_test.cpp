@@ -49,6 +49,10 @@ TEST_F(StepLoop, RatesThatDifferAreFoundInTheSameStep) {
   expect_refused("rate-by-rank", "step 5: the worker of virtual worker");
 }
 
+TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundWithTheNextCheckpoint) {
+  expect_refused("pokes", "step 20: the state of virtual worker 1's worker differs");
+}
+
 TEST_F(StepLoop, AProgramHasOneRun) { expect_refused("second-run", "a program has one run"); }
 
 TEST_F(StepLoop, FinishedIsSaidOnceAndWhatComesAfterRunsToItsEnd) {

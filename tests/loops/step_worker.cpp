@@ -1,6 +1,7 @@
 // step_worker CASE RUN_DIR: a loop of Step's, right or wrong in the way that CASE says.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/modules/linear.h>
 
 #include <chrono>
@@ -31,6 +32,10 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, torch::nn::Lin
     if (job.is("next-twice")) LOCKSTEP_TRY(step.next());
     if (job.is("rate-by-rank") && step.global_step() == 5)
       optimizer.set_lr(0.01 * (job.context.rank() + 1));
+    if (job.is("pokes") && step.global_step() == 15 && job.context.rank() == 1) {
+      const at::NoGradGuard no_grad;
+      model->weight.mul_(1.5);
+    }
     if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     LOCKSTEP_TRY(step.run(optimizer, loss));
     if (job.is("run-twice")) LOCKSTEP_TRY(step.run(optimizer, loss));
@@ -51,6 +56,7 @@ Status train(const Job& job) {
   options.output = job.output;
   options.batch_size = 1;
   options.epochs = 40;
+  options.checkpoint_every = 10;
   LOCKSTEP_ASSIGN(auto data, lockstep::data::tensor_dataset(at::ones({8, 2}), at::ones({8})));
   Step step(job.context, state, options);
   step.on_finished([&] {
