@@ -63,8 +63,9 @@ void Coordinator::State::on(const event::SpawnFailed& failed) {
   slots.give_back(worker.slot);
   if (group == Group::kStarting || config.plain)
     return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
-  if (group == Group::kRunning && !worker.dismissed)
-    on_death(worker, Cause::kFailedSpawn, "not started: " + failed.reason);
+  if (group != Group::kRunning || worker.dismissed) return;
+  spawn_pause.begin(now);
+  on_death(worker, Cause::kFailedSpawn, "not started: " + failed.reason);
 }
 
 void Coordinator::State::on(const event::Hello& hello) {
@@ -72,6 +73,7 @@ void Coordinator::State::on(const event::Hello& hello) {
   if (worker == nullptr) return act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
   zygote_losses = 0;
+  spawn_pause = {};
 }
 
 void Coordinator::State::on(const event::Described& described) {
@@ -183,6 +185,8 @@ void Coordinator::State::each_timer(Visit visit) {
       stop_now(exit_code(ErrorKind::kUnavailable),
                "not all workers were ready within " + seconds(timing.first_table));
     });
+  if (group == Group::kRunning && spawn_pause.until())
+    visit(*spawn_pause.until(), [this] { spawn_pause.end(); });  // then settle() tries again
   if (group == Group::kRunning && orphaned_since)
     visit(*orphaned_since + timing.orphan_grace, [this] {
       restart_or_stop("all workers that could finish the transaction died", blame_outside());

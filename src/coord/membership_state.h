@@ -37,6 +37,23 @@ enum class Cause { kOwnDoing, kFromOutside, kHung, kFailedSpawn };
 
 inline constexpr int kMostZygoteLosses = 5;  // without a worker that came out of it
 
+// Between two tries of what the system refuses: 50 ms, doubled each time up to 1 s.
+class Pause {
+ public:
+  // False as long as the pause lasts.
+  bool over(std::uint64_t now) const { return !until_ || now >= *until_; }
+  std::optional<std::uint64_t> until() const { return until_; }
+  void begin(std::uint64_t now) {
+    until_ = now + length_;
+    length_ = std::min<std::uint64_t>(2 * length_, 1'000'000'000);
+  }
+  void end() { until_.reset(); }
+
+ private:
+  std::optional<std::uint64_t> until_;
+  std::uint64_t length_ = 50'000'000;
+};
+
 struct Worker {
   WorkerUid uid;
   Slot slot;
@@ -87,6 +104,7 @@ struct Coordinator::State {
   std::uint64_t applied = 0;      // transactions applied at best, this board
   std::uint64_t furthest = 0;     // the same, of the run
 
+  Pause spawn_pause;  // since a worker last said Hello
   SlotPool slots;
   HangWatch hangs;
   CrashLedger crashes;

@@ -61,8 +61,10 @@ void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string
   std::string then = "the others go on";
   if (active() < target) {
     const bool has_room = dead.size() + workers.size() < kMaxDead;
-    if (!incident.replaced && has_room && !worker.refused)
-      incident.replaced = replacements.charge(furthest);
+    // One charge per incident; but each try to start somebody is one, or they would never end.
+    const bool charged = incident.replaced && cause != Cause::kFailedSpawn && !worker.refused;
+    if (!charged)
+      incident.replaced = has_room && !worker.refused && replacements.charge(furthest);
     if (incident.replaced) {
       then = "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
              std::to_string(config.max_replacements) + " left)";
@@ -192,6 +194,7 @@ void Coordinator::State::begin_group() {
   tables.clear();
   proposal.reset();
   applied = 0;
+  spawn_pause = {};
   slots = {};
   crashes = {};
   hopeless = false;

@@ -180,6 +180,7 @@ bool Agent::unforked() const {
 }
 
 void Agent::on_spawner(coord::Event event) {
+  if (const auto* failed = std::get_if<event::SpawnFailed>(&event)) forget_unstarted(failed->uid);
   const auto* forked = std::get_if<event::Forked>(&event);
   const WorkerUid uid = forked != nullptr ? forked->uid : WorkerUid(0);
   const pid_t pid = forked != nullptr ? forked->pid : -1;
@@ -191,6 +192,14 @@ void Agent::on_spawner(coord::Event event) {
   if (worker->pending_kill != 0) signal_group(pid, worker->pending_kill);
   if (const auto early = early_exits_.extract(pid)) worker_gone(*worker, early.mapped());
   if (!unforked()) early_exits_.clear();
+}
+
+// The zygote's late answer; in the middle of act(Spawn) the entry is not whole yet, and goes there.
+void Agent::forget_unstarted(WorkerUid uid) {
+  Worker* worker = find(uid);
+  if (worker == nullptr || !worker->control) return;
+  loop_.remove(worker->control.get());
+  workers_.erase(uid);
 }
 
 void Agent::worker_gone(Worker& worker, const ChildEvent& child) {

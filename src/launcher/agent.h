@@ -77,6 +77,7 @@ class Agent {
   void on_children();
   void on_spawner(coord::Event event);
   bool unforked() const;
+  void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);
   coord::event::Progress observe(const Worker* dead = nullptr) const;
   void shut_down();
