@@ -66,6 +66,7 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
     : options_(std::move(options)),
       program_(std::move(program)),
       loop_(std::move(loop)),
+      log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       coordinator_(config_of(options_, spawner_)) {}

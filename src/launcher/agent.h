@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/unique_fd.h"
 #include "coord/membership.h"
 #include "coord/messages.h"
@@ -129,6 +130,7 @@ class Agent {
   Program program_;
   Loop loop_;
   Console console_;
+  LogSink log_sink_;
   std::optional<Logs> logs_;
   Spawner spawner_;
   coord::Coordinator coordinator_;
