@@ -65,6 +65,7 @@ void Coordinator::State::on(const event::SpawnFailed& failed) {
     return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
   if (group != Group::kRunning || worker.dismissed) return;
   spawn_pause.begin(now);
+  ++failed_spawns;
   on_death(worker, Cause::kFailedSpawn, "not started: " + failed.reason);
 }
 
@@ -74,6 +75,7 @@ void Coordinator::State::on(const event::Hello& hello) {
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
   zygote_losses = 0;
   spawn_pause = {};
+  failed_spawns = 0;
 }
 
 void Coordinator::State::on(const event::Described& described) {

@@ -37,6 +37,8 @@ enum class Cause { kOwnDoing, kFromOutside, kHung, kFailedSpawn };
 
 inline constexpr int kMostZygoteLosses = 5;  // without a worker that came out of it
 
+inline constexpr int kMostFailedSpawns = 10;  // the same
+
 // Between two tries of what the system refuses: 50 ms, doubled each time up to 1 s.
 class Pause {
  public:
@@ -104,7 +106,8 @@ struct Coordinator::State {
   std::uint64_t applied = 0;      // transactions applied at best, this board
   std::uint64_t furthest = 0;     // the same, of the run
 
-  Pause spawn_pause;  // since a worker last said Hello
+  Pause spawn_pause;      // since a worker last said Hello
+  int failed_spawns = 0;  // the same
   SlotPool slots;
   HangWatch hangs;
   CrashLedger crashes;

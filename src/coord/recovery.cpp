@@ -61,18 +61,20 @@ void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string
   std::string then = "the others go on";
   if (active() < target) {
     const bool has_room = dead.size() + workers.size() < kMaxDead;
+    const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
     // One charge per incident; but each try to start somebody is one, or they would never end.
-    const bool charged = incident.replaced && cause != Cause::kFailedSpawn && !worker.refused;
-    if (!charged)
-      incident.replaced = has_room && !worker.refused && replacements.charge(furthest);
+    const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
+    incident.replaced = tries && (charged || (has_room && replacements.charge(furthest)));
+    then += " without it";
     if (incident.replaced) {
       then = "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
              std::to_string(config.max_replacements) + " left)";
     } else {
       --target;
-      then = worker.refused ? "the others go on without it"
-                            : "the others go on without it: --max-replacements " +
-                                  std::to_string(config.max_replacements) + " is spent";
+      if (tries)
+        then += ": --max-replacements " + std::to_string(config.max_replacements) + " is spent";
+      else if (!worker.refused)
+        then += ": " + std::to_string(failed_spawns) + " tries in a row have failed";
     }
   }
   print(action::Severity::kWarning, name(worker) + " died (" + text + "); " + then);
@@ -195,6 +197,7 @@ void Coordinator::State::begin_group() {
   proposal.reset();
   applied = 0;
   spawn_pause = {};
+  failed_spawns = 0;
   slots = {};
   crashes = {};
   hopeless = false;

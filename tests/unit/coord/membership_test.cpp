@@ -39,6 +39,21 @@ TEST(Replacements, ThatCannotBeStartedAreTriedLessAndLessOftenAndThenNoMore) {
   EXPECT_THAT(group.status(), HasSubstr("stopping"));
 }
 
+TEST(Replacements, AreNotTriedForEverHoweverManyThereMayBe) {
+  DrivenGroup group({.workers = 2, .max_replacements = 100, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(2), kKilled);
+  int tries = 0;
+  group.pass(30 * kSecond, [&] {
+    while (const auto spawn = group.take_spawn()) {
+      ++tries;
+      group.feed(event::SpawnFailed{spawn->uid, "Too many open files"});
+    }
+  });
+  EXPECT_EQ(tries, 10);
+  EXPECT_THAT(group.printed, HasSubstr("go on without it: 10 tries in a row have failed"));
+}
+
 TEST(Replacements, ComeOnceTheyCanBeStartedAgain) {
   DrivenGroup group({.workers = 2, .timing = {}});
   group.start();
