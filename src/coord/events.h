@@ -97,6 +97,10 @@ struct Left {
   WorkerUid uid;
   Txn applied;
 };
+// Its socket is closed: it is about to exit, or has become something else.
+struct Closed {
+  WorkerUid uid;
+};
 struct ZygoteReady {};
 struct ZygoteLost {
   ExitStatus status;
@@ -112,7 +116,7 @@ using Event =
     std::variant<event::Start, event::Forked, event::SpawnFailed, event::Hello, event::Described,
                  event::Ready, event::Exited, event::Stopped, event::Continued, event::Progress,
                  event::Scale, event::Failed, event::Finished, event::RecordsFailed, event::Left,
-                 event::ZygoteReady, event::ZygoteLost, event::Signal, event::Tick>;
+                 event::Closed, event::ZygoteReady, event::ZygoteLost, event::Signal, event::Tick>;
 
 // Reads the event from the board. `workers`: those alive and those just reaped, with their slots.
 event::Progress observe(const Board& board, const std::vector<Member>& workers);

@@ -19,7 +19,7 @@ Coordinator::State::State(const Config& settings)
       timing(settings.timing),
       wanted(settings.workers),
       target(settings.workers),
-      hangs(settings.timing.hang_floor, settings.timing.hang_first),
+      hangs(settings.timing.hang_floor, settings.timing.hang_first, settings.timing.hang_between),
       incidents(settings.timing.incident_window),
       replacements(settings.max_replacements, settings.give_back_after),
       restarts(settings.max_restarts, settings.no_progress_restarts) {}
@@ -121,6 +121,7 @@ void Coordinator::State::on(const event::Stopped& stopped) {
 
 void Coordinator::State::on(const event::Continued& continued) {
   if (Worker* worker = find(continued.uid)) worker->stopped_at.reset();
+  hangs.forget(continued.uid);  // its clocks start anew
 }
 
 void Coordinator::State::on(const event::Progress& report) {
@@ -132,6 +133,11 @@ void Coordinator::State::on(const event::Progress& report) {
 void Coordinator::State::on(const event::Left& left) {
   Worker* worker = find(left.uid);
   if (worker != nullptr && worker->may_leave) worker->left = true;
+}
+
+void Coordinator::State::on(const event::Closed& closed) {
+  Worker* worker = find(closed.uid);
+  if (worker != nullptr && !worker->closed_at) worker->closed_at = now;
 }
 
 void Coordinator::State::on(const event::ZygoteReady&) { zygote_ready = true; }
@@ -176,6 +182,13 @@ void Coordinator::State::each_timer(Visit visit) {
     if (joins)
       visit(worker->since + timing.join, [this, worker] {
         evict(*worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));
+      });
+    if (worker->closed_at && !worker->left && elastic &&
+        (group == Group::kStarting || group == Group::kRunning))
+      visit(*worker->closed_at + timing.close_grace, [this, worker] {
+        evict(*worker, Cause::kOwnDoing,
+              "closed its connection to the launcher and did not end within " +
+                  seconds(timing.close_grace));
       });
     if (worker->stopped_at && group != Group::kRestarting)
       visit(*worker->stopped_at + timing.stop_grace, [this, worker] {
@@ -222,7 +235,9 @@ void Coordinator::State::fire_timers() {
   Worker* worker = find(hang->worker);
   if (worker == nullptr || !worker->holds_state() || worker->stopped_at || worker->evicted) return;
   evict(*worker, Cause::kHung,
-        std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
+        hang->phase == Phase::kIdle
+            ? "hung between steps while others waited for " + seconds(hang->still)
+            : std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
   hangs.grant(now);
 }
 
@@ -254,6 +269,7 @@ Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
     for (auto& [uid, worker] : s.workers) {
       worker.since += gap;
       if (worker.stopped_at) *worker.stopped_at += gap;
+      if (worker.closed_at) *worker.closed_at += gap;
     }
   }
   std::visit([&](const auto& e) { s.on(e); }, event);

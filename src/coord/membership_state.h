@@ -69,6 +69,7 @@ struct Worker {
   bool may_leave = false;  // was told to, by a shrink or a stop
   bool left = false;
   std::optional<std::uint64_t> stopped_at;
+  std::optional<std::uint64_t> closed_at;
   std::optional<std::string> evicted;  // why we kill it
   Cause evicted_for = Cause::kHung;
   std::optional<Error> failure;  // its own words
@@ -143,6 +144,7 @@ struct Coordinator::State {
   void on(const event::Finished&);
   void on(const event::RecordsFailed&);
   void on(const event::Left&);
+  void on(const event::Closed&);
   void on(const event::ZygoteReady&);
   void on(const event::ZygoteLost&);
   void on(const event::Signal&);
@@ -167,6 +169,7 @@ struct Coordinator::State {
   void evict(Worker& worker, Cause cause, std::string text);
   void on_death(const Worker& worker, Cause cause, std::string text);
   void note_progress(const event::Progress& report);
+  void watch_hangs(const event::Progress& report);
   void check_survivors();
   void keep_leavers();
   bool blame_outside();  // no victim of the newest incident ended by its own doing

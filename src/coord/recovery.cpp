@@ -101,12 +101,11 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     Worker* worker = find(seen.uid);
     if (worker == nullptr) continue;
     worker->seen = seen;
-    const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
-    hangs.observe(seen, has_committed, now);
     if (worker->holds_state())
       last_listed = std::max({last_listed, seen.current_txn.value() + 1, seen.applied + 1});
   }
   furthest = std::max(furthest, applied);
+  watch_hangs(report);
 
   std::vector<WorkerProgress> survivors;
   std::uint64_t applied_by_all = std::numeric_limits<std::uint64_t>::max();
@@ -121,6 +120,21 @@ void Coordinator::State::note_progress(const event::Progress& report) {
   slots.observe(last_listed, applied_by_all);
   for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
     act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
+}
+
+void Coordinator::State::watch_hangs(const event::Progress& report) {
+  // The newest transaction that a member waits in.
+  std::optional<std::uint64_t> waits;
+  for (const auto& [uid, worker] : workers)
+    if (worker.holds_state() && worker.seen.phase == Phase::kExchange)
+      waits = std::max(waits.value_or(0), worker.seen.current_txn.value());
+  for (const WorkerProgress& seen : report.workers) {
+    const Worker* worker = find(seen.uid);
+    if (worker == nullptr) continue;
+    const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
+    const bool awaited = worker->holds_state() && !worker->left && waits && *waits >= seen.applied;
+    hangs.observe(seen, has_committed, awaited, now);
+  }
 }
 
 // Rung 1 needs somebody who can finish the transaction that the run is in.

@@ -113,5 +113,13 @@ TEST_F(Troubles, AStandardErrorThatNobodyReadsStopsNothing) {
   EXPECT_EQ(launcher.wait(10s).code, 143);
 }
 
+TEST_F(Troubles, AWorkerThatBecomesAnotherProgramIsMadeUpFor) {
+  const Outcome outcome =
+      finish({"--nproc-per-node", "3"}, {"--txns", "12", "--become-sleep", "1:5"});
+  EXPECT_EQ(last_line(outcome.out), expected("12"));
+  EXPECT_THAT(outcome.err, HasSubstr("closed its connection to the launcher"));
+  EXPECT_LT(outcome.seconds, 4);
+}
+
 }  // namespace
 }  // namespace lockstep::test

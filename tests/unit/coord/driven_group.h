@@ -39,15 +39,16 @@ class DrivenGroup {
   }
   void feed(const Event& event) {
     for (Action& action : coordinator_.handle(event, now)) {
-      if (const auto* print = std::get_if<action::Print>(&action.what)) printed += print->text + "\n";
-      if (const auto* table = std::get_if<action::WriteTable>(&action.what))
-        table_ = table->table;
+      if (const auto* print = std::get_if<action::Print>(&action.what))
+        printed += print->text + "\n";
+      if (const auto* table = std::get_if<action::WriteTable>(&action.what)) table_ = table->table;
       if (const auto* stop = std::get_if<action::Stop>(&action.what)) exit_code = stop->exit_code;
       actions.push_back(std::move(action));
     }
   }
   // Time passes, with a tick every 10 ms and whatever `meanwhile` does.
-  void pass(std::uint64_t time, const std::function<void()>& meanwhile = [] {}) {
+  void pass(
+      std::uint64_t time, const std::function<void()>& meanwhile = [] {}) {
     for (const std::uint64_t end = now + time; now < end && !exit_code;) {
       now += 10 * kMillisecond;
       observe();

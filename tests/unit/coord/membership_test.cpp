@@ -68,5 +68,96 @@ TEST(Replacements, ComeOnceTheyCanBeStartedAgain) {
   EXPECT_THAT(group.status(), HasSubstr("replacements left 8 of 10"));
 }
 
+// Three members in transaction 5; the first two wait for the third.
+class BetweenSteps : public testing::Test {
+ protected:
+  BetweenSteps() : group_({.workers = 3, .timing = {}}) {
+    group_.start();
+    for (auto& [uid, seen] : group_.workers)
+      seen = {.uid = uid, .current_txn = Txn(4), .applied = 5};
+  }
+  void let_wait(std::uint64_t uid, std::uint64_t txn) {
+    WorkerProgress& seen = group_.workers[WorkerUid(uid)];
+    seen.phase = Phase::kExchange;
+    seen.current_txn = Txn(txn);
+    ++seen.progress;
+  }
+  bool killed(std::uint64_t uid) const { return group_.killed(WorkerUid(uid)); }
+  WorkerProgress& third() { return group_.workers[WorkerUid(3)]; }
+
+  DrivenGroup group_;
+};
+
+TEST_F(BetweenSteps, WhoLetsTheOthersWaitIsHung) {
+  let_wait(1, 5);
+  let_wait(2, 5);
+  group_.pass(59 * kSecond);
+  EXPECT_FALSE(killed(3));
+  group_.pass(2 * kSecond);
+  EXPECT_TRUE(killed(3));
+  EXPECT_FALSE(killed(1) || killed(2));
+}
+
+TEST_F(BetweenSteps, AskingForTheNextStepAgainAndAgainIsNoProgress) {
+  let_wait(1, 5);
+  let_wait(2, 5);
+  group_.pass(61 * kSecond, [&] { ++third().progress; });
+  EXPECT_TRUE(killed(3));
+}
+
+TEST_F(BetweenSteps, ACheckpointOrACopyThatStandsStillIsHung) {
+  for (const Phase phase : {Phase::kSnapshot, Phase::kHeal}) {
+    third().phase = phase;
+    third().current_txn = Txn(5);
+    let_wait(1, 5);
+    let_wait(2, 5);
+    group_.pass(50 * kSecond);
+    EXPECT_FALSE(killed(3));
+    ++third().progress;  // a sign of life
+  }
+  group_.pass(450 * kSecond);
+  EXPECT_FALSE(killed(3));  // it is given ten times what it has once needed
+  group_.pass(60 * kSecond);
+  EXPECT_TRUE(killed(3));
+}
+
+TEST_F(BetweenSteps, NobodyIsHungWhileNobodyWaits) {
+  group_.pass(3600 * kSecond);  // all run code of their own
+  for (const std::uint64_t uid : {1, 2, 3}) EXPECT_FALSE(killed(uid));
+  // Two are done with it. The third has a minute more.
+  let_wait(1, 5);
+  let_wait(2, 5);
+  group_.pass(55 * kSecond);
+  EXPECT_FALSE(killed(3));
+  let_wait(3, 5);
+  group_.pass(3600 * kSecond);  // all wait, for something else
+  for (const std::uint64_t uid : {1, 2, 3}) EXPECT_FALSE(killed(uid));
+}
+
+TEST_F(BetweenSteps, WhoIsAheadOfThoseThatWaitIsNotAwaited) {
+  let_wait(1, 4);
+  let_wait(2, 4);
+  group_.pass(3600 * kSecond);
+  EXPECT_FALSE(killed(3));
+}
+
+TEST_F(BetweenSteps, WhoHasHungUpIsToEnd) {
+  group_.feed(event::Closed{WorkerUid(3)});
+  group_.pass(1900 * kMillisecond);
+  EXPECT_FALSE(killed(3));
+  group_.pass(200 * kMillisecond);
+  EXPECT_TRUE(killed(3));
+  group_.exit(WorkerUid(3), kKilled);
+  EXPECT_THAT(group_.printed, HasSubstr("closed its connection"));
+}
+
+TEST_F(BetweenSteps, WhoHasLeftMayStayAsLongAsItWants) {
+  group_.feed(event::Scale{1, 2});
+  group_.feed(event::Left{WorkerUid(3), Txn(5)});
+  group_.feed(event::Closed{WorkerUid(3)});
+  group_.pass(3600 * kSecond);
+  EXPECT_FALSE(killed(3));
+}
+
 }  // namespace
 }  // namespace lockstep::coord
