@@ -12,13 +12,12 @@ bool is_final(ErrorKind kind) {
          kind == ErrorKind::kResumable;
 }
 
-// Signals by which a program falls over its own feet; all others come from outside.
+}  // namespace
+
 bool is_crash(int signal) {
   return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
          signal == SIGILL || signal == SIGTRAP || signal == SIGSYS;
 }
-
-}  // namespace
 
 bool is_final(ExitStatus status) {
   return status.code == exit_code(ErrorKind::kUsage) ||
@@ -173,6 +172,11 @@ void Coordinator::State::end_if_empty() {
                       // its first word
     begin_group();
     act(action::RestartGroup{restarts.used()}, "all workers of the old group are gone");
+    if (config.zygote && zygote_losses >= kMostZygoteLosses) {  // given up, and counted anew
+      zygote_losses = 0;
+      zygote_pause = {};
+      act(action::RestartZygote{}, "the group starts again");
+    }
     return;
   }
   const bool plain_done = (config.plain || !elastic) && group == Group::kRunning;

@@ -74,6 +74,7 @@ void Coordinator::State::on(const event::Hello& hello) {
   if (worker == nullptr) return act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
   zygote_losses = 0;
+  zygote_pause = {};
   spawn_pause = {};
   failed_spawns = 0;
 }
@@ -152,12 +153,13 @@ void Coordinator::State::on(const event::ZygoteLost& lost) {
   if (never_served &&
       lost.status.signal == 0)  // --help, a wrong option, a program that never gets to init()
     return stop_now(lost.status.code, text, is_final(lost.status));
-  if (++zygote_losses < kMostZygoteLosses)
+  if (++zygote_losses == 1)
     return act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
-  if (group != Group::kRunning)
-    return stop_now(1, text + ", " + std::to_string(zygote_losses) + " times in a row");
-  print(action::Severity::kError, text + ", " + std::to_string(zygote_losses) +
-                                      " times in a row; no more workers are started");
+  if (zygote_losses < kMostZygoteLosses) return zygote_pause.begin(now);
+  const std::string often = text + ", " + std::to_string(zygote_losses) + " times in a row";
+  const bool from_outside = lost.status.signal != 0 && !is_crash(lost.status.signal);
+  if (group != Group::kRunning) return restart_or_stop(often, from_outside);
+  print(action::Severity::kError, often + "; no more workers are started");
   target = active();
 }
 
@@ -199,6 +201,11 @@ void Coordinator::State::each_timer(Visit visit) {
     visit(group_since + timing.first_table, [this] {
       stop_now(exit_code(ErrorKind::kUnavailable),
                "not all workers were ready within " + seconds(timing.first_table));
+    });
+  if (group < Group::kFinishing && zygote_pause.until())
+    visit(*zygote_pause.until(), [this] {
+      zygote_pause.end();
+      act(action::RestartZygote{}, "the zygote ended, a while ago");
     });
   if (group == Group::kRunning && spawn_pause.until())
     visit(*spawn_pause.until(), [this] { spawn_pause.end(); });  // then settle() tries again

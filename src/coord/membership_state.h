@@ -120,6 +120,7 @@ struct Coordinator::State {
 
   bool zygote_ready = false;
   int zygote_losses = 0;  // since a worker last said Hello
+  Pause zygote_pause;     // the same
 
   WorkerUid donor{0};
   std::uint64_t heal_request = 0, heal_asked_at = 0, heal_asked_txn = 0;
@@ -208,6 +209,7 @@ struct Coordinator::State {
 
 std::string seconds(std::uint64_t ns);    // "1.0 s"
 std::string describe(ExitStatus status);  // "exit 7", "SIGKILL"
+bool is_crash(int signal);  // by which a program falls over its own feet; others come from outside
 bool is_final(ExitStatus status);  // wrong usage or bad data: another try would only meet it again
 
 }  // namespace lockstep::coord

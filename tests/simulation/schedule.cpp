@@ -122,11 +122,23 @@ class Schedule {
     last_fault_ = clock_.now();
     SimWorker* worker = victim();
     if (random_.chance(0.3)) return refuse_spawns();
+    if (random_.chance(0.2)) return kill_zygotes(static_cast<int>(random_.between(2, 12)));
     if (worker == nullptr) return;
     if (random_.chance(0.4)) return worker->hang_up();
     // Ten times as long as the others have ever been waited for.
     slack_ += (host_.own_code_txn ? 600 : 65) * kSecond;
     worker->hang_between();
+  }
+
+  // As many in a row, each as soon as it is there.
+  void kill_zygotes(int count) {
+    last_fault_ = clock_.now();
+    stormy_ = true;
+    agent_->kill_zygote();
+    if (count > 1 && !agent_->exit_code())
+      clock_.after(120 * kMillisecond, [this, count] { kill_zygotes(count - 1); });
+    else
+      kill_everybody();
   }
 
   void refuse_spawns() {
@@ -297,7 +309,7 @@ class Schedule {
     }
     if (signalled_ && code == 128 + SIGTERM) return;
     require(code == 1 || code == 75, "exit code " + std::to_string(code));
-    require(agent_->lost_everybody() || agent_->lost_at_start(),
+    require(agent_->lost_everybody() || agent_->lost_at_start() || stormy_,
             "the run stopped although somebody could go on");
   }
 
@@ -322,6 +334,7 @@ class Schedule {
   std::unique_ptr<SimAgent> agent_;
   Outcome outcome_;
   std::uint64_t last_fault_ = 0, hangs_ = 0, slack_ = 0;
+  bool stormy_ = false;   // all zygotes may have been killed before any worker was there
   bool patient_ = false;  // has faults that take minutes
   struct Wait {
     std::uint64_t commits, time, last_fault;

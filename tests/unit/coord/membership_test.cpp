@@ -68,6 +68,43 @@ TEST(Replacements, ComeOnceTheyCanBeStartedAgain) {
   EXPECT_THAT(group.status(), HasSubstr("replacements left 8 of 10"));
 }
 
+// A signal ends each zygote as soon as it is there, for `time`.
+void kill_zygotes(DrivenGroup& group, std::uint64_t time) {
+  while (group.take<action::RestartZygote>()) {
+  }
+  group.feed(event::ZygoteLost{kKilled});
+  group.pass(time, [&] {
+    while (group.take<action::RestartZygote>()) group.feed(event::ZygoteLost{kKilled});
+  });
+}
+
+TEST(Zygote, GivenUpWhileTheGroupRunsIsTriedAgainWhenItStartsAgain) {
+  DrivenGroup group({.workers = 2, .max_restarts = 1, .timing = {}});
+  group.start();
+  kill_zygotes(group, kSecond);
+  EXPECT_THAT(group.printed, HasSubstr("no more workers are started"));
+  group.pass(kSecond);
+  EXPECT_FALSE(group.take<action::RestartZygote>());
+  group.exit(WorkerUid(1), kKilled);
+  group.exit(WorkerUid(2), kKilled);
+  EXPECT_TRUE(group.take<action::RestartGroup>());
+  EXPECT_TRUE(group.take<action::RestartZygote>());
+  group.feed(event::ZygoteReady{});
+  EXPECT_TRUE(group.take_spawn());
+}
+
+TEST(Zygote, KilledFromOutsideBeforeAnyWorkerIsResumable) {
+  for (const int restarts : {0, 2}) {
+    DrivenGroup group({.workers = 2, .max_restarts = restarts, .timing = {}});
+    const std::uint64_t begin = group.now;
+    kill_zygotes(group, 10 * kSecond);
+    EXPECT_EQ(group.exit_code, 75) << group.printed;
+    // Five tries for each start, with pauses of 50, 100 and 200 ms.
+    EXPECT_GE(group.now - begin, static_cast<std::uint64_t>(restarts + 1) * 350 * kMillisecond);
+    EXPECT_THAT(group.status(), HasSubstr("restarts " + std::to_string(restarts) + " of"));
+  }
+}
+
 // Three members in transaction 5; the first two wait for the third.
 class BetweenSteps : public testing::Test {
  protected:
