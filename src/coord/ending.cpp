@@ -79,6 +79,11 @@ void Coordinator::State::on(const event::Failed& failed) {
   Worker* worker = find(failed.uid);
   if (worker == nullptr || worker->refused || worker->dismissed || group > Group::kFinishing)
     return;
+  if (group == Group::kRunning && !worker->holds_state() && is_final(failed.error.kind)) {
+    worker->refused = true;  // its own trouble: the others are training
+    return print(action::Severity::kError,
+                 name(*worker) + " cannot take part: " + failed.error.message);
+  }
   worker->failure = failed.error;
   if (group == Group::kFinishing)
     return print(action::Severity::kError, name(*worker) + ": " + failed.error.message);
@@ -115,8 +120,10 @@ void Coordinator::State::on(const event::RecordsFailed& failed) {
 void Coordinator::State::on(const event::Exited& exited) {
   const auto it = workers.find(exited.uid);
   if (it == workers.end()) return;
-  const Worker worker = it->second;
+  Worker worker = it->second;
   workers.erase(it);
+  if (group == Group::kRunning && !config.plain && elastic && !worker.holds_state())
+    worker.refused = worker.refused || is_final(exited.status);
   hangs.forget(worker.uid);
   if (config.plain) return on_plain_exit(worker, exited.status);
 
