@@ -148,11 +148,14 @@ void Coordinator::State::on(const event::ZygoteLost& lost) {
   zygote_ready = false;
   if (group == Group::kStopping || group == Group::kFinishing || group == Group::kStopped) return;
   drop_unforked("its zygote is gone");
+  const bool started = lost.not_started.empty();
   const std::string text =
-      "the program ended with " + describe(lost.status) + " before lockstep::init()";
-  if (never_served &&
-      lost.status.signal == 0)  // --help, a wrong option, a program that never gets to init()
-    return stop_now(lost.status.code, text, is_final(lost.status));
+      started ? "the program ended with " + describe(lost.status) + " before lockstep::init()"
+              : lost.not_started;
+  if (never_served && lost.status.signal == 0) {  // --help, a wrong option, one without init()
+    if (lost.status.code == 0 && !config.asked_for_help) print(action::Severity::kWarning, text);
+    return stop_now(lost.status.code, text, started && is_final(lost.status));
+  }
   if (++zygote_losses == 1)
     return act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
   if (zygote_losses < kMostZygoteLosses) return zygote_pause.begin(now);

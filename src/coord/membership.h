@@ -51,6 +51,7 @@ struct Config {
   // A program that never says Hello, under the plain torchrun contract: no table, no replacement;
   // any failure is a restart, and the run is done when all have exited 0.
   bool plain = false;
+  bool asked_for_help = false;  // then the program ends with 0 before its first worker
   Timing timing;
 };
 

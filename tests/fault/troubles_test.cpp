@@ -121,5 +121,59 @@ TEST_F(Troubles, AWorkerThatBecomesAnotherProgramIsMadeUpFor) {
   EXPECT_LT(outcome.seconds, 4);
 }
 
+TEST_F(Troubles, NewcomersWhoseDataAreGoneCostNobodyElse) {
+  const Outcome outcome =
+      finish({"--nproc-per-node", "3", "--inject", "kill rank=1 txn=5 phase=backward"},
+             {"--txns", "300", "--step-us", "500", "--newcomers-fail"});
+  EXPECT_EQ(last_line(outcome.out), expected("300"));
+  EXPECT_THAT(outcome.err, HasSubstr("cannot take part: the data of the toy are gone"));
+}
+
+TEST_F(Troubles, AProgramThatIsAlwaysKilledBeforeItsForkPointIsResumable) {
+  const Outcome outcome =
+      run(command({"--nproc-per-node", "2", "--max-restarts", "1"}, {"--startup-kill"}));
+  EXPECT_EQ(outcome.code, 75);
+  EXPECT_THAT(outcome.err, HasSubstr("ended with SIGKILL before lockstep::init()"));
+}
+
+TEST_F(Troubles, AProgramThatAdoptsOrphansRunsAsAnyOther) {
+  const Outcome outcome = finish({"--nproc-per-node", "3"}, {"--txns", "12", "--subreaper"});
+  EXPECT_EQ(last_line(outcome.out), expected("12"));
+}
+
+TEST_F(Troubles, AStoppedLauncherIsNamedAfterADeadline) {
+  Child launcher(command({"--nproc-per-node", "2"}, kEndless));
+  ASSERT_TRUE(launcher.wait_for_output("step 5\n"));
+  launcher.send(SIGSTOP);
+  std::vector<std::unique_ptr<Child>> askers;
+  for (int i = 0; i < 12; ++i)  // more than may wait to be accepted
+    askers.push_back(std::make_unique<Child>(Words{LOCKSTEP_PROGRAM, "status", run_dir()}));
+  for (const auto& asker : askers) {
+    const Outcome outcome = asker->wait(15s);
+    EXPECT_EQ(outcome.code, 69);
+    EXPECT_THAT(outcome.err, HasSubstr("does not answer within 10 s; is it stopped?"));
+  }
+  launcher.send(SIGCONT);
+  launcher.send(SIGTERM);
+  EXPECT_EQ(launcher.wait(10s).code, 143);
+}
+
+TEST_F(Troubles, WhatKeepsTheProgramFromStartingIsTheOnlyError) {
+  const std::string line = std::string("ulimit -n 9; exec ") + LOCKSTEP_PROGRAM + " run " +
+                           TOY_WORKER + " --run-dir " + run_dir();
+  const Outcome outcome = run({"sh", "-c", line});
+  EXPECT_EQ(outcome.code, 69);
+  EXPECT_THAT(outcome.err, HasSubstr("Too many open files"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("before lockstep::init()")));
+  EXPECT_EQ(outcome.err.find("error: "), outcome.err.rfind("error: ")) << outcome.err;
+}
+
+TEST_F(Troubles, AnEndBeforeTheForkPointIsToldEvenIfItIsAGoodOne) {
+  const Outcome outcome = run(command({"--nproc-per-node", "2"}, {"--startup-exit", "0"}));
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("warning: the program ended with exit 0 before lockstep::init()"));
+}
+
 }  // namespace
 }  // namespace lockstep::test
