@@ -115,7 +115,8 @@ struct Coordinator::State {
   IncidentBook incidents;
   ReplacementBudget replacements;
   RestartBudget restarts;
-  bool hopeless = false;  // one share crashed three owners
+  std::optional<std::uint64_t> own_doing_at;  // `furthest` at the last restart by own doing
+  bool hopeless = false;                      // one share crashed three owners
   std::optional<std::uint64_t> orphaned_since;
 
   bool zygote_ready = false;

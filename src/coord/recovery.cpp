@@ -177,18 +177,22 @@ void Coordinator::State::keep_leavers() {
 
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
   const auto verdict = restarts.charge(furthest);
+  if (!from_outside) own_doing_at = furthest;
   const int rung = verdict == RestartBudget::Verdict::kAllowed ? 3 : 4;
   for (Incident& incident : incidents.close_all(rung))
     act(action::RecordIncident{std::move(incident)}, reason);
-  if (verdict == RestartBudget::Verdict::kSpent)
-    return stop_now(
-        from_outside ? exit_code(ErrorKind::kResumable) : 1,
-        reason + "; --max-restarts " + std::to_string(restarts.most()) + " is spent" +
-            (from_outside ? "; the same command goes on from the newest checkpoint" : ""));
-  if (verdict == RestartBudget::Verdict::kNoProgress)
-    return stop_now(1, reason + "; " + std::to_string(config.no_progress_restarts) +
-                           " restarts in a row got no further than transaction " +
-                           std::to_string(furthest));
+  if (verdict != RestartBudget::Verdict::kAllowed) {
+    const bool spent = verdict == RestartBudget::Verdict::kSpent;
+    // Of restarts in a row each has a cause.
+    const bool resumable = from_outside && (spent || own_doing_at != furthest);
+    return stop_now(resumable ? exit_code(ErrorKind::kResumable) : 1,
+                    reason +
+                        (spent ? "; --max-restarts " + std::to_string(restarts.most()) + " is spent"
+                               : "; " + std::to_string(config.no_progress_restarts) +
+                                     " restarts in a row got no further than transaction " +
+                                     std::to_string(furthest)) +
+                        (resumable ? "; the same command goes on from the newest checkpoint" : ""));
+  }
   print(action::Severity::kWarning, reason + "; the group starts again (restart " +
                                         std::to_string(restarts.used()) + " of " +
                                         std::to_string(restarts.most()) + ")");

@@ -68,6 +68,26 @@ TEST(Replacements, ComeOnceTheyCanBeStartedAgain) {
   EXPECT_THAT(group.status(), HasSubstr("replacements left 8 of 10"));
 }
 
+// Restarts that get no further, by the death of the only worker; `own`: which of them crashes.
+int code_of_restarts_in_vain(int own, std::string& printed) {
+  DrivenGroup group({.workers = 1, .max_restarts = 100, .max_replacements = 0, .timing = {}});
+  for (int i = 0; !group.exit_code && i < 10; ++i) {
+    group.start();
+    group.exit(group.workers.begin()->first, i == own ? ExitStatus{-1, SIGSEGV} : kKilled);
+    group.pass(100 * kMillisecond);
+  }
+  printed = group.printed;
+  return group.exit_code.value_or(-1);
+}
+
+TEST(Restarts, InVainAreResumableIfAllCameFromOutside) {
+  std::string printed;
+  EXPECT_EQ(code_of_restarts_in_vain(-1, printed), 75);
+  EXPECT_THAT(printed, HasSubstr("3 restarts in a row got no further than transaction 0; the same "
+                                 "command goes on from the newest checkpoint"));
+  for (const int own : {1, 3}) EXPECT_EQ(code_of_restarts_in_vain(own, printed), 1) << printed;
+}
+
 TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
   for (const bool tells : {true, false}) {
     DrivenGroup group({.workers = 3, .timing = {}});
