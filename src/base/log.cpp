@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 namespace lockstep {
 namespace {
@@ -24,12 +25,24 @@ std::string_view mark(LogLevel level) {
   return "";
 }
 
+// Where lines go; empty: to stderr. The process has one log, as it has one stderr.
+std::function<void(std::string_view)>& sink_in_use() {
+  static std::function<void(std::string_view)> sink;
+  return sink;
+}
+
 }  // namespace
+
+LogSink::LogSink(std::function<void(std::string_view line)> sink) {
+  sink_in_use() = std::move(sink);
+}
+LogSink::~LogSink() { sink_in_use() = nullptr; }
 
 void log(LogLevel level, std::string_view message) {
   static const LogLevel threshold = level_from_environment();
   if (level < threshold) return;
   const std::string line = fmt::format("lockstep: {}{}\n", mark(level), message);
+  if (sink_in_use()) return sink_in_use()(line);
   // A log line that cannot be written has nowhere to be reported.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
 }

@@ -3,6 +3,7 @@
 // Threads: safe. A line is written by one write(2), so lines of several processes never tear.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 namespace lockstep {
@@ -13,5 +14,15 @@ inline void log_info(std::string_view message) { log(LogLevel::kInfo, message); 
 inline void log_warning(std::string_view message) { log(LogLevel::kWarning, message); }
 inline void log_error(std::string_view message) { log(LogLevel::kError, message); }
 inline void log_debug(std::string_view message) { log(LogLevel::kDebug, message); }
+
+// As long as it lives, whole lines go to `sink` instead: a write(2) may block, which the launcher
+// cannot afford. Threads: made and destroyed while no other thread logs. At most one at a time.
+class LogSink {
+ public:
+  explicit LogSink(std::function<void(std::string_view line)> sink);
+  ~LogSink();
+  LogSink(const LogSink&) = delete;
+  LogSink& operator=(const LogSink&) = delete;
+};
 
 }  // namespace lockstep

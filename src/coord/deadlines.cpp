@@ -17,26 +17,35 @@ bool is_computing(Phase phase) {
          phase == Phase::kOptimizer || phase == Phase::kEvaluate;
 }
 
-void HangWatch::observe(const WorkerProgress& worker, bool has_committed, std::uint64_t now) {
+bool is_between(Phase phase) {
+  return phase == Phase::kIdle || phase == Phase::kSnapshot || phase == Phase::kHeal;
+}
+
+void HangWatch::observe(const WorkerProgress& worker, bool has_committed, bool awaited,
+                        std::uint64_t now) {
+  // A program that asks again and again whether there is a next step does nothing but count.
+  const std::uint64_t progress = worker.phase == Phase::kIdle ? worker.applied : worker.progress;
+  const bool free = is_between(worker.phase) && !awaited;
   const auto [it, is_new] = watched_.try_emplace(worker.uid);
   Watched& watched = it->second;
-  if (!is_new && watched.phase == worker.phase && watched.progress == worker.progress) return;
-  if (!is_new && is_computing(watched.phase)) {
+  if (!is_new && !free && watched.phase == worker.phase && watched.progress == progress) return;
+  if (!is_new && (is_computing(watched.phase) || is_between(watched.phase))) {
     std::uint64_t& longest = longest_[static_cast<std::size_t>(watched.phase)];
     longest = std::max(longest, now - watched.since);
   }
-  watched = {worker.phase, worker.progress, now, has_committed};
+  watched = {worker.phase, progress, now, has_committed};
 }
 
 std::uint64_t HangWatch::limit(const Watched& watched) const {
-  if (!watched.has_committed) return first_;
-  return std::max(floor_, 10 * longest_[static_cast<std::size_t>(watched.phase)]);
+  const std::uint64_t longest = longest_[static_cast<std::size_t>(watched.phase)];
+  if (is_between(watched.phase)) return std::max(between_, 10 * longest);
+  return watched.has_committed ? std::max(floor_, 10 * longest) : first_;
 }
 
 std::optional<HangWatch::Hang> HangWatch::hung(std::uint64_t now) const {
   std::optional<Hang> worst;
   for (const auto& [worker, watched] : watched_) {
-    if (!is_computing(watched.phase)) continue;
+    if (!is_computing(watched.phase) && !is_between(watched.phase)) continue;
     const std::uint64_t still = now - watched.since;
     if (still > limit(watched) && (!worst || still > worst->still))
       worst = Hang{worker, watched.phase, still};

@@ -1,5 +1,6 @@
-// Hangs: a worker in a computing phase whose progress counter stands still. Waiting for peers is
-// never a hang. Threads: one at a time. Times: CLOCK_MONOTONIC, nanoseconds.
+// Hangs: a worker in a computing phase whose progress counter stands still, or one between steps,
+// at a checkpoint or a copy that makes no progress while others wait for it. Waiting for peers is
+// never a hang, however long. Threads: one at a time. Times: CLOCK_MONOTONIC, nanoseconds.
 #pragma once
 
 #include <array>
@@ -16,14 +17,20 @@ namespace lockstep::coord {
 const char* to_string(Phase phase);
 // Data, forward, backward, optimizer, evaluation: phases that end by the worker's own work alone.
 bool is_computing(Phase phase);
+// Idle, snapshot, heal: the worker's own work or the program's code, of any length as long as
+// nobody waits for it.
+bool is_between(Phase phase);
 
 class HangWatch {
  public:
   // Limit: the larger of `floor` and 10 times the longest standstill seen in that phase; `first`
-  // before a worker's first commit.
-  HangWatch(std::uint64_t floor, std::uint64_t first) : floor_(floor), first_(first) {}
+  // before a worker's first commit. `between`: the floor of the phases between computing ones,
+  // where the clock runs only while the worker is awaited.
+  HangWatch(std::uint64_t floor, std::uint64_t first, std::uint64_t between)
+      : floor_(floor), first_(first), between_(between) {}
 
-  void observe(const WorkerProgress& worker, bool has_committed, std::uint64_t now);
+  // `awaited`: another worker waits in a transaction that this one has not applied.
+  void observe(const WorkerProgress& worker, bool has_committed, bool awaited, std::uint64_t now);
   void forget(WorkerUid worker) { watched_.erase(worker); }
 
   struct Hang {
@@ -47,7 +54,7 @@ class HangWatch {
   };
   std::uint64_t limit(const Watched& watched) const;
 
-  std::uint64_t floor_, first_;
+  std::uint64_t floor_, first_, between_;
   std::array<std::uint64_t, 16> longest_{};  // by phase
   std::map<WorkerUid, Watched> watched_;
 };

@@ -12,13 +12,12 @@ bool is_final(ErrorKind kind) {
          kind == ErrorKind::kResumable;
 }
 
-// Signals by which a program falls over its own feet; all others come from outside.
+}  // namespace
+
 bool is_crash(int signal) {
   return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
          signal == SIGILL || signal == SIGTRAP || signal == SIGSYS;
 }
-
-}  // namespace
 
 bool is_final(ExitStatus status) {
   return status.code == exit_code(ErrorKind::kUsage) ||
@@ -80,6 +79,11 @@ void Coordinator::State::on(const event::Failed& failed) {
   Worker* worker = find(failed.uid);
   if (worker == nullptr || worker->refused || worker->dismissed || group > Group::kFinishing)
     return;
+  if (group == Group::kRunning && !worker->holds_state() && is_final(failed.error.kind)) {
+    worker->refused = true;  // its own trouble: the others are training
+    return print(action::Severity::kError,
+                 name(*worker) + " cannot take part: " + failed.error.message);
+  }
   worker->failure = failed.error;
   if (group == Group::kFinishing)
     return print(action::Severity::kError, name(*worker) + ": " + failed.error.message);
@@ -116,8 +120,10 @@ void Coordinator::State::on(const event::RecordsFailed& failed) {
 void Coordinator::State::on(const event::Exited& exited) {
   const auto it = workers.find(exited.uid);
   if (it == workers.end()) return;
-  const Worker worker = it->second;
+  Worker worker = it->second;
   workers.erase(it);
+  if (group == Group::kRunning && !config.plain && elastic && !worker.holds_state())
+    worker.refused = worker.refused || is_final(exited.status);
   hangs.forget(worker.uid);
   if (config.plain) return on_plain_exit(worker, exited.status);
 
@@ -173,6 +179,11 @@ void Coordinator::State::end_if_empty() {
                       // its first word
     begin_group();
     act(action::RestartGroup{restarts.used()}, "all workers of the old group are gone");
+    if (config.zygote && zygote_losses >= kMostZygoteLosses) {  // given up, and counted anew
+      zygote_losses = 0;
+      zygote_pause = {};
+      act(action::RestartZygote{}, "the group starts again");
+    }
     return;
   }
   const bool plain_done = (config.plain || !elastic) && group == Group::kRunning;

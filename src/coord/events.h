@@ -97,9 +97,15 @@ struct Left {
   WorkerUid uid;
   Txn applied;
 };
+// Its socket is closed: it is about to exit, or has become something else.
+struct Closed {
+  WorkerUid uid;
+};
 struct ZygoteReady {};
 struct ZygoteLost {
   ExitStatus status;
+  std::string not_started =
+      {};  // why it could not even be started; then `status` is the launcher's
 };
 struct Signal {
   int number = 0;  // TERM, INT, HUP or QUIT
@@ -112,7 +118,7 @@ using Event =
     std::variant<event::Start, event::Forked, event::SpawnFailed, event::Hello, event::Described,
                  event::Ready, event::Exited, event::Stopped, event::Continued, event::Progress,
                  event::Scale, event::Failed, event::Finished, event::RecordsFailed, event::Left,
-                 event::ZygoteReady, event::ZygoteLost, event::Signal, event::Tick>;
+                 event::Closed, event::ZygoteReady, event::ZygoteLost, event::Signal, event::Tick>;
 
 // Reads the event from the board. `workers`: those alive and those just reaped, with their slots.
 event::Progress observe(const Board& board, const std::vector<Member>& workers);

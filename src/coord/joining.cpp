@@ -7,7 +7,7 @@
 namespace lockstep::coord {
 
 void Coordinator::State::spawn_missing() {
-  if (config.zygote && !zygote_ready) return;
+  if ((config.zygote && !zygote_ready) || !spawn_pause.over(now)) return;
   while (active() < target) {
     const auto slot = slots.take();
     if (!slot) return;  // one becomes free when the interrupted transaction is committed

@@ -19,7 +19,7 @@ Coordinator::State::State(const Config& settings)
       timing(settings.timing),
       wanted(settings.workers),
       target(settings.workers),
-      hangs(settings.timing.hang_floor, settings.timing.hang_first),
+      hangs(settings.timing.hang_floor, settings.timing.hang_first, settings.timing.hang_between),
       incidents(settings.timing.incident_window),
       replacements(settings.max_replacements, settings.give_back_after),
       restarts(settings.max_restarts, settings.no_progress_restarts) {}
@@ -63,8 +63,10 @@ void Coordinator::State::on(const event::SpawnFailed& failed) {
   slots.give_back(worker.slot);
   if (group == Group::kStarting || config.plain)
     return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
-  if (group == Group::kRunning && !worker.dismissed)
-    on_death(worker, Cause::kFailedSpawn, "not started: " + failed.reason);
+  if (group != Group::kRunning || worker.dismissed) return;
+  spawn_pause.begin(now);
+  ++failed_spawns;
+  on_death(worker, Cause::kFailedSpawn, "not started: " + failed.reason);
 }
 
 void Coordinator::State::on(const event::Hello& hello) {
@@ -72,6 +74,9 @@ void Coordinator::State::on(const event::Hello& hello) {
   if (worker == nullptr) return act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
   zygote_losses = 0;
+  zygote_pause = {};
+  spawn_pause = {};
+  failed_spawns = 0;
 }
 
 void Coordinator::State::on(const event::Described& described) {
@@ -117,6 +122,7 @@ void Coordinator::State::on(const event::Stopped& stopped) {
 
 void Coordinator::State::on(const event::Continued& continued) {
   if (Worker* worker = find(continued.uid)) worker->stopped_at.reset();
+  hangs.forget(continued.uid);  // its clocks start anew
 }
 
 void Coordinator::State::on(const event::Progress& report) {
@@ -130,6 +136,11 @@ void Coordinator::State::on(const event::Left& left) {
   if (worker != nullptr && worker->may_leave) worker->left = true;
 }
 
+void Coordinator::State::on(const event::Closed& closed) {
+  Worker* worker = find(closed.uid);
+  if (worker != nullptr && !worker->closed_at) worker->closed_at = now;
+}
+
 void Coordinator::State::on(const event::ZygoteReady&) { zygote_ready = true; }
 
 void Coordinator::State::on(const event::ZygoteLost& lost) {
@@ -137,17 +148,21 @@ void Coordinator::State::on(const event::ZygoteLost& lost) {
   zygote_ready = false;
   if (group == Group::kStopping || group == Group::kFinishing || group == Group::kStopped) return;
   drop_unforked("its zygote is gone");
+  const bool started = lost.not_started.empty();
   const std::string text =
-      "the program ended with " + describe(lost.status) + " before lockstep::init()";
-  if (never_served &&
-      lost.status.signal == 0)  // --help, a wrong option, a program that never gets to init()
-    return stop_now(lost.status.code, text, is_final(lost.status));
-  if (++zygote_losses < kMostZygoteLosses)
+      started ? "the program ended with " + describe(lost.status) + " before lockstep::init()"
+              : lost.not_started;
+  if (never_served && lost.status.signal == 0) {  // --help, a wrong option, one without init()
+    if (lost.status.code == 0 && !config.asked_for_help) print(action::Severity::kWarning, text);
+    return stop_now(lost.status.code, text, started && is_final(lost.status));
+  }
+  if (++zygote_losses == 1)
     return act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
-  if (group != Group::kRunning)
-    return stop_now(1, text + ", " + std::to_string(zygote_losses) + " times in a row");
-  print(action::Severity::kError, text + ", " + std::to_string(zygote_losses) +
-                                      " times in a row; no more workers are started");
+  if (zygote_losses < kMostZygoteLosses) return zygote_pause.begin(now);
+  const std::string often = text + ", " + std::to_string(zygote_losses) + " times in a row";
+  const bool from_outside = lost.status.signal != 0 && !is_crash(lost.status.signal);
+  if (group != Group::kRunning) return restart_or_stop(often, from_outside);
+  print(action::Severity::kError, often + "; no more workers are started");
   target = active();
 }
 
@@ -173,6 +188,13 @@ void Coordinator::State::each_timer(Visit visit) {
       visit(worker->since + timing.join, [this, worker] {
         evict(*worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));
       });
+    if (worker->closed_at && !worker->left && elastic &&
+        (group == Group::kStarting || group == Group::kRunning))
+      visit(*worker->closed_at + timing.close_grace, [this, worker] {
+        evict(*worker, Cause::kOwnDoing,
+              "closed its connection to the launcher and did not end within " +
+                  seconds(timing.close_grace));
+      });
     if (worker->stopped_at && group != Group::kRestarting)
       visit(*worker->stopped_at + timing.stop_grace, [this, worker] {
         evict(*worker, Cause::kFromOutside, "stopped for " + seconds(now - *worker->stopped_at));
@@ -183,6 +205,13 @@ void Coordinator::State::each_timer(Visit visit) {
       stop_now(exit_code(ErrorKind::kUnavailable),
                "not all workers were ready within " + seconds(timing.first_table));
     });
+  if (group < Group::kFinishing && zygote_pause.until())
+    visit(*zygote_pause.until(), [this] {
+      zygote_pause.end();
+      act(action::RestartZygote{}, "the zygote ended, a while ago");
+    });
+  if (group == Group::kRunning && spawn_pause.until())
+    visit(*spawn_pause.until(), [this] { spawn_pause.end(); });  // then settle() tries again
   if (group == Group::kRunning && orphaned_since)
     visit(*orphaned_since + timing.orphan_grace, [this] {
       restart_or_stop("all workers that could finish the transaction died", blame_outside());
@@ -216,7 +245,9 @@ void Coordinator::State::fire_timers() {
   Worker* worker = find(hang->worker);
   if (worker == nullptr || !worker->holds_state() || worker->stopped_at || worker->evicted) return;
   evict(*worker, Cause::kHung,
-        std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
+        hang->phase == Phase::kIdle
+            ? "hung between steps while others waited for " + seconds(hang->still)
+            : std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
   hangs.grant(now);
 }
 
@@ -248,6 +279,7 @@ Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
     for (auto& [uid, worker] : s.workers) {
       worker.since += gap;
       if (worker.stopped_at) *worker.stopped_at += gap;
+      if (worker.closed_at) *worker.closed_at += gap;
     }
   }
   std::visit([&](const auto& e) { s.on(e); }, event);

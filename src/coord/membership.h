@@ -30,8 +30,11 @@ struct Timing {
   std::uint64_t stop_grace = 1'000'000'000;     // SIGSTOP to eviction
   std::uint64_t hang_floor = 5'000'000'000;     // computing phase without progress
   std::uint64_t hang_first = 30'000'000'000;    // the same, before a worker's first commit
-  std::uint64_t incident_window = 50'000'000;   // victims this close are one incident
-  std::uint64_t heal_retry = 50'000'000;        // between two requests for a copy
+  // Between steps, where the program's own code runs: without progress while others wait.
+  std::uint64_t hang_between = 60'000'000'000;
+  std::uint64_t close_grace = 2'000'000'000;   // from the end of a worker's words to eviction
+  std::uint64_t incident_window = 50'000'000;  // victims this close are one incident
+  std::uint64_t heal_retry = 50'000'000;       // between two requests for a copy
   // Newcomers alone, waiting for a transaction whose members all died.
   std::uint64_t orphan_grace = 1'000'000'000;
   std::uint64_t orderly = 30'000'000'000;     // kStop in the proposal to SIGTERM
@@ -48,6 +51,7 @@ struct Config {
   // A program that never says Hello, under the plain torchrun contract: no table, no replacement;
   // any failure is a restart, and the run is done when all have exited 0.
   bool plain = false;
+  bool asked_for_help = false;  // then the program ends with 0 before its first worker
   Timing timing;
 };
 

@@ -37,6 +37,25 @@ enum class Cause { kOwnDoing, kFromOutside, kHung, kFailedSpawn };
 
 inline constexpr int kMostZygoteLosses = 5;  // without a worker that came out of it
 
+inline constexpr int kMostFailedSpawns = 10;  // the same
+
+// Between two tries of what the system refuses: 50 ms, doubled each time up to 1 s.
+class Pause {
+ public:
+  // False as long as the pause lasts.
+  bool over(std::uint64_t now) const { return !until_ || now >= *until_; }
+  std::optional<std::uint64_t> until() const { return until_; }
+  void begin(std::uint64_t now) {
+    until_ = now + length_;
+    length_ = std::min<std::uint64_t>(2 * length_, 1'000'000'000);
+  }
+  void end() { until_.reset(); }
+
+ private:
+  std::optional<std::uint64_t> until_;
+  std::uint64_t length_ = 50'000'000;
+};
+
 struct Worker {
   WorkerUid uid;
   Slot slot;
@@ -50,6 +69,7 @@ struct Worker {
   bool may_leave = false;  // was told to, by a shrink or a stop
   bool left = false;
   std::optional<std::uint64_t> stopped_at;
+  std::optional<std::uint64_t> closed_at;
   std::optional<std::string> evicted;  // why we kill it
   Cause evicted_for = Cause::kHung;
   std::optional<Error> failure;  // its own words
@@ -87,17 +107,21 @@ struct Coordinator::State {
   std::uint64_t applied = 0;      // transactions applied at best, this board
   std::uint64_t furthest = 0;     // the same, of the run
 
+  Pause spawn_pause;      // since a worker last said Hello
+  int failed_spawns = 0;  // the same
   SlotPool slots;
   HangWatch hangs;
   CrashLedger crashes;
   IncidentBook incidents;
   ReplacementBudget replacements;
   RestartBudget restarts;
-  bool hopeless = false;  // one share crashed three owners
+  std::optional<std::uint64_t> own_doing_at;  // `furthest` at the last restart by own doing
+  bool hopeless = false;                      // one share crashed three owners
   std::optional<std::uint64_t> orphaned_since;
 
   bool zygote_ready = false;
   int zygote_losses = 0;  // since a worker last said Hello
+  Pause zygote_pause;     // the same
 
   WorkerUid donor{0};
   std::uint64_t heal_request = 0, heal_asked_at = 0, heal_asked_txn = 0;
@@ -122,6 +146,7 @@ struct Coordinator::State {
   void on(const event::Finished&);
   void on(const event::RecordsFailed&);
   void on(const event::Left&);
+  void on(const event::Closed&);
   void on(const event::ZygoteReady&);
   void on(const event::ZygoteLost&);
   void on(const event::Signal&);
@@ -146,6 +171,7 @@ struct Coordinator::State {
   void evict(Worker& worker, Cause cause, std::string text);
   void on_death(const Worker& worker, Cause cause, std::string text);
   void note_progress(const event::Progress& report);
+  void watch_hangs(const event::Progress& report);
   void check_survivors();
   void keep_leavers();
   bool blame_outside();  // no victim of the newest incident ended by its own doing
@@ -184,6 +210,7 @@ struct Coordinator::State {
 
 std::string seconds(std::uint64_t ns);    // "1.0 s"
 std::string describe(ExitStatus status);  // "exit 7", "SIGKILL"
+bool is_crash(int signal);  // by which a program falls over its own feet; others come from outside
 bool is_final(ExitStatus status);  // wrong usage or bad data: another try would only meet it again
 
 }  // namespace lockstep::coord

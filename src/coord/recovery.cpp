@@ -61,16 +61,20 @@ void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string
   std::string then = "the others go on";
   if (active() < target) {
     const bool has_room = dead.size() + workers.size() < kMaxDead;
-    if (!incident.replaced && has_room && !worker.refused)
-      incident.replaced = replacements.charge(furthest);
+    const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
+    // One charge per incident; but each try to start somebody is one, or they would never end.
+    const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
+    incident.replaced = tries && (charged || (has_room && replacements.charge(furthest)));
+    then += " without it";
     if (incident.replaced) {
       then = "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
              std::to_string(config.max_replacements) + " left)";
     } else {
       --target;
-      then = worker.refused ? "the others go on without it"
-                            : "the others go on without it: --max-replacements " +
-                                  std::to_string(config.max_replacements) + " is spent";
+      if (tries)
+        then += ": --max-replacements " + std::to_string(config.max_replacements) + " is spent";
+      else if (!worker.refused)
+        then += ": " + std::to_string(failed_spawns) + " tries in a row have failed";
     }
   }
   print(action::Severity::kWarning, name(worker) + " died (" + text + "); " + then);
@@ -97,12 +101,11 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     Worker* worker = find(seen.uid);
     if (worker == nullptr) continue;
     worker->seen = seen;
-    const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
-    hangs.observe(seen, has_committed, now);
     if (worker->holds_state())
       last_listed = std::max({last_listed, seen.current_txn.value() + 1, seen.applied + 1});
   }
   furthest = std::max(furthest, applied);
+  watch_hangs(report);
 
   std::vector<WorkerProgress> survivors;
   std::uint64_t applied_by_all = std::numeric_limits<std::uint64_t>::max();
@@ -117,6 +120,21 @@ void Coordinator::State::note_progress(const event::Progress& report) {
   slots.observe(last_listed, applied_by_all);
   for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
     act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
+}
+
+void Coordinator::State::watch_hangs(const event::Progress& report) {
+  // The newest transaction that a member waits in.
+  std::optional<std::uint64_t> waits;
+  for (const auto& [uid, worker] : workers)
+    if (worker.holds_state() && worker.seen.phase == Phase::kExchange)
+      waits = std::max(waits.value_or(0), worker.seen.current_txn.value());
+  for (const WorkerProgress& seen : report.workers) {
+    const Worker* worker = find(seen.uid);
+    if (worker == nullptr) continue;
+    const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
+    const bool awaited = worker->holds_state() && !worker->left && waits && *waits >= seen.applied;
+    hangs.observe(seen, has_committed, awaited, now);
+  }
 }
 
 // Rung 1 needs somebody who can finish the transaction that the run is in.
@@ -159,18 +177,22 @@ void Coordinator::State::keep_leavers() {
 
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
   const auto verdict = restarts.charge(furthest);
+  if (!from_outside) own_doing_at = furthest;
   const int rung = verdict == RestartBudget::Verdict::kAllowed ? 3 : 4;
   for (Incident& incident : incidents.close_all(rung))
     act(action::RecordIncident{std::move(incident)}, reason);
-  if (verdict == RestartBudget::Verdict::kSpent)
-    return stop_now(
-        from_outside ? exit_code(ErrorKind::kResumable) : 1,
-        reason + "; --max-restarts " + std::to_string(restarts.most()) + " is spent" +
-            (from_outside ? "; the same command goes on from the newest checkpoint" : ""));
-  if (verdict == RestartBudget::Verdict::kNoProgress)
-    return stop_now(1, reason + "; " + std::to_string(config.no_progress_restarts) +
-                           " restarts in a row got no further than transaction " +
-                           std::to_string(furthest));
+  if (verdict != RestartBudget::Verdict::kAllowed) {
+    const bool spent = verdict == RestartBudget::Verdict::kSpent;
+    // Of restarts in a row each has a cause.
+    const bool resumable = from_outside && (spent || own_doing_at != furthest);
+    return stop_now(resumable ? exit_code(ErrorKind::kResumable) : 1,
+                    reason +
+                        (spent ? "; --max-restarts " + std::to_string(restarts.most()) + " is spent"
+                               : "; " + std::to_string(config.no_progress_restarts) +
+                                     " restarts in a row got no further than transaction " +
+                                     std::to_string(furthest)) +
+                        (resumable ? "; the same command goes on from the newest checkpoint" : ""));
+  }
   print(action::Severity::kWarning, reason + "; the group starts again (restart " +
                                         std::to_string(restarts.used()) + " of " +
                                         std::to_string(restarts.most()) + ")");
@@ -192,6 +214,8 @@ void Coordinator::State::begin_group() {
   tables.clear();
   proposal.reset();
   applied = 0;
+  spawn_pause = {};
+  failed_spawns = 0;
   slots = {};
   crashes = {};
   hopeless = false;

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,13 +28,17 @@ std::uint64_t ns(std::chrono::milliseconds time) {
   return static_cast<std::uint64_t>(time.count()) * 1'000'000;
 }
 
-coord::Config config_of(const LaunchOptions& options, const Spawner& spawner) {
+coord::Config config_of(const LaunchOptions& options, const Program& program,
+                        const Spawner& spawner) {
   coord::Config config;
   config.workers = static_cast<std::uint32_t>(options.nproc_per_node);
   config.max_restarts = options.max_restarts;
   config.max_replacements = options.max_replacements;
   config.zygote = spawner.uses_zygote();
   config.plain = spawner.plain();
+  config.asked_for_help =
+      std::any_of(program.arguments.begin(), program.arguments.end(),
+                  [](const std::string& word) { return word == "--help" || word == "-h"; });
   config.timing.stop_grace = ns(options.stop_grace);
   config.timing.kill_grace = ns(options.shutdown_timeout);
   config.timing.orderly = ns(options.shutdown_timeout);
@@ -66,9 +71,10 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
     : options_(std::move(options)),
       program_(std::move(program)),
       loop_(std::move(loop)),
+      log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
-      coordinator_(config_of(options_, spawner_)) {}
+      coordinator_(config_of(options_, program_, spawner_)) {}
 
 Agent::~Agent() = default;
 
@@ -136,6 +142,7 @@ void Agent::tick() {
     pump_records();
     feed(observe());
   }
+  give_up_lost_children();
   feed(event::Tick{});
   print_incidents(false);
 }
@@ -180,6 +187,7 @@ bool Agent::unforked() const {
 }
 
 void Agent::on_spawner(coord::Event event) {
+  if (const auto* failed = std::get_if<event::SpawnFailed>(&event)) forget_unstarted(failed->uid);
   const auto* forked = std::get_if<event::Forked>(&event);
   const WorkerUid uid = forked != nullptr ? forked->uid : WorkerUid(0);
   const pid_t pid = forked != nullptr ? forked->pid : -1;
@@ -188,9 +196,17 @@ void Agent::on_spawner(coord::Event event) {
   feed(std::move(event));
   if (forked == nullptr) return;
   if (worker == nullptr) return signal_group(pid, SIGKILL);  // given up in the meantime
-  if (worker->pending_kill != 0) signal_group(pid, worker->pending_kill);
+  if (worker->pending_kill != 0) kill_worker(*worker, worker->pending_kill);
   if (const auto early = early_exits_.extract(pid)) worker_gone(*worker, early.mapped());
   if (!unforked()) early_exits_.clear();
+}
+
+// The zygote's late answer; in the middle of act(Spawn) the entry is not whole yet, and goes there.
+void Agent::forget_unstarted(WorkerUid uid) {
+  Worker* worker = find(uid);
+  if (worker == nullptr || !worker->control) return;
+  loop_.remove(worker->control.get());
+  workers_.erase(uid);
 }
 
 void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
@@ -205,6 +221,26 @@ void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
   workers_.erase(uid);
   feed(event::Exited{uid, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
                                                             : coord::ExitStatus{-1, child.status}});
+}
+
+// Killed, and no child of ours: an adopter in between has reaped it, and nobody will tell us.
+void Agent::give_up_lost_children() {
+  std::vector<WorkerUid> lost;
+  for (const auto& [uid, worker] : workers_) {
+    siginfo_t info{};
+    if (worker.gone_by && worker.gone_by->passed() &&
+        ::waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 &&
+        errno == ECHILD)
+      lost.push_back(uid);
+  }
+  for (const WorkerUid uid : lost)
+    if (Worker* worker = find(uid))
+      worker_gone(*worker, {ChildEvent::kKilled, worker->pid, SIGKILL});
+}
+
+void Agent::kill_worker(Worker& worker, int signal) {
+  signal_group(worker.pid, signal);
+  if (signal == SIGKILL && !worker.gone_by) worker.gone_by = Deadline::in(2s);
 }
 
 void Agent::shut_down() {

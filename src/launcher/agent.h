@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/unique_fd.h"
 #include "coord/membership.h"
 #include "coord/messages.h"
@@ -51,8 +52,9 @@ class Agent {
     Slot slot;
     Rank rank;
     LocalRank local_rank;
-    pid_t pid = -1;        // -1: not forked yet
-    int pending_kill = 0;  // signal for the moment when the pid is known
+    pid_t pid = -1;                   // -1: not forked yet
+    int pending_kill = 0;             // signal for the moment when the pid is known
+    std::optional<Deadline> gone_by;  // once SIGKILL is sent
     UniqueFd control;
     UniqueFd error_memory;   // the file of error_file, without a log directory
     std::string error_file;  // as the worker was told; empty: none
@@ -77,8 +79,11 @@ class Agent {
   void on_children();
   void on_spawner(coord::Event event);
   bool unforked() const;
+  void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);
   coord::event::Progress observe(const Worker* dead = nullptr) const;
+  void give_up_lost_children();
+  void kill_worker(Worker& worker, int signal);
   void shut_down();
   void kill_strays(pid_t except);
 
@@ -128,6 +133,7 @@ class Agent {
   Program program_;
   Loop loop_;
   Console console_;
+  LogSink log_sink_;
   std::optional<Logs> logs_;
   Spawner spawner_;
   coord::Coordinator coordinator_;

@@ -7,12 +7,25 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 namespace lockstep::launcher {
 
 void Console::write(Target target, std::string_view lines) {
+  if (waiting_[target].size() + lines.size() > kMostWaiting) {
+    lost_[target] += static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
+    return;
+  }
+  tell_lost(target);
   waiting_[target] += lines;
   flush(target);
+}
+
+// In the place of the lines themselves.
+void Console::tell_lost(Target target) {
+  if (lost_[target] == 0) return;
+  waiting_[target] += "lockstep: warning: " + std::to_string(std::exchange(lost_[target], 0)) +
+                      " lines are missing here: nobody read them in time\n";
 }
 
 bool Console::flush() {
@@ -32,6 +45,7 @@ bool Console::flush(Target target) {
     const ssize_t n =
         ::write(fd, text.data() + done, std::min<std::size_t>(text.size() - done, PIPE_BUF));
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) break;
     if (n <= 0) {  // nobody reads any more
       done = text.size();
       break;
@@ -39,6 +53,10 @@ bool Console::flush(Target target) {
     done += static_cast<std::size_t>(n);
   }
   text.erase(0, done);
+  if (text.empty() && lost_[target] != 0) {
+    tell_lost(target);
+    return flush(target);
+  }
   return text.empty();
 }
 

@@ -1,5 +1,5 @@
 // Standard output and error of the launcher. Never blocks the agent: what the terminal or pipe does
-// not take now is kept.
+// not take now is kept, up to a limit; what is lost beyond it is told once there is room again.
 #pragma once
 
 #include <string>
@@ -24,8 +24,12 @@ class Console {
 
  private:
   static constexpr std::size_t kLimit = std::size_t{1} << 20;
+  static constexpr std::size_t kMostWaiting = 4 * kLimit;  // of one target
   bool flush(Target target);
+  void tell_lost(Target target);
+
   std::string waiting_[2];
+  std::size_t lost_[2] = {0, 0};  // lines
 };
 
 }  // namespace lockstep::launcher

@@ -104,7 +104,7 @@ void Agent::act(const action::Kill& kill) {
   if (worker == nullptr) return;
   ending_attempt_ = true;
   if (worker->pid > 0)
-    signal_group(worker->pid, kill.signal);
+    kill_worker(*worker, kill.signal);
   else
     worker->pending_kill = kill.signal;
   // A stopped process takes no TERM until it goes on.

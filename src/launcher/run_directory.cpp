@@ -23,6 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::chrono::seconds kAnswerTime = 10s;
+
 // A socket's path may have 107 bytes only; through the directory's descriptor it is always short.
 sockaddr_un socket_address(int directory) {
   sockaddr_un address{};
@@ -42,6 +44,33 @@ bool same_user(int socket) {
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+Error silent(const std::string& run_dir, int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool known =
+      ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 0;
+  return {ErrorKind::kUnavailable, "the launcher in '" + run_dir + "'" +
+                                       (known ? " (pid " + std::to_string(peer.pid) + ")" : "") +
+                                       " does not answer within " +
+                                       std::to_string(kAnswerTime.count()) + " s; is it stopped?"};
+}
+
+// connect(2) on a socket of this kind waits for ever while too many wait to be accepted.
+Result<UniqueFd> connect_to(int directory, const std::string& run_dir) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = socket_address(directory);
+  const Deadline deadline = Deadline::in(kAnswerTime);
+  while (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address),
+                              sizeof address) != 0) {
+    if (!socket || (errno != EAGAIN && errno != EINTR))
+      return Error{ErrorKind::kUnavailable,
+                   "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};
+    if (deadline.passed()) return silent(run_dir, socket.get());
+    pause(20ms);
+  }
+  return socket;
 }
 
 }  // namespace
@@ -122,15 +151,16 @@ Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
   if (!directory)
     return Error{ErrorKind::kUsage,
                  "cannot open the run directory '" + run_dir + "': " + std::strerror(errno)};
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const sockaddr_un address = socket_address(directory.get());
-  if (!socket ||
-      ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return Error{ErrorKind::kUnavailable,
-                 "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};
-  LOCKSTEP_TRY(coord::send(socket.get(), question, Deadline::in(5s)));
-  LOCKSTEP_ASSIGN(coord::Received answer, coord::receive(socket.get(), Deadline::in(10s)));
-  auto* reply = std::get_if<coord::message::Reply>(&answer.message);
+  LOCKSTEP_ASSIGN(const UniqueFd socket, connect_to(directory.get(), run_dir));
+  const Deadline deadline = Deadline::in(kAnswerTime);
+  Status sent = coord::send(socket.get(), question, deadline);
+  if (!sent.ok() && sent.error().kind == ErrorKind::kTimedOut) return silent(run_dir, socket.get());
+  LOCKSTEP_TRY(std::move(sent));
+  auto answer = coord::receive(socket.get(), deadline);
+  if (!answer.ok() && answer.error().kind == ErrorKind::kTimedOut)
+    return silent(run_dir, socket.get());
+  if (!answer.ok()) return answer.error();
+  auto* reply = std::get_if<coord::message::Reply>(&answer->message);
   if (reply == nullptr)
     return Error{ErrorKind::kBadData,
                  "the launcher in '" + run_dir + "' gave no answer to this question"};

@@ -126,9 +126,8 @@ void Spawner::restart_zygote() {
   close();
   auto ends = coord::make_channel();
   if (!ends.ok()) {
-    log_error(ends.error().message);
-    feed_(event::ZygoteLost{{ErrorKind::kUnavailable == ends.error().kind ? 69 : 1, 0}});
-    return;
+    return feed_(event::ZygoteLost{{exit_code(ends.error().kind), 0},
+                                   "cannot start the program: " + ends.error().message});
   }
   auto& [own, theirs] = *ends;
   std::vector<std::string> changes = thread_variable();
@@ -138,9 +137,7 @@ void Spawner::restart_zygote() {
       {theirs.get()}};
   auto pid = spawn_process(spec);
   if (!pid.ok()) {
-    log_error(pid.error().message);
-    feed_(event::ZygoteLost{{exit_code(pid.error().kind), 0}});
-    return;
+    return feed_(event::ZygoteLost{{exit_code(pid.error().kind), 0}, pid.error().message});
   }
   zygote_pid_ = *pid;
   zygote_ = std::move(own);
@@ -187,8 +184,8 @@ bool Spawner::zygote_event(const ChildEvent& event) {
   zygote_.reset();
   zygote_pid_ = -1;
   requests_.clear();  // the coordinator asks anew
-  feed_(event.kind == ChildEvent::kExited ? event::ZygoteLost{{event.status, 0}}
-                                          : event::ZygoteLost{{-1, event.status}});
+  feed_(event::ZygoteLost{event.kind == ChildEvent::kExited ? coord::ExitStatus{event.status, 0}
+                                                            : coord::ExitStatus{-1, event.status}});
   return true;
 }
 

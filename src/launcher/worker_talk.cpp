@@ -39,7 +39,7 @@ void Agent::read_worker(WorkerUid uid) {
       log_error("worker " + std::to_string(uid.value()) + ": " + received.error().message);
     loop_.remove(worker->control.get());  // closed: its exit follows
     worker->control.reset();
-    return;
+    return feed(event::Closed{uid});
   }
 }
 

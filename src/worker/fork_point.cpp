@@ -143,6 +143,8 @@ Result<UniqueFd> take_descriptor(const char* variable) {
 
 Result<Birth> serve_forks(UniqueFd agent) {
   LOCKSTEP_TRY(check_single_thread());
+  // A program that adopts orphans would get the workers; a forked process does not inherit it.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   LOCKSTEP_TRY(coord::send(agent.get(), ZygoteReady{}, Deadline::in(10s)));
   while (true) {
     auto received = coord::receive(agent.get(), forever());

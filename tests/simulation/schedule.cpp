@@ -28,12 +28,16 @@ class Schedule {
       host_.preempted = 0.02;
       host_.most_preempted = random_.between(2, 20) * host_.step_time;
     }
-    agent_ = std::make_unique<SimAgent>(host_, make_options(sizes));
+    AgentOptions options = make_options(sizes);
+    patient_ = seed % 8 == 3;
+    options.idles = patient_;
+    agent_ = std::make_unique<SimAgent>(host_, options);
   }
 
   Outcome run() {
     try {
       plan_faults();
+      if (patient_) plan_long_waits();
       agent_->start();
       while (!agent_->exit_code()) {
         require(clock_.step(), "nothing is left to happen, and the run has not ended");
@@ -96,6 +100,51 @@ class Schedule {
       if (random_.chance(0.3))
         clock_.after(at + random_.between(0, 10 * kMillisecond), [this] { fault(); });
     }
+  }
+
+  // What takes minutes: in some schedules only.
+  void plan_long_waits() {
+    if (random_.chance(0.5)) {
+      host_.own_code_txn = random_.between(0, plan_.transactions);
+      host_.own_code = random_.between(kSecond, 200 * kSecond);
+      host_.own_code_more = random_.between(0, 55 * kSecond);
+      slack_ += 260 * kSecond;
+    }
+    const std::uint64_t span =
+        150 * kMillisecond + plan_.transactions * plan_.virtual_workers * host_.step_time;
+    for (std::uint64_t i = random_.between(0, 2); i > 0; --i)
+      clock_.after(random_.between(0, span), [this] { long_fault(); });
+  }
+
+  void long_fault() {
+    if (agent_->exit_code()) return;
+    ++outcome_.faults;
+    last_fault_ = clock_.now();
+    SimWorker* worker = victim();
+    if (random_.chance(0.3)) return refuse_spawns();
+    if (random_.chance(0.2)) return kill_zygotes(static_cast<int>(random_.between(2, 12)));
+    if (worker == nullptr) return;
+    if (random_.chance(0.4)) return worker->hang_up();
+    // Ten times as long as the others have ever been waited for.
+    slack_ += (host_.own_code_txn ? 600 : 65) * kSecond;
+    worker->hang_between();
+  }
+
+  // As many in a row, each as soon as it is there.
+  void kill_zygotes(int count) {
+    last_fault_ = clock_.now();
+    stormy_ = true;
+    agent_->kill_zygote();
+    if (count > 1 && !agent_->exit_code())
+      clock_.after(120 * kMillisecond, [this, count] { kill_zygotes(count - 1); });
+    else
+      kill_everybody();
+  }
+
+  void refuse_spawns() {
+    slack_ += 15 * kSecond;
+    agent_->refuse_spawns(static_cast<int>(random_.between(1, 14)));
+    if (SimWorker* worker = victim()) worker->end({-1, SIGKILL});
   }
 
   SimWorker* victim() {
@@ -228,14 +277,29 @@ class Schedule {
   void check_liveness() {
     if (outcome_.events % 64 == 0) check_newcomers();
     const std::uint64_t since = std::max(last_fault_, host_.last_commit_at);
-    require(since == 0 || clock_.now() < since + kReaction + hangs_ * kEachHang,
+    if (since == 0) return;
+    if (clock_.now() > since + kReaction + slack_ && nobody_waits()) {
+      last_fault_ = clock_.now();
+      signalled_ = true;  // nobody but the user can tell that from code of their own
+      return agent_->signal(SIGTERM);
+    }
+    require(clock_.now() < since + kReaction + hangs_ * kEachHang + slack_,
             "no commit and no end in time after the last fault");
+  }
+
+  // All that hold the state hang between steps.
+  bool nobody_waits() const {
+    const auto alive = agent_->alive();
+    return patient_ && !signalled_ && std::all_of(alive.begin(), alive.end(), [](auto* worker) {
+             return worker->hung() || worker->boots() || worker->healing();
+           });
   }
 
   void check_end() {
     const int code = *agent_->exit_code();
     const auto charged = static_cast<std::size_t>(max_replacements_ - replacements_left());
-    require(charged <= agent_->incidents().size(), "more replacements charged than incidents");
+    require(charged <= agent_->incidents().size() + failed_starts(),
+            "more replacements charged than incidents and tries to start somebody");
     // After the end of the run a worker's own error is the program's, and nobody's work is lost.
     const bool own = agent_->finished() && code != 1 && code < 75;
     if (code == 0 || own) {
@@ -245,8 +309,16 @@ class Schedule {
     }
     if (signalled_ && code == 128 + SIGTERM) return;
     require(code == 1 || code == 75, "exit code " + std::to_string(code));
-    require(agent_->lost_everybody() || agent_->lost_at_start(),
+    require(agent_->lost_everybody() || agent_->lost_at_start() || stormy_,
             "the run stopped although somebody could go on");
+  }
+
+  std::size_t failed_starts() const {
+    std::size_t count = 0;
+    for (const auto& [number, incident] : agent_->incidents())
+      for (const coord::Victim& victim : incident.victims)
+        count += victim.cause.starts_with("not ") || victim.cause.starts_with("no hello");
+    return count;
   }
 
   int replacements_left() const {
@@ -261,7 +333,9 @@ class Schedule {
   Host host_;
   std::unique_ptr<SimAgent> agent_;
   Outcome outcome_;
-  std::uint64_t last_fault_ = 0, hangs_ = 0;
+  std::uint64_t last_fault_ = 0, hangs_ = 0, slack_ = 0;
+  bool stormy_ = false;   // all zygotes may have been killed before any worker was there
+  bool patient_ = false;  // has faults that take minutes
   struct Wait {
     std::uint64_t commits, time, last_fault;
   };

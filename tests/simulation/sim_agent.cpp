@@ -32,7 +32,8 @@ void SimAgent::tick() {
   if (exit_code_) return;
   feed(observe(WorkerUid(0)));
   feed(event::Tick{});
-  host_.clock.after(options_.tick, [this] { tick(); });
+  const bool quiet = options_.idles && host_.clock.now() > host_.last_commit_at + kSecond;
+  host_.clock.after(quiet ? 200 * kMillisecond : options_.tick, [this] { tick(); });
 }
 
 void SimAgent::feed(const coord::Event& event) {
@@ -44,6 +45,11 @@ void SimAgent::feed(const coord::Event& event) {
     if (const auto* print = std::get_if<action::Print>(&each.what))
       journal.back() += " " + print->text;
     require(!exit_code_, "an action follows Stop");
+    const auto* kill = std::get_if<action::Kill>(&each.what);
+    if (kill != nullptr && each.reason.find(": hung ") != std::string::npos) {
+      const SimWorker* worker = find(kill->uid);
+      require(worker == nullptr || worker->hung(), "a healthy worker is taken for hung");
+    }
     std::visit([this](const auto& what) { act(what); }, each.what);
   }
 }
@@ -156,6 +162,13 @@ void SimAgent::ring_all() {
 void SimAgent::act(const action::Spawn& spawn) {
   ++spawned_;
   const std::uint64_t zygote = zygote_;
+  if (refuse_spawns_ > 0 && spawn.newcomer) {
+    --refuse_spawns_;
+    host_.clock.after(100 * kMicrosecond, [this, uid = spawn.uid] {
+      feed(event::SpawnFailed{uid, "Resource temporarily unavailable"});
+    });
+    return;
+  }
   require(zygote_ready_, "a worker is asked for while no zygote is ready");
   host_.clock.after(host_.random.between(kMillisecond, 4 * kMillisecond),
                     [this, spawn, zygote, board = board_] {

@@ -18,6 +18,7 @@ struct AgentOptions {
   BoardSizes sizes;
   std::uint64_t slowest_message = kMillisecond;
   std::uint64_t tick = 10 * kMillisecond;
+  bool idles = false;  // looks seldom where nothing is committed for long
 };
 
 class SimAgent {
@@ -28,6 +29,7 @@ class SimAgent {
   void signal(int number) { feed(coord::event::Signal{number}); }
   void scale(std::uint32_t workers) { feed(coord::event::Scale{++requests_, workers}); }
   void kill_zygote();
+  void refuse_spawns(int count) { refuse_spawns_ += count; }  // of replacements
   void tell(const coord::Event& event) { feed(event); }
 
   std::vector<SimWorker*> alive() const;
@@ -86,6 +88,7 @@ class SimAgent {
   std::optional<int> exit_code_;
   std::uint64_t requests_ = 0, zygote_ = 0;
   bool zygote_ready_ = false, lost_everybody_ = false, lost_at_start_ = false;
+  int refuse_spawns_ = 0;
   int spawned_ = 0, restarts_ = 0, replies_ok_ = 0;
 };
 

@@ -97,6 +97,13 @@ void SimWorker::end(coord::ExitStatus status) {
   host_.exited(uid(), status);
 }
 
+void SimWorker::hang_up() {
+  if (dead_ || hung_) return;
+  hung_ = true;
+  std::erase_if(host_.computing, [&](const auto& entry) { return entry.second == uid().value(); });
+  host_.to_agent(uid(), event::Closed{uid()});
+}
+
 void SimWorker::phase(Phase phase) {
   self().progress.phase = phase;
   ++self().progress.progress;
@@ -151,6 +158,17 @@ bool SimWorker::first_live() const {
 
 void SimWorker::begin() {
   state_ = State::kBusy;
+  if (idle_hang_wanted_) {
+    hung_ = true;
+    return;
+  }
+  if (host_.own_code_txn != txn_ || ran_own_code_) return begin_after_own_code();
+  ran_own_code_ = true;
+  later(host_.own_code + host_.random.between(0, host_.own_code_more),
+        &SimWorker::begin_after_own_code);
+}
+
+void SimWorker::begin_after_own_code() {
   self().progress.current_txn = Txn(txn_);
   done_ = 0;
   patience_until_ = 0;

@@ -23,6 +23,9 @@ struct Host {
   std::uint64_t step_time = kMillisecond;  // of one share
   double preempted = 0;                    // chance of a worker to wait for a CPU
   std::uint64_t most_preempted = 0;
+  // The program's own code before this transaction, in all workers: so long, and some longer.
+  std::optional<std::uint64_t> own_code_txn{};
+  std::uint64_t own_code = 0, own_code_more = 0;
   std::uint64_t last_commit_at = 0, commits = 0;  // by any worker
   std::uint64_t overtaken = 0;  // commits by workers that nobody waited for any more
   // (txn, share) -> uid at it now
@@ -58,7 +61,10 @@ class SimWorker {
   void end(coord::ExitStatus status);
   void stop() { stopped_ = true; }
   void go_on();
-  void hang() { hang_wanted_ = true; }  // at its next share
+  void hang() { hang_wanted_ = true; }               // at its next share
+  void hang_between() { idle_hang_wanted_ = true; }  // before its next transaction, or in a copy
+  void hang_up();  // closes its socket, and goes on as another program
+  bool hung() const { return hung_; }
   bool stopped() const { return stopped_; }
 
   std::string picture() const;
@@ -95,6 +101,7 @@ class SimWorker {
   void check_dead();
   void committed();
   bool apply();
+  void begin_after_own_code();
   bool passed_over() const;
 
   // sim_worker_membership.cpp
@@ -123,6 +130,7 @@ class SimWorker {
   coord::action::Spawn spawn_;
   State state_ = State::kBoot;
   bool dead_ = false, stopped_ = false, hang_wanted_ = false, hung_ = false;
+  bool idle_hang_wanted_ = false, ran_own_code_ = false;
   bool ring_pending_ = false, rung_ = false;
   std::deque<void (SimWorker::*)()> held_;  // what a stopped process would have done
   std::uint64_t txn_ = 0, value_ = 0;       // the transaction, and the state at its start

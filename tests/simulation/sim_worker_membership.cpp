@@ -98,6 +98,10 @@ void SimWorker::donate() {
   std::erase_if(board_->heal_writers, [](const auto& writer) { return writer.second.ended; });
   board_->heal_writers[uid()] = {value_, false};
   phase(Phase::kHeal);
+  if (idle_hang_wanted_) {
+    hung_ = true;
+    return;
+  }
   later(host_.random.between(200 * kMicrosecond, 4 * kMillisecond), &SimWorker::donated);
 }
 

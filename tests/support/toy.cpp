@@ -42,6 +42,8 @@ Status Toy::run() {
   LOCKSTEP_ASSIGN(injector_, worker::Injector::from_environment(
                                  board_, id.slot, !admission.newcomer && id.restart_count == 0));
   if (admission.newcomer) {
+    if (options_.has("newcomers-fail"))
+      return Error{ErrorKind::kBadData, "the data of the toy are gone"};
     LOCKSTEP_TRY(session_.ready(Txn(0), 0));
     return heal();
   }
@@ -77,7 +79,8 @@ void Toy::save(std::uint64_t txn) {
 
 Status Toy::train(std::uint64_t txn) {
   const Trigger early = trigger(options_.text("exit-early")),
-                failing = trigger(options_.text("fail"));
+                failing = trigger(options_.text("fail")),
+                other = trigger(options_.text("become-sleep"));
   for (; txn < txns_; ++txn) {
     coord::Table table;
     wait_until([&] { return coord::read_table(board_.table(Txn(txn)), Txn(txn), table); });
@@ -90,6 +93,8 @@ Status Toy::train(std::uint64_t txn) {
     }
     rank_ = Rank(static_cast<int>(found - table.members.begin()));
     if (early.rank == rank_.value() && early.txn == txn) ::_exit(early.code);
+    if (other.rank == rank_.value() && other.txn == txn && !session_.identity().newcomer)
+      ::execlp("sleep", "sleep", "1000", nullptr);
     if (failing.rank == rank_.value() && failing.txn == txn)
       return Error{ErrorKind::kInternal,
                    "the toy was told to fail in transaction " + std::to_string(txn)};

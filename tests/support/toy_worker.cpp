@@ -3,7 +3,9 @@
 //
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--checkpoint-every N]
 //              [--exit-early RANK:TXN:CODE]
-//              [--fail RANK:TXN] [--thread] [--ids N] [--startup-exit CODE]
+//              [--fail RANK:TXN] [--become-sleep RANK:TXN] [--newcomers-fail]
+//              [--subreaper] [--thread] [--ids N] [--startup-exit CODE] [--startup-kill]
+#include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -26,6 +28,8 @@ int toy_main(int argc, char** argv) {
   if (!parsed) return 2;
   const Options& options = *parsed;
   if (options.has("startup-exit")) return static_cast<int>(options.number("startup-exit", 0));
+  if (options.has("startup-kill")) ::raise(SIGKILL);
+  if (options.has("subreaper")) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::optional<std::jthread> second;
   std::atomic<bool> named = false;
   if (options.has("thread")) {

@@ -1,0 +1,98 @@
+// A coordinator with workers that exist in a test's words only, in virtual time.
+#pragma once
+
+#include <csignal>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coord/membership.h"
+
+namespace lockstep::coord {
+
+inline constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+
+class DrivenGroup {
+ public:
+  static constexpr std::uint32_t kShares = 8;
+
+  explicit DrivenGroup(const Config& config) : coordinator_(config) { feed(event::Start{}); }
+
+  // Until all are ready and the first table is out.
+  void start() {
+    feed(event::ZygoteReady{});
+    while (const auto spawn = take_spawn()) greet(spawn->uid);
+    for (const auto& [uid, seen] : workers) feed(event::Ready{uid, Txn(0), 0});
+  }
+  void greet(WorkerUid uid) {
+    feed(event::Forked{uid, 100});
+    feed(event::Hello{uid});
+    feed(event::Described{uid, kShares, true, std::nullopt});
+    workers[uid].uid = uid;
+  }
+  void exit(WorkerUid uid, ExitStatus status) {
+    observe();
+    workers.erase(uid);
+    feed(event::Exited{uid, status});
+  }
+  void feed(const Event& event) {
+    for (Action& action : coordinator_.handle(event, now)) {
+      if (const auto* print = std::get_if<action::Print>(&action.what))
+        printed += print->text + "\n";
+      if (const auto* table = std::get_if<action::WriteTable>(&action.what)) table_ = table->table;
+      if (const auto* stop = std::get_if<action::Stop>(&action.what)) exit_code = stop->exit_code;
+      actions.push_back(std::move(action));
+    }
+  }
+  // Time passes, with a tick every 10 ms (in minutes every 200 ms) and whatever `meanwhile` does.
+  void pass(
+      std::uint64_t time, const std::function<void()>& meanwhile = [] {}) {
+    for (const std::uint64_t end = now + time; now < end && !exit_code;) {
+      now += time < 100 * kSecond ? 10 * kMillisecond : 200 * kMillisecond;
+      observe();
+      feed(event::Tick{});
+      meanwhile();
+    }
+  }
+  void observe() {
+    event::Progress report;
+    for (const auto& [uid, seen] : workers) report.workers.push_back(seen);
+    if (table_) report.tables.push_back(*table_);
+    feed(report);
+  }
+
+  // The oldest action of this kind that no one has taken yet.
+  template <class What>
+  std::optional<What> take() {
+    for (auto it = actions.begin(); it != actions.end(); ++it) {
+      const auto* what = std::get_if<What>(&it->what);
+      if (what == nullptr) continue;
+      const What taken = *what;
+      actions.erase(it);
+      return taken;
+    }
+    return std::nullopt;
+  }
+  std::optional<action::Spawn> take_spawn() { return take<action::Spawn>(); }
+  bool killed(WorkerUid uid) const {
+    for (const Action& action : actions)
+      if (const auto* kill = std::get_if<action::Kill>(&action.what); kill && kill->uid == uid)
+        return true;
+    return false;
+  }
+  std::string status() const { return coordinator_.status(); }
+
+  std::uint64_t now = kSecond;
+  std::map<WorkerUid, WorkerProgress> workers;  // alive, as the board shows them
+  Actions actions;
+  std::string printed;
+  std::optional<int> exit_code;
+
+ private:
+  Coordinator coordinator_;
+  std::optional<Table> table_;
+};
+
+}  // namespace lockstep::coord

@@ -1,0 +1,245 @@
+// What the coordinator does about troubles that no random schedule waits long enough for.
+#include "coord/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "unit/coord/driven_group.h"
+
+namespace lockstep::coord {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr ExitStatus kKilled{-1, SIGKILL};
+
+TEST(Replacements, ThatCannotBeStartedAreTriedLessAndLessOftenAndThenNoMore) {
+  DrivenGroup group({.workers = 2, .max_replacements = 6, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(2), kKilled);
+  std::vector<std::uint64_t> tries;
+  const auto refuse = [&] {
+    while (const auto spawn = group.take_spawn()) {
+      tries.push_back(group.now);
+      group.feed(event::SpawnFailed{spawn->uid, "Too many open files"});
+    }
+  };
+  refuse();
+  group.pass(10 * kSecond, refuse);
+  ASSERT_EQ(tries.size(), 6U);
+  for (std::size_t i = 1; i < tries.size(); ++i) {
+    const std::uint64_t pause = std::min<std::uint64_t>(50 * kMillisecond << (i - 1), kSecond);
+    EXPECT_GE(tries[i] - tries[i - 1], pause);
+    EXPECT_LE(tries[i] - tries[i - 1], pause + 20 * kMillisecond);
+  }
+  EXPECT_THAT(group.status(), HasSubstr("running: 1 of 1 workers"));
+  EXPECT_THAT(group.printed, HasSubstr("Too many open files); the others go on without it"));
+  group.feed(event::Signal{SIGTERM});
+  EXPECT_THAT(group.status(), HasSubstr("stopping"));
+}
+
+TEST(Replacements, AreNotTriedForEverHoweverManyThereMayBe) {
+  DrivenGroup group({.workers = 2, .max_replacements = 100, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(2), kKilled);
+  int tries = 0;
+  group.pass(30 * kSecond, [&] {
+    while (const auto spawn = group.take_spawn()) {
+      ++tries;
+      group.feed(event::SpawnFailed{spawn->uid, "Too many open files"});
+    }
+  });
+  EXPECT_EQ(tries, 10);
+  EXPECT_THAT(group.printed, HasSubstr("go on without it: 10 tries in a row have failed"));
+}
+
+TEST(Replacements, ComeOnceTheyCanBeStartedAgain) {
+  DrivenGroup group({.workers = 2, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(2), kKilled);
+  group.feed(event::SpawnFailed{group.take_spawn()->uid, "Resource temporarily unavailable"});
+  EXPECT_FALSE(group.take_spawn());
+  group.pass(60 * kMillisecond);
+  const auto spawn = group.take_spawn();
+  ASSERT_TRUE(spawn);
+  group.greet(spawn->uid);
+  EXPECT_THAT(group.status(), HasSubstr("of 2 workers"));
+  EXPECT_THAT(group.status(), HasSubstr("replacements left 8 of 10"));
+}
+
+// Restarts that get no further, by the death of the only worker; `own`: which of them crashes.
+int code_of_restarts_in_vain(int own, std::string& printed) {
+  DrivenGroup group({.workers = 1, .max_restarts = 100, .max_replacements = 0, .timing = {}});
+  for (int i = 0; !group.exit_code && i < 10; ++i) {
+    group.start();
+    group.exit(group.workers.begin()->first, i == own ? ExitStatus{-1, SIGSEGV} : kKilled);
+    group.pass(100 * kMillisecond);
+  }
+  printed = group.printed;
+  return group.exit_code.value_or(-1);
+}
+
+TEST(Restarts, InVainAreResumableIfAllCameFromOutside) {
+  std::string printed;
+  EXPECT_EQ(code_of_restarts_in_vain(-1, printed), 75);
+  EXPECT_THAT(printed, HasSubstr("3 restarts in a row got no further than transaction 0; the same "
+                                 "command goes on from the newest checkpoint"));
+  for (const int own : {1, 3}) EXPECT_EQ(code_of_restarts_in_vain(own, printed), 1) << printed;
+}
+
+TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
+  for (const bool tells : {true, false}) {
+    DrivenGroup group({.workers = 3, .timing = {}});
+    group.start();
+    group.exit(WorkerUid(2), kKilled);
+    const auto spawn = group.take_spawn();
+    ASSERT_TRUE(spawn);
+    group.greet(spawn->uid);
+    if (tells) group.feed(event::Failed{spawn->uid, {ErrorKind::kBadData, "the data are gone"}});
+    group.exit(spawn->uid, {65, 0});
+    EXPECT_FALSE(group.take_spawn());
+    EXPECT_THAT(group.status(), HasSubstr("running: 2 of 2 workers"));
+    EXPECT_THAT(group.printed, HasSubstr("died (exit 65); the others go on without it"));
+    EXPECT_EQ(group.printed.find("the data are gone") != std::string::npos, tells);
+    EXPECT_EQ(group.printed.find("the data are gone"), group.printed.rfind("the data are gone"));
+  }
+}
+
+TEST(Newcomers, AMembersBadDataStopAll) {
+  DrivenGroup group({.workers = 3, .timing = {}});
+  group.start();
+  group.feed(event::Failed{WorkerUid(2), {ErrorKind::kBadData, "the data are gone"}});
+  EXPECT_THAT(group.status(), HasSubstr("stopping"));
+}
+
+// A signal ends each zygote as soon as it is there, for `time`.
+void kill_zygotes(DrivenGroup& group, std::uint64_t time) {
+  while (group.take<action::RestartZygote>()) {
+  }
+  group.feed(event::ZygoteLost{kKilled});
+  group.pass(time, [&] {
+    while (group.take<action::RestartZygote>()) group.feed(event::ZygoteLost{kKilled});
+  });
+}
+
+TEST(Zygote, GivenUpWhileTheGroupRunsIsTriedAgainWhenItStartsAgain) {
+  DrivenGroup group({.workers = 2, .max_restarts = 1, .timing = {}});
+  group.start();
+  kill_zygotes(group, kSecond);
+  EXPECT_THAT(group.printed, HasSubstr("no more workers are started"));
+  group.pass(kSecond);
+  EXPECT_FALSE(group.take<action::RestartZygote>());
+  group.exit(WorkerUid(1), kKilled);
+  group.exit(WorkerUid(2), kKilled);
+  EXPECT_TRUE(group.take<action::RestartGroup>());
+  EXPECT_TRUE(group.take<action::RestartZygote>());
+  group.feed(event::ZygoteReady{});
+  EXPECT_TRUE(group.take_spawn());
+}
+
+TEST(Zygote, KilledFromOutsideBeforeAnyWorkerIsResumable) {
+  for (const int restarts : {0, 2}) {
+    DrivenGroup group({.workers = 2, .max_restarts = restarts, .timing = {}});
+    const std::uint64_t begin = group.now;
+    kill_zygotes(group, 10 * kSecond);
+    EXPECT_EQ(group.exit_code, 75) << group.printed;
+    // Five tries for each start, with pauses of 50, 100 and 200 ms.
+    EXPECT_GE(group.now - begin, static_cast<std::uint64_t>(restarts + 1) * 350 * kMillisecond);
+    EXPECT_THAT(group.status(), HasSubstr("restarts " + std::to_string(restarts) + " of"));
+  }
+}
+
+// Three members in transaction 5; the first two wait for the third.
+class BetweenSteps : public testing::Test {
+ protected:
+  BetweenSteps() : group_({.workers = 3, .timing = {}}) {
+    group_.start();
+    for (auto& [uid, seen] : group_.workers)
+      seen = {.uid = uid, .current_txn = Txn(4), .applied = 5};
+  }
+  void let_wait(std::uint64_t uid, std::uint64_t txn) {
+    WorkerProgress& seen = group_.workers[WorkerUid(uid)];
+    seen.phase = Phase::kExchange;
+    seen.current_txn = Txn(txn);
+    ++seen.progress;
+  }
+  bool killed(std::uint64_t uid) const { return group_.killed(WorkerUid(uid)); }
+  WorkerProgress& third() { return group_.workers[WorkerUid(3)]; }
+
+  DrivenGroup group_;
+};
+
+TEST_F(BetweenSteps, WhoLetsTheOthersWaitIsHung) {
+  let_wait(1, 5);
+  let_wait(2, 5);
+  group_.pass(59 * kSecond);
+  EXPECT_FALSE(killed(3));
+  group_.pass(2 * kSecond);
+  EXPECT_TRUE(killed(3));
+  EXPECT_FALSE(killed(1) || killed(2));
+}
+
+TEST_F(BetweenSteps, AskingForTheNextStepAgainAndAgainIsNoProgress) {
+  let_wait(1, 5);
+  let_wait(2, 5);
+  group_.pass(61 * kSecond, [&] { ++third().progress; });
+  EXPECT_TRUE(killed(3));
+}
+
+TEST_F(BetweenSteps, ACheckpointOrACopyThatStandsStillIsHung) {
+  for (const Phase phase : {Phase::kSnapshot, Phase::kHeal}) {
+    third().phase = phase;
+    third().current_txn = Txn(5);
+    let_wait(1, 5);
+    let_wait(2, 5);
+    group_.pass(50 * kSecond);
+    EXPECT_FALSE(killed(3));
+    ++third().progress;  // a sign of life
+  }
+  group_.pass(450 * kSecond);
+  EXPECT_FALSE(killed(3));  // it is given ten times what it has once needed
+  group_.pass(60 * kSecond);
+  EXPECT_TRUE(killed(3));
+}
+
+TEST_F(BetweenSteps, NobodyIsHungWhileNobodyWaits) {
+  group_.pass(3600 * kSecond);  // all run code of their own
+  for (const std::uint64_t uid : {1, 2, 3}) EXPECT_FALSE(killed(uid));
+  // Two are done with it. The third has a minute more.
+  let_wait(1, 5);
+  let_wait(2, 5);
+  group_.pass(55 * kSecond);
+  EXPECT_FALSE(killed(3));
+  let_wait(3, 5);
+  group_.pass(3600 * kSecond);  // all wait, for something else
+  for (const std::uint64_t uid : {1, 2, 3}) EXPECT_FALSE(killed(uid));
+}
+
+TEST_F(BetweenSteps, WhoIsAheadOfThoseThatWaitIsNotAwaited) {
+  let_wait(1, 4);
+  let_wait(2, 4);
+  group_.pass(3600 * kSecond);
+  EXPECT_FALSE(killed(3));
+}
+
+TEST_F(BetweenSteps, WhoHasHungUpIsToEnd) {
+  group_.feed(event::Closed{WorkerUid(3)});
+  group_.pass(1900 * kMillisecond);
+  EXPECT_FALSE(killed(3));
+  group_.pass(200 * kMillisecond);
+  EXPECT_TRUE(killed(3));
+  group_.exit(WorkerUid(3), kKilled);
+  EXPECT_THAT(group_.printed, HasSubstr("closed its connection"));
+}
+
+TEST_F(BetweenSteps, WhoHasLeftMayStayAsLongAsItWants) {
+  group_.feed(event::Scale{1, 2});
+  group_.feed(event::Left{WorkerUid(3), Txn(5)});
+  group_.feed(event::Closed{WorkerUid(3)});
+  group_.pass(3600 * kSecond);
+  EXPECT_FALSE(killed(3));
+}
+
+}  // namespace
+}  // namespace lockstep::coord
