@@ -57,7 +57,8 @@ Result<UniqueFd> open_signals() {
   for (const int number : kStopSignals) {
     struct sigaction old {};
     ::sigaction(number, nullptr, &old);
-    if (old.sa_handler != SIG_IGN) sigaddset(&set, number);  // nohup's wish is honoured
+    // nohup's wish is honoured; scripts' background jobs have SIGINT ignored without anyone's wish.
+    if (number != SIGHUP || old.sa_handler != SIG_IGN) sigaddset(&set, number);
   }
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
