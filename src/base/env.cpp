@@ -256,7 +256,7 @@ Status write_atomically(Env& env, const std::string& path, std::string_view cont
   const fs::path target(path);
   const std::string folder = target.parent_path().string();
   const std::string temporary =
-      (target.parent_path() / (".tmp-" + target.filename().string())).string();
+      (target.parent_path() / (std::string(kReservedPrefix) + target.filename().string())).string();
   const auto write = [&]() -> Status {
     LOCKSTEP_ASSIGN(auto file, env.create(temporary));
     LOCKSTEP_TRY(file->append(std::as_bytes(std::span(content))));

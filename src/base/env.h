@@ -68,7 +68,10 @@ class Env {
 // Lives as long as the process.
 Env& posix_env();
 
-// Temporary sibling (a reserved name, `.tmp-` in front), write, sync, rename, sync of the folder.
+// What names of ours that no one else may use begin with: sockets, files that are being written.
+inline constexpr std::string_view kReservedPrefix = ".tmp-lockstep-";
+
+// Temporary sibling (a reserved name), write, sync, rename, sync of the folder.
 Status write_atomically(Env& env, const std::string& path, std::string_view content);
 
 }  // namespace lockstep

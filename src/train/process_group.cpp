@@ -77,6 +77,10 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
   const std::string run_dir =
       std::filesystem::absolute(options.output, code).lexically_normal().string();
   LOCKSTEP_TRY(posix_env().make_dirs(run_dir));
+  if (posix_env().exists(run_dir + "/manifest.json"))
+    return Error{ErrorKind::kUsage, "'" + run_dir +
+                                        "' holds a run of a Trainer or a Step, whose records would "
+                                        "be lost; give the own loop another output"};
   worker::Session& session = context.session();
   const worker::Description description = describe(run_dir, context.world_size());
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));

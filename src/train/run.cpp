@@ -63,8 +63,9 @@ Status Run::check_options() const {
 // The option, else the existing run's, else the number of workers asked for.
 Result<int> Run::choose_virtual_workers() {
   Result<std::optional<RunManifest>> before = read_manifest(posix_env(), options_.output);
-  // What is there counts for nothing with `never`, damaged or not.
-  if (!before.ok() && options_.resume != "never") return std::move(before).error();
+  // What is there counts for nothing with `never`, damaged or not; but it must be a run's.
+  if (!before.ok() && (options_.resume != "never" || before.error().kind == ErrorKind::kUsage))
+    return std::move(before).error();
   if (before.ok()) before_ = *std::move(before);
   int chosen = options_.virtual_workers;
   if (chosen == 0 && before_.has_value() && options_.resume != "never") {
@@ -167,12 +168,13 @@ Status Run::start_over() {
 }
 
 Status Run::write_identity() {
-  if (!options_.config.empty())
-    LOCKSTEP_TRY(write_atomically(posix_env(), options_.output + "/config.toml", options_.config));
-  return write_manifest(posix_env(), options_.output, manifest_);
+  LOCKSTEP_TRY(write_manifest(posix_env(), options_.output, manifest_));
+  if (options_.config.empty()) return {};
+  return write_atomically(posix_env(), options_.output + "/config.toml", options_.config);
 }
 
-// The manifest comes last: a run that is refused leaves the directory as it was.
+// A run that is refused leaves the directory as it was. One that is not writes its manifest before
+// all else: without it the rest would be taken for somebody else's.
 Result<Txn> Run::starting_point(bool first, bool checkpointed) {
   if (options_.resume == "never" && !checkpointed) {
     if (first) LOCKSTEP_TRY(start_over());

@@ -219,6 +219,38 @@ class Output(BadInput):
             self.assertEqual(run.err.count("error: "), 1, run.err)
             self.assertIn(str(self.folder / "file" if self.folder in output.parents else output), run.err)
 
+    def foreign(self, *names):
+        folder = self.folder / f"foreign{self.count}"
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("precious\n")
+        return folder
+
+    def test_foreign(self):
+        """What others keep by the names that a run makes is neither overwritten nor removed."""
+        names = ("metrics.jsonl", "ledger.jsonl", "config.toml", "result.json", "checkpoints/mine/w.pt", "incidents/report.txt")
+        for name in names:
+            says = f"holds no run of Lockstep \\(it has '{name.split('/')[0]}' but no manifest.json\\); give another --output"
+            self.refused(USAGE, says, SHORT + ("--resume", "never"), (None,), output=self.foreign(name, ".tmp-mine/file"))
+        self.refused(USAGE, "holds no run of Lockstep", SHORT, output=self.foreign(*names, ".tmp-mine/file"))
+        for resume in ("auto", "never"):
+            self.refused(USAGE, "is not the manifest of a run", SHORT + ("--resume", resume), output=self.foreign("manifest.json", *names))
+
+    def test_beside_foreign_files(self):
+        """Other names are nobody's concern: they stay as they are, also when the run is refused later."""
+        output = self.foreign("main.py", ".tmp-mine/file", "sub/.tmp-notes/file", "manifest.toml")
+        before = self.listing(output)
+        for options, code in ((SHORT, 0), (SHORT + ("--lr", 0.125), USAGE), (SHORT + ("--resume", "never"), 0)):
+            run = self.start(2, options, output=output).wait()
+            self.assertEqual(run.code, code, run.err)
+            self.assertLessEqual(set(before), set(self.listing(output)))
+
+    def test_killed_before_its_manifest(self):
+        """What the first start of a run may leave until then does not make the directory somebody else's."""
+        for workers in (None, 2):
+            output = self.foreign("incidents/0001.json", ".tmp-lockstep-control", ".tmp-lockstep-manifest.json")
+            self.assert_same(self.run_to_end(workers, SHORT, output=output), SHORT)
+
     def test_in_use(self):
         """A second run in the same directory waits a while, then says why it cannot."""
         for workers in (2, None):

@@ -61,7 +61,7 @@ class LeftBehind(FaultTest):
         for kind, there in before.items():
             self.assertEqual(after[kind], there, kind)
         if run.output.exists():
-            names = {p.name for p in run.output.iterdir() if not (reserved and p.name.startswith(".tmp-"))}
+            names = {p.name for p in run.output.iterdir() if not (reserved and p.name.startswith(".tmp-lockstep-"))}
             self.assertLessEqual(names, RUN_NAMES)
             if not reserved:
                 self.assertEqual(list(run.output.rglob(".tmp-*")), [])
@@ -130,7 +130,7 @@ class Ends(LeftBehind):
     def test_killed_launcher(self):
         for at in (1, 60, 200):
             run = self.check(3, LONG + ("--checkpoint-every", 1), end=self.kill(signal.SIGKILL, at), code=-signal.SIGKILL, reserved=True)
-            self.assertTrue((run.output / ".tmp-control").is_socket())
+            self.assertTrue((run.output / ".tmp-lockstep-control").is_socket())
             self.check(2, LONG + ("--max-steps", 250), output=run.output)
 
     def test_killed_zygote(self):
@@ -168,9 +168,9 @@ class Leftovers(LeftBehind):
         for workers in (None, 2):
             run = self.run_to_end(2, SHORT + ("--max-steps", 5))
             for place in (".", "checkpoints", "incidents"):
-                (run.output / place / ".tmp-file").write_text("half")
-                (run.output / place / ".tmp-folder").mkdir()
-                (run.output / place / ".tmp-folder" / "file").write_text("half")
+                (run.output / place / ".tmp-lockstep-file").write_text("half")
+                (run.output / place / ".tmp-lockstep-folder").mkdir()
+                (run.output / place / ".tmp-lockstep-folder" / "file").write_text("half")
             self.assert_same(self.check(workers, SHORT, output=run.output), SHORT)
 
 
