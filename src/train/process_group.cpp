@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/env.h"
 #include "ddp/dtype.h"
@@ -73,9 +72,7 @@ int ProcessGroup::rank() const { return impl_->group->rank().value(); }
 int ProcessGroup::world_size() const { return impl_->group->world_size(); }
 
 Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options) {
-  std::error_code code;
-  const std::string run_dir =
-      std::filesystem::absolute(options.output, code).lexically_normal().string();
+  LOCKSTEP_ASSIGN(const std::string run_dir, absolute_path(options.output));
   LOCKSTEP_TRY(posix_env().make_dirs(run_dir));
   if (posix_env().exists(run_dir + "/manifest.json"))
     return Error{ErrorKind::kUsage, "'" + run_dir +
