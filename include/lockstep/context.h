@@ -44,9 +44,9 @@ class Context {
   int threads_ = 1;
 };
 
-// Errors: kUsage for a second thread (its name is told), for a number of threads out of range or for a libtorch of another version than
-// the headers (both are told); kUnavailable when the launcher is gone. Threads: call once, from
-// main's thread.
+// Errors: kUsage for a second thread (its name is told), for a number of threads out of range or
+// for a libtorch of another version than the headers (both are told); kUnavailable when the
+// launcher is gone. Threads: call once, from main's thread.
 [[nodiscard]] Result<Context> init(const InitOptions& options = {});
 
 // Ends the process as `main` should: prints the error if there is one, tells the launcher, flushes,

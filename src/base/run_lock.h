@@ -15,9 +15,9 @@ namespace lockstep {
 // it holds no run of ours, but something by a name that a run overwrites or removes.
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline);
 
-// Removes what bears a reserved name (kReservedPrefix) in the directory and one level below, where rooms
-// write their files: something that was being written when its writer was killed. For the lock's
-// holder. What cannot be removed is warned of.
+// Removes what bears a reserved name (kReservedPrefix) in the directory and one level below, where
+// rooms write their files: something that was being written when its writer was killed. For the
+// lock's holder. What cannot be removed is warned of.
 void remove_leftovers(const std::string& path);
 
 }  // namespace lockstep
