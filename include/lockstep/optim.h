@@ -35,8 +35,8 @@ class Optimizer {
   // fixed shape that keep their address: what checkpoints and newcomers copy. Names are unique. The
   // base class has "lr" (float64).
   virtual std::vector<std::pair<std::string, at::Tensor>> state();
-  // Its kind and what it was made with, for the run's manifest: a run goes on only under equal ones.
-  // The rate is the one it has now.
+  // Its kind and what it was made with, for the run's manifest: a run goes on only under equal
+  // settings. The rate is the one it has now.
   virtual std::string settings() const;
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 

@@ -62,6 +62,9 @@ class TrainState {
   // The same over optimizer state and texts too.
   std::string sha256() const;
 
+  // XXH3-64 of all tensors: what workers compare now and then.
+  std::uint64_t xxh3() const;
+
   // A flat image of everything, bytes() long, equal in all workers at the same step. load() keeps
   // tensors' addresses.
   std::uint64_t bytes() const;

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -61,7 +62,8 @@ struct RunOptions {
 // Of one evaluation batch; summed over batches in order, in fp64.
 struct Score {
   double loss_sum = 0;
-  double correct = 0;
+  // Left alone where there is no such thing: then no accuracy is printed.
+  double correct = std::numeric_limits<double>::quiet_NaN();
   std::int64_t count = 0;
 };
 

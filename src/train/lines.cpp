@@ -36,9 +36,10 @@ std::string step_line(const Position& position, const Plan& plan, double loss) {
 std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
                             double correct, std::int64_t count) {
   const auto n = static_cast<double>(count);
-  return print("Epoch [%lld/%lld], Test loss: %.4f, Accuracy: %.2f %% (%.0f/%lld)\n",
-               Int{position.epoch + 1}, Int{plan.epochs}, loss_sum / n, 100 * correct / n, correct,
-               Int{count});
+  const std::string loss = print("Epoch [%lld/%lld], Test loss: %.4f", Int{position.epoch + 1},
+                                 Int{plan.epochs}, loss_sum / n);
+  if (std::isnan(correct)) return loss + "\n";
+  return loss + print(", Accuracy: %.2f %% (%.0f/%lld)\n", 100 * correct / n, correct, Int{count});
 }
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
@@ -54,11 +55,14 @@ std::string step_metrics(Txn txn, const Position& position, double loss, double 
 std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,
                                std::int64_t count) {
   const auto n = static_cast<double>(count);
+  const std::string accuracy = std::isnan(correct)
+                                   ? ""
+                                   : print("\"test_accuracy\":%s,\"test_correct\":%.0f,",
+                                           json_number(correct / n).c_str(), correct);
   return print(
-      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"test_loss\":%s,\"test_accuracy\":%s,"
-      "\"test_correct\":%.0f,\"test_samples\":%lld}\n",
+      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"test_loss\":%s,%s\"test_samples\":%lld}\n",
       static_cast<unsigned long long>(txn.value()), Int{position.global_step}, Int{position.epoch},
-      json_number(loss_sum / n).c_str(), json_number(correct / n).c_str(), correct, Int{count});
+      json_number(loss_sum / n).c_str(), accuracy.c_str(), Int{count});
 }
 
 std::string duration_text(double seconds) {

@@ -49,10 +49,11 @@ Status RunManifest::same_as(const RunManifest& before, const std::string& run_di
                             const std::string& ignore) const {
   const auto differs = [&](const std::string& key, const std::string& now,
                            const std::string& then) -> Status {
-    return Error{
-        ErrorKind::kUsage,
-        "'" + run_dir + "' holds another run: " + key + " was " + then + ", now it is " + now +
-            ". Give it another --output, the same options, or --resume never to start over"};
+    return Error{ErrorKind::kUsage, "'" + run_dir + "' holds another run: " + key + " was " + then +
+                                        ", now it is " + now +
+                                        ". Give it another --output, the same options, or --resume "
+                                        "never, which removes what is there and "
+                                        "starts over"};
   };
   for (const auto& [key, now] : values_) {
     const auto then = before.values_.find(key);

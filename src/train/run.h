@@ -68,7 +68,8 @@ class Run final : public Program {
   Status last_words();
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
-  Status check_rates(Txn txn, coord::Board board) const;
+  bool compares(const Position& position) const;
+  Status check_equal(Txn txn, coord::Board board) const;
   void hint_next(Txn txn, std::uint32_t current);
   Lines step_lines(Txn txn, coord::Board board) const;
   Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;

@@ -127,6 +127,13 @@ std::string TrainState::sha256() const {
   return hash.hex();
 }
 
+std::uint64_t TrainState::xxh3() const {
+  Xxh3 hash;
+  for (const auto* tensors : {&parameters_, &buffers_, &optimizer_state_})
+    for (const Named& named : *tensors) hash.update(bytes_of(named.tensor.detach().contiguous()));
+  return hash.value();
+}
+
 std::uint64_t TrainState::bytes() const {
   return image_bytes(parameters_) + image_bytes(buffers_) + image_bytes(optimizer_state_) +
          (texts_.empty() ? 0 : kTextBytes);

@@ -145,12 +145,14 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
 }  // namespace
 
 Result<Admission> Session::describe(const Description& description) {
-  if (std::exchange(described_, true))
+  if (described_)
     return Error{
         ErrorKind::kUsage,
         "a program has one run: Trainer::fit(), Step::open() or init_process_group(), once. "
         "Start a program of its own for the next one"};
-  return introduce(description);
+  Result<Admission> admission = introduce(description);
+  described_ = admission.ok();
+  return admission;
 }
 
 Result<std::unique_ptr<Session>> Session::open() {

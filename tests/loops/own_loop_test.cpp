@@ -59,14 +59,5 @@ TEST_F(OwnLoop, GoesOnFromItsCheckpoint) {
   EXPECT_EQ(hash(resumed), alone);
 }
 
-TEST_F(OwnLoop, WorkersThatStartFromDifferentStatesAreTold) {
-  const Outcome alone = run({UNEQUAL_WORKER, folder_ / "alone"});
-  EXPECT_EQ(alone.code, 0) << alone.err;
-  const Outcome three =
-      run({LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "3", UNEQUAL_WORKER, folder_ / "three"});
-  EXPECT_EQ(three.code, 1) << three.err;
-  EXPECT_NE(three.err.find("start from different states"), std::string::npos) << three.err;
-}
-
 }  // namespace
 }  // namespace lockstep::test

@@ -1,0 +1,201 @@
+// A run as the participant's program: what a step and an epoch's end compute, and what is said
+// about them.
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/guard.h"
+#include "train/lines.h"
+#include "train/run.h"
+
+namespace lockstep::train {
+
+std::uint32_t Run::items(Txn txn) const {
+  if (is_step(txn)) return static_cast<std::uint32_t>(data_plan_.virtual_workers);
+  return static_cast<std::uint32_t>(
+      data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
+}
+
+Status Run::before(Txn txn, bool first) {
+  LOCKSTEP_TRY(checkpoints_->check());
+  if (!first) return {};
+  const Position position = plan_.at(txn);
+  const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&
+                   !(position.step == 0 && plan_.evaluates) &&
+                   position.global_step % options_.checkpoint_every == 0;
+  if (!due) return {};
+  participant_->enter(coord::Phase::kSnapshot);
+  LOCKSTEP_TRY(participant_->record_all());
+  return checkpoints_->snapshot(plan_, txn);
+}
+
+// With each checkpoint, and in the last step.
+bool Run::compares(const Position& position) const {
+  return position.global_step + 1 == plan_.total_steps() ||
+         (options_.checkpoint_every > 0 && position.global_step % options_.checkpoint_every == 0);
+}
+
+Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) {
+  const auto share = static_cast<std::uint32_t>(v.value());
+  const Position position = plan_.at(txn);
+  // Of the step's start: buffers too are as they were then, whatever share was computed before.
+  record.state = compares(position) ? state_.xxh3() : 0;
+  participant_->enter(coord::Phase::kData, share);
+  LOCKSTEP_ASSIGN(
+      const data::Batch batch,
+      loader_->get({{static_cast<std::uint64_t>(position.epoch), position.step}, v.value()}));
+  const auto wanted = static_cast<std::size_t>(data_plan_.batch_at(position.step));
+  if (batch.ids.size() != wanted)
+    return Error{ErrorKind::kUsage, "the data set was asked for " + std::to_string(wanted) +
+                                        " samples and gave the ids of " +
+                                        std::to_string(batch.ids.size()) +
+                                        ": Batch::ids must be those that it was asked for"};
+  hint_next(txn, share);
+  record.ids_count = batch.ids.size();
+  std::copy(batch.ids.begin(), batch.ids.end(), record.ids());
+  const std::string where = "epoch " + std::to_string(position.epoch) + ", step " +
+                            std::to_string(position.step) + ", virtual worker " +
+                            std::to_string(v.value());
+  return guarded(where, ErrorKind::kInternal,
+                 [&] { return forward_backward(txn, v, batch, record); });
+}
+
+Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
+                             coord::ShareRecord& record) {
+  const auto share = static_cast<std::uint32_t>(v.value());
+  // Dropout and its like: a stream of its own for each (seed, transaction, virtual worker).
+  at::manual_seed(share_seed(options_.seed, txn, v));
+  participant_->enter(coord::Phase::kForward, share);
+  const Position position = plan_.at(txn);
+  Share part;
+  part.virtual_worker_ = v.value();
+  part.epoch_ = position.epoch;
+  part.step_ = position.step;
+  part.global_step_ = position.global_step;
+  part.batch_ = &batch;
+  const at::Tensor loss_value = loss(part);
+  if (loss_value.numel() != 1 || !loss_value.requires_grad())
+    return Error{ErrorKind::kUsage,
+                 "the loss function must return one number that depends on the model; got " +
+                     std::to_string(loss_value.numel()) + " elements" +
+                     (loss_value.requires_grad() ? "" : " without a graph")};
+  participant_->enter(coord::Phase::kBackward, share);
+  loss_value.backward();
+  const auto samples = static_cast<double>(batch.ids.size());
+  record.loss_sum = loss_value.item<double>() * samples;
+  record.loss_count = batch.ids.size();
+  record.extra = optimizer;
+  record.rate = state_.optimizers()[optimizer]->lr();
+  return {};
+}
+
+// Only hints: which share comes next changes with the membership, the batches never.
+void Run::hint_next(Txn txn, std::uint32_t current) {
+  if (options_.prefetch_threads == 0) return;
+  std::vector<data::ShareId> next;
+  const auto add = [&](Txn t, std::uint32_t v) {
+    const Position position = plan_.at(t);
+    if (t < plan_.end() && !position.epoch_end)
+      next.push_back({{static_cast<std::uint64_t>(position.epoch), position.step},
+                      static_cast<std::int64_t>(v)});
+  };
+  const comm::Exchange& exchange = participant_->exchange();
+  const auto& own = exchange.ownership().items_of(exchange.self());
+  const auto at = std::find(own.begin(), own.end(), current);
+  for (auto v = at == own.end() ? at : at + 1; v != own.end(); ++v) add(txn, *v);
+  for (const std::uint32_t v : own) add(Txn(txn.value() + 1), v);
+  loader_->prefetch(std::move(next));
+}
+
+Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
+  const at::NoGradGuard no_grad;
+  LOCKSTEP_ASSIGN(const data::Batch batch,
+                  data::evaluation_batch(*test_, options_.evaluation_batch_size, index));
+  return guarded("evaluation batch " + std::to_string(index), ErrorKind::kInternal,
+                 [&]() -> Status {
+                   const Score score = evaluation(batch);
+                   cell.loss_sum = score.loss_sum;
+                   cell.correct = score.correct;
+                   cell.count = static_cast<std::uint64_t>(score.count);
+                   return {};
+                 });
+}
+
+Status Run::run_next() {
+  if (!std::exchange(announced_, false))
+    return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
+  return participant_->run();
+}
+
+Result<Lines> Run::apply(Txn txn, coord::Board board, comm::Exchange& exchange) {
+  if (!is_step(txn)) return evaluation_lines(txn, exchange);
+  LOCKSTEP_TRY(check_equal(txn, board));
+  return step_lines(txn, board);
+}
+
+// Each worker updates its own state with its own rate.
+Status Run::check_equal(Txn txn, coord::Board board) const {
+  const double mine = state_.optimizers()[optimizer_of(txn, board)]->lr();
+  const std::uint64_t first = board.record(txn, VirtualWorker(0)).state;
+  const std::string step = "step " + std::to_string(plan_.at(txn).global_step) + ": ";
+  for (int v = 0; v < data_plan_.virtual_workers; ++v) {
+    const coord::ShareRecord& record = board.record(txn, VirtualWorker(v));
+    if (record.state != first)
+      return Error{ErrorKind::kUsage,
+                   step + "the state of virtual worker " + std::to_string(v) +
+                       "'s worker differs from that of virtual worker 0's: only step.run() may "
+                       "change what is in the train state (checkpoints of the last " +
+                       std::to_string(options_.checkpoint_every) + " steps may have it)"};
+    if (record.rate != mine)
+      return Error{ErrorKind::kUsage,
+                   step + "the worker of virtual worker " + std::to_string(v) +
+                       " has learning rate " + std::to_string(record.rate) + ", this one " +
+                       std::to_string(mine) +
+                       ": what a loop sets must be a function of the step, the same in all "
+                       "workers"};
+  }
+  return {};
+}
+
+// A newcomer has not seen the loop's choice: the share's record has it.
+std::size_t Run::optimizer_of(Txn txn, coord::Board board) const {
+  return board.record(txn, VirtualWorker(0)).extra;
+}
+
+Lines Run::step_lines(Txn txn, coord::Board board) const {
+  const Position position = plan_.at(txn);
+  double sum = 0;
+  std::uint64_t samples = 0;
+  for (int v = 0; v < data_plan_.virtual_workers; ++v) {
+    const coord::ShareRecord& record = board.record(txn, VirtualWorker(v));
+    sum += record.loss_sum;
+    samples += record.loss_count;
+  }
+  const coord::ShareRecord& first = board.record(txn, VirtualWorker(0));
+  const double loss_value = first.loss_sum / static_cast<double>(first.loss_count);
+  Lines lines;
+  lines.metrics =
+      step_metrics(txn, position, loss_value, sum / static_cast<double>(samples), samples);
+  if (options_.log_every > 0 && (position.step + 1) % options_.log_every == 0)
+    lines.console = step_line(position, plan_, loss_value);
+  return lines;
+}
+
+Lines Run::evaluation_lines(Txn txn, comm::Exchange& exchange) const {
+  const Position position = plan_.at(txn);
+  double loss_sum = 0, correct = 0;
+  std::int64_t count = 0;
+  for (std::uint32_t i = 0; i < items(txn); ++i) {
+    const comm::EvalCell& cell = exchange.eval(i);
+    loss_sum += cell.loss_sum;
+    correct += cell.correct;
+    count += static_cast<std::int64_t>(cell.count);
+  }
+  return {evaluation_line(position, plan_, loss_sum, correct, count),
+          evaluation_metrics(txn, position, loss_sum, correct, count)};
+}
+
+}  // namespace lockstep::train

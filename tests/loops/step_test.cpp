@@ -1,0 +1,91 @@
+// Step as users meet it: what it refuses, and what comes after the run (step_worker.cpp).
+#include <gtest/gtest.h>
+
+#include "support/child.h"
+
+namespace lockstep::test {
+namespace {
+
+int count(const std::string& text, const std::string& word) {
+  int n = 0;
+  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
+  return n;
+}
+
+class StepLoop : public ::testing::Test {
+ protected:
+  std::vector<std::string> command(const std::string& name,
+                                   const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
+                                   "3"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {STEP_WORKER, name, folder_ / "run"});
+    return words;
+  }
+  Outcome launched(const std::string& name) const { return run(command(name)); }
+  void expect_refused(const char* name, const char* words) const {
+    const Outcome outcome = launched(name);
+    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
+  }
+  TempFolder folder_;
+};
+
+TEST_F(StepLoop, WorkersThatStartFromDifferentStatesAreTold) {
+  const Outcome three = launched("state-by-rank");
+  EXPECT_EQ(three.code, 1) << three.err;
+  EXPECT_NE(three.err.find("start from different states"), std::string::npos) << three.err;
+}
+
+TEST_F(StepLoop, NextAndRunTakeTurns) {
+  expect_refused("next-twice", "next() again before run()");
+  expect_refused("run-twice", "run() without next()");
+}
+
+TEST_F(StepLoop, RatesThatDifferAreFoundInTheSameStep) {
+  expect_refused("rate-by-rank", "step 5: the worker of virtual worker");
+}
+
+TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundWithTheNextCheckpoint) {
+  expect_refused("pokes", "step 20: the state of virtual worker 1's worker differs");
+}
+
+TEST_F(StepLoop, AProgramHasOneRun) { expect_refused("second-run", "a program has one run"); }
+
+TEST_F(StepLoop, FinishedIsSaidOnceAndWhatComesAfterRunsToItsEnd) {
+  const Outcome outcome = run(command("long-after", {"--shutdown-timeout", "0.2"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out, "finished in rank"), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "the end\n"), 3) << outcome.out;
+}
+
+TEST_F(StepLoop, AnErrorAfterTheRunIsTheProgramsEnd) {
+  const Outcome outcome = launched("fails-after");
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("the export went wrong"), std::string::npos) << outcome.err;
+}
+
+TEST_F(StepLoop, AnErrorInOnFinishedIsTheRunsEnd) {
+  const Outcome outcome = launched("export-fails");
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("no room for the export"), std::string::npos) << outcome.err;
+}
+
+TEST_F(StepLoop, WhoIsTakenOutDoesNotComeToTheCodeAfterTheRun) {
+  Child job(command("slow"));
+  Outcome scaled;
+  do {  // until the launcher can be asked
+    scaled = run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", "1"});
+  } while (scaled.code != 0 && scaled.seconds < 1 && !processes_with(folder_.path()).empty());
+  EXPECT_EQ(scaled.code, 0) << scaled.err;
+  const Outcome outcome = job.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out, "after the run"), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "finished in rank"), 1) << outcome.out;
+}
+
+}  // namespace
+}  // namespace lockstep::test

@@ -1,0 +1,87 @@
+// step_worker CASE RUN_DIR: a loop of Step's, right or wrong in the way that CASE says.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/modules/linear.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "lockstep/step.h"
+
+namespace {
+
+using lockstep::Status;
+using lockstep::Step;
+
+struct Job {
+  lockstep::Context& context;
+  std::string name, output;
+  bool is(const char* wanted) const { return name == wanted; }
+};
+
+Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, torch::nn::Linear& model) {
+  const auto loss = [&](lockstep::Share& share) {
+    return model->forward(share.batch().inputs).sum();
+  };
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    if (job.is("next-twice")) LOCKSTEP_TRY(step.next());
+    if (job.is("rate-by-rank") && step.global_step() == 5)
+      optimizer.set_lr(0.01 * (job.context.rank() + 1));
+    if (job.is("pokes") && step.global_step() == 15 && job.context.rank() == 1) {
+      const at::NoGradGuard no_grad;
+      model->weight.mul_(1.5);
+    }
+    if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    LOCKSTEP_TRY(step.run(optimizer, loss));
+    if (job.is("run-twice")) LOCKSTEP_TRY(step.run(optimizer, loss));
+  }
+}
+
+Status train(const Job& job) {
+  torch::nn::Linear model(2, 1);
+  lockstep::SGD optimizer(model->parameters(), {.lr = 0.1});
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("model", *model));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  if (job.is("state-by-rank"))
+    LOCKSTEP_TRY(state.add(
+        lockstep::TrainState::Text{"rank", [&] { return std::to_string(job.context.rank()); },
+                                   [](const std::string&) { return Status(); }}));
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.batch_size = 1;
+  options.epochs = 40;
+  options.checkpoint_every = 10;
+  LOCKSTEP_ASSIGN(auto data, lockstep::data::tensor_dataset(at::ones({8, 2}), at::ones({8})));
+  Step step(job.context, state, options);
+  step.on_finished([&] {
+    std::printf("finished in rank %d\n", job.context.rank());
+    return job.is("export-fails")
+               ? Status(lockstep::Error{lockstep::ErrorKind::kDisk, "no room for the export"})
+               : Status();
+  });
+  LOCKSTEP_TRY(step.open(data));
+  LOCKSTEP_TRY(loop(job, step, optimizer, model));
+  if (job.is("second-run")) return Step(job.context, state, options).open(data);
+  std::printf("after the run\n");
+  if (job.is("long-after")) std::this_thread::sleep_for(std::chrono::seconds(2));
+  if (job.is("fails-after"))
+    return lockstep::Error{lockstep::ErrorKind::kInternal, "the export went wrong"};
+  std::printf("the end\n");
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  auto context = lockstep::init();
+  if (!context.ok()) lockstep::exit_with(context.error());
+  at::manual_seed(0);
+  lockstep::exit_with(*context, train({*context, argv[1], argv[2]}));
+}
