@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,13 @@
 
 namespace lockstep {
 
+// What a number may be; nothing that is not finite is taken.
+template <class T>
+struct Limits {
+  T least = std::numeric_limits<T>::lowest();
+  T most = std::numeric_limits<T>::max();
+};
+
 class CommandLine {
  public:
   CommandLine(const std::string& program, const std::string& purpose);
@@ -28,10 +36,13 @@ class CommandLine {
 
   // The target's value is the default.
   void add(const std::string& name, std::string& target, const std::string& help);
-  void add(const std::string& name, double& target, const std::string& help);
-  void add(const std::string& name, int& target, const std::string& help);
-  void add(const std::string& name, std::int64_t& target, const std::string& help);
-  void add(const std::string& name, std::uint64_t& target, const std::string& help);
+  void add(const std::string& name, double& target, const std::string& help,
+           Limits<double> limits = {});
+  void add(const std::string& name, int& target, const std::string& help, Limits<int> limits = {});
+  void add(const std::string& name, std::int64_t& target, const std::string& help,
+           Limits<std::int64_t> limits = {});
+  void add(const std::string& name, std::uint64_t& target, const std::string& help,
+           Limits<std::uint64_t> limits = {});
   void add_flag(const std::string& name, bool& target, const std::string& help);
   // One of `choices`, given to `set`; `shown`: the default as the user would write it.
   void add_choice(const std::string& name, std::vector<std::string> choices,

@@ -18,7 +18,7 @@ class Session;
 
 struct InitOptions {
   // Of the CPU kernels, in each worker; part of the run's manifest since it decides bits. 0:
-  // OMP_NUM_THREADS if set, else 1.
+  // OMP_NUM_THREADS if set, else 1. At most 1024.
   int threads = 0;
 };
 
@@ -44,9 +44,9 @@ class Context {
   int threads_ = 1;
 };
 
-// Errors: kUsage for a second thread (its name is told) or for a libtorch of another version than
-// the headers (both are told); kUnavailable when the launcher is gone. Threads: call once, from
-// main's thread.
+// Errors: kUsage for a second thread (its name is told), for a number of threads out of range or
+// for a libtorch of another version than the headers (both are told); kUnavailable when the
+// launcher is gone. Threads: call once, from main's thread.
 [[nodiscard]] Result<Context> init(const InitOptions& options = {});
 
 // Ends the process as `main` should: prints the error if there is one, tells the launcher, flushes,

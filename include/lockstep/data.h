@@ -53,6 +53,10 @@ class Dataset {
   // One batch of these samples, in this order; the tensors are the caller's. Out of range ids:
   // kUsage.
   virtual Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const = 0;
+  // Of all samples, inputs and targets: another text for another content, so that a run is neither
+  // resumed nor joined with changed data. Asked for once at a start. Default: none; then a few
+  // samples stand for the set.
+  virtual std::string fingerprint() const { return {}; }
 };
 
 enum class Split { kTrain, kTest };

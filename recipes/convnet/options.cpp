@@ -24,9 +24,10 @@ Options parse(int argc, char** argv) {
   line.add_choice(
       "--optimizer", {"sgd", "adam"}, options.optimizer,
       [&](const std::string& value) { options.optimizer = value; }, "the optimizer");
-  line.add("--lr", options.lr, "learning rate");
-  line.add("--momentum", options.momentum, "of sgd");
-  line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1");
+  line.add("--lr", options.lr, "learning rate", {.least = 0});
+  line.add("--momentum", options.momentum, "of sgd", {.least = 0});
+  line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1",
+           {.least = 0, .most = 1024});
   options.run.shuffle = lockstep::data::Shuffle::kDistributed;  // as the tutorial
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);

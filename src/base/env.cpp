@@ -164,10 +164,14 @@ class PosixEnv final : public Env {
   }
 
   Status make_dirs(const std::string& path) override {
-    if (path.empty() || fs::is_directory(path)) return {};
+    std::error_code code;
+    if (path.empty() || fs::is_directory(path, code)) return {};
+    // Of any other error (no permission, a loop, too long) nothing that is made above would help.
+    if (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory)
+      return make_dirs_error(path, code.value());
     LOCKSTEP_TRY(make_dirs(fs::path(path).parent_path().string()));
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_dirs_error(path, errno);
-    if (!fs::is_directory(path)) return make_dirs_error(path, ENOTDIR);
+    if (!fs::is_directory(path, code)) return make_dirs_error(path, ENOTDIR);
     return {};
   }
 
@@ -196,6 +200,12 @@ class PosixEnv final : public Env {
 
   bool exists(const std::string& path) override { return ::access(path.c_str(), F_OK) == 0; }
 
+  Result<FileId> file_id(const std::string& path) override {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return disk_error("stat", path, errno);
+    return FileId{info.st_dev, info.st_ino};
+  }
+
  private:
   static Error make_dirs_error(const std::string& path, int code) {
     return {ErrorKind::kDisk, "cannot make folder '" + path + "': " + std::strerror(code)};
@@ -220,7 +230,8 @@ class PosixEnv final : public Env {
     struct stat info {};
     if (::fstat(fd.get(), &info) != 0) return disk_error("stat", path, errno);
     if (!S_ISREG(info.st_mode))
-      return Error{ErrorKind::kBadData, "'" + path + "' is not a regular file"};
+      return Error{ErrorKind::kBadData,
+                   "'" + path + "' is not a regular file; move it away or give another path"};
     return Opened{std::move(fd), static_cast<std::uint64_t>(info.st_size)};
   }
 
@@ -247,16 +258,27 @@ Result<std::unique_ptr<ReadableFile>> Env::open_read(const std::string& path) {
   return std::unique_ptr<ReadableFile>(std::make_unique<FileInMemory>(std::move(content), path));
 }
 
+Result<FileId> Env::file_id(const std::string&) { return FileId{}; }
+
 Env& posix_env() {
   static PosixEnv env;
   return env;
+}
+
+Result<std::string> absolute_path(const std::string& path) {
+  if (path.empty()) return Error{ErrorKind::kUsage, "an empty path where a folder's is needed"};
+  std::error_code code;
+  const fs::path whole = fs::absolute(path, code);
+  if (!code) return whole.lexically_normal().string();
+  return Error{ErrorKind::kDisk, "'" + path + "' has no absolute path: " + code.message() +
+                                     "; does the working directory still exist?"};
 }
 
 Status write_atomically(Env& env, const std::string& path, std::string_view content) {
   const fs::path target(path);
   const std::string folder = target.parent_path().string();
   const std::string temporary =
-      (target.parent_path() / (".tmp-" + target.filename().string())).string();
+      (target.parent_path() / (std::string(kReservedPrefix) + target.filename().string())).string();
   const auto write = [&]() -> Status {
     LOCKSTEP_ASSIGN(auto file, env.create(temporary));
     LOCKSTEP_TRY(file->append(std::as_bytes(std::span(content))));

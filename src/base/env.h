@@ -40,6 +40,12 @@ class ReadableFile {
   virtual Status read_at(std::uint64_t offset, std::span<std::byte> out) = 0;
 };
 
+// On this machine, as long as it is open or has a name.
+struct FileId {
+  std::uint64_t device = 0, inode = 0;
+  friend bool operator==(const FileId&, const FileId&) = default;
+};
+
 class Env {
  public:
   virtual ~Env() = default;
@@ -63,12 +69,20 @@ class Env {
   virtual Result<std::vector<std::string>> list(
       const std::string& path) = 0;  // names, sorted, no . and ..
   virtual bool exists(const std::string& path) = 0;
+  // Which file or folder it is, whatever its name. The default knows paths only.
+  virtual Result<FileId> file_id(const std::string& path);
 };
 
 // Lives as long as the process.
 Env& posix_env();
 
-// Temporary sibling (a reserved name, `.tmp-` in front), write, sync, rename, sync of the folder.
+// What names of ours that no one else may use begin with: sockets, files that are being written.
+inline constexpr std::string_view kReservedPrefix = ".tmp-lockstep-";
+
+// From the root, without dots. kUsage for an empty one, kDisk where there is no working directory.
+Result<std::string> absolute_path(const std::string& path);
+
+// Temporary sibling (a reserved name), write, sync, rename, sync of the folder.
 Status write_atomically(Env& env, const std::string& path, std::string_view content);
 
 }  // namespace lockstep

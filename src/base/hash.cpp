@@ -3,6 +3,9 @@
 #include <openssl/evp.h>
 #include <xxhash.h>
 
+#include <cinttypes>
+#include <cstdio>
+
 namespace lockstep {
 
 struct Sha256::State {
@@ -49,6 +52,12 @@ void Xxh3::update(std::span<const std::byte> data) {
 }
 
 std::uint64_t Xxh3::value() const { return XXH3_64bits_digest(state_->context.get()); }
+
+std::string Xxh3::hex() const {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, value());
+  return text;
+}
 
 std::uint64_t xxh3(std::span<const std::byte> data) {
   return XXH3_64bits(data.data(), data.size());

@@ -39,6 +39,7 @@ class Xxh3 {
   Xxh3& operator=(const Xxh3&) = delete;
   void update(std::span<const std::byte> data);
   std::uint64_t value() const;  // of all that was given so far
+  std::string hex() const;      // the same, 16 lower-case hex digits
 
  private:
   struct State;

@@ -11,12 +11,13 @@
 namespace lockstep {
 
 // Waits for an earlier run's last process until the deadline; one that has passed means one try.
-// Errors: kUnavailable when it stays held, kDisk when the directory cannot be opened.
+// Errors: kUnavailable when it stays held, kDisk when the directory cannot be opened, kUsage when
+// it holds no run of ours, but something by a name that a run overwrites or removes.
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline);
 
-// Removes what bears a reserved name (".tmp-...") in the directory and one level below, where rooms
-// write their files: something that was being written when its writer was killed. For the lock's
-// holder. What cannot be removed is warned of.
+// Removes what bears a reserved name (kReservedPrefix) in the directory and one level below, where
+// rooms write their files: something that was being written when its writer was killed. For the
+// lock's holder. What cannot be removed is warned of.
 void remove_leftovers(const std::string& path);
 
 }  // namespace lockstep

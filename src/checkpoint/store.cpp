@@ -12,7 +12,6 @@
 namespace lockstep::checkpoint {
 namespace {
 
-constexpr std::string_view kReserved = ".tmp-";
 constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
 
 std::optional<std::uint64_t> step_of(const std::string& name) {
@@ -98,7 +97,7 @@ bool already_there(Env& env, const std::string& folder, const Manifest& wanted) 
 
 // Unpublished by one rename, synced before anything in it goes.
 Status withdraw(Env& env, const std::string& folder, const std::string& name) {
-  const std::string grave = folder + "/" + std::string(kReserved) + "old-" + name;
+  const std::string grave = folder + "/" + std::string(kReservedPrefix) + "old-" + name;
   LOCKSTEP_TRY(env.remove_all(grave));
   LOCKSTEP_TRY(env.rename(folder + "/" + name, grave));
   LOCKSTEP_TRY(env.sync_dir(folder));
@@ -157,7 +156,7 @@ Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manif
                             const std::function<std::string()>& meanwhile, const Gate& gate) {
   const std::string folder = checkpoints_dir(run_dir);
   const std::string name = step_name(manifest.cursor.txn);
-  const std::string temporary = folder + "/" + std::string(kReserved) + name;
+  const std::string temporary = folder + "/" + std::string(kReservedPrefix) + name;
   LOCKSTEP_TRY(make_folder(env, run_dir));
   Status status = write_and_rename(env, folder, temporary, manifest, files, meanwhile, gate);
   if (status.ok()) {
@@ -205,7 +204,7 @@ Status remove_leftovers(Env& env, const std::string& run_dir) {
   if (!env.exists(folder)) return {};
   LOCKSTEP_ASSIGN(const auto names, env.list(folder));
   for (const std::string& name : names)
-    if (name.starts_with(kReserved)) LOCKSTEP_TRY(env.remove_all(folder + "/" + name));
+    if (name.starts_with(kReservedPrefix)) LOCKSTEP_TRY(env.remove_all(folder + "/" + name));
   return {};
 }
 

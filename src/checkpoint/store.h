@@ -2,7 +2,7 @@
 // readers any time.
 //
 //   RUN_DIR/checkpoints/step-00000100/   published: complete and synced before it got this name
-//   RUN_DIR/checkpoints/.tmp-*           reserved: being written or removed; remove_leftovers()
+//   RUN_DIR/checkpoints/.tmp-lockstep-*  reserved: being written or removed; remove_leftovers()
 //   clears them at start RUN_DIR/checkpoints/last             the newest one's name, for people;
 //   the search does not rely on it
 //

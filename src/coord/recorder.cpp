@@ -1,88 +1,52 @@
 #include "coord/recorder.h"
 
-#include <algorithm>
-#include <charconv>
-#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/futex.h"
+#include "coord/record_file.h"
 
 namespace lockstep::coord {
 namespace {
 
-constexpr std::string_view kLineStart = "{\"txn\":";
-constexpr std::size_t kPiece = std::size_t{1} << 20;
-
-std::optional<std::uint64_t> txn_of(std::string_view line) {
-  if (!line.starts_with(kLineStart)) return std::nullopt;
-  line.remove_prefix(kLineStart.size());
-  std::uint64_t txn = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), txn);
-  if (error != std::errc() || end == line.data() + line.size() || *end != ',') return std::nullopt;
-  return txn;
-}
-
-// Walks over a file's lines; keeps only each line's first bytes, so that a ledger of any size fits.
-class LineScan {
+// The run directory and the files in it, under the names by which others look for them.
+class Place {
  public:
-  explicit LineScan(std::uint64_t next) : next_(next) {}
-
-  // True: the place of the cut is found.
-  Result<bool> feed(std::string_view piece, const std::string& path) {
-    for (const char c : piece) {
-      ++at_;
-      if (c != '\n') {
-        if (start_.size() < 32) start_ += c;
-        continue;
-      }
-      const auto txn = txn_of(start_);
-      if (!txn)
-        return Error{ErrorKind::kBadData, "'" + path + "', byte " + std::to_string(keep_) +
-                                              ": a line starts with '" + start_ + "', expected " +
-                                              std::string(kLineStart) +
-                                              "N,; remove the file to go on without it"};
-      if (*txn >= next_) return true;
-      keep_ = at_;
-      start_.clear();
+  static Result<Place> of(Env& env, const std::string& run_dir) {
+    Place place(env);
+    for (const char* name : {"", "/ledger.jsonl", "/metrics.jsonl"}) {
+      LOCKSTEP_ASSIGN(const FileId id, env.file_id(run_dir + name));
+      place.ids_.emplace_back(run_dir + name, id);
     }
-    return false;
+    return place;
   }
-  std::uint64_t keep() const { return keep_; }  // bytes of whole lines below `next`
+
+  Status check() const {
+    for (const auto& [path, id] : ids_) {
+      const Result<FileId> now = env_->file_id(path);
+      if (now.ok() && *now == id) continue;
+      return Error{ErrorKind::kDisk,
+                   "'" + path + "' is not the " +
+                       (&id == &ids_.front().second ? "directory" : "file") +
+                       " any more in which this run began: it was moved, removed or replaced. Put "
+                       "it back, and the same command goes on"};
+    }
+    return {};
+  }
 
  private:
-  std::uint64_t next_, at_ = 0, keep_ = 0;
-  std::string start_;
+  explicit Place(Env& env) : env_(&env) {}
+  Env* env_;
+  std::vector<std::pair<std::string, FileId>> ids_;
 };
-
-Result<std::uint64_t> bytes_below(Env& env, const std::string& path, Txn next) {
-  LineScan scan(next.value());
-  if (next == Txn(0)) return 0;
-  LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
-  std::string piece;
-  for (std::uint64_t at = 0; at < file->size(); at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, file->size() - at)));
-    LOCKSTEP_TRY(file->read_at(at, std::as_writable_bytes(std::span(piece))));
-    LOCKSTEP_ASSIGN(const bool found, scan.feed(piece, path));
-    if (found) break;
-  }
-  return scan.keep();
-}
-
-Result<std::unique_ptr<File>> open_cut(Env& env, const std::string& path, Txn next) {
-  if (env.exists(path)) {
-    LOCKSTEP_ASSIGN(const std::uint64_t keep, bytes_below(env, path, next));
-    LOCKSTEP_TRY(env.truncate(path, keep));
-  }
-  LOCKSTEP_ASSIGN(auto file, env.open_append(path));
-  LOCKSTEP_TRY(file->sync());
-  return file;
-}
 
 class BoardRecorder final : public Recorder {
  public:
-  BoardRecorder(Board board, Txn next, Txn console_from,
+  BoardRecorder(Place place, Board board, Txn next, Txn console_from,
                 std::function<void(std::string_view)> console, std::unique_ptr<File> ledger,
                 std::unique_ptr<File> metrics)
-      : board_(board),
+      : place_(std::move(place)),
+        board_(board),
         next_(next),
         console_from_(console_from),
         console_(std::move(console)),
@@ -113,6 +77,7 @@ class BoardRecorder final : public Recorder {
 
   Status sync() override {
     if (!status_.ok()) return status_;
+    if (Status there = place_.check(); !there.ok()) return status_ = there;
     if (Status synced = ledger_->sync(); !synced.ok()) return status_ = synced;
     if (Status synced = metrics_->sync(); !synced.ok()) return status_ = synced;
     return {};
@@ -157,7 +122,7 @@ class BoardRecorder final : public Recorder {
   }
 
   Status add_ledger_line(const CommitLines& lines, Txn txn, std::string& out) {
-    out += std::string(kLineStart) + std::to_string(txn.value()) +
+    out += std::string(kRecordStart) + std::to_string(txn.value()) +
            ",\"step\":" + std::to_string(lines.step) + ",\"epoch\":" + std::to_string(lines.epoch) +
            ",\"ids\":[";
     for (std::uint32_t v = 0; v < board_.plan().virtual_workers; ++v) {
@@ -198,6 +163,7 @@ class BoardRecorder final : public Recorder {
     }
   }
 
+  Place place_;
   Board board_;
   Txn next_, console_from_;
   std::function<void(std::string_view)> console_;
@@ -212,11 +178,14 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
                                                  Txn next,
                                                  std::function<void(std::string_view)> console,
                                                  Txn console_from) {
-  LOCKSTEP_ASSIGN(auto ledger, open_cut(env, run_dir + "/ledger.jsonl", next));
-  LOCKSTEP_ASSIGN(auto metrics, open_cut(env, run_dir + "/metrics.jsonl", next));
+  LOCKSTEP_ASSIGN(auto ledger,
+                  open_records(env, run_dir + "/ledger.jsonl", next, Holes::kAnEvaluation));
+  LOCKSTEP_ASSIGN(auto metrics, open_records(env, run_dir + "/metrics.jsonl", next, Holes::kNone));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
-  return std::unique_ptr<Recorder>(std::make_unique<BoardRecorder>(
-      board, next, console_from, std::move(console), std::move(ledger), std::move(metrics)));
+  LOCKSTEP_ASSIGN(Place place, Place::of(env, run_dir));
+  return std::unique_ptr<Recorder>(
+      std::make_unique<BoardRecorder>(std::move(place), board, next, console_from,
+                                      std::move(console), std::move(ledger), std::move(metrics)));
 }
 
 }  // namespace lockstep::coord

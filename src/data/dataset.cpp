@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/guard.h"
+#include "base/hash.h"
 #include "data/digits.h"
 #include "data/images.h"
 #include "lockstep/data.h"
@@ -60,6 +61,15 @@ class ImageDataset final : public Dataset {
     });
   }
 
+  std::string fingerprint() const override {
+    Xxh3 hash;
+    for (const IdxArray* array : {&images_.images, &images_.labels}) {
+      hash.update(std::as_bytes(std::span(array->header.sizes)));
+      hash.update(std::as_bytes(array->values()));
+    }
+    return "xxh3 " + hash.hex();
+  }
+
  private:
   const LabelledImages images_;
   const std::array<float, 256> values_ = unit_values();
@@ -84,6 +94,18 @@ class TensorDataset final : public Dataset {
                   {ids.begin(), ids.end()}};
       return transform_ ? transform_(std::move(batch), pass) : std::move(batch);
     });
+  }
+
+  std::string fingerprint() const override {
+    Xxh3 hash;
+    for (const at::Tensor& tensor : {inputs_, targets_}) {
+      const at::Tensor here = tensor.detach().cpu().contiguous();
+      const auto type = static_cast<std::int64_t>(here.scalar_type());
+      hash.update(std::as_bytes(std::span(&type, 1)));
+      hash.update(std::as_bytes(std::span(here.sizes().data(), here.sizes().size())));
+      hash.update({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()});
+    }
+    return "xxh3 " + hash.hex();
   }
 
  private:

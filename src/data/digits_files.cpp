@@ -111,7 +111,7 @@ Result<Turn> take_turn(const std::string& folder, Deadline deadline) {
 Status clean(Env& env, const std::string& folder) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> names, env.list(folder));
   for (const std::string& name : names)
-    if (name.starts_with(".tmp-")) LOCKSTEP_TRY(env.remove_all(folder + "/" + name));
+    if (name.starts_with(kReservedPrefix)) LOCKSTEP_TRY(env.remove_all(folder + "/" + name));
   return {};
 }
 
@@ -135,8 +135,8 @@ Status ensure_digits(Env& env, const std::string& folder) {
   if (complete(folder)) return {};
   log_info("drawing " + std::to_string(kTrainDigits + kTestDigits) +
            " synthetic digits, once, into " + folder);
-  const std::string staging =
-      folder + "/.tmp-" + std::to_string(::getpid()) + "-" + std::to_string(env.now_ns());
+  const std::string staging = folder + "/" + std::string(kReservedPrefix) +
+                              std::to_string(::getpid()) + "-" + std::to_string(env.now_ns());
   Status status = draw_into(env, folder, staging);
   // The first error is the cause; a failed clean-up adds nothing.
   if (!status.ok())

@@ -45,13 +45,18 @@ std::optional<std::string> find_in(Env& env, const std::string& place, const std
   return std::nullopt;
 }
 
+std::string why_not(Env& env, const std::string& folder, const std::string& name) {
+  const auto names = env.list(folder);
+  if (names.ok()) return "neither '" + name + "' nor '" + name + ".gz' in it";
+  if (names.error().kind == ErrorKind::kDisk) return "it cannot be read, " + names.error().message;
+  return env.exists(folder) ? "it is no folder" : "no such folder";
+}
+
 Result<std::string> find_file(Env& env, const std::string& folder, const std::string& name) {
   for (const std::string& place : places(folder))
     if (auto found = find_in(env, place, name)) return *found;
-  const std::string why =
-      env.exists(folder) ? "neither '" + name + "' nor '" + name + ".gz' in it" : "no such folder";
   return Error{ErrorKind::kBadData,
-               "data folder '" + folder + "': " + why +
+               "data folder '" + folder + "': " + why_not(env, folder, name) +
                    " (looked in it, in raw/ and in MNIST/raw/); give the folder that holds "
                    "MNIST, fetch it by `lockstep data get mnist " +
                    folder + "`, or take `--data synthetic`"};

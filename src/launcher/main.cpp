@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/process_setup.h"
 #include "base/suggest.h"
 #include "data/download.h"
 #include "launcher/commands.h"
@@ -52,6 +53,7 @@ int data(const std::vector<std::string>& arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lockstep::prepare_process();
   if (argc < 2) {
     std::fputs(kHelp, stderr);
     return 2;

@@ -1,8 +1,8 @@
 // The agent's part of a run directory: its lock, the leftovers of an earlier launcher, the control
 // socket, incidents.
 //
-// Names with `.tmp-` in front are reserved: whatever bears one belongs to a live launcher or is
-// removed by the next. Errors: kDisk, kUnavailable. Threads: one.
+// Names with `.tmp-lockstep-` in front are reserved: whatever bears one belongs to a live launcher
+// or is removed by the next. Errors: kDisk, kUnavailable. Threads: one.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 
 namespace lockstep::launcher {
 
-inline constexpr const char* kControlSocket = ".tmp-control";
+inline constexpr const char* kControlSocket = ".tmp-lockstep-control";
 
 class RunDirectory {
  public:

@@ -80,6 +80,7 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan, bool checkpointed
   if (!from_path || checkpointed) {
     LOCKSTEP_ASSIGN(found, load_newest(expected, targets.parts(), first));
   }
+  const bool own = found.has_value();
   if (!found && from_path) {
     LOCKSTEP_ASSIGN(found, checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected,
                                                           targets.parts()));
@@ -92,8 +93,10 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan, bool checkpointed
   LOCKSTEP_TRY(load_texts(state_, found->state));
   const Txn next(found->manifest.cursor.txn);
   if (first) log_info("resuming from '" + found->path + "'");
-  if (found->manifest.virtual_workers == *manifest_.virtual_workers())
+  if (found->manifest.virtual_workers == *manifest_.virtual_workers()) {
+    if (own) loaded_ = next;
     return std::optional<Txn>(next);
+  }
   // Another V: steps per epoch differ, so the place in the run is kept only at an epoch's start.
   if (found->manifest.cursor.step != 0)
     return Error{ErrorKind::kUsage,
@@ -114,6 +117,8 @@ void Checkpoints::on_done(const Position& position, Txn txn,
     static_cast<void>(session_.checkpoint_published(txn).ok());
     return;
   }
+  static_cast<void>(session_.checkpoint_failed(txn, result.error()).ok());
+  if (txn.value() + 1 == last_.load()) return;  // save_last() says so
   const std::string what = "the checkpoint after step " + std::to_string(position.global_step) +
                            " was not saved: " + result.error().message;
   if (options_.continue_on_save_error) {
@@ -125,7 +130,6 @@ void Checkpoints::on_done(const Position& position, Txn txn,
                          "; stopped (--on-save-error stop). The same command goes on from the "
                          "last one once there is room"};
   }
-  static_cast<void>(session_.checkpoint_failed(txn, result.error()).ok());
 }
 
 Status Checkpoints::check() const {
@@ -169,6 +173,18 @@ Status Checkpoints::save_now(const Plan& plan, Txn next) {
   if (saved.ok() || options_.continue_on_save_error) return {};
   LOCKSTEP_TRY(check());
   return saved;
+}
+
+Status Checkpoints::save_last(const Plan& plan, Txn next) {
+  if (loaded_ == next) return {};
+  last_ = next.value() + 1;
+  LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
+  LOCKSTEP_TRY(check());
+  const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
+  if (saved.ok()) return {};
+  return Error{ErrorKind::kDisk,
+               "the final weights are not on disk: " + saved.error().message +
+                   ". The same command goes on from the last checkpoint once there is room"};
 }
 
 }  // namespace lockstep::train

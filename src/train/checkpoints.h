@@ -6,6 +6,7 @@
 // the writer's own thread is inside.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,6 +41,9 @@ class Checkpoints {
   Status snapshot(const Plan& plan, Txn next);
   // Returns once the checkpoint of the start of `next` is published.
   Status save_now(const Plan& plan, Txn next);
+  // The same for the run's end. A run whose weights are not on disk has not finished: kDisk,
+  // whatever --on-save-error says.
+  Status save_last(const Plan& plan, Txn next);
 
  private:
   Result<std::optional<checkpoint::Found>> load_newest(
@@ -54,6 +58,8 @@ class Checkpoints {
   const RunManifest& manifest_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
+  std::optional<Txn> loaded_;           // the run directory's newest checkpoint is of this
+  std::atomic<std::uint64_t> last_{0};  // 1 + what save_last() saves; 0: it has not been called
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest
 };
 

@@ -3,7 +3,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <type_traits>
 
 #include "base/suggest.h"
 
@@ -37,30 +42,72 @@ CommandLine::~CommandLine() = default;
 
 namespace {
 
+// The shortest text that reads back as the same number.
+template <class T>
+std::string text_of(T number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
+}
+
+template <class T>
+std::string expected(const Limits<T>& limits) {
+  const bool whole = std::is_integral_v<T>, any_least = limits.least == Limits<T>().least,
+             any_most = limits.most == Limits<T>().most;
+  const std::string kind = whole ? "a whole number" : "a finite number";
+  if (whole || (!any_least && !any_most))
+    return kind + " from " + text_of(limits.least) + " to " + text_of(limits.most);
+  if (!any_least) return kind + ", " + text_of(limits.least) + " or more";
+  return any_most ? kind : kind + ", at most " + text_of(limits.most);
+}
+
+// All of the text, in decimal; nothing is rounded to a limit, wrapped or cut off.
+template <class T>
+std::optional<T> number_of(std::string_view text, const Limits<T>& limits) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  T number{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  // A NaN is on neither side of a limit.
+  if (!(number >= limits.least && number <= limits.most)) return std::nullopt;
+  return number;
+}
+
 template <class Impl, class T>
-CLI::Option* add_option(Impl& impl, const std::string& name, T& target, const std::string& help) {
+void add_number(Impl& impl, const std::string& name, T& target, const std::string& help,
+                Limits<T> limits) {
   impl.names.push_back(name);
-  return impl.app.add_option(both_spellings(name), target, help)->capture_default_str();
+  const auto set = [name, limits, &target](const std::string& text) {
+    const std::optional<T> number = number_of(text, limits);
+    if (!number)
+      throw CLI::ValidationError(name + " is '" + text + "', expected " + expected(limits));
+    target = *number;
+  };
+  impl.app.template add_option_function<std::string>(both_spellings(name), set, help)
+      ->type_name(std::is_integral_v<T> ? "INT" : "FLOAT")
+      ->default_str(text_of(target));
 }
 
 }  // namespace
 
 void CommandLine::add(const std::string& name, std::string& target, const std::string& help) {
-  add_option(*impl_, name, target, help);
+  impl_->names.push_back(name);
+  impl_->app.add_option(both_spellings(name), target, help)->capture_default_str();
 }
-void CommandLine::add(const std::string& name, double& target, const std::string& help) {
-  add_option(*impl_, name, target, help);
+void CommandLine::add(const std::string& name, double& target, const std::string& help,
+                      Limits<double> limits) {
+  add_number(*impl_, name, target, help, limits);
 }
-void CommandLine::add(const std::string& name, int& target, const std::string& help) {
-  add_option(*impl_, name, target, help);
+void CommandLine::add(const std::string& name, int& target, const std::string& help,
+                      Limits<int> limits) {
+  add_number(*impl_, name, target, help, limits);
 }
-void CommandLine::add(const std::string& name, std::int64_t& target, const std::string& help) {
-  add_option(*impl_, name, target, help);
+void CommandLine::add(const std::string& name, std::int64_t& target, const std::string& help,
+                      Limits<std::int64_t> limits) {
+  add_number(*impl_, name, target, help, limits);
 }
-void CommandLine::add(const std::string& name, std::uint64_t& target, const std::string& help) {
-  add_option(*impl_, name, target, help)->check([name](const std::string& text) {
-    return text.starts_with('-') ? name + " must not be negative" : std::string();  // it would wrap
-  });
+void CommandLine::add(const std::string& name, std::uint64_t& target, const std::string& help,
+                      Limits<std::uint64_t> limits) {
+  add_number(*impl_, name, target, help, limits);
 }
 
 void CommandLine::add_flag(const std::string& name, bool& target, const std::string& help) {
@@ -117,12 +164,14 @@ void CommandLine::parse(int argc, char** argv) {
 }
 
 void add_run_options(CommandLine& line, RunOptions& o) {
-  line.add("--epochs", o.epochs, "passes over the training set");
-  line.add("--batch-size", o.batch_size, "samples per step of each virtual worker");
+  line.add("--epochs", o.epochs, "passes over the training set", {.least = 1});
+  line.add("--batch-size", o.batch_size, "samples per step of each virtual worker",
+           {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
   line.add("--seed", o.seed, "of the model's initial values, the data order and dropout");
   line.add("--virtual-workers", o.virtual_workers,
-           "fixed shares of each step; 0: the number of workers at the first start");
-  line.add("--max-steps", o.max_steps, "optimizer steps of the whole run; 0: no limit");
+           "fixed shares of each step; 0: the number of workers at the first start", {.least = 0});
+  line.add("--max-steps", o.max_steps, "optimizer steps of the whole run; 0: no limit",
+           {.least = 0});
   line.add("--output", o.output, "the run directory");
   line.add(
       "--resume", o.resume,
@@ -130,13 +179,14 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   line.add_flag("--new-virtual-workers", o.new_virtual_workers,
                 "go on with another number of virtual workers, at an epoch's start");
   line.add("--checkpoint-every", o.checkpoint_every,
-           "optimizer steps between checkpoints; 0: only the last");
-  line.add("--keep-checkpoints", o.keep_checkpoints, "newest checkpoints to keep");
+           "optimizer steps between checkpoints; 0: only the last", {.least = 0});
+  line.add("--keep-checkpoints", o.keep_checkpoints, "newest checkpoints to keep", {.least = 1});
   line.add_choice(
       "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
       [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
       "when a checkpoint cannot be written");
-  line.add("--log-every", o.log_every, "optimizer steps between printed lines; 0: none");
+  line.add("--log-every", o.log_every, "optimizer steps between printed lines; 0: none",
+           {.least = 0});
   line.add_choice(
       "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"},
       data::to_string(o.shuffle),

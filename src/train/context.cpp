@@ -11,10 +11,13 @@
 #include <string>
 
 #include "base/log.h"
+#include "base/process_setup.h"
 #include "worker/session.h"
 
 namespace lockstep {
 namespace {
+
+constexpr long kMostThreads = 1024;  // more are a slip, and each costs memory
 
 // The headers' TORCH_VERSION against that of the library found at run time: a mismatch starts, then
 // dies of bad_alloc.
@@ -44,11 +47,14 @@ void keep_the_heap() {
   mallopt(M_TOP_PAD, 16 << 20);
 }
 
-int threads_from(const InitOptions& options) {
-  if (options.threads > 0) return options.threads;
-  const char* text = std::getenv("OMP_NUM_THREADS");
-  const int threads = text == nullptr ? 1 : std::atoi(text);
-  return threads > 0 ? threads : 1;
+Result<int> threads_from(const InitOptions& options) {
+  const char* text = options.threads == 0 ? std::getenv("OMP_NUM_THREADS") : nullptr;
+  const long threads = text == nullptr ? options.threads : std::strtol(text, nullptr, 10);
+  if (threads >= 0 && threads <= kMostThreads) return threads > 0 ? static_cast<int>(threads) : 1;
+  return Error{ErrorKind::kUsage,
+               (text == nullptr ? "the number of threads is " : "OMP_NUM_THREADS is ") +
+                   std::to_string(threads) + "; 1 to " + std::to_string(kMostThreads) +
+                   " threads of each worker are possible, 0 stands for the default"};
 }
 
 }  // namespace
@@ -65,12 +71,13 @@ int Context::world_size() const { return session_->identity().world_size; }
 bool Context::launched() const { return session_->launched(); }
 
 Result<Context> init(const InitOptions& options) {
+  prepare_process();
   LOCKSTEP_TRY(check_torch_version());
   keep_the_heap();
+  LOCKSTEP_ASSIGN(const int threads, threads_from(options));
   LOCKSTEP_ASSIGN(auto session, worker::Session::open());
   // Into a pipe or file too, lines come out when they are printed: a killed worker's would be lost.
   if (session->launched()) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  const int threads = threads_from(options);
   at::set_num_threads(threads);
   return Context(std::move(session), threads);
 }

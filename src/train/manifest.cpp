@@ -9,6 +9,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::uint64_t kManifestLimit_bytes = 1 << 20;
+constexpr const char* kKeyOfEveryRun = "initial_weights_sha256";
 std::string path_in(const std::string& run_dir) { return run_dir + "/manifest.json"; }
 
 }  // namespace
@@ -69,6 +70,10 @@ Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& ru
   if (!env.exists(path_in(run_dir))) return std::optional<RunManifest>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimit_bytes));
   Result<RunManifest> manifest = RunManifest::parse(text);
+  if (text.find(kKeyOfEveryRun) == std::string::npos)
+    return Error{ErrorKind::kUsage, "'" + path_in(run_dir) +
+                                        "' is not the manifest of a run of Lockstep; give another "
+                                        "--output"};
   if (!manifest.ok())
     return Error{ErrorKind::kBadData, "'" + path_in(run_dir) + "': " + manifest.error().message};
   return std::optional<RunManifest>(*std::move(manifest));

@@ -2,7 +2,8 @@
 // RUN_DIR/manifest.json. A run goes on only under an equal manifest.
 //
 // Errors: kBadData for a manifest that cannot be read, kUsage for another run's (the first
-// difference is named, with both values and what to do). Threads: values.
+// difference is named, with both values and what to do) and for a file that is no run's. Threads:
+// values.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "base/env.h"
 #include "ddp/dtype.h"
@@ -73,10 +72,12 @@ int ProcessGroup::rank() const { return impl_->group->rank().value(); }
 int ProcessGroup::world_size() const { return impl_->group->world_size(); }
 
 Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options) {
-  std::error_code code;
-  const std::string run_dir =
-      std::filesystem::absolute(options.output, code).lexically_normal().string();
+  LOCKSTEP_ASSIGN(const std::string run_dir, absolute_path(options.output));
   LOCKSTEP_TRY(posix_env().make_dirs(run_dir));
+  if (posix_env().exists(run_dir + "/manifest.json"))
+    return Error{ErrorKind::kUsage, "'" + run_dir +
+                                        "' holds a run of a Trainer or a Step, whose records would "
+                                        "be lost; give the own loop another output"};
   worker::Session& session = context.session();
   const worker::Description description = describe(run_dir, context.world_size());
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));

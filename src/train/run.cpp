@@ -3,17 +3,21 @@
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
-#include <cinttypes>
-#include <cstdio>
-#include <filesystem>
+#include <utility>
 
 #include "base/guard.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "train/data_identity.h"
 #include "train/lines.h"
 #include "worker/session.h"
 
 namespace lockstep::train {
+namespace {
+
+constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
+
+}  // namespace
 
 Run::Run(Context& context, TrainState& state, RunOptions options)
     : context_(context), options_(std::move(options)), state_(state) {}
@@ -24,8 +28,7 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
   test_ = std::move(test);
   started_ns_ = monotonic_ns();
   LOCKSTEP_TRY(check_options());
-  std::error_code code;
-  options_.output = std::filesystem::absolute(options_.output, code).lexically_normal().string();
+  LOCKSTEP_ASSIGN(options_.output, absolute_path(options_.output));
   LOCKSTEP_TRY(posix_env().make_dirs(options_.output));
   LOCKSTEP_ASSIGN(const int virtual_workers, choose_virtual_workers());
   LOCKSTEP_TRY(prepare_data(virtual_workers));
@@ -33,33 +36,12 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
   return take_part();
 }
 
-Status Run::check_options() const {
-  const auto wrong = [](const std::string& what) { return Error{ErrorKind::kUsage, what}; };
-  if (train_ == nullptr) return wrong("a run needs a training set");
-  if (state_.optimizers().empty()) return wrong("the train state has no optimizer; add one");
-  if (options_.epochs < 1)
-    return wrong("--epochs is " + std::to_string(options_.epochs) + "; at least 1");
-  if (options_.batch_size < 1)
-    return wrong("--batch-size is " + std::to_string(options_.batch_size) + "; at least 1");
-  if (options_.max_steps < 0)
-    return wrong("--max-steps is " + std::to_string(options_.max_steps) +
-                 "; at least 0 (no limit)");
-  if (options_.evaluation_batch_size < 1)
-    return wrong("evaluation_batch_size is " + std::to_string(options_.evaluation_batch_size) +
-                 "; at least 1");
-  if (test_ != nullptr && test_->size() < 1) return wrong("the test set is empty");
-  const auto most = static_cast<int>(coord::kMaxVirtualWorkers);
-  if (options_.virtual_workers < 0 || options_.virtual_workers > most)
-    return wrong("--virtual-workers is " + std::to_string(options_.virtual_workers) + "; 1 to " +
-                 std::to_string(most) + ", or 0 for the number of workers");
-  return {};
-}
-
 // The option, else the existing run's, else the number of workers asked for.
 Result<int> Run::choose_virtual_workers() {
   Result<std::optional<RunManifest>> before = read_manifest(posix_env(), options_.output);
-  // What is there counts for nothing with `never`, damaged or not.
-  if (!before.ok() && options_.resume != "never") return std::move(before).error();
+  // What is there counts for nothing with `never`, damaged or not; but it must be a run's.
+  if (!before.ok() && (options_.resume != "never" || before.error().kind == ErrorKind::kUsage))
+    return std::move(before).error();
   if (before.ok()) before_ = *std::move(before);
   int chosen = options_.virtual_workers;
   if (chosen == 0 && before_.has_value() && options_.resume != "never") {
@@ -86,6 +68,10 @@ Status Run::prepare_data(int virtual_workers) {
     data_plan_.generator_state = data::default_generator_state();
   LOCKSTEP_TRY(data_plan_.check());
   plan_.steps_per_epoch = data_plan_.steps_per_epoch();
+  if (const std::int64_t most = kMostTxns / (plan_.steps_per_epoch + 1); options_.epochs > most)
+    return Error{ErrorKind::kUsage, "--epochs is " + std::to_string(options_.epochs) + "; with " +
+                                        std::to_string(plan_.steps_per_epoch) +
+                                        " steps an epoch at most " + std::to_string(most)};
   plan_.epochs = options_.epochs;
   plan_.max_steps = options_.max_steps;
   plan_.evaluates = test_ != nullptr && evaluation != nullptr;
@@ -111,17 +97,8 @@ Status Run::make_manifest() {
   manifest_.set("threads", context_.threads());
   manifest_.set("torch", TORCH_VERSION);
   manifest_.set("cpu_capability", at::get_cpu_capability());
-  const std::vector<std::int64_t> probe{0, data_plan_.dataset_size / 2,
-                                        data_plan_.dataset_size - 1};
-  LOCKSTEP_ASSIGN(const data::Batch batch,
-                  guarded("the data set's first batch", ErrorKind::kInternal,
-                          [&] { return train_->get(probe, {}); }));
-  const at::Tensor inputs = batch.inputs.contiguous();
-  char hash[17];
-  std::snprintf(hash, sizeof(hash), "%016" PRIx64,
-                xxh3({static_cast<const std::byte*>(inputs.const_data_ptr()), inputs.nbytes()}));
-  manifest_.set("dataset_probe_xxh3", hash);
-  return {};
+  LOCKSTEP_TRY(add_data(manifest_, "dataset", *train_));
+  return plan_.evaluates ? add_data(manifest_, "test_set", *test_) : Status();
 }
 
 // Tells the launcher what this worker runs, and brings the state: from a live peer, a checkpoint,
@@ -162,12 +139,13 @@ Status Run::start_over() {
 }
 
 Status Run::write_identity() {
-  if (!options_.config.empty())
-    LOCKSTEP_TRY(write_atomically(posix_env(), options_.output + "/config.toml", options_.config));
-  return write_manifest(posix_env(), options_.output, manifest_);
+  LOCKSTEP_TRY(write_manifest(posix_env(), options_.output, manifest_));
+  if (options_.config.empty()) return {};
+  return write_atomically(posix_env(), options_.output + "/config.toml", options_.config);
 }
 
-// The manifest comes last: a run that is refused leaves the directory as it was.
+// A run that is refused leaves the directory as it was. One that is not writes its manifest before
+// all else: without it the rest would be taken for somebody else's.
 Result<Txn> Run::starting_point(bool first, bool checkpointed) {
   if (options_.resume == "never" && !checkpointed) {
     if (first) LOCKSTEP_TRY(start_over());
@@ -207,7 +185,7 @@ Result<bool> Run::next() {
 }
 
 Status Run::last_words() {
-  LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
+  LOCKSTEP_TRY(checkpoints_->save_last(plan_, participant_->next()));
   if (finished) LOCKSTEP_TRY(guarded("on_finished()", ErrorKind::kInternal, finished));
   const std::uint64_t launched = participant_->board().header().started_ns.load();
   const double seconds =

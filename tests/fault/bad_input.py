@@ -6,6 +6,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -31,6 +32,16 @@ class BadInput(FaultTest):
                 self.assertEqual(harness.processes_of(run.output), [])
                 self.assertEqual(self.listing(run.output), before)
 
+    def refused_again(self, output, code, says, options=SHORT, **more):
+        """The run directory stays as it was."""
+        before = self.listing(output)
+        for workers in (None, 3):
+            run = self.start(workers, options, output=output, **more).wait()
+            self.assertEqual(run.code, code, run.err)
+            self.assertRegex(run.err, says)
+            self.assertEqual(run.err.count("error: "), 1, run.err)
+            self.assertEqual(self.listing(output), before)
+
     def listing(self, output):
         """What a run directory holds; a refused run adds nothing, the folders for it apart."""
         output = pathlib.Path(output or self.folder / "none")
@@ -53,6 +64,13 @@ class Data(BadInput):
             folder = self.digits(name)
             (folder / name).unlink()
             self.refused(BAD_DATA, f"neither '{name}' nor '{name}.gz' in it", SHORT + ("--data", folder))
+
+    def test_unreadable(self):
+        loop = self.folder / "loop"
+        loop.symlink_to("loop")
+        self.refused(BAD_DATA, f"data folder '{loop}': it cannot be read, list '{loop}': Too many levels", SHORT + ("--data", loop))
+        (self.folder / "file").write_text("")
+        self.refused(BAD_DATA, "it is no folder", SHORT + ("--data", self.folder / "file"))
 
     def test_truncated(self):
         self.refused_data("cut short", lambda raw: raw[:-1])
@@ -78,6 +96,35 @@ class Data(BadInput):
         self.refused_data("has 50 labels", lambda raw: labels, "train-labels-idx1-ubyte")
 
 
+    def change_labels(self, folder, part="train"):
+        path = folder / f"{part}-labels-idx1-ubyte"
+        raw = bytearray(path.read_bytes())
+        raw[-2] = (raw[-2] + 1) % 10
+        path.write_bytes(raw)
+
+    def test_changed_between_runs(self):
+        """One label more or less is another run; it does not go on with it unasked."""
+        folder = self.digits()
+        options = SHORT + ("--data", folder)
+        output = self.run_to_end(2, options + ("--max-steps", 5)).output
+        for part, name in (("train", "dataset"), ("t10k", "test_set")):
+            self.change_labels(folder, part)
+            self.refused_again(output, USAGE, f"holds another run: {name}_fingerprint was", options)
+            shutil.rmtree(folder)
+            self.digits()
+        self.assert_same(self.run_to_end(2, options, output=output), SHORT)
+
+    def test_changed_under_a_run(self):
+        """A newcomer that reads other data than the others is not let in, and they go on without it."""
+        folder = harness.write_idx(self.folder / "long", *harness.DATA["long"])
+        run = self.start(3, harness.LONG + ("--data", folder))
+        run.until_committed(30)
+        self.change_labels(folder)
+        os.kill(run.worker(1), signal.SIGKILL)
+        self.assert_same(run.expect(0), harness.LONG)
+        self.assertRegex(run.err, "dataset_fingerprint")
+
+
 class Options(BadInput):
     def test_unknown(self):
         self.refused(USAGE, "unknown option '--epoch'; did you mean '--epochs'\\?", ("--epoch", 3))
@@ -91,6 +138,20 @@ class Options(BadInput):
         self.refused(USAGE, "--virtual-workers", SHORT + ("--virtual-workers", -1))
         self.refused(USAGE, "--shuffle", SHORT + ("--shuffle", "sideways"))
         self.refused(USAGE, "nproc-per-node.*0", SHORT, (0,))
+
+    def test_numbers(self):
+        """None is rounded to what fits, wrapped, or taken for another."""
+        huge = "99999999999999999999"
+        for option, value, says in (
+                ("--seed", huge, "from 0 to 18446744073709551615"), ("--seed", -1, "from 0"), ("--epochs", huge, "from 1 to 9223372036854775807"),
+                ("--epochs", 1 << 62, "with 4 steps an epoch at most"), ("--lr", "nan", "0 or more"), ("--lr", "inf", "finite"), ("--lr", -1, "0 or more"),
+                ("--lr", "abc", "a finite number"), ("--momentum", "nan", "0 or more"), ("--momentum", -1, "0 or more"),
+                ("--checkpoint-every", -1, "from 0"), ("--keep-checkpoints", 0, "from 1"), ("--keep-checkpoints", -5, "from 1"),
+                ("--log-every", -3, "from 0"), ("--threads", -1, "from 0 to 1024"), ("--threads", 100000, "from 0 to 1024"),
+                ("--batch-size", 1 << 32, "to 2147483647"), ("--max-steps", "010x", "whole number")):
+            self.refused(USAGE, f"{option} is '?{re.escape(str(value))}'?[,;] .*{says}", SHORT + (option, value), (None,))
+        self.refused(USAGE, "--lr is 'nan', expected a finite number, 0 or more", SHORT + ("--lr", "nan"), (3,))
+        self.refused(USAGE, "OMP_NUM_THREADS is 9999; 1 to 1024", env=harness.environment(OMP_NUM_THREADS="9999"))
 
     def test_more_workers_than_shares(self):
         self.refused(USAGE, "--nproc-per-node is 9, but the run has 8 virtual workers", SHORT, (9,))
@@ -153,16 +214,6 @@ class Checkpoints(BadInput):
         run = self.run_to_end(3, SHORT + ("--resume", "never"), output=output)
         self.assert_same(run, SHORT)
 
-    def refused_again(self, output, code, says, options=SHORT, **more):
-        """The run directory stays as it was."""
-        before = self.listing(output)
-        for workers in (None, 3):
-            run = self.start(workers, options, output=output, **more).wait()
-            self.assertEqual(run.code, code, run.err)
-            self.assertRegex(run.err, says)
-            self.assertEqual(run.err.count("error: "), 1, run.err)
-            self.assertEqual(self.listing(output), before)
-
     def test_path_damaged(self):
         output, (_, newest) = self.unfinished()
         self.damage(newest / "model.safetensors", self.flip)
@@ -218,6 +269,58 @@ class Output(BadInput):
             self.assertEqual(run.code, DISK, run.err)
             self.assertEqual(run.err.count("error: "), 1, run.err)
             self.assertIn(str(self.folder / "file" if self.folder in output.parents else output), run.err)
+
+    def test_unreachable(self):
+        """What no folder can be made of: a loop of links, a name and a path that are too long."""
+        (self.folder / "loop").symlink_to("loop")
+        for output in (self.folder / "loop", self.folder / "loop" / "run", self.folder / ("n" * 300), self.folder / "/".join(["d" * 200] * 25)):
+            for workers in (None, 3):
+                run = self.start(workers, SHORT, output=output).wait()
+                self.assertEqual(run.code, DISK, run.err)
+                self.assertEqual(run.err.count("error: "), 1, run.err)
+                self.assertIn("cannot make folder '" + str(self.folder), run.err)
+        self.assertEqual({p.name for p in self.folder.iterdir()}, {"loop"})
+
+    def foreign(self, *names):
+        folder = self.folder / f"foreign{self.count}"
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("precious\n")
+        return folder
+
+    def test_foreign(self):
+        """What others keep by the names that a run makes is neither overwritten nor removed."""
+        names = ("metrics.jsonl", "ledger.jsonl", "config.toml", "result.json", "checkpoints/mine/w.pt", "incidents/report.txt")
+        for name in names:
+            says = f"holds no run of Lockstep \\(it has '{name.split('/')[0]}' but no manifest.json\\); give another --output"
+            self.refused(USAGE, says, SHORT + ("--resume", "never"), (None,), output=self.foreign(name, ".tmp-mine/file"))
+        self.refused(USAGE, "holds no run of Lockstep", SHORT, output=self.foreign(*names, ".tmp-mine/file"))
+        for resume in ("auto", "never"):
+            self.refused(USAGE, "is not the manifest of a run", SHORT + ("--resume", resume), output=self.foreign("manifest.json", *names))
+
+    def test_beside_foreign_files(self):
+        """Other names are nobody's concern: they stay as they are, also when the run is refused later."""
+        output = self.foreign("main.py", ".tmp-mine/file", "sub/.tmp-notes/file", "manifest.toml")
+        before = self.listing(output)
+        for options, code in ((SHORT, 0), (SHORT + ("--lr", 0.125), USAGE), (SHORT + ("--resume", "never"), 0)):
+            run = self.start(2, options, output=output).wait()
+            self.assertEqual(run.code, code, run.err)
+            self.assertLessEqual(set(before), set(self.listing(output)))
+
+    def test_killed_before_its_manifest(self):
+        """What the first start of a run may leave until then does not make the directory somebody else's."""
+        for workers in (None, 2):
+            output = self.foreign("incidents/0001.json", ".tmp-lockstep-control", ".tmp-lockstep-manifest.json")
+            self.assert_same(self.run_to_end(workers, SHORT, output=output), SHORT)
+
+    def test_a_folder_in_a_files_place(self):
+        output = self.run_to_end(2, SHORT + ("--max-steps", 5)).output
+        (output / "metrics.jsonl").unlink()
+        (output / "metrics.jsonl").mkdir()
+        for workers in (None, 2):
+            run = self.start(workers, SHORT, output=output).wait()
+            self.assertEqual(run.code, BAD_DATA, run.err)
+            self.assertRegex(run.err, "error: .*metrics.jsonl' is not a regular file; move it away")
 
     def test_in_use(self):
         """A second run in the same directory waits a while, then says why it cannot."""

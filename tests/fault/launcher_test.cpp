@@ -213,7 +213,7 @@ TEST_F(Launcher, NothingOutlivesALauncherThatIsKilled) {
   EXPECT_TRUE(processes_with(run_dir()).empty());
   EXPECT_EQ(launcher.wait().code, -SIGKILL);
   // The same command goes on, and removes what was left in the directory.
-  EXPECT_TRUE(std::filesystem::exists(run_dir() + "/.tmp-control"));
+  EXPECT_TRUE(std::filesystem::exists(run_dir() + "/.tmp-lockstep-control"));
   Child second(words);
   ASSERT_TRUE(second.wait_for_output("step "));
   EXPECT_GE(steps_in(second.out()).front(), 15);

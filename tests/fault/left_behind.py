@@ -9,6 +9,7 @@ Exit 77: skipped, where the system lets no one have namespaces of his own.
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -61,7 +62,7 @@ class LeftBehind(FaultTest):
         for kind, there in before.items():
             self.assertEqual(after[kind], there, kind)
         if run.output.exists():
-            names = {p.name for p in run.output.iterdir() if not (reserved and p.name.startswith(".tmp-"))}
+            names = {p.name for p in run.output.iterdir() if not (reserved and p.name.startswith(".tmp-lockstep-"))}
             self.assertLessEqual(names, RUN_NAMES)
             if not reserved:
                 self.assertEqual(list(run.output.rglob(".tmp-*")), [])
@@ -130,7 +131,7 @@ class Ends(LeftBehind):
     def test_killed_launcher(self):
         for at in (1, 60, 200):
             run = self.check(3, LONG + ("--checkpoint-every", 1), end=self.kill(signal.SIGKILL, at), code=-signal.SIGKILL, reserved=True)
-            self.assertTrue((run.output / ".tmp-control").is_socket())
+            self.assertTrue((run.output / ".tmp-lockstep-control").is_socket())
             self.check(2, LONG + ("--max-steps", 250), output=run.output)
 
     def test_killed_zygote(self):
@@ -168,10 +169,37 @@ class Leftovers(LeftBehind):
         for workers in (None, 2):
             run = self.run_to_end(2, SHORT + ("--max-steps", 5))
             for place in (".", "checkpoints", "incidents"):
-                (run.output / place / ".tmp-file").write_text("half")
-                (run.output / place / ".tmp-folder").mkdir()
-                (run.output / place / ".tmp-folder" / "file").write_text("half")
+                (run.output / place / ".tmp-lockstep-file").write_text("half")
+                (run.output / place / ".tmp-lockstep-folder").mkdir()
+                (run.output / place / ".tmp-lockstep-folder" / "file").write_text("half")
             self.assert_same(self.check(workers, SHORT, output=run.output), SHORT)
+
+
+class ClosedStreams(LeftBehind):
+    """Without standard streams nothing that is meant for them ends up in a file of the run."""
+
+    def test_closed(self):
+        for workers in (None, 2):
+            run = self.start(workers, SHORT + ("--log-every", 1), delayed=True)
+            run.command = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *run.command]
+            run.begin()
+            self.assertEqual(run.wait().code, 0)
+            reference = harness.undisturbed(SHORT)
+            self.assertEqual(run.hashes(), reference["hashes"])
+            for name in ("ledger.jsonl", "metrics.jsonl"):
+                self.assertEqual(harness.records(run.output / name), reference[name])
+
+
+class FileSizeLimit(LeftBehind):
+    """`ulimit -f`: an error of the disk, not a death by SIGXFSZ."""
+
+    def test_limit(self):
+        run = self.start(None, SHORT, delayed=True)  # the launcher refuses such a limit at once
+        run.command = ["sh", "-c", 'ulimit -f 20; exec "$@"', "sh", *run.command]
+        run.begin()
+        self.assertEqual(run.wait().code, 1, run.err)
+        self.assertRegex(run.err, "error: .*File too large")
+        self.assertEqual(run.err.count("error: "), 1, run.err)
 
 
 class DiskFull(LeftBehind):
@@ -203,19 +231,32 @@ class DiskFull(LeftBehind):
         return end
 
     def go_on(self, run):
-        """With room again the old checkpoint serves: the same end as ever."""
+        """With room again the old checkpoint serves: the same end as ever. Leaves the room to the next run."""
         (self.disk / "filler").unlink()
         again = self.check(3, self.OPTIONS, output=run.output)
         self.assertIn("resuming from", again.err)
         self.assert_same(again, self.OPTIONS)
+        shutil.rmtree(run.output)
 
     def test_continue(self):
-        options = self.OPTIONS + ("--on-save-error", "continue")
-        run = self.check(3, options, end=self.fill(self.ROOM), output=self.disk / "run")
+        def end(run):
+            self.fill(self.ROOM)(run)
+            until(lambda: "was not saved" in run.err_path.read_text(), "the warning")
+            (self.disk / "filler").unlink()
+        run = self.check(3, self.OPTIONS + ("--on-save-error", "continue"), end=end, output=self.disk / "run")
         self.assertRegex(run.err, "warning: the checkpoint after step [0-9]+ was not saved: .*No space left on device; training goes on")
         self.assertNotIn("error: ", run.err)
         self.assert_same(run, self.OPTIONS)
-        self.go_on(run)
+
+    def test_no_room_for_the_last(self):
+        """A run whose weights are not on disk has not finished."""
+        for workers in (3, None):
+            run = self.check(workers, self.OPTIONS, end=self.fill(self.ROOM), output=self.disk / f"run{workers}", code=1)
+            self.assertRegex(run.err, "error: .*the final weights are not on disk: .*No space left on device. The same command goes on")
+            self.assertEqual(run.err.count("error: "), 1, run.err)
+            self.assertNotIn("weights sha256", run.out)
+            self.assertFalse((run.output / "result.json").exists())
+            self.go_on(run)
 
     def test_stop(self):
         options = self.OPTIONS + ("--on-save-error", "stop")

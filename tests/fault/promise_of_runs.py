@@ -6,6 +6,7 @@ resumed at another number of workers.
 """
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -204,6 +205,67 @@ class Resume(FaultTest):
         again = self.run_to_end(2, SHORT + ("--resume", "never"), output=run.output)
         self.assertNotIn("resuming from", again.err)
         self.assert_same(again, SHORT)
+
+
+class Records(FaultTest):
+    """Records that somebody has changed or taken away: the weights do not depend on them, and the run says what is missing."""
+
+    def unfinished(self):
+        return self.run_to_end(2, SHORT + ("--max-steps", 7)).output  # 8 transactions, of which 4 is an evaluation
+
+    def goes_on(self, output, *warnings):
+        for workers in (None, 3):
+            copy = self.folder / f"copy{self.count}"
+            shutil.copytree(output, copy, symlinks=True)
+            run = self.run_to_end(workers, SHORT, output=copy)
+            self.assertEqual(run.hashes(), harness.undisturbed(SHORT)["hashes"])
+            said = [line.split(": ", 2)[2] for line in run.err.splitlines() if "warning: " in line]
+            self.assertEqual(said, [f"'{copy / name}' has no records {what}. The run goes on at transaction 8; its weights do not depend on them"
+                                    for name, what in warnings], run.err)
+
+    def without(self, path, *numbers):
+        lines = path.read_text().splitlines(True)
+        path.write_text("".join(line for i, line in enumerate(lines) if i not in numbers))
+
+    def test_missing_lines(self):
+        output = self.unfinished()
+        self.goes_on(output)
+        self.without(output / "metrics.jsonl", 2, 3, 6)
+        self.without(output / "ledger.jsonl", 4)  # transaction 5: what follows the evaluation
+        self.goes_on(output, ("ledger.jsonl", "after transaction 3 and before transaction 6"),
+                     ("metrics.jsonl", "after transaction 1 and before transaction 4"))
+
+    def test_missing_ends(self):
+        output = self.unfinished()
+        self.without(output / "metrics.jsonl", 0)
+        self.without(output / "ledger.jsonl", 5, 6)
+        self.goes_on(output, ("ledger.jsonl", "after transaction 5 and before transaction 8"), ("metrics.jsonl", "before transaction 1"))
+        for name in ("metrics.jsonl", "ledger.jsonl"):
+            (output / name).unlink()
+        self.goes_on(output, ("ledger.jsonl", "before transaction 8"), ("metrics.jsonl", "before transaction 8"))
+
+    def moved(self, run):
+        run.output.rename(run.output.with_name("moved"))
+
+    def replaced(self, run):
+        self.moved(run)
+        run.output.mkdir()
+
+    def removed(self, run):
+        shutil.rmtree(run.output, ignore_errors=True)
+
+    def test_directory_taken_away(self):
+        for workers, taken, every in ((None, self.moved, 0), (None, self.removed, 20), (3, self.replaced, 0), (3, self.moved, 20), (3, self.removed, 0)):
+            with self.subTest(workers=workers, taken=taken.__name__, every=every):
+                run = self.start(workers, LONG + ("--epochs", 2, "--checkpoint-every", every))
+                run.until_committed(10)
+                taken(run)
+                self.assertEqual(run.wait().code, 1, run.err)
+                # A checkpoint that is being written may keep the folder from being removed with the rest.
+                self.assertRegex(run.err, f"error: .*'{run.output}[^']*' is not the (directory|file) any more in which this run began")
+                self.assertEqual(run.err.count("error: "), 1, run.err)
+                self.assertEqual(processes_of(run.output), [])
+                shutil.rmtree(run.output.with_name("moved"), ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,9 @@ Status Toy::run() {
     return heal();
   }
   rank_ = id.rank;
+  // A run's directory is known by it at the next start.
+  if (rank_ == Rank(0))
+    LOCKSTEP_TRY(write_atomically(posix_env(), dir_ + "/manifest.json", d.manifest));
   const std::uint64_t next = load();
   LOCKSTEP_TRY(session_.ready(Txn(next), state_));
   if (!session_.launched()) {

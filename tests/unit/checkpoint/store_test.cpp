@@ -206,8 +206,8 @@ TEST_F(Store, TheSameStepAgainReplacesOnlyWhatIsNotGood) {
 
 TEST_F(Store, LeftoversGoAndPublishedOnesStay) {
   put(10);
-  ASSERT_TRUE(env_.make_dirs("run/checkpoints/.tmp-step-00000030").ok());
-  ASSERT_TRUE(env_.make_dirs("run/checkpoints/.tmp-old-step-00000005").ok());
+  ASSERT_TRUE(env_.make_dirs("run/checkpoints/.tmp-lockstep-step-00000030").ok());
+  ASSERT_TRUE(env_.make_dirs("run/checkpoints/.tmp-lockstep-old-step-00000005").ok());
   ASSERT_TRUE(remove_leftovers(env_, "run").ok());
   EXPECT_EQ(*env_.list("run/checkpoints"), (std::vector<std::string>{"step-00000010"}));
 }

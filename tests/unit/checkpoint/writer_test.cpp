@@ -72,7 +72,8 @@ TEST_F(WriterTest, TheGateComesBeforePublicationAndItsErrorCancels) {
   bool refuse = false;
   o.gate = [&](const Cursor& cursor) -> Status {
     EXPECT_FALSE(published(cursor.txn));
-    EXPECT_TRUE(env_.exists("run/checkpoints/.tmp-" + step_name(cursor.txn) + "/manifest.json"));
+    EXPECT_TRUE(
+        env_.exists("run/checkpoints/.tmp-lockstep-" + step_name(cursor.txn) + "/manifest.json"));
     if (refuse) return Error{ErrorKind::kTimedOut, "records are late"};
     return {};
   };

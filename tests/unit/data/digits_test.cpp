@@ -36,7 +36,7 @@ int draw_in_child(const std::string& folder) {
 TEST(Digits, SeveralWritersOverRemainsGiveTheSameBytesEverywhere) {
   const test::TempFolder folder;
   folder.write("t10k-labels-idx1-ubyte", "cut short");
-  folder.write(".tmp-1-2/train-images-idx3-ubyte", "a killed writer's");
+  folder.write(".tmp-lockstep-1-2/train-images-idx3-ubyte", "a killed writer's");
   std::vector<pid_t> children;
   for (int i = 0; i < 3; ++i) children.push_back(draw_in_child(folder.path()));
   for (const pid_t child : children) {

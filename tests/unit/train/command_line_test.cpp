@@ -40,12 +40,30 @@ TEST(CommandLine, BothSpellingsAndTheLastOneCounts) {
   EXPECT_NE(parsed.run.config.find("lr=0.25"), std::string::npos) << parsed.run.config;
 }
 
+TEST(CommandLine, NumbersAreDecimal) {
+  const Parsed parsed =
+      parse({"--epochs", "010", "--seed", "18446744073709551615", "--lr", "+1e-3"});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status.error().message;
+  EXPECT_EQ(parsed.run.epochs, 10);
+  EXPECT_EQ(parsed.run.seed, 18446744073709551615U);
+  EXPECT_EQ(parsed.lr, 1e-3);
+}
+
 TEST(CommandLine, WrongWordsAreTold) {
   for (const auto& [words, told] : std::vector<std::pair<std::vector<const char*>, const char*>>{
            {{"--epoch", "3"}, "did you mean '--epochs'"},
            {{"--epochs", "many"}, "--epochs"},
            {{"--shuffle", "random"}, "distributed"},
-           {{"--seed", "-1"}, "--seed"},
+           {{"--seed", "-1"},
+            "--seed is '-1', expected a whole number from 0 to 18446744073709551615"},
+           {{"--seed", "99999999999999999999"}, "from 0 to 18446744073709551615"},
+           {{"--epochs", "0"},
+            "--epochs is '0', expected a whole number from 1 to 9223372036854775807"},
+           {{"--keep-checkpoints", "1e3"}, "whole number"},
+           {{"--batch-size", ""}, "whole number"},
+           {{"--lr", "nan"}, "--lr is 'nan', expected a finite number"},
+           {{"--lr", "1e999"}, "expected a finite number"},
+           {{"--lr", "0.1x"}, "expected a finite number"},
            {{"extra"}, "extra"}}) {
     const Parsed parsed = parse(words);
     ASSERT_FALSE(parsed.status.ok()) << words[0];

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/temp_folder.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -18,6 +20,18 @@ TEST(RunManifest, ReadsBackWhatItWrote) {
   EXPECT_EQ(again->json(), sample().json());
   EXPECT_EQ(*again->virtual_workers(), 3U);
   EXPECT_FALSE(RunManifest().virtual_workers().ok());
+}
+
+TEST(RunManifest, TellsSomebodyElsesFileFromADamagedOne) {
+  const test::TempFolder folder;
+  const auto read = [&](const std::string& text) {
+    folder.write("manifest.json", text);
+    return read_manifest(posix_env(), folder.path()).error();
+  };
+  const Error foreign = read("{\"name\": \"my app\", \"icons\": []}");
+  EXPECT_EQ(foreign.kind, ErrorKind::kUsage) << foreign.message;
+  EXPECT_NE(foreign.message.find("give another --output"), std::string::npos) << foreign.message;
+  EXPECT_EQ(read("{\"initial_weights_sha256\":\"12").kind, ErrorKind::kBadData);
 }
 
 TEST(RunManifest, IdentityLeavesOutTheNumberOfVirtualWorkersAlone) {

@@ -1,0 +1,121 @@
+#include "coord/record_file.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "base/log.h"
+
+namespace lockstep::coord {
+namespace {
+
+constexpr std::string_view kStep = ",\"step\":";
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr std::size_t kHead = 64;  // both numbers, the longest too
+
+// The number that follows `name` at the front of `line`, both taken off.
+std::optional<std::uint64_t> take_number(std::string_view& line, std::string_view name) {
+  if (!line.starts_with(name)) return std::nullopt;
+  line.remove_prefix(name.size());
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+  line.remove_prefix(static_cast<std::size_t>(end - line.data()));
+  if (error != std::errc() || line.empty()) return std::nullopt;
+  return number;
+}
+
+struct Place {
+  std::uint64_t txn = 0, step = 0;
+};
+
+std::optional<Place> place_of(std::string_view line) {
+  const auto txn = take_number(line, kRecordStart);
+  if (!txn || line.front() != ',') return std::nullopt;
+  return Place{*txn, take_number(line, kStep).value_or(0)};
+}
+
+// Walks over a file's lines; keeps only each line's first bytes, so that a ledger of any size fits.
+class LineScan {
+ public:
+  LineScan(std::uint64_t next, Holes holes) : next_(next), holes_(holes) {}
+
+  // True: the place of the cut is found.
+  Result<bool> feed(std::string_view piece, const std::string& path) {
+    for (const char c : piece) {
+      ++at_;
+      if (c != '\n') {
+        if (start_.size() < kHead) start_ += c;
+        continue;
+      }
+      const auto place = place_of(start_);
+      if (!place)
+        return Error{ErrorKind::kBadData, "'" + path + "', byte " + std::to_string(keep_) +
+                                              ": a line starts with '" + start_.substr(0, 32) +
+                                              "', expected " + std::string(kRecordStart) +
+                                              "N,; remove the file to go on without it"};
+      if (place->txn >= next_) return true;
+      if (gap_.empty() && !follows(*place)) gap_ = between(place->txn);
+      last_ = place;
+      keep_ = at_;
+      start_.clear();
+    }
+    return false;
+  }
+  std::uint64_t keep() const { return keep_; }  // bytes of whole lines below `next`
+
+  // Of what should be there below `next`: the first part that is not, in words; empty: nothing.
+  std::string missing() const {
+    if (!gap_.empty()) return gap_;
+    const std::uint64_t reached = last_ ? last_->txn + 1 : 0;
+    const bool may_end = holes_ == Holes::kAnEvaluation && last_.has_value();
+    return reached + (may_end ? 1 : 0) >= next_ ? "" : between(next_);
+  }
+
+ private:
+  bool follows(const Place& place) const {
+    if (!last_) return place.txn == 0;
+    if (place.txn == last_->txn + 1) return true;
+    return holes_ == Holes::kAnEvaluation && place.txn == last_->txn + 2 &&
+           place.step == last_->step + 1;
+  }
+  std::string between(std::uint64_t txn) const {
+    return (last_ ? "after transaction " + std::to_string(last_->txn) + " and " : std::string()) +
+           "before transaction " + std::to_string(txn);
+  }
+
+  std::uint64_t next_, at_ = 0, keep_ = 0;
+  Holes holes_;
+  std::string start_, gap_;
+  std::optional<Place> last_;
+};
+
+Status scan(Env& env, const std::string& path, LineScan& lines) {
+  LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
+  std::string piece;
+  for (std::uint64_t at = 0; at < file->size(); at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, file->size() - at)));
+    LOCKSTEP_TRY(file->read_at(at, std::as_writable_bytes(std::span(piece))));
+    LOCKSTEP_ASSIGN(const bool found, lines.feed(piece, path));
+    if (found) break;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn next,
+                                           Holes holes) {
+  LineScan lines(next.value(), holes);
+  if (env.exists(path)) {
+    if (next != Txn(0)) LOCKSTEP_TRY(scan(env, path, lines));
+    LOCKSTEP_TRY(env.truncate(path, lines.keep()));
+  }
+  if (const std::string missing = lines.missing(); !missing.empty())
+    log_warning("'" + path + "' has no records " + missing + ". The run goes on at transaction " +
+                std::to_string(next.value()) + "; its weights do not depend on them");
+  LOCKSTEP_ASSIGN(auto file, env.open_append(path));
+  LOCKSTEP_TRY(file->sync());
+  return file;
+}
+
+}  // namespace lockstep::coord

@@ -1,0 +1,27 @@
+// A file of records: lines that start with their transaction, {"txn":T,"step":S, in order.
+//
+// Errors: kBadData for a line that does not start so, kDisk. Threads: one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/env.h"
+#include "base/ids.h"
+#include "lockstep/status.h"
+
+namespace lockstep::coord {
+
+inline constexpr std::string_view kRecordStart = "{\"txn\":";
+
+// What a file may lack: nothing, or the transactions that are no steps (never two in a row).
+enum class Holes { kNone, kAnEvaluation };
+
+// Cuts the file at `next` (a resume from a checkpoint rewrites what came after it), makes it if
+// absent, and opens it at its end. Lines that should be there and are not are warned of: the run
+// does not need them.
+Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn next,
+                                           Holes holes);
+
+}  // namespace lockstep::coord
