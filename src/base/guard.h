@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "lockstep/status.h"
@@ -17,13 +18,17 @@ inline std::string words_of(const std::exception& error) {
   return text.substr(0, text.find("\nException raised from "));
 }
 
-// f()'s Result or Status; `what` says in the message what was being done.
-template <class F>
-auto guarded(const std::string& what, ErrorKind kind, F&& f) -> decltype(f()) {
+// f()'s Result or Status; `what` says in the message what was being done: a text, or a function
+// that makes it, for callers that run often and hardly ever fail.
+template <class What, class F>
+auto guarded(const What& what, ErrorKind kind, F&& f) -> decltype(f()) {
   try {
     return std::forward<F>(f)();
   } catch (const std::exception& error) {
-    return Error{kind, what + ": " + words_of(error)};
+    if constexpr (std::is_invocable_v<What>)
+      return Error{kind, what() + ": " + words_of(error)};
+    else
+      return Error{kind, std::string(what) + ": " + words_of(error)};
   }
 }
 

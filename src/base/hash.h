@@ -38,6 +38,7 @@ class Xxh3 {
   Xxh3(const Xxh3&) = delete;
   Xxh3& operator=(const Xxh3&) = delete;
   void update(std::span<const std::byte> data);
+  void update(std::string_view text) { update(std::as_bytes(std::span(text))); }
   std::uint64_t value() const;  // of all that was given so far
   std::string hex() const;      // the same, 16 lower-case hex digits
 

@@ -41,8 +41,7 @@ bool worth_keeping(const fs::path& path) {
 Status check_ours(const std::string& path) {
   std::error_code error;
   if (fs::exists(fs::path(path) / "manifest.json", error)) return {};
-  for (const char* name :
-       {"metrics.jsonl", "ledger.jsonl", "config.toml", "result.json", "checkpoints", "incidents"})
+  for (const char* name : kRunNames)
     if (worth_keeping(fs::path(path) / name))
       return Error{ErrorKind::kUsage, "'" + path +
                                           "' is not empty and holds no run of Lockstep (it has '" +

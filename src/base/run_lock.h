@@ -2,6 +2,7 @@
 // It lasts until the last copy of the descriptor, in whatever process, is closed.
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "base/deadline.h"
@@ -9,6 +10,10 @@
 #include "lockstep/status.h"
 
 namespace lockstep {
+
+// What a run writes into its directory besides manifest.json, and starting over removes.
+inline constexpr std::array<const char*, 6> kRunNames{
+    "checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl", "result.json", "config.toml"};
 
 // Waits for an earlier run's last process until the deadline; one that has passed means one try.
 // Errors: kUnavailable when it stays held, kDisk when the directory cannot be opened, kUsage when

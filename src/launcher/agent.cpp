@@ -48,9 +48,8 @@ coord::Config config_of(const LaunchOptions& options, const Program& program,
 }
 
 Result<UniqueFd> open_signals() {
-  // A write to a closed pipe or beyond RLIMIT_FSIZE is an error to report, not a reason to die.
+  // A write to a closed pipe is an error to report, not a reason to die.
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);

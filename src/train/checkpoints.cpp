@@ -143,7 +143,7 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
     options.run_dir = options_.output;
     options.run_identity = manifest_.identity();
     options.virtual_workers = *manifest_.virtual_workers();
-    options.keep_last = static_cast<unsigned>(std::max(1, options_.keep_checkpoints));
+    options.keep_last = static_cast<unsigned>(options_.keep_checkpoints);
     options.gate = [this](const lockstep::Cursor& cursor) {
       return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
     };

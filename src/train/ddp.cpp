@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/guard.h"
 #include "base/hash.h"
 #include "ddp/reducer.h"
 #include "lockstep/state.h"
@@ -67,7 +68,7 @@ Status catch_errors(const std::function<Status()>& body) {
   } catch (const DistributedError& error) {
     return error.error();
   } catch (const std::exception& error) {
-    return Error{ErrorKind::kInternal, error.what()};
+    return Error{ErrorKind::kInternal, words_of(error)};
   }
 }
 

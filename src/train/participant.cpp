@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/log.h"
+#include "base/hash.h"
 #include "coord/deadlines.h"
 
 namespace lockstep::train {
@@ -78,9 +78,16 @@ Status Participant::join(Txn next) {
   return {};
 }
 
-// The start of the state's SHA-256: workers that begin together must begin alike.
+// Workers that begin together must begin alike.
 std::uint64_t Participant::state_hash() const {
-  return std::stoull(state_.sha256().substr(0, 16), nullptr, 16);
+  Xxh3 hash;
+  const std::uint64_t tensors = state_.xxh3();
+  hash.update(std::as_bytes(std::span(&tensors, 1)));
+  for (const TrainState::Text& text : state_.texts()) {
+    hash.update(text.name);
+    hash.update(text.save());
+  }
+  return hash.value();
 }
 
 Result<Participant::Turn> Participant::turn() {

@@ -8,6 +8,7 @@
 #include "base/guard.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/run_lock.h"
 #include "train/data_identity.h"
 #include "train/lines.h"
 #include "worker/session.h"
@@ -132,8 +133,7 @@ Status Run::take_part() {
 }
 
 Status Run::start_over() {
-  for (const char* name :
-       {"checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl", "result.json", "config.toml"})
+  for (const char* name : kRunNames)
     LOCKSTEP_TRY(posix_env().remove_all(options_.output + "/" + name));
   return write_identity();
 }

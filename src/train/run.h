@@ -69,6 +69,7 @@ class Run final : public Program {
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
   bool compares(const Position& position) const;
+  std::uint64_t state_hash(Txn txn);
   Status check_equal(Txn txn, coord::Board board) const;
   void hint_next(Txn txn, std::uint32_t current);
   Lines step_lines(Txn txn, coord::Board board) const;
@@ -87,6 +88,8 @@ class Run final : public Program {
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::uint64_t started_ns_ = 0;
+  std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
+  std::uint64_t hash_ = 0;
   bool announced_ = false;  // next() has said true, and the step has not been run
 };
 

@@ -38,11 +38,18 @@ bool Run::compares(const Position& position) const {
          (options_.checkpoint_every > 0 && position.global_step % options_.checkpoint_every == 0);
 }
 
+// Of the step's start, once for all own shares: buffers too are as they were then, whatever share
+// was computed before.
+std::uint64_t Run::state_hash(Txn txn) {
+  if (hashed_at_ != txn) hash_ = state_.xxh3();
+  hashed_at_ = txn;
+  return hash_;
+}
+
 Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) {
   const auto share = static_cast<std::uint32_t>(v.value());
   const Position position = plan_.at(txn);
-  // Of the step's start: buffers too are as they were then, whatever share was computed before.
-  record.state = compares(position) ? state_.xxh3() : 0;
+  record.state = compares(position) ? state_hash(txn) : 0;
   participant_->enter(coord::Phase::kData, share);
   LOCKSTEP_ASSIGN(
       const data::Batch batch,
@@ -56,9 +63,10 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
   hint_next(txn, share);
   record.ids_count = batch.ids.size();
   std::copy(batch.ids.begin(), batch.ids.end(), record.ids());
-  const std::string where = "epoch " + std::to_string(position.epoch) + ", step " +
-                            std::to_string(position.step) + ", virtual worker " +
-                            std::to_string(v.value());
+  const auto where = [&] {
+    return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
+           ", virtual worker " + std::to_string(v.value());
+  };
   return guarded(where, ErrorKind::kInternal,
                  [&] { return forward_backward(txn, v, batch, record); });
 }
