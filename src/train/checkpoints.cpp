@@ -169,7 +169,7 @@ Status Checkpoints::snapshot(const Plan& plan, Txn next) {
 
 Status Checkpoints::save_now(const Plan& plan, Txn next) {
   LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
-  const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
+  Status saved = writer_->wait(Deadline::in(kSaveDeadline));
   if (saved.ok() || options_.continue_on_save_error) return {};
   LOCKSTEP_TRY(check());
   return saved;

@@ -223,15 +223,15 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
 }
 
 ddp::FoldStep Participant::fold_for(std::uint32_t item, bool adopted) const {
-  const std::uint32_t V = board_.plan().virtual_workers;
-  if (adopted) return ddp::fold_step(item, {0, item}, V);
+  const std::uint32_t leaves = board_.plan().virtual_workers;
+  if (adopted) return ddp::fold_step(item, {0, item}, leaves);
   const coord::Ownership& ownership = exchange_->ownership();
   const std::uint32_t self = exchange_->self();
   for (const coord::Node node :
-       coord::cover(ownership.items_of(self).front(), ownership.block_size(self), V))
+       coord::cover(ownership.items_of(self).front(), ownership.block_size(self), leaves))
     if (item >= node.first_leaf() && item - node.first_leaf() < (std::uint64_t{1} << node.level))
-      return ddp::fold_step(item, node, V);
-  return ddp::fold_step(item, {0, item}, V);
+      return ddp::fold_step(item, node, leaves);
+  return ddp::fold_step(item, {0, item}, leaves);
 }
 
 bool Participant::items_marked() {
