@@ -47,7 +47,7 @@ struct RunOptions {
   std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
   int keep_checkpoints = 3;
   bool continue_on_save_error = true;  // --on-save-error continue|stop
-  std::int64_t log_every = 100;        // optimizer steps of an epoch; 0: never
+  std::int64_t log_every = 100;        // optimizer steps of an epoch, at most all; 0: never
   std::int64_t evaluation_batch_size = 1000;
   int prefetch_threads = 0;
   bool find_unused_parameters = false;

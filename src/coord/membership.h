@@ -55,6 +55,15 @@ struct Config {
   Timing timing;
 };
 
+struct RunStatus {
+  std::string_view state;  // starting, running, restarting, finishing, stopping or stopped
+  std::int64_t world_size = 0, target_world_size = 0;  // who is a member; how many there shall be
+  std::uint32_t virtual_workers = 0;
+  std::uint64_t committed = 0;  // transactions
+  int replacements_left = 0, max_replacements = 0;
+  int restarts = 0, max_restarts = 0;
+};
+
 class Coordinator {
  public:
   explicit Coordinator(const Config& config);
@@ -65,8 +74,8 @@ class Coordinator {
   // `now_ns`: CLOCK_MONOTONIC, never smaller than before.
   Actions handle(const Event& event, std::uint64_t now_ns);
 
-  // One line for `lockstep status`: state, members, target, budgets.
-  std::string status() const;
+  // For `lockstep status`.
+  RunStatus status() const;
   // Before this time there is nothing to do unless an event comes; for the agent's timer. At most 1
   // s after `now_ns`.
   std::uint64_t next_deadline(std::uint64_t now_ns) const;

@@ -252,7 +252,7 @@ void Agent::shut_down() {
   }
   print_incidents(true);
   if (*exit_code_ != 0 && !failures_.empty())
-    console_.write(Console::kErr, failure_report(program_.name(), failures_));
+    console_.write(Console::kErr, failure_report(program_.name, failures_));
   run_dir_.reset();
   console_.finish(Deadline::in(5s));
 }

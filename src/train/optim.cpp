@@ -18,6 +18,19 @@ std::string number(double value) {
   return {text.data(), end.ptr};
 }
 
+// PyTorch's checks let NaN and infinity pass.
+Status at_least_0(const char* name, double value) {
+  if (std::isfinite(value) && value >= 0) return {};
+  return Error{ErrorKind::kUsage, std::string("Invalid ") + name + ": " + number(value) +
+                                      "; a finite number, at least 0"};
+}
+
+Status check_beta(int index, double value) {
+  if (value >= 0 && value < 1) return {};
+  return Error{ErrorKind::kUsage, "Invalid beta parameter at index " + std::to_string(index) +
+                                      ": " + number(value) + "; at least 0, below 1"};
+}
+
 at::Tensor counters(std::size_t count) {
   return at::zeros({static_cast<std::int64_t>(count)}, at::kLong);
 }
@@ -45,6 +58,8 @@ void Optimizer::set_lr(double lr) { *lr_.mutable_data_ptr<double>() = lr; }
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() { return {{"lr", lr_}}; }
 
 std::string Optimizer::settings() const { return "lr=" + number(lr()); }
+
+Status Optimizer::check() const { return at_least_0("learning rate", lr()); }
 
 void Optimizer::zero_grad() {
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
@@ -85,6 +100,16 @@ std::string SGD::settings() const {
          " dampening=" + number(options_.dampening) +
          " weight_decay=" + number(options_.weight_decay) +
          " nesterov=" + number(options_.nesterov);
+}
+
+Status SGD::check() const {
+  LOCKSTEP_TRY(Optimizer::check());
+  LOCKSTEP_TRY(at_least_0("momentum value", options_.momentum));
+  LOCKSTEP_TRY(at_least_0("weight_decay value", options_.weight_decay));
+  if (options_.nesterov && (options_.momentum == 0 || options_.dampening != 0))
+    return Error{ErrorKind::kUsage, "Nesterov momentum requires a momentum and zero dampening"};
+  if (std::isfinite(options_.dampening)) return {};
+  return Error{ErrorKind::kUsage, "Invalid dampening value: " + number(options_.dampening)};
 }
 
 std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
@@ -131,6 +156,14 @@ std::string Adam::settings() const {
   return "Adam " + Optimizer::settings() + " betas=" + number(options_.beta1) + "," +
          number(options_.beta2) + " eps=" + number(options_.eps) +
          " weight_decay=" + number(options_.weight_decay) + " amsgrad=" + number(options_.amsgrad);
+}
+
+Status Adam::check() const {
+  LOCKSTEP_TRY(Optimizer::check());
+  LOCKSTEP_TRY(at_least_0("epsilon value", options_.eps));
+  LOCKSTEP_TRY(check_beta(0, options_.beta1));
+  LOCKSTEP_TRY(check_beta(1, options_.beta2));
+  return at_least_0("weight_decay value", options_.weight_decay);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Adam::state() {

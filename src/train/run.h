@@ -63,6 +63,7 @@ class Run final : public Program {
   Status make_manifest();
   Status take_part();
   Result<Txn> starting_point(bool first, bool checkpointed);
+  void say_finished(Txn committed) const;
   Status start_over();
   Status write_identity();
   Status last_words();

@@ -187,7 +187,8 @@ Lines Run::step_lines(Txn txn, coord::Board board) const {
   Lines lines;
   lines.metrics =
       step_metrics(txn, position, loss_value, sum / static_cast<double>(samples), samples);
-  if (options_.log_every > 0 && (position.step + 1) % options_.log_every == 0)
+  const std::int64_t every = std::min(options_.log_every, plan_.steps_per_epoch);
+  if (every > 0 && (position.step + 1) % every == 0)
     lines.console = step_line(position, plan_, loss_value);
   return lines;
 }
