@@ -48,7 +48,7 @@ static lockstep::Status train(lockstep::Context& context, const lockstep::RunOpt
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) return {};
-    optimizer.set_lr(rate(step.global_step(), options.max_steps));
+    optimizer.set_lr(rate(step.global_step(), step.total_steps()));
     LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
       return F::cross_entropy(net(share.batch().inputs), share.batch().targets);
     }));

@@ -2,8 +2,9 @@
 // frontend's Adam rounds differently (mul_ + add_ in place of lerp_), hence these. Names, meanings
 // and defaults are PyTorch's.
 //
-// Shapes: any dense parameters on the CPU; state has each parameter's shape and dtype. Ownership:
-// parameters are shared with the model.
+// Shapes: any dense parameters on the CPU; state has each parameter's shape and dtype. A parameter
+// that is given twice (a submodule under two names; Python's parameters() leaves out the second)
+// counts once. Ownership: parameters are shared with the model.
 // Threads: one at a time. Errors: settings out of range are told by check(), which a run calls
 // before it begins; a parameter without gradient is skipped, as in PyTorch.
 #pragma once

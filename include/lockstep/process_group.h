@@ -41,7 +41,7 @@ class ProcessGroup {
   int world_size() const;
 
   // In place; the sum over ranks. Floating dtypes along the fixed tree (docs/design/arithmetic.md),
-  // integers and bool (as a count of bytes, mod 2^bits) exactly. PyTorch's ReduceOp.SUM.
+  // integers exactly (mod 2^bits), bool as logical or. PyTorch's ReduceOp.SUM.
   Status all_reduce(at::Tensor& tensor);
   // In place: what rank `src` has.
   Status broadcast(at::Tensor& tensor, int src = 0);

@@ -240,11 +240,12 @@ void Coordinator::State::fire_timers() {
     due();
   }
   if ((group != Group::kRunning && group != Group::kFinishing) || config.plain) return;
-  const auto hang = hangs.hung(now);
+  const auto hang = hangs.hung(now, [this](WorkerUid uid) {
+    const Worker* worker = find(uid);
+    return worker != nullptr && worker->holds_state() && !worker->stopped_at && !worker->evicted;
+  });
   if (!hang) return;
-  Worker* worker = find(hang->worker);
-  if (worker == nullptr || !worker->holds_state() || worker->stopped_at || worker->evicted) return;
-  evict(*worker, Cause::kHung,
+  evict(*find(hang->worker), Cause::kHung,
         hang->phase == Phase::kIdle
             ? "hung between steps while others waited for " + seconds(hang->still)
             : std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));

@@ -28,9 +28,10 @@ struct Timing {
   std::uint64_t first_table = 300'000'000'000;  // from the (re)start to all being ready
   std::uint64_t join = 300'000'000'000;         // from a newcomer's Forked to its first table
   std::uint64_t stop_grace = 1'000'000'000;     // SIGSTOP to eviction
-  std::uint64_t hang_floor = 5'000'000'000;     // computing phase without progress
-  std::uint64_t hang_first = 30'000'000'000;    // the same, before a worker's first commit
-  // Between steps, where the program's own code runs: without progress while others wait.
+  // Computing phase without progress; where nobody has come through the phase yet; between steps,
+  // where the program's own code runs, without progress while others wait.
+  std::uint64_t hang_floor = 5'000'000'000;
+  std::uint64_t hang_first = 30'000'000'000;
   std::uint64_t hang_between = 60'000'000'000;
   std::uint64_t close_grace = 2'000'000'000;   // from the end of a worker's words to eviction
   std::uint64_t incident_window = 50'000'000;  // victims this close are one incident

@@ -98,7 +98,7 @@ Result<Context> init(const InitOptions& options) {
 }
 
 void exit_with(const Error& error) {
-  std::fflush(stdout);
+  flush_outputs();
   log_error(error.message);
   _exit(exit_code(error.kind));
 }
@@ -108,11 +108,10 @@ void exit_with(Context& context, const Status& status) {
     // The agent prints the first worker's error; a worker alone prints its own.
     if (!context.launched() || !context.session().fail(status.error()).ok())
       log_error(status.error().message);
-    std::fflush(stdout);
+    flush_outputs();
     _exit(exit_code(status.error().kind));
   }
-  std::fflush(stdout);
-  std::fflush(stderr);
+  flush_outputs();
   _exit(0);
 }
 

@@ -28,6 +28,10 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
   train_ = std::move(train);
   test_ = std::move(test);
   started_ns_ = monotonic_ns();
+  return guarded("the run's start", ErrorKind::kInternal, [&] { return begin(); });
+}
+
+Status Run::begin() {
   LOCKSTEP_TRY(check_options());
   LOCKSTEP_ASSIGN(options_.output, absolute_path(options_.output));
   LOCKSTEP_TRY(posix_env().make_dirs(options_.output));
@@ -168,6 +172,11 @@ void Run::say_finished(Txn committed) const {
 }
 
 Result<bool> Run::next() {
+  const auto where = [&] { return "before step " + std::to_string(global_step(at())); };
+  return guarded(where, ErrorKind::kInternal, [&] { return announce(); });
+}
+
+Result<bool> Run::announce() {
   using Turn = Participant::Turn;
   if (announced_)
     return Error{ErrorKind::kUsage,

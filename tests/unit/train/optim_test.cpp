@@ -32,6 +32,14 @@ TEST(Optimizers, RefuseWhatTorchOptimRefuses) {
   EXPECT_EQ(adam({.eps = -1e-8}), "Invalid epsilon value: -1e-08; a finite number, at least 0");
 }
 
+TEST(Optimizers, AParameterGivenTwiceIsUpdatedOnce) {
+  at::Tensor p = at::ones({2}, at::requires_grad());
+  p.mutable_grad() = at::ones({2});
+  SGD optimizer({p, p}, {.lr = 0.25});
+  optimizer.step();
+  EXPECT_EQ(p[0].item<float>(), 0.75F);
+}
+
 TEST(Optimizers, ARateSetLaterIsCheckedToo) {
   SGD optimizer(parameters(), {});
   optimizer.set_lr(-2);
