@@ -25,8 +25,8 @@ bool is_between(Phase phase);
 class HangWatch {
  public:
   // Limit: the larger of `floor` and 10 times the longest standstill seen in that phase; not below
-  // `first` as long as nobody is known to have come through the phase: a commit shows it of those of
-  // a step. `between`: the floor of the phases between computing ones, where the clock runs only
+  // `first` as long as nobody is known to have come through the phase: a commit shows it of those
+  // of a step. `between`: the floor of the phases between computing ones, where the clock runs only
   // while the worker is awaited.
   HangWatch(std::uint64_t floor, std::uint64_t first, std::uint64_t between)
       : floor_(floor), first_(first), between_(between) {}

@@ -64,8 +64,8 @@ class Participant {
   const coord::Board& board() const { return board_; }
 
  private:
-  // The launcher evicts whoever hangs; this only ends waits that nobody else will. PyTorch's default
-  // for collectives.
+  // The launcher evicts whoever hangs; this only ends waits that nobody else will. PyTorch's
+  // default for collectives.
   static constexpr std::chrono::minutes kPeerDeadline{30};
 
   Participant(worker::Session& session, TrainState& state, Program& program,
