@@ -2,8 +2,8 @@
 // at all.
 //
 //   save_checkpoint("runs/1", {{"model", state_dict}, {"optimizer", moments}}, {.txn = 100}, "{}");
-//   load_checkpoint("runs/1", {{"model", state_dict}, {"optimizer", moments}});   // into those
-//   tensors
+//   // Into those tensors.
+//   load_checkpoint("runs/1", {{"model", state_dict}, {"optimizer", moments}});
 //
 // Each holds one safetensors file per part (Python's `safetensors` opens them), state.json, and
 // manifest.json with the size and hash of every file. Nothing that is read is ever executed. The

@@ -2,10 +2,12 @@
 // machine: events and the time go in, actions with reasons come out; no clock, no file, no process.
 // docs/design/protocol.md has the rules it keeps.
 //
-// Life of the group:  starting -> running -> finishing -> stopped
-//                         ^          |
-//                         +- restarting (rung 3: all killed, fresh board)         any -> stopping
-//                         -> stopped
+// Life of the group:
+//
+//   starting -> running -> finishing -> stopped
+//       ^          |
+//       +---- restarting (rung 3: all killed, fresh board)
+//   any -> stopping -> stopped
 //
 // Agent's loop: make the event (Progress before Exited; a Tick with Progress every 5 to 50 ms),
 // handle() it, obey the actions in order. Threads: one at a time. Errors: none; an event about an
