@@ -13,7 +13,9 @@
 // What is set before run() must be the same in all workers: a function of the step and of nothing
 // else. The closure runs once for each virtual worker that this worker has in the step, and again
 // for those it adopts when others die. It must depend on nothing but the state and the share.
-// Backward, reduction and update are run()'s.
+// Backward, reduction and update are run()'s. How long the loop's own code may take: "Time limits"
+// in docs/guide/errors.md (300 s from the launcher's start to the end of open(); 60 s between steps
+// while others wait).
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
 
