@@ -1,13 +1,17 @@
 // One's own loop, exact and elastic: each optimizer step is given to the library as a closure.
 //
-//   lockstep::TrainState state;          // model, optimizer, all that the next step depends on
+//   lockstep::TrainState state;  // all that the next step depends on
+//   LOCKSTEP_TRY(state.add("model", *model));
+//   LOCKSTEP_TRY(state.add("optimizer", optimizer));
 //   lockstep::Step step(context, state, options);
-//   LOCKSTEP_TRY(step.open(train_set));  // joins the run, resumes, or takes state from a live peer
+//   LOCKSTEP_TRY(step.open(train_set));  // joins the run, resumes, or takes a live peer's state
 //   for (;;) {
 //     LOCKSTEP_ASSIGN(const bool more, step.next());
 //     if (!more) break;
 //     optimizer.set_lr(schedule(step.global_step()));
-//     LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(share.batch()); }));
+//     LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
+//       return loss_of(share.batch());
+//     }));
 //   }
 //
 // What is set before run() must be the same in all workers: a function of the step and of nothing

@@ -1,11 +1,15 @@
 // The trainer: epochs over a data set, exact at any number of workers, surviving any of them.
 //
 //   lockstep::Trainer trainer(context, *model, optimizer, options);
-//   trainer.loss([&](const data::Batch& batch) {
-//     return cross_entropy(model->forward(batch.inputs), batch.targets);
+//   trainer.loss([&](const lockstep::data::Batch& batch) {
+//     return F::cross_entropy(model->forward(batch.inputs), batch.targets);
 //   });
-//   trainer.evaluation([&](const data::Batch& batch) { … return Score{loss, correct, count}; });
-//   Status status = trainer.fit(train_set, test_set);
+//   trainer.evaluation([&](const lockstep::data::Batch& batch) {
+//     const at::Tensor scores = model->forward(batch.inputs);
+//     return lockstep::Score{sum_of_losses(scores, batch), correct(scores, batch),
+//                            batch.targets.size(0)};
+//   });
+//   const lockstep::Status status = trainer.fit(train_set, test_set);
 //
 // What a step computes is stated in docs/design/arithmetic.md, how it survives in
 // docs/design/protocol.md, how long the program's own code may take in docs/guide/errors.md ("Time

@@ -105,6 +105,15 @@ Not there yet: `late`.
         self.assertEqual(self.problems(self.PAGE.replace("| `mid`", "| `late` | x |\n| `mid`")), [])
 
 
+class Samples(unittest.TestCase):
+    HEADER = "// What it is.\n//\n//   f(1,\n//     2);  // sum\n//\n// Threads: any.\n#pragma once\n//   g();\n"
+
+    def test_line_breaks_apart_a_sample_is_in_the_source(self):
+        missing = load("check_docs").samples_not_in
+        self.assertEqual(list(missing("void x() {\n  f(1, 2);  // sum\n}\n", self.HEADER)), [])
+        self.assertEqual(list(missing("void x() {\n  f(2, 2);  // sum\n}\n", self.HEADER)), [3])
+
+
 class Tree(unittest.TestCase):
     def setUp(self):
         self.tree = load("check_tree")
