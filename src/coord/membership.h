@@ -23,7 +23,8 @@
 
 namespace lockstep::coord {
 
-// Nanoseconds.
+// Nanoseconds. The launcher's options set stop_grace, orderly and kill_grace; without a zygote the
+// agent gives a minute for hello. What users are told of them: docs/guide/errors.md, "Time limits".
 struct Timing {
   std::uint64_t hello = 2'000'000'000;          // from Forked to Hello
   std::uint64_t fork = 10'000'000'000;          // from Spawn to Forked while the zygote is ready
