@@ -1,6 +1,7 @@
 // A loop of one's own that survives: each optimizer step is given to the library as a closure. Here
-// with a warm-up and a cosine schedule of the learning rate. `lockstep run --standalone
-// --nproc-per-node 3 build/release/examples/own_loop`
+// with a warm-up and a cosine schedule of the learning rate.
+//
+//   lockstep run --standalone --nproc-per-node 3 build/release/examples/own_loop
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>

@@ -3,7 +3,7 @@
 // (--max-restarts), as torchrun does. Runs that survive use Trainer or Step.
 //
 //   LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context, {.output = "runs/1"}));
-//   LOCKSTEP_TRY(group.all_reduce(correct));     // int64 tensor: the sum over ranks, in every rank
+//   LOCKSTEP_TRY(group.all_reduce(correct));  // int64 tensor: the sum over ranks, in every rank
 //   if (group.rank() == 0) save();
 //   LOCKSTEP_TRY(group.barrier());
 //

@@ -2,10 +2,12 @@
 // machine: events and the time go in, actions with reasons come out; no clock, no file, no process.
 // docs/design/protocol.md has the rules it keeps.
 //
-// Life of the group:  starting -> running -> finishing -> stopped
-//                         ^          |
-//                         +- restarting (rung 3: all killed, fresh board)         any -> stopping
-//                         -> stopped
+// Life of the group:
+//
+//   starting -> running -> finishing -> stopped
+//       ^          |
+//       +---- restarting (rung 3: all killed, fresh board)
+//   any -> stopping -> stopped
 //
 // Agent's loop: make the event (Progress before Exited; a Tick with Progress every 5 to 50 ms),
 // handle() it, obey the actions in order. Threads: one at a time. Errors: none; an event about an
@@ -21,7 +23,8 @@
 
 namespace lockstep::coord {
 
-// Nanoseconds.
+// Nanoseconds. The launcher's options set stop_grace, orderly and kill_grace; without a zygote the
+// agent gives a minute for hello. What users are told of them: docs/guide/errors.md, "Time limits".
 struct Timing {
   std::uint64_t hello = 2'000'000'000;          // from Forked to Hello
   std::uint64_t fork = 10'000'000'000;          // from Spawn to Forked while the zygote is ready
