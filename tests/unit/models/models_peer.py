@@ -87,35 +87,29 @@ class ResNet(nn.Module):
 
 
 class NarrowVGG(vgg.VGG):
-    """torchvision's VGG, whose __init__ has no number for the classifier's width (4096)."""
+    """torchvision's VGG but for its __init__, which is repeated here because it fixes the classifier's width at 4096."""
 
     def __init__(self, cfg, batch_norm, num_classes, width, init_weights=True):
-        whole, vgg.nn.Linear = vgg.nn.Linear, lambda i, o: nn_linear(width if i == 4096 else i, width if o == 4096 else o)
-        try:
-            super().__init__(vgg.make_layers(vgg.cfgs[cfg], batch_norm), num_classes, init_weights=False)
-        finally:
-            vgg.nn.Linear = whole
-        if init_weights:
-            draw_as_vgg(self)
+        nn.Module.__init__(self)
+        self.features = vgg.make_layers(vgg.cfgs[cfg], batch_norm)
+        self.avgpool = nn.AdaptiveAvgPool2d((7, 7))
+        self.classifier = nn.Sequential(
+            nn.Linear(512 * 7 * 7, width), nn.ReLU(True), nn.Dropout(p=0.5),
+            nn.Linear(width, width), nn.ReLU(True), nn.Dropout(p=0.5),
+            nn.Linear(width, num_classes))
+        for m in self.modules() if init_weights else ():
+            if isinstance(m, nn.Conv2d):
+                nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.constant_(m.bias, 0)
+            elif isinstance(m, nn.BatchNorm2d):
+                nn.init.constant_(m.weight, 1)
+                nn.init.constant_(m.bias, 0)
+            elif isinstance(m, nn.Linear):
+                nn.init.normal_(m.weight, 0, 0.01)
+                nn.init.constant_(m.bias, 0)
 
     def _get_name(self):
         return "VGG"
-
-
-nn_linear = nn.Linear
-
-
-def draw_as_vgg(net):  # the second half of VGG.__init__
-    for m in net.modules():
-        if isinstance(m, nn.Conv2d):
-            nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
-            nn.init.constant_(m.bias, 0)
-        elif isinstance(m, nn.BatchNorm2d):
-            nn.init.constant_(m.weight, 1)
-            nn.init.constant_(m.bias, 0)
-        elif isinstance(m, nn.Linear):
-            nn.init.normal_(m.weight, 0, 0.01)
-            nn.init.constant_(m.bias, 0)
 
 
 def designsafe(frozen):
