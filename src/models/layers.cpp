@@ -19,6 +19,14 @@ void check_classes(std::int64_t num_classes) {
   TORCH_CHECK_VALUE(num_classes >= 1, "a network has at least 1 class, not ", num_classes);
 }
 
+void check_width(std::int64_t width) {
+  TORCH_CHECK_VALUE(width >= 1, "a layer is at least 1 wide, not ", width);
+}
+
+void check_head(const nn::Sequential& head) {
+  TORCH_CHECK_VALUE(!head.is_empty() && !head->is_empty(), "the new head is empty");
+}
+
 void draw_as_torchvision(nn::Module& module, LinearDraw linear) {
   for (const auto& layer : module.modules(false)) {
     if (auto* convolution = layer->as<nn::Conv2d>()) {
@@ -35,6 +43,7 @@ void draw_as_torchvision(nn::Module& module, LinearDraw linear) {
 }
 
 nn::Sequential two_layer_head(std::int64_t features, std::int64_t num_classes) {
+  check_width(features);
   check_classes(num_classes);
   nn::Sequential head;
   head->push_back(nn::Linear(features, features));
@@ -45,8 +54,7 @@ nn::Sequential two_layer_head(std::int64_t features, std::int64_t num_classes) {
 
 nn::Sequential dropout_head(const std::vector<std::int64_t>& widths, double dropout) {
   TORCH_CHECK_VALUE(widths.size() >= 2, "a head has at least two widths, not ", widths.size());
-  for (const std::int64_t width : widths)
-    TORCH_CHECK_VALUE(width >= 1, "a layer is at least 1 wide, not ", width);
+  for (const std::int64_t width : widths) check_width(width);
   nn::Sequential head;
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
     if (i > 0) head->push_back(relu_in_place());

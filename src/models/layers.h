@@ -15,6 +15,8 @@ torch::nn::Conv2d conv(std::int64_t in, std::int64_t out, std::int64_t size, std
 torch::nn::ReLU relu_in_place();
 
 void check_classes(std::int64_t num_classes);
+void check_width(std::int64_t width);
+void check_head(const torch::nn::Sequential& head);
 
 // torchvision's second draw, over what is registered so far and in that order: kaiming_normal_ by
 // fan_out for convolutions, ones for batch norm, zeros for the biases of both; linear layers get

@@ -73,6 +73,7 @@ struct ResNet : Backbone {
   }
 
   void replace_head(nn::Sequential new_head) override {
+    check_head(new_head);
     replace_module("fc", new_head);
     head = new_head;
   }

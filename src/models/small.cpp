@@ -46,6 +46,7 @@ struct ConvNet : Network {
 struct QuickstartMlp : Network {
   QuickstartMlp(std::int64_t inputs, std::int64_t num_classes) : Network("Net") {
     check_classes(num_classes);
+    check_width(inputs);
     flatten = register_module("flatten", nn::Flatten());
     linear_relu_stack = register_module("linear_relu_stack", nn::Sequential());
     linear_relu_stack->push_back(nn::Linear(inputs, 512));

@@ -52,6 +52,7 @@ struct Vgg : Backbone {
   }
 
   void replace_head(nn::Sequential head) override {
+    check_head(head);
     classifier = replace_module("classifier", std::move(head));
   }
 

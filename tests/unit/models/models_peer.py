@@ -2,7 +2,8 @@
 """Prints, for each network: its repr, the names, shapes, dtypes and SHA-256 of its initial values under seed 0, and the SHA-256
 of outputs, gradients and buffers after a pass in training and in evaluation mode. models_print.cpp does the same with ours.
 
-    models_peer.py [CASE...]
+    models_peer.py [CASE...]      everything
+    models_peer.py --initial      each case's name and SHA-256 of its lines on initial values: how initial_values.txt was made
 
 The tutorials' own networks are written here as their documents give them; the others are torchvision's.
 """
@@ -169,14 +170,25 @@ def print_pass(net, images, mode):
     net.zero_grad()
 
 
-def print_case(name):
-    make, shape = CASES[name]
+def fresh(name):
     torch.manual_seed(0)
-    net = make()
-    print("==", name)
-    print(net)
-    for key, value in net.state_dict().items():
-        print(key, "(" + "".join(f"{n}," for n in value.shape) + ")", DTYPES[value.dtype], sha256(value))
+    return CASES[name][0]()
+
+
+def initial(net):
+    return f"{net}\n" + "".join(f"{key} ({''.join(f'{n},' for n in value.shape)}) {DTYPES[value.dtype]} {sha256(value)}\n"
+                                for key, value in net.state_dict().items())
+
+
+def print_digests():
+    print(f"capability {torch.backends.cpu.get_cpu_capability()}")
+    for name in CASES:
+        print(name, hashlib.sha256(initial(fresh(name)).encode()).hexdigest())
+
+
+def print_case(name):
+    net, shape = fresh(name), CASES[name][1]
+    print(f"== {name}\n{initial(net)}", end="")
     if not shape:
         return
     torch.manual_seed(1)
@@ -188,6 +200,8 @@ def print_case(name):
 
 def main():
     torch.set_num_threads(1)
+    if sys.argv[1:] == ["--initial"]:
+        return print_digests()
     for name in sys.argv[1:] or CASES:
         print_case(name)
 

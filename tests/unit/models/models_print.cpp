@@ -1,8 +1,12 @@
-// models_peer.py with our networks: the same lines, to the last bit. models_print [CASE...]
+// models_peer.py with our networks: the same lines, to the last bit.
+//   models_print [CASE...]        everything
+//   models_print --initial        each case's name and SHA-256 of its lines on initial values
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <ATen/ops/randn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
@@ -78,18 +82,21 @@ std::string hash_of(const at::Tensor& tensor) {
   return hash.hex();
 }
 
-void print_initial(const torch::nn::Module& module) {  // in the order of Python's state_dict
-  const auto line = [](const std::string& prefix, const auto& item) {
-    std::printf("%s%s (", prefix.c_str(), item.key().c_str());
-    for (const auto size : item.value().sizes()) std::printf("%ld,", size);
-    std::printf(") %s %s\n", c10::toString(item.value().scalar_type()),
-                hash_of(item.value()).c_str());
+// What Python's print(module) gives, then a line for each entry of its state_dict, in its order.
+std::string initial(const torch::nn::Module& module) {
+  std::string lines = models::python_repr(module) + "\n";
+  const auto line = [&](const std::string& prefix, const auto& item) {
+    lines += prefix + item.key() + " (";
+    for (const auto size : item.value().sizes()) lines += std::to_string(size) + ",";
+    lines += std::string(") ") + c10::toString(item.value().scalar_type()) + " " +
+             hash_of(item.value()) + "\n";
   };
   for (const auto& part : module.named_modules()) {
     const std::string prefix = part.key().empty() ? "" : part.key() + ".";
     for (const auto& item : part.value()->named_parameters(false)) line(prefix, item);
     for (const auto& item : part.value()->named_buffers(false)) line(prefix, item);
   }
+  return lines;
 }
 
 void print_pass(Subject& net, const at::Tensor& input, const char* mode) {
@@ -107,8 +114,7 @@ void print_pass(Subject& net, const at::Tensor& input, const char* mode) {
 void print_case(const Case& c) {
   at::manual_seed(0);
   Subject net = c.make();
-  std::printf("== %s\n%s\n", c.name, models::python_repr(*net.module).c_str());
-  print_initial(*net.module);
+  std::printf("== %s\n%s", c.name, initial(*net.module).c_str());
   if (c.input.empty()) return;
   at::manual_seed(1);
   const at::Tensor input = at::randn(c.input);
@@ -117,11 +123,22 @@ void print_case(const Case& c) {
   print_pass(net, input, "eval");
 }
 
+void print_digests() {
+  std::printf("capability %s\n", at::get_cpu_capability().c_str());
+  for (const Case& c : cases()) {
+    at::manual_seed(0);
+    lockstep::Sha256 hash;
+    hash.update(initial(*c.make().module));
+    std::printf("%s %s\n", c.name, hash.hex().c_str());
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   at::set_num_threads(1);
   const std::vector<std::string> wanted(argv + 1, argv + argc);
+  if (wanted == std::vector<std::string>{"--initial"}) return print_digests(), 0;
   for (const Case& c : cases())
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), c.name) != wanted.end())
       print_case(c);
