@@ -95,16 +95,23 @@ TEST(Sizes, ImagesOfOtherSizesArePooled) {
 }
 
 TEST(Errors, NameTheValueAndTheLimit) {
-  EXPECT_EQ(error_of([] { convnet()->forward(at::randn({2, 1, 28, 3})); }),
+  EXPECT_EQ(error_of([] {
+              convnet()->forward(at::randn({2, 1, 28, 3}));
+            }),
             "convnet: the images are [2, 1, 28, 3], but must be [B, 1, H, W] with H and W at least "
             "4");
-  EXPECT_EQ(error_of([] { vgg16({.classifier_width = 1})->forward(at::randn({2, 3, 31, 32})); }),
-            "vgg: the images are [2, 3, 31, 32], but must be [B, 3, H, W] with H and W at least 32");
+  EXPECT_EQ(
+      error_of([] {
+        vgg16({.classifier_width = 1})->forward(at::randn({2, 3, 31, 32}));
+      }),
+      "vgg: the images are [2, 3, 31, 32], but must be [B, 3, H, W] with H and W at least 32");
   EXPECT_EQ(error_of([] { resnet34(0); }), "a network has at least 1 class, not 0");
   EXPECT_EQ(error_of([] { quickstart_mlp(0); }), "a layer is at least 1 wide, not 0");
   EXPECT_EQ(error_of([] { vgg19({.classifier_width = 0}); }), "a layer is at least 1 wide, not 0");
   EXPECT_EQ(error_of([] { dropout_head({5}, 0.5); }), "a head has at least two widths, not 1");
-  EXPECT_EQ(error_of([] { dropout_head({5, 4, 2}, 1.5); }),
+  EXPECT_EQ(error_of([] {
+              dropout_head({5, 4, 2}, 1.5);
+            }),
             "dropout probability has to be between 0 and 1, but got 1.5");
   EXPECT_EQ(error_of([] { resnet18()->replace_head(nullptr); }), "the new head is empty");
   EXPECT_EQ(error_of([] { resnet18()->replace_head(nn::Sequential()); }), "the new head is empty");
@@ -133,9 +140,10 @@ TEST(PythonRepr, ConvNetIsAsInItsDocument) {
 TEST(PythonRepr, LayersWithOtherSettings) {
   nn::Conv2dOptions conv(4, 8, {3, 5});
   conv.stride({2, 1}).dilation(2).groups(2).bias(false).padding_mode(torch::kReflect);
-  EXPECT_EQ(python_repr(*nn::Conv2d(conv)),
-            "Conv2d(4, 8, kernel_size=(3, 5), stride=(2, 1), dilation=(2, 2), groups=2, bias=False, "
-            "padding_mode=reflect)");
+  EXPECT_EQ(
+      python_repr(*nn::Conv2d(conv)),
+      "Conv2d(4, 8, kernel_size=(3, 5), stride=(2, 1), dilation=(2, 2), groups=2, bias=False, "
+      "padding_mode=reflect)");
   EXPECT_EQ(python_repr(*nn::Conv2d(nn::Conv2dOptions(1, 1, 3).padding(torch::kSame))),
             "Conv2d(1, 1, kernel_size=(3, 3), stride=(1, 1), padding=same)");
   EXPECT_EQ(python_repr(*nn::Linear(nn::LinearOptions(3, 2).bias(false))),
