@@ -43,9 +43,9 @@ class Backbone : public Network {
 std::shared_ptr<Backbone> resnet18(std::int64_t num_classes = 1000);
 std::shared_ptr<Backbone> resnet34(std::int64_t num_classes = 1000);
 
-// The CIFAR-10 tutorial's ResNet-18, whose first layer is a 3x3 convolution without pooling; its own
-// names (conv1 .. conv5, dense_layer); PyTorch's default initial values. Images [B, 3, H, W], any
-// size; the tutorial's are 32x32.
+// The CIFAR-10 tutorial's ResNet-18: first a 3x3 convolution, no pooling; its own names (conv1 ..
+// conv5, dense_layer); PyTorch's default initial values. Images [B, 3, H, W] of any size; the
+// tutorial's are 32x32.
 std::shared_ptr<Network> cifar_resnet18(std::int64_t num_classes = 10);
 
 struct VggOptions {

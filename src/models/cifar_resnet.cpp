@@ -48,11 +48,11 @@ nn::Sequential stem() {
 struct CifarResNet : Network {
   explicit CifarResNet(std::int64_t num_classes) : Network("ResNet") {
     check_classes(num_classes);
-    layers.push_back(register_module("conv1", stem()));
-    layers.push_back(register_module("conv2", stage(64, 64, 1)));
-    layers.push_back(register_module("conv3", stage(64, 128, 2)));
-    layers.push_back(register_module("conv4", stage(128, 256, 2)));
-    layers.push_back(register_module("conv5", stage(256, 512, 2)));
+    layers.emplace_back(register_module("conv1", stem()));
+    layers.emplace_back(register_module("conv2", stage(64, 64, 1)));
+    layers.emplace_back(register_module("conv3", stage(64, 128, 2)));
+    layers.emplace_back(register_module("conv4", stage(128, 256, 2)));
+    layers.emplace_back(register_module("conv5", stage(256, 512, 2)));
     avg_pool = register_module("avg_pool", nn::AdaptiveAvgPool2d(1));
     dense_layer = register_module("dense_layer", nn::Linear(512, num_classes));
   }

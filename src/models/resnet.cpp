@@ -57,8 +57,8 @@ struct ResNet : Backbone {
     std::int64_t in = 64;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       const std::int64_t out = std::int64_t{64} << i;
-      layers.push_back(register_module("layer" + std::to_string(i + 1),
-                                       stage(in, out, i == 0 ? 1 : 2, blocks[i])));
+      layers.emplace_back(register_module("layer" + std::to_string(i + 1),
+                                          stage(in, out, i == 0 ? 1 : 2, blocks[i])));
       in = out;
     }
     avgpool = register_module("avgpool", nn::AdaptiveAvgPool2d(1));

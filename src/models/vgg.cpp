@@ -4,6 +4,8 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/pooling.h>
 
+#include <array>
+
 #include "models/layers.h"
 
 namespace lockstep::models {
