@@ -14,7 +14,7 @@ namespace F = torch::nn::functional;
 struct Mlp : models::Network {
   explicit Mlp(const std::vector<std::int64_t>& widths) {
     for (std::size_t i = 0; i + 1 < widths.size(); ++i)
-      layers.push_back(
+      layers.emplace_back(
           register_module("linear" + std::to_string(i), nn::Linear(widths[i], widths[i + 1])));
   }
   at::Tensor forward(at::Tensor x) override {
@@ -29,7 +29,7 @@ std::shared_ptr<models::Network> mlp(const std::vector<std::int64_t>& widths) {
   return std::make_shared<Mlp>(widths);
 }
 
-Model of(std::shared_ptr<models::Network> net, std::vector<std::int64_t> shape,
+Model of(const std::shared_ptr<models::Network>& net, std::vector<std::int64_t> shape,
          std::int64_t batch_size) {
   return {net, [net](at::Tensor x) { return net->forward(std::move(x)); }, nullptr,
           std::move(shape), batch_size};
