@@ -1,4 +1,4 @@
-// The door: everything public but models.h, which includes libtorch's modules (10 s of compiling).
+// The door: everything public but models.h, which includes libtorch's modules (7 s of compiling).
 // Prefer the single headers in files that compile often.
 #pragma once
 
