@@ -4,6 +4,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lockstep/lockstep.h"
+#include "lockstep/models.h"
 
 namespace F = torch::nn::functional;
 
@@ -94,6 +95,13 @@ lockstep::Status trainer(lockstep::Context& context, Net model, lockstep::Optimi
   });
   const lockstep::Status status = trainer.fit(train_set, test_set);
   return status;
+}
+
+at::Tensor models(const at::Tensor& images) {
+  at::manual_seed(0);
+  const auto net = lockstep::models::resnet18(10);
+  at::Tensor scores = net->forward(images);
+  return scores;
 }
 
 }  // namespace samples
