@@ -58,6 +58,7 @@ Status check(const RandomResizedCrop& step) {
   LOCKSTEP_TRY(check_range("scale", step.scale, 1.0));
   return check_range("ratio", step.ratio, kMaxSide);
 }
+Status check(const AutoAugment&) { return {}; }
 Status check(const ToTensor&) { return {}; }
 Status check(const Normalize& step) {
   for (const float std : step.std)
@@ -90,6 +91,7 @@ Result<Size> size_after(const RandomCrop& step, Size in) {
   return Size{step.height, step.width};
 }
 Result<Size> size_after(const RandomHorizontalFlip&, Size in) { return in; }
+Result<Size> size_after(const AutoAugment&, Size in) { return in; }
 Result<Size> size_after(const ToTensor&, Size in) { return in; }
 Result<Size> size_after(const Normalize&, Size in) { return in; }
 template <class Step>
@@ -133,6 +135,10 @@ Status run(const RandomHorizontalFlip& step, Canvas& canvas, SampleRandom& rando
 Status run(const RandomResizedCrop& step, Canvas& canvas, SampleRandom& random) {
   canvas.crop(random_resized_crop(size_of(canvas), step.scale, step.ratio, random));
   resize_to(canvas, {step.height, step.width});
+  return {};
+}
+Status run(const AutoAugment& step, Canvas& canvas, SampleRandom& random) {
+  auto_augment(canvas, step.policy, random);
   return {};
 }
 Status run(const ToTensor&, Canvas&, SampleRandom&) { return {}; }

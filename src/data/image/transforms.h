@@ -17,6 +17,7 @@
 #include <variant>
 #include <vector>
 
+#include "data/image/autoaugment.h"
 #include "data/image/canvas.h"
 #include "data/image/decode.h"
 #include "data/image/resize.h"
@@ -48,13 +49,16 @@ struct RandomResizedCrop {
   std::array<double, 2> scale = {0.08, 1.0};
   std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};
 };
+struct AutoAugment {
+  AutoAugmentPolicy policy = AutoAugmentPolicy::kImageNet;
+};
 struct ToTensor {};
 struct Normalize {
   std::array<float, kChannels> mean{}, std{};
 };
 
 using Transform = std::variant<Resize, CenterCrop, RandomCrop, RandomHorizontalFlip,
-                               RandomResizedCrop, ToTensor, Normalize>;
+                               RandomResizedCrop, AutoAugment, ToTensor, Normalize>;
 
 // Memory for one thread's work. What it holds changes no result.
 struct Workspace {

@@ -102,18 +102,28 @@ def streams(compare):
         compare.same(ours % 2**24, theirs, "draws", key)
 
 
+AUGMENT_SPECS = [f"AutoAugment:{policy}" for policy in range(3)]
 PHOTO_SPECS = [
     "Resize:244,244 ToTensor", "Resize:256 CenterCrop:224,224 ToTensor Normalize", "Resize:300,0,320",
     "RandomResizedCrop:224,224 Flip:0.5 ToTensor Normalize", "Resize:64 RandomCrop:56,56,8 Flip:0.5 ToTensor",
     "CenterCrop:500,120 ToTensor", "RandomResizedCrop:96,80,0.3,0.9,0.5,2.5",
+    "AutoAugment:0 Resize:244,244 ToTensor", "RandomResizedCrop:224,224 Flip:0.5 AutoAugment:0 ToTensor Normalize",
     "Flip:0.3 RandomCrop:200,700,0,1,17,0 Flip:0.7 ToTensor Normalize",
 ]
 SMALL_SPECS = [
     "RandomCrop:32,32,4 Flip:0.5 ToTensor Normalize", "RandomCrop:28,30,3,0,0,2 Flip:0.5", "RandomCrop:40,40,2,1,9,3",
     "RandomCrop:28,28,3,0,0,1 Resize:224,224 ToTensor", "CenterCrop:20,20 RandomCrop:20,20,4 CenterCrop:26,26",
     "Resize:224 ToTensor Normalize", "Flip:1 CenterCrop:33,9 ToTensor", "RandomResizedCrop:32,32 ToTensor Normalize",
-    "Resize:32,17", "Resize:17,32", "Resize:32,32 ToTensor",
+    "RandomCrop:32,32,4 Flip:0.5 AutoAugment:1 ToTensor Normalize", "Resize:32,17", "Resize:17,32", "Resize:32,32 ToTensor",
 ]
+
+
+def augmented(compare, made, draw):
+    """Each pair of each policy with both signs and probabilities, many times over."""
+    for path in [p for p in made if "jpeg-420-q75-p0" in p.name or p.name in ("png-3-4-0-33x18.png", "png-large.png")]:
+        for spec in AUGMENT_SPECS:
+            for _ in range(40 if "large" in path.name else 400):
+                compare.transforms(spec, draw.getrandbits(32), path)
 
 
 def members(archive, wanted, folder):
@@ -153,6 +163,7 @@ def run(compare, folder, photos, cifar):
             compare.regions(path, 3, draw)
             for spec in specs:
                 compare.transforms(spec, draw.getrandbits(32), path)
+    augmented(compare, made, draw)
     for path in [p for p in made if "61x47" in p.name or "33x18" in p.name]:
         for spec in SMALL_SPECS[:5] + PHOTO_SPECS[:4]:
             compare.transforms(spec, draw.getrandbits(32), path)

@@ -40,6 +40,7 @@ inline Transform step_of(const std::string& word) {
     if (n[4] > 0) step.ratio = {n[4], n[5]};
     return step;
   }
+  if (name == "AutoAugment") return AutoAugment{static_cast<AutoAugmentPolicy>(whole(0))};
   if (name == "ToTensor") return ToTensor{};
   if (name == "Normalize") return Normalize{{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}};
   std::fprintf(stderr, "no transform %s\n", word.c_str());
