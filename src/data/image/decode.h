@@ -4,7 +4,7 @@
 //   - grey becomes three equal channels; alpha is dropped, not blended; palettes are looked up;
 //   - 16 bits: of colours the high byte, of grey the value clipped at 255;
 //   - CMYK and YCCK JPEG are taken as Adobe writes them, inverted;
-//   - a JPEG that lacks only its end marker is whole.
+//   - damage inside a JPEG's data is shown, not refused; a cut file is refused.
 //
 // Errors: kBadData that names the file, what is wrong with it and what to do; the picture's content
 // is then undefined. Threads: pure functions, a JpegDecoder from one thread at a time.

@@ -96,6 +96,7 @@ bool read_header(Job& job) {
 struct Window {
   JDIMENSION left = 0, width = 0, skipped = 0;
   Region wanted;
+  bool to_the_end = false;  // rows below are read too, to see that they are there
 };
 
 // Pillow's cmyk2rgb after its "CMYK;I", which inverts.
@@ -137,6 +138,8 @@ bool read_rows(Job& job, Window& window, JSAMPLE* row, std::uint8_t* out) {
              out + static_cast<std::size_t>(y) * static_cast<std::size_t>(window.wanted.width) *
                        kChannels);
   }
+  while (window.to_the_end && job.codec.output_scanline < job.codec.output_height)
+    read_row(job, row);
   return true;
 }
 
@@ -161,7 +164,7 @@ bool ends_with_marker(Bytes file) {
 // The region and one iMCU around it: smooth upsampling treats the border of what is decoded as the
 // border of the picture, and so gets the outermost pixels of a part wrong.
 Window window_around(const jpeg_decompress_struct& codec, const Region& wanted, bool whole) {
-  Window window{0, codec.image_width, 0, wanted};
+  Window window{0, codec.image_width, 0, wanted, false};
   if (whole) return window;
   const int across = codec.max_h_samp_factor * DCTSIZE;
   const int down = codec.max_v_samp_factor * DCTSIZE;
@@ -215,8 +218,10 @@ Status decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose
   const auto height = static_cast<int>(job.codec.image_height);
   const Region all{0, 0, width, height};
   const Region wanted = choose ? choose(width, height) : all;
-  const bool whole = wanted == all || !simple_sampling(job.codec) || !ends_with_marker(file);
+  const bool sound = ends_with_marker(file);
+  const bool whole = wanted == all || !simple_sampling(job.codec) || !sound;
   Window window = window_around(job.codec, wanted, whole);
+  window.to_the_end = !sound;
   out.resize(wanted.width, wanted.height);
   std::vector<JSAMPLE> row(std::size_t{job.codec.image_width} * 4);
   if (!read_rows(job, window, row.data(), out.data())) return broken(name, job.message);

@@ -1,7 +1,10 @@
-"""Our decoding and transforms beside Pillow's and torchvision's, byte for byte: peer.py PROBE [PHOTOS.tar [CIFAR.tar.zst]]
+"""Our decoding and transforms beside Pillow's and torchvision's, byte for byte: peer.py PROBE
 
+Runs under $LOCKSTEP_IMAGE_PYTHON, or what tools/find_python finds. Photographs and CIFAR are read from $LOCKSTEP_TEST_DATA or
+../shared/data (photos-200.tar, cifar10-jpeg.tar.zst) where they are there. `--all`: all of CIFAR's pictures, not a sample.
 Exit 0: equal; 1: not, said where; 77: skipped, said why.
 """
+import os
 import pathlib
 import random
 import subprocess
@@ -9,11 +12,13 @@ import sys
 import tarfile
 import tempfile
 
-from probe import Probe, versions
+from probe import ROOT, Probe, under_right_python, versions
 
-if why := versions():
-    print(f"skipped: {why}")
-    sys.exit(77)
+if __name__ == "__main__":
+    under_right_python()
+    if why := versions():
+        print(f"skipped: {why}")
+        sys.exit(77)
 
 import numpy as np
 import torch
@@ -67,6 +72,17 @@ class Compare:
 
     def decode(self, path):
         self.same(self.probe.picture("decode", path), np.asarray(Image.open(path).convert("RGB")), "decode", path)
+
+    def cut(self, path, scratch):
+        """Files that lack their last bytes: accepted or refused alike."""
+        data = path.read_bytes()
+        for missing in (1, 2, 3, 20, len(data) // 2):
+            scratch.write_bytes(data[:-missing])
+            ours = self.probe.picture("decode", scratch)
+            try:
+                self.same(ours, np.asarray(Image.open(scratch).convert("RGB")), "cut by", missing, path)
+            except (OSError, SyntaxError):
+                self.same(np.array(isinstance(ours, str)), np.array(True), "cut by", missing, path)
 
     def regions(self, path, count, draw):
         whole = np.asarray(Image.open(path).convert("RGB"))
@@ -126,15 +142,15 @@ def augmented(compare, made, draw):
                 compare.transforms(spec, draw.getrandbits(32), path)
 
 
-def members(archive, wanted, folder):
+def members(source, wanted, folder):
     """Extracts the members that `wanted` (a function of the number) picks; pictures' paths."""
-    if not archive:
+    if not source:
         return []
-    if str(archive).endswith(".zst"):
-        unpack = subprocess.Popen(["zstd", "-dc", archive], stdout=subprocess.PIPE)
+    if str(source).endswith(".zst"):
+        unpack = subprocess.Popen(["zstd", "-dc", source], stdout=subprocess.PIPE)
         tar = tarfile.open(fileobj=unpack.stdout, mode="r|")
     else:
-        tar = tarfile.open(archive)
+        tar = tarfile.open(source)
     paths, number = [], 0
     for member in tar:
         if member.isfile() and pathlib.Path(member.name).suffix.lower() in (".jpg", ".jpeg", ".png"):
@@ -146,7 +162,15 @@ def members(archive, wanted, folder):
     return paths
 
 
-def run(compare, folder, photos, cifar):
+def archive(name):
+    path = pathlib.Path(os.environ.get("LOCKSTEP_TEST_DATA") or ROOT.parent / "shared/data") / name
+    if not path.exists():
+        print(f"{path} is not there: nothing of it is compared")
+        return None
+    return path
+
+
+def run(compare, folder, every):
     draw = random.Random(1)
     streams(compare)
     pictures.write_pngs(folder)
@@ -155,11 +179,12 @@ def run(compare, folder, photos, cifar):
     for path in made:
         compare.decode(path)
         compare.regions(path, 6, draw)
-    for directory, archive, wanted, specs in (("photos", photos, lambda i: True, PHOTO_SPECS),
-                                              ("cifar", cifar, lambda i: i % 300 == 0, SMALL_SPECS)):
+    for directory, name, wanted, specs in (("photos", "photos-200.tar", lambda i: True, PHOTO_SPECS),
+                                           ("cifar", "cifar10-jpeg.tar.zst", lambda i: i % every == 0, SMALL_SPECS)):
         (folder / directory).mkdir()
-        for path in members(archive, wanted, folder / directory):
+        for path in members(archive(name), wanted, folder / directory):
             compare.decode(path)
+            compare.cut(path, folder / "cut")
             compare.regions(path, 3, draw)
             for spec in specs:
                 compare.transforms(spec, draw.getrandbits(32), path)
@@ -172,7 +197,7 @@ def run(compare, folder, photos, cifar):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         compare = Compare(Probe(sys.argv[1]))
-        run(compare, pathlib.Path(folder), *(sys.argv[2:] + [None, None])[:2])
+        run(compare, pathlib.Path(folder), 1 if "--all" in sys.argv else 300)
     for line in compare.differ[:20]:
         print(*line)
     print(f"{compare.compared} compared, {len(compare.differ)} differ")

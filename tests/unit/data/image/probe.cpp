@@ -8,11 +8,10 @@
 //   draws KEY COUNT                   uint32 [1, count]
 //   key SEED EPOCH SAMPLE             uint32 [1, 1]
 #include <cstdio>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
-#include "spec.h"
+#include "unit/data/image/files.h"
+#include "unit/data/image/spec.h"
 
 using namespace lockstep;
 using namespace lockstep::data::image;
@@ -26,11 +25,6 @@ Fields split(const std::string& line) {
   std::istringstream in(line);
   for (std::string field; std::getline(in, field, '\t');) fields.push_back(field);
   return fields;
-}
-
-std::vector<std::uint8_t> bytes_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 void answer(Size size, const void* data, std::size_t bytes) {

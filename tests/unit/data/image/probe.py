@@ -1,10 +1,24 @@
 """Talks to the program `image_probe` (probe.cpp)."""
+import os
+import pathlib
 import subprocess
 import sys
 
-import numpy as np
-
+ROOT = pathlib.Path(__file__).resolve().parents[4]
 PILLOW, TORCHVISION = "12.0.0", "0.26.0"
+
+
+def under_right_python():
+    """Starts this program anew under the Python that has torchvision, unless this is it already."""
+    if os.environ.get("LOCKSTEP_IMAGE_PEER"):
+        return
+    wanted = os.environ.get("LOCKSTEP_IMAGE_PYTHON") or subprocess.run(
+        [ROOT / "tools/find_python"], capture_output=True, text=True).stdout.strip()
+    if not wanted:
+        print("skipped: no Python with torch (tools/find_python), and LOCKSTEP_IMAGE_PYTHON is not set")
+        sys.exit(77)
+    os.environ["LOCKSTEP_IMAGE_PEER"] = "1"
+    os.execv(wanted, [wanted, "-W", "ignore", *sys.argv])
 
 
 def versions():
@@ -24,6 +38,8 @@ def versions():
 
 class Probe:
     def __init__(self, program):
+        import numpy  # not before it is known which Python this is
+        self.numpy = numpy
         self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, *fields):
@@ -39,20 +55,20 @@ class Probe:
         return height, width, self.process.stdout.read(count)
 
     def picture(self, *fields):
-        return self._array(np.uint8, lambda h, w: (h, w, 3), fields)
+        return self._array(self.numpy.uint8, lambda h, w: (h, w, 3), fields)
 
     def values(self, *fields):
-        return self._array(np.float32, lambda h, w: (3, h, w), fields)
+        return self._array(self.numpy.float32, lambda h, w: (3, h, w), fields)
 
     def words(self, *fields):
-        return self._array(np.uint32, lambda h, w: (w,), fields)
+        return self._array(self.numpy.uint32, lambda h, w: (w,), fields)
 
     def _array(self, dtype, shape, fields):
         answer = self.ask(*fields)
         if isinstance(answer, str):
             return answer
         height, width, data = answer
-        return np.frombuffer(data, dtype).reshape(shape(height, width))
+        return self.numpy.frombuffer(data, dtype).reshape(shape(height, width))
 
     def close(self):
         self.process.stdin.close()
