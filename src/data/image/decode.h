@@ -4,16 +4,15 @@
 //   - grey becomes three equal channels; alpha is dropped, not blended; palettes are looked up;
 //   - 16 bits: of colours the high byte, of grey the value clipped at 255;
 //   - CMYK and YCCK JPEG are taken as Adobe writes them, inverted;
-//   - damage inside a JPEG's data is shown, not refused; a cut file is refused.
+//   - damage inside a JPEG's data is shown, not refused; a cut file is refused, even by two bytes.
 //
 // Errors: kBadData that names the file, what is wrong with it and what to do; the picture's content
-// is then undefined. Threads: pure functions, a JpegDecoder from one thread at a time.
+// is then undefined. Threads: pure functions.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string_view>
 

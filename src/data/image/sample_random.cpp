@@ -54,15 +54,7 @@ void seed_baseline(const Lanes& keys, Words& words) { seed_words(keys, words); }
 __attribute__((target("avx2"))) void seed_avx2(const Lanes& keys, Words& words) {
   seed_words(keys, words);
 }
-__attribute__((target("avx512f,prefer-vector-width=512"))) void seed_avx512(const Lanes& keys,
-                                                                            Words& words) {
-  seed_words(keys, words);
-}
-
-SeedWords pick() {
-  if (__builtin_cpu_supports("avx512f") != 0) return seed_avx512;
-  return __builtin_cpu_supports("avx2") != 0 ? seed_avx2 : seed_baseline;
-}
+SeedWords pick() { return __builtin_cpu_supports("avx2") != 0 ? seed_avx2 : seed_baseline; }
 
 }  // namespace
 
