@@ -124,23 +124,35 @@ PixelView Canvas::pixels() {
   return view;
 }
 
+// `out` is one row's part, in the first channel.
+void Canvas::write_blank(const PixelValues& values, int count, std::size_t plane,
+                         float* out) const {
+  for (int c = 0; c < kChannels; ++c)
+    std::fill_n(out + static_cast<std::size_t>(c) * plane, count,
+                values.at(c, fill_[static_cast<std::size_t>(c)]));
+}
+
 void Canvas::write(const PixelValues& values, float* out) const {
-  const auto plane = static_cast<std::size_t>(width()) * static_cast<std::size_t>(height());
+  const auto row = static_cast<std::size_t>(width());
+  const std::size_t plane = row * static_cast<std::size_t>(height());
   const Overlap x = overlap(window_.left, window_.width, source_.width);
+  const Overlap y = overlap(window_.top, window_.height, source_.height);
   const int before = flipped_ ? window_.left + window_.width - x.end : x.begin - window_.left;
   const int count = x.end - x.begin;
-  for (int y = 0; y < height(); ++y, out += width()) {
-    const int from_y = window_.top + y;
-    const bool empty = from_y < 0 || from_y >= source_.height || count <= 0;
-    for (int c = 0; c < kChannels; ++c) {
-      float* line = out + static_cast<std::size_t>(c) * plane;
-      const float blank = values.at(c, fill_[static_cast<std::size_t>(c)]);
-      std::fill(line, line + (empty ? width() : before), blank);
-      if (!empty) std::fill(line + before + count, line + width(), blank);
-    }
-    if (!empty)
-      values.row(source_.at(x.begin, from_y), source_, count, flipped_, out + before, plane);
+  const int above = count > 0 ? y.begin - window_.top : height();
+  const int rows = count > 0 ? y.end - y.begin : 0;
+  for (int line = 0; line < height(); ++line) {
+    float* to = out + static_cast<std::size_t>(line) * row;
+    const bool inside = line >= above && line < above + rows;
+    const int left = inside ? before : width();
+    if (left > 0) write_blank(values, left, plane, to);
+    if (inside && before + count < width())
+      write_blank(values, width() - before - count, plane, to + before + count);
   }
+  if (rows > 0)
+    values.write({source_.at(x.begin, y.begin), count, rows, flipped_,
+                  out + static_cast<std::size_t>(above) * row + before, row, plane},
+                 source_);
 }
 
 }  // namespace lockstep::data::image

@@ -57,6 +57,7 @@ class Canvas {
     return source_owner_ == &buffers_.first ? buffers_.second : buffers_.first;
   }
   void adopt(Image& image);
+  void write_blank(const PixelValues& values, int count, std::size_t plane, float* out) const;
   std::uint8_t pixel(int x, int y, int channel) const;
 
   CanvasBuffers& buffers_;

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -10,30 +11,27 @@ namespace {
 
 constexpr float kTop = 255.0F;
 constexpr float kInverseTop = 1.0F / kTop;
+constexpr auto kInverseTopRest =
+    static_cast<float>(1.0 / static_cast<double>(kTop) - static_cast<double>(kInverseTop));
 
-// a / b by multiplication with b's reciprocal and one step of correction (Markstein): mostly the
-// quotient's bits, and checked for each value that a byte can take.
-float quotient(float a, float b, float inverse) {
-  const float guess = a * inverse;
-  return std::fma(std::fma(-guess, b, a), inverse, guess);
-}
+// a / b by multiplication with 1 / b in two parts, rounded once but for the last bits of a tiny
+// term: the quotient's bits, which is checked for each value that a byte can take.
+float quotient(float a, float inverse, float rest) { return std::fma(a, inverse, a * rest); }
 
-struct Channel {
-  float mean, std, inverse_std;
-};
+using Channel = PixelValues::Channel;
+using Channels = std::array<Channel, kChannels>;
+using Block = PixelValues::Block;
 
-__attribute__((target("avx2,fma"))) __m256 quotient8(__m256 a, __m256 b, __m256 inverse) {
-  const __m256 guess = _mm256_mul_ps(a, inverse);
-  return _mm256_fmadd_ps(_mm256_fnmadd_ps(guess, b, a), inverse, guess);
+__attribute__((target("avx2,fma"))) __m256 quotient8(__m256 a, float inverse, float rest) {
+  return _mm256_fmadd_ps(a, _mm256_set1_ps(inverse), _mm256_mul_ps(a, _mm256_set1_ps(rest)));
 }
 
 __attribute__((target("avx2,fma"))) void values8(__m128i bytes, const Channel& channel,
                                                  float* out) {
   const __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-  const __m256 unit = quotient8(v, _mm256_set1_ps(kTop), _mm256_set1_ps(kInverseTop));
+  const __m256 unit = quotient8(v, kInverseTop, kInverseTopRest);
   const __m256 centred = _mm256_sub_ps(unit, _mm256_set1_ps(channel.mean));
-  _mm256_storeu_ps(
-      out, quotient8(centred, _mm256_set1_ps(channel.std), _mm256_set1_ps(channel.inverse_std)));
+  _mm256_storeu_ps(out, quotient8(centred, channel.inverse_std, channel.inverse_std_rest));
 }
 
 __attribute__((target("avx2,fma"))) void values16(__m128i bytes, bool flipped,
@@ -70,29 +68,30 @@ __attribute__((target("avx2"))) __m128i load(const std::uint8_t* bytes) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes));
 }
 
-// Whole steps of a row; returns how many pixels that is.
-__attribute__((target("avx2,fma"))) int steps(const std::uint8_t* first, const PixelView& view,
-                                              int count, bool flipped,
-                                              const std::array<Channel, kChannels>& channels,
-                                              float* out, std::size_t plane) {
-  int x = 0;
-  for (; x + kStep <= count; x += kStep) {
-    float* to = out + (flipped ? count - kStep - x : x);
-    const std::uint8_t* from = first + x * view.pixel;
-    if (view.pixel == 1) {
-      for (int c = 0; c < kChannels; ++c)
-        values16(load(from + c * view.plane), flipped, channels[static_cast<std::size_t>(c)],
-                 to + static_cast<std::size_t>(c) * plane);
-    } else {
-      const __m128i a = load(from);
-      const __m128i b = load(from + 16);
-      const __m128i c = load(from + 32);
-      values16(channel_of(a, b, c, 0), flipped, channels[0], to);
-      values16(channel_of(a, b, c, 1), flipped, channels[1], to + plane);
-      values16(channel_of(a, b, c, 2), flipped, channels[2], to + 2 * plane);
+// Steps of 16 pixels; the last one of a row goes over some a second time. width >= kStep.
+template <bool kPlanar>
+__attribute__((target("avx2,fma"))) void write_steps(const Block& block, const PixelView& view,
+                                                     const Channels& channels) {
+  const std::uint8_t* row = block.first;
+  float* out = block.out;
+  for (int y = 0; y < block.height; ++y, row += view.row, out += block.row)
+    for (int step = 0; step < block.width; step += kStep) {
+      const int x = std::min(step, block.width - kStep);
+      float* to = out + (block.flipped ? block.width - kStep - x : x);
+      if (kPlanar) {
+        for (std::size_t c = 0; c < channels.size(); ++c)
+          values16(load(row + x + static_cast<std::ptrdiff_t>(c) * view.plane), block.flipped,
+                   channels[c], to + c * block.plane);
+      } else {
+        const std::uint8_t* from = row + x * kChannels;
+        const __m128i a = load(from);
+        const __m128i b = load(from + 16);
+        const __m128i c = load(from + 32);
+        values16(channel_of(a, b, c, 0), block.flipped, channels[0], to);
+        values16(channel_of(a, b, c, 1), block.flipped, channels[1], to + block.plane);
+        values16(channel_of(a, b, c, 2), block.flipped, channels[2], to + 2 * block.plane);
+      }
     }
-  }
-  return x;
 }
 
 bool has_fma() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }
@@ -100,16 +99,18 @@ bool has_fma() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_sup
 }  // namespace
 
 PixelValues::PixelValues(const std::array<float, kChannels>& mean,
-                         const std::array<float, kChannels>& std)
-    : mean_(mean), std_(std) {
+                         const std::array<float, kChannels>& std) {
   bool equal = true;
   for (std::size_t c = 0; c < table_.size(); ++c) {
-    inverse_std_[c] = 1.0F / std[c];
+    const float inverse = 1.0F / std[c];
+    channels_[c] = {
+        mean[c], inverse,
+        static_cast<float>(1.0 / static_cast<double>(std[c]) - static_cast<double>(inverse))};
     for (std::size_t v = 0; v < table_[c].size(); ++v) {
       const auto value = static_cast<float>(v);
       table_[c][v] = (value / kTop - mean[c]) / std[c];
-      const float fast =
-          quotient(quotient(value, kTop, kInverseTop) - mean[c], std[c], inverse_std_[c]);
+      const float unit = quotient(value, kInverseTop, kInverseTopRest);
+      const float fast = quotient(unit - mean[c], inverse, channels_[c].inverse_std_rest);
       equal =
           equal && std::bit_cast<std::uint32_t>(fast) == std::bit_cast<std::uint32_t>(table_[c][v]);
     }
@@ -117,21 +118,19 @@ PixelValues::PixelValues(const std::array<float, kChannels>& mean,
   computed_ = equal && has_fma();
 }
 
-void PixelValues::row(const std::uint8_t* first, const PixelView& view, int count, bool flipped,
-                      float* out, std::size_t plane) const {
-  int x = 0;
-  if (computed_ && (view.pixel == 1 || view.interleaved())) {
-    std::array<Channel, kChannels> channels{};
-    for (std::size_t c = 0; c < channels.size(); ++c)
-      channels[c] = {mean_[c], std_[c], inverse_std_[c]};
-    x = steps(first, view, count, flipped, channels, out, plane);
-  }
-  for (; x < count; ++x) {
-    const std::uint8_t* pixel = first + x * view.pixel;
-    float* to = out + (flipped ? count - 1 - x : x);
-    for (int c = 0; c < kChannels; ++c)
-      to[static_cast<std::size_t>(c) * plane] = at(c, pixel[c * view.plane]);
-  }
+void PixelValues::write(const Block& block, const PixelView& view) const {
+  if (computed_ && block.width >= kStep && view.pixel == 1)
+    return write_steps<true>(block, view, channels_);
+  if (computed_ && block.width >= kStep && view.interleaved())
+    return write_steps<false>(block, view, channels_);
+  for (int y = 0; y < block.height; ++y)
+    for (int x = 0; x < block.width; ++x) {
+      const std::uint8_t* pixel = block.first + y * view.row + x * view.pixel;
+      float* to = block.out + static_cast<std::size_t>(y) * block.row +
+                  (block.flipped ? block.width - 1 - x : x);
+      for (int c = 0; c < kChannels; ++c)
+        to[static_cast<std::size_t>(c) * block.plane] = at(c, pixel[c * view.plane]);
+    }
 }
 
 }  // namespace lockstep::data::image

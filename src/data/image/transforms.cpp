@@ -144,6 +144,15 @@ Status run(const AutoAugment& step, Canvas& canvas, SampleRandom& random) {
 Status run(const ToTensor&, Canvas&, SampleRandom&) { return {}; }
 Status run(const Normalize&, Canvas&, SampleRandom&) { return {}; }
 
+// Samples lie far apart in memory: what comes next is asked for while this one is computed.
+void prefetch(const PixelView& view) {
+  constexpr std::ptrdiff_t kLine = 64;
+  constexpr std::ptrdiff_t kMost = 16384;  // larger ones would push out what is in use
+  const std::ptrdiff_t planes = view.interleaved() ? 0 : (kChannels - 1) * view.plane;
+  const std::ptrdiff_t bytes = std::min(kMost, view.height * view.row + planes);
+  for (std::ptrdiff_t at = 0; at < bytes; at += kLine) __builtin_prefetch(view.pixels + at);
+}
+
 template <class Step>
 bool is(const Transform& transform) {
   return std::holds_alternative<Step>(transform);
@@ -229,8 +238,10 @@ Status Transforms::apply_batch(std::span<const PixelView> in, std::span<const st
   workspace.randoms.resize(keys.size());
   SampleRandom::make(keys, workspace.randoms);
   const std::size_t each = out.size() / in.size();
-  for (std::size_t i = 0; i < in.size(); ++i)
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (i + 1 < in.size()) prefetch(in[i + 1]);
     LOCKSTEP_TRY(apply(in[i], workspace.randoms[i], workspace, out.subspan(i * each, each)));
+  }
   return {};
 }
 

@@ -157,7 +157,8 @@ TEST(PixelValues, VectorsGiveTheBitsOfDivision) {
     for (const auto& std : stds)
       for (const bool flipped : {false, true}) {
         std::vector<float> out(3 * 256);
-        PixelValues(mean, std).row(image.data(), image.view(), 256, flipped, out.data(), 256);
+        PixelValues(mean, std).write({image.data(), 256, 1, flipped, out.data(), 256, 256},
+                                     image.view());
         for (std::size_t c = 0; c < 3; ++c)
           for (std::size_t v = 0; v < 256; ++v) {
             const float expected = (static_cast<float>(v) / 255.0F - mean[c]) / std[c];
