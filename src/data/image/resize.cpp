@@ -40,7 +40,8 @@ Taps taps_of(int in, int out) {
 }
 
 PixelView across(const ResizeKernels& kernels, const PixelView& in, int width, Image& out) {
-  const Taps taps = taps_of(in.width, width);
+  Taps taps = taps_of(in.width, width);
+  kernels.prepare(taps);
   out.resize(width, in.height);
   for (int y = 0; y < in.height; ++y) kernels.across(in.at(0, y), taps, out.row(y));
   return out.view();

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "data/image/image.h"
+#include "data/image/resize_avx512.h"
 
 namespace lockstep::data::image {
 namespace {
@@ -140,16 +141,30 @@ __attribute__((target("avx2"))) void across_avx2(const std::uint8_t* in, const T
   }
 }
 
-constexpr ResizeKernels kPlain{across_plain, down_plain};
-constexpr ResizeKernels kAvx2{across_avx2, down_avx2};
+void nothing(Taps&) {}
+
+constexpr ResizeKernels kPlain{nothing, across_plain, down_plain};
+constexpr ResizeKernels kAvx2{nothing, across_avx2, down_avx2};
+
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512vl") != 0;
+}
 
 }  // namespace
 
 const ResizeKernels& plain_resize_kernels() { return kPlain; }
 
+std::vector<const ResizeKernels*> supported_resize_kernels() {
+  std::vector<const ResizeKernels*> all = {&kPlain};
+  if (__builtin_cpu_supports("avx2") != 0) all.push_back(&kAvx2);
+  if (has_avx512()) all.push_back(&avx512_resize_kernels());
+  return all;
+}
+
 const ResizeKernels& resize_kernels() {
-  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
-  return has_avx2 ? kAvx2 : kPlain;
+  static const ResizeKernels& fastest = *supported_resize_kernels().back();
+  return fastest;
 }
 
 }  // namespace lockstep::data::image
