@@ -92,7 +92,7 @@ double to_15_places(double v) {
 }
 
 double radians(double degrees) { return degrees * (std::numbers::pi / 180.0); }
-double degrees(double angle) { return angle * (180.0 / std::numbers::pi); }
+double in_degrees(double angle) { return angle * (180.0 / std::numbers::pi); }
 
 // torchvision's _get_inverse_affine_matrix with angle 0 and scale 1.
 Affine inverse_matrix(const Shift& centre, const Shift& shift, const Shift& shears) {
@@ -127,8 +127,8 @@ void transform(Canvas& canvas, const Affine& m) {
   });
 }
 
-void rotate(Canvas& canvas, double angle) {
-  const double turn = std::fmod(std::fmod(angle, 360.0) + 360.0, 360.0);
+void rotate(Canvas& canvas, double degrees) {
+  const double turn = std::fmod(std::fmod(degrees, 360.0) + 360.0, 360.0);
   if (turn == 0) return;
   const double back = -radians(turn);
   const double x = canvas.width() / 2.0;
@@ -142,10 +142,10 @@ void rotate(Canvas& canvas, double angle) {
   transform(canvas, m);
 }
 
-void shear(Canvas& canvas, const Shift& amounts) {
+void shear(Canvas& canvas, const Shift& angles) {
   // By way of degrees, as torchvision's interface has it.
-  const auto there_and_back = [](double angle) { return radians(degrees(angle)); };
-  transform(canvas, inverse_matrix({}, {}, {there_and_back(amounts.x), there_and_back(amounts.y)}));
+  const auto there_and_back = [](double angle) { return radians(in_degrees(angle)); };
+  transform(canvas, inverse_matrix({}, {}, {there_and_back(angles.x), there_and_back(angles.y)}));
 }
 
 void translate(Canvas& canvas, const Shift& pixels) {

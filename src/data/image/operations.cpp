@@ -113,7 +113,8 @@ int mean_luma(const PixelView& in) {
   for (int y = 0; y < in.height; ++y)
     for (int x = 0; x < in.width; ++x) sum += luma(in.at(x, y));
   const double count = static_cast<double>(in.width) * in.height;
-  return static_cast<int>(static_cast<double>(sum) / count + 0.5);
+  const double half_up = static_cast<double>(sum) / count + 0.5;
+  return static_cast<int>(half_up);
 }
 
 // Ones with a five in the middle, over 13, to the nearest: no sum of these is half way.

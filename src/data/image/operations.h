@@ -29,7 +29,7 @@ void rotate(Canvas& canvas, double degrees);  // counter-clockwise, about the ce
 struct Shift {
   double x = 0, y = 0;
 };
-void shear(Canvas& canvas, const Shift& radians);  // about the upper left corner
+void shear(Canvas& canvas, const Shift& angles);  // about the upper left corner
 void translate(Canvas& canvas, const Shift& pixels);
 
 }  // namespace lockstep::data::image

@@ -10,6 +10,9 @@
 namespace lockstep::data::image {
 namespace {
 
+// Pillow's rounding: half up by cutting, of what is not negative here.
+int cut(double value) { return static_cast<int>(value); }
+
 // Which inputs make output i, and with what weight.
 Taps taps_of(int in, int out) {
   const double scale = static_cast<double>(in) / out;
@@ -22,8 +25,8 @@ Taps taps_of(int in, int out) {
   std::vector<double> exact(static_cast<std::size_t>(taps.stride));
   for (int i = 0; i < out; ++i) {
     const double centre = (i + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(centre - support + 0.5));
-    const int count = std::min(in, static_cast<int>(centre + support + 0.5)) - first;
+    const int first = std::max(0, cut(centre - support + 0.5));
+    const int count = std::min(in, cut(centre + support + 0.5)) - first;
     double sum = 0;
     for (int x = 0; x < count; ++x) {
       const double distance = std::abs((x + first - centre + 0.5) * inverse);
@@ -33,7 +36,7 @@ Taps taps_of(int in, int out) {
     std::int32_t* weights = taps.weights_of(i);
     for (int x = 0; x < count; ++x) {
       const double weight = sum != 0.0 ? exact[static_cast<std::size_t>(x)] / sum : 0.0;
-      weights[x] = static_cast<std::int32_t>(0.5 + weight * (1 << kWeightBits));
+      weights[x] = cut(0.5 + weight * (1 << kWeightBits));
     }
   }
   return taps;

@@ -50,9 +50,9 @@ void prepare(Taps& taps) {
   for (int i = 0; i < outputs; ++i)
     for (int group = 0; group < groups; ++group)
       for (const bool upper : {true, false}) {
-        const auto block = static_cast<std::size_t>((i / 2 * groups + group) * 2 + (upper ? 0 : 1));
-        std::int32_t* to =
-            taps.packed.data() + block * kLanes + static_cast<std::size_t>(i % 2) * kEach;
+        const int block = (i / 2 * groups + group) * 2 + (upper ? 0 : 1);
+        std::int32_t* to = taps.packed.data() + static_cast<std::size_t>(block) * kLanes +
+                           static_cast<std::size_t>(i % 2) * kEach;
         for (int half = 0; half < 2; ++half, to += kEach / 2)
           std::fill_n(to, kEach / 2,
                       pair_of(taps.weights_of(i), taps.stride, group * kGroup + 2 * half, upper));

@@ -78,7 +78,7 @@ TEST(Decode, APartIsEqualToTheCutForManyRegionsOfEachKind) {
     }
 }
 
-// A cut file is an error whatever part is asked for. What ends a file (a JPEG's marker, a PNG's last
+// A cut file is an error whatever part is asked for. A file's end (a JPEG's marker, a PNG's last
 // checksum and end chunk) may be missing where the picture is there; peer.py compares with Pillow.
 TEST(Decode, EveryCutFileIsAnError) {
   Image part;
