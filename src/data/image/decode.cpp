@@ -40,13 +40,28 @@ Status decode(Bytes file, std::string_view name, Image& out, const DecodeLimits&
   return decode_jpeg(file, name, nullptr, out, limits);
 }
 
+Status check_region(const Region& region, int width, int height, std::string_view name) {
+  const auto inside = [](int begin, int count, int size) {
+    return begin >= 0 && count >= 1 && begin <= size - count;
+  };
+  if (inside(region.left, region.width, width) && inside(region.top, region.height, height))
+    return {};
+  return Error{ErrorKind::kUsage,
+               std::string(name) + ": a part of " + std::to_string(region.width) + " x " +
+                   std::to_string(region.height) + " pixels from (" + std::to_string(region.left) +
+                   ", " + std::to_string(region.top) + ") on was asked for, the picture has " +
+                   std::to_string(width) + " x " + std::to_string(height)};
+}
+
 Status decode_region(Bytes file, std::string_view name, const ChooseRegion& choose, Image& out,
                      const DecodeLimits& limits) {
   LOCKSTEP_ASSIGN(const Format format, format_of(file, name));
   if (format == Format::kJpeg) return decode_jpeg(file, name, choose, out, limits);
   Image whole;
   LOCKSTEP_TRY(decode_png(file, name, whole, limits));
-  cut(whole, choose(whole.width(), whole.height()), out);
+  const Region region = choose(whole.width(), whole.height());
+  LOCKSTEP_TRY(check_region(region, whole.width(), whole.height(), name));
+  cut(whole, region, out);
   return {};
 }
 

@@ -218,6 +218,7 @@ Status decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose
   const auto height = static_cast<int>(job.codec.image_height);
   const Region all{0, 0, width, height};
   const Region wanted = choose ? choose(width, height) : all;
+  LOCKSTEP_TRY(check_region(wanted, width, height, name));
   const bool sound = ends_with_marker(file);
   const bool whole = wanted == all || !simple_sampling(job.codec) || !sound;
   Window window = window_around(job.codec, wanted, whole);

@@ -107,9 +107,13 @@ void resize_to(Canvas& canvas, Size to) {
 
 Status run(const Resize& step, Canvas& canvas, SampleRandom&) {
   const Size to = *size_after(step, size_of(canvas));
-  if (to.height < 1 || to.width < 1)
+  const std::uint64_t pixels =
+      static_cast<std::uint64_t>(to.height) * static_cast<std::uint64_t>(to.width);
+  if (to.height < 1 || to.width < 1 || pixels > DecodeLimits{}.max_pixels)
     return Error{ErrorKind::kBadData, "transforms: Resize of a picture of " +
-                                          text(size_of(canvas)) + " leaves " + text(to)};
+                                          text(size_of(canvas)) + " would give one of " + text(to) +
+                                          ", the limit is " +
+                                          std::to_string(DecodeLimits{}.max_pixels) + " pixels"};
   resize_to(canvas, to);
   return {};
 }

@@ -153,6 +153,19 @@ TEST(Decode, RefusesMorePixelsThanTheLimitBeforeItAsksForMemory) {
               HasSubstr("33 x 18 pixels, the limit is 593 in all"));
 }
 
+TEST(Decode, RefusesAPartThatIsNotInThePicture) {
+  Image part;
+  for (const char* name : {"jpeg-exif-17x9.jpg", "png-2-8-0-33x18.png"})
+    for (const Region region : {Region{0, 0, 0, 5}, Region{-1, 0, 5, 5}, Region{0, 0, 5, 19},
+                                Region{30, 2, 4, 4}, Region{3, 3, 1 << 30, 1 << 30}}) {
+      const auto status = decode_region(
+          golden(name), name, [&](int, int) { return region; }, part);
+      ASSERT_FALSE(status.ok());
+      EXPECT_EQ(status.error().kind, ErrorKind::kUsage);
+      EXPECT_THAT(status.error().message, HasSubstr("was asked for, the picture has"));
+    }
+}
+
 TEST(Decode, RefusesMoreScansThanTheLimit) {
   const File file = golden("jpeg-422-q75-p1-61x47.jpg");
   EXPECT_THAT(complaint(file, {.max_scans = 2}), HasSubstr("more than 2 scans"));

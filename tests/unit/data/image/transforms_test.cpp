@@ -134,6 +134,17 @@ TEST(Transforms, ACropThatDoesNotFitIsAnErrorOfThePicture) {
   EXPECT_FALSE(list.output_size({40, 20}).ok());
 }
 
+TEST(Transforms, APictureTooLongToBeResizedIsAnErrorOfThePicture) {
+  const Transforms list = list_of("Resize:2000 CenterCrop:20,20 ToTensor");
+  Workspace workspace;
+  SampleRandom random(1);
+  std::vector<float> out(values({20, 20}));
+  const Status status = list.apply(noise(1, 60000).view(), random, workspace, out);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kBadData);
+  EXPECT_THAT(status.error().message, HasSubstr("60000 x 1 would give one of 120000000 x 2000"));
+}
+
 TEST(Transforms, RoomThatDoesNotFitIsAnError) {
   const Transforms list = list_of("Resize:10 ToTensor");
   Workspace workspace;
