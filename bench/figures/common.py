@@ -78,7 +78,7 @@ class Bench:
         self.rows, self.machine = [], machine()
 
     def program(self, name):
-        return f"{self.build}/bench/{'micro' if name == 'exchange_bench' else 'programs'}/{name}"
+        return f"{self.build}/bench/{'micro' if name in ('exchange_bench', 'image_bench') else 'programs'}/{name}"
 
     def path(self, name):
         return os.path.join(self.scratch, name)
@@ -160,7 +160,7 @@ def line_of(row):
     def cell(key, width=9):
         return f"{'' if row[key] is None else format(row[key], 'g'):>{width}}"
     met = {None: "", True: "yes", False: "NO"}[row["met"]]
-    goal = "" if row["goal"] is None else f"{'<=' if row['unit'] != 'ratio' else '>='} {row['goal']:g}"
+    goal = "" if row["goal"] is None else f"{'<=' if row['unit'] not in ('ratio', '1/s') else '>='} {row['goal']:g}"
     tail = f"  [no peer: {row['why_no_peer']}]" if row["why_no_peer"] else ""
     return (f"{row['name']:34} {row['unit']:6} {cell('value')} {cell('min')} {cell('median')} {cell('p99')} {cell('peer')} "
             f"{cell('ratio', 8)} {goal:>9}  {met}{tail}")

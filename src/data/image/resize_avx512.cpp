@@ -1,0 +1,159 @@
+#include "data/image/resize_avx512.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "data/image/image.h"
+
+// Weights in two parts of 11 bits each, so that 16-bit multiply-and-add serves: four taps of two
+// outputs in one register. All sums are of integers, so their order does not matter.
+namespace lockstep::data::image {
+namespace {
+
+constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
+constexpr int kPartBits = kWeightBits / 2;
+constexpr int kGroup = 4;                  // taps
+constexpr std::size_t kLanes = 16;         // 32-bit words of a register
+constexpr std::size_t kEach = kLanes / 2;  // of one output
+constexpr int kMostTaps = 4096;            // the lower parts' sums stay below 2^31
+
+#define LOCKSTEP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
+
+int groups_of(const Taps& taps) {
+  int most = 1;
+  for (const Taps::Span span : taps.spans) most = std::max(most, span.count);
+  return (most + kGroup - 1) / kGroup;
+}
+
+// Taps 2 i and 2 i + 1 as two 16-bit numbers.
+std::int32_t pair_of(const std::int32_t* weights, int stride, int tap, bool upper) {
+  const auto part = [&](int i) {
+    const std::int32_t weight = i < stride ? weights[i] : 0;
+    return static_cast<std::uint32_t>(upper ? weight >> kPartBits
+                                            : weight & ((1 << kPartBits) - 1));
+  };
+  return static_cast<std::int32_t>(part(tap) | part(tap + 1) << 16);
+}
+
+// For outputs i and i + 1 and each group of taps: the upper parts, then the lower ones.
+void prepare(Taps& taps) {
+  const int outputs = static_cast<int>(taps.spans.size());
+  const int groups = groups_of(taps);
+  taps.groups = groups;
+  // Four outputs at a time: those behind the last are copies of it.
+  taps.offsets.clear();
+  for (int i = 0; i < (outputs + 3) / 4 * 4; ++i)
+    taps.offsets.push_back(taps.spans[static_cast<std::size_t>(std::min(i, outputs - 1))].first *
+                           kChannels);
+  taps.packed.assign(taps.offsets.size() * static_cast<std::size_t>(groups) * 2 * kEach, 0);
+  for (int i = 0; i < outputs; ++i)
+    for (int group = 0; group < groups; ++group)
+      for (const bool upper : {true, false}) {
+        const int block = (i / 2 * groups + group) * 2 + (upper ? 0 : 1);
+        std::int32_t* to = taps.packed.data() + static_cast<std::size_t>(block) * kLanes +
+                           static_cast<std::size_t>(i % 2) * kEach;
+        for (int half = 0; half < 2; ++half, to += kEach / 2)
+          std::fill_n(to, kEach / 2,
+                      pair_of(taps.weights_of(i), taps.stride, group * kGroup + 2 * half, upper));
+      }
+}
+
+// Bytes of four pixels each at `a` and `b` to words: red, red, green, green, blue, blue, 0, 0 of
+// two pixels in each quarter.
+LOCKSTEP_AVX512 __m512i words_of(const std::uint8_t* a, const std::uint8_t* b) {
+  const __m256i spread = _mm256_broadcastsi128_si256(
+      _mm_setr_epi8(0, 3, 1, 4, 2, 5, -1, -1, 6, 9, 7, 10, 8, 11, -1, -1));
+  const __m256i bytes = _mm256_inserti128_si256(
+      _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(a))),
+      _mm_loadu_si128(reinterpret_cast<const __m128i*>(b)), 1);
+  return _mm512_cvtepu8_epi16(_mm256_shuffle_epi8(bytes, spread));
+}
+
+// Outputs i and i + 1, in a half each, whose quarters are still to be added. kGroups: 0 if only
+// known at run time.
+template <int kGroups>
+LOCKSTEP_AVX512 __m512i two_sums(const std::uint8_t* a, const std::uint8_t* b,
+                                 const std::int32_t* packed, int some) {
+  const int groups = kGroups > 0 ? kGroups : some;
+  __m512i upper = _mm512_setzero_si512();
+  __m512i lower = upper;
+  for (int group = 0; group < groups; ++group, packed += 2 * kLanes) {
+    const __m512i words = words_of(a + group * kGroup * kChannels, b + group * kGroup * kChannels);
+    upper = _mm512_add_epi32(upper, _mm512_madd_epi16(words, _mm512_loadu_si512(packed)));
+    lower = _mm512_add_epi32(lower, _mm512_madd_epi16(words, _mm512_loadu_si512(packed + kLanes)));
+  }
+  return _mm512_add_epi32(_mm512_slli_epi32(upper, kPartBits), lower);
+}
+
+LOCKSTEP_AVX512 __m128i rounded16(__m512i sums) {
+  const __m512i whole = _mm512_add_epi32(sums, _mm512_set1_epi32(kHalf));
+  return _mm512_cvtusepi32_epi8(_mm512_srai_epi32(whole, kWeightBits));
+}
+
+LOCKSTEP_AVX512 __m128i four_pixels(__m512i first, __m512i second) {
+  const __m128i dense = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+  const __m512i even = _mm512_shuffle_i32x4(first, second, 0x88);
+  const __m512i odd = _mm512_shuffle_i32x4(first, second, 0xDD);
+  return _mm_shuffle_epi8(rounded16(_mm512_add_epi32(even, odd)), dense);
+}
+
+template <int kGroups>
+LOCKSTEP_AVX512 void across_groups(const std::uint8_t* in, const Taps& taps, std::uint8_t* out) {
+  const std::size_t outputs = taps.spans.size();
+  const std::size_t step =
+      static_cast<std::size_t>(kGroups > 0 ? kGroups : taps.groups) * 2 * kLanes;
+  const std::int32_t* packed = taps.packed.data();
+  const std::int32_t* from = taps.offsets.data();
+  const auto four = [&]() LOCKSTEP_AVX512 {
+    const __m512i first = two_sums<kGroups>(in + from[0], in + from[1], packed, taps.groups);
+    const __m512i second =
+        two_sums<kGroups>(in + from[2], in + from[3], packed + step, taps.groups);
+    from += 4;
+    packed += 2 * step;
+    return four_pixels(first, second);
+  };
+  // Four bytes go where the next pixels follow, or behind the row.
+  std::size_t i = 0;
+  for (; i + 4 <= outputs; i += 4, out += 4 * kChannels)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), four());
+  if (i < outputs)
+    _mm_mask_storeu_epi8(out, static_cast<__mmask16>((1U << (outputs - i) * kChannels) - 1),
+                         four());
+}
+
+void across(const std::uint8_t* in, const Taps& taps, std::uint8_t* out) {
+  if (taps.groups * kGroup > kMostTaps) return plain_resize_kernels().across(in, taps, out);
+  if (taps.groups == 1) return across_groups<1>(in, taps, out);
+  if (taps.groups == 2) return across_groups<2>(in, taps, out);
+  across_groups<0>(in, taps, out);
+}
+
+LOCKSTEP_AVX512 __m128i down16(const std::uint8_t* in, std::ptrdiff_t row,
+                               const std::int32_t* weights, int count, __mmask16 which) {
+  __m512i sums = _mm512_setzero_si512();
+  for (int y = 0; y < count; ++y, in += row) {
+    const __m512i values = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(which, in));
+    sums = _mm512_add_epi32(sums, _mm512_mullo_epi32(values, _mm512_set1_epi32(weights[y])));
+  }
+  return rounded16(sums);
+}
+
+LOCKSTEP_AVX512 void down(const std::uint8_t* in, std::ptrdiff_t row, const std::int32_t* weights,
+                          int count, std::uint8_t* out, std::size_t bytes) {
+  std::size_t done = 0;
+  for (; done + kLanes <= bytes; done += kLanes)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + done),
+                     down16(in + done, row, weights, count, static_cast<__mmask16>(-1)));
+  if (done == bytes) return;
+  const auto rest = static_cast<__mmask16>((1U << (bytes - done)) - 1);
+  _mm_mask_storeu_epi8(out + done, rest, down16(in + done, row, weights, count, rest));
+}
+
+constexpr ResizeKernels kKernels{prepare, across, down};
+
+}  // namespace
+
+const ResizeKernels& avx512_resize_kernels() { return kKernels; }
+
+}  // namespace lockstep::data::image
