@@ -52,7 +52,7 @@ void Coordinator::State::on(const event::Forked& forked) {
   worker->stage = Stage::kForked;
   worker->since = now;
   if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
-  if (config.plain) group = Group::kRunning;
+  if (config.plain && group == Group::kStarting) group = Group::kRunning;
 }
 
 void Coordinator::State::on(const event::SpawnFailed& failed) {

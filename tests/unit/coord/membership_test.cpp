@@ -91,6 +91,28 @@ TEST(Restarts, InVainAreResumableIfAllCameFromOutside) {
   for (const int own : {1, 3}) EXPECT_EQ(code_of_restarts_in_vain(own, printed), 1) << printed;
 }
 
+// One of several cannot be started while others are on their way.
+TEST(Plain, AWorkerThatComesAfterTheStopStopsAsWell) {
+  for (const int failed : {0, 1, 2}) {
+    DrivenGroup group(
+        {.workers = 3, .max_restarts = 5, .zygote = false, .plain = true, .timing = {}});
+    std::vector<WorkerUid> uids;
+    while (const auto spawn = group.take_spawn()) uids.push_back(spawn->uid);
+    ASSERT_EQ(uids.size(), 3U);
+    for (int i = 0; i < 3; ++i) {
+      if (i == failed)
+        group.feed(event::SpawnFailed{uids[i], "Resource temporarily unavailable"});
+      else
+        group.feed(event::Forked{uids[i], 100 + i});
+    }
+    EXPECT_NE(group.status().state, "running");
+    for (int i = 0; i < 3; ++i)
+      if (i != failed) group.exit(uids[i], {-1, SIGTERM});
+    EXPECT_EQ(group.exit_code, 69) << group.printed;
+    EXPECT_FALSE(group.take_spawn());
+  }
+}
+
 TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
   for (const bool tells : {true, false}) {
     DrivenGroup group({.workers = 3, .timing = {}});
