@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "coord/table.h"
+
 namespace lockstep::launcher {
 
 Error usage(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
@@ -64,8 +66,8 @@ Result<int> to_workers(const std::string& text) {
   if (text == "gpu" || text == "xpu")
     return usage("--nproc-per-node " + text +
                  ": workers on GPUs are not supported yet; give a number, auto or cpu");
-  // coord::kMaxWorkers is the limit of one run; a plain program has the same.
-  return to_int("nproc-per-node", text, 1, 128);
+  // The limit of one run; a plain program has the same.
+  return to_int("nproc-per-node", text, 1, coord::kMaxWorkers);
 }
 
 Status check_nnodes(const std::string& text) {
@@ -182,6 +184,7 @@ std::vector<Option> log_options() {
       streams("tee", &LaunchOptions::tee, "streams that go to files and the console", 't'),
       {"local-ranks-filter", "R,R,...", "only these local ranks write to the console",
        [](Raw& raw, const std::string& text) -> Status {
+         raw.options.local_ranks_filter.clear();  // the environment's
          for (const std::string& part : split(text, ',')) {
            LOCKSTEP_ASSIGN(const int rank, to_int("local-ranks-filter", part, 0, 1023));
            raw.options.local_ranks_filter.push_back(rank);

@@ -66,6 +66,26 @@ TEST(Options, CommandLineThenEnvironmentThenDefault) {
             std::string::npos);
 }
 
+TEST(Options, OfListsTooTheCommandLineTakesThePlaceOfTheEnvironment) {
+  const std::map<std::string, std::string> variables{{"PET_LOCAL_RANKS_FILTER", "0"},
+                                                     {"PET_INJECT", "kill rank=1 txn=3"}};
+  const auto inherited = parse({"p"}, variables);
+  EXPECT_EQ(inherited->local_ranks_filter, std::vector<int>{0});
+  EXPECT_EQ(inherited->inject, "kill rank=1 txn=3");
+  const auto given = parse({"--local-ranks-filter", "1,2", "--inject", "stop rank=0 txn=5",
+                            "--inject", "stop rank=1 txn=6", "p"},
+                           variables);
+  EXPECT_EQ(given->local_ranks_filter, (std::vector<int>{1, 2}));
+  EXPECT_EQ(given->inject, "stop rank=0 txn=5; stop rank=1 txn=6");
+}
+
+TEST(Options, TheVariableThatWasReadIsNamed) {
+  EXPECT_NE(message({"p"}, {{"PET_N_PROC_PER_NODE", "x"}}).find("variable PET_N_PROC_PER_NODE: "),
+            std::string::npos);
+  EXPECT_NE(message({"p"}, {{"PET_NPROC_PER_NODE", "x"}}).find("variable PET_NPROC_PER_NODE: "),
+            std::string::npos);
+}
+
 TEST(Options, StandaloneHasARandomId) {
   const auto a = parse({"--standalone", "--rdzv-id", "x", "p"}), b = parse({"--standalone", "p"});
   EXPECT_EQ(a->run_id.size(), 36U);
