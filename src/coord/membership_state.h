@@ -59,7 +59,7 @@ class Pause {
 struct Worker {
   WorkerUid uid;
   Slot slot;
-  int seat = 0;  // RANK and LOCAL_RANK at its start; the lowest number free then
+  int seat = 0;  // RANK and LOCAL_RANK at its start; the lowest that none has who stays
   Stage stage = Stage::kSpawning;
   std::uint64_t since = 0;  // start of the stage
   bool newcomer = false;

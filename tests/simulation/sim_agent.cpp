@@ -161,6 +161,9 @@ void SimAgent::ring_all() {
 
 void SimAgent::act(const action::Spawn& spawn) {
   ++spawned_;
+  require(spawn.rank.value() < spawn.world_size && spawn.local_rank.value() < spawn.world_size,
+          "rank " + std::to_string(spawn.rank.value()) + " is given to one of " +
+              std::to_string(spawn.world_size));
   const std::uint64_t zygote = zygote_;
   if (refuse_spawns_ > 0 && spawn.newcomer) {
     --refuse_spawns_;

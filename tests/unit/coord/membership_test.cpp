@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "unit/coord/driven_group.h"
 
 namespace lockstep::coord {
@@ -136,6 +138,60 @@ TEST(Newcomers, AMembersBadDataStopAll) {
   group.start();
   group.feed(event::Failed{WorkerUid(2), {ErrorKind::kBadData, "the data are gone"}});
   EXPECT_EQ(group.status().state, "stopping");
+}
+
+// torchrun's invariant, in every worker that has ever been started.
+class Scaled : public testing::Test {
+ protected:
+  void check_spawns(int count, int world_size) {
+    std::set<int> ranks;
+    for (; count > 0; --count) {
+      const auto spawn = group_.take_spawn();
+      ASSERT_TRUE(spawn);
+      EXPECT_LT(spawn->rank.value(), spawn->world_size);
+      EXPECT_EQ(spawn->local_rank.value(), spawn->rank.value());
+      EXPECT_EQ(spawn->world_size, world_size);
+      EXPECT_TRUE(ranks.insert(spawn->rank.value()).second) << spawn->rank.value();
+      group_.greet(spawn->uid);
+    }
+    EXPECT_FALSE(group_.take_spawn());
+  }
+
+  DrivenGroup group_{{.workers = 2, .max_restarts = 1, .timing = {}}};
+};
+
+TEST_F(Scaled, NewcomersAreToldOfAsManyAsThereShallBe) {
+  group_.start();
+  group_.feed(event::Scale{1, 5});
+  check_spawns(3, 5);
+}
+
+TEST_F(Scaled, AGroupThatStartsAgainHasTheSizeThatItWasScaledTo) {
+  group_.start();
+  group_.feed(event::Scale{1, 5});
+  check_spawns(3, 5);
+  for (const std::uint64_t uid : {1, 2, 3, 4, 5}) group_.exit(WorkerUid(uid), kKilled);
+  ASSERT_TRUE(group_.take<action::RestartGroup>());
+  while (const auto spawn = group_.take_spawn()) EXPECT_EQ(spawn->world_size, 5);
+}
+
+// Its virtual workers may follow from the number of workers at the first start.
+TEST_F(Scaled, BelowItsFirstSizeTheSizeStays) {
+  group_.start();
+  group_.feed(event::Scale{1, 1});
+  group_.exit(WorkerUid(2), {0, 0});
+  group_.exit(WorkerUid(1), kKilled);
+  ASSERT_TRUE(group_.take<action::RestartGroup>());
+  check_spawns(1, 2);
+}
+
+TEST_F(Scaled, WhoLeavesTakesNoRankAway) {
+  group_.start();
+  group_.feed(event::Scale{1, 5});
+  check_spawns(3, 5);
+  group_.feed(event::Scale{2, 1});
+  group_.feed(event::Scale{3, 3});
+  check_spawns(2, 3);  // while the others are still leaving
 }
 
 // A signal ends each zygote as soon as it is there, for `time`.
