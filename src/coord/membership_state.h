@@ -170,7 +170,12 @@ struct Coordinator::State {
 
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);
+  // A death that takes the run's work back or a worker away: reported, charged, and mended.
   void on_death(const Worker& worker, Cause cause, std::string text);
+  std::optional<Txn> interrupted_by(const Worker& worker) const;
+  void note_crash(const Worker& worker);
+  // Returns what then happens, in words.
+  std::string replace(const Worker& worker, Cause cause, IncidentBook::Entry& incident);
   void note_progress(const event::Progress& report);
   void watch_hangs(const event::Progress& report);
   void check_survivors();
@@ -208,10 +213,5 @@ struct Coordinator::State {
     act(action::Print{severity, std::move(text)}, "report");
   }
 };
-
-std::string seconds(std::uint64_t ns);    // "1.0 s"
-std::string describe(ExitStatus status);  // "exit 7", "SIGKILL"
-bool is_crash(int signal);  // by which a program falls over its own feet; others come from outside
-bool is_final(ExitStatus status);  // wrong usage or bad data: another try would only meet it again
 
 }  // namespace lockstep::coord
