@@ -80,8 +80,10 @@ void Coordinator::State::on(const event::Hello& hello) {
   Worker* worker = find(hello.uid);
   if (worker == nullptr) return act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
-  zygote_losses = 0;
-  zygote_pause = {};
+  if (zygote_ready) {  // else the next one is still to be started, or given up
+    zygote_losses = 0;
+    zygote_pause = {};
+  }
   spawn_pause = {};
   failed_spawns = 0;
 }

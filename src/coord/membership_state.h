@@ -120,7 +120,7 @@ struct Coordinator::State {
   std::optional<std::uint64_t> orphaned_since;
 
   bool zygote_ready = false;
-  int zygote_losses = 0;  // since a worker last said Hello
+  int zygote_losses = 0;  // since a worker last said Hello while one was ready
   Pause zygote_pause;     // the same
 
   WorkerUid donor{0};

@@ -219,6 +219,44 @@ TEST(Zygote, GivenUpWhileTheGroupRunsIsTriedAgainWhenItStartsAgain) {
   EXPECT_TRUE(group.take_spawn());
 }
 
+// A worker that a zygote forked just before its end says Hello after it.
+TEST(Zygote, AGreetingFromTheLastOneDoesNotCallOffTheNext) {
+  DrivenGroup group({.workers = 2, .timing = {}});
+  group.start();
+  while (group.take<action::RestartZygote>()) {
+  }
+  group.feed(event::ZygoteLost{kKilled});
+  ASSERT_TRUE(group.take<action::RestartZygote>());
+  group.feed(event::ZygoteReady{});
+  group.exit(WorkerUid(2), kKilled);
+  const auto spawn = group.take_spawn();
+  ASSERT_TRUE(spawn);
+  group.feed(event::Forked{spawn->uid, 100});
+  group.feed(event::ZygoteLost{kKilled});
+  group.feed(event::Hello{spawn->uid});
+  group.pass(kSecond);
+  EXPECT_TRUE(group.take<action::RestartZygote>());
+}
+
+TEST(Zygote, GivenUpIsNotForgottenAtALateGreeting) {
+  DrivenGroup group({.workers = 2, .max_restarts = 1, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(2), kKilled);
+  const auto spawn = group.take_spawn();
+  ASSERT_TRUE(spawn);
+  group.feed(event::Forked{spawn->uid, 100});
+  kill_zygotes(group, kSecond);
+  group.greet(spawn->uid);
+  group.feed(event::Scale{1, 8});
+  const auto reply = group.take<action::Reply>();
+  ASSERT_TRUE(reply);
+  EXPECT_FALSE(reply->ok) << reply->text;
+  group.exit(WorkerUid(1), kKilled);
+  group.exit(spawn->uid, kKilled);
+  EXPECT_TRUE(group.take<action::RestartGroup>());
+  EXPECT_TRUE(group.take<action::RestartZygote>());
+}
+
 TEST(Zygote, KilledFromOutsideBeforeAnyWorkerIsResumable) {
   for (const int restarts : {0, 2}) {
     DrivenGroup group({.workers = 2, .max_restarts = restarts, .timing = {}});
