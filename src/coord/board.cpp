@@ -1,6 +1,7 @@
 #include "coord/board.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 
@@ -21,6 +22,20 @@ std::uint64_t record_size(std::uint32_t ids_capacity) {
 }
 
 }  // namespace
+
+void WorkerSlot::claim(WorkerUid owner) {
+  // Nobody takes half of it for the old owner's or the new one's.
+  uid.store(0, std::memory_order_release);
+  const std::array words{
+      &phase,        &progress,      &current_txn,   &applied,        &seen_dead,    &ready_txn,
+      &loading_txn,  &heal_stall_ns, &join_stall_ns, &abort_seen_ns,  &regrouped_ns, &resumed_ns,
+      &committed_ns, &busy_ns,       &busy_since_ns, &fault_fired_ns, &fault_index};
+  static_assert(offsetof(WorkerSlot, fault_index) + sizeof(Word) ==
+                    offsetof(WorkerSlot, phase) + words.size() * sizeof(Word),
+                "a word is missing in the list");
+  for (Word* word : words) word->store(0, std::memory_order_relaxed);
+  uid.store(owner.value(), std::memory_order_release);
+}
 
 std::uint64_t fixed_bytes() { return slots_offset() + kMaxSlots * sizeof(WorkerSlot); }
 

@@ -126,6 +126,10 @@ struct alignas(4096) WorkerSlot {
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
   Word fault_index;  // which rule it was, from 1
+
+  // The words may be a dead worker's: all become zero, and then the slot is the new owner's. Rings
+  // stay counted, since others may be ringing.
+  void claim(WorkerUid owner);
 };
 
 // Sizes that follow from the run; the same in all processes (announced in the worker's Describe
