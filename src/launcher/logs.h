@@ -32,7 +32,6 @@ class Logs {
   Result<Outputs> open_worker(int attempt, int local_rank, int rank);
   // Reads what is still in the pipes and lets go of those that nobody writes to.
   void drain();
-  const std::string& folder() const { return folder_; }
 
  private:
   struct Tee;  // one teed stream

@@ -225,7 +225,6 @@ std::vector<Option> rendezvous_options() {
       {"master-port", "PORT", "MASTER_PORT of plain programs (default: a free one)",
        [](Raw& raw, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
-         raw.port_given = true;
          return {};
        }},
       {"node-rank", "N", "",
