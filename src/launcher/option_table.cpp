@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/cpus.h"
 #include "coord/table.h"
 
 namespace lockstep::launcher {

@@ -1,7 +1,5 @@
 #include "launcher/options.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -127,13 +125,6 @@ Status combine(Raw& raw) {
 }
 
 }  // namespace
-
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 Environment process_environment() {
   return [](std::string_view name) -> std::optional<std::string> {

@@ -68,7 +68,4 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
 // For `lockstep help run`.
 std::string run_help();
 
-// CPUs this process may use, at least 1.
-int usable_cpus();
-
 }  // namespace lockstep::launcher

@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "coord/channel.h"
+#include "coord/descriptors.h"
 #include "worker/alone.h"
 #include "worker/fork_point.h"
 #include "worker/note.h"
@@ -148,12 +149,12 @@ Result<Admission> Session::describe(const Description& description) {
 
 Result<std::unique_ptr<Session>> Session::open() {
   keep_note();
-  LOCKSTEP_ASSIGN(UniqueFd zygote, take_descriptor(kZygoteVariable));
+  LOCKSTEP_ASSIGN(UniqueFd zygote, take_descriptor(coord::kZygoteVariable));
   if (zygote) {
     LOCKSTEP_ASSIGN(Birth birth, serve_forks(std::move(zygote)));
     return start(std::move(birth));
   }
-  LOCKSTEP_ASSIGN(UniqueFd worker, take_descriptor(kWorkerVariable));
+  LOCKSTEP_ASSIGN(UniqueFd worker, take_descriptor(coord::kWorkerVariable));
   if (worker) {
     LOCKSTEP_ASSIGN(Birth birth, read_birth(std::move(worker)));
     return start(std::move(birth));

@@ -1,6 +1,7 @@
 #include "launcher/options.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <map>
 
@@ -84,6 +85,20 @@ TEST(Options, TheVariableThatWasReadIsNamed) {
             std::string::npos);
   EXPECT_NE(message({"p"}, {{"PET_NPROC_PER_NODE", "x"}}).find("variable PET_NPROC_PER_NODE: "),
             std::string::npos);
+}
+
+TEST(Options, AutoIsAsManyAsTheCpusThatWeMayUse) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(parse({"--nproc-per-node", "auto", "p"})->nproc_per_node, CPU_COUNT(&before));
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const auto options = parse({"--nproc-per-node", "auto", "p"});
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(options->nproc_per_node, 1);
 }
 
 TEST(Options, StandaloneHasARandomId) {
