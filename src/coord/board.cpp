@@ -1,9 +1,13 @@
 #include "coord/board.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cassert>
+
+#include "coord/version.h"
 
 namespace lockstep::coord {
 namespace {
@@ -22,6 +26,22 @@ std::uint64_t record_size(std::uint32_t ids_capacity) {
 }
 
 }  // namespace
+
+void label_board(Header& header) {
+  header.magic.store(kBoardMagic);
+  header.version.store(kProtocolVersion);
+}
+
+Status check_board(int memory) {
+  static_assert(offsetof(Header, magic) == 0 && offsetof(Header, version) == sizeof(Word));
+  std::array<std::uint64_t, 2> words{};
+  if (::pread(memory, words.data(), sizeof words, 0) != sizeof words || words[0] != kBoardMagic)
+    return Error{ErrorKind::kUsage,
+                 "the launcher's shared memory is no board of Lockstep's; is 'lockstep' of another "
+                 "version?"};
+  if (words[1] != kProtocolVersion) return wrong_version(kProtocolVersion, words[1]);
+  return {};
+}
 
 void WorkerSlot::claim(WorkerUid owner) {
   // Nobody takes half of it for the old owner's or the new one's.

@@ -153,11 +153,16 @@ void Spawner::read_zygote() {
     if (const auto* answer = std::get_if<message::Forked>(&received->message)) {
       forked(*answer);
     } else if (const auto* ready = std::get_if<message::ZygoteReady>(&received->message)) {
-      if (ready->version != coord::kProtocolVersion)
-        log_warning("the program was built with another version of Lockstep than this launcher");
+      if (ready->version != coord::kProtocolVersion) return refuse_zygote(ready->version);
       feed_(event::ZygoteReady{});
     }
   }
+}
+
+void Spawner::refuse_zygote(std::uint32_t version) {
+  close();
+  const Error error = coord::wrong_version(version, coord::kProtocolVersion);
+  feed_(event::ZygoteLost{{exit_code(error.kind), 0}, error.message});
 }
 
 void Spawner::forked(const message::Forked& answer) {
@@ -176,7 +181,8 @@ bool Spawner::zygote_event(const ChildEvent& event) {
   if (event.kind == ChildEvent::kStopped)
     signal_group(zygote_pid_, SIGCONT);  // nobody has a reason to stop it
   if (event.kind == ChildEvent::kStopped || event.kind == ChildEvent::kContinued) return true;
-  read_zygote();  // answers that it sent before
+  read_zygote();                     // answers that it sent before
+  if (zygote_pid_ < 0) return true;  // refused for one of them
   loop_.remove(zygote_.get());
   zygote_.reset();
   zygote_pid_ = -1;

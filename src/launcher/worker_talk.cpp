@@ -49,10 +49,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
       Overloaded{
           [&](message::Hello& hello) {
             if (hello.version == coord::kProtocolVersion) return feed(event::Hello{uid});
-            feed(event::Failed{
-                uid,
-                {ErrorKind::kUsage,
-                 "the program was built with another version of Lockstep than this launcher"}});
+            feed(event::Failed{uid, coord::wrong_version(hello.version, coord::kProtocolVersion)});
           },
           [&](message::Describe& description) { on_describe(worker, std::move(description)); },
           [&](message::Ready& ready) {

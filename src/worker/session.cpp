@@ -119,6 +119,7 @@ Identity identity_of(const message::ForkRequest& request) {
 }
 
 Result<std::unique_ptr<Session>> start(Birth birth) {
+  LOCKSTEP_TRY(coord::check_board(birth.board.get()));
   void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE, birth.board.get(), 0);
   if (memory == MAP_FAILED)
