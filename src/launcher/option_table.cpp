@@ -171,6 +171,7 @@ std::vector<Option> basic_options() {
       flag("no-python", &LaunchOptions::no_python,
            "start the program itself, whatever its name ends in"),
       seconds("shutdown-timeout", &LaunchOptions::shutdown_timeout,
+              "for the workers to leave in order, the last checkpoint included; then once more, "
               "from TERM to KILL (default 30)"),
       seconds("stop-grace", &LaunchOptions::stop_grace,
               "how long a worker may be stopped by SIGSTOP (default 1)"),

@@ -50,11 +50,12 @@ struct LaunchOptions {
   int master_port = 0;  // 0: a free one
   std::string log_dir;  // empty: none
   StreamMap redirects, tee;
-  std::vector<int> local_ranks_filter;                 // empty: all
-  std::chrono::milliseconds shutdown_timeout{30'000};  // from TERM to KILL
-  std::chrono::milliseconds stop_grace{1'000};         // how long a worker may be stopped (SIGSTOP)
-  std::string inject;                                  // faults, for tests (worker/inject.h)
-  std::vector<std::string> program;                    // name and arguments, untouched
+  std::vector<int> local_ranks_filter;  // empty: all
+  // Of an end in order, the last checkpoint included; and once more, from TERM to KILL.
+  std::chrono::milliseconds shutdown_timeout{30'000};
+  std::chrono::milliseconds stop_grace{1'000};  // how long a worker may be stopped (SIGSTOP)
+  std::string inject;                           // faults, for tests (worker/inject.h)
+  std::vector<std::string> program;             // name and arguments, untouched
   bool help = false;
 };
 
