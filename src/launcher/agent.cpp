@@ -71,6 +71,7 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
     : options_(std::move(options)),
       program_(std::move(program)),
       loop_(std::move(loop)),
+      console_(loop_),
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
@@ -131,12 +132,14 @@ Deadline Agent::next_wake() const {
   const std::uint64_t now = monotonic_ns(), due = coordinator_.next_deadline(now);
   auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
   if (recorder_ != nullptr) left = std::min<std::chrono::nanoseconds>(left, tick_);
-  if (lock_deadline_ || console_.waiting()) left = std::min<std::chrono::nanoseconds>(left, 20ms);
+  if (lock_deadline_ || console_.waits_unwatched())
+    left = std::min<std::chrono::nanoseconds>(left, 20ms);
   return Deadline::in(left);
 }
 
 void Agent::tick() {
   console_.flush();
+  logs_->go_on();
   if (lock_deadline_) try_run_lock();
   if (recorder_ != nullptr) {
     pump_records();
