@@ -7,7 +7,8 @@
 // CommitLines carry.
 // Each line starts with its transaction number ({"txn":T,...).
 //
-// Errors: kDisk (sticky: later calls return it). Threads: one at a time.
+// Errors: kDisk (sticky: later calls return it). Threads: one at a time; but sync() may go on in a
+// second one beside everything else.
 #pragma once
 
 #include <functional>
@@ -34,7 +35,7 @@ class Recorder {
   // Records every transaction that some slot in use has applied. Stores header().recorded_txn and
   // rings workers that wait for it.
   virtual Status pump() = 0;
-  virtual Status sync() = 0;     // what was recorded is on storage
+  virtual Status sync() = 0;     // what was recorded when it began is on storage
   virtual Txn next() const = 0;  // all below are recorded
 };
 

@@ -75,7 +75,8 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
-      coordinator_(config_of(options_, program_, spawner_)) {}
+      coordinator_(config_of(options_, program_, spawner_)),
+      records_(posix_env(), loop_, when_recorded()) {}
 
 Agent::~Agent() = default;
 
@@ -131,7 +132,7 @@ void Agent::feed(coord::Event event) {
 Deadline Agent::next_wake() const {
   const std::uint64_t now = monotonic_ns(), due = coordinator_.next_deadline(now);
   auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
-  if (recorder_ != nullptr) left = std::min<std::chrono::nanoseconds>(left, tick_);
+  if (records_.is_open()) left = std::min<std::chrono::nanoseconds>(left, records_.pause());
   if (lock_deadline_ || console_.waits_unwatched())
     left = std::min<std::chrono::nanoseconds>(left, 20ms);
   return Deadline::in(left);
@@ -141,8 +142,8 @@ void Agent::tick() {
   console_.flush();
   logs_->go_on();
   if (lock_deadline_) try_run_lock();
-  if (recorder_ != nullptr) {
-    pump_records();
+  if (records_.is_open()) {
+    records_.pump();
     feed(observe());
   }
   give_up_lost_children();
@@ -250,8 +251,8 @@ void Agent::shut_down() {
   spawner_.close();
   kill_strays(-1);
   logs_->drain();
-  if (recorder_ != nullptr && !records_error_) {
-    if (auto synced = recorder_->sync(); !synced.ok()) log_error(synced.error().message);
+  if (!records_.failed()) {
+    if (auto synced = records_.finish(); !synced.ok()) log_error(synced.error().message);
   }
   print_incidents(true);
   if (*exit_code_ != 0 && !failures_.empty())

@@ -55,10 +55,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
           [&](message::Ready& ready) {
             feed(event::Ready{uid, ready.next, ready.state_hash});
           },
-          [&](message::SyncRecords& sync) {
-            syncs_.push_back({uid, sync.txn});
-            pump_records();
-          },
+          [&](message::SyncRecords& sync) { records_.sync(uid, sync.txn); },
           [&](message::CheckpointPublished& done) {
             checkpointed_ = true;
             log_debug("checkpoint of transaction " + std::to_string(done.txn.value()) +
@@ -158,21 +155,6 @@ void Agent::settle_descriptions(const std::optional<Error>& refusal) {
   }
 }
 
-void Agent::answer_syncs() {
-  if (syncs_.empty()) return;
-  const Txn next = recorder_ != nullptr ? recorder_->next() : Txn(0);
-  const auto due = [&](const PendingSync& sync) { return records_error_ || sync.txn <= next; };
-  if (std::none_of(syncs_.begin(), syncs_.end(), due)) return;
-  if (!records_error_ && recorder_ != nullptr) {
-    if (auto synced = recorder_->sync(); !synced.ok()) records_error_ = synced.error();
-  }
-  std::optional<std::string> error;
-  if (records_error_) error = records_error_->message;
-  for (const PendingSync& sync : syncs_)
-    if (due(sync)) send_to(sync.uid, message::Synced{sync.txn, error});
-  std::erase_if(syncs_, due);
-}
-
 void Agent::on_request(const coord::Message& question, RunDirectory::Answer answer) {
   if (std::holds_alternative<message::StatusQuery>(question)) return answer({true, status_json()});
   const auto* scale = std::get_if<message::Scale>(&question);
@@ -213,7 +195,7 @@ std::string Agent::status_json() const {
               {"restarts", status.restarts},
               {"max_restarts", status.max_restarts},
               {"generation", table.generation.value()},
-              {"recorded", recorder_ != nullptr ? recorder_->next().value() : 0},
+              {"recorded", records_.next().value()},
               {"members", members}}
       .dump();
 }
