@@ -76,7 +76,7 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
       spawner_(options_, program_, loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       coordinator_(config_of(options_, program_, spawner_)),
-      records_(posix_env(), loop_, when_recorded()) {}
+      records_(posix_env(), background_, when_recorded()) {}
 
 Agent::~Agent() = default;
 
@@ -257,6 +257,8 @@ void Agent::shut_down() {
   print_incidents(true);
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, failure_report(program_.name, failures_));
+  if (!background_.finish(Deadline::in(30s)))
+    log_warning("the disk does not take the last reports; they are not written");
   run_dir_.reset();
   console_.finish(Deadline::in(5s));
 }

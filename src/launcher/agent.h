@@ -18,6 +18,7 @@
 #include "base/unique_fd.h"
 #include "coord/membership.h"
 #include "coord/messages.h"
+#include "launcher/background.h"
 #include "launcher/console.h"
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
@@ -112,6 +113,7 @@ class Agent {
   void act(const coord::action::Print& print);
   void act(const coord::action::Stop& stop);
   Records::Told when_recorded();
+  void write_beside(Background::Job write);
   Status record_finale(const coord::message::Finish& finale);
   void renew_board();
   void ring_workers();
@@ -157,6 +159,7 @@ class Agent {
   std::map<std::uint64_t, OpenIncident> incidents_;  // not printed yet
   std::vector<coord::Incident> held_incidents_;      // before the run directory is known
   std::set<std::uint64_t> printed_incidents_;
+  Background background_{loop_};  // last: its jobs use the others
 };
 
 }  // namespace lockstep::launcher

@@ -47,14 +47,27 @@ void Background::work(const std::stop_token& stop) {
   while (wanted_.wait(lock, stop, [this] { return !todo_.empty(); })) {
     std::unique_ptr<Task> task = std::move(todo_.front());
     todo_.pop();
+    busy_ = true;
     lock.unlock();
     task->status = task->job();
     task->job = nullptr;  // what it holds ends here, not on the loop
     lock.lock();
+    busy_ = false;
     done_.push(std::move(task));
+    idle_.notify_all();
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(finished_.get(), &one, sizeof one);
   }
+}
+
+bool Background::finish(Deadline deadline) {
+  {
+    std::unique_lock lock(mutex_);
+    if (!idle_.wait_until(lock, deadline.point(), [this] { return todo_.empty() && !busy_; }))
+      return false;
+  }
+  hand_back();
+  return true;
 }
 
 void Background::hand_back() {

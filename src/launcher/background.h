@@ -12,6 +12,7 @@
 #include <queue>
 #include <thread>
 
+#include "base/deadline.h"
 #include "base/unique_fd.h"
 #include "launcher/loop.h"
 #include "lockstep/status.h"
@@ -25,13 +26,15 @@ class Background {
 
   // `loop` must outlive the object.
   explicit Background(Loop& loop) : loop_(loop) {}
-  // Waits for the job that is being done; no Done is called any more.
+  // Waits for the job that is being done; others are dropped, and no Done is called any more.
   ~Background();
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
   // `done` is called from the loop with what `job` returned.
   void run(Job job, Done done);
+  // Until all jobs are done and their Done called; false: the deadline came first.
+  bool finish(Deadline deadline);
 
  private:
   struct Task {
@@ -46,7 +49,8 @@ class Background {
   Loop& loop_;
   UniqueFd finished_;  // an eventfd
   std::mutex mutex_;
-  std::condition_variable_any wanted_;
+  std::condition_variable_any wanted_, idle_;
+  bool busy_ = false;
   std::queue<std::unique_ptr<Task>> todo_, done_;
   std::jthread thread_;  // last: it uses all of them
 };

@@ -168,8 +168,8 @@ void Agent::act(const action::RecordIncident& record) {
   if (plain()) return;  // told by the failure report
   if (run_dir_ == nullptr)
     held_incidents_.push_back(incident);
-  else if (auto written = run_dir_->write_incident(incident); !written.ok())
-    log_warning(written.error().message);
+  else
+    write_beside(run_dir_->incident_writer(incident));
   if (printed_incidents_.contains(incident.number)) {
     const coord::IncidentPhases& p = incident.phases;
     const std::uint64_t begin = p.death != 0 ? p.death : p.noticed;
@@ -180,6 +180,13 @@ void Agent::act(const action::RecordIncident& record) {
   }
   incidents_.try_emplace(incident.number, OpenIncident{incident, Deadline::in(kReplacementTime)})
       .first->second.incident = incident;
+}
+
+// What nobody waits for.
+void Agent::write_beside(Background::Job write) {
+  background_.run(std::move(write), [](const Status& written) {
+    if (!written.ok()) log_warning(written.error().message);
+  });
 }
 
 void Agent::print_incidents(bool all) {

@@ -15,7 +15,6 @@
 #include "base/env.h"
 #include "coord/recorder.h"
 #include "launcher/background.h"
-#include "launcher/loop.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {
@@ -29,8 +28,9 @@ class Records {
     std::function<void(WorkerUid, Txn, const std::optional<Error>&)> synced;
   };
 
-  // `env` and `loop` must outlive the object.
-  Records(Env& env, Loop& loop, Told told) : env_(env), told_(std::move(told)), background_(loop) {}
+  // `env` must outlive the object, which outlives `background`: its jobs use the object.
+  Records(Env& env, Background& background, Told told)
+      : env_(env), told_(std::move(told)), background_(background) {}
 
   // From transaction `next` on.
   Status open(const std::string& run_dir, const coord::Board& board, Txn next);
@@ -71,7 +71,7 @@ class Records {
   bool syncing_ = false;
   std::optional<Error> error_;
   std::chrono::milliseconds pause_{20};
-  Background background_;  // last: its job uses the others
+  Background& background_;
 };
 
 }  // namespace lockstep::launcher

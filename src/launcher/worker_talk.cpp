@@ -83,10 +83,11 @@ void Agent::on_message(Worker& worker, coord::Message text) {
 
 void Agent::on_fail(const Worker& worker, const message::Fail& fail) {
   if (!worker.error_file.empty()) {
-    const std::string text = error_file_text(
-        std::string(to_string(fail.kind)) + ": " + fail.message, posix_env().wall_time_s());
-    if (auto written = write_atomically(posix_env(), worker.error_file, text); !written.ok())
-      log_warning(written.error().message);
+    std::string text = error_file_text(std::string(to_string(fail.kind)) + ": " + fail.message,
+                                       posix_env().wall_time_s());
+    write_beside([file = worker.error_file, text = std::move(text)] {
+      return write_atomically(posix_env(), file, text);
+    });
   }
   feed(event::Failed{worker.uid, {fail.kind, fail.message}});
 }

@@ -114,12 +114,13 @@ class RecordsTest : public testing::Test {
   std::vector<std::uint64_t> synced_;  // transactions, as they are answered
   std::optional<Error> failed_, refused_;
   Records records_{env_,
-                   loop_,
+                   background_,
                    {[](std::string_view) {}, [this](const Error& error) { failed_ = error; },
                     [this](WorkerUid, Txn txn, const std::optional<Error>& error) {
                       synced_.push_back(txn.value());
                       refused_ = error;
                     }}};
+  Background background_{loop_};  // ends first
 };
 
 TEST_F(RecordsTest, TheLoopGoesRoundWhileTheDiskSyncs) {
@@ -179,6 +180,28 @@ TEST_F(RecordsTest, ASyncThatFailsIsToldOnceAndEndsTheRecords) {
   EXPECT_TRUE(refused_);
   EXPECT_FALSE(records_.finish().ok());
   EXPECT_FALSE(failed_);
+}
+
+TEST(Background, FinishesItsJobsInOrder) {
+  Loop loop = Loop::open().value();
+  Background background(loop);
+  EXPECT_TRUE(background.finish(Deadline::in(0ms)));  // nothing to do
+  std::atomic<bool> go = false;
+  std::vector<int> jobs, told;
+  for (int i = 0; i < 3; ++i)
+    background.run(
+        [&, i]() -> Status {
+          for (const Deadline most = Deadline::in(20s); !go && !most.passed();) pause(1ms);
+          jobs.push_back(i);
+          return {};
+        },
+        [&, i](const Status&) { told.push_back(i); });
+  EXPECT_FALSE(background.finish(Deadline::in(10ms)));
+  EXPECT_TRUE(told.empty());
+  go = true;
+  EXPECT_TRUE(background.finish(Deadline::in(10s)));
+  EXPECT_EQ(jobs, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(told, jobs);
 }
 
 TEST_F(RecordsTest, AGroupThatIsGoneIsNotAnswered) {
