@@ -16,7 +16,10 @@ namespace lockstep::coord {
 
 namespace action {
 
-// Start a worker, by a ForkRequest or fork + exec. Answer: event Forked or SpawnFailed.
+// Start a worker, by a ForkRequest or fork + exec. Answer: event Forked or SpawnFailed. `rank` and
+// `local_rank` are below `world_size`, and no other worker has them who stays. `world_size`:
+// workers wanted now, at least as many as at the first start: a run that was given no number of
+// virtual workers has as many as it had workers then, and newcomers must come to the same.
 struct Spawn {
   WorkerUid uid;
   Slot slot;

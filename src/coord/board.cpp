@@ -1,8 +1,13 @@
 #include "coord/board.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
+
+#include "coord/version.h"
 
 namespace lockstep::coord {
 namespace {
@@ -21,6 +26,36 @@ std::uint64_t record_size(std::uint32_t ids_capacity) {
 }
 
 }  // namespace
+
+void label_board(Header& header) {
+  header.magic.store(kBoardMagic);
+  header.version.store(kProtocolVersion);
+}
+
+Status check_board(int memory) {
+  static_assert(offsetof(Header, magic) == 0 && offsetof(Header, version) == sizeof(Word));
+  std::array<std::uint64_t, 2> words{};
+  if (::pread(memory, words.data(), sizeof words, 0) != sizeof words || words[0] != kBoardMagic)
+    return Error{ErrorKind::kUsage,
+                 "the launcher's shared memory is no board of Lockstep's; is 'lockstep' of another "
+                 "version?"};
+  if (words[1] != kProtocolVersion) return wrong_version(kProtocolVersion, words[1]);
+  return {};
+}
+
+void WorkerSlot::claim(WorkerUid owner) {
+  // Nobody takes half of it for the old owner's or the new one's.
+  uid.store(0, std::memory_order_release);
+  const std::array words{
+      &phase,        &progress,      &current_txn,   &applied,        &seen_dead,    &ready_txn,
+      &loading_txn,  &heal_stall_ns, &join_stall_ns, &abort_seen_ns,  &regrouped_ns, &resumed_ns,
+      &committed_ns, &busy_ns,       &busy_since_ns, &fault_fired_ns, &fault_index};
+  static_assert(offsetof(WorkerSlot, fault_index) + sizeof(Word) ==
+                    offsetof(WorkerSlot, phase) + words.size() * sizeof(Word),
+                "a word is missing in the list");
+  for (Word* word : words) word->store(0, std::memory_order_relaxed);
+  uid.store(owner.value(), std::memory_order_release);
+}
 
 std::uint64_t fixed_bytes() { return slots_offset() + kMaxSlots * sizeof(WorkerSlot); }
 

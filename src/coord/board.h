@@ -24,6 +24,7 @@
 #include "base/futex.h"
 #include "base/ids.h"
 #include "coord/table.h"
+#include "lockstep/status.h"
 
 namespace lockstep::coord {
 
@@ -31,7 +32,6 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
 
 inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
-inline constexpr std::uint64_t kBoardVersion = 3;
 // The memfd is sparse and this long; untouched pages cost nothing.
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 // Deaths in the life of one board; then no more replacements.
@@ -88,7 +88,7 @@ struct ProposalCell {
 };
 
 struct Header {
-  Word magic, version;
+  Word magic, version;  // kProtocolVersion
   // Agent's words.
   Word generation;
   Word dead_count;  // dead_uid[0 .. dead_count) is final
@@ -128,6 +128,10 @@ struct alignas(4096) WorkerSlot {
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
   Word fault_index;  // which rule it was, from 1
+
+  // The words may be a dead worker's: all become zero, and then the slot is the new owner's. Rings
+  // stay counted, since others may be ringing.
+  void claim(WorkerUid owner);
 };
 
 // Sizes that follow from the run; the same in all processes (announced in the worker's Describe
@@ -192,6 +196,11 @@ class Board {
   BoardPlan plan_;
   std::uint64_t lines_offset_ = 0, records_offset_ = 0, record_bytes_ = 0, data_offset_ = 0;
 };
+
+// By whoever makes the board: says what it is.
+void label_board(Header& header);
+// kUsage unless the memory behind this descriptor is a board of our version.
+Status check_board(int memory);
 
 // Bytes from the start of the board that exist before any plan is known (Header and slots).
 std::uint64_t fixed_bytes();

@@ -6,23 +6,13 @@
 namespace lockstep::coord {
 namespace {
 
-// Errors that another try would only meet again.
+// Of a worker's own words: it stops the run, for another try would only meet it again.
 bool is_final(ErrorKind kind) {
   return kind == ErrorKind::kUsage || kind == ErrorKind::kBadData || kind == ErrorKind::kDisk ||
          kind == ErrorKind::kResumable;
 }
 
 }  // namespace
-
-bool is_crash(int signal) {
-  return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
-         signal == SIGILL || signal == SIGTRAP || signal == SIGSYS;
-}
-
-bool is_final(ExitStatus status) {
-  return status.code == exit_code(ErrorKind::kUsage) ||
-         status.code == exit_code(ErrorKind::kBadData);
-}
 
 void Coordinator::State::kill_all(int signal, const char* why) {
   for (auto& [uid, worker] : workers) {
@@ -124,7 +114,7 @@ void Coordinator::State::on(const event::Exited& exited) {
   Worker worker = it->second;
   workers.erase(it);
   if (group == Group::kRunning && !config.plain && elastic && !worker.holds_state())
-    worker.refused = worker.refused || is_final(exited.status);
+    worker.refused = worker.refused || is_wrong_input(exited.status);
   hangs.forget(worker.uid);
   if (config.plain) return on_plain_exit(worker, exited.status);
 
@@ -147,16 +137,16 @@ void Coordinator::State::on(const event::Exited& exited) {
     --target;  // a loop of its own has come to its end
     return;
   }
-  if (is_final(exited.status) && !worker.refused)
+  if (is_wrong_input(exited.status) && !worker.refused)
     return stop_now(exited.status.code,
                     name(worker) + " ended with " + describe(exited.status) +
                         ": wrong usage or bad data, another try would end the same way");
 
   if (worker.evicted && exited.status.signal == SIGKILL)
     return on_death(worker, worker.evicted_for, *worker.evicted);
-  const bool own = exited.status.signal == 0 || is_crash(exited.status.signal);
   const bool told_to_leave = worker.left && exited.status.code == 0;
-  on_death(worker, own && !told_to_leave ? Cause::kOwnDoing : Cause::kFromOutside,
+  on_death(worker,
+           is_from_outside(exited.status) || told_to_leave ? Cause::kFromOutside : Cause::kOwnDoing,
            describe(exited.status));
 }
 
@@ -164,11 +154,10 @@ void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) 
   if (group != Group::kRunning) return;
   if (status.code == 0) return;
   const std::string text = name(worker) + " ended with " + describe(status);
-  if (is_final(status)) return stop_now(status.code, text);
-  const bool from_outside = status.signal != 0 && !is_crash(status.signal);
-  incidents.add({worker.uid, rank_of(worker), describe(status)}, std::nullopt, from_outside, 0,
-                now);
-  restart_or_stop(text, from_outside);
+  if (is_wrong_input(status)) return stop_now(status.code, text);
+  incidents.add({worker.uid, rank_of(worker), describe(status)}, std::nullopt,
+                is_from_outside(status), 0, now);
+  restart_or_stop(text, is_from_outside(status));
 }
 
 void Coordinator::State::end_if_empty() {

@@ -9,16 +9,11 @@
 
 #include "base/ids.h"
 #include "coord/board.h"
+#include "coord/exit_status.h"
 #include "coord/table.h"
 #include "lockstep/status.h"
 
 namespace lockstep::coord {
-
-// How a process ended: exactly one of code >= 0 and signal > 0.
-struct ExitStatus {
-  int code = -1;
-  int signal = 0;
-};
 
 // One worker's words on the board. All zero while it has not claimed its slot.
 struct WorkerProgress {

@@ -14,14 +14,16 @@ void Coordinator::State::spawn_missing() {
     Worker worker;
     worker.uid = WorkerUid(++last_uid);
     worker.slot = *slot;
-    while (std::any_of(workers.begin(), workers.end(),
-                       [&](const auto& entry) { return entry.second.seat == worker.seat; }))
+    // Below the target: fewer than it has seats hold those who stay.
+    while (std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
+      return entry.second.seat == worker.seat && !entry.second.leaving();
+    }))
       ++worker.seat;
     worker.since = now;
     worker.newcomer = group == Group::kRunning;
     act(action::Spawn{worker.uid, worker.slot, Rank(worker.seat), LocalRank(worker.seat),
-                      static_cast<int>(config.workers), restarts.used(), restarts.most(),
-                      worker.newcomer},
+                      static_cast<int>(std::max(target, config.workers)), restarts.used(),
+                      restarts.most(), worker.newcomer},
         worker.newcomer ? "the group has fewer workers than wanted" : "the group starts");
     workers.emplace(worker.uid, worker);
   }

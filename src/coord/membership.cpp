@@ -1,6 +1,7 @@
 #include "coord/membership.h"
 
 #include <csignal>
+#include <cstdio>
 #include <functional>
 
 #include "coord/membership_state.h"
@@ -11,6 +12,12 @@ namespace {
 // A longer silence of the agent itself is a pause (SIGSTOP, a frozen machine) and must not be held
 // against the workers.
 constexpr std::uint64_t kAgentPause = 1'000'000'000;
+
+std::string seconds(std::uint64_t ns) {  // "1.0 s"
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ns) / 1e9);
+  return text;
+}
 
 }  // namespace
 
@@ -52,7 +59,7 @@ void Coordinator::State::on(const event::Forked& forked) {
   worker->stage = Stage::kForked;
   worker->since = now;
   if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
-  if (config.plain) group = Group::kRunning;
+  if (config.plain && group == Group::kStarting) group = Group::kRunning;
 }
 
 void Coordinator::State::on(const event::SpawnFailed& failed) {
@@ -73,8 +80,10 @@ void Coordinator::State::on(const event::Hello& hello) {
   Worker* worker = find(hello.uid);
   if (worker == nullptr) return act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
-  zygote_losses = 0;
-  zygote_pause = {};
+  if (zygote_ready) {  // else the next one is still to be started, or given up
+    zygote_losses = 0;
+    zygote_pause = {};
+  }
   spawn_pause = {};
   failed_spawns = 0;
 }
@@ -154,14 +163,13 @@ void Coordinator::State::on(const event::ZygoteLost& lost) {
               : lost.not_started;
   if (never_served && lost.status.signal == 0) {  // --help, a wrong option, one without init()
     if (lost.status.code == 0 && !config.asked_for_help) print(action::Severity::kWarning, text);
-    return stop_now(lost.status.code, text, started && is_final(lost.status));
+    return stop_now(lost.status.code, text, started && is_wrong_input(lost.status));
   }
   if (++zygote_losses == 1)
     return act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
   if (zygote_losses < kMostZygoteLosses) return zygote_pause.begin(now);
   const std::string often = text + ", " + std::to_string(zygote_losses) + " times in a row";
-  const bool from_outside = lost.status.signal != 0 && !is_crash(lost.status.signal);
-  if (group != Group::kRunning) return restart_or_stop(often, from_outside);
+  if (group != Group::kRunning) return restart_or_stop(often, is_from_outside(lost.status));
   print(action::Severity::kError, often + "; no more workers are started");
   target = active();
 }

@@ -59,7 +59,7 @@ class Pause {
 struct Worker {
   WorkerUid uid;
   Slot slot;
-  int seat = 0;  // RANK and LOCAL_RANK at its start; the lowest number free then
+  int seat = 0;  // RANK and LOCAL_RANK at its start; the lowest that none has who stays
   Stage stage = Stage::kSpawning;
   std::uint64_t since = 0;  // start of the stage
   bool newcomer = false;
@@ -120,7 +120,7 @@ struct Coordinator::State {
   std::optional<std::uint64_t> orphaned_since;
 
   bool zygote_ready = false;
-  int zygote_losses = 0;  // since a worker last said Hello
+  int zygote_losses = 0;  // since a worker last said Hello while one was ready
   Pause zygote_pause;     // the same
 
   WorkerUid donor{0};
@@ -170,7 +170,12 @@ struct Coordinator::State {
 
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);
+  // A death that takes the run's work back or a worker away: reported, charged, and mended.
   void on_death(const Worker& worker, Cause cause, std::string text);
+  std::optional<Txn> interrupted_by(const Worker& worker) const;
+  void note_crash(const Worker& worker);
+  // Returns what then happens, in words.
+  std::string replace(const Worker& worker, Cause cause, IncidentBook::Entry& incident);
   void note_progress(const event::Progress& report);
   void watch_hangs(const event::Progress& report);
   void check_survivors();
@@ -208,10 +213,5 @@ struct Coordinator::State {
     act(action::Print{severity, std::move(text)}, "report");
   }
 };
-
-std::string seconds(std::uint64_t ns);    // "1.0 s"
-std::string describe(ExitStatus status);  // "exit 7", "SIGKILL"
-bool is_crash(int signal);  // by which a program falls over its own feet; others come from outside
-bool is_final(ExitStatus status);  // wrong usage or bad data: another try would only meet it again
 
 }  // namespace lockstep::coord

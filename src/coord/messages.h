@@ -25,13 +25,13 @@
 
 #include "base/ids.h"
 #include "coord/board.h"
+#include "coord/version.h"
 #include "lockstep/status.h"
 
 namespace lockstep::coord {
 
 // The last byte is the version of the format.
 inline constexpr std::uint32_t kMessageMagic = 0x4c534d01;
-inline constexpr std::uint32_t kProtocolVersion = 2;  // of the talk; Hello and ZygoteReady carry it
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMessageHeaderBytes = 12;
 

@@ -1,5 +1,6 @@
 #include "coord/recorder.h"
 
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -40,12 +41,54 @@ class Place {
   std::vector<std::pair<std::string, FileId>> ids_;
 };
 
+// The first error stays. Threads: any.
+class FirstError {
+ public:
+  Status get() const {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
+  Status keep(Status status) {
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = std::move(status);
+    return status_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  Status status_;
+};
+
+// Both files once more, so that they can be synced while they are written.
+class Syncer {
+ public:
+  static Result<Syncer> of(Env& env, const std::string& run_dir) {
+    LOCKSTEP_ASSIGN(Place place, Place::of(env, run_dir));
+    LOCKSTEP_ASSIGN(auto ledger, env.open_append(run_dir + "/ledger.jsonl"));
+    LOCKSTEP_ASSIGN(auto metrics, env.open_append(run_dir + "/metrics.jsonl"));
+    return Syncer(std::move(place), std::move(ledger), std::move(metrics));
+  }
+  Status sync() {
+    const std::lock_guard lock(*one_at_a_time_);
+    LOCKSTEP_TRY(place_.check());
+    LOCKSTEP_TRY(ledger_->sync());
+    return metrics_->sync();
+  }
+
+ private:
+  Syncer(Place place, std::unique_ptr<File> ledger, std::unique_ptr<File> metrics)
+      : place_(std::move(place)), ledger_(std::move(ledger)), metrics_(std::move(metrics)) {}
+  Place place_;
+  std::unique_ptr<File> ledger_, metrics_;
+  std::unique_ptr<std::mutex> one_at_a_time_ = std::make_unique<std::mutex>();
+};
+
 class BoardRecorder final : public Recorder {
  public:
-  BoardRecorder(Place place, Board board, Txn next, Txn console_from,
+  BoardRecorder(Syncer syncer, Board board, Txn next, Txn console_from,
                 std::function<void(std::string_view)> console, std::unique_ptr<File> ledger,
                 std::unique_ptr<File> metrics)
-      : place_(std::move(place)),
+      : syncer_(std::move(syncer)),
         board_(board),
         next_(next),
         console_from_(console_from),
@@ -56,18 +99,18 @@ class BoardRecorder final : public Recorder {
   }
 
   Status pump() override {
-    if (!status_.ok()) return status_;
+    LOCKSTEP_TRY(status_.get());
     Batch batch;
     Txn end = next_;
     // As many as the ring holds: workers overwrite none of them before recorded_txn moves.
     while (end.value() < next_.value() + board_.plan().ring) {
       const CommitLines* lines = committed(end);
       if (lines == nullptr) break;
-      if (Status added = add(*lines, end, batch); !added.ok()) return status_ = added;
+      if (Status added = add(*lines, end, batch); !added.ok()) return status_.keep(added);
       end = Txn(end.value() + 1);
     }
     if (end == next_) return {};
-    if (Status written = write(batch); !written.ok()) return status_ = written;
+    if (Status written = write(batch); !written.ok()) return status_.keep(written);
     const std::uint64_t had_room_below = next_.value() + board_.plan().ring;
     next_ = end;
     board_.header().recorded_txn.store(end.value(), std::memory_order_release);
@@ -76,11 +119,8 @@ class BoardRecorder final : public Recorder {
   }
 
   Status sync() override {
-    if (!status_.ok()) return status_;
-    if (Status there = place_.check(); !there.ok()) return status_ = there;
-    if (Status synced = ledger_->sync(); !synced.ok()) return status_ = synced;
-    if (Status synced = metrics_->sync(); !synced.ok()) return status_ = synced;
-    return {};
+    LOCKSTEP_TRY(status_.get());
+    return status_.keep(syncer_.sync());
   }
 
   Txn next() const override { return next_; }
@@ -163,13 +203,13 @@ class BoardRecorder final : public Recorder {
     }
   }
 
-  Place place_;
+  Syncer syncer_;
   Board board_;
   Txn next_, console_from_;
   std::function<void(std::string_view)> console_;
   std::unique_ptr<File> ledger_, metrics_;
   std::uint32_t source_ = 0;  // the slot that had the last transaction's lines
-  Status status_;             // the first error stays
+  FirstError status_;
 };
 
 }  // namespace
@@ -182,9 +222,9 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
                   open_records(env, run_dir + "/ledger.jsonl", next, Holes::kAnEvaluation));
   LOCKSTEP_ASSIGN(auto metrics, open_records(env, run_dir + "/metrics.jsonl", next, Holes::kNone));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
-  LOCKSTEP_ASSIGN(Place place, Place::of(env, run_dir));
+  LOCKSTEP_ASSIGN(Syncer syncer, Syncer::of(env, run_dir));
   return std::unique_ptr<Recorder>(
-      std::make_unique<BoardRecorder>(std::move(place), board, next, console_from,
+      std::make_unique<BoardRecorder>(std::move(syncer), board, next, console_from,
                                       std::move(console), std::move(ledger), std::move(metrics)));
 }
 

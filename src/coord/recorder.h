@@ -6,7 +6,8 @@
 //                  {"txn":T,"step":S,"epoch":E,"ids":[[ids of v = 0],[ids of v = 1],...]}
 //   metrics.jsonl  the lines that the workers' CommitLines carry; they start with {"txn":T, too
 //
-// Errors: kDisk (sticky: later calls return it). Threads: one at a time.
+// Errors: kDisk (sticky: later calls return it). Threads: one at a time; but sync() may go on in a
+// second one beside everything else.
 #pragma once
 
 #include <functional>
@@ -33,7 +34,7 @@ class Recorder {
   // Records every transaction that some slot in use has applied. Stores header().recorded_txn and
   // rings workers that wait for it.
   virtual Status pump() = 0;
-  virtual Status sync() = 0;     // what was recorded is on storage
+  virtual Status sync() = 0;     // what was recorded when it began is on storage
   virtual Txn next() const = 0;  // all below are recorded
 };
 

@@ -1,23 +1,9 @@
 // Deaths: who caused them, what they cost, and which rung of the ladder mends them.
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 
 #include "coord/membership_state.h"
 
 namespace lockstep::coord {
-
-std::string seconds(std::uint64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ns) / 1e9);
-  return text;
-}
-
-std::string describe(ExitStatus status) {
-  if (status.signal == 0) return "exit " + std::to_string(status.code);
-  const char* name = sigabbrev_np(status.signal);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(status.signal);
-}
 
 void Coordinator::State::evict(Worker& worker, Cause cause, std::string text) {
   if (worker.evicted || worker.dismissed) return;
@@ -28,58 +14,62 @@ void Coordinator::State::evict(Worker& worker, Cause cause, std::string text) {
 
 void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string text) {
   if (worker.failure) text += ": " + worker.failure->message;
-  std::optional<Txn> interrupted;
-  if (worker.holds_state() || worker.proposed) {
-    interrupted = worker.seen.current_txn;
-    for (const auto& [uid, other] : workers)
-      if (other.holds_state()) interrupted = std::max(*interrupted, other.seen.current_txn);
-  }
   const bool from_outside = cause == Cause::kFromOutside;
+  const std::optional<Txn> interrupted = interrupted_by(worker);
   IncidentBook::Entry& incident = incidents.add({worker.uid, rank_of(worker), text}, interrupted,
                                                 from_outside, worker.seen.fault_fired_ns, now);
-
-  if (cause == Cause::kOwnDoing && worker.holds_state()) {
-    const Txn txn = worker.seen.current_txn;
-    for (const Table& table : tables) {
-      if (table.txn != txn) continue;
-      std::vector<WorkerUid> earlier(dead);
-      std::erase(earlier, worker.uid);
-      const auto self =
-          std::find_if(table.members.begin(), table.members.end(),
-                       [&](const Member& member) { return member.uid == worker.uid; });
-      if (self == table.members.end()) continue;
-      const Ownership ownership(table, virtual_workers, earlier);
-      const auto& shares =
-          ownership.items_of(static_cast<std::uint32_t>(self - table.members.begin()));
-      hopeless = crashes.add(txn, shares) || hopeless;
-    }
-  }
-  if (!elastic || (group == Group::kStarting && cause == Cause::kOwnDoing)) {
+  if (cause == Cause::kOwnDoing && worker.holds_state()) note_crash(worker);
+  if (!elastic || (group == Group::kStarting && cause == Cause::kOwnDoing))
     return restart_or_stop(name(worker) + " died (" + text + ")", from_outside);
-  }
-
-  std::string then = "the others go on";
-  if (active() < target) {
-    const bool has_room = dead.size() + workers.size() < kMaxDead;
-    const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
-    // One charge per incident; but each try to start somebody is one, or they would never end.
-    const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
-    incident.replaced = tries && (charged || (has_room && replacements.charge(furthest)));
-    then += " without it";
-    if (incident.replaced) {
-      then = "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
-             std::to_string(config.max_replacements) + " left)";
-    } else {
-      --target;
-      if (tries)
-        then += ": --max-replacements " + std::to_string(config.max_replacements) + " is spent";
-      else if (!worker.refused)
-        then += ": " + std::to_string(failed_spawns) + " tries in a row have failed";
-    }
-  }
+  const std::string then =
+      active() < target ? replace(worker, cause, incident) : "the others go on";
   print(action::Severity::kWarning, name(worker) + " died (" + text + "); " + then);
   if (!interrupted)
     act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
+}
+
+// The newest transaction that somebody works on; none if it had no part in the work.
+std::optional<Txn> Coordinator::State::interrupted_by(const Worker& worker) const {
+  if (!worker.holds_state() && !worker.proposed) return std::nullopt;
+  Txn newest = worker.seen.current_txn;
+  for (const auto& [uid, other] : workers)
+    if (other.holds_state()) newest = std::max(newest, other.seen.current_txn);
+  return newest;
+}
+
+// The shares that it owned count a crash each: one that crashes all its owners is hopeless.
+void Coordinator::State::note_crash(const Worker& worker) {
+  const Txn txn = worker.seen.current_txn;
+  for (const Table& table : tables) {
+    if (table.txn != txn) continue;
+    const auto self = std::find_if(table.members.begin(), table.members.end(),
+                                   [&](const Member& member) { return member.uid == worker.uid; });
+    if (self == table.members.end()) continue;
+    std::vector<WorkerUid> earlier(dead);
+    std::erase(earlier, worker.uid);
+    const Ownership ownership(table, virtual_workers, earlier);
+    const auto index = static_cast<std::uint32_t>(self - table.members.begin());
+    hopeless = crashes.add(txn, ownership.items_of(index)) || hopeless;
+  }
+}
+
+// Charges the budget for a replacement, which settle() then starts; or does without.
+std::string Coordinator::State::replace(const Worker& worker, Cause cause,
+                                        IncidentBook::Entry& incident) {
+  const bool has_room = dead.size() + workers.size() < kMaxDead;
+  const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
+  // One charge per incident; but each try to start somebody is one, or they would never end.
+  const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
+  incident.replaced = tries && (charged || (has_room && replacements.charge(furthest)));
+  const std::string most = std::to_string(config.max_replacements);
+  if (incident.replaced)
+    return "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
+           most + " left)";
+  --target;
+  const std::string then = "the others go on without it";
+  if (worker.refused) return then;
+  if (tries) return then + ": --max-replacements " + most + " is spent";
+  return then + ": " + std::to_string(failed_spawns) + " tries in a row have failed";
 }
 
 void Coordinator::State::note_progress(const event::Progress& report) {

@@ -72,10 +72,12 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
     : options_(std::move(options)),
       program_(std::move(program)),
       loop_(std::move(loop)),
+      console_(loop_),
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
-      coordinator_(config_of(options_, program_, spawner_)) {}
+      coordinator_(config_of(options_, program_, spawner_)),
+      records_(posix_env(), background_, when_recorded()) {}
 
 Agent::~Agent() = default;
 
@@ -131,16 +133,18 @@ void Agent::feed(coord::Event event) {
 Deadline Agent::next_wake() const {
   const std::uint64_t now = monotonic_ns(), due = coordinator_.next_deadline(now);
   auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
-  if (recorder_ != nullptr) left = std::min<std::chrono::nanoseconds>(left, tick_);
-  if (lock_deadline_ || console_.waiting()) left = std::min<std::chrono::nanoseconds>(left, 20ms);
+  if (records_.is_open()) left = std::min<std::chrono::nanoseconds>(left, records_.pause());
+  if (lock_deadline_ || console_.waits_unwatched())
+    left = std::min<std::chrono::nanoseconds>(left, 20ms);
   return Deadline::in(left);
 }
 
 void Agent::tick() {
   console_.flush();
+  logs_->go_on();
   if (lock_deadline_) try_run_lock();
-  if (recorder_ != nullptr) {
-    pump_records();
+  if (records_.is_open()) {
+    records_.pump();
     feed(observe());
   }
   give_up_lost_children();
@@ -248,12 +252,14 @@ void Agent::shut_down() {
   spawner_.close();
   kill_strays(-1);
   logs_->drain();
-  if (recorder_ != nullptr && !records_error_) {
-    if (auto synced = recorder_->sync(); !synced.ok()) log_error(synced.error().message);
+  if (!records_.failed()) {
+    if (auto synced = records_.finish(); !synced.ok()) log_error(synced.error().message);
   }
   print_incidents(true);
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, failure_report(program_.name, failures_));
+  if (!background_.finish(Deadline::in(30s)))
+    log_warning("the disk does not take the last reports; they are not written");
   run_dir_.reset();
   console_.finish(Deadline::in(5s));
 }

@@ -18,7 +18,7 @@
 #include "base/unique_fd.h"
 #include "coord/membership.h"
 #include "coord/messages.h"
-#include "coord/recorder.h"
+#include "launcher/background.h"
 #include "launcher/console.h"
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
@@ -27,6 +27,7 @@
 #include "launcher/loop.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
+#include "launcher/records.h"
 #include "launcher/run_directory.h"
 #include "launcher/shared_board.h"
 #include "launcher/spawner.h"
@@ -58,10 +59,6 @@ class Agent {
     UniqueFd control;
     UniqueFd error_memory;   // the file of error_file, without a log directory
     std::string error_file;  // as the worker was told; empty: none
-  };
-  struct PendingSync {
-    WorkerUid uid;
-    Txn txn;
   };
   struct OpenIncident {
     coord::Incident incident;
@@ -95,7 +92,6 @@ class Agent {
   void try_run_lock();
   void settle_descriptions(const std::optional<Error>& refusal);
   std::optional<Error> check(const coord::message::Describe& description) const;
-  void answer_syncs();
   void on_request(const coord::Message& question, RunDirectory::Answer answer);
   std::string status_json() const;
 
@@ -116,9 +112,9 @@ class Agent {
   void act(const coord::action::Reply& reply);
   void act(const coord::action::Print& print);
   void act(const coord::action::Stop& stop);
-  Status open_recorder(Txn next);
+  Records::Told when_recorded();
+  void write_beside(Background::Job write);
   Status record_finale(const coord::message::Finish& finale);
-  void pump_records();
   void renew_board();
   void ring_workers();
   void send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors = {});
@@ -140,8 +136,7 @@ class Agent {
   std::optional<HeldPort> port_;
   std::optional<SharedBoard> board_;
   std::unique_ptr<RunDirectory> run_dir_;
-  std::unique_ptr<coord::Recorder> recorder_;
-  Txn printed_;  // lines of transactions below it are on the console
+  Records records_;
   UniqueFd signals_;
 
   std::map<WorkerUid, Worker> workers_;
@@ -159,14 +154,12 @@ class Agent {
   std::map<WorkerUid, coord::message::Describe> undecided_;  // wait for the run directory's lock
   std::optional<Deadline> lock_deadline_;
   std::map<WorkerUid, coord::message::Finish> finales_;
-  std::vector<PendingSync> syncs_;
-  std::optional<Error> records_error_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;
   std::uint64_t requests_ = 0;
   std::map<std::uint64_t, OpenIncident> incidents_;  // not printed yet
   std::vector<coord::Incident> held_incidents_;      // before the run directory is known
   std::set<std::uint64_t> printed_incidents_;
-  std::chrono::milliseconds tick_{20};
+  Background background_{loop_};  // last: its jobs use the others
 };
 
 }  // namespace lockstep::launcher

@@ -1,35 +1,62 @@
-// Standard output and error of the launcher. Never blocks the agent: what the terminal or pipe does
-// not take now is kept, up to a limit; what is lost beyond it is told once there is room again.
+// Standard output and error of the launcher. Never blocks the agent, whoever else writes into the
+// same terminal or pipe: what it does not take now is kept, up to a limit; what is lost beyond it
+// is told once there is room again.
+//
+// Threads: the loop's.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
 #include "base/deadline.h"
+#include "base/unique_fd.h"
+#include "launcher/loop.h"
 
 namespace lockstep::launcher {
 
 class Console {
  public:
   enum Target { kOut = 0, kErr = 1 };
+  // The loop writes on as soon as there is room; it must outlive the object.
+  explicit Console(Loop& loop);
+  ~Console();
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
   // Whole lines: those of several workers never tear each other.
   void write(Target target, std::string_view lines);
   // True: nothing is left to write.
   bool flush();
   // Writes until nothing is left or the deadline passes.
   void finish(Deadline deadline);
-  bool waiting() const { return !waiting_[0].empty() || !waiting_[1].empty(); }
+  // Something waits for room, and the loop cannot tell when there is some: flush() now and then.
+  bool waits_unwatched() const;
   // Too much is waiting: whoever feeds us from a pipe should pause.
-  bool full() const { return waiting_[0].size() + waiting_[1].size() > kLimit; }
+  bool full() const { return streams_[0].waiting.size() + streams_[1].waiting.size() > kLimit; }
 
  private:
   static constexpr std::size_t kLimit = std::size_t{1} << 20;
   static constexpr std::size_t kMostWaiting = 4 * kLimit;  // of one target
-  bool flush(Target target);
-  void tell_lost(Target target);
+  struct Stream {
+    int fd = -1;
+    // A pipe's or terminal's, opened anew without blocking: O_NONBLOCK on `fd` itself would be the
+    // user's shell's and the workers' too. Empty for what cannot be opened so.
+    UniqueFd own;
+    bool is_socket = false, watched = false;
+    std::string waiting;
+    std::size_t lost = 0;  // lines
 
-  std::string waiting_[2];
-  std::size_t lost_[2] = {0, 0};  // lines
+    int number() const { return own ? own.get() : fd; }
+    ssize_t put(std::string_view piece) const;  // as write(2), EAGAIN where there is no room
+  };
+  static Stream open(int fd);
+  bool flush(Stream& stream);
+  void tell_lost(Stream& stream);
+  void watch(Stream& stream);
+
+  Loop& loop_;
+  std::array<Stream, 2> streams_;
 };
 
 }  // namespace lockstep::launcher

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/log.h"
 
@@ -71,8 +72,12 @@ bool write_all(int fd, std::string_view data) {
 }  // namespace
 
 struct Logs::Tee {
+  static constexpr std::size_t kMostPartial = std::size_t{64} << 10;
+
   UniqueFd pipe, file;
-  std::string path, prefix, partial;
+  std::string path, prefix;
+  std::string partial;    // of a line; has no end in it
+  bool returned = false;  // the last byte was \r: \n after it is the same end
   Console::Target target = Console::kOut;
   bool console = true, failed = false, ended = false;
 
@@ -83,17 +88,33 @@ struct Logs::Tee {
                   "; the log is incomplete");
     }
     if (!console) return;
-    partial += data;
     std::string lines;
-    std::size_t begin = 0;
-    for (std::size_t end; (end = partial.find('\n', begin)) != std::string::npos; begin = end + 1)
-      lines += prefix + partial.substr(begin, end + 1 - begin);
-    partial.erase(0, begin);
-    to.write(target, lines);
+    split(data, lines);
+    if (partial.size() >= kMostPartial) end_line(lines);
+    if (!lines.empty()) to.write(target, lines);
+  }
+  void split(std::string_view data, std::string& lines) {
+    const auto is_end = [](char c) { return c == '\n' || c == '\r'; };
+    while (!data.empty()) {
+      const auto end = std::find_if(data.begin(), data.end(), is_end);
+      const auto size = static_cast<std::size_t>(end - data.begin());
+      const bool second = std::exchange(returned, false) && size == 0 && *end == '\n';
+      partial += data.substr(0, size);
+      if (end == data.end()) return;
+      returned = *end == '\r';
+      // A progress bar returns before it writes.
+      if (!second && !(returned && partial.empty())) end_line(lines);
+      data.remove_prefix(size + 1);
+    }
+  }
+  void end_line(std::string& lines) {
+    lines.append(prefix).append(partial).append("\n");
+    partial.clear();
   }
   void finish(Console& to) {
-    if (!partial.empty()) to.write(target, prefix + partial + "\n");
-    partial.clear();
+    std::string lines;
+    if (!partial.empty()) end_line(lines);
+    if (!lines.empty()) to.write(target, lines);
     ended = true;
   }
 };
@@ -163,25 +184,42 @@ Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int
   state->prefix = line_prefix(options_->role, rank, local_rank);
   state->target = stream == kStdout ? Console::kOut : Console::kErr;
   state->console = on_console(local_rank);
-  LOCKSTEP_TRY(loop_->add(state->pipe.get(), [this, state] {
-    // A console that takes nothing holds the workers back, not the agent: it waits a moment instead
-    // of spinning.
-    if (console_->full()) console_->finish(Deadline::in(std::chrono::milliseconds(5)));
-    if (!console_->full()) pump(*state);
-  }));
+  if (!held_ || !state->console) LOCKSTEP_TRY(watch(state));
   std::erase_if(tees_, [](const auto& old) { return old->ended; });
   tees_.push_back(state);
   return writable;
 }
 
+Status Logs::watch(const std::shared_ptr<Tee>& tee) {
+  return loop_->add(tee->pipe.get(), [this, tee] { pump(*tee); });
+}
+
 void Logs::pump(Tee& tee) {
   std::array<char, 65536> buffer;
   const ssize_t n = ::read(tee.pipe.get(), buffer.data(), buffer.size());
-  if (n > 0) return tee.take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+  if (n > 0) {
+    tee.take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+    if (console_->full()) hold();
+    return;
+  }
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   loop_->remove(tee.pipe.get());
   tee.pipe.reset();
   tee.finish(*console_);
+}
+
+void Logs::hold() {
+  held_ = true;
+  for (const auto& tee : tees_)
+    if (tee->pipe && tee->console) loop_->remove(tee->pipe.get());
+}
+
+void Logs::go_on() {
+  if (!held_ || console_->full()) return;
+  held_ = false;
+  for (const auto& tee : tees_)
+    if (tee->pipe && tee->console)
+      if (auto watched = watch(tee); !watched.ok()) log_error(watched.error().message);
 }
 
 void Logs::drain() {

@@ -4,6 +4,10 @@
 //
 // Unlike torchrun's, teed lines never tear each other.
 //
+// Files get the workers' bytes as they are. On the console a line ends at \n, \r or \r\n, as in
+// torchrun's tee (Python's universal newlines): each refresh of a progress bar is a line. What has
+// no end for 64 KiB is passed on in lines of that size.
+//
 // Errors: kDisk. Threads: one; pipes are read from the loop.
 #pragma once
 
@@ -32,9 +36,11 @@ class Logs {
 
   // A replacement appends to the logs of the worker that it replaces.
   Result<Outputs> open_worker(int attempt, int local_rank, int rank);
+  // A console that is full holds the workers back: their pipes are not read until this is called
+  // and finds room again.
+  void go_on();
   // Reads what is still in the pipes and lets go of those that nobody writes to.
   void drain();
-  const std::string& folder() const { return folder_; }
 
  private:
   struct Tee;  // one teed stream
@@ -42,13 +48,16 @@ class Logs {
       : options_(&options), loop_(&loop), console_(&console) {}
   Result<UniqueFd> open_stream(const std::string& folder, Stream stream, int local_rank, int rank);
   bool on_console(int local_rank) const;
+  Status watch(const std::shared_ptr<Tee>& tee);
   void pump(Tee& tee);
+  void hold();
 
   const LaunchOptions* options_;
   Loop* loop_;
   Console* console_;
   std::string folder_;
   std::vector<std::shared_ptr<Tee>> tees_;
+  bool held_ = false;  // those on the console are not read
 };
 
 }  // namespace lockstep::launcher

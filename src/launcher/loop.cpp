@@ -18,9 +18,9 @@ Result<Loop> Loop::open() {
   return Loop(std::move(fd));
 }
 
-Status Loop::add(int fd, Handler handler) {
+Status Loop::add(int fd, Handler handler, Readiness readiness) {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = readiness == kReadable ? EPOLLIN : EPOLLOUT;
   event.data.fd = fd;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
     return Error{ErrorKind::kUnavailable, std::string("epoll_ctl: ") + std::strerror(errno)};

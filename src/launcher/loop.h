@@ -20,8 +20,9 @@ class Loop {
   using Handler = std::function<void()>;
 
   static Result<Loop> open();
-  // Calls `handler` from run_once() whenever the descriptor is readable or hung up.
-  Status add(int fd, Handler handler);
+  enum Readiness { kReadable, kWritable };
+  // Calls `handler` from run_once() whenever the descriptor is ready for that, or hung up.
+  Status add(int fd, Handler handler, Readiness readiness = kReadable);
   void remove(int fd);
   // Waits for events until the deadline, then calls handlers. Handlers may add and remove.
   void run_once(Deadline deadline);

@@ -129,39 +129,22 @@ void Agent::act(const action::WriteProposal& proposal) {
 
 void Agent::act(const action::WriteTable& first) {
   const coord::Table& table = first.table;
-  if (auto opened = open_recorder(table.txn); !opened.ok()) {
-    records_error_ = opened.error();
-    return feed(event::RecordsFailed{opened.error()});
-  }
+  if (auto opened = records_.open(run_dir_->path(), board_->view(), table.txn); !opened.ok())
+    return records_.fail(opened.error());
   coord::Header& header = board_->view().header();
   if (header.started_ns.load() == 0) header.started_ns.store(monotonic_ns());
   coord::write_table(header.table[table.txn.value() % coord::kTables], table);
   ring_ = true;
 }
 
-Status Agent::open_recorder(Txn next) {
-  const auto print = [this](std::string_view lines) { console_.write(Console::kOut, lines); };
-  LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(posix_env(), run_dir_->path(), board_->view(),
-                                                   next, print, printed_));
-  return {};
-}
-
-void Agent::pump_records() {
-  if (recorder_ == nullptr || records_error_) return answer_syncs();
-  const std::uint64_t before = recorder_->next().value();
-  if (auto pumped = recorder_->pump(); !pumped.ok()) {
-    records_error_ = pumped.error();
-    feed(event::RecordsFailed{pumped.error()});
-  }
-  // Short steps fill the ring of records faster: then look more often, so that nobody waits for
-  // room in it.
-  const std::uint64_t count = recorder_->next().value() - before;
-  const std::uint64_t room = board_->view().plan().ring;
-  if (count > room / 8)
-    tick_ = std::max(tick_ / 2, 1ms);
-  else if (count < room / 32)
-    tick_ = std::min(tick_ * 2, 20ms);
-  answer_syncs();
+Records::Told Agent::when_recorded() {
+  return {[this](std::string_view lines) { console_.write(Console::kOut, lines); },
+          [this](const Error& error) { feed(event::RecordsFailed{error}); },
+          [this](WorkerUid uid, Txn txn, const std::optional<Error>& error) {
+            message::Synced answer{txn, std::nullopt};
+            if (error) answer.error = error->message;
+            send_to(uid, answer);
+          }};
 }
 
 void Agent::act(const action::NameDonor& donor) {
@@ -185,8 +168,8 @@ void Agent::act(const action::RecordIncident& record) {
   if (plain()) return;  // told by the failure report
   if (run_dir_ == nullptr)
     held_incidents_.push_back(incident);
-  else if (auto written = run_dir_->write_incident(incident); !written.ok())
-    log_warning(written.error().message);
+  else
+    write_beside(run_dir_->incident_writer(incident));
   if (printed_incidents_.contains(incident.number)) {
     const coord::IncidentPhases& p = incident.phases;
     const std::uint64_t begin = p.death != 0 ? p.death : p.noticed;
@@ -197,6 +180,13 @@ void Agent::act(const action::RecordIncident& record) {
   }
   incidents_.try_emplace(incident.number, OpenIncident{incident, Deadline::in(kReplacementTime)})
       .first->second.incident = incident;
+}
+
+// What nobody waits for.
+void Agent::write_beside(Background::Job write) {
+  background_.run(std::move(write), [](const Status& written) {
+    if (!written.ok()) log_warning(written.error().message);
+  });
 }
 
 void Agent::print_incidents(bool all) {
@@ -212,11 +202,8 @@ void Agent::print_incidents(bool all) {
 }
 
 void Agent::act(const action::RestartGroup& restart) {
-  pump_records();
-  if (recorder_ != nullptr) printed_ = std::max(printed_, recorder_->next());
-  recorder_.reset();
+  records_.close();
   finales_.clear();
-  syncs_.clear();
   attempt_ = restart.restart_count;
   ending_attempt_ = false;
   failures_.clear();
@@ -257,7 +244,7 @@ void Agent::act(const action::RestartZygote&) {
 
 void Agent::act(const action::SetFinalRecorded& final) {
   if (auto recorded = record_finale(finales_[final.uid]); !recorded.ok()) {
-    records_error_ = recorded.error();
+    if (!records_.failed()) return records_.fail(recorded.error());
     return feed(event::RecordsFailed{recorded.error()});
   }
   board_->view().header().final_recorded.store(1, std::memory_order_release);
@@ -265,11 +252,7 @@ void Agent::act(const action::SetFinalRecorded& final) {
 }
 
 Status Agent::record_finale(const message::Finish& finale) {
-  if (records_error_) return *records_error_;
-  if (recorder_ != nullptr) {
-    LOCKSTEP_TRY(recorder_->pump());
-    LOCKSTEP_TRY(recorder_->sync());
-  }
+  LOCKSTEP_TRY(records_.finish());
   console_.write(Console::kOut, finale.console);
   if (finale.summary.empty()) return {};
   return write_atomically(posix_env(), run_dir_->path() + "/result.json", finale.summary);
@@ -287,7 +270,7 @@ void Agent::act(const action::Print& print) {
 }
 
 void Agent::act(const action::Stop& stop) {
-  pump_records();
+  records_.pump();
   exit_code_ = stop.exit_code;
 }
 

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/cpus.h"
+#include "coord/table.h"
+
 namespace lockstep::launcher {
 
 Error usage(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
@@ -64,8 +67,8 @@ Result<int> to_workers(const std::string& text) {
   if (text == "gpu" || text == "xpu")
     return usage("--nproc-per-node " + text +
                  ": workers on GPUs are not supported yet; give a number, auto or cpu");
-  // coord::kMaxWorkers is the limit of one run; a plain program has the same.
-  return to_int("nproc-per-node", text, 1, 128);
+  // The limit of one run; a plain program has the same.
+  return to_int("nproc-per-node", text, 1, coord::kMaxWorkers);
 }
 
 Status check_nnodes(const std::string& text) {
@@ -168,6 +171,7 @@ std::vector<Option> basic_options() {
       flag("no-python", &LaunchOptions::no_python,
            "start the program itself, whatever its name ends in"),
       seconds("shutdown-timeout", &LaunchOptions::shutdown_timeout,
+              "for the workers to leave in order, the last checkpoint included; then once more, "
               "from TERM to KILL (default 30)"),
       seconds("stop-grace", &LaunchOptions::stop_grace,
               "how long a worker may be stopped by SIGSTOP (default 1)"),
@@ -186,6 +190,7 @@ std::vector<Option> log_options() {
       streams("tee", &LaunchOptions::tee, "streams that go to files and the console", 't'),
       {"local-ranks-filter", "R,R,...", "only these local ranks write to the console",
        [](Raw& raw, const std::string& text) -> Status {
+         raw.options.local_ranks_filter.clear();  // the environment's
          for (const std::string& part : split(text, ',')) {
            LOCKSTEP_ASSIGN(const int rank, to_int("local-ranks-filter", part, 0, 1023));
            raw.options.local_ranks_filter.push_back(rank);
@@ -226,7 +231,6 @@ std::vector<Option> rendezvous_options() {
       {"master-port", "PORT", "MASTER_PORT of plain programs (default: a free one)",
        [](Raw& raw, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
-         raw.port_given = true;
          return {};
        }},
       {"node-rank", "N", "",

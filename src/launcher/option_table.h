@@ -16,7 +16,7 @@ namespace lockstep::launcher {
 struct Raw {
   LaunchOptions options;
   std::string rdzv_backend = "static", rdzv_endpoint, rdzv_id;
-  bool id_given = false, port_given = false;
+  bool id_given = false;
 };
 
 struct Option {
@@ -25,7 +25,6 @@ struct Option {
   std::string help;   // empty: not shown
   std::function<Status(Raw&, const std::string&)> set;
   char letter = 0;
-  bool environment = true;
 };
 
 std::vector<Option> all_options();

@@ -1,10 +1,9 @@
 #include "launcher/options.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <utility>
 
 #include "base/suggest.h"
 #include "launcher/option_table.h"
@@ -38,10 +37,10 @@ std::string environment_name(std::string_view name) {
 Status apply_environment(Raw& raw, const std::vector<Option>& options,
                          const Environment& environment) {
   for (const Option& option : options) {
-    const std::string name = environment_name(option.name);
-    // Older Kubeflow operators write the second spelling.
+    std::string name = environment_name(option.name);
     std::optional<std::string> text = environment(name);
-    if (!text && option.name == "nproc-per-node") text = environment("PET_N_PROC_PER_NODE");
+    if (!text && option.name == "nproc-per-node")  // as older Kubeflow operators spell it
+      text = environment(name = "PET_N_PROC_PER_NODE");
     if (!text || text->empty()) continue;
     if (option.value.empty() && *text != "0" && *text != "1")
       return usage("environment variable " + name + " takes 0 or 1, not " + quoted(*text));
@@ -127,13 +126,6 @@ Status combine(Raw& raw) {
 
 }  // namespace
 
-int usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 Environment process_environment() {
   return [](std::string_view name) -> std::optional<std::string> {
     const char* text = std::getenv(std::string(name).c_str());
@@ -147,7 +139,9 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
   const std::vector<Option> options = all_options();
   Raw raw;
   LOCKSTEP_TRY(apply_environment(raw, options, environment));
+  const std::string inherited = std::exchange(raw.options.inject, {});  // the one that may repeat
   LOCKSTEP_ASSIGN(const std::size_t first, apply_arguments(raw, options, arguments));
+  if (raw.options.inject.empty()) raw.options.inject = inherited;
   if (raw.options.help) return std::move(raw.options);
   LOCKSTEP_TRY(combine(raw));
   raw.options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first),

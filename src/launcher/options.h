@@ -50,13 +50,14 @@ struct LaunchOptions {
   int master_port = 0;  // 0: a free one
   std::string log_dir;  // empty: none
   StreamMap redirects, tee;
-  std::vector<int> local_ranks_filter;                 // empty: all
-  std::chrono::milliseconds shutdown_timeout{30'000};  // from TERM to KILL
-  std::chrono::milliseconds stop_grace{1'000};         // how long a worker may be stopped (SIGSTOP)
+  std::vector<int> local_ranks_filter;  // empty: all
+  // Of an end in order, the last checkpoint included; and once more, from TERM to KILL.
+  std::chrono::milliseconds shutdown_timeout{30'000};
   // How long a worker may compute without progress in a phase that nobody has come through.
   std::chrono::milliseconds hang_timeout{30'000};
-  std::string inject;                // faults, for tests (worker/inject.h)
-  std::vector<std::string> program;  // name and arguments, untouched
+  std::chrono::milliseconds stop_grace{1'000};  // how long a worker may be stopped (SIGSTOP)
+  std::string inject;                           // faults, for tests (worker/inject.h)
+  std::vector<std::string> program;             // name and arguments, untouched
   bool help = false;
 };
 
@@ -69,8 +70,5 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
 
 // For `lockstep help run`.
 std::string run_help();
-
-// CPUs this process may use, at least 1.
-int usable_cpus();
 
 }  // namespace lockstep::launcher

@@ -122,11 +122,6 @@ std::string signal_name(int signal) {
   return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
 }
 
-std::string describe(ChildEvent::Kind kind, int status) {
-  if (kind == ChildEvent::kExited) return "exit code " + std::to_string(status);
-  return "signal " + std::to_string(status) + " (" + signal_name(status) + ")";
-}
-
 std::vector<std::string> environment_with(const std::vector<std::string>& changes,
                                           const std::vector<std::string>& removed) {
   const auto name_of = [](std::string_view entry) { return entry.substr(0, entry.find('=')); };

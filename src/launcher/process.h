@@ -43,9 +43,7 @@ std::optional<ChildEvent> next_child_event();
 // To the process and its group (which has the same number).
 void signal_group(pid_t pid, int signal);
 
-// "exit code 3" or "signal 9 (SIGKILL)".
-std::string describe(ChildEvent::Kind kind, int status);
-std::string signal_name(int signal);
+std::string signal_name(int signal);  // "SIGKILL", or "signal 34"
 
 // The environment of this process, with `changes` (NAME=value) over it and `removed` taken out.
 std::vector<std::string> environment_with(const std::vector<std::string>& changes,

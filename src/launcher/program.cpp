@@ -11,36 +11,32 @@
 #include <cstring>
 
 #include "base/unique_fd.h"
+#include "coord/version.h"
 
 namespace lockstep::launcher {
 namespace {
 
-// Name and type of the note: the same in src/worker/note.cpp.
-constexpr std::string_view kNoteName{"Lockstep\0", 9};
-constexpr std::uint32_t kNoteType = 1;
 constexpr std::size_t kMaxNoteBytes = 64 * 1024;
 
 bool read_exactly(int fd, void* data, std::size_t size, std::uint64_t offset) {
   return ::pread(fd, data, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
 }
 
-bool note_in_segment(int fd, const Elf64_Phdr& segment) {
-  if (segment.p_filesz > kMaxNoteBytes) return false;
+std::optional<std::uint32_t> version_in_segment(int fd, const Elf64_Phdr& segment) {
+  if (segment.p_filesz > kMaxNoteBytes) return std::nullopt;
   std::string notes(segment.p_filesz, '\0');
-  if (!read_exactly(fd, notes.data(), notes.size(), segment.p_offset)) return false;
+  if (!read_exactly(fd, notes.data(), notes.size(), segment.p_offset)) return std::nullopt;
   const std::size_t unit = segment.p_align == 8 ? 8 : 4;
   const auto round_up = [&](std::size_t value) { return (value + unit - 1) / unit * unit; };
-  for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= notes.size();) {
-    Elf64_Nhdr head;
-    std::memcpy(&head, notes.data() + at, sizeof head);
-    const std::size_t name_at = at + sizeof head;
-    if (head.n_namesz > notes.size() - name_at) return false;
-    if (head.n_type == kNoteType &&
-        std::string_view(notes).substr(name_at, head.n_namesz) == kNoteName)
-      return true;
-    at = round_up(round_up(name_at + head.n_namesz) + head.n_descsz);
+  for (std::size_t at = 0; at + sizeof(coord::Note) <= notes.size();) {
+    coord::Note note;
+    std::memcpy(&note, notes.data() + at, sizeof note);
+    if (std::memcmp(&note, &coord::kNote, offsetof(coord::Note, version)) == 0) return note.version;
+    const std::size_t name_at = at + sizeof(Elf64_Nhdr);
+    if (note.name_bytes > notes.size() - name_at) return std::nullopt;
+    at = round_up(round_up(name_at + note.name_bytes) + note.version_bytes);
   }
-  return false;
+  return std::nullopt;
 }
 
 bool executable(const std::string& path) {
@@ -84,19 +80,20 @@ Result<Program> python_program(const LaunchOptions& options) {
 
 }  // namespace
 
-bool has_lockstep_note(const std::string& file) {
+std::optional<std::uint32_t> lockstep_version_of(const std::string& file) {
   const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   Elf64_Ehdr head;
-  if (!fd || !read_exactly(fd.get(), &head, sizeof head, 0)) return false;
+  if (!fd || !read_exactly(fd.get(), &head, sizeof head, 0)) return std::nullopt;
   if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64)
-    return false;
+    return std::nullopt;
   for (std::uint64_t i = 0; i < head.e_phnum; ++i) {
     Elf64_Phdr segment;
     if (!read_exactly(fd.get(), &segment, sizeof segment, head.e_phoff + i * sizeof segment))
-      return false;
-    if (segment.p_type == PT_NOTE && note_in_segment(fd.get(), segment)) return true;
+      return std::nullopt;
+    if (segment.p_type != PT_NOTE) continue;
+    if (const auto version = version_in_segment(fd.get(), segment)) return version;
   }
-  return false;
+  return std::nullopt;
 }
 
 Result<Program> find_program(const LaunchOptions& options) {
@@ -111,7 +108,10 @@ Result<Program> find_program(const LaunchOptions& options) {
   program.name = options.program.front();
   LOCKSTEP_ASSIGN(program.file, find_in_path(name));
   program.arguments = options.program;
-  program.linked = has_lockstep_note(program.file);
+  const auto version = lockstep_version_of(program.file);
+  if (version && *version != coord::kProtocolVersion)
+    return coord::wrong_version(*version, coord::kProtocolVersion);
+  program.linked = version.has_value();
   return program;
 }
 

@@ -1,9 +1,12 @@
 // What to start: finds the program's file, decides whether it links Lockstep, and builds its
 // command line.
 //
-// Errors: kUsage for a program that is not there or cannot be executed. Threads: any.
+// Errors: kUsage for a program that is not there, cannot be executed, or links another version of
+// Lockstep. Threads: any.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,12 +19,13 @@ struct Program {
   std::string name;                    // as it was given: a script's or module's own
   std::string file;                    // for execve
   std::vector<std::string> arguments;  // argv, argv[0] first
-  bool linked = false;  // talks to the agent: has the ELF note of src/worker/note.cpp
+  bool linked = false;                 // talks to the agent: has the ELF note of coord/version.h
 };
 
 Result<Program> find_program(const LaunchOptions& options);
 
-// True if `file` is an ELF file with Lockstep's note. False for everything that cannot be read.
-bool has_lockstep_note(const std::string& file);
+// The version in the note of `file`, an ELF file that links Lockstep. None for everything else, and
+// for what cannot be read.
+std::optional<std::uint32_t> lockstep_version_of(const std::string& file);
 
 }  // namespace lockstep::launcher

@@ -133,15 +133,17 @@ void RunDirectory::serve(const std::shared_ptr<UniqueFd>& client) {
   });
 }
 
-Status RunDirectory::write_incident(const coord::Incident& incident) {
-  // Made again each time: `--resume never` empties the run directory meanwhile.
-  LOCKSTEP_TRY(posix_env().make_dirs(path_ + "/incidents"));
+std::function<Status()> RunDirectory::incident_writer(const coord::Incident& incident) const {
   coord::Incident numbered = incident;
   numbered.number += earlier_incidents_;
   char name[32];
   std::snprintf(name, sizeof name, "%04llu.json", static_cast<unsigned long long>(numbered.number));
-  return write_atomically(posix_env(), path_ + "/incidents/" + name,
-                          coord::to_json(numbered, posix_env().wall_time_s()) + "\n");
+  return [folder = path_ + "/incidents", file = std::string(name),
+          text = coord::to_json(numbered, posix_env().wall_time_s()) + "\n"]() -> Status {
+    // --resume never has emptied the run directory meanwhile.
+    LOCKSTEP_TRY(posix_env().make_dirs(folder));
+    return write_atomically(posix_env(), folder + "/" + file, text);
+  };
 }
 
 Result<coord::message::Reply> ask_launcher(const std::string& run_dir,

@@ -35,9 +35,9 @@ class RunDirectory {
 
   const std::string& path() const { return path_; }
   int lock() const { return lock_.get(); }
-  // incidents/NNNN.json; a second one of the same number replaces the first. Numbers go on from
-  // earlier launchers.
-  Status write_incident(const coord::Incident& incident);
+  // Writes incidents/NNNN.json, from any thread and after the object's end; a second one of the
+  // same number replaces the first. Numbers go on from earlier launchers.
+  std::function<Status()> incident_writer(const coord::Incident& incident) const;
 
  private:
   RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request)

@@ -37,8 +37,7 @@ Result<SharedBoard> SharedBoard::make() {
                         MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
   if (memory == MAP_FAILED) return refused("mmap", errno);
   SharedBoard board(std::move(fd), memory);
-  board.view().header().magic.store(coord::kBoardMagic);
-  board.view().header().version.store(coord::kBoardVersion);
+  coord::label_board(board.view().header());
   return board;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "coord/channel.h"
+#include "coord/descriptors.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -16,10 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 namespace event = coord::event;
 namespace message = coord::message;
-
-// The same names in src/worker/fork_point.h.
-constexpr const char* kZygoteVariable = "LOCKSTEP_ZYGOTE_FD";
-constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";
 
 message::ForkRequest request_of(const coord::action::Spawn& spawn, const std::string& run_id,
                                 const Variables& variables) {
@@ -86,7 +83,7 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
   }
   auto& [own, theirs] = *ends;
   std::vector<std::string> changes = to_entries(variables);
-  changes.push_back(std::string(kWorkerVariable) + "=" + std::to_string(theirs.get()));
+  changes.push_back(std::string(coord::kWorkerVariable) + "=" + std::to_string(theirs.get()));
   for (std::string& entry : thread_variable()) changes.push_back(std::move(entry));
   const SpawnSpec spec{program_.file,     program_.arguments, environment_with(changes),
                        outputs.out.get(), outputs.err.get(),  {theirs.get()}};
@@ -131,7 +128,7 @@ void Spawner::restart_zygote() {
   }
   auto& [own, theirs] = *ends;
   std::vector<std::string> changes = thread_variable();
-  changes.push_back(std::string(kZygoteVariable) + "=" + std::to_string(theirs.get()));
+  changes.push_back(std::string(coord::kZygoteVariable) + "=" + std::to_string(theirs.get()));
   const SpawnSpec spec{
       program_.file, program_.arguments, environment_with(changes, worker_variable_names()), 1, 2,
       {theirs.get()}};
@@ -156,11 +153,16 @@ void Spawner::read_zygote() {
     if (const auto* answer = std::get_if<message::Forked>(&received->message)) {
       forked(*answer);
     } else if (const auto* ready = std::get_if<message::ZygoteReady>(&received->message)) {
-      if (ready->version != coord::kProtocolVersion)
-        log_warning("the program was built with another version of Lockstep than this launcher");
+      if (ready->version != coord::kProtocolVersion) return refuse_zygote(ready->version);
       feed_(event::ZygoteReady{});
     }
   }
+}
+
+void Spawner::refuse_zygote(std::uint32_t version) {
+  close();
+  const Error error = coord::wrong_version(version, coord::kProtocolVersion);
+  feed_(event::ZygoteLost{{exit_code(error.kind), 0}, error.message});
 }
 
 void Spawner::forked(const message::Forked& answer) {
@@ -179,7 +181,8 @@ bool Spawner::zygote_event(const ChildEvent& event) {
   if (event.kind == ChildEvent::kStopped)
     signal_group(zygote_pid_, SIGCONT);  // nobody has a reason to stop it
   if (event.kind == ChildEvent::kStopped || event.kind == ChildEvent::kContinued) return true;
-  read_zygote();  // answers that it sent before
+  read_zygote();                     // answers that it sent before
+  if (zygote_pid_ < 0) return true;  // refused for one of them
   loop_.remove(zygote_.get());
   zygote_.reset();
   zygote_pid_ = -1;

@@ -60,6 +60,7 @@ class Spawner {
   void execute_plain(const coord::action::Spawn& spawn, const Variables& variables,
                      const Outputs& outputs);
   void read_zygote();
+  void refuse_zygote(std::uint32_t version);
   void forked(const coord::message::Forked& answer);
 
   const LaunchOptions& options_;

@@ -49,19 +49,13 @@ void Agent::on_message(Worker& worker, coord::Message text) {
       Overloaded{
           [&](message::Hello& hello) {
             if (hello.version == coord::kProtocolVersion) return feed(event::Hello{uid});
-            feed(event::Failed{
-                uid,
-                {ErrorKind::kUsage,
-                 "the program was built with another version of Lockstep than this launcher"}});
+            feed(event::Failed{uid, coord::wrong_version(hello.version, coord::kProtocolVersion)});
           },
           [&](message::Describe& description) { on_describe(worker, std::move(description)); },
           [&](message::Ready& ready) {
             feed(event::Ready{uid, ready.next, ready.state_hash});
           },
-          [&](message::SyncRecords& sync) {
-            syncs_.push_back({uid, sync.txn});
-            pump_records();
-          },
+          [&](message::SyncRecords& sync) { records_.sync(uid, sync.txn); },
           [&](message::CheckpointPublished& done) {
             checkpointed_ = true;
             log_debug("checkpoint of transaction " + std::to_string(done.txn.value()) +
@@ -89,10 +83,11 @@ void Agent::on_message(Worker& worker, coord::Message text) {
 
 void Agent::on_fail(const Worker& worker, const message::Fail& fail) {
   if (!worker.error_file.empty()) {
-    const std::string text = error_file_text(
-        std::string(to_string(fail.kind)) + ": " + fail.message, posix_env().wall_time_s());
-    if (auto written = write_atomically(posix_env(), worker.error_file, text); !written.ok())
-      log_warning(written.error().message);
+    std::string text = error_file_text(std::string(to_string(fail.kind)) + ": " + fail.message,
+                                       posix_env().wall_time_s());
+    write_beside([file = worker.error_file, text = std::move(text)] {
+      return write_atomically(posix_env(), file, text);
+    });
   }
   feed(event::Failed{worker.uid, {fail.kind, fail.message}});
 }
@@ -161,21 +156,6 @@ void Agent::settle_descriptions(const std::optional<Error>& refusal) {
   }
 }
 
-void Agent::answer_syncs() {
-  if (syncs_.empty()) return;
-  const Txn next = recorder_ != nullptr ? recorder_->next() : Txn(0);
-  const auto due = [&](const PendingSync& sync) { return records_error_ || sync.txn <= next; };
-  if (std::none_of(syncs_.begin(), syncs_.end(), due)) return;
-  if (!records_error_ && recorder_ != nullptr) {
-    if (auto synced = recorder_->sync(); !synced.ok()) records_error_ = synced.error();
-  }
-  std::optional<std::string> error;
-  if (records_error_) error = records_error_->message;
-  for (const PendingSync& sync : syncs_)
-    if (due(sync)) send_to(sync.uid, message::Synced{sync.txn, error});
-  std::erase_if(syncs_, due);
-}
-
 void Agent::on_request(const coord::Message& question, RunDirectory::Answer answer) {
   if (std::holds_alternative<message::StatusQuery>(question)) return answer({true, status_json()});
   const auto* scale = std::get_if<message::Scale>(&question);
@@ -216,7 +196,7 @@ std::string Agent::status_json() const {
               {"restarts", status.restarts},
               {"max_restarts", status.max_restarts},
               {"generation", table.generation.value()},
-              {"recorded", recorder_ != nullptr ? recorder_->next().value() : 0},
+              {"recorded", records_.next().value()},
               {"members", members}}
       .dump();
 }

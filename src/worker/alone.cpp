@@ -94,9 +94,7 @@ Result<std::unique_ptr<Session>> open_alone() {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;
-    coord::Header& header = coord::Board(memory, {}).header();
-    header.magic.store(coord::kBoardMagic);
-    header.version.store(coord::kBoardVersion);
+    coord::label_board(coord::Board(memory, {}).header());
     return std::unique_ptr<Session>(
         std::make_unique<AloneSession>(static_cast<std::byte*>(memory), bytes));
   }

@@ -11,10 +11,6 @@
 
 namespace lockstep::worker {
 
-// Environment variables that carry the number of an inherited socket; removed once read.
-inline constexpr const char* kZygoteVariable = "LOCKSTEP_ZYGOTE_FD";
-inline constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";
-
 // What a worker starts with.
 struct Birth {
   coord::message::ForkRequest request;

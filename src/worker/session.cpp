@@ -14,6 +14,7 @@
 #include <variant>
 
 #include "coord/channel.h"
+#include "coord/descriptors.h"
 #include "worker/alone.h"
 #include "worker/fork_point.h"
 #include "worker/note.h"
@@ -117,16 +118,8 @@ Identity identity_of(const message::ForkRequest& request) {
           request.max_restarts, request.newcomer,   request.run_id};
 }
 
-// A slot may have been a dead worker's: its words must not be taken for ours.
-void claim_slot(std::byte* memory, const Identity& identity) {
-  coord::WorkerSlot& slot = coord::Board(memory, {}).slot(identity.slot);
-  slot.uid.store(0, std::memory_order_release);
-  for (coord::Word* word = &slot.phase; word <= &slot.fault_index; ++word)
-    word->store(0, std::memory_order_relaxed);
-  slot.uid.store(identity.uid.value(), std::memory_order_release);
-}
-
 Result<std::unique_ptr<Session>> start(Birth birth) {
+  LOCKSTEP_TRY(coord::check_board(birth.board.get()));
   void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE, birth.board.get(), 0);
   if (memory == MAP_FAILED)
@@ -137,7 +130,7 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
             std::strerror(errno)};
   auto session = std::make_unique<LaunchedSession>(
       identity_of(birth.request), std::move(birth.control), static_cast<std::byte*>(memory));
-  claim_slot(session->memory(), session->identity());
+  coord::Board(session->memory(), {}).slot(session->identity().slot).claim(session->identity().uid);
   LOCKSTEP_TRY(session->hello());
   return std::unique_ptr<Session>(std::move(session));
 }
@@ -157,12 +150,12 @@ Result<Admission> Session::describe(const Description& description) {
 
 Result<std::unique_ptr<Session>> Session::open() {
   keep_note();
-  LOCKSTEP_ASSIGN(UniqueFd zygote, take_descriptor(kZygoteVariable));
+  LOCKSTEP_ASSIGN(UniqueFd zygote, take_descriptor(coord::kZygoteVariable));
   if (zygote) {
     LOCKSTEP_ASSIGN(Birth birth, serve_forks(std::move(zygote)));
     return start(std::move(birth));
   }
-  LOCKSTEP_ASSIGN(UniqueFd worker, take_descriptor(kWorkerVariable));
+  LOCKSTEP_ASSIGN(UniqueFd worker, take_descriptor(coord::kWorkerVariable));
   if (worker) {
     LOCKSTEP_ASSIGN(Birth birth, read_birth(std::move(worker)));
     return start(std::move(birth));

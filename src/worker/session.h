@@ -32,7 +32,7 @@ struct Identity {
   Slot slot{0};
   Rank rank{0};  // at the start; membership may change
   LocalRank local_rank{0};
-  int world_size = 1;  // asked for at the first start
+  int world_size = 1;  // asked for at the first start, or now if that is more; rank is below it
   int restart_count = 0;
   int max_restarts = 0;
   bool newcomer = false;  // others are training already: heal from a live peer

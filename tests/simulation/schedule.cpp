@@ -56,6 +56,8 @@ class Schedule {
     outcome_.scales = static_cast<std::uint64_t>(agent_->replies_ok());
     outcome_.incidents = agent_->incidents().size();
     outcome_.overtaken = host_.overtaken;
+    outcome_.crowded = agent_->crowded();
+    outcome_.held_back = agent_->held_back();
     for (const auto& [number, incident] : agent_->incidents()) {
       outcome_.deaths += incident.victims.size();
       outcome_.rejoins += incident.phases.rejoined != 0 ? 1 : 0;

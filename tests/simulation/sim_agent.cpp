@@ -159,8 +159,27 @@ void SimAgent::ring_all() {
   for (const auto& [uid, worker] : workers_) worker->ring();
 }
 
+// A table that somebody alive has yet to come to lists a dead owner of a slot below this one.
+bool SimAgent::lists_dead_below(Slot slot) const {
+  std::optional<std::uint64_t> behind;
+  for (const auto& [uid, worker] : workers_) {
+    const SimSlot& own = board_->slots[worker->slot().value()];
+    if (worker->alive() && own.needs != 0)
+      behind = std::min(behind.value_or(own.progress.applied), own.progress.applied);
+  }
+  if (!behind) return false;
+  for (auto at = board_->history.lower_bound(*behind); at != board_->history.end(); ++at)
+    for (const coord::Member& member : at->second.members)
+      if (member.slot < slot && workers_.count(member.uid) == 0) return true;
+  return false;
+}
+
 void SimAgent::act(const action::Spawn& spawn) {
   ++spawned_;
+  held_back_ += lists_dead_below(spawn.slot) ? 1 : 0;
+  require(spawn.rank.value() < spawn.world_size && spawn.local_rank.value() < spawn.world_size,
+          "rank " + std::to_string(spawn.rank.value()) + " is given to one of " +
+              std::to_string(spawn.world_size));
   const std::uint64_t zygote = zygote_;
   if (refuse_spawns_ > 0 && spawn.newcomer) {
     --refuse_spawns_;
@@ -181,6 +200,7 @@ void SimAgent::fork(const action::Spawn& spawn, const std::shared_ptr<SimBoard>&
     require(!worker->alive() || worker->board() != board || worker->slot() != spawn.slot,
             "slot " + std::to_string(spawn.slot.value()) + " is given to a second live worker");
   workers_[spawn.uid] = std::make_unique<SimWorker>(host_, board, spawn);
+  crowded_ += alive().size() > host_.plan.virtual_workers ? 1 : 0;
   feed(event::Forked{spawn.uid, 1});
 }
 

@@ -42,6 +42,8 @@ class SimAgent {
   int spawned() const { return spawned_; }
   int restarts() const { return restarts_; }
   int replies_ok() const { return replies_ok_; }
+  std::uint64_t crowded() const { return crowded_; }      // as Outcome has it
+  std::uint64_t held_back() const { return held_back_; }  // the same
   // A group without anyone who holds the state: only then may a run end early.
   bool lost_everybody() const { return lost_everybody_; }
   bool finished() const { return board_->final_recorded; }
@@ -59,6 +61,7 @@ class SimAgent {
   void note_holders();
   void start_board();
   SimWorker* find(WorkerUid uid);
+  bool lists_dead_below(Slot slot) const;
 
   void act(const coord::action::Spawn& spawn);
   void fork(const coord::action::Spawn& spawn, const std::shared_ptr<SimBoard>& board);
@@ -90,6 +93,7 @@ class SimAgent {
   bool zygote_ready_ = false, lost_everybody_ = false, lost_at_start_ = false;
   int refuse_spawns_ = 0;
   int spawned_ = 0, restarts_ = 0, replies_ok_ = 0;
+  std::uint64_t crowded_ = 0, held_back_ = 0;
 };
 
 }  // namespace lockstep::simulation

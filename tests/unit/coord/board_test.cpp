@@ -50,6 +50,19 @@ TEST(Board, PartsFollowEachOtherWithoutOverlap) {
   EXPECT_EQ(board.data_offset() % (std::uint64_t{2} << 20), 0U);
 }
 
+TEST(Board, ASlotThatIsClaimedHasNoWordOfItsLastOwner) {
+  const Mapping mapping({1, 4, 64});
+  WorkerSlot& slot = mapping.board().slot(Slot(1));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&slot);
+  std::fill_n(reinterpret_cast<unsigned char*>(&slot), sizeof slot, 0xff);
+  slot.claim(WorkerUid(7));
+  EXPECT_EQ(slot.uid.load(), 7U);
+  EXPECT_EQ(slot.bell.rings.load(), 0xffffffffU);
+  const auto begin = offsetof(WorkerSlot, phase),
+             end = offsetof(WorkerSlot, fault_index) + sizeof(Word);
+  EXPECT_TRUE(std::all_of(bytes + begin, bytes + end, [](unsigned char b) { return b == 0; }));
+}
+
 TEST(Board, RingsComeRound) {
   const Mapping mapping({2, 4, 64});
   const Board board = mapping.board();

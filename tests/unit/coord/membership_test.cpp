@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "unit/coord/driven_group.h"
 
 namespace lockstep::coord {
@@ -91,6 +93,28 @@ TEST(Restarts, InVainAreResumableIfAllCameFromOutside) {
   for (const int own : {1, 3}) EXPECT_EQ(code_of_restarts_in_vain(own, printed), 1) << printed;
 }
 
+// One of several cannot be started while others are on their way.
+TEST(Plain, AWorkerThatComesAfterTheStopStopsAsWell) {
+  for (const int failed : {0, 1, 2}) {
+    DrivenGroup group(
+        {.workers = 3, .max_restarts = 5, .zygote = false, .plain = true, .timing = {}});
+    std::vector<WorkerUid> uids;
+    while (const auto spawn = group.take_spawn()) uids.push_back(spawn->uid);
+    ASSERT_EQ(uids.size(), 3U);
+    for (int i = 0; i < 3; ++i) {
+      if (i == failed)
+        group.feed(event::SpawnFailed{uids[i], "Resource temporarily unavailable"});
+      else
+        group.feed(event::Forked{uids[i], 100 + i});
+    }
+    EXPECT_NE(group.status().state, "running");
+    for (int i = 0; i < 3; ++i)
+      if (i != failed) group.exit(uids[i], {-1, SIGTERM});
+    EXPECT_EQ(group.exit_code, 69) << group.printed;
+    EXPECT_FALSE(group.take_spawn());
+  }
+}
+
 TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
   for (const bool tells : {true, false}) {
     DrivenGroup group({.workers = 3, .timing = {}});
@@ -116,6 +140,60 @@ TEST(Newcomers, AMembersBadDataStopAll) {
   EXPECT_EQ(group.status().state, "stopping");
 }
 
+// torchrun's invariant, in every worker that has ever been started.
+class Scaled : public testing::Test {
+ protected:
+  void check_spawns(int count, int world_size) {
+    std::set<int> ranks;
+    for (; count > 0; --count) {
+      const auto spawn = group_.take_spawn();
+      ASSERT_TRUE(spawn);
+      EXPECT_LT(spawn->rank.value(), spawn->world_size);
+      EXPECT_EQ(spawn->local_rank.value(), spawn->rank.value());
+      EXPECT_EQ(spawn->world_size, world_size);
+      EXPECT_TRUE(ranks.insert(spawn->rank.value()).second) << spawn->rank.value();
+      group_.greet(spawn->uid);
+    }
+    EXPECT_FALSE(group_.take_spawn());
+  }
+
+  DrivenGroup group_{{.workers = 2, .max_restarts = 1, .timing = {}}};
+};
+
+TEST_F(Scaled, NewcomersAreToldOfAsManyAsThereShallBe) {
+  group_.start();
+  group_.feed(event::Scale{1, 5});
+  check_spawns(3, 5);
+}
+
+TEST_F(Scaled, AGroupThatStartsAgainHasTheSizeThatItWasScaledTo) {
+  group_.start();
+  group_.feed(event::Scale{1, 5});
+  check_spawns(3, 5);
+  for (const std::uint64_t uid : {1, 2, 3, 4, 5}) group_.exit(WorkerUid(uid), kKilled);
+  ASSERT_TRUE(group_.take<action::RestartGroup>());
+  while (const auto spawn = group_.take_spawn()) EXPECT_EQ(spawn->world_size, 5);
+}
+
+// Its virtual workers may follow from the number of workers at the first start.
+TEST_F(Scaled, BelowItsFirstSizeTheSizeStays) {
+  group_.start();
+  group_.feed(event::Scale{1, 1});
+  group_.exit(WorkerUid(2), {0, 0});
+  group_.exit(WorkerUid(1), kKilled);
+  ASSERT_TRUE(group_.take<action::RestartGroup>());
+  check_spawns(1, 2);
+}
+
+TEST_F(Scaled, WhoLeavesTakesNoRankAway) {
+  group_.start();
+  group_.feed(event::Scale{1, 5});
+  check_spawns(3, 5);
+  group_.feed(event::Scale{2, 1});
+  group_.feed(event::Scale{3, 3});
+  check_spawns(2, 3);  // while the others are still leaving
+}
+
 // A signal ends each zygote as soon as it is there, for `time`.
 void kill_zygotes(DrivenGroup& group, std::uint64_t time) {
   while (group.take<action::RestartZygote>()) {
@@ -139,6 +217,44 @@ TEST(Zygote, GivenUpWhileTheGroupRunsIsTriedAgainWhenItStartsAgain) {
   EXPECT_TRUE(group.take<action::RestartZygote>());
   group.feed(event::ZygoteReady{});
   EXPECT_TRUE(group.take_spawn());
+}
+
+// A worker that a zygote forked just before its end says Hello after it.
+TEST(Zygote, AGreetingFromTheLastOneDoesNotCallOffTheNext) {
+  DrivenGroup group({.workers = 2, .timing = {}});
+  group.start();
+  while (group.take<action::RestartZygote>()) {
+  }
+  group.feed(event::ZygoteLost{kKilled});
+  ASSERT_TRUE(group.take<action::RestartZygote>());
+  group.feed(event::ZygoteReady{});
+  group.exit(WorkerUid(2), kKilled);
+  const auto spawn = group.take_spawn();
+  ASSERT_TRUE(spawn);
+  group.feed(event::Forked{spawn->uid, 100});
+  group.feed(event::ZygoteLost{kKilled});
+  group.feed(event::Hello{spawn->uid});
+  group.pass(kSecond);
+  EXPECT_TRUE(group.take<action::RestartZygote>());
+}
+
+TEST(Zygote, GivenUpIsNotForgottenAtALateGreeting) {
+  DrivenGroup group({.workers = 2, .max_restarts = 1, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(2), kKilled);
+  const auto spawn = group.take_spawn();
+  ASSERT_TRUE(spawn);
+  group.feed(event::Forked{spawn->uid, 100});
+  kill_zygotes(group, kSecond);
+  group.greet(spawn->uid);
+  group.feed(event::Scale{1, 8});
+  const auto reply = group.take<action::Reply>();
+  ASSERT_TRUE(reply);
+  EXPECT_FALSE(reply->ok) << reply->text;
+  group.exit(WorkerUid(1), kKilled);
+  group.exit(spawn->uid, kKilled);
+  EXPECT_TRUE(group.take<action::RestartGroup>());
+  EXPECT_TRUE(group.take<action::RestartZygote>());
 }
 
 TEST(Zygote, KilledFromOutsideBeforeAnyWorkerIsResumable) {

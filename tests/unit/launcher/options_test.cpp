@@ -1,6 +1,7 @@
 #include "launcher/options.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <map>
 
@@ -64,6 +65,40 @@ TEST(Options, CommandLineThenEnvironmentThenDefault) {
   EXPECT_FALSE(parse({"p"}, {{"PET_STANDALONE", ""}})->standalone);
   EXPECT_NE(message({"p"}, {{"PET_MAX_RESTARTS", "x"}}).find("PET_MAX_RESTARTS"),
             std::string::npos);
+}
+
+TEST(Options, OfListsTooTheCommandLineTakesThePlaceOfTheEnvironment) {
+  const std::map<std::string, std::string> variables{{"PET_LOCAL_RANKS_FILTER", "0"},
+                                                     {"PET_INJECT", "kill rank=1 txn=3"}};
+  const auto inherited = parse({"p"}, variables);
+  EXPECT_EQ(inherited->local_ranks_filter, std::vector<int>{0});
+  EXPECT_EQ(inherited->inject, "kill rank=1 txn=3");
+  const auto given = parse({"--local-ranks-filter", "1,2", "--inject", "stop rank=0 txn=5",
+                            "--inject", "stop rank=1 txn=6", "p"},
+                           variables);
+  EXPECT_EQ(given->local_ranks_filter, (std::vector<int>{1, 2}));
+  EXPECT_EQ(given->inject, "stop rank=0 txn=5; stop rank=1 txn=6");
+}
+
+TEST(Options, TheVariableThatWasReadIsNamed) {
+  EXPECT_NE(message({"p"}, {{"PET_N_PROC_PER_NODE", "x"}}).find("variable PET_N_PROC_PER_NODE: "),
+            std::string::npos);
+  EXPECT_NE(message({"p"}, {{"PET_NPROC_PER_NODE", "x"}}).find("variable PET_NPROC_PER_NODE: "),
+            std::string::npos);
+}
+
+TEST(Options, AutoIsAsManyAsTheCpusThatWeMayUse) {
+  cpu_set_t before, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(parse({"--nproc-per-node", "auto", "p"})->nproc_per_node, CPU_COUNT(&before));
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+  const auto options = parse({"--nproc-per-node", "auto", "p"});
+  ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
+  EXPECT_EQ(options->nproc_per_node, 1);
 }
 
 TEST(Options, StandaloneHasARandomId) {

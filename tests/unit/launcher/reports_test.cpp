@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/unique_fd.h"
+#include "coord/version.h"
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
 #include "launcher/incident_table.h"
@@ -82,19 +83,40 @@ TEST(IncidentTable, CountsFromTheDeathAndLeavesOutWhatWasNotReached) {
 }
 
 TEST(Program, TheNoteIsFoundInLinkedProgramsOnly) {
-  EXPECT_TRUE(has_lockstep_note(TOY_WORKER));
-  EXPECT_FALSE(has_lockstep_note("/bin/sh"));
-  EXPECT_FALSE(has_lockstep_note("/nowhere"));
+  EXPECT_EQ(lockstep_version_of(TOY_WORKER), coord::kProtocolVersion);
+  EXPECT_FALSE(lockstep_version_of("/bin/sh"));
+  EXPECT_FALSE(lockstep_version_of("/nowhere"));
   test::TempFolder folder;
   const std::string stripped = folder / "stripped";
   ASSERT_EQ(test::run({"strip", "-o", stripped, TOY_WORKER}).code, 0);
-  EXPECT_TRUE(has_lockstep_note(stripped));
+  EXPECT_EQ(lockstep_version_of(stripped), coord::kProtocolVersion);
   // Cut short anywhere near the start it is no program, and no reason to crash.
   const std::string whole = test::read_text(TOY_WORKER);
   for (const std::size_t size : {0U, 3U, 20U, 64U, 100U, 400U, 900U}) {
     std::ofstream(folder / "cut") << whole.substr(0, size);
-    EXPECT_FALSE(has_lockstep_note(folder / "cut")) << size;
+    EXPECT_FALSE(lockstep_version_of(folder / "cut")) << size;
   }
+}
+
+TEST(Program, OfAnotherVersionIsRefused) {
+  std::string text = test::read_text(TOY_WORKER);
+  coord::Note note = coord::kNote;
+  const std::size_t at = text.find(std::string(reinterpret_cast<const char*>(&note), sizeof note));
+  ASSERT_NE(at, std::string::npos);
+  note.version = coord::kProtocolVersion + 7;
+  text.replace(at, sizeof note, reinterpret_cast<const char*>(&note), sizeof note);
+  test::TempFolder folder;
+  const std::string other = folder / "other";
+  std::ofstream(other) << text;
+  std::filesystem::permissions(other, std::filesystem::perms::owner_all);
+  LaunchOptions options;
+  options.program = {other};
+  const auto program = find_program(options);
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.error().kind, ErrorKind::kUsage);
+  for (const std::uint32_t version : {coord::kProtocolVersion, coord::kProtocolVersion + 7})
+    EXPECT_NE(program.error().message.find("version " + std::to_string(version)), std::string::npos)
+        << program.error().message;
 }
 
 // A server as PyTorch's TCPStore makes it: SO_REUSEADDR, bind, listen.

@@ -2,7 +2,12 @@
 #include "worker/session.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
+#include <array>
+
+#include "coord/channel.h"
+#include "coord/version.h"
 #include "support/child.h"
 
 namespace lockstep::worker {
@@ -50,6 +55,31 @@ TEST(AloneSession, ASecondOneOfTheSameDirectoryIsRefused) {
   auto third = Session::open();  // a refused one has had its turn
   ASSERT_TRUE(third.ok());
   EXPECT_TRUE((*third)->describe(description).ok());
+}
+
+// What `--start-method exec` hands to a worker.
+Result<std::unique_ptr<Session>> open_on_board_of(std::uint64_t version) {
+  LOCKSTEP_ASSIGN(auto ends, coord::make_channel());
+  const UniqueFd board(::memfd_create("board", MFD_CLOEXEC));
+  std::array<std::uint64_t, 512> page{coord::kBoardMagic, version};
+  if (::write(board.get(), page.data(), sizeof page) != sizeof page)
+    return Error{ErrorKind::kDisk, "the board"};
+  const int descriptors[] = {board.get()};
+  LOCKSTEP_TRY(
+      coord::send(ends.first.get(), coord::message::ForkRequest{}, Deadline::in(1s), descriptors));
+  ::setenv("LOCKSTEP_WORKER_FD", std::to_string(ends.second.release()).c_str(), 1);
+  return Session::open();
+}
+
+TEST(Session, ABoardOfAnotherVersionIsLeftAlone) {
+  for (const std::uint64_t version : {0U, coord::kProtocolVersion + 1}) {
+    const auto session = open_on_board_of(version);
+    ASSERT_FALSE(session.ok());
+    EXPECT_EQ(session.error().kind, ErrorKind::kUsage);
+    for (const std::uint64_t named : {version, std::uint64_t{coord::kProtocolVersion}})
+      EXPECT_NE(session.error().message.find("version " + std::to_string(named)), std::string::npos)
+          << session.error().message;
+  }
 }
 
 TEST(Session, AStrayVariableIsAnError) {

@@ -1,0 +1,37 @@
+#include "coord/exit_status.h"
+
+#include <csignal>
+#include <cstring>
+
+#include "lockstep/status.h"
+
+namespace lockstep::coord {
+
+std::string describe(ExitStatus status) {
+  if (status.signal == 0) return "exit " + std::to_string(status.code);
+  const char* name = sigabbrev_np(status.signal);
+  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(status.signal);
+}
+
+bool is_from_outside(ExitStatus status) {
+  switch (status.signal) {
+    case 0:
+    case SIGSEGV:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGSYS:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_wrong_input(ExitStatus status) {
+  return status.code == exit_code(ErrorKind::kUsage) ||
+         status.code == exit_code(ErrorKind::kBadData);
+}
+
+}  // namespace lockstep::coord

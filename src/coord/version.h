@@ -1,0 +1,26 @@
+// By which a launcher and a program know whether they fit together.
+#pragma once
+
+#include <cstdint>
+
+#include "lockstep/status.h"
+
+namespace lockstep::coord {
+
+// Of all that the two share: the note, their talk (messages.h) and the board's layout (board.h).
+// Goes up with every change of one of them.
+inline constexpr std::uint32_t kProtocolVersion = 4;
+
+// kUsage: both versions, and what to do.
+Error wrong_version(std::uint64_t program, std::uint64_t launcher);
+
+// The ELF note in every program that links Lockstep (src/worker/note.cpp), as it lies in the file.
+struct Note {
+  std::uint32_t name_bytes, version_bytes, type;
+  char name[12];  // padded to a multiple of 4
+  std::uint32_t version;
+};
+inline constexpr Note kNote{sizeof "Lockstep", sizeof(std::uint32_t), 1, "Lockstep",
+                            kProtocolVersion};
+
+}  // namespace lockstep::coord

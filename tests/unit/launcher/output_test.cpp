@@ -1,0 +1,257 @@
+// Console and teed logs: whatever readers and workers do, the loop goes round.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+
+#include "launcher/console.h"
+#include "launcher/logs.h"
+#include "support/child.h"
+
+namespace {
+// What happens between a look and what follows from it.
+std::function<void()> after_poll;
+}  // namespace
+
+extern "C" int poll(pollfd* entries, nfds_t count, int timeout_ms) {  // in libc's place
+  const timespec time{timeout_ms / 1000, timeout_ms % 1000 * 1'000'000L};
+  const int ready = ::ppoll(entries, count, timeout_ms < 0 ? nullptr : &time, nullptr);
+  if (after_poll) after_poll();
+  return ready;
+}
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+// For its life standard error is this descriptor.
+class StandardError {
+ public:
+  explicit StandardError(int fd) : before_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+    ::dup2(fd, STDERR_FILENO);
+  }
+  ~StandardError() { ::dup2(before_.get(), STDERR_FILENO); }
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+
+ private:
+  UniqueFd before_;
+};
+
+struct Ends {
+  UniqueFd read, write;
+};
+Ends make_pipe() {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+Ends make_socket() {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+// A terminal; `read` is its other side.
+Ends make_terminal() {
+  const int side = ::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  EXPECT_EQ(::grantpt(side), 0);
+  EXPECT_EQ(::unlockpt(side), 0);
+  char name[64];
+  EXPECT_EQ(::ptsname_r(side, name, sizeof name), 0);
+  return {UniqueFd(side), UniqueFd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC))};
+}
+
+std::string read_all(const UniqueFd& fd) {
+  std::string text;
+  char buffer[65536];
+  for (ssize_t n; (n = ::read(fd.get(), buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(n));
+  return text;
+}
+
+std::string numbered_lines(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += "line " + std::to_string(i) + " of many, many lines\n";
+  return text;
+}
+
+// Ends the process where something blocks; a test that hangs tells nothing.
+class Alarm {
+ public:
+  explicit Alarm(unsigned seconds) { ::alarm(seconds); }
+  ~Alarm() { ::alarm(0); }
+};
+
+TEST(Console, KeepsWhatNobodyReadsAndWritesItOnceThereIsRoom) {
+  for (const auto make : {make_pipe, make_socket, make_terminal}) {
+    const Alarm alarm(20);
+    auto loop = Loop::open();
+    ASSERT_TRUE(loop.ok());
+    const Ends ends = make();
+    const StandardError redirected(ends.write.get());
+    Console console(*loop);
+    const std::string text = numbered_lines(20'000);
+    console.write(Console::kErr, text);
+    EXPECT_FALSE(console.flush());
+    EXPECT_EQ(::fcntl(ends.write.get(), F_GETFL) & O_NONBLOCK, 0);  // it is others' too
+    std::string seen;
+    const Deadline deadline = Deadline::in(10s);
+    while (seen.size() < text.size() && !deadline.passed()) {
+      loop->run_once(Deadline::in(console.waits_unwatched() ? 1ms : 20ms));
+      if (console.waits_unwatched()) console.flush();
+      std::string more = read_all(ends.read);
+      std::erase(more, '\r');  // a terminal's
+      seen += more;
+    }
+    EXPECT_TRUE(seen == text) << seen.size() << " bytes of " << text.size();
+    EXPECT_TRUE(console.flush());
+  }
+}
+
+// A worker is faster than whoever has just seen that there is room.
+TEST(Console, SharesAPipeWithAWorkerThatFillsIt) {
+  const Alarm alarm(20);
+  auto loop = Loop::open();
+  ASSERT_TRUE(loop.ok());
+  const Ends ends = make_pipe();
+  const StandardError redirected(ends.write.get());
+  Console console(*loop);
+  const UniqueFd worker(::open(("/proc/self/fd/" + std::to_string(ends.write.get())).c_str(),
+                               O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  const std::string page(4096, 'w');
+  after_poll = [&] {
+    while (::write(worker.get(), page.data(), page.size()) > 0) {
+    }
+  };
+  const std::string lines = numbered_lines(1000);
+  for (int i = 0; i < 100; ++i) {
+    console.write(Console::kErr, lines);
+    loop->run_once(Deadline::in(0ms));
+    std::string taken(page.size(), '\0');
+    EXPECT_GT(::read(ends.read.get(), taken.data(), taken.size()), 0);
+  }
+  after_poll = nullptr;
+}
+
+class Tees : public testing::Test {
+ protected:
+  Tees() : alarm_(30), loop_(Loop::open().value()), ends_(make_pipe()), to_(ends_.write.get()) {
+    options_.log_dir = folder_ / "logs";
+    options_.tee.all = kStderr;
+  }
+  Logs open() { return Logs::open(options_, loop_, console_).value(); }
+  void go_round(int rounds = 20) {
+    for (int i = 0; i < rounds; ++i) loop_.run_once(Deadline::in(1ms));
+  }
+  std::string shown() { return read_all(ends_.read); }
+
+  Alarm alarm_;
+  test::TempFolder folder_;
+  LaunchOptions options_;
+  Loop loop_;
+  Ends ends_;
+  StandardError to_;
+  Console console_{loop_};
+};
+
+void put(const UniqueFd& fd, const std::string& text) {
+  ASSERT_EQ(::write(fd.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+
+TEST_F(Tees, LinesEndAtReturnsToo) {
+  Logs logs = open();
+  auto outputs = logs.open_worker(0, 3, 3);
+  ASSERT_TRUE(outputs.ok());
+  std::string whole;
+  for (const std::string text :
+       {"one\ntwo\r\nthr", "ee\r", "\nfour\n\n", "\r 10%\r 20%", "\r 30%\n", "rest"}) {
+    put(outputs->err, text);
+    go_round(2);
+    whole += text;
+  }
+  const std::string p = "[default3]:";
+  EXPECT_EQ(shown(), p + "one\n" + p + "two\n" + p + "three\n" + p + "four\n" + p + "\n" + p +
+                         " 10%\n" + p + " 20%\n" + p + " 30%\n");
+  outputs->err.reset();
+  go_round(2);
+  EXPECT_EQ(shown(), p + "rest\n");
+  EXPECT_EQ(test::read_text(outputs->folder + "/stderr.log"), whole);
+}
+
+TEST_F(Tees, ALineWithoutAnEndIsPassedOnInPieces) {
+  Logs logs = open();
+  auto outputs = logs.open_worker(0, 0, 0);
+  ASSERT_TRUE(outputs.ok());
+  std::string seen;
+  const std::string piece(32 << 10, 'x');
+  for (int i = 0; i < 64; ++i) {  // 2 MiB
+    put(outputs->err, piece);
+    go_round(3);
+    seen += shown();
+  }
+  go_round(3);
+  seen += shown();
+  EXPECT_GE(std::count(seen.begin(), seen.end(), '\n'), 64 / 4);
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 'x'), 64 * (32 << 10));
+}
+
+TEST_F(Tees, AConsoleThatIsFullHoldsTheWorkersBackAndNotTheLoop) {
+  constexpr int kWorkers = 32;
+  Logs logs = open();
+  std::vector<Outputs> outputs;
+  for (int i = 0; i < kWorkers; ++i) {
+    outputs.push_back(logs.open_worker(0, i, i).value());
+    ::fcntl(outputs.back().err.get(), F_SETFL, O_NONBLOCK);
+  }
+  const std::string text = numbered_lines(1000);
+  const auto fill = [&] {
+    for (const Outputs& o : outputs)
+      while (::write(o.err.get(), text.data(), text.size()) > 0) {
+      }
+  };
+  while (!console_.full()) {
+    fill();
+    go_round(1);
+  }
+  fill();
+  Ends other = make_pipe();
+  int rounds = 0;
+  ASSERT_TRUE(loop_.add(other.read.get(), [&] { ++rounds; }).ok());
+  put(other.write, "x");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 10; ++i) loop_.run_once(Deadline::in(1s));
+  EXPECT_EQ(rounds, 10);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 100ms);
+  loop_.remove(other.read.get());
+  // All of it comes once somebody reads.
+  std::size_t seen = 0, written = 0;
+  const Deadline deadline = Deadline::in(20s);
+  const auto in_files = [&] {
+    written = 0;
+    for (const Outputs& o : outputs)
+      written += std::filesystem::file_size(o.folder + "/stderr.log");
+    return written;
+  };
+  for (int quiet = 0; quiet < 5 && !deadline.passed();) {
+    go_round(1);
+    logs.go_on();
+    const std::size_t more = shown().size();
+    quiet = more == 0 ? quiet + 1 : 0;
+    seen += more;
+  }
+  EXPECT_GT(seen, in_files());  // with the prefixes
+  for (Outputs& o : outputs) o.err.reset();
+  go_round(kWorkers);
+}
+
+}  // namespace
+}  // namespace lockstep::launcher

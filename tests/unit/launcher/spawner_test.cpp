@@ -1,0 +1,68 @@
+// A zygote of another version than the launcher's.
+#include "launcher/spawner.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <vector>
+
+#include "coord/version.h"
+#include "support/temp_folder.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+namespace event = coord::event;
+
+// A program whose first word to the agent is that it is of this version; then it sleeps.
+class Zygote {
+ public:
+  explicit Zygote(std::uint32_t version) {
+    const std::string file = folder_ / "word";
+    std::ofstream(file) << coord::encode(coord::message::ZygoteReady{version}).value();
+    program_.name = program_.file = "/bin/bash";
+    program_.arguments = {"bash", "-c", "cat " + file + " >&$LOCKSTEP_ZYGOTE_FD; exec sleep 60"};
+    program_.linked = true;
+  }
+
+  // What the coordinator is told of it.
+  coord::Event first_event() {
+    auto loop = Loop::open();
+    EXPECT_TRUE(loop.ok());
+    const LaunchOptions options;
+    std::vector<coord::Event> events;
+    Spawner spawner(options, program_, *loop, [&](coord::Event e) { events.push_back(e); });
+    spawner.restart_zygote();
+    const pid_t pid = spawner.zygote_pid();
+    EXPECT_GT(pid, 0);
+    const Deadline deadline = Deadline::in(10s);
+    while (events.empty() && !deadline.passed()) loop->run_once(deadline);
+    spawner.close();
+    EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);  // it is killed, or this would take a minute
+    return events.empty() ? coord::Event(event::Tick{}) : events.front();
+  }
+
+ private:
+  test::TempFolder folder_;
+  Program program_;
+};
+
+TEST(Spawner, AZygoteOfAnotherVersionIsRefused) {
+  const auto event = Zygote(coord::kProtocolVersion - 1).first_event();
+  const auto* lost = std::get_if<event::ZygoteLost>(&event);
+  ASSERT_NE(lost, nullptr);
+  EXPECT_EQ(lost->status.code, 2);
+  for (const std::uint32_t version : {coord::kProtocolVersion - 1, coord::kProtocolVersion})
+    EXPECT_NE(lost->not_started.find("version " + std::to_string(version)), std::string::npos)
+        << lost->not_started;
+}
+
+TEST(Spawner, AZygoteOfThisVersionIsReady) {
+  const auto event = Zygote(coord::kProtocolVersion).first_event();
+  EXPECT_TRUE(std::holds_alternative<event::ZygoteReady>(event));
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
