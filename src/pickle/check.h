@@ -1,4 +1,4 @@
-// What a finished pickle must be: a tree without loops, not too deep, not too large when written out.
+// What a finished pickle must be: a tree without loops, not too deep, not too large written out.
 #pragma once
 
 #include <vector>

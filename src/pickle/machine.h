@@ -38,7 +38,7 @@ class Machine {
   Value pop();
   Value& top();  // of what lies above the last mark; a fault and None if there is nothing
   Items pop_mark();
-  void tuple_of(std::size_t items);
+  void tuple_of(std::size_t count);
   void append(Items items);
   void set_items(const Items& items);
 

@@ -1,12 +1,12 @@
-// Python's pickle (protocols 2 to 5) as data: a machine without calls. A global means something only
-// if the caller's list has it, and then one of our own functions of values; nothing that is read is
-// ever imported or run. Python 2's str is read as bytes.
+// Python's pickle (protocols 2 to 5) as data: a machine without calls. A global means something
+// only if the caller's list has it, and then one of our own functions of values; nothing that is
+// read is ever imported or run. Python 2's str is read as bytes.
 //
 // Format: CPython Lib/pickletools.py (opcodes), Lib/pickle.py (what they do), PEP 307, 3154, 574.
 // Refused, with the offset, what was found, the limit and what to do: an opcode or global that is
-// not listed; ints above 64 bits; sets, extensions, buffers out of band; lists or dicts that contain
-// themselves; keys that are neither str, bytes nor int, or are there twice; more than the limits.
-// Errors: kBadData. Threads: any.
+// not listed; ints above 64 bits; sets, extensions, buffers out of band; lists or dicts that
+// contain themselves; keys that are neither str, bytes nor int, or are there twice; more than the
+// limits. Errors: kBadData. Threads: any.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // What a pickle holds, as data: Python's None, bool, int, float, str, bytes, list, tuple, dict and
 // what a room adds (numpy arrays here; tensors in checkpoint/pt). Nothing in it can run.
 //
-// Copies share lists and dicts, as Python's names do; text and bytes never change. Ints are 64 bits.
+// Copies share lists and dicts, as Python's names do; text and bytes never change. Ints have 64
+// bits.
 // Errors: none thrown but for memory. Threads: reading from any number, changing from one.
 #pragma once
 
@@ -49,8 +50,7 @@ class Value {
   template <std::same_as<bool> B>
   Value(B value) : held_(value) {}  // NOLINT(google-explicit-constructor)
   template <std::signed_integral I>
-  Value(I value)
-      : held_(static_cast<std::int64_t>(value)) {}       // NOLINT(google-explicit-constructor)
+  Value(I value) : held_(std::int64_t{value}) {}         // NOLINT(google-explicit-constructor)
   Value(double value) : held_(value) {}                  // NOLINT(google-explicit-constructor)
   Value(std::string text);                               // NOLINT(google-explicit-constructor)
   Value(const char* text) : Value(std::string(text)) {}  // NOLINT(google-explicit-constructor)
@@ -87,7 +87,7 @@ class Value {
     return held == nullptr ? nullptr : std::dynamic_pointer_cast<T>(*held);
   }
 
-  // Of a dict; nullptr when this is none or the key (str or bytes) is not there. Looks at every key.
+  // Of a dict; nullptr when this is none or has no such key (str or bytes). Looks at every key.
   const Value* find(std::string_view key) const;
   // Of a dict (appends, whatever keys are there) and of a list. Nothing else may be asked to.
   void set(Value key, Value value);

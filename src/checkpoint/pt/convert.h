@@ -1,9 +1,10 @@
 // Values of a .pt file as libtorch's tensors and modules, and back: the only part that knows it.
 //
-//   pt::Exporter out;                                     // one per file: shared storages stay shared
-//   pt::write(env, path, Value::dict({{"MODEL_STATE", *out.state_dict(*model)}, {"EPOCHS_RUN", 3}}));
+//   pt::Exporter out;  // one per file: shared storages stay shared
+//   auto model = out.state_dict(*net);
+//   pt::write(env, path, Value::dict({{"MODEL_STATE", *model}, {"EPOCHS_RUN", 3}}));
 //   auto snapshot = pt::read(env, path);
-//   pt::load_state_dict(*model, *snapshot->find("MODEL_STATE"));
+//   pt::load_state_dict(*net, *snapshot->find("MODEL_STATE"));
 //
 // Optimizers' states have no helper: they are dicts of such tensors ({"state": {0: {...}},
 // "param_groups": [...]}). Errors: kUsage (a tensor that is undefined, sparse or of another dtype
@@ -28,8 +29,8 @@ namespace lockstep::checkpoint::pt {
 
 class Exporter {
  public:
-  // A view of the same memory: on the CPU it is read when the value is written, not now. Of a tensor
-  // on another device its whole storage is copied, once.
+  // A view of the same memory: on the CPU it is read when the value is written, not now. Of a
+  // tensor on another device its whole storage is copied, once.
   Result<pickle::Value> tensor(const at::Tensor& tensor);
   Result<pickle::Value> state_dict(const NamedTensors& tensors);
   // In the order of Python's Module.state_dict(), with its _metadata: version 2 of modules with a
@@ -55,7 +56,8 @@ class Importer {
 
 // Into the module's own tensors (any device). Names, shapes and dtypes must match; else kBadData
 // names the first that do not, and nothing is changed. "module." before every name
-// (DistributedDataParallel's) is taken off; num_batches_tracked may be missing (before torch 0.4.1).
+// (DistributedDataParallel's) is taken off; num_batches_tracked may be missing (as before torch
+// 0.4.1).
 Status load_state_dict(torch::nn::Module& module, const pickle::Value& dict);
 
 }  // namespace lockstep::checkpoint::pt

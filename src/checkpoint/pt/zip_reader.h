@@ -1,9 +1,9 @@
 // A zip archive in a file, as torch.save and zip tools write them: stored or deflated, zip64, data
 // descriptors. Every byte that is read is checked against its CRC-32.
 //
-// Format: PKWARE APPNOTE.TXT 6.3.10, sections 4.3 (layout) and 4.5.3 (zip64). Names are compared and
-// never used as paths. Refused: encryption, several disks, entries that overlap or lie outside of
-// the file, local headers that disagree with the directory, names that are there twice.
+// Format: PKWARE APPNOTE.TXT 6.3.10, sections 4.3 (layout) and 4.5.3 (zip64). Names are compared
+// and never used as paths. Refused: encryption, several disks, entries that overlap or lie outside
+// of the file, local headers that disagree with the directory, names that are there twice.
 // Errors: kBadData. Threads: one at a time.
 #pragma once
 

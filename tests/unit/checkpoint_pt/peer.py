@@ -2,6 +2,7 @@
 
 peer.py make DIR   saves each case in each form as DIR/NAME.pt (or .pickle), what it holds as DIR/NAME.txt
 peer.py check DIR  loads each DIR/NAME.ours with weights_only=True and compares it with DIR/NAME.txt
+peer.py old DIR    the same of DIR/NAME.old, files of the first years of torch, from GPUs that are not here
 """
 import collections
 import pathlib
@@ -151,5 +152,14 @@ def check(folder):
     print(len(files), "files")
 
 
+def old(folder):
+    files = sorted(folder.glob("*.old"))
+    for path in files:
+        value = torch.load(path, weights_only=True, map_location="cpu")
+        expected = path.with_suffix(".txt").read_bytes().replace(b"b'", b"'")  # torch decodes Python 2's str, we keep the bytes
+        assert show(value) == expected, f"{path.name}: {show(value)}"
+    print(len(files), "files")
+
+
 torch.set_num_threads(1)
-{"make": make, "check": check}[sys.argv[1]](pathlib.Path(sys.argv[2]))
+{"make": make, "check": check, "old": old}[sys.argv[1]](pathlib.Path(sys.argv[2]))

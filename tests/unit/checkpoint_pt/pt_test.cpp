@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "unit/checkpoint_pt/build.h"
+#include "unit/checkpoint_pt/old_files.h"
 
 namespace lockstep::checkpoint::pt::test {
 namespace {
@@ -96,63 +96,19 @@ TEST(Pt, ZipsOfOtherToolsAreRead) {
 }
 
 TEST(Pt, TensorsOfEveryAge) {
-  const std::string all = show(tensor_of(DType::kF32, {6}, floats({1, 2, 3, 4, 5, 6})));
-  const std::string grad = "parameter" + all.substr(6, all.size() - 7);
-  const std::string v1 = global("torch._utils", "_rebuild_tensor") + "(" + storage("0", 6) +
-                         int1(0) + int1(6) + "\x85" + int1(1) + "\x85tR";
-  const std::string parameter = global("torch.nn.parameter", "Parameter");
-  EXPECT_EQ(shown(around(v1)), all);
-  EXPECT_EQ(shown(around(parameter + v1 + "\x88\x86R")), grad + " grad)");
-  EXPECT_EQ(shown(around(parameter + v1 + "\x85R")), grad + " grad)");
-  EXPECT_EQ(shown(around(parameter + v1 + "\x85\x81(\x89\x89" +
-                         global("collections", "OrderedDict") + ")Rtb")),
-            grad + ")");
-  EXPECT_EQ(shown(around(global("torch._utils", "_rebuild_parameter") + v1 + "\x89" +
-                         global("collections", "OrderedDict") + ")R\x87R")),
-            grad + ")");
-  EXPECT_EQ(shown(around(rebuild_v2(storage("0", 6, "cuda:0"), 0, int1(6), int1(1)))), all);
-  EXPECT_EQ(shown(around(rebuild_v2(storage("0", 6), 1, int1(2), int1(2)))),
-            show(tensor_of(DType::kF32, {2}, floats({2, 4}))));
-  EXPECT_EQ(shown(around(rebuild_v2(storage("0", 6), 5, "", ""))),
-            show(tensor_of(DType::kF32, {}, floats({6}))));
-  const std::string v3 = global("torch._utils", "_rebuild_tensor_v3") + "(" +
-                         storage("0", 24, "cpu", "UntypedStorage") + int1(1) + int1(2) + "\x85" +
-                         int1(1) + "\x85" + no_hooks() + global("torch", "int16") + "tR";
-  EXPECT_EQ(shown(around(v3)), "tensor(I16 2 | 80 3f 0 0)");
+  for (const OldFile& file : old_tensors()) EXPECT_EQ(shown(file.content), file.shown) << file.name;
   EXPECT_EQ(shown(around(global("torch", "Size") + int1(2) + "\x85\x85R")), "(2)");
   EXPECT_EQ(shown(around(global("torch", "device") + unicode("cuda") + int1(1) + "\x86R")),
             "'cuda:1'");
   EXPECT_EQ(shown(around(global("torch", "float32"))), "the global 'torch.float32'");
 }
 
-// As Python 2 and torch 0.2 wrote torchvision's VGG19: str, OrderedDict of lists, Parameter, views.
 TEST(Pt, TheStreamBeforeZip) {
-  const auto old_storage = [](const std::string& key, int elements, const std::string& view) {
-    return "(" + old_str("storage") + global("torch", "FloatStorage") + old_str(key) +
-           old_str("cpu") + int1(elements) + view + "tQ";
-  };
-  const auto v1 = [](const std::string& storage, int offset, int size) {
-    return global("torch._utils", "_rebuild_tensor") + "(" + storage + int1(offset) + int1(size) +
-           "\x85" + int1(1) + "\x85tR";
-  };
-  const std::string parameter = global("torch.nn.parameter", "Parameter");
-  const std::string view = "(" + old_str("9") + int1(1) + int1(2) + "t";
-  const std::string object = global("collections", "OrderedDict") + "](" + "](" + old_str("w") +
-                             parameter + v1(old_storage("11", 2, "N"), 0, 2) + "\x88\x86R" + "e" +
-                             "](" + old_str("b") + v1(old_storage("10", 3, view), 1, 1) + "e" +
-                             "e\x85R";
-  const std::string file = stream_start() + pickled(object) +
-                           pickled("](" + old_str("10") + old_str("11") + "e") + little(3, 8) +
-                           floats({1, 2, 3}) + little(2, 8) + floats({4, 5});
-  EXPECT_EQ(
-      shown(file), "Ordered{b'w': " +
-                       [] {
-                         const std::string all = show(tensor_of(DType::kF32, {2}, floats({4, 5})));
-                         return "parameter" + all.substr(6, all.size() - 7) + " grad)";
-                       }() +
-                       ", b'b': " + show(tensor_of(DType::kF32, {1}, floats({3}))) + "}");
-  for (std::size_t cut = 0; cut < file.size(); ++cut)
-    EXPECT_TRUE(has(shown(file.substr(0, cut)), "error: ")) << cut;
+  for (const OldFile& file : {old_stream(), gpu_stream()}) {
+    EXPECT_EQ(shown(file.content), file.shown);
+    for (std::size_t cut = 0; cut < file.content.size(); ++cut)
+      EXPECT_TRUE(has(shown(file.content.substr(0, cut)), "error: ")) << cut;
+  }
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "unit/checkpoint_pt/build.h"
+#include "unit/checkpoint_pt/old_files.h"
 
 namespace lockstep::checkpoint::pt::test {
 namespace {
@@ -66,6 +66,20 @@ TEST(PtPython, WeReadPythonsAndPythonReadsOurs) {
     const std::string content = lockstep::test::read_text(path);
     EXPECT_EQ(pickle::test::shown(content), expected_of(path)) << path;
   }
+}
+
+TEST(PtPython, OldFilesOfOurMakingAreWhatPythonTakesThemFor) {
+  const std::string interpreter = python();
+  if (interpreter.empty()) GTEST_SKIP() << "no Python with torch and numpy; set LOCKSTEP_PYTHON";
+  const lockstep::test::TempFolder folder;
+  std::vector<OldFile> files = old_tensors();
+  files.push_back(old_stream());
+  files.push_back(gpu_stream());
+  for (const OldFile& file : files) {
+    folder.write(file.name + ".old", file.content);
+    folder.write(file.name + ".txt", file.shown);
+  }
+  EXPECT_EQ(output_of(interpreter + " " + LOCKSTEP_PEER + " old " + folder.path()), "11 files\n");
 }
 
 }  // namespace
