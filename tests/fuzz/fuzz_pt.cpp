@@ -42,7 +42,7 @@ void require(bool holds) {
 // Sums what it can reach, so that a sanitizer sees each byte read.
 unsigned touch(const Value& value) {
   unsigned sum = 0;
-  if (const auto tensor = value.as<Tensor>()) {
+  if (const auto tensor = value.as<TensorValue>()) {
     require(check_bounds(*tensor).ok());
     for (const std::byte b : tensor->storage->bytes()) sum += std::to_integer<unsigned>(b);
     std::uint64_t elements = 1;

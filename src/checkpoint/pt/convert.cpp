@@ -118,7 +118,7 @@ Result<Value> Exporter::add(const std::string& name, const at::Tensor& given) {
     const at::Tensor tensor = given.detach().resolve_neg();
     auto& storage = storages_[tensor.storage().unsafeGetStorageImpl()];
     if (storage == nullptr) storage = storage_of(tensor);
-    const auto value = std::make_shared<Tensor>();
+    const auto value = std::make_shared<TensorValue>();
     value->storage = storage;
     value->dtype = *dtype;
     value->offset = static_cast<std::uint64_t>(tensor.storage_offset()) * size_of(*dtype);
@@ -147,7 +147,7 @@ Result<Value> Exporter::state_dict(const torch::nn::Module& module) {
 
 Result<at::Tensor> Importer::tensor(const Value& value) {
   return within_libtorch("loading tensors", [&]() -> Result<at::Tensor> {
-    const auto tensor = value.as<Tensor>();
+    const auto tensor = value.as<TensorValue>();
     if (tensor == nullptr) return bad(value.type() + " stands where a tensor is due");
     LOCKSTEP_TRY(check_bounds(*tensor));
     at::Tensor& bytes = storages_[tensor->storage.get()];

@@ -38,7 +38,7 @@ class Exporter {
   Result<pickle::Value> state_dict(const torch::nn::Module& module);
 
  private:
-  Result<pickle::Value> add(const std::string& name, const at::Tensor& tensor);
+  Result<pickle::Value> add(const std::string& name, const at::Tensor& given);
 
   std::map<const void*, std::shared_ptr<Storage>> storages_;
 };

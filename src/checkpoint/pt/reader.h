@@ -1,7 +1,7 @@
 // Files of Python's torch.save, read as data: nothing in them is ever run.
 //
 //   auto snapshot = pt::read(env, "snapshot.pt");       // {"MODEL_STATE": ..., "EPOCHS_RUN": 3}
-//   snapshot->find("MODEL_STATE")                       // tensors are pt::Tensor; pt/convert.h
+//   snapshot->find("MODEL_STATE");  // its tensors are TensorValue; at::Tensor by pt/convert.h
 //
 // Both forms: the zip archive of torch 1.6 and later (torch/serialization.py, _save and _load;
 // caffe2/serialize/inline_container.cc), and the stream before it (_legacy_save, _legacy_load):

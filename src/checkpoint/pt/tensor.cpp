@@ -12,18 +12,19 @@ constexpr std::uint64_t kMaxExpandedBytes = std::uint64_t{1} << 30;
 
 Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
-bool is_empty(const Tensor& tensor) {
+bool is_empty(const TensorValue& tensor) {
   for (const std::uint64_t extent : tensor.shape)
     if (extent == 0) return true;
   return false;
 }
 
-Error outside(const Tensor& tensor) {
+Error outside(const TensorValue& tensor) {
   return bad(describe(info_of("", tensor)) + " goes beyond its storage of " +
              std::to_string(tensor.storage->size) + " bytes");
 }
 
-void gather(const Tensor& tensor, std::size_t dimension, const std::byte* from, std::byte*& to) {
+void gather(const TensorValue& tensor, std::size_t dimension, const std::byte* from,
+            std::byte*& to) {
   const std::size_t size = size_of(tensor.dtype);
   if (dimension == tensor.shape.size()) {
     std::memcpy(to, from, size);
@@ -48,7 +49,7 @@ Result<std::shared_ptr<Storage>> allocate(std::uint64_t bytes) {
   return storage;
 }
 
-Status check_bounds(const Tensor& tensor) {
+Status check_bounds(const TensorValue& tensor) {
   if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > kMaxRank)
     return bad("a tensor of " + std::to_string(tensor.shape.size()) + " sizes and " +
                std::to_string(tensor.strides.size()) + " strides; at most " +
@@ -70,7 +71,7 @@ Status check_bounds(const Tensor& tensor) {
   return {};
 }
 
-bool is_contiguous(const Tensor& tensor) {
+bool is_contiguous(const TensorValue& tensor) {
   std::uint64_t expected = 1;
   for (std::size_t i = tensor.shape.size(); i-- > 0;) {
     if (tensor.shape[i] != 1 && tensor.strides[i] != expected) return is_empty(tensor);
@@ -79,7 +80,7 @@ bool is_contiguous(const Tensor& tensor) {
   return true;
 }
 
-Result<std::vector<std::byte>> packed(const Tensor& tensor) {
+Result<std::vector<std::byte>> packed(const TensorValue& tensor) {
   LOCKSTEP_TRY(check_bounds(tensor));
   LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(info_of("", tensor)));
   if (bytes > tensor.storage->size && bytes > kMaxExpandedBytes)
@@ -96,7 +97,7 @@ Result<std::vector<std::byte>> packed(const Tensor& tensor) {
   return out;
 }
 
-TensorInfo info_of(const std::string& name, const Tensor& tensor) {
+TensorInfo info_of(const std::string& name, const TensorValue& tensor) {
   return {name, tensor.dtype, tensor.shape};
 }
 

@@ -28,7 +28,7 @@ struct Storage {
 Result<std::shared_ptr<Storage>> allocate(std::uint64_t bytes);
 
 // As a pickle::Value: an object. What the reader gives lies within its storage.
-struct Tensor final : pickle::Object {
+struct TensorValue final : pickle::Object {
   std::shared_ptr<Storage> storage;
   DType dtype = DType::kF32;
   std::uint64_t offset = 0;            // bytes
@@ -43,12 +43,12 @@ struct Tensor final : pickle::Object {
 };
 
 // kBadData: more than 64 dimensions, or an element outside of the storage.
-Status check_bounds(const Tensor& tensor);
+Status check_bounds(const TensorValue& tensor);
 
 // Row-major bytes. An expanded tensor (stride 0) above 1 GiB is refused: kBadData.
-Result<std::vector<std::byte>> packed(const Tensor& tensor);
-bool is_contiguous(const Tensor& tensor);
-TensorInfo info_of(const std::string& name, const Tensor& tensor);
+Result<std::vector<std::byte>> packed(const TensorValue& tensor);
+bool is_contiguous(const TensorValue& tensor);
+TensorInfo info_of(const std::string& name, const TensorValue& tensor);
 
 // The globals of torch.save: rebuild functions, storages, Parameter, Size, device, dtypes.
 std::span<const pickle::Global> torch_globals();

@@ -57,13 +57,13 @@ bool nothing(const Value& value) {
 }
 
 // (storage, offset in elements, sizes, strides), of `dtype` or else of the storage's.
-Result<std::shared_ptr<Tensor>> view(Arguments arguments, const DType* dtype) {
+Result<std::shared_ptr<TensorValue>> view(Arguments arguments, const DType* dtype) {
   const auto storage = arguments[0].as<StorageRef>();
   const std::int64_t* const offset = arguments[1].integer();
   if (storage == nullptr || offset == nullptr || *offset < 0)
     return bad("takes a storage and an offset, not " + arguments[0].type() + " and " +
                arguments[1].type());
-  const auto tensor = std::make_shared<Tensor>();
+  const auto tensor = std::make_shared<TensorValue>();
   tensor->storage = storage->storage;
   tensor->dtype = dtype == nullptr ? storage->dtype : *dtype;
   LOCKSTEP_ASSIGN(tensor->shape, sizes_of(arguments[2]));
@@ -83,7 +83,7 @@ Result<Value> rebuild_tensor(Arguments arguments) {
 }
 
 // requires_grad, hooks and, from `metadata` on, at most one more: conj and neg bits.
-Status finish(Tensor& tensor, Arguments arguments, std::size_t metadata) {
+Status finish(TensorValue& tensor, Arguments arguments, std::size_t metadata) {
   const bool* const grad = arguments[4].boolean();
   if (grad == nullptr || !nothing(arguments[5]))
     return bad("requires_grad is no bool, or there are hooks");
@@ -112,8 +112,8 @@ Result<Value> rebuild_tensor_v3(Arguments arguments) {
   return Value(tensor);
 }
 
-Value parameter_of(const Tensor& data, bool requires_grad) {
-  const auto made = std::make_shared<Tensor>();
+Value parameter_of(const TensorValue& data, bool requires_grad) {
+  const auto made = std::make_shared<TensorValue>();
   made->storage = data.storage;
   made->dtype = data.dtype;
   made->offset = data.offset;
@@ -126,7 +126,7 @@ Value parameter_of(const Tensor& data, bool requires_grad) {
 
 // Parameter(data, requires_grad=True)
 Result<Value> parameter(Arguments arguments) {
-  const auto data = arguments.empty() ? nullptr : arguments[0].as<Tensor>();
+  const auto data = arguments.empty() ? nullptr : arguments[0].as<TensorValue>();
   const bool right =
       arguments.size() == 1 || (arguments.size() == 2 && arguments[1].boolean() != nullptr);
   if (data == nullptr || !right) return bad("takes (tensor) or (tensor, requires_grad)");
@@ -174,7 +174,6 @@ constexpr std::array kGlobals{
     Global{"torch.FloatStorage"},
     Global{"torch.DoubleStorage"},
     Global{"torch.LongStorage"},
-    Global{"torch.UntypedStorage"},
     Global{"torch.storage.UntypedStorage"},
     Global{"torch.bool", nullptr, false, true},
     Global{"torch.uint8", nullptr, false, true},
@@ -204,7 +203,7 @@ bool is_location(const std::string& text) {
 Result<DType> dtype_of_class(const Value& value) {
   const auto named = value.as<pickle::Named>();
   const std::string name = named == nullptr ? "" : std::string(named->global().name);
-  if (name.ends_with(".UntypedStorage")) return DType::kU8;
+  if (name == "torch.storage.UntypedStorage") return DType::kU8;
   for (const TorchType& type : kTypes)
     if (type.storage != nullptr && name == std::string("torch.") + type.storage) return type.dtype;
   return bad(value.type() + " is no storage class that we have");
@@ -229,7 +228,7 @@ Status narrow(StorageRef& ref, const Value& view) {
 std::span<const Global> torch_globals() { return kGlobals; }
 const TorchType& torch_type(DType dtype) { return kTypes[static_cast<std::size_t>(dtype)]; }
 
-Status Tensor::build(const Value& state) {
+Status TensorValue::build(const Value& state) {
   const Items* const items = state.tuple_items();
   if (!parameter || items == nullptr || items->size() != 3 || (*items)[0].boolean() == nullptr ||
       !nothing((*items)[2]))

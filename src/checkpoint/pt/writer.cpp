@@ -27,7 +27,7 @@ class Pickler {
  private:
   Status object(Writer& out, const Value& value) {
     if (const auto named = value.as<pickle::Named>()) return global(out, named->global());
-    const auto tensor = value.as<Tensor>();
+    const auto tensor = value.as<TensorValue>();
     if (tensor == nullptr)
       return Error{ErrorKind::kUsage,
                    value.type() + " has no form in a .pt file; use a list or a tensor"};
@@ -45,7 +45,7 @@ class Pickler {
     return {};
   }
 
-  Status write_tensor(Writer& out, const Tensor& tensor, bool requires_grad) {
+  Status write_tensor(Writer& out, const TensorValue& tensor, bool requires_grad) {
     LOCKSTEP_TRY(check(tensor));
     const TorchType& type = torch_type(tensor.dtype);
     out.global("torch._utils",
@@ -86,7 +86,7 @@ class Pickler {
     out.op(Op::kTuple);
   }
 
-  Status persistent_id(Writer& out, const Tensor& tensor, const TorchType& type) {
+  Status persistent_id(Writer& out, const TensorValue& tensor, const TorchType& type) {
     const auto [number, fresh] =
         numbers_.try_emplace(tensor.storage.get(), Number{storages_.size(), tensor.dtype});
     if (fresh) storages_.push_back(tensor.storage.get());
@@ -110,7 +110,7 @@ class Pickler {
     return {};
   }
 
-  static Status check(const Tensor& tensor) {
+  static Status check(const TensorValue& tensor) {
     const std::size_t size = size_of(tensor.dtype);
     const bool whole =
         tensor.storage != nullptr && tensor.storage->size % size == 0 && tensor.offset % size == 0;

@@ -56,7 +56,7 @@ class MemoryOut final : public File {
 };
 
 inline std::string show(const Value& value);
-inline std::string show_tensor(const Tensor& tensor) {
+inline std::string show_tensor(const TensorValue& tensor) {
   std::ostringstream text;
   text << (tensor.parameter ? "parameter(" : "tensor(") << name_of(tensor.dtype);
   for (const auto n : tensor.shape) text << " " << n;
@@ -68,7 +68,7 @@ inline std::string show_tensor(const Tensor& tensor) {
 }
 // As pickle::test::show(), and tensors with their bytes.
 inline std::string show(const Value& value) {
-  if (const auto tensor = value.as<Tensor>()) return show_tensor(*tensor);
+  if (const auto tensor = value.as<TensorValue>()) return show_tensor(*tensor);
   std::string text;
   const auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
   if (const auto* const dict = value.dict_value()) {
@@ -90,7 +90,7 @@ inline std::string shown(const std::string& content, const ReadLimits& limits = 
 }
 
 inline Value tensor_of(DType dtype, std::vector<std::uint64_t> shape, const std::string& bytes) {
-  auto tensor = std::make_shared<Tensor>();
+  auto tensor = std::make_shared<TensorValue>();
   tensor->dtype = dtype;
   tensor->storage = *allocate(bytes.size());
   if (!bytes.empty()) std::memcpy(tensor->storage->owner.get(), bytes.data(), bytes.size());
@@ -158,8 +158,9 @@ inline std::string zip_of(const std::vector<Packed>& entries) {
 // ("storage", torch.FloatStorage, key, location, elements) and Q
 inline std::string storage(const std::string& key, int elements,
                            const std::string& location = "cpu",
-                           const std::string& type = "FloatStorage") {
-  return "(" + unicode("storage") + global("torch", type) + unicode(key) + unicode(location) +
+                           const std::string& type = "FloatStorage",
+                           const std::string& module = "torch") {
+  return "(" + unicode("storage") + global(module, type) + unicode(key) + unicode(location) +
          int1(elements) + "tQ";
 }
 inline std::string no_hooks() { return "\x89" + global("collections", "OrderedDict") + ")R"; }

@@ -35,8 +35,9 @@ inline std::vector<OldFile> old_tensors() {
   const std::string ordered = global("collections", "OrderedDict") + ")R";
   const std::string on_gpu = rebuild_v2(storage("0", 6, "cuda:0"), 0, int1(6), int1(1));
   const std::string v3 = global("torch._utils", "_rebuild_tensor_v3") + "(" +
-                         storage("0", 24, "cpu", "UntypedStorage") + int1(1) + int1(2) + "\x85" +
-                         int1(1) + "\x85" + no_hooks() + global("torch", "int16") + "tR";
+                         storage("0", 24, "cpu", "UntypedStorage", "torch.storage") + int1(1) +
+                         int1(2) + "\x85" + int1(1) + "\x85" + no_hooks() +
+                         global("torch", "int16") + "tR";
   return {
       {"v1", around(v1), float_tensor(six)},
       {"reduced", around(parameter + v1 + "\x88\x86R"), float_parameter(six) + " grad)"},
@@ -65,12 +66,13 @@ inline OldFile old_stream() {
                         rebuild_v1(old_storage("11", 2, "N"), 0, 2) + "\x88\x86R";
   const std::string b = rebuild_v1(old_storage("10", 3, view), 1, 1);
   const std::string object = global("collections", "OrderedDict") + "](](" + old_str("w") + w +
-                             "e](" + old_str("b") + b + "ee\x85R";
+                             "e](" + old_str("bias") + b + "ee\x85R";
   const std::string keys = "](" + old_str("10") + old_str("11") + "e";
-  return {"stream",
-          stream_start() + pickled(object) + pickled(keys) + little(3, 8) + floats({1, 2, 3}) +
-              little(2, 8) + floats({4, 5}),
-          "Ordered{b'w': " + float_parameter({4, 5}) + " grad), b'b': " + float_tensor({3}) + "}"};
+  return {
+      "stream",
+      stream_start() + pickled(object) + pickled(keys) + little(3, 8) + floats({1, 2, 3}) +
+          little(2, 8) + floats({4, 5}),
+      "Ordered{b'w': " + float_parameter({4, 5}) + " grad), b'bias': " + float_tensor({3}) + "}"};
 }
 
 // Python 3's str, as torch 0.4 to 1.5; from a GPU.

@@ -28,8 +28,8 @@ TEST(Pt, ComesBackEqual) {
 
 TEST(Pt, SharedStoragesStayShared) {
   const Value whole = tensor_of(DType::kF32, {6}, floats({1, 2, 3, 4, 5, 6}));
-  auto part = std::make_shared<Tensor>();
-  part->storage = whole.as<Tensor>()->storage;
+  auto part = std::make_shared<TensorValue>();
+  part->storage = whole.as<TensorValue>()->storage;
   part->offset = 8;
   part->shape = {2, 2};
   part->strides = {1, 2};
@@ -39,7 +39,7 @@ TEST(Pt, SharedStoragesStayShared) {
   const auto back = parse(file);
   ASSERT_TRUE(back.ok()) << back.error().message;
   const auto& items = *back->tuple_items();
-  EXPECT_EQ(items[0].as<Tensor>()->storage, items[1].as<Tensor>()->storage);
+  EXPECT_EQ(items[0].as<TensorValue>()->storage, items[1].as<TensorValue>()->storage);
   EXPECT_EQ(show(items[1]), show(Value(part)));
   EXPECT_EQ(show(items[1]), "tensor(F32 2 2 | 0 0 40 40 0 0 a0 40 0 0 80 40 0 0 c0 40)");
 }
@@ -71,8 +71,8 @@ TEST(Pt, WrittenBesideAndRenamed) {
 TEST(Pt, WhatCannotBeWrittenIsSaid) {
   MemoryOut out;
   const Value tensor = tensor_of(DType::kF32, {2}, floats({1, 2}));
-  auto other = std::make_shared<Tensor>();
-  other->storage = tensor.as<Tensor>()->storage;
+  auto other = std::make_shared<TensorValue>();
+  other->storage = tensor.as<TensorValue>()->storage;
   other->dtype = DType::kI32;
   EXPECT_TRUE(
       has(write_to(out, "a", Value::list({tensor, other})).error().message, "as F32 and I32"));
