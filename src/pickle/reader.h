@@ -2,6 +2,10 @@
 // only if the caller's list has it, and then one of our own functions of values; nothing that is
 // read is ever imported or run. Python 2's str is read as bytes.
 //
+//   const Table table = table_of({plain_globals(), numpy_globals()});
+//   auto batch = read(bytes, {.globals = table});     // a CIFAR file
+//   batch->root.find("data")->as<Array>()->bytes();   // find() takes str and bytes alike
+//
 // Format: CPython Lib/pickletools.py (opcodes), Lib/pickle.py (what they do), PEP 307, 3154, 574.
 // Refused, with the offset, what was found, the limit and what to do: an opcode or global that is
 // not listed; ints above 64 bits; sets, extensions, buffers out of band; lists or dicts that

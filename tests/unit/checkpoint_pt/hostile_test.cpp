@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "unit/checkpoint_pt/build.h"
+#include "support/checkpoint_fault_env.h"
+#include "unit/checkpoint_pt/old_files.h"
 
 namespace lockstep::checkpoint::pt::test {
 namespace {
@@ -157,6 +158,41 @@ TEST(PtHostile, TheStreamsListsMustAgree) {
   const std::string file =
       stream_start() + pickled(huge) + pickled("]" + unicode("7") + "a") + little(1ULL << 40, 8);
   EXPECT_TRUE(has(shown(file), "goes beyond the file's end"));
+}
+
+// Without a checksum a changed number is a changed number; all else must hold.
+TEST(PtHostile, AStreamsFlippedBitsDoNoHarm) {
+  const std::string whole = gpu_stream().content;
+  std::size_t refused = 0;
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    std::string flipped = whole;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ 1 << bit % 8);
+    refused += has(shown(flipped), "error: ") ? 1U : 0U;
+  }
+  EXPECT_GT(refused, 4 * whole.size());
+}
+
+// Whichever call of the file system fails, and if power then fails, too: the old file or the new.
+TEST(PtHostile, AFailedWriteLeavesTheOldFile) {
+  const Value old_value = Value::dict({{"epoch", 1}});
+  const Value new_value = Value::dict({{"epoch", 2}, {"w", tensor_of(DType::kU8, {3}, "abc")}});
+  std::size_t failures = 0;
+  for (std::uint64_t n = 1; n < 100; ++n) {
+    testing::MemoryEnv env;
+    ASSERT_TRUE(env.make_dirs("/run").ok() && env.sync_dir("/").ok());
+    ASSERT_TRUE(write(env, "/run/snapshot.pt", old_value).ok());
+    env.fail_at(n, false);
+    const Status written = write(env, "/run/snapshot.pt", new_value);
+    env.fail_at(0, false);
+    failures += written.ok() ? 0U : 1U;
+    env.crash(n);
+    const auto back = read(env, "/run/snapshot.pt");
+    ASSERT_TRUE(back.ok()) << n << back.error().message;
+    EXPECT_TRUE(show(*back) == show(new_value) ||
+                (!written.ok() && show(*back) == show(old_value)));
+    if (written.ok()) break;
+  }
+  EXPECT_GT(failures, 10U);
 }
 
 }  // namespace
