@@ -18,7 +18,10 @@ std::string printable(std::string_view name) {
 
 void Machine::remember(std::uint64_t key) {
   const Value& value = top();
-  if (!failed_) memo_[key] = value;
+  if (failed_) return;
+  memo_[key] = value;
+  if (memo_.size() > options_.limits.values)
+    fail("more than " + std::to_string(options_.limits.values) + " entries in the memo");
 }
 
 void Machine::recall(std::uint64_t key) {

@@ -45,7 +45,7 @@ class Named final : public Object {
 };
 
 struct Limits {
-  std::size_t values = 2'000'000;    // pushed in all; also bounds stack and memo
+  std::size_t values = 2'000'000;    // pushed in all, and again in the memo
   std::size_t depth = 100;           // of lists in lists
   std::size_t expanded = 8'000'000;  // values of the result, shared ones counted each time
   std::size_t name_bytes = 200;      // of a global

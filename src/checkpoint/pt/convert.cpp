@@ -45,6 +45,11 @@ std::shared_ptr<Storage> storage_of(const at::Tensor& tensor) {
   return storage;
 }
 
+// Others are undefined behaviour in C++.
+bool all_bools(const Storage& storage) {
+  return std::ranges::all_of(storage.bytes(), [](std::byte b) { return b <= std::byte{1}; });
+}
+
 struct Named {
   NamedTensors tensors;
   Value metadata = Value::ordered_dict();
@@ -150,6 +155,8 @@ Result<at::Tensor> Importer::tensor(const Value& value) {
     const auto tensor = value.as<TensorValue>();
     if (tensor == nullptr) return bad(value.type() + " stands where a tensor is due");
     LOCKSTEP_TRY(check_bounds(*tensor));
+    if (tensor->dtype == DType::kBool && !all_bools(*tensor->storage))
+      return bad("a bool tensor's storage has bytes other than 0 and 1");
     at::Tensor& bytes = storages_[tensor->storage.get()];
     if (!bytes.defined())
       bytes = at::from_blob(

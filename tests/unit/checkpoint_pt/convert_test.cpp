@@ -139,6 +139,21 @@ TEST(PtConvert, ViewsDtypesAndStrides) {
   EXPECT_FALSE((*back)[0].second.is_alias_of((*back)[4].second));
 }
 
+TEST(PtConvert, BoolsAreZeroOrOne) {
+  const auto flags = std::make_shared<TensorValue>();
+  flags->dtype = DType::kBool;
+  flags->shape = {3};
+  flags->strides = {1};
+  flags->storage = *allocate(3);
+  auto* const bytes = static_cast<std::uint8_t*>(flags->storage->owner.get());
+  bytes[0] = bytes[1] = 1;
+  bytes[2] = 0;
+  Importer importer;
+  ASSERT_TRUE(importer.tensor(flags).ok());
+  bytes[2] = 2;
+  EXPECT_EQ(importer.tensor(flags).error().kind, ErrorKind::kBadData);
+}
+
 TEST(PtConvert, WhatCannotBeSavedIsNamed) {
   Exporter exporter;
   for (const at::Tensor& tensor :

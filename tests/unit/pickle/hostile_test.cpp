@@ -122,6 +122,7 @@ TEST(PickleHostile, DepthLoopsAndBombs) {
   small.values = 100;
   EXPECT_TRUE(has(error_of(pickled("(" + times("N", 200) + "t"), small), "more than 100 values"));
   EXPECT_TRUE(has(error_of(pickled(times("(", 200)), small), "more than 100 values"));
+  EXPECT_TRUE(has(error_of(pickled("N" + times("\x94", 200)), small), "100 entries in the memo"));
 }
 
 TEST(PickleHostile, KeysTextAndArrays) {
