@@ -1,7 +1,8 @@
 // A loop in PyTorch's style: DistributedDataParallel, DistributedSampler, gradient accumulation
 // with no_sync, a save by rank 0. Line by line what the Python tutorial does. A worker's death ends
-// such a loop; `--max-restarts 3` starts it again from its beginning, as torchrun does. `lockstep
-// run --standalone --nproc-per-node 2 build/release/examples/ddp_loop`
+// such a loop; `--max-restarts 3` starts it again from its beginning, as torchrun does.
+//
+//   lockstep run --standalone --nproc-per-node 2 build/release/examples/ddp_loop
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>

@@ -1,6 +1,7 @@
 // A loop of one's own that survives: each optimizer step is given to the library as a closure. Here
-// with a warm-up and a cosine schedule of the learning rate. `lockstep run --standalone
-// --nproc-per-node 3 build/release/examples/own_loop`
+// with a warm-up and a cosine schedule of the learning rate.
+//
+//   lockstep run --standalone --nproc-per-node 3 build/release/examples/own_loop
 #include <torch/nn/functional/activation.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
@@ -48,7 +49,7 @@ static lockstep::Status train(lockstep::Context& context, const lockstep::RunOpt
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) return {};
-    optimizer.set_lr(rate(step.global_step(), options.max_steps));
+    optimizer.set_lr(rate(step.global_step(), step.total_steps()));
     LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
       return F::cross_entropy(net(share.batch().inputs), share.batch().targets);
     }));

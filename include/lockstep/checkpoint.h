@@ -1,9 +1,10 @@
 // Checkpoints: a directory RUN_DIR/checkpoints/step-%08llu per saved state, published whole or not
 // at all.
 //
-//   save_checkpoint("runs/1", {{"model", state_dict}, {"optimizer", moments}}, {.txn = 100}, "{}");
-//   load_checkpoint("runs/1", {{"model", state_dict}, {"optimizer", moments}});   // into those
-//   tensors
+//   using Parts = std::vector<lockstep::CheckpointPart>;
+//   const Parts parts{{"model", lockstep::state_dict(*model)}, {"optimizer", optimizer.state()}};
+//   LOCKSTEP_TRY(lockstep::save_checkpoint("runs/1", parts, {.txn = 100}, "{}"));
+//   LOCKSTEP_TRY(lockstep::load_checkpoint("runs/1", parts));  // into those tensors
 //
 // Each holds one safetensors file per part (Python's `safetensors` opens them), state.json, and
 // manifest.json with the size and hash of every file. Nothing that is read is ever executed. The

@@ -64,8 +64,8 @@ class CommandLine {
 };
 
 // --epochs, --batch-size, --seed, --virtual-workers, --max-steps, --output, --resume,
-// --new-virtual-workers, --checkpoint-every,
-// --keep-checkpoints, --on-save-error, --log-every, --shuffle.
+// --new-virtual-workers, --checkpoint-every, --keep-checkpoints, --on-save-error, --log-every,
+// --shuffle.
 void add_run_options(CommandLine& line, RunOptions& options);
 
 }  // namespace lockstep

@@ -122,8 +122,8 @@ enum class Shuffle {
   kLegacy,       // legacy_order(), one virtual worker
 };
 const char* to_string(Shuffle shuffle);
-Result<Shuffle> parse_shuffle(
-    std::string_view name);  // sequential, distributed, reshuffle, dataloader, legacy
+// sequential, distributed, reshuffle, dataloader, legacy
+Result<Shuffle> parse_shuffle(std::string_view name);
 
 // Where a run is in its data: about to read step `step` of epoch `epoch`.
 struct Cursor {

@@ -3,10 +3,10 @@
 //
 //   LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context));
 //   lockstep::DistributedDataParallel ddp(Net(), group);
-//   ...
+//   // Then, for each batch:
 //   optimizer.zero_grad();
 //   auto loss = F::cross_entropy(ddp(batch.inputs), batch.targets);
-//   loss.backward();                        // on return every grad() is the mean over ranks
+//   loss.backward();  // on return every grad() is the mean over ranks
 //   optimizer.step();
 //
 // As in PyTorch: parameters and buffers are rank 0's at the start; before each forward outside of

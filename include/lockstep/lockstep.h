@@ -1,4 +1,5 @@
-// The door: everything public. Prefer the single headers in files that compile often.
+// The door: everything public but models.h, which includes libtorch's modules (7 s of compiling).
+// Prefer the single headers in files that compile often.
 #pragma once
 
 #include "lockstep/checkpoint.h"

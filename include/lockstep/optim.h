@@ -2,9 +2,11 @@
 // frontend's Adam rounds differently (mul_ + add_ in place of lerp_), hence these. Names, meanings
 // and defaults are PyTorch's.
 //
-// Shapes: any dense parameters on the CPU; state has each parameter's shape and dtype. Ownership:
-// parameters are shared with the model.
-// Threads: one at a time. Errors: none; a parameter without gradient is skipped, as in PyTorch.
+// Shapes: any dense parameters on the CPU; state has each parameter's shape and dtype. A parameter
+// that is given twice (a submodule under two names; Python's parameters() leaves out the second)
+// counts once. Ownership: parameters are shared with the model.
+// Threads: one at a time. Errors: settings out of range are told by check(), which a run calls
+// before it begins; a parameter without gradient is skipped, as in PyTorch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,6 +15,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "lockstep/status.h"
 
 namespace lockstep {
 
@@ -38,6 +42,8 @@ class Optimizer {
   // Its kind and what it was made with, for the run's manifest: a run goes on only under equal
   // settings. The rate is the one it has now.
   virtual std::string settings() const;
+  // kUsage, in PyTorch's words, for settings that torch.optim refuses (and for those not finite).
+  virtual Status check() const;
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  protected:
@@ -60,6 +66,7 @@ class SGD : public Optimizer {
   SGD(std::vector<at::Tensor> parameters, SGDOptions options);
   void step() override;
   std::string settings() const override;
+  Status check() const override;
   std::vector<std::pair<std::string, at::Tensor>> state() override;
 
  private:
@@ -82,6 +89,7 @@ class Adam : public Optimizer {
   Adam(std::vector<at::Tensor> parameters, AdamOptions options);
   void step() override;
   std::string settings() const override;
+  Status check() const override;
   std::vector<std::pair<std::string, at::Tensor>> state() override;
 
  private:

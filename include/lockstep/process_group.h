@@ -3,7 +3,7 @@
 // (--max-restarts), as torchrun does. Runs that survive use Trainer or Step.
 //
 //   LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context, {.output = "runs/1"}));
-//   LOCKSTEP_TRY(group.all_reduce(correct));     // int64 tensor: the sum over ranks, in every rank
+//   LOCKSTEP_TRY(group.all_reduce(correct));  // int64 tensor: the sum over ranks, in every rank
 //   if (group.rank() == 0) save();
 //   LOCKSTEP_TRY(group.barrier());
 //
@@ -41,7 +41,7 @@ class ProcessGroup {
   int world_size() const;
 
   // In place; the sum over ranks. Floating dtypes along the fixed tree (docs/design/arithmetic.md),
-  // integers and bool (as a count of bytes, mod 2^bits) exactly. PyTorch's ReduceOp.SUM.
+  // integers exactly (mod 2^bits), bool as logical or. PyTorch's ReduceOp.SUM.
   Status all_reduce(at::Tensor& tensor);
   // In place: what rank `src` has.
   Status broadcast(at::Tensor& tensor, int src = 0);

@@ -3,15 +3,13 @@
 // here, so nothing can be forgotten.
 //
 // Ownership: keeps references; what is added must outlive it. Errors: kUsage for a name given
-// twice. Threads: one at a time.
+// twice, a tensor's full name too. Threads: one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +34,7 @@ class TrainState {
     at::Tensor tensor;
   };
   // A small part that is no tensor (a schedule, a generator's state). Text must be the same in all
-  // workers at the same step.
+  // workers at the same step; all texts together take at most 64 KiB.
   struct Text {
     std::string name;
     std::function<std::string()> save;
@@ -64,17 +62,6 @@ class TrainState {
 
   // XXH3-64 of all tensors: what workers compare now and then.
   std::uint64_t xxh3() const;
-
-  // A flat image of everything, bytes() long, equal in all workers at the same step. load() keeps
-  // tensors' addresses.
-  std::uint64_t bytes() const;
-  // kUsage when all texts together take more than 64 KiB.
-  Status store(std::span<std::byte> image) const;
-  Status load(std::span<const std::byte> image);
-
-  std::uint64_t buffer_bytes() const;
-  void store_buffers(std::span<std::byte> image) const;
-  void load_buffers(std::span<const std::byte> image);
 
   // One line per parameter and buffer: name, shape, dtype; what workers compare before the first
   // step.

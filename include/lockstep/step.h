@@ -1,19 +1,25 @@
 // One's own loop, exact and elastic: each optimizer step is given to the library as a closure.
 //
-//   lockstep::TrainState state;          // model, optimizer, all that the next step depends on
+//   lockstep::TrainState state;  // all that the next step depends on
+//   LOCKSTEP_TRY(state.add("model", *model));
+//   LOCKSTEP_TRY(state.add("optimizer", optimizer));
 //   lockstep::Step step(context, state, options);
-//   LOCKSTEP_TRY(step.open(train_set));  // joins the run, resumes, or takes state from a live peer
+//   LOCKSTEP_TRY(step.open(train_set));  // joins the run, resumes, or takes a live peer's state
 //   for (;;) {
 //     LOCKSTEP_ASSIGN(const bool more, step.next());
 //     if (!more) break;
 //     optimizer.set_lr(schedule(step.global_step()));
-//     LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(share.batch()); }));
+//     LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
+//       return loss_of(share.batch());
+//     }));
 //   }
 //
 // What is set before run() must be the same in all workers: a function of the step and of nothing
 // else. The closure runs once for each virtual worker that this worker has in the step, and again
 // for those it adopts when others die. It must depend on nothing but the state and the share.
-// Backward, reduction and update are run()'s.
+// Backward, reduction and update are run()'s. How long the loop's own code may take: "Time limits"
+// in docs/guide/errors.md (300 s from the launcher's start to the end of open(); 60 s between steps
+// while others wait).
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
 

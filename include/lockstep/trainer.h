@@ -1,14 +1,19 @@
 // The trainer: epochs over a data set, exact at any number of workers, surviving any of them.
 //
 //   lockstep::Trainer trainer(context, *model, optimizer, options);
-//   trainer.loss([&](const data::Batch& batch) {
-//     return cross_entropy(model->forward(batch.inputs), batch.targets);
+//   trainer.loss([&](const lockstep::data::Batch& batch) {
+//     return F::cross_entropy(model->forward(batch.inputs), batch.targets);
 //   });
-//   trainer.evaluation([&](const data::Batch& batch) { … return Score{loss, correct, count}; });
-//   Status status = trainer.fit(train_set, test_set);
+//   trainer.evaluation([&](const lockstep::data::Batch& batch) {
+//     const at::Tensor scores = model->forward(batch.inputs);
+//     return lockstep::Score{sum_of_losses(scores, batch), correct(scores, batch),
+//                            batch.targets.size(0)};
+//   });
+//   const lockstep::Status status = trainer.fit(train_set, test_set);
 //
 // What a step computes is stated in docs/design/arithmetic.md, how it survives in
-// docs/design/protocol.md.
+// docs/design/protocol.md, how long the program's own code may take in docs/guide/errors.md ("Time
+// limits": 300 s from the launcher's start to the first step, then deadlines learnt from the run).
 // Threads: one. Ownership: refers to context, model and optimizer, which outlive it.
 #pragma once
 
@@ -32,7 +37,8 @@ class Module;
 
 namespace lockstep {
 
-// What every run has. Defaults are the recipes' command-line defaults.
+// What every run has. The defaults are the library's; a recipe may set its own before it adds the
+// options to its command line (convnet: name, output and shuffle).
 struct RunOptions {
   std::string name = "run";             // of the recipe; part of the manifest
   std::string output = "lockstep-run";  // the run directory
@@ -46,13 +52,16 @@ struct RunOptions {
   bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
   std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
   int keep_checkpoints = 3;
-  bool continue_on_save_error = true;  // --on-save-error continue|stop
-  std::int64_t log_every = 100;        // optimizer steps of an epoch; 0: never
-  std::int64_t evaluation_batch_size = 1000;
-  int prefetch_threads = 0;
+  bool continue_on_save_error = true;         // --on-save-error continue|stop
+  std::int64_t log_every = 100;               // optimizer steps of an epoch, at most all; 0: never
+  std::int64_t evaluation_batch_size = 1000;  // samples of one call of the evaluation
+  int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
+  // PyTorch's: true lets a parameter without gradient count as zeros; false is an error that names
+  // it.
   bool find_unused_parameters = false;
-  // What else decides the arithmetic (learning rate, optimizer, data set): name and value, part of
-  // the manifest. A run is resumed only under an equal manifest.
+  // What else decides the arithmetic (a schedule, an augmentation): name and value, part of the
+  // manifest, which has the optimizers' settings and the data sets' fingerprints by itself. A run
+  // is resumed only under an equal manifest.
   std::map<std::string, std::string> identity = {};
   // The resolved command line as TOML, for the run directory's config.toml; add_run_options() fills
   // it in. Empty: no such file.
@@ -83,7 +92,8 @@ class Trainer {
 
   // Called in one worker, with the final weights, after the final checkpoint and before the run
   // counts as finished: the place for an export. Once; again in another worker if that one dies
-  // meanwhile, and when the same command is given for a finished run.
+  // meanwhile, and when the same command is given for a finished run. The others wait at most 30
+  // minutes for it.
   void on_finished(std::function<Status()> call);
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,

@@ -2,7 +2,7 @@
 #include <torch/nn/functional/loss.h>
 
 #include "lockstep/lockstep.h"
-#include "model.h"
+#include "lockstep/models.h"
 #include "options.h"
 
 namespace F = torch::nn::functional;
@@ -14,7 +14,7 @@ static lockstep::Status train(lockstep::Context& context, const convnet::Options
   LOCKSTEP_ASSIGN(auto test_set,
                   lockstep::data::open_images(options.data, lockstep::data::Split::kTest));
   at::manual_seed(options.run.seed);
-  convnet::ConvNet model;
+  const auto model = lockstep::models::convnet();
   const auto optimizer = convnet::make_optimizer(options, model->parameters());
 
   lockstep::Trainer trainer(context, *model, *optimizer, options.run);

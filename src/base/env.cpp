@@ -21,8 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 
 Error disk_error(const char* call, const std::string& path, int code) {
-  const ErrorKind kind = code == ENOENT || code == ENOTDIR ? ErrorKind::kBadData : ErrorKind::kDisk;
-  return {kind, std::string(call) + " '" + path + "': " + std::strerror(code)};
+  return {ErrorKind::kDisk, std::string(call) + " '" + path + "': " + std::strerror(code)};
+}
+
+// What is not there to be read is missing input, not trouble with the disk.
+Error read_error(const char* call, const std::string& path, int code) {
+  Error error = disk_error(call, path, code);
+  if (code == ENOENT || code == ENOTDIR) error.kind = ErrorKind::kBadData;
+  return error;
 }
 
 class PosixFile final : public File {
@@ -85,7 +91,7 @@ class PosixReadableFile final : public ReadableFile {
     while (!out.empty()) {
       const ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return disk_error("read", path_, errno);
+      if (n < 0) return read_error("read", path_, errno);
       if (n == 0) return cut_short(path_, offset + out.size());
       out = out.subspan(static_cast<std::size_t>(n));
       offset += static_cast<std::uint64_t>(n);
@@ -193,7 +199,7 @@ class PosixEnv final : public Env {
     std::vector<std::string> names;
     for (fs::directory_iterator it(path, code), end; !code && it != end; it.increment(code))
       names.push_back(it->path().filename().string());
-    if (code) return disk_error("list", path, code.value());
+    if (code) return read_error("list", path, code.value());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -202,7 +208,7 @@ class PosixEnv final : public Env {
 
   Result<FileId> file_id(const std::string& path) override {
     struct stat info {};
-    if (::stat(path.c_str(), &info) != 0) return disk_error("stat", path, errno);
+    if (::stat(path.c_str(), &info) != 0) return read_error("stat", path, errno);
     return FileId{info.st_dev, info.st_ino};
   }
 
@@ -215,7 +221,7 @@ class PosixEnv final : public Env {
     UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0600));
     if (!fd) return disk_error("open for writing", path, errno);
     struct stat info {};
-    if (::fstat(fd.get(), &info) != 0) return disk_error("stat", path, errno);
+    if (::fstat(fd.get(), &info) != 0) return read_error("stat", path, errno);
     return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), info.st_size, path));
   }
 
@@ -226,9 +232,9 @@ class PosixEnv final : public Env {
 
   static Result<Opened> open_regular(const std::string& path) {
     UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-    if (!fd) return disk_error("open", path, errno);
+    if (!fd) return read_error("open", path, errno);
     struct stat info {};
-    if (::fstat(fd.get(), &info) != 0) return disk_error("stat", path, errno);
+    if (::fstat(fd.get(), &info) != 0) return read_error("stat", path, errno);
     if (!S_ISREG(info.st_mode))
       return Error{ErrorKind::kBadData,
                    "'" + path + "' is not a regular file; move it away or give another path"};
@@ -242,7 +248,7 @@ class PosixEnv final : public Env {
     while (done < size) {
       const ssize_t n = ::read(fd.get(), content.data() + done, size - done);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return disk_error("read", path, errno);
+      if (n < 0) return read_error("read", path, errno);
       if (n == 0) break;  // cut short meanwhile: the caller's checks see it
       done += static_cast<std::size_t>(n);
     }

@@ -1,6 +1,6 @@
 // The seam to the outside world: clock and files. Passed in, never reached for, so that a test owns
-// time and disk. PosixEnv is the real one; tests/support/fault_env.h fails the n-th call and
-// forgets unsynced data.
+// time and disk. PosixEnv is the real one; tests/support/checkpoint_fault_env.h fails the
+// n-th call and forgets unsynced data.
 //
 // Ownership: callers own buffers and paths; File closes itself. Errors: kDisk with path, call,
 // errno text, kBadData for a missing file. Threads: an Env may be used from many threads, a File
@@ -28,8 +28,8 @@ class File {
   virtual Status reserve(std::uint64_t /*bytes*/) { return {}; }
   // Large appends are on their way to storage before sync(), so that sync() waits for little.
   virtual Status append(std::span<const std::byte> data) = 0;
-  virtual Status
-  sync() = 0;  // data and size are on storage; after an error the file's content is unknown
+  // Data and size are on storage; after an error the file's content is unknown.
+  virtual Status sync() = 0;
   virtual Status close() = 0;  // idempotent; reports what write-back reports
 };
 
@@ -54,21 +54,21 @@ class Env {
   virtual std::uint64_t now_ns() = 0;  // monotonic, nanoseconds
   virtual double wall_time_s() = 0;    // seconds since 1970, for people and logs only
 
-  virtual Result<std::unique_ptr<File>> create(
-      const std::string& path) = 0;  // new or truncated, mode 0600
+  // New or truncated, mode 0600.
+  virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
   virtual Result<std::unique_ptr<File>> open_append(const std::string& path) = 0;
-  virtual Result<std::string> read(const std::string& path,
-                                   std::uint64_t limit_bytes) = 0;  // larger: kBadData
+  // The whole file; a larger one is kBadData.
+  virtual Result<std::string> read(const std::string& path, std::uint64_t limit_bytes) = 0;
   // For files read in place, without a copy of the whole. The default reads it all with read().
   virtual Result<std::unique_ptr<ReadableFile>> open_read(const std::string& path);
-  virtual Status rename(const std::string& from,
-                        const std::string& to) = 0;        // atomic on one file system
+  // Atomic on one file system.
+  virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove_all(const std::string& path) = 0;  // absent is fine
   virtual Status make_dirs(const std::string& path) = 0;   // mode 0700
   virtual Status sync_dir(const std::string& path) = 0;
   virtual Status truncate(const std::string& path, std::uint64_t bytes) = 0;
-  virtual Result<std::vector<std::string>> list(
-      const std::string& path) = 0;  // names, sorted, no . and ..
+  // Names, sorted, no . and ..
+  virtual Result<std::vector<std::string>> list(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
   // Which file or folder it is, whatever its name. The default knows paths only.
   virtual Result<FileId> file_id(const std::string& path);

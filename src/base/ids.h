@@ -23,8 +23,8 @@ using Rank = Id<struct RankTag, int>;            // position in the current memb
 using LocalRank = Id<struct LocalRankTag, int>;  // position among the workers of this host
 using VirtualWorker = Id<struct VirtualWorkerTag, int>;  // 0..V-1, fixed for the run
 using Slot = Id<struct SlotTag, std::uint32_t>;          // place in shared memory; reused
-using WorkerUid =
-    Id<struct WorkerUidTag, std::uint64_t>;  // one incarnation of a worker; never reused, from 1
+// One incarnation of a worker; never reused, from 1.
+using WorkerUid = Id<struct WorkerUidTag, std::uint64_t>;
 using Generation = Id<struct GenerationTag, std::uint64_t>;  // number of the current membership
 // Number of a transaction: optimizer steps and epoch ends, in order, from 0
 // (docs/design/protocol.md).

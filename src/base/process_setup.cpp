@@ -4,7 +4,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <initializer_list>
+#include <iostream>
 
 namespace lockstep {
 
@@ -13,6 +15,12 @@ void prepare_process() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return;
   ::signal(SIGXFSZ, SIG_IGN);
+}
+
+void flush_outputs() {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(nullptr);
 }
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// What every program of ours does first, before it opens anything.
+// What every program of ours does first, before it opens anything, and before it forks or ends.
 #pragma once
 
 namespace lockstep {
@@ -7,5 +7,8 @@ namespace lockstep {
 // get the number, and lines for people would end up in it. And a write beyond `ulimit -f` becomes
 // an error to report instead of a reason to die. Once, from main's thread.
 void prepare_process();
+
+// All that the program has written to C's and C++'s streams, before fork() or _exit().
+void flush_outputs();
 
 }  // namespace lockstep

@@ -26,8 +26,8 @@ class Arena {
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
-  Status reserve(
-      std::size_t bytes);  // content is lost when it grows; kInternal when memory is short
+  // Content is lost when it grows; kInternal when memory is short.
+  Status reserve(std::size_t bytes);
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
 

@@ -1,6 +1,7 @@
 #include "checkpoint/search.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 #include "base/hash.h"
@@ -88,11 +89,16 @@ Verdict read_files(Env& env, const std::string& path, const Manifest& manifest,
     for (std::size_t i = 0; i < manifest.files.size(); ++i) {
       const FileEntry& entry = manifest.files[i];
       if (entry.name == kStateName) continue;
-      readers.emplace_back([&, i] {
+      const auto read = [&, i] {
         const PartTarget* const part = target_of(parts, entry.name);
         verdicts[i] = examine_file(env, path + "/" + entry.name, entry,
                                    part == nullptr ? nullptr : &part->tensors);
-      });
+      };
+      try {
+        readers.emplace_back(read);
+      } catch (const std::system_error&) {
+        read();  // no thread is to be had
+      }
     }
   }
   const auto worst = std::ranges::max_element(verdicts, {}, &Verdict::trouble);

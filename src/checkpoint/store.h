@@ -1,10 +1,11 @@
-// The checkpoints of a run directory: names, publication, retention, search. One writer at a time;
-// readers any time.
+// The checkpoints of a run directory: names, publication, retention (search.h finds and loads). One
+// writer at a time; readers any time.
 //
 //   RUN_DIR/checkpoints/step-00000100/   published: complete and synced before it got this name
 //   RUN_DIR/checkpoints/.tmp-lockstep-*  reserved: being written or removed; remove_leftovers()
-//   clears them at start RUN_DIR/checkpoints/last             the newest one's name, for people;
-//   the search does not rely on it
+//                                        clears them at start
+//   RUN_DIR/checkpoints/last             the newest one's name, for people; the search does not
+//                                        rely on it
 //
 // A checkpoint appears by one rename and disappears by one rename, so no moment has half of one.
 // Damaged (a hash, size or file is wrong): the search goes on to the next older. Foreign (whole,

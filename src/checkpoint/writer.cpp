@@ -1,6 +1,7 @@
 #include "checkpoint/writer.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace lockstep::checkpoint {
@@ -28,6 +29,7 @@ Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& st
   if (!idle_by(lock, deadline))
     return Error{ErrorKind::kTimedOut,
                  "checkpoint " + step_name(manifest_.cursor.txn) + " is still being written"};
+  LOCKSTEP_TRY(start_thread());
   LOCKSTEP_TRY(image_.fill(parts, state_json));
   manifest_ = {};
   manifest_.generation = generation;
@@ -35,10 +37,21 @@ Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& st
   manifest_.cursor = cursor;
   manifest_.run_identity = options_.run_identity;
   in_flight_ = true;
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   lock.unlock();
   changed_.notify_all();
   return true;
+}
+
+Status Writer::start_thread() {
+  if (thread_.joinable()) return {};
+  try {
+    thread_ = std::thread([this] { run(); });
+    return {};
+  } catch (const std::system_error& error) {
+    return Error{
+        ErrorKind::kUnavailable,
+        std::string("no thread for writing checkpoints (a limit on processes?): ") + error.what()};
+  }
 }
 
 Status Writer::wait(Deadline deadline) {

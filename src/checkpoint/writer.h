@@ -64,6 +64,7 @@ class Writer {
   bool busy() const;
 
  private:
+  Status start_thread();
   bool idle_by(std::unique_lock<std::mutex>& lock, Deadline deadline);
   void run();
   Result<Published> save();

@@ -37,8 +37,8 @@ namespace lockstep::comm {
 [[gnu::always_inline]] inline std::uint16_t to_fp16(float value) {
   constexpr std::uint32_t kTooLarge = (127U + 16U) << 23;  // 65536
   constexpr std::uint32_t kLeastNormal = 113U << 23;       // 2^-14
-  constexpr std::uint32_t kMagic = (127U - 15U + 13U + 1U)
-                                   << 23;  // its unit in the last place is fp16's least subnormal
+  // Its unit in the last place is fp16's least subnormal.
+  constexpr std::uint32_t kMagic = (127U - 15U + 13U + 1U) << 23;
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
   const std::uint32_t large = magnitude > 0x7f800000U ? 0x7e00U : 0x7c00U;

@@ -3,15 +3,15 @@
 //
 //   Header | Slot[kMaxSlots] | commit lines [slots][ring] | share records [ring][V] | engine's data
 //
-// Rules. All zero is the initial state. Every word has one writer, except a doorbell's ring count.
-// A word that says "item X of transaction t is complete" holds t + 1 ("mark"), so that a stale one
-// never matches; a mark is stored with release after what it vouches for, and loaded with acquire
-// before that is read. A dead writer's unmarked items pass to the heir that coord::Ownership names,
-// after the agent has confirmed the death. A restart of the group (rung 3) gets a fresh memfd, so
-// marks never repeat.
+// Rules. All zero is the initial state. Every word has one writer at a time, except a doorbell's
+// ring count and the header's fault_fired, which any worker increments. A word that says "item X of
+// transaction t is complete" holds t + 1 ("mark"), so that a stale one never matches; a mark is
+// stored with release after what it vouches for, and loaded with acquire before that is read. A
+// dead writer's unmarked items pass to the heir that coord::Ownership names, after the agent has
+// confirmed the death. A restart of the group (rung 3) gets a fresh memfd, so marks never repeat.
 //
-// Threads: any process may map it. Ownership: the mapping belongs to whoever made it (base/,
-// worker/session.h).
+// Threads: any process may map it. Ownership: a Board is a view; the mapping belongs to the agent's
+// SharedBoard (launcher/shared_board.h) or to the worker's session (worker/session.h).
 #pragma once
 
 #include <atomic>
@@ -36,14 +36,16 @@ inline constexpr std::uint64_t kBoardVersion = 3;
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 // Deaths in the life of one board; then no more replacements.
 inline constexpr std::uint32_t kMaxDead = 4096;
-// A member may be two transactions behind while the table of the next is written: an epoch's end
-// passes without those who have no part in it.
+// The table of t is in t % kTables. A member may still be at t while those two ahead, at t + 2,
+// write the table of t + 3: an epoch's end passes without those who have no part in it. The
+// exchange keeps as many generations of buffers, for the same reason.
 inline constexpr std::uint32_t kTables = 4;
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
 inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
-// What a worker is doing; the deadline that applies follows from it. Only kData..kOptimizer run
-// against a deadline.
+// What a worker is doing; the deadline that applies follows from it (coord/deadlines.h). Computing
+// phases always run against one: data, forward, backward, optimizer, evaluate. Those between (idle,
+// snapshot, heal) do while others wait for this worker. Exchange and done never do.
 enum class Phase : std::uint64_t {
   kIdle = 0,  // before its first transaction, or waiting for something
   kData = 1,

@@ -32,20 +32,24 @@ void HangWatch::observe(const WorkerProgress& worker, bool has_committed, bool a
   if (!is_new && (is_computing(watched.phase) || is_between(watched.phase))) {
     std::uint64_t& longest = longest_[static_cast<std::size_t>(watched.phase)];
     longest = std::max(longest, now - watched.since);
+    if (watched.phase != worker.phase) passed_[static_cast<std::size_t>(watched.phase)] = true;
   }
   watched = {worker.phase, progress, now, has_committed};
 }
 
 std::uint64_t HangWatch::limit(const Watched& watched) const {
-  const std::uint64_t longest = longest_[static_cast<std::size_t>(watched.phase)];
-  if (is_between(watched.phase)) return std::max(between_, 10 * longest);
-  return watched.has_committed ? std::max(floor_, 10 * longest) : first_;
+  const auto phase = static_cast<std::size_t>(watched.phase);
+  const std::uint64_t learnt = 10 * longest_[phase];
+  if (is_between(watched.phase)) return std::max(between_, learnt);
+  const bool known = passed_[phase] || (watched.has_committed && watched.phase != Phase::kEvaluate);
+  return std::max(known ? floor_ : std::max(floor_, first_), learnt);
 }
 
-std::optional<HangWatch::Hang> HangWatch::hung(std::uint64_t now) const {
+std::optional<HangWatch::Hang> HangWatch::hung(std::uint64_t now,
+                                               const std::function<bool(WorkerUid)>& counts) const {
   std::optional<Hang> worst;
   for (const auto& [worker, watched] : watched_) {
-    if (!is_computing(watched.phase) && !is_between(watched.phase)) continue;
+    if ((!is_computing(watched.phase) && !is_between(watched.phase)) || !counts(worker)) continue;
     const std::uint64_t still = now - watched.since;
     if (still > limit(watched) && (!worst || still > worst->still))
       worst = Hang{worker, watched.phase, still};

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -23,9 +24,10 @@ bool is_between(Phase phase);
 
 class HangWatch {
  public:
-  // Limit: the larger of `floor` and 10 times the longest standstill seen in that phase; `first`
-  // before a worker's first commit. `between`: the floor of the phases between computing ones,
-  // where the clock runs only while the worker is awaited.
+  // Limit: the larger of `floor` and 10 times the longest standstill seen in that phase; not below
+  // `first` as long as nobody is known to have come through the phase: a commit shows it of those
+  // of a step. `between`: the floor of the phases between computing ones, where the clock runs only
+  // while the worker is awaited.
   HangWatch(std::uint64_t floor, std::uint64_t first, std::uint64_t between)
       : floor_(floor), first_(first), between_(between) {}
 
@@ -38,8 +40,8 @@ class HangWatch {
     Phase phase;
     std::uint64_t still;  // how long without progress
   };
-  // The worst one beyond its limit.
-  std::optional<Hang> hung(std::uint64_t now) const;
+  // The worst one beyond its limit, of those that `counts` is true of.
+  std::optional<Hang> hung(std::uint64_t now, const std::function<bool(WorkerUid)>& counts) const;
   // After an eviction everybody has at least `floor` more: a stall of the whole machine shall not
   // cost all of them at once.
   void grant(std::uint64_t now);
@@ -55,7 +57,9 @@ class HangWatch {
   std::uint64_t limit(const Watched& watched) const;
 
   std::uint64_t floor_, first_, between_;
-  std::array<std::uint64_t, 16> longest_{};  // by phase
+  // By phase.
+  std::array<std::uint64_t, 16> longest_{};
+  std::array<bool, 16> passed_{};  // somebody came through it
   std::map<WorkerUid, Watched> watched_;
 };
 

@@ -85,11 +85,12 @@ void Coordinator::State::on(const event::Failed& failed) {
                  name(*worker) + " cannot take part: " + failed.error.message);
   }
   worker->failure = failed.error;
-  if (group == Group::kFinishing)
-    return print(action::Severity::kError, name(*worker) + ": " + failed.error.message);
-  if (is_final(failed.error.kind))
+  if (group != Group::kFinishing && is_final(failed.error.kind))
     return stop_now(exit_code(failed.error.kind), name(*worker) + ": " + failed.error.message);
-  print(action::Severity::kError, name(*worker) + ": " + failed.error.message);
+  // What is wrong with a program goes wrong in all its workers.
+  const bool again = std::exchange(last_failure, failed.error.message) == failed.error.message;
+  print(action::Severity::kError,
+        name(*worker) + ": " + (again ? "the same error" : failed.error.message));
 }
 
 void Coordinator::State::on(const event::Finished& finished) {

@@ -104,8 +104,8 @@ struct Closed {
 struct ZygoteReady {};
 struct ZygoteLost {
   ExitStatus status;
-  std::string not_started =
-      {};  // why it could not even be started; then `status` is the launcher's
+  // Why it could not even be started; then `status` is the launcher's.
+  std::string not_started = {};
 };
 struct Signal {
   int number = 0;  // TERM, INT, HUP or QUIT

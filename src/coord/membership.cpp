@@ -240,11 +240,12 @@ void Coordinator::State::fire_timers() {
     due();
   }
   if ((group != Group::kRunning && group != Group::kFinishing) || config.plain) return;
-  const auto hang = hangs.hung(now);
+  const auto hang = hangs.hung(now, [this](WorkerUid uid) {
+    const Worker* worker = find(uid);
+    return worker != nullptr && worker->holds_state() && !worker->stopped_at && !worker->evicted;
+  });
   if (!hang) return;
-  Worker* worker = find(hang->worker);
-  if (worker == nullptr || !worker->holds_state() || worker->stopped_at || worker->evicted) return;
-  evict(*worker, Cause::kHung,
+  evict(*find(hang->worker), Cause::kHung,
         hang->phase == Phase::kIdle
             ? "hung between steps while others waited for " + seconds(hang->still)
             : std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
@@ -288,20 +289,22 @@ Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
   return std::move(s.actions);
 }
 
-std::string Coordinator::status() const {
+RunStatus Coordinator::status() const {
   static constexpr const char* kNames[] = {"starting",  "running",  "restarting",
                                            "finishing", "stopping", "stopped"};
   State& s = *state_;
   const auto members = std::count_if(s.workers.begin(), s.workers.end(), [](const auto& entry) {
     return entry.second.stage == Stage::kMember && !entry.second.dismissed;
   });
-  return std::string(kNames[static_cast<int>(s.group)]) + ": " + std::to_string(members) + " of " +
-         std::to_string(s.target) + " workers, " + std::to_string(s.virtual_workers) +
-         " virtual workers, " + std::to_string(s.applied) +
-         " transactions committed, replacements left " +
-         std::to_string(s.replacements.left(s.furthest)) + " of " +
-         std::to_string(s.config.max_replacements) + ", restarts " +
-         std::to_string(s.restarts.used()) + " of " + std::to_string(s.restarts.most());
+  return {kNames[static_cast<int>(s.group)],
+          members,
+          s.target,
+          s.virtual_workers,
+          s.applied,
+          s.replacements.left(s.furthest),
+          s.config.max_replacements,
+          s.restarts.used(),
+          s.restarts.most()};
 }
 
 std::uint64_t Coordinator::next_deadline(std::uint64_t now_ns) const {

@@ -2,10 +2,12 @@
 // machine: events and the time go in, actions with reasons come out; no clock, no file, no process.
 // docs/design/protocol.md has the rules it keeps.
 //
-// Life of the group:  starting -> running -> finishing -> stopped
-//                         ^          |
-//                         +- restarting (rung 3: all killed, fresh board)         any -> stopping
-//                         -> stopped
+// Life of the group:
+//
+//   starting -> running -> finishing -> stopped
+//       ^          |
+//       +---- restarting (rung 3: all killed, fresh board)
+//   any -> stopping -> stopped
 //
 // Agent's loop: make the event (Progress before Exited; a Tick with Progress every 5 to 50 ms),
 // handle() it, obey the actions in order. Threads: one at a time. Errors: none; an event about an
@@ -21,16 +23,18 @@
 
 namespace lockstep::coord {
 
-// Nanoseconds.
+// Nanoseconds. The launcher's options set stop_grace, orderly and kill_grace; without a zygote the
+// agent gives a minute for hello. What users are told of them: docs/guide/errors.md, "Time limits".
 struct Timing {
   std::uint64_t hello = 2'000'000'000;          // from Forked to Hello
   std::uint64_t fork = 10'000'000'000;          // from Spawn to Forked while the zygote is ready
   std::uint64_t first_table = 300'000'000'000;  // from the (re)start to all being ready
   std::uint64_t join = 300'000'000'000;         // from a newcomer's Forked to its first table
   std::uint64_t stop_grace = 1'000'000'000;     // SIGSTOP to eviction
-  std::uint64_t hang_floor = 5'000'000'000;     // computing phase without progress
-  std::uint64_t hang_first = 30'000'000'000;    // the same, before a worker's first commit
-  // Between steps, where the program's own code runs: without progress while others wait.
+  // Computing phase without progress; where nobody has come through the phase yet; between steps,
+  // where the program's own code runs, without progress while others wait.
+  std::uint64_t hang_floor = 5'000'000'000;
+  std::uint64_t hang_first = 30'000'000'000;
   std::uint64_t hang_between = 60'000'000'000;
   std::uint64_t close_grace = 2'000'000'000;   // from the end of a worker's words to eviction
   std::uint64_t incident_window = 50'000'000;  // victims this close are one incident
@@ -55,6 +59,15 @@ struct Config {
   Timing timing;
 };
 
+struct RunStatus {
+  std::string_view state;  // starting, running, restarting, finishing, stopping or stopped
+  std::int64_t world_size = 0, target_world_size = 0;  // who is a member; how many there shall be
+  std::uint32_t virtual_workers = 0;
+  std::uint64_t committed = 0;  // transactions
+  int replacements_left = 0, max_replacements = 0;
+  int restarts = 0, max_restarts = 0;
+};
+
 class Coordinator {
  public:
   explicit Coordinator(const Config& config);
@@ -65,8 +78,8 @@ class Coordinator {
   // `now_ns`: CLOCK_MONOTONIC, never smaller than before.
   Actions handle(const Event& event, std::uint64_t now_ns);
 
-  // One line for `lockstep status`: state, members, target, budgets.
-  std::string status() const;
+  // For `lockstep status`.
+  RunStatus status() const;
   // Before this time there is nothing to do unless an event comes; for the agent's timer. At most 1
   // s after `now_ns`.
   std::uint64_t next_deadline(std::uint64_t now_ns) const;

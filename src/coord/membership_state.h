@@ -128,6 +128,7 @@ struct Coordinator::State {
 
   int stop_code = 0;
   std::string stop_reason;
+  std::string last_failure;                                // what a worker said last of its end
   std::optional<std::uint64_t> orderly_until, term_until;  // deadlines of a stop
 
   // membership.cpp

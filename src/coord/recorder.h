@@ -2,10 +2,9 @@
 // ledger.jsonl in the run directory, each transaction once, in order. Used by the agent, and by a
 // worker that runs alone.
 //
-// ledger.jsonl: one line per optimizer step: {"step":S,"epoch":E,"ids":[[ids of v = 0],[v =
-// 1],...]}: the ids that the loader delivered. metrics.jsonl: the lines that the workers'
-// CommitLines carry.
-// Each line starts with its transaction number ({"txn":T,...).
+//   ledger.jsonl   one line per optimizer step, with the ids that the loader delivered:
+//                  {"txn":T,"step":S,"epoch":E,"ids":[[ids of v = 0],[ids of v = 1],...]}
+//   metrics.jsonl  the lines that the workers' CommitLines carry; they start with {"txn":T, too
 //
 // Errors: kDisk (sticky: later calls return it). Threads: one at a time.
 #pragma once

@@ -38,8 +38,8 @@ struct Table {
   bool has(WorkerUid uid) const;
 };
 
-// A node of the fixed binary tree over V leaves: covers leaves [index << level, (index + 1) <<
-// level) ∩ [0, V).
+// A node of the fixed binary tree over V leaves: covers those of the leaves
+// [index << level, (index + 1) << level) that are below V.
 // Value of a node: its left child's plus its right child's, element by element; with nothing on the
 // right (V is padded with nothing) it is the left child's.
 struct Node {

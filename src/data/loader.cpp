@@ -5,10 +5,12 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "base/deadline.h"
 #include "base/guard.h"
+#include "base/log.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -118,8 +120,14 @@ class PrefetchingLoader final : public Loader {
 
   void start_threads() {
     const SignalsBlocked blocked;
-    while (threads_.size() < static_cast<std::size_t>(options_.prefetch_threads))
-      threads_.emplace_back([this] { work(); });
+    try {
+      while (threads_.size() < static_cast<std::size_t>(options_.prefetch_threads))
+        threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+      log_warning(std::string("loader: no thread for prefetching (a limit on processes?): ") +
+                  error.what() + "; batches are made when they are asked for");
+      options_.prefetch_threads = static_cast<int>(threads_.size());
+    }
   }
 
   void work() {
@@ -146,7 +154,7 @@ class PrefetchingLoader final : public Loader {
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::shared_ptr<DataOrder> order_;
-  const LoaderOptions options_;
+  LoaderOptions options_;
   std::mutex mutex_;
   std::condition_variable work_;  // something to begin, or stop_
   std::condition_variable done_;  // a result is there

@@ -5,7 +5,8 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <cstring>
+#include <algorithm>
+#include <utility>
 
 #include "ddp/dtype.h"
 
@@ -30,7 +31,14 @@ class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
 
 Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> parameters,
                                                  const ReducerOptions& options) {
-  std::erase_if(parameters, [](const Parameter& p) { return !p.tensor.requires_grad(); });
+  std::vector<at::TensorImpl*> seen;  // a module that is there twice has each parameter once
+  std::erase_if(parameters, [&](const Parameter& p) {
+    at::TensorImpl* const tensor = p.tensor.unsafeGetTensorImpl();
+    if (!p.tensor.requires_grad() || std::find(seen.begin(), seen.end(), tensor) != seen.end())
+      return true;
+    seen.push_back(tensor);
+    return false;
+  });
   if (parameters.empty())
     return Error{ErrorKind::kUsage, "the model has no parameter that requires a gradient"};
   for (const Parameter& p : parameters)
@@ -40,6 +48,13 @@ Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> paramete
                        std::string(toString(p.tensor.scalar_type())) + " on " +
                        p.tensor.device().str() +
                        " cannot be summed (float32, float64, bfloat16, float16 on the CPU can)"};
+  for (const Parameter& p : parameters)
+    if (torch::autograd::impl::post_acc_grad_hooks(p.tensor) != nullptr)
+      return Error{ErrorKind::kUsage,
+                   "parameter '" + p.name +
+                       "' has a hook after the accumulation of its gradient already, and there is "
+                       "room for one: destroy the other DistributedDataParallel, Step or Trainer "
+                       "of this module first"};
   return std::unique_ptr<Reducer>(new Reducer(std::move(parameters), options));
 }
 
@@ -51,14 +66,19 @@ Reducer::Reducer(std::vector<Parameter> parameters, const ReducerOptions& option
         {*summed_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
   layout_ = assign_buckets(specs, options_.buckets);
   fired_.resize(parameters_.size());
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor,
-                                                   std::make_unique<Hook>(*this, i));
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    auto hook = std::make_unique<Hook>(*this, i);
+    hooks_.push_back(hook.get());
+    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor, std::move(hook));
+  }
 }
 
 Reducer::~Reducer() {
-  for (const Parameter& p : parameters_)
-    torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& tensor = parameters_[i].tensor;
+    if (torch::autograd::impl::post_acc_grad_hooks(tensor).get() == hooks_[i])
+      torch::autograd::impl::set_post_acc_grad_hooks(tensor, nullptr);
+  }
 }
 
 std::vector<comm::BucketSpec> Reducer::bucket_specs() const {
@@ -103,8 +123,8 @@ at::Tensor Reducer::region(std::size_t index, std::uint32_t leaf) {
 void Reducer::on_gradient(std::size_t index) {
   if (!in_share_) return;  // a backward of the user's own, outside of any step
   const at::NoGradGuard no_grad;
-  if (!any_fired_ && first_gradient_) first_gradient_();
-  any_fired_ = true;
+  const bool first = !std::exchange(any_fired_, true);
+  if (gradient_call_) gradient_call_(first);
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
   deposit(index, gradient);
   if (!options_.keep_gradients) gradient.reset();

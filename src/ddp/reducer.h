@@ -7,8 +7,9 @@
 // undefined, which is what makes the next share's first accumulation a move instead of an addition
 // (and keeps −0).
 //
-// Ownership: keeps the parameters alive; removes its hooks in the destructor. Errors: kUsage for
-// unused parameters (named).
+// Ownership: keeps the parameters alive; removes its hooks in the destructor. A parameter that is
+// given twice (a submodule under two names) counts once, under the first. Errors: kUsage for unused
+// parameters (named), and for one that another reducer has.
 // Threads: all calls and hooks on the thread that runs backward.
 #pragma once
 
@@ -54,8 +55,8 @@ class Reducer {
   Status end_share();
   // Forgets a share whose backward has not begun.
   void drop_share() { in_share_ = false; }
-  // Called at the first gradient of each share, on backward's thread.
-  void on_first_gradient(std::function<void()> call) { first_gradient_ = std::move(call); }
+  // Called at each gradient of a share, on backward's thread; `first` of its share.
+  void on_gradients(std::function<void(bool first)> call) { gradient_call_ = std::move(call); }
 
   // Sets grad() of every parameter to a tensor over the exchange's sums (shared memory, read-only
   // by agreement), or undefined where no share used it. With `keep_gradients` the sums are copied
@@ -77,12 +78,13 @@ class Reducer {
   std::string unused_names() const;
 
   std::vector<Parameter> parameters_;
+  std::vector<const Hook*> hooks_;  // the parameters' own
   ReducerOptions options_;
   BucketLayout layout_;
   comm::Exchange* exchange_ = nullptr;
   FoldStep step_;
   bool in_share_ = false, any_fired_ = false;
-  std::function<void()> first_gradient_;
+  std::function<void(bool)> gradient_call_;
   std::vector<at::Tensor> sums_;  // by parameter
   std::vector<bool> fired_;
   std::vector<at::Tensor> lent_;        // to the exchange, until the sums are there

@@ -40,6 +40,7 @@ coord::Config config_of(const LaunchOptions& options, const Program& program,
       std::any_of(program.arguments.begin(), program.arguments.end(),
                   [](const std::string& word) { return word == "--help" || word == "-h"; });
   config.timing.stop_grace = ns(options.stop_grace);
+  config.timing.hang_first = ns(options.hang_timeout);
   config.timing.kill_grace = ns(options.shutdown_timeout);
   config.timing.orderly = ns(options.shutdown_timeout);
   // Without the zygote a worker loads libtorch first, on a busy machine many at once.
@@ -252,7 +253,7 @@ void Agent::shut_down() {
   }
   print_incidents(true);
   if (*exit_code_ != 0 && !failures_.empty())
-    console_.write(Console::kErr, failure_report(program_.name(), failures_));
+    console_.write(Console::kErr, failure_report(program_.name, failures_));
   run_dir_.reset();
   console_.finish(Deadline::in(5s));
 }

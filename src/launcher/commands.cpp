@@ -25,7 +25,13 @@ void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), s
 std::string readable(const std::string& json_text) {
   const auto json = nlohmann::json::parse(json_text, nullptr, false);
   if (!json.is_object()) return json_text + "\n";
-  std::string text = json.value("state", "") + "\nrank  worker      pid  transaction\n";
+  const auto field = [&](const char* key) { return json.value(key, nlohmann::json()).dump(); };
+  std::string text = json.value("state", "") + ": " + field("world_size") + " of " +
+                     field("target_world_size") + " workers, " + field("virtual_workers") +
+                     " virtual workers, " + field("committed") + " transactions committed, " +
+                     "replacements left " + field("replacements_left") + " of " +
+                     field("max_replacements") + ", restarts " + field("restarts") + " of " +
+                     field("max_restarts") + "\nrank  worker      pid  transaction\n";
   for (const auto& member : json["members"]) {
     char line[96];
     const std::string rank = member["rank"].is_null() ? "-" : member["rank"].dump();
@@ -50,7 +56,7 @@ int run_command(std::span<const std::string> arguments) {
   auto program = find_program(*options);
   if (!program.ok()) return fail(program.error());
   if (!program->linked && options->start_method == StartMethod::kFork)
-    return usage("--start-method fork: '" + program->name() +
+    return usage("--start-method fork: '" + program->name +
                  "' does not link Lockstep, so it has no fork point; leave the option out");
   auto agent = Agent::open(std::move(*options), std::move(*program));
   if (!agent.ok()) return fail(agent.error());

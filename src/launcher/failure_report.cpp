@@ -33,13 +33,14 @@ std::string indented(std::string text) {
   return text;
 }
 
-std::string entry(std::size_t index, const WorkerFailure& f, const std::string& host) {
+std::string entry(std::size_t index, const WorkerFailure& f, const std::string& host,
+                  const std::string& message) {
   return "[" + std::to_string(index) + "]:\n  time      : " + local_time(f.time_s) +
          "\n  host      : " + host + "\n  rank      : " + std::to_string(f.rank) +
          " (local_rank: " + std::to_string(f.local_rank) +
          ")\n  exitcode  : " + std::to_string(f.exit_code) + " (pid: " + std::to_string(f.pid) +
          ")\n  error_file: " + (f.error_file.empty() ? "<N/A>" : f.error_file) +
-         "\n  traceback : " + indented(f.message) + "\n";
+         "\n  traceback : " + indented(message) + "\n";
 }
 
 double number_of(const Json& value, double otherwise) {
@@ -88,9 +89,12 @@ std::string failure_report(const std::string& program, const std::vector<WorkerF
       });
   const std::string host = host_name(), title = program + " FAILED";
   std::string others, cause;
-  for (auto failure = failures.begin(); failure != failures.end(); ++failure)
+  for (auto failure = failures.begin(); failure != failures.end(); ++failure) {
+    const bool again = failure != root && failure->message == root->message;
     (failure == root ? cause : others) +=
-        entry(static_cast<std::size_t>(failure - failures.begin()), *failure, host);
+        entry(static_cast<std::size_t>(failure - failures.begin()), *failure, host,
+              again ? "the root cause's" : failure->message);
+  }
   if (others.empty()) others = "  <NO_OTHER_FAILURES>\n";
   const std::string line(60, '='), thin(60, '-');
   return line + "\n" + title + "\n" + thin + "\nFailures:\n" + others + thin +

@@ -1,5 +1,7 @@
-// Where the workers' output goes: torchrun's layout, <log-dir>/<run id>_<random>/attempt_<n>/<local
-// rank>/{stdout.log,stderr.log, error.json}, its --redirects, --tee and --local-ranks-filter.
+// Where the workers' output goes: torchrun's layout, --redirects, --tee and --local-ranks-filter.
+//
+//   <log-dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}
+//
 // Unlike torchrun's, teed lines never tear each other.
 //
 // Errors: kDisk. Threads: one; pipes are read from the loop.

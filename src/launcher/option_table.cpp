@@ -171,6 +171,10 @@ std::vector<Option> basic_options() {
               "from TERM to KILL (default 30)"),
       seconds("stop-grace", &LaunchOptions::stop_grace,
               "how long a worker may be stopped by SIGSTOP (default 1)"),
+      seconds("hang-timeout", &LaunchOptions::hang_timeout,
+              "how long a worker may compute without progress where none has been through yet, the "
+              "first step or evaluation batch (default 30); then 10 times the longest seen, and 5 "
+              "at least"),
   };
 }
 

@@ -53,8 +53,10 @@ struct LaunchOptions {
   std::vector<int> local_ranks_filter;                 // empty: all
   std::chrono::milliseconds shutdown_timeout{30'000};  // from TERM to KILL
   std::chrono::milliseconds stop_grace{1'000};         // how long a worker may be stopped (SIGSTOP)
-  std::string inject;                                  // faults, for tests (worker/inject.h)
-  std::vector<std::string> program;                    // name and arguments, untouched
+  // How long a worker may compute without progress in a phase that nobody has come through.
+  std::chrono::milliseconds hang_timeout{30'000};
+  std::string inject;                // faults, for tests (worker/inject.h)
+  std::vector<std::string> program;  // name and arguments, untouched
   bool help = false;
 };
 

@@ -74,6 +74,7 @@ Result<Program> python_program(const LaunchOptions& options) {
   const char* chosen = std::getenv("PYTHON_EXEC");  // torchrun's variable
   const std::string python = chosen != nullptr && *chosen != '\0' ? chosen : "python3";
   Program program;
+  program.name = options.program.front();
   LOCKSTEP_ASSIGN(program.file, find_in_path(python));
   program.arguments = {python, "-u"};
   if (options.module) program.arguments.emplace_back("-m");
@@ -107,6 +108,7 @@ Result<Program> find_program(const LaunchOptions& options) {
     return python_program(options);
   }
   Program program;
+  program.name = options.program.front();
   LOCKSTEP_ASSIGN(program.file, find_in_path(name));
   program.arguments = options.program;
   program.linked = has_lockstep_note(program.file);

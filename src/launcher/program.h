@@ -13,10 +13,10 @@
 namespace lockstep::launcher {
 
 struct Program {
+  std::string name;                    // as it was given: a script's or module's own
   std::string file;                    // for execve
   std::vector<std::string> arguments;  // argv, argv[0] first
   bool linked = false;  // talks to the agent: has the ELF note of src/worker/note.cpp
-  std::string name() const { return arguments.empty() ? file : arguments[0]; }
 };
 
 Result<Program> find_program(const LaunchOptions& options);

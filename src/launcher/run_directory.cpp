@@ -133,9 +133,8 @@ void RunDirectory::serve(const std::shared_ptr<UniqueFd>& client) {
   });
 }
 
-// The folder is made again: --resume never empties the run directory.
 Status RunDirectory::write_incident(const coord::Incident& incident) {
-  // --resume never has emptied the run directory meanwhile.
+  // Made again each time: `--resume never` empties the run directory meanwhile.
   LOCKSTEP_TRY(posix_env().make_dirs(path_ + "/incidents"));
   coord::Incident numbered = incident;
   numbered.number += earlier_incidents_;

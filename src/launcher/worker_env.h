@@ -1,5 +1,5 @@
-// torchrun's contract with a worker: the environment that each gets (reference:
-// torch/distributed/elastic/agent/server/ local_elastic_agent.py, torch 2.11).
+// torchrun's contract with a worker: the environment that each gets (torch 2.11,
+// torch/distributed/elastic/agent/server/local_elastic_agent.py).
 #pragma once
 
 #include <string>

@@ -202,10 +202,19 @@ std::string Agent::status_json() const {
                        {"txn", seen.current_txn.value()},
                        {"applied", seen.applied}});
   }
+  const coord::RunStatus status = coordinator_.status();
   return Json{{"schema", 1},
               {"run_id", options_.run_id},
               {"launcher_pid", ::getpid()},
-              {"state", coordinator_.status()},
+              {"state", status.state},
+              {"world_size", status.world_size},
+              {"target_world_size", status.target_world_size},
+              {"virtual_workers", status.virtual_workers},
+              {"committed", status.committed},
+              {"replacements_left", status.replacements_left},
+              {"max_replacements", status.max_replacements},
+              {"restarts", status.restarts},
+              {"max_restarts", status.max_restarts},
               {"generation", table.generation.value()},
               {"recorded", recorder_ != nullptr ? recorder_->next().value() : 0},
               {"members", members}}

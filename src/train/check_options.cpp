@@ -1,5 +1,4 @@
 // What a run's options may be, said of the options' names on the command line.
-#include <cmath>
 #include <limits>
 
 #include "train/run.h"
@@ -15,19 +14,13 @@ Status in_range(const char* name, std::int64_t value, std::int64_t least,
                                                      : "at most " + std::to_string(most))};
 }
 
-Status check_rate(double lr) {
-  if (std::isfinite(lr) && lr >= 0) return {};
-  return Error{ErrorKind::kUsage,
-               "the learning rate is " + std::to_string(lr) + "; a finite number, at least 0"};
-}
-
 }  // namespace
 
 Status Run::check_options() const {
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::kUsage, what}; };
   if (train_ == nullptr) return wrong("a run needs a training set");
   if (state_.optimizers().empty()) return wrong("the train state has no optimizer; add one");
-  for (const auto& each : state_.optimizers()) LOCKSTEP_TRY(check_rate(each->lr()));
+  for (const auto& each : state_.optimizers()) LOCKSTEP_TRY(each->check());
   if (options_.output.empty()) return wrong("--output is empty; give the run directory's path");
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   LOCKSTEP_TRY(in_range("--epochs", options_.epochs, 1));

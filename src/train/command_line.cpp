@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <limits>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <type_traits>
 
 #include "base/suggest.h"
+#include "base/text.h"
 
 namespace lockstep {
 namespace {
@@ -42,22 +42,15 @@ CommandLine::~CommandLine() = default;
 
 namespace {
 
-// The shortest text that reads back as the same number.
-template <class T>
-std::string text_of(T number) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), number).ptr};
-}
-
 template <class T>
 std::string expected(const Limits<T>& limits) {
   const bool whole = std::is_integral_v<T>, any_least = limits.least == Limits<T>().least,
              any_most = limits.most == Limits<T>().most;
   const std::string kind = whole ? "a whole number" : "a finite number";
   if (whole || (!any_least && !any_most))
-    return kind + " from " + text_of(limits.least) + " to " + text_of(limits.most);
-  if (!any_least) return kind + ", " + text_of(limits.least) + " or more";
-  return any_most ? kind : kind + ", at most " + text_of(limits.most);
+    return kind + " from " + shortest(limits.least) + " to " + shortest(limits.most);
+  if (!any_least) return kind + ", " + shortest(limits.least) + " or more";
+  return any_most ? kind : kind + ", at most " + shortest(limits.most);
 }
 
 // All of the text, in decimal; nothing is rounded to a limit, wrapped or cut off.
@@ -84,7 +77,7 @@ void add_number(Impl& impl, const std::string& name, T& target, const std::strin
   };
   impl.app.template add_option_function<std::string>(both_spellings(name), set, help)
       ->type_name(std::is_integral_v<T> ? "INT" : "FLOAT")
-      ->default_str(text_of(target));
+      ->default_str(shortest(target));
 }
 
 }  // namespace

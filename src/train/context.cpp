@@ -6,6 +6,8 @@
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -17,7 +19,7 @@
 namespace lockstep {
 namespace {
 
-constexpr long kMostThreads = 1024;  // more are a slip, and each costs memory
+constexpr int kMostThreads = 1024;  // more are a slip, and each costs memory
 
 // The headers' TORCH_VERSION against that of the library found at run time: a mismatch starts, then
 // dies of bad_alloc.
@@ -48,13 +50,20 @@ void keep_the_heap() {
 }
 
 Result<int> threads_from(const InitOptions& options) {
-  const char* text = options.threads == 0 ? std::getenv("OMP_NUM_THREADS") : nullptr;
-  const long threads = text == nullptr ? options.threads : std::strtol(text, nullptr, 10);
-  if (threads >= 0 && threads <= kMostThreads) return threads > 0 ? static_cast<int>(threads) : 1;
-  return Error{ErrorKind::kUsage,
-               (text == nullptr ? "the number of threads is " : "OMP_NUM_THREADS is ") +
-                   std::to_string(threads) + "; 1 to " + std::to_string(kMostThreads) +
-                   " threads of each worker are possible, 0 stands for the default"};
+  const char* variable = std::getenv("OMP_NUM_THREADS");
+  if (options.threads == 0 && (variable == nullptr || *variable == '\0')) return 1;
+  const bool given = options.threads != 0;
+  const std::string text = given ? std::to_string(options.threads) : variable;
+  // OpenMP's own form is a list, a number for each level of nesting; ours is the first.
+  int threads = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, code] = std::from_chars(text.data(), end, threads);
+  if (code == std::errc() && (rest == end || *rest == ',') && threads >= 1 &&
+      threads <= kMostThreads)
+    return threads;
+  return Error{ErrorKind::kUsage, (given ? "the number of threads" : "OMP_NUM_THREADS") +
+                                      (" is '" + text + "'; 1 to ") + std::to_string(kMostThreads) +
+                                      " threads of each worker are possible"};
 }
 
 }  // namespace
@@ -71,11 +80,17 @@ int Context::world_size() const { return session_->identity().world_size; }
 bool Context::launched() const { return session_->launched(); }
 
 Result<Context> init(const InitOptions& options) {
+  static std::atomic_flag called;  // a fact of the process: its fork point is behind it
+  if (called.test())
+    return Error{ErrorKind::kUsage,
+                 "lockstep::init() was called before in this process; call it once, at the start "
+                 "of main(), and pass the Context on"};
   prepare_process();
   LOCKSTEP_TRY(check_torch_version());
   keep_the_heap();
   LOCKSTEP_ASSIGN(const int threads, threads_from(options));
   LOCKSTEP_ASSIGN(auto session, worker::Session::open());
+  called.test_and_set();
   // Into a pipe or file too, lines come out when they are printed: a killed worker's would be lost.
   if (session->launched()) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   at::set_num_threads(threads);
@@ -83,7 +98,7 @@ Result<Context> init(const InitOptions& options) {
 }
 
 void exit_with(const Error& error) {
-  std::fflush(stdout);
+  flush_outputs();
   log_error(error.message);
   _exit(exit_code(error.kind));
 }
@@ -93,11 +108,10 @@ void exit_with(Context& context, const Status& status) {
     // The agent prints the first worker's error; a worker alone prints its own.
     if (!context.launched() || !context.session().fail(status.error()).ok())
       log_error(status.error().message);
-    std::fflush(stdout);
+    flush_outputs();
     _exit(exit_code(status.error().kind));
   }
-  std::fflush(stdout);
-  std::fflush(stderr);
+  flush_outputs();
   _exit(0);
 }
 

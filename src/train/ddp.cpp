@@ -127,7 +127,8 @@ void DdpEngine::Impl::make_exchange(ProcessGroup::Impl& group) {
   group.next_exchange = exchange_->end();
   reducer_->attach(*exchange_);
   // Nothing is summed before a backward has begun, and nothing is left of it when it returns.
-  reducer_->on_first_gradient([this] {
+  reducer_->on_gradients([this](bool first) {
+    if (!first) return;
     torch::autograd::Engine::get_default_engine().queue_callback([this] { after_backward(); });
   });
 }

@@ -1,55 +1,62 @@
 #include "train/lines.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdarg>
-#include <cstdio>
+
+#include "base/text.h"
 
 namespace lockstep::train {
 namespace {
 
-__attribute__((format(printf, 1, 2))) std::string print(const char* format, ...) {
-  std::array<char, 512> text{};
-  va_list arguments;
-  va_start(arguments, format);
-  const int length = std::vsnprintf(text.data(), text.size(), format, arguments);
-  va_end(arguments);
-  return {text.data(),
-          static_cast<std::size_t>(std::min<int>(length, static_cast<int>(text.size()) - 1))};
+// JSON has no word for what is not finite.
+std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
+
+// C's %a: every bit, readable by Python's float.fromhex().
+std::string hex(double value) {
+  if (!std::isfinite(value)) return shortest(value);
+  std::array<char, 32> text;
+  char* const end = std::to_chars(text.data(), text.data() + text.size(), std::fabs(value),
+                                  std::chars_format::hex)
+                        .ptr;
+  return (std::signbit(value) ? "-0x" : "0x") + std::string(text.data(), end);
 }
 
-using Int = long long;
+std::string epoch_of(const Position& position, const Plan& plan) {
+  return "Epoch [" + std::to_string(position.epoch + 1) + "/" + std::to_string(plan.epochs) + "], ";
+}
 
-// JSON has no word for what is not finite.
-std::string json_number(double value) {
-  return std::isfinite(value) ? print("%.17g", value) : "null";
+std::string metrics_of(Txn txn, const Position& position, const std::string& rest) {
+  return "{\"txn\":" + std::to_string(txn.value()) +
+         ",\"step\":" + std::to_string(position.global_step) +
+         ",\"epoch\":" + std::to_string(position.epoch) + "," + rest + "}\n";
+}
+
+std::string two_digits(std::int64_t number) {
+  return (number < 10 ? "0" : "") + std::to_string(number);
 }
 
 }  // namespace
 
 std::string step_line(const Position& position, const Plan& plan, double loss) {
-  return print("Epoch [%lld/%lld], Step [%lld/%lld], Loss: %.4f\n", Int{position.epoch + 1},
-               Int{plan.epochs}, Int{position.step + 1}, Int{plan.steps_per_epoch}, loss);
+  return epoch_of(position, plan) + "Step [" + std::to_string(position.step + 1) + "/" +
+         std::to_string(plan.steps_per_epoch) + "], Loss: " + with_decimals(loss, 4) + "\n";
 }
 
 std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
                             double correct, std::int64_t count) {
   const auto n = static_cast<double>(count);
-  const std::string loss = print("Epoch [%lld/%lld], Test loss: %.4f", Int{position.epoch + 1},
-                                 Int{plan.epochs}, loss_sum / n);
+  const std::string loss =
+      epoch_of(position, plan) + "Test loss: " + with_decimals(loss_sum / n, 4);
   if (std::isnan(correct)) return loss + "\n";
-  return loss + print(", Accuracy: %.2f %% (%.0f/%lld)\n", 100 * correct / n, correct, Int{count});
+  return loss + ", Accuracy: " + with_decimals(100 * correct / n, 2) + " % (" +
+         with_decimals(correct, 0) + "/" + std::to_string(count) + ")\n";
 }
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples) {
-  return print(
-      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"loss\":%s,\"loss_hex\":\"%a\",\"loss_mean\":"
-      "%s,\"samples\":%llu}\n",
-      static_cast<unsigned long long>(txn.value()), Int{position.global_step}, Int{position.epoch},
-      json_number(loss).c_str(), loss, json_number(loss_mean).c_str(),
-      static_cast<unsigned long long>(samples));
+  return metrics_of(txn, position,
+                    "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
+                        "\",\"loss_mean\":" + json_number(loss_mean) +
+                        ",\"samples\":" + std::to_string(samples));
 }
 
 std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,
@@ -57,19 +64,18 @@ std::string evaluation_metrics(Txn txn, const Position& position, double loss_su
   const auto n = static_cast<double>(count);
   const std::string accuracy = std::isnan(correct)
                                    ? ""
-                                   : print("\"test_accuracy\":%s,\"test_correct\":%.0f,",
-                                           json_number(correct / n).c_str(), correct);
-  return print(
-      "{\"txn\":%llu,\"step\":%lld,\"epoch\":%lld,\"test_loss\":%s,%s\"test_samples\":%lld}\n",
-      static_cast<unsigned long long>(txn.value()), Int{position.global_step}, Int{position.epoch},
-      json_number(loss_sum / n).c_str(), accuracy.c_str(), Int{count});
+                                   : "\"test_accuracy\":" + json_number(correct / n) +
+                                         ",\"test_correct\":" + with_decimals(correct, 0) + ",";
+  return metrics_of(txn, position,
+                    "\"test_loss\":" + json_number(loss_sum / n) + "," + accuracy +
+                        "\"test_samples\":" + std::to_string(count));
 }
 
 std::string duration_text(double seconds) {
-  const auto us = static_cast<Int>(std::llround(seconds * 1e6));
-  const Int whole = us / 1'000'000;
-  return print("%lld:%02lld:%02lld.%06lld", whole / 3600, whole / 60 % 60, whole % 60,
-               us % 1'000'000);
+  const std::int64_t us = std::llround(seconds * 1e6), whole = us / 1'000'000;
+  const std::string fraction = std::to_string(us % 1'000'000);
+  return std::to_string(whole / 3600) + ":" + two_digits(whole / 60 % 60) + ":" +
+         two_digits(whole % 60) + "." + std::string(6 - fraction.size(), '0') + fraction;
 }
 
 }  // namespace lockstep::train

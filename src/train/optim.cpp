@@ -4,18 +4,33 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
-#include <array>
-#include <charconv>
+#include <algorithm>
 #include <cmath>
+
+#include "base/text.h"
 
 namespace lockstep {
 namespace {
 
-// The shortest decimal that reads back as the same number (std::to_chars).
-std::string number(double value) {
-  std::array<char, 32> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), value);
-  return {text.data(), end.ptr};
+// PyTorch's checks let NaN and infinity pass.
+Status at_least_0(const char* name, double value) {
+  if (std::isfinite(value) && value >= 0) return {};
+  return Error{ErrorKind::kUsage, std::string("Invalid ") + name + ": " + shortest(value) +
+                                      "; a finite number, at least 0"};
+}
+
+Status check_beta(int index, double value) {
+  if (value >= 0 && value < 1) return {};
+  return Error{ErrorKind::kUsage, "Invalid beta parameter at index " + std::to_string(index) +
+                                      ": " + shortest(value) + "; at least 0, below 1"};
+}
+
+std::vector<at::Tensor> without_repeats(std::vector<at::Tensor> parameters) {
+  std::vector<at::Tensor> once;
+  for (at::Tensor& p : parameters)
+    if (std::ranges::none_of(once, [&](const at::Tensor& seen) { return seen.is_same(p); }))
+      once.push_back(std::move(p));
+  return once;
 }
 
 at::Tensor counters(std::size_t count) {
@@ -37,14 +52,17 @@ void append(std::vector<std::pair<std::string, at::Tensor>>& state, const char* 
 }  // namespace
 
 Optimizer::Optimizer(std::vector<at::Tensor> parameters, double lr)
-    : parameters_(std::move(parameters)), lr_(at::scalar_tensor(lr, at::kDouble)) {}
+    : parameters_(without_repeats(std::move(parameters))),
+      lr_(at::scalar_tensor(lr, at::kDouble)) {}
 
 double Optimizer::lr() const { return *lr_.const_data_ptr<double>(); }
 void Optimizer::set_lr(double lr) { *lr_.mutable_data_ptr<double>() = lr; }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() { return {{"lr", lr_}}; }
 
-std::string Optimizer::settings() const { return "lr=" + number(lr()); }
+std::string Optimizer::settings() const { return "lr=" + shortest(lr()); }
+
+Status Optimizer::check() const { return at_least_0("learning rate", lr()); }
 
 void Optimizer::zero_grad() {
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
@@ -81,10 +99,20 @@ void SGD::step() {
 }
 
 std::string SGD::settings() const {
-  return "SGD " + Optimizer::settings() + " momentum=" + number(options_.momentum) +
-         " dampening=" + number(options_.dampening) +
-         " weight_decay=" + number(options_.weight_decay) +
-         " nesterov=" + number(options_.nesterov);
+  return "SGD " + Optimizer::settings() + " momentum=" + shortest(options_.momentum) +
+         " dampening=" + shortest(options_.dampening) +
+         " weight_decay=" + shortest(options_.weight_decay) +
+         " nesterov=" + shortest(int{options_.nesterov});
+}
+
+Status SGD::check() const {
+  LOCKSTEP_TRY(Optimizer::check());
+  LOCKSTEP_TRY(at_least_0("momentum value", options_.momentum));
+  LOCKSTEP_TRY(at_least_0("weight_decay value", options_.weight_decay));
+  if (options_.nesterov && (options_.momentum == 0 || options_.dampening != 0))
+    return Error{ErrorKind::kUsage, "Nesterov momentum requires a momentum and zero dampening"};
+  if (std::isfinite(options_.dampening)) return {};
+  return Error{ErrorKind::kUsage, "Invalid dampening value: " + shortest(options_.dampening)};
 }
 
 std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
@@ -128,9 +156,18 @@ void Adam::update(std::size_t i) {
 }
 
 std::string Adam::settings() const {
-  return "Adam " + Optimizer::settings() + " betas=" + number(options_.beta1) + "," +
-         number(options_.beta2) + " eps=" + number(options_.eps) +
-         " weight_decay=" + number(options_.weight_decay) + " amsgrad=" + number(options_.amsgrad);
+  return "Adam " + Optimizer::settings() + " betas=" + shortest(options_.beta1) + "," +
+         shortest(options_.beta2) + " eps=" + shortest(options_.eps) +
+         " weight_decay=" + shortest(options_.weight_decay) +
+         " amsgrad=" + shortest(int{options_.amsgrad});
+}
+
+Status Adam::check() const {
+  LOCKSTEP_TRY(Optimizer::check());
+  LOCKSTEP_TRY(at_least_0("epsilon value", options_.eps));
+  LOCKSTEP_TRY(check_beta(0, options_.beta1));
+  LOCKSTEP_TRY(check_beta(1, options_.beta2));
+  return at_least_0("weight_decay value", options_.weight_decay);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Adam::state() {

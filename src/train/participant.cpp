@@ -5,14 +5,14 @@
 
 #include "base/hash.h"
 #include "coord/deadlines.h"
+#include "train/state_image.h"
 
 namespace lockstep::train {
 namespace {
 
 using namespace std::chrono_literals;
 
-// The launcher evicts whoever hangs; these only end waits that nobody else will.
-constexpr auto kPeerDeadline = 30min;  // PyTorch's default for collectives
+constexpr auto kCloseDeadline = 24h;  // what a program does at its end (exports) is its own
 
 }  // namespace
 
@@ -23,7 +23,7 @@ Participant::Participant(worker::Session& session, TrainState& state, Program& p
       program_(program),
       options_(options),
       board_(session.memory(), options.board),
-      start_buffers_(state.buffer_bytes()) {}
+      start_buffers_(buffer_bytes(state)) {}
 
 Result<std::unique_ptr<Participant>> Participant::create(worker::Session& session,
                                                          TrainState& state, Program& program,
@@ -36,13 +36,16 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
   plan.virtual_workers = options.board.virtual_workers;
   plan.buckets = self->reducer_->bucket_specs();
   plan.scale = 1.0F / static_cast<float>(options.board.virtual_workers);
-  plan.buffer_bytes = state.buffer_bytes();
+  plan.buffer_bytes = buffer_bytes(state);
   plan.eval_items = options.eval_items;
-  plan.state_bytes = state.bytes();
+  plan.state_bytes = image_bytes(state);
   plan.board_bytes = session.memory_bytes();
   const worker::Identity& me = session.identity();
   self->exchange_ = comm::make_shm_exchange(self->board_, me.slot, me.uid, plan);
   self->reducer_->attach(*self->exchange_);
+  // A sign of life, however long the whole backward takes.
+  coord::WorkerSlot& slot = self->self_slot();
+  self->reducer_->on_gradients([&slot](bool) { coord::grow(slot.progress, 1); });
   const bool first_start = !me.newcomer && me.restart_count == 0;
   LOCKSTEP_ASSIGN(self->injector_,
                   worker::Injector::from_environment(self->board_, me.slot, first_start));
@@ -60,9 +63,11 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
   injector_.at(phase, next_, rank_, share);
 }
 
-Status Participant::wait_bell(const std::function<bool()>& done, const char* what) {
-  if (wait_until(self_slot().bell, done, Deadline::in(kPeerDeadline))) return {};
-  return Error{ErrorKind::kTimedOut, std::string("waited 30 minutes for ") + what};
+Status Participant::wait_bell(const std::function<bool()>& done, const char* what,
+                              std::chrono::minutes limit) {
+  if (wait_until(self_slot().bell, done, Deadline::in(limit))) return {};
+  return Error{ErrorKind::kTimedOut,
+               "waited " + std::to_string(limit.count()) + " minutes for " + what};
 }
 
 Status Participant::join(Txn next) {
@@ -98,7 +103,7 @@ Result<Participant::Turn> Participant::turn() {
     passed = cell.mark.load(std::memory_order_acquire) > next_.value() + 1;
     return passed || coord::read_table(cell, next_, table_);
   };
-  LOCKSTEP_TRY(wait_bell(told, "the first table of members"));
+  LOCKSTEP_TRY(wait_bell(told, "the table of members", kPeerDeadline));
   if (passed) return Turn::kLeft;
   const auto self =
       std::find_if(table_.members.begin(), table_.members.end(),
@@ -131,7 +136,7 @@ Status Participant::run() {
     note_membership_change();
   LOCKSTEP_TRY(donate_if_asked());
   LOCKSTEP_TRY(program_.before(txn, exchange_->ownership().first_live() == exchange_->self()));
-  if (!start_buffers_.empty()) state_.store_buffers(start_buffers_);
+  if (!start_buffers_.empty()) store_buffers(state_, start_buffers_);
   LOCKSTEP_TRY(compute_owned());
   LOCKSTEP_TRY(wait_whole());
   return leaving() ? skip() : commit();
@@ -204,7 +209,7 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   const std::uint64_t mark = next_.value() + 1;
   const VirtualWorker v(static_cast<int>(item));
   coord::ShareRecord& record = board_.record(next_, v);
-  if (!start_buffers_.empty()) state_.load_buffers(start_buffers_);
+  if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
   reducer_->begin_share(fold_for(item, adopted));
   // A record that the dead had marked stays; what is computed again for its pieces goes to a
   // scratch one.
@@ -215,7 +220,7 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
       next_, v, recorded ? *new (scratch.data()) coord::ShareRecord : record));
   LOCKSTEP_TRY(reducer_->end_share());
   if (item == 0 && !start_buffers_.empty() && !exchange_->buffers_published()) {
-    state_.store_buffers(exchange_->buffers());
+    store_buffers(state_, exchange_->buffers());
     exchange_->publish_buffers();
   }
   if (!recorded) record.mark.store(mark, std::memory_order_release);
@@ -304,12 +309,13 @@ Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
   if (step) {
+    LOCKSTEP_TRY(program_.check(next_, board_));
     reducer_->set_gradients();
     state_.optimizers()[program_.optimizer_of(next_, board_)]->step();
     reducer_->clear_gradients();
-    if (!start_buffers_.empty()) state_.load_buffers(exchange_->buffers());
+    if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
   }
-  LOCKSTEP_ASSIGN(const Lines lines, program_.apply(next_, board_, *exchange_));
+  const Lines lines = program_.lines(next_, board_, *exchange_);
   enter(coord::Phase::kIdle);
   LOCKSTEP_TRY(write_lines(lines));
   const Txn committed = next_;
@@ -330,8 +336,7 @@ Status Participant::wait_for_record_room() {
   };
   if (room()) return {};
   if (!session_.launched()) return recorder_->pump();
-  ring(board_.header().agent_bell);
-  return wait_bell(room, "the launcher to record committed steps");
+  return wait_bell(room, "the launcher to record committed steps", kPeerDeadline);
 }
 
 Status Participant::write_lines(const Lines& lines) {
@@ -374,7 +379,7 @@ Status Participant::close(const std::function<Status()>& last_words) {
       spoken = true;
     }
     LOCKSTEP_TRY(wait_bell([&] { return recorded() || (!spoken && first_live()); },
-                           "the launcher to record the end"));
+                           "the launcher to record the end", kCloseDeadline));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 // final. Threads: one.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,6 +64,10 @@ class Participant {
   const coord::Board& board() const { return board_; }
 
  private:
+  // The launcher evicts whoever hangs; this only ends waits that nobody else will. PyTorch's
+  // default for collectives.
+  static constexpr std::chrono::minutes kPeerDeadline{30};
+
   Participant(worker::Session& session, TrainState& state, Program& program,
               const ParticipantOptions& options);
   Status begin_exchange();
@@ -84,7 +89,7 @@ class Participant {
   Status wait_for_record_room();
   Status donate_if_asked();
   Result<bool> try_heal(std::uint64_t mark);
-  Status wait_bell(const std::function<bool()>& done, const char* what);
+  Status wait_bell(const std::function<bool()>& done, const char* what, std::chrono::minutes limit);
   std::uint64_t state_hash() const;
   void note_membership_change();
   void note_commit();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "train/participant.h"
+#include "train/state_image.h"
 
 namespace lockstep::train {
 namespace {
@@ -72,7 +73,7 @@ Status Participant::donate_if_asked() {
   const std::uint64_t begin = monotonic_ns();
   exchange_->heal_mark().store(0, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_release);
-  LOCKSTEP_TRY(state_.store(exchange_->heal_region()));
+  LOCKSTEP_TRY(store_image(state_, exchange_->heal_region()));
   exchange_->heal_mark().store(next_.value() + 1, std::memory_order_release);
   coord::grow(self_slot().heal_stall_ns, monotonic_ns() - begin);
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
@@ -88,7 +89,7 @@ Status Participant::heal() {
       const std::uint64_t mark = exchange_->heal_mark().load(std::memory_order_acquire);
       return mark != 0 && mark != tried;
     };
-    LOCKSTEP_TRY(wait_bell(fresh, "a live peer's state"));
+    LOCKSTEP_TRY(wait_bell(fresh, "a live peer's state", kPeerDeadline));
     tried = exchange_->heal_mark().load(std::memory_order_acquire);
     if (tried == 0) continue;
     LOCKSTEP_ASSIGN(const bool joined, try_heal(tried));
@@ -105,11 +106,12 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   if (!coord::read_table(board_.table(next_), next_, table_)) return false;
   slot.loading_txn.store(mark, std::memory_order_release);
   enter(coord::Phase::kHeal);
-  const Status loaded = state_.load(exchange_->heal_region());
+  const auto texts = load_tensors(state_, exchange_->heal_region());
   std::atomic_thread_fence(std::memory_order_acquire);
   // A copy that was written anew meanwhile may be torn: the next one is on its way.
   if (exchange_->heal_mark().load(std::memory_order_acquire) != mark) return false;
-  LOCKSTEP_TRY(loaded);
+  if (!texts.ok()) return texts.error();
+  LOCKSTEP_TRY(load_texts(state_, *texts));
   slot.ready_txn.store(mark, std::memory_order_release);
   LOCKSTEP_TRY(begin_exchange());
   exchange_->ring_members();
@@ -118,13 +120,13 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   // Decided, or so far ahead that the decision is overwritten. Not before: others may already count
   // on ready_txn.
   const auto told = [&] { return cell.mark.load(std::memory_order_acquire) >= mark + 1; };
-  LOCKSTEP_TRY(wait_bell(told, "the table that lists this newcomer"));
+  LOCKSTEP_TRY(wait_bell(told, "the table that lists this newcomer", kPeerDeadline));
   if (!coord::read_table(cell, Txn(mark), after) || !after.has(me.uid)) return false;
   // From here on the others wait for our first share, so this transaction's sums stay.
   done_ = 0;
   marked_ = 0;
   whole_since_ns_ = 0;
-  if (!start_buffers_.empty()) state_.store_buffers(start_buffers_);
+  if (!start_buffers_.empty()) store_buffers(state_, start_buffers_);
   LOCKSTEP_TRY(wait_whole());
   LOCKSTEP_TRY(commit());
   return true;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/env.h"
+#include "base/guard.h"
 #include "ddp/dtype.h"
 
 namespace lockstep {
@@ -97,42 +98,48 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
 }
 
 Status ProcessGroup::all_reduce(at::Tensor& tensor) {
-  LOCKSTEP_TRY(check(tensor, "all_reduce"));
-  const at::NoGradGuard no_grad;
-  if (const auto dtype = ddp::summed_dtype(tensor.scalar_type())) {
-    at::Tensor whole = tensor.detach().contiguous();
-    LOCKSTEP_TRY(impl_->group->all_reduce(bytes_of(whole), *dtype, impl_->deadline()));
-    if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
+  return guarded("all_reduce", ErrorKind::kInternal, [&]() -> Status {
+    LOCKSTEP_TRY(check(tensor, "all_reduce"));
+    const at::NoGradGuard no_grad;
+    if (const auto dtype = ddp::summed_dtype(tensor.scalar_type())) {
+      at::Tensor whole = tensor.detach().contiguous();
+      LOCKSTEP_TRY(impl_->group->all_reduce(bytes_of(whole), *dtype, impl_->deadline()));
+      if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
+      return {};
+    }
+    LOCKSTEP_ASSIGN(const at::Tensor all, all_gather(tensor));
+    tensor.detach().copy_(all.sum(0, /*keepdim=*/false, tensor.scalar_type()));
     return {};
-  }
-  LOCKSTEP_ASSIGN(const at::Tensor all, all_gather(tensor));
-  tensor.detach().copy_(all.sum(0, /*keepdim=*/false, tensor.scalar_type()));
-  return {};
+  });
 }
 
 Status ProcessGroup::broadcast(at::Tensor& tensor, int src) {
-  LOCKSTEP_TRY(check(tensor, "broadcast"));
-  if (src < 0 || src >= world_size())
-    return Error{ErrorKind::kUsage, "broadcast: src is rank " + std::to_string(src) +
-                                        "; there are 0 to " + std::to_string(world_size() - 1)};
-  const at::NoGradGuard no_grad;
-  at::Tensor whole = tensor.detach().contiguous();
-  LOCKSTEP_TRY(
-      impl_->group->broadcast(bytes_of(whole), kind_of(whole), Rank(src), impl_->deadline()));
-  if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
-  return {};
+  return guarded("broadcast", ErrorKind::kInternal, [&]() -> Status {
+    LOCKSTEP_TRY(check(tensor, "broadcast"));
+    if (src < 0 || src >= world_size())
+      return Error{ErrorKind::kUsage, "broadcast: src is rank " + std::to_string(src) +
+                                          "; there are 0 to " + std::to_string(world_size() - 1)};
+    const at::NoGradGuard no_grad;
+    at::Tensor whole = tensor.detach().contiguous();
+    LOCKSTEP_TRY(
+        impl_->group->broadcast(bytes_of(whole), kind_of(whole), Rank(src), impl_->deadline()));
+    if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
+    return {};
+  });
 }
 
 Result<at::Tensor> ProcessGroup::all_gather(const at::Tensor& tensor) {
-  LOCKSTEP_TRY(check(tensor, "all_gather"));
-  const at::NoGradGuard no_grad;
-  const at::Tensor mine = tensor.detach().contiguous();
-  std::vector<std::int64_t> shape{world_size()};
-  shape.insert(shape.end(), mine.sizes().begin(), mine.sizes().end());
-  at::Tensor all = at::empty(shape, mine.options());
-  LOCKSTEP_TRY(
-      impl_->group->all_gather(bytes_of(mine), bytes_of(all), kind_of(mine), impl_->deadline()));
-  return all;
+  return guarded("all_gather", ErrorKind::kInternal, [&]() -> Result<at::Tensor> {
+    LOCKSTEP_TRY(check(tensor, "all_gather"));
+    const at::NoGradGuard no_grad;
+    const at::Tensor mine = tensor.detach().contiguous();
+    std::vector<std::int64_t> shape{world_size()};
+    shape.insert(shape.end(), mine.sizes().begin(), mine.sizes().end());
+    at::Tensor all = at::empty(shape, mine.options());
+    LOCKSTEP_TRY(
+        impl_->group->all_gather(bytes_of(mine), bytes_of(all), kind_of(mine), impl_->deadline()));
+    return all;
+  });
 }
 
 Status ProcessGroup::barrier() { return impl_->group->barrier(impl_->deadline()); }

@@ -39,9 +39,10 @@ class Program {
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
   // Which of the state's optimizers the step updates.
   virtual std::size_t optimizer_of(Txn txn, coord::Board board) const = 0;
-  // The update, from gradients that are set (steps) or from all cells (epoch ends); and what to say
-  // about it.
-  virtual Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) = 0;
+  // Once a step is whole, before the update: an error if the workers' records do not fit together.
+  virtual Status check(Txn txn, coord::Board board) const = 0;
+  // What to say about a transaction that this worker has committed.
+  virtual Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const = 0;
   // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints.
   virtual Status before(Txn txn, bool first) = 0;
 };

@@ -28,6 +28,10 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
   train_ = std::move(train);
   test_ = std::move(test);
   started_ns_ = monotonic_ns();
+  return guarded("the run's start", ErrorKind::kInternal, [&] { return begin(); });
+}
+
+Status Run::begin() {
   LOCKSTEP_TRY(check_options());
   LOCKSTEP_ASSIGN(options_.output, absolute_path(options_.output));
   LOCKSTEP_TRY(posix_env().make_dirs(options_.output));
@@ -156,10 +160,23 @@ Result<Txn> Run::starting_point(bool first, bool checkpointed) {
                                    options_.new_virtual_workers ? "virtual_workers" : ""));
   LOCKSTEP_ASSIGN(const std::optional<Txn> resumed, checkpoints_->load(plan_, checkpointed, first));
   if (first) LOCKSTEP_TRY(write_identity());
+  if (first && resumed && *resumed >= plan_.end()) say_finished(*resumed);
   return resumed.value_or(Txn(0));
 }
 
+void Run::say_finished(Txn committed) const {
+  log_info("the run in '" + options_.output + "' has " +
+           std::to_string(plan_.at(committed).global_step) + " steps, and " +
+           std::to_string(plan_.total_steps()) +
+           " are asked for (--epochs, --max-steps): there is nothing left to train");
+}
+
 Result<bool> Run::next() {
+  const auto where = [&] { return "before step " + std::to_string(global_step(at())); };
+  return guarded(where, ErrorKind::kInternal, [&] { return announce(); });
+}
+
+Result<bool> Run::announce() {
   using Turn = Participant::Turn;
   if (announced_)
     return Error{ErrorKind::kUsage,
@@ -195,7 +212,7 @@ Status Run::last_words() {
   finale.console =
       "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
   finale.summary = "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
-                   "\",\"steps\":" + std::to_string(plan_.total_steps()) +
+                   "\",\"steps\":" + std::to_string(plan_.at(participant_->next()).global_step) +
                    ",\"seconds\":" + std::to_string(seconds) + "}\n";
   return context_.session().finish(finale);
 }

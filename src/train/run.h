@@ -34,6 +34,7 @@ class Run final : public Program {
   // Said once, see Trainer::on_finished().
   std::function<Status()> finished;
 
+  // What the program's own code throws (an optimizer, a text of the state) comes back as an error.
   Status open(std::shared_ptr<const data::Dataset> train,
               std::shared_ptr<const data::Dataset> test);
   // False: the run is over for this worker, all said and done.
@@ -53,16 +54,20 @@ class Run final : public Program {
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   std::size_t optimizer_of(Txn txn, coord::Board board) const override;
-  Result<Lines> apply(Txn txn, coord::Board board, comm::Exchange& exchange) override;
+  Status check(Txn txn, coord::Board board) const override;
+  Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
   Status before(Txn txn, bool first) override;
 
  private:
+  Status begin();
+  Result<bool> announce();
   Status check_options() const;
   Result<int> choose_virtual_workers();
   Status prepare_data(int virtual_workers);
   Status make_manifest();
   Status take_part();
   Result<Txn> starting_point(bool first, bool checkpointed);
+  void say_finished(Txn committed) const;
   Status start_over();
   Status write_identity();
   Status last_words();
@@ -70,7 +75,6 @@ class Run final : public Program {
                           coord::ShareRecord& record);
   bool compares(const Position& position) const;
   std::uint64_t state_hash(Txn txn);
-  Status check_equal(Txn txn, coord::Board board) const;
   void hint_next(Txn txn, std::uint32_t current);
   Lines step_lines(Txn txn, coord::Board board) const;
   Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/guard.h"
+#include "base/text.h"
 #include "train/lines.h"
 #include "train/run.h"
 
@@ -135,17 +136,16 @@ Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
 Status Run::run_next() {
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
-  return participant_->run();
+  const auto where = [&] { return "step " + std::to_string(global_step(at())); };
+  return guarded(where, ErrorKind::kInternal, [&] { return participant_->run(); });
 }
 
-Result<Lines> Run::apply(Txn txn, coord::Board board, comm::Exchange& exchange) {
-  if (!is_step(txn)) return evaluation_lines(txn, exchange);
-  LOCKSTEP_TRY(check_equal(txn, board));
-  return step_lines(txn, board);
+Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
+  return is_step(txn) ? step_lines(txn, board) : evaluation_lines(txn, exchange);
 }
 
 // Each worker updates its own state with its own rate.
-Status Run::check_equal(Txn txn, coord::Board board) const {
+Status Run::check(Txn txn, coord::Board board) const {
   const double mine = state_.optimizers()[optimizer_of(txn, board)]->lr();
   const std::uint64_t first = board.record(txn, VirtualWorker(0)).state;
   const std::string step = "step " + std::to_string(plan_.at(txn).global_step) + ": ";
@@ -160,8 +160,8 @@ Status Run::check_equal(Txn txn, coord::Board board) const {
     if (record.rate != mine)
       return Error{ErrorKind::kUsage,
                    step + "the worker of virtual worker " + std::to_string(v) +
-                       " has learning rate " + std::to_string(record.rate) + ", this one " +
-                       std::to_string(mine) +
+                       " has learning rate " + shortest(record.rate) + ", this one " +
+                       shortest(mine) +
                        ": what a loop sets must be a function of the step, the same in all "
                        "workers"};
   }
@@ -187,7 +187,8 @@ Lines Run::step_lines(Txn txn, coord::Board board) const {
   Lines lines;
   lines.metrics =
       step_metrics(txn, position, loss_value, sum / static_cast<double>(samples), samples);
-  if (options_.log_every > 0 && (position.step + 1) % options_.log_every == 0)
+  const std::int64_t every = std::min(options_.log_every, plan_.steps_per_epoch);
+  if (every > 0 && (position.step + 1) % every == 0)
     lines.console = step_line(position, plan_, loss_value);
   return lines;
 }

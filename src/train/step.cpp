@@ -38,6 +38,7 @@ Status Step::run(Optimizer& optimizer, const Closure& closure) {
     return Error{ErrorKind::kUsage,
                  "Step::run() with an optimizer that is not in the train state: a newcomer could "
                  "not copy it; add it"};
+  LOCKSTEP_TRY(optimizer.check());
   run_->optimizer = static_cast<std::size_t>(found - known.begin());
   run_->loss = closure;
   return run_->run_next();

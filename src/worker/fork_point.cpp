@@ -14,12 +14,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iostream>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "base/log.h"
+#include "base/process_setup.h"
 #include "coord/channel.h"
 
 namespace lockstep::worker {
@@ -64,12 +64,6 @@ Status check_single_thread() {
                "started, but thread " +
                    others +
                    " is running. Call init() first in main(), or start with --start-method exec"};
-}
-
-void flush_outputs() {
-  std::cout.flush();
-  std::clog.flush();
-  std::fflush(nullptr);
 }
 
 // In the grandchild: waits until the intermediate is gone and the agent, a child subreaper, is the

@@ -151,7 +151,9 @@ class Options(BadInput):
                 ("--batch-size", 1 << 32, "to 2147483647"), ("--max-steps", "010x", "whole number")):
             self.refused(USAGE, f"{option} is '?{re.escape(str(value))}'?[,;] .*{says}", SHORT + (option, value), (None,))
         self.refused(USAGE, "--lr is 'nan', expected a finite number, 0 or more", SHORT + ("--lr", "nan"), (3,))
-        self.refused(USAGE, "OMP_NUM_THREADS is 9999; 1 to 1024", env=harness.environment(OMP_NUM_THREADS="9999"))
+        for value in ("9999", "two", "-1", "3x", "1" * 30):
+            self.refused(USAGE, f"OMP_NUM_THREADS is '{value}'; 1 to 1024", workers=(None,), env=harness.environment(OMP_NUM_THREADS=value))
+        self.refused(USAGE, "OMP_NUM_THREADS is 'two'", workers=(3,), env=harness.environment(OMP_NUM_THREADS="two"))
 
     def test_more_workers_than_shares(self):
         self.refused(USAGE, "--nproc-per-node is 9, but the run has 8 virtual workers", SHORT, (9,))

@@ -113,6 +113,9 @@ TEST_F(Launcher, AShortStopIsNoIncident) {
   ASSERT_TRUE(launcher.wait_for_output("step 5\n"));
   const Outcome status = run({LOCKSTEP_PROGRAM, "status", run_dir(), "--json"});
   ASSERT_EQ(status.code, 0) << status.err;
+  EXPECT_NE(status.out.find(R"("state":"running","world_size":3,"target_world_size":3)"),
+            std::string::npos)
+      << status.out;
   const std::string key = "\"pid\":";
   const int pid = std::atoi(status.out.c_str() + status.out.find(key) + key.size());
   ASSERT_GT(pid, 1) << status.out;

@@ -175,6 +175,10 @@ class Resume(FaultTest):
         run = self.run_to_end(2, SHORT)
         again = self.run_to_end(3, SHORT, output=run.output)
         self.assert_same(again, SHORT)
+        self.assertIn("there is nothing left to train", again.err)
+        fewer = self.run_to_end(3, SHORT + ("--max-steps", 3), output=run.output)
+        self.assertRegex(fewer.err, "has [0-9]+ steps, and 3 are asked for")
+        self.assert_same(fewer, SHORT)
 
     def test_from_a_path(self):
         """Another run's checkpoint of the same kind; a group that dies before its own first one goes back to it."""

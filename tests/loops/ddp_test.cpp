@@ -23,7 +23,8 @@ class Ddp : public ::testing::Test {
 };
 
 TEST_F(Ddp, ValuesAreThoseOfTheClosedForms) {
-  for (const char* name : {"gradients", "buffers", "two-modules", "unused-allowed", "collectives"})
+  for (const char* name : {"gradients", "buffers", "two-modules", "wrapped-twice", "tied",
+                           "unused-allowed", "collectives"})
     for (const int count : {1, 2, 3, 5}) {
       const Outcome outcome = ranks(count, name);
       EXPECT_EQ(outcome.code, 0) << name << " on " << count << ": " << outcome.err;

@@ -110,6 +110,44 @@ Status unused(ProcessGroup& group) {
   return lockstep::Error{ErrorKind::kInternal, "an unused parameter was passed over"};
 }
 
+// A parameter's hook has one place: a second wrapper would take it from the first.
+Status wrapped_twice(ProcessGroup& group) {
+  const double mine = group.rank() + 1, mean = (group.world_size() + 1) / 2.0;
+  Net net;
+  {
+    DistributedDataParallel ddp(net, group);
+    const Status again = lockstep::catch_errors([&]() -> Status {
+      DistributedDataParallel other(net, group);
+      return {};
+    });
+    if (again.ok() || again.error().message.find("destroy the other") == std::string::npos)
+      return lockstep::Error{ErrorKind::kInternal, "a module was wrapped twice"};
+    ddp(mine, true).backward();
+    LOCKSTEP_TRY(expect("the first one's gradient", net->w.grad(), mean));
+  }
+  net->zero_grad();
+  DistributedDataParallel next(net, group);
+  next(mine, true).backward();
+  return expect("the next one's gradient", net->w.grad(), mean);
+}
+
+// A submodule under two names: the gradient is the sum over both uses, once.
+struct TiedImpl : torch::nn::Module {
+  TiedImpl() {
+    one = register_module("one", Net());
+    register_module("other", one.ptr());
+  }
+  at::Tensor forward(double factor) { return one(factor, true) + one(factor, true); }
+  Net one{nullptr};
+};
+TORCH_MODULE(Tied);
+
+Status tied(ProcessGroup& group) {
+  DistributedDataParallel ddp(Tied(), group);
+  ddp(group.rank() + 1.0).backward();
+  return expect("gradient of a tied weight", ddp.module()->one->w.grad(), group.world_size() + 1.0);
+}
+
 // Unused everywhere: no gradient. Used by rank 0 alone: its mean with zeros.
 Status unused_allowed(ProcessGroup& group) {
   DistributedDataParallel ddp(Net(), group, {.find_unused_parameters = true});
@@ -133,6 +171,12 @@ Status collectives(ProcessGroup& group) {
   at::Tensor strided = at::full({4, 3}, group.rank() + 1.0, at::kDouble).t();
   LOCKSTEP_TRY(group.all_reduce(strided));
   LOCKSTEP_TRY(expect("sum of a strided tensor", strided, ranks * (ranks + 1) / 2));
+  at::Tensor any = at::full({2}, group.rank() == 0, at::kBool);
+  LOCKSTEP_TRY(group.all_reduce(any));
+  LOCKSTEP_TRY(expect("sum of bool", any, 1));
+  at::Tensor expanded = at::ones({1}).expand({3});
+  if (group.all_reduce(expanded).ok())
+    return lockstep::Error{ErrorKind::kInternal, "a sum into memory that overlaps itself"};
   at::Tensor given = at::full({2, 2}, group.rank(), at::kInt).t();
   LOCKSTEP_TRY(group.broadcast(given, ranks - 1));
   LOCKSTEP_TRY(expect("broadcast", given, ranks - 1));
@@ -161,6 +205,8 @@ Status run_case(const std::string& name, ProcessGroup& group) {
   if (name == "gradients") return gradients(group);
   if (name == "buffers") return buffers(group);
   if (name == "two-modules") return two_modules(group);
+  if (name == "wrapped-twice") return wrapped_twice(group);
+  if (name == "tied") return tied(group);
   if (name == "unused") return unused(group);
   if (name == "unused-allowed") return unused_allowed(group);
   if (name == "different-modules") return different_modules(group);

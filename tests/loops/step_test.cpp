@@ -55,6 +55,12 @@ TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundWithTheNextCheckpoint) {
 
 TEST_F(StepLoop, AProgramHasOneRun) { expect_refused("second-run", "a program has one run"); }
 
+TEST_F(StepLoop, AProgramHasOneInit) { expect_refused("second-init", "init() was called before"); }
+
+TEST_F(StepLoop, SettingsThatPyTorchRefusesAreRefused) {
+  expect_refused("bad-momentum", "Invalid momentum value: -1");
+}
+
 TEST_F(StepLoop, FinishedIsSaidOnceAndWhatComesAfterRunsToItsEnd) {
   const Outcome outcome = run(command("long-after", {"--shutdown-timeout", "0.2"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -44,7 +44,8 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, torch::nn::Lin
 
 Status train(const Job& job) {
   torch::nn::Linear model(2, 1);
-  lockstep::SGD optimizer(model->parameters(), {.lr = 0.1});
+  lockstep::SGD optimizer(model->parameters(),
+                          {.lr = 0.1, .momentum = job.is("bad-momentum") ? -1.0 : 0.0});
   lockstep::TrainState state;
   LOCKSTEP_TRY(state.add("model", *model));
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
@@ -82,6 +83,8 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   auto context = lockstep::init();
   if (!context.ok()) lockstep::exit_with(context.error());
+  if (argv[1] == std::string("second-init"))
+    if (auto second = lockstep::init(); !second.ok()) lockstep::exit_with(*context, second.error());
   at::manual_seed(0);
   lockstep::exit_with(*context, train({*context, argv[1], argv[2]}));
 }

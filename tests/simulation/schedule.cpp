@@ -10,8 +10,8 @@ namespace {
 // Every single fault leads to a commit or to the run's end within this: the first-commit deadline
 // for hangs, the grace of a stop, a restart; several faults may add up.
 constexpr std::uint64_t kReaction = 45 * kSecond;
-constexpr std::uint64_t kEachHang =
-    31 * kSecond;  // it may begin only with the share adopted from the last one
+// It may begin only with the share adopted from the last one.
+constexpr std::uint64_t kEachHang = 31 * kSecond;
 constexpr std::uint64_t kMostMissed = 12;                  // tables that a ready newcomer may miss
 constexpr std::uint64_t kMostWaited = 500 * kMillisecond;  // and how long at most, if that is more
 constexpr std::uint64_t kMostEvents = 400'000;
@@ -50,7 +50,7 @@ class Schedule {
       const auto& lines = agent_->journal;
       for (std::size_t i = lines.size() > 60 ? lines.size() - 60 : 0; i < lines.size(); ++i)
         outcome_.journal += lines[i] + "\n";
-      outcome_.journal += agent_->picture() + agent_->coordinator().status();
+      outcome_.journal += agent_->picture();
     }
     outcome_.restarts = static_cast<std::uint64_t>(agent_->restarts());
     outcome_.scales = static_cast<std::uint64_t>(agent_->replies_ok());
@@ -321,10 +321,7 @@ class Schedule {
     return count;
   }
 
-  int replacements_left() const {
-    const std::string status = agent_->coordinator().status(), key = "replacements left ";
-    return std::stoi(status.substr(status.find(key) + key.size()));
-  }
+  int replacements_left() const { return agent_->coordinator().status().replacements_left; }
 
   Random random_;
   Clock clock_;

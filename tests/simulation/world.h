@@ -169,7 +169,7 @@ struct Checkpoint {
   std::uint64_t txn = 0, state = 0;
 };
 
-void check_members(
-    const std::vector<coord::Member>& members);  // each uid and slot once, at least one
+// Each uid and slot once, at least one.
+void check_members(const std::vector<coord::Member>& members);
 
 }  // namespace lockstep::simulation

@@ -57,6 +57,63 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(self.problems({"src/attic/a.cpp": "\n"})), 1)
 
 
+class Architecture(unittest.TestCase):
+    PAGE = """## Arrows
+
+```
+low → mid, files → tool          words beside the drawing
+low → mid → top ───┐
+low → files ───────┼→ train → recipes
+other (a remark) ──┘
+```
+
+| `low` | a |
+| `mid` | b |
+| `files` | c |
+| `tool` | d |
+| `top` | e |
+| `other` | f |
+| `train` | g |
+
+Not there yet: `late`.
+"""
+    ALLOWED = {"low": "", "mid": "low", "files": "low", "tool": "low mid files", "top": "low mid", "other": "",
+               "train": "low mid files top other", "recipes": "train", "late": "low"}
+
+    def problems(self, page=PAGE, more_rooms=(), **allowed):
+        allowed = {room: set(used.split()) for room, used in {**self.ALLOWED, **allowed}.items()}
+        there = set(self.ALLOWED) - {"late"} | set(more_rooms)
+        return list(load("check_docs").rooms(page, there, allowed))
+
+    def test_drawing_and_table_that_agree(self):
+        self.assertEqual(self.problems(), [])
+
+    def test_arrows_are_compared_both_ways(self):
+        (problem,) = self.problems(tool="low mid")
+        self.assertIn("'tool' uses files, low, mid in the drawing; tools/check_layers has not files", problem)
+        (problem,) = self.problems(other="low")
+        self.assertIn("'other' uses nothing in the drawing; tools/check_layers has also low", problem)
+
+    def test_rooms_are_compared_both_ways(self):
+        self.assertEqual(self.problems(more_rooms=["new"]), ["the drawing lacks the room 'new'", "the table lacks the room 'new'"])
+        self.assertEqual(self.problems(self.PAGE.replace("| `mid` | b |\n", "")), ["the table lacks the room 'mid'"])
+        self.assertIn("names a room 'gone' that does not exist", self.problems(self.PAGE.replace("| `mid`", "| `gone` | x |\n| `mid`")))
+        self.assertIn("names a room 'gone' that does not exist", self.problems(self.PAGE.replace("low → files ──", "low → files, gone ──")))
+
+    def test_a_room_is_either_there_or_not_there_yet(self):
+        self.assertIn("says that 'late' is not there yet, but it is", self.problems(more_rooms=["late"]))
+        self.assertEqual(self.problems(self.PAGE.replace("| `mid`", "| `late` | x |\n| `mid`")), [])
+
+
+class Samples(unittest.TestCase):
+    HEADER = "// What it is.\n//\n//   f(1,\n//     2);  // sum\n//\n// Threads: any.\n#pragma once\n//   g();\n"
+
+    def test_line_breaks_apart_a_sample_is_in_the_source(self):
+        missing = load("check_docs").samples_not_in
+        self.assertEqual(list(missing("void x() {\n  f(1, 2);  // sum\n}\n", self.HEADER)), [])
+        self.assertEqual(list(missing("void x() {\n  f(2, 2);  // sum\n}\n", self.HEADER)), [3])
+
+
 class Tree(unittest.TestCase):
     def setUp(self):
         self.tree = load("check_tree")

@@ -47,7 +47,7 @@ class FakeWorld {
   // Writer, first leaf, bucket.
   std::map<std::tuple<WorkerUid, std::uint32_t, std::uint32_t>, Marked> pieces;
   std::vector<Marked> sums;
-  Marked buffers[4];
+  Marked buffers[4];  // of transaction t in t % 4; why so many: coord::kTables
   std::vector<EvalCell> cells;
   fake::Bytes heal;
   coord::Word heal_mark{0};

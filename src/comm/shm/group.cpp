@@ -129,11 +129,16 @@ ShmGroup::ShmGroup(coord::Board board, std::byte* memory, const coord::Table& ta
 
 bool ShmGroup::reached(const Word& counter, std::uint64_t count) const {
   const std::uint64_t value = counter.load(std::memory_order_acquire);
-  return value >> 32 == (table_.generation.value() & 0xffffffffU) && (value & 0xffffffffU) >= count;
+  // Counts go round after 2^32; members are never half as far apart.
+  const auto ahead = static_cast<std::int32_t>(static_cast<std::uint32_t>(value) -
+                                               static_cast<std::uint32_t>(count));
+  return value >> 32 == (table_.generation.value() & 0xffffffffU) && ahead >= 0;
 }
 
 void ShmGroup::post(Counter counter, std::uint64_t count) {
-  (own().*counter).store(table_.generation.value() << 32 | count, std::memory_order_release);
+  (own().*counter)
+      .store(table_.generation.value() << 32 | static_cast<std::uint32_t>(count),
+             std::memory_order_release);
   for (std::size_t r = 0; r < areas_.size(); ++r)
     if (r != rank_) ring(board_.slot(table_.members[r].slot).bell);
 }

@@ -2,7 +2,7 @@
 // plan and of the room there is, the same in all processes. Sparse: untouched pages cost nothing.
 //
 //   group area | marks | evaluation cells | buffers | heal region | sums |
-//   pieces [slot][position][bucket]
+//     pieces [slot][position][bucket]
 //
 // A piece's place is its owner's slot and the position of its first leaf among the owner's items
 // (coord::Ownership::items_of), so a slot touches the same pages whatever block its member has. Its
@@ -17,8 +17,7 @@
 
 namespace lockstep::comm::shm {
 
-// Buffers of transaction t are in t % 4: an epoch's end may pass without a slow member, so two
-// would be too few.
+// Buffers of transaction t are in t % kBufferGenerations; why so many: coord::kTables.
 inline constexpr std::uint32_t kBufferGenerations = 4;
 
 class Layout {
@@ -30,9 +29,8 @@ class Layout {
   std::uint32_t slots() const { return slots_; }  // members' slots must be below it
   std::uint32_t chunks(std::uint32_t bucket) const { return chunks_[bucket]; }
   std::uint64_t bucket_bytes(std::uint32_t bucket) const { return bytes_[bucket]; }
-  std::uint64_t piece_bytes() const {
-    return piece_bytes_;
-  }  // all buckets of one piece, whole pages
+  // All buckets of one piece, whole pages.
+  std::uint64_t piece_bytes() const { return piece_bytes_; }
 
   // Offsets from board.data().
   std::uint64_t piece_mark(std::uint32_t slot, std::uint32_t first_leaf,

@@ -64,8 +64,8 @@ TEST(Layout, SlotsForMembersAndTheirReplacements) {
 }
 
 TEST(Layout, FewerSlotsWhereRoomIsShort) {
-  const Layout layout =
-      Layout::make(plan_of(128, 12'000'000), kRoom).value();  // 48 MB: 256 slots would be 1.5 TiB
+  // 48 MB: 256 slots would be 1.5 TiB.
+  const Layout layout = Layout::make(plan_of(128, 12'000'000), kRoom).value();
   EXPECT_GE(layout.slots(), 128U);
   EXPECT_LT(layout.slots(), coord::kMaxSlots);
   EXPECT_LE(layout.end(), kRoom);

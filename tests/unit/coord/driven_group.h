@@ -82,7 +82,7 @@ class DrivenGroup {
         return true;
     return false;
   }
-  std::string status() const { return coordinator_.status(); }
+  RunStatus status() const { return coordinator_.status(); }
 
   std::uint64_t now = kSecond;
   std::map<WorkerUid, WorkerProgress> workers;  // alive, as the board shows them

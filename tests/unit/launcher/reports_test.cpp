@@ -35,6 +35,14 @@ TEST(FailureReport, TheEarliestIsTheRootCause) {
   EXPECT_LT(text.find("message of 2"), root);
 }
 
+TEST(FailureReport, TheSameWordsAreSaidOnce) {
+  std::vector<WorkerFailure> failures = {failure(0, 20), failure(1, 10), failure(2, 30)};
+  failures[2].message = failures[1].message;
+  const std::string text = failure_report("prog", failures);
+  EXPECT_EQ(text.find("message of 1"), text.rfind("message of 1")) << text;
+  EXPECT_NE(text.find("traceback : the root cause's"), std::string::npos) << text;
+}
+
 TEST(FailureReport, ReadsBothFormsOfErrorFiles) {
   WorkerFailure f = failure(0, 1);
   read_error_file(

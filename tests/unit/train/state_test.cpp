@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
+#include "train/state_image.h"
+
 namespace lockstep {
 namespace {
 
@@ -39,11 +41,14 @@ struct Kit {
 TEST(TrainState, AnImageCarriesEverything) {
   Kit from(0.25), to(0.5);
   ASSERT_NE(from.state.sha256(), to.state.sha256());
-  ASSERT_EQ(from.state.bytes(), to.state.bytes());
-  std::vector<std::byte> image(from.state.bytes());
+  ASSERT_EQ(train::image_bytes(from.state), train::image_bytes(to.state));
+  std::vector<std::byte> image(train::image_bytes(from.state));
   const void* address = to.net.w.data_ptr();
-  ASSERT_TRUE(from.state.store(image).ok());
-  ASSERT_TRUE(to.state.load(image).ok());
+  ASSERT_TRUE(train::store_image(from.state, image).ok());
+  const auto texts = train::load_tensors(to.state, image);
+  ASSERT_TRUE(texts.ok());
+  EXPECT_NE(to.text, from.text);  // not before the copy is known to be whole
+  ASSERT_TRUE(train::load_texts(to.state, *texts).ok());
   EXPECT_EQ(to.state.sha256(), from.state.sha256());
   EXPECT_EQ(to.net.w.data_ptr(), address);
   EXPECT_EQ(to.adam.lr(), 0.25);
@@ -65,25 +70,33 @@ TEST(TrainState, ANameIsGivenOnce) {
   Net other(1);
   EXPECT_FALSE(kit.state.add("model", other).ok());
   EXPECT_TRUE(kit.state.add("other", other).ok());
+  // Two modules, and tensors of equal full names: the first module has no prefix.
+  struct Dotted : torch::nn::Module {
+    Dotted() { register_module("x", std::make_shared<Net>(1)); }
+  } dotted;
+  TrainState state;
+  EXPECT_TRUE(state.add("model", dotted).ok());
+  EXPECT_FALSE(state.add("x", *dotted.named_children()["x"]).ok());
   EXPECT_NE(kit.state.signature().find("other.w [3, 2] Float"), std::string::npos)
       << kit.state.signature();
 }
 
 TEST(TrainState, ATextThatDoesNotFitIsRefusedAndWritesNothingBehindTheImage) {
   Kit kit(0.25);
-  std::vector<std::byte> memory(kit.state.bytes() + 1024, std::byte{0x5a});
+  std::vector<std::byte> memory(train::image_bytes(kit.state) + 1024, std::byte{0x5a});
   kit.text.assign(100'000, 'x');
-  const Status stored = kit.state.store(std::span(memory).first(kit.state.bytes()));
+  const Status stored =
+      train::store_image(kit.state, std::span(memory).first(train::image_bytes(kit.state)));
   ASSERT_FALSE(stored.ok());
   EXPECT_NE(stored.error().message.find("note"), std::string::npos) << stored.error().message;
-  for (std::size_t i = kit.state.bytes(); i < memory.size(); ++i)
+  for (std::size_t i = train::image_bytes(kit.state); i < memory.size(); ++i)
     ASSERT_EQ(memory[i], std::byte{0x5a});
 }
 
 TEST(TrainState, ABadImageIsRefused) {
   Kit kit(0.25);
-  std::vector<std::byte> image(kit.state.bytes(), std::byte{0xff});
-  EXPECT_FALSE(kit.state.load(image).ok());
+  std::vector<std::byte> image(train::image_bytes(kit.state), std::byte{0xff});
+  EXPECT_FALSE(train::load_tensors(kit.state, image).ok());
 }
 
 }  // namespace

@@ -1,0 +1,120 @@
+#include "train/state_image.h"
+
+#include <ATen/Functions.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cassert>
+#include <cstring>
+
+namespace lockstep::train {
+namespace {
+
+using Named = TrainState::Named;
+
+constexpr std::uint64_t kTextBytes = std::uint64_t{64} << 10;  // all texts together
+constexpr std::uint64_t kAlignment = 64;
+
+std::uint64_t padded(const at::Tensor& tensor) {
+  return (tensor.nbytes() + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::uint64_t bytes_of(const std::vector<Named>& tensors) {
+  std::uint64_t bytes = 0;
+  for (const Named& named : tensors) bytes += padded(named.tensor);
+  return bytes;
+}
+
+std::uint64_t tensor_bytes(const TrainState& state) {
+  return bytes_of(state.parameters()) + bytes_of(state.buffers()) +
+         bytes_of(state.optimizer_state());
+}
+
+std::byte* store_into(std::byte* to, const std::vector<Named>& tensors) {
+  for (const Named& named : tensors) {
+    const at::Tensor contiguous = named.tensor.detach().contiguous();
+    if (contiguous.nbytes() > 0) std::memcpy(to, contiguous.const_data_ptr(), contiguous.nbytes());
+    to += padded(named.tensor);
+  }
+  return to;
+}
+
+const std::byte* load_from(const std::byte* from, const std::vector<Named>& tensors) {
+  const at::NoGradGuard no_grad;
+  for (const Named& named : tensors) {
+    if (!named.tensor.is_contiguous()) {
+      named.tensor.detach().copy_(at::from_blob(const_cast<std::byte*>(from), named.tensor.sizes(),
+                                                named.tensor.options().requires_grad(false)));
+    } else if (named.tensor.nbytes() > 0) {
+      std::memcpy(named.tensor.mutable_data_ptr(), from, named.tensor.nbytes());
+    }
+    from += padded(named.tensor);
+  }
+  return from;
+}
+
+}  // namespace
+
+std::uint64_t image_bytes(const TrainState& state) {
+  return tensor_bytes(state) + (state.texts().empty() ? 0 : kTextBytes);
+}
+
+Status store_image(const TrainState& state, std::span<std::byte> image) {
+  assert(image.size() >= image_bytes(state));
+  std::byte* to = store_into(image.data(), state.parameters());
+  to = store_into(to, state.buffers());
+  store_into(to, state.optimizer_state());
+  std::span<std::byte> left = image.subspan(tensor_bytes(state));
+  for (const TrainState::Text& text : state.texts()) {
+    const std::string content = text.save();
+    const std::uint64_t size = content.size();
+    if (left.size() < sizeof(size) || size > left.size() - sizeof(size))
+      return Error{ErrorKind::kUsage,
+                   "the train state's text '" + text.name + "' has " + std::to_string(size) +
+                       " bytes; all texts together may take " + std::to_string(kTextBytes) +
+                       ": keep large state in tensors"};
+    std::memcpy(left.data(), &size, sizeof(size));
+    std::memcpy(left.data() + sizeof(size), content.data(), size);
+    left = left.subspan(sizeof(size) + size);
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> load_tensors(const TrainState& state,
+                                              std::span<const std::byte> image) {
+  assert(image.size() >= image_bytes(state));
+  const std::byte* from = load_from(image.data(), state.parameters());
+  from = load_from(from, state.buffers());
+  load_from(from, state.optimizer_state());
+  std::span<const std::byte> left = image.subspan(tensor_bytes(state));
+  std::vector<std::string> contents;
+  for (const TrainState::Text& text : state.texts()) {
+    std::uint64_t size = 0;
+    if (left.size() >= sizeof(size)) std::memcpy(&size, left.data(), sizeof(size));
+    if (left.size() < sizeof(size) || size > left.size() - sizeof(size))
+      return Error{ErrorKind::kInternal, "state image: text '" + text.name + "' claims " +
+                                             std::to_string(size) + " bytes"};
+    contents.emplace_back(reinterpret_cast<const char*>(left.data() + sizeof(size)), size);
+    left = left.subspan(sizeof(size) + size);
+  }
+  return contents;
+}
+
+Status load_texts(const TrainState& state, const std::vector<std::string>& contents) {
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    LOCKSTEP_TRY(state.texts()[i].load(contents[i]));
+  return {};
+}
+
+std::uint64_t buffer_bytes(const TrainState& state) { return bytes_of(state.buffers()); }
+
+void store_buffers(const TrainState& state, std::span<std::byte> image) {
+  assert(image.size() >= buffer_bytes(state));
+  store_into(image.data(), state.buffers());
+}
+
+void load_buffers(const TrainState& state, std::span<const std::byte> image) {
+  assert(image.size() >= buffer_bytes(state));
+  load_from(image.data(), state.buffers());
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,107 @@
+// The samples at the head of the public headers, to see that they compile. tools/check_docs looks
+// that each stands here, whatever its line breaks; what surrounds it is what it takes for granted.
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+
+#include "lockstep/lockstep.h"
+#include "lockstep/models.h"
+
+namespace F = torch::nn::functional;
+
+namespace samples {
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() { layer = register_module("layer", torch::nn::Linear(2, 2)); }
+  at::Tensor forward(const at::Tensor& inputs) { return layer(inputs); }
+  torch::nn::Linear layer{nullptr};
+};
+TORCH_MODULE(Net);
+
+using Data = std::shared_ptr<const lockstep::data::Dataset>;
+
+double sum_of_losses(const at::Tensor& scores, const lockstep::data::Batch& batch);
+double correct(const at::Tensor& scores, const lockstep::data::Batch& batch);
+double schedule(std::int64_t step);
+at::Tensor loss_of(const lockstep::data::Batch& batch);
+void save();
+
+lockstep::Status checkpoint(Net model, lockstep::Optimizer& optimizer) {
+  using Parts = std::vector<lockstep::CheckpointPart>;
+  const Parts parts{{"model", lockstep::state_dict(*model)}, {"optimizer", optimizer.state()}};
+  LOCKSTEP_TRY(lockstep::save_checkpoint("runs/1", parts, {.txn = 100}, "{}"));
+  LOCKSTEP_TRY(lockstep::load_checkpoint("runs/1", parts));  // into those tensors
+  return {};
+}
+
+void command_line(int argc, char** argv) {
+  struct {
+    double lr = 0.1;
+    lockstep::RunOptions run;
+  } options;
+  lockstep::CommandLine line("convnet", "MNIST with a small convolutional net");
+  line.add("--lr", options.lr, "learning rate");
+  lockstep::add_run_options(line, options.run);
+  line.parse(argc, argv);  // --help ends with 0; a wrong one prints why and ends with 2
+}
+
+lockstep::Status ddp(lockstep::Context& context, lockstep::Optimizer& optimizer,
+                     const lockstep::data::Batch& batch) {
+  LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context));
+  lockstep::DistributedDataParallel ddp(Net(), group);
+  // Then, for each batch:
+  optimizer.zero_grad();
+  auto loss = F::cross_entropy(ddp(batch.inputs), batch.targets);
+  loss.backward();  // on return every grad() is the mean over ranks
+  optimizer.step();
+  return {};
+}
+
+lockstep::Status process_group(lockstep::Context& context, at::Tensor correct) {
+  LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context, {.output = "runs/1"}));
+  LOCKSTEP_TRY(group.all_reduce(correct));  // int64 tensor: the sum over ranks, in every rank
+  if (group.rank() == 0) save();
+  LOCKSTEP_TRY(group.barrier());
+  return {};
+}
+
+lockstep::Status step(lockstep::Context& context, Net model, lockstep::Optimizer& optimizer,
+                      const lockstep::RunOptions& options, const Data& train_set) {
+  lockstep::TrainState state;  // all that the next step depends on
+  LOCKSTEP_TRY(state.add("model", *model));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  lockstep::Step step(context, state, options);
+  LOCKSTEP_TRY(step.open(train_set));  // joins the run, resumes, or takes a live peer's state
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) break;
+    optimizer.set_lr(schedule(step.global_step()));
+    LOCKSTEP_TRY(
+        step.run(optimizer, [&](lockstep::Share& share) { return loss_of(share.batch()); }));
+  }
+  return {};
+}
+
+lockstep::Status trainer(lockstep::Context& context, Net model, lockstep::Optimizer& optimizer,
+                         const lockstep::RunOptions& options, const Data& train_set,
+                         const Data& test_set) {
+  lockstep::Trainer trainer(context, *model, optimizer, options);
+  trainer.loss([&](const lockstep::data::Batch& batch) {
+    return F::cross_entropy(model->forward(batch.inputs), batch.targets);
+  });
+  trainer.evaluation([&](const lockstep::data::Batch& batch) {
+    const at::Tensor scores = model->forward(batch.inputs);
+    return lockstep::Score{sum_of_losses(scores, batch), correct(scores, batch),
+                           batch.targets.size(0)};
+  });
+  const lockstep::Status status = trainer.fit(train_set, test_set);
+  return status;
+}
+
+at::Tensor models(const at::Tensor& images) {
+  at::manual_seed(0);
+  const auto net = lockstep::models::resnet18(10);
+  at::Tensor scores = net->forward(images);
+  return scores;
+}
+
+}  // namespace samples

@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+
+#include "coord/deadlines.h"
+
+namespace lockstep::coord {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+// One worker, seen every tenth of a second.
+class Watched {
+ public:
+  // It stays in `phase` for so long, with or without progress. False: taken for hung on the way.
+  bool stays(Phase phase, double seconds, bool progress = false, bool committed = true) {
+    WorkerProgress worker;
+    worker.uid = WorkerUid(1);
+    worker.phase = phase;
+    ++progress_;
+    for (int i = 0; i < static_cast<int>(seconds * 10); ++i) {
+      if (progress) ++progress_;
+      worker.progress = progress_;
+      watch_.observe(worker, committed, /*awaited=*/true, now_);
+      if (watch_.hung(now_, [this](WorkerUid) { return counts; })) return false;
+      now_ += kSecond / 10;
+    }
+    return true;
+  }
+  bool counts = true;
+
+ private:
+  HangWatch watch_{5 * kSecond, 30 * kSecond, 60 * kSecond};
+  std::uint64_t now_ = kSecond, progress_ = 0;
+};
+
+TEST(HangWatch, BeforeTheFirstCommitAPhaseHasLonger) {
+  Watched worker;
+  EXPECT_TRUE(worker.stays(Phase::kForward, 29, false, /*committed=*/false));
+  EXPECT_FALSE(Watched().stays(Phase::kForward, 31, false, false));
+}
+
+TEST(HangWatch, AfterwardsAStepsPhasesHaveTheFloor) {
+  EXPECT_TRUE(Watched().stays(Phase::kForward, 4.5));
+  EXPECT_FALSE(Watched().stays(Phase::kForward, 6));
+}
+
+// A commit says nothing of the epoch's end.
+TEST(HangWatch, TheFirstEvaluationHasLongerToo) {
+  Watched worker;
+  EXPECT_TRUE(worker.stays(Phase::kEvaluate, 29));
+  EXPECT_TRUE(worker.stays(Phase::kIdle, 1));
+  EXPECT_TRUE(worker.stays(Phase::kEvaluate, 200)) << "ten times the longest";
+  EXPECT_FALSE(Watched().stays(Phase::kEvaluate, 31));
+}
+
+TEST(HangWatch, WhatWasSeenOnceIsWaitedForTenTimesAsLong) {
+  Watched worker;
+  EXPECT_TRUE(worker.stays(Phase::kBackward, 4));
+  EXPECT_TRUE(worker.stays(Phase::kIdle, 1));
+  EXPECT_TRUE(worker.stays(Phase::kBackward, 39));
+  EXPECT_FALSE(Watched().stays(Phase::kBackward, 39));
+}
+
+TEST(HangWatch, ProgressIsNoHangAndWaitingForPeersNeitherIs) {
+  EXPECT_TRUE(Watched().stays(Phase::kBackward, 500, /*progress=*/true));
+  EXPECT_TRUE(Watched().stays(Phase::kExchange, 5000));
+}
+
+TEST(HangWatch, WhoDoesNotCountHidesNobody) {
+  Watched worker;
+  worker.counts = false;
+  EXPECT_TRUE(worker.stays(Phase::kForward, 60));
+  worker.counts = true;
+  EXPECT_FALSE(worker.stays(Phase::kForward, 601));
+}
+
+}  // namespace
+}  // namespace lockstep::coord

@@ -1,0 +1,50 @@
+#include "lockstep/optim.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace lockstep {
+namespace {
+
+std::vector<at::Tensor> parameters() { return {at::zeros({2})}; }
+std::string said(const Status& status) { return status.ok() ? "" : status.error().message; }
+
+// The words before the semicolon are those of torch.optim's ValueErrors.
+TEST(Optimizers, RefuseWhatTorchOptimRefuses) {
+  const auto sgd = [](SGDOptions options) { return said(SGD(parameters(), options).check()); };
+  EXPECT_EQ(sgd({}), "");
+  EXPECT_EQ(sgd({.momentum = 0.9, .nesterov = true}), "");
+  EXPECT_EQ(sgd({.lr = -1}), "Invalid learning rate: -1; a finite number, at least 0");
+  EXPECT_EQ(sgd({.momentum = -0.5}), "Invalid momentum value: -0.5; a finite number, at least 0");
+  EXPECT_EQ(sgd({.weight_decay = NAN}),
+            "Invalid weight_decay value: nan; a finite number, at least 0");
+  EXPECT_EQ(sgd({.nesterov = true}), "Nesterov momentum requires a momentum and zero dampening");
+  EXPECT_EQ(sgd({.momentum = 0.9, .dampening = 0.1, .nesterov = true}),
+            "Nesterov momentum requires a momentum and zero dampening");
+
+  const auto adam = [](AdamOptions options) { return said(Adam(parameters(), options).check()); };
+  EXPECT_EQ(adam({}), "");
+  EXPECT_EQ(adam({.lr = INFINITY}), "Invalid learning rate: inf; a finite number, at least 0");
+  EXPECT_EQ(adam({.beta1 = 1}), "Invalid beta parameter at index 0: 1; at least 0, below 1");
+  EXPECT_EQ(adam({.beta2 = -0.1}), "Invalid beta parameter at index 1: -0.1; at least 0, below 1");
+  EXPECT_EQ(adam({.eps = -1e-8}), "Invalid epsilon value: -1e-08; a finite number, at least 0");
+}
+
+TEST(Optimizers, AParameterGivenTwiceIsUpdatedOnce) {
+  at::Tensor p = at::ones({2}, at::requires_grad());
+  p.mutable_grad() = at::ones({2});
+  SGD optimizer({p, p}, {.lr = 0.25});
+  optimizer.step();
+  EXPECT_EQ(p[0].item<float>(), 0.75F);
+}
+
+TEST(Optimizers, ARateSetLaterIsCheckedToo) {
+  SGD optimizer(parameters(), {});
+  optimizer.set_lr(-2);
+  EXPECT_EQ(said(optimizer.check()), "Invalid learning rate: -2; a finite number, at least 0");
+}
+
+}  // namespace
+}  // namespace lockstep
