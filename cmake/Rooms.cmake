@@ -29,6 +29,9 @@ if(LOCKSTEP_SANITIZE)
     $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)  # fences order words that are atomic anyway
   target_link_options(lockstep_flags INTERFACE -fsanitize=${LOCKSTEP_SANITIZE})
 endif()
+if(LOCKSTEP_FUZZ)  # so that a fuzzer sees which of a room's branches an input took
+  target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # lockstep_room(NAME sources... [DEPS rooms and libraries...])
 function(lockstep_room name)

@@ -281,19 +281,25 @@ Result<std::string> absolute_path(const std::string& path) {
 }
 
 Status write_atomically(Env& env, const std::string& path, std::string_view content) {
+  return write_atomically(
+      env, path, [&](File& file) { return file.append(std::as_bytes(std::span(content))); });
+}
+
+Status write_atomically(Env& env, const std::string& path,
+                        const std::function<Status(File&)>& write) {
   const fs::path target(path);
   const std::string folder = target.parent_path().string();
   const std::string temporary =
       (target.parent_path() / (std::string(kReservedPrefix) + target.filename().string())).string();
-  const auto write = [&]() -> Status {
+  const auto publish = [&]() -> Status {
     LOCKSTEP_ASSIGN(auto file, env.create(temporary));
-    LOCKSTEP_TRY(file->append(std::as_bytes(std::span(content))));
+    LOCKSTEP_TRY(write(*file));
     LOCKSTEP_TRY(file->sync());
     LOCKSTEP_TRY(file->close());
     LOCKSTEP_TRY(env.rename(temporary, path));
     return env.sync_dir(folder);
   };
-  Status status = write();
+  Status status = publish();
   if (!status.ok()) {
     // The first error is the cause; a failed clean-up adds nothing.
     if (auto removed = env.remove_all(temporary); !removed.ok()) return status;

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -84,5 +85,8 @@ Result<std::string> absolute_path(const std::string& path);
 
 // Temporary sibling (a reserved name), write, sync, rename, sync of the folder.
 Status write_atomically(Env& env, const std::string& path, std::string_view content);
+// The same for content that comes in pieces; an error of `write` leaves nothing behind.
+Status write_atomically(Env& env, const std::string& path,
+                        const std::function<Status(File&)>& write);
 
 }  // namespace lockstep

@@ -99,7 +99,6 @@ struct Header {
   Word final_recorded;  // 1: final checkpoint and hash line are recorded, workers may exit 0
   Word heal_donor;      // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;    // number of the request; the donor copies once per number
-  Doorbell agent_bell;  // workers ring it when the ring of records is half full or a line is due
   Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
   // Members' words: the table of transaction t is in table[t % kTables] (Board::table).
   TableCell table[kTables];

@@ -1,0 +1,63 @@
+// Values of a .pt file as libtorch's tensors and modules, and back: the only part that knows it.
+//
+//   pt::Exporter out;  // one per file: shared storages stay shared
+//   auto model = out.state_dict(*net);
+//   pt::write(env, path, Value::dict({{"MODEL_STATE", *model}, {"EPOCHS_RUN", 3}}));
+//   auto snapshot = pt::read(env, path);
+//   pt::load_state_dict(*net, *snapshot->find("MODEL_STATE"));
+//
+// Optimizers' states have no helper: they are dicts of such tensors ({"state": {0: {...}},
+// "param_groups": [...]}). Errors: kUsage (a tensor that is undefined, sparse or of another dtype
+// than checkpoint/tensor.h lists), kBadData (a value that does not fit), kInternal (libtorch's).
+// Threads: an object from one at a time.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "checkpoint/pt/tensor.h"
+#include "lockstep/checkpoint.h"
+
+namespace torch::nn {
+class Module;
+}
+
+namespace lockstep::checkpoint::pt {
+
+class Exporter {
+ public:
+  // A view of the same memory: on the CPU it is read when the value is written, not now. Of a
+  // tensor on another device its whole storage is copied, once.
+  Result<pickle::Value> tensor(const at::Tensor& tensor);
+  Result<pickle::Value> state_dict(const NamedTensors& tensors);
+  // In the order of Python's Module.state_dict(), with its _metadata: version 2 of modules with a
+  // num_batches_tracked, else 1.
+  Result<pickle::Value> state_dict(const torch::nn::Module& module);
+
+ private:
+  Result<pickle::Value> add(const std::string& name, const at::Tensor& given);
+
+  std::map<const void*, std::shared_ptr<Storage>> storages_;
+};
+
+class Importer {
+ public:
+  // On the CPU, in the value's memory; tensors of one storage share it. A leaf.
+  Result<at::Tensor> tensor(const pickle::Value& value);
+  // Of a dict with text as keys and tensors as values, in its order.
+  Result<NamedTensors> state_dict(const pickle::Value& dict);
+
+ private:
+  std::map<const void*, at::Tensor> storages_;
+};
+
+// Into the module's own tensors (any device). Names, shapes and dtypes must match; else kBadData
+// names the first that do not, and nothing is changed. "module." before every name
+// (DistributedDataParallel's) is taken off; num_batches_tracked may be missing (as before torch
+// 0.4.1).
+Status load_state_dict(torch::nn::Module& module, const pickle::Value& dict);
+
+}  // namespace lockstep::checkpoint::pt

@@ -1,0 +1,169 @@
+#include "checkpoint/pt/convert.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cstring>
+
+#include "checkpoint/pt/reader.h"
+#include "checkpoint/pt/writer.h"
+#include "support/temp_folder.h"
+
+namespace lockstep::checkpoint::pt {
+namespace {
+
+using pickle::Value;
+
+struct Net : torch::nn::Module {
+  Net() {
+    using namespace torch::nn;
+    register_module("features",
+                    Sequential(Conv2d(Conv2dOptions(1, 4, 5).bias(false)), BatchNorm2d(4)));
+    register_module("head", Linear(16, 3));
+  }
+};
+std::shared_ptr<Net> network() { return std::make_shared<Net>(); }
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes() || a.strides() != b.strides())
+    return false;
+  const at::Tensor x = a.contiguous();
+  const at::Tensor y = b.contiguous();
+  return x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+std::vector<std::string> keys_of(const Value& dict) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : dict.dict_value()->pairs) keys.push_back(*key.str());
+  return keys;
+}
+
+TEST(PtConvert, AModuleInPythonsOrderWithItsVersions) {
+  Exporter exporter;
+  const auto dict = exporter.state_dict(*network());
+  ASSERT_TRUE(dict.ok()) << dict.error().message;
+  EXPECT_EQ(keys_of(*dict), (std::vector<std::string>{
+                                "features.0.weight", "features.1.weight", "features.1.bias",
+                                "features.1.running_mean", "features.1.running_var",
+                                "features.1.num_batches_tracked", "head.weight", "head.bias"}));
+  const Value& metadata = *dict->dict_value()->attributes.find("_metadata");
+  EXPECT_EQ(keys_of(metadata),
+            (std::vector<std::string>{"", "features", "features.0", "features.1", "head"}));
+  EXPECT_EQ(*metadata.find("features.1")->find("version")->integer(), 2);
+  EXPECT_EQ(*metadata.find("head")->find("version")->integer(), 1);
+}
+
+TEST(PtConvert, AModuleComesBackFromAFile) {
+  const lockstep::test::TempFolder folder;
+  const auto from = network();
+  auto to = network();
+  Exporter exporter;
+  const auto model = exporter.state_dict(*from);
+  ASSERT_TRUE(model.ok());
+  ASSERT_TRUE(
+      write(posix_env(), folder / "s.pt", Value::dict({{"MODEL_STATE", *model}, {"EPOCHS_RUN", 3}}))
+          .ok());
+  const auto snapshot = read(posix_env(), folder / "s.pt");
+  ASSERT_TRUE(snapshot.ok()) << snapshot.error().message;
+  EXPECT_EQ(*snapshot->find("EPOCHS_RUN")->integer(), 3);
+  const Status loaded = load_state_dict(*to, *snapshot->find("MODEL_STATE"));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  const auto expected = from->named_parameters();
+  for (const auto& item : to->named_parameters()) {
+    EXPECT_TRUE(same_bits(item.value(), expected[item.key()])) << item.key();
+    EXPECT_TRUE(item.value().requires_grad());
+  }
+}
+
+TEST(PtConvert, PrefixesAndOldFilesAreTaken) {
+  const auto from = network();
+  Exporter exporter;
+  Value dict = Value::ordered_dict();
+  const auto model = exporter.state_dict(*from);
+  for (const auto& [key, value] : model->dict_value()->pairs)
+    if (!key.str()->ends_with("num_batches_tracked")) dict.set("module." + *key.str(), value);
+  auto to = network();
+  const Status loaded = load_state_dict(*to, dict);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_TRUE(
+      same_bits(to->named_parameters()["head.weight"], from->named_parameters()["head.weight"]));
+}
+
+TEST(PtConvert, AnotherModelIsNamedAndNothingChanged) {
+  using namespace torch::nn;
+  auto small = Sequential(Linear(4, 3));
+  const at::Tensor before = small->named_parameters()["0.weight"].clone();
+  Exporter exporter;
+  const Status wrong =
+      load_state_dict(*small, *exporter.state_dict(*Sequential(Linear(4, 5), Linear(5, 1))));
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_EQ(wrong.error().kind, ErrorKind::kBadData);
+  EXPECT_EQ(wrong.error().message,
+            "the state_dict is not of this model: tensor '0.weight' is F32 [5, 4] in the "
+            "checkpoint, F32 [3, 4] here; tensor "
+            "'0.bias' is F32 [5] in the checkpoint, F32 [3] here; tensor '1.weight' of the "
+            "checkpoint is not known here; and 1 more");
+  EXPECT_TRUE(same_bits(small->named_parameters()["0.weight"], before));
+  EXPECT_FALSE(load_state_dict(*small, Value::list()).ok());
+  EXPECT_FALSE(load_state_dict(*small, Value::dict({{"0.weight", 1}})).ok());
+}
+
+TEST(PtConvert, ViewsDtypesAndStrides) {
+  const at::Tensor base = at::arange(24, at::kFloat).view({4, 6});
+  NamedTensors tensors = {
+      {"base", base},
+      {"turned", base.t()},
+      {"part", base.slice(0, 1, 3)},
+      {"scalar", at::full({}, 42, at::kLong)},
+      {"empty", at::zeros({0, 5})},
+      {"last", at::randn({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)}};
+  for (const auto type : {at::kBool, at::kByte, at::kChar, at::kFloat8_e5m2, at::kFloat8_e4m3fn,
+                          at::kShort, at::kUInt16, at::kHalf, at::kBFloat16, at::kInt, at::kUInt32,
+                          at::kFloat, at::kDouble, at::kLong, at::kUInt64})
+    tensors.emplace_back(c10::toString(type), at::arange(1, 7, at::kInt).view({2, 3}).to(type));
+  const lockstep::test::TempFolder folder;
+  Exporter exporter;
+  const auto dict = exporter.state_dict(tensors);
+  ASSERT_TRUE(dict.ok()) << dict.error().message;
+  ASSERT_TRUE(write(posix_env(), folder / "t.pt", *dict).ok());
+  Importer importer;
+  const auto back = importer.state_dict(*read(posix_env(), folder / "t.pt"));
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  ASSERT_EQ(back->size(), tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    EXPECT_TRUE(same_bits((*back)[i].second, tensors[i].second)) << tensors[i].first;
+  EXPECT_TRUE((*back)[0].second.is_alias_of((*back)[2].second));
+  EXPECT_FALSE((*back)[0].second.is_alias_of((*back)[4].second));
+}
+
+TEST(PtConvert, BoolsAreZeroOrOne) {
+  const auto flags = std::make_shared<TensorValue>();
+  flags->dtype = DType::kBool;
+  flags->shape = {3};
+  flags->strides = {1};
+  flags->storage = *allocate(3);
+  auto* const bytes = static_cast<std::uint8_t*>(flags->storage->owner.get());
+  bytes[0] = bytes[1] = 1;
+  bytes[2] = 0;
+  Importer importer;
+  ASSERT_TRUE(importer.tensor(flags).ok());
+  bytes[2] = 2;
+  EXPECT_EQ(importer.tensor(flags).error().kind, ErrorKind::kBadData);
+}
+
+TEST(PtConvert, WhatCannotBeSavedIsNamed) {
+  Exporter exporter;
+  for (const at::Tensor& tensor :
+       {at::Tensor(), at::zeros({2}, at::kComplexFloat), at::zeros({2}).to_sparse()}) {
+    const auto refused = exporter.state_dict({{"odd", tensor}});
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+    EXPECT_NE(refused.error().message.find("'odd'"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::checkpoint::pt
