@@ -66,7 +66,7 @@ std::string Coordinator::State::replace(const Worker& worker, Cause cause,
     return "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
            most + " left)";
   --target;
-  const std::string then = "the others go on without it";
+  std::string then = "the others go on without it";
   if (worker.refused) return then;
   if (tries) return then + ": --max-replacements " + most + " is spent";
   return then + ": " + std::to_string(failed_spawns) + " tries in a row have failed";

@@ -3,43 +3,38 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
-#include <cstring>
-#include <string>
 #include <system_error>
 #include <utility>
 
 namespace lockstep::launcher {
 
+Background::Background(Loop& loop)
+    : loop_(loop), finished_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  if (finished_ && !loop_.add(finished_.get(), [this] { hand_back(); }).ok()) finished_.reset();
+}
+
 Background::~Background() {
-  if (!finished_) return;
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
-  loop_.remove(finished_.get());
+  if (finished_) loop_.remove(finished_.get());
 }
 
 void Background::run(Job job, Done done) {
-  if (!thread_.joinable() && !start().ok()) return done(job());
+  if (!thread_.joinable() && !start()) return done(job());
   const std::lock_guard lock(mutex_);
   todo_.push(std::make_unique<Task>(Task{std::move(job), std::move(done), {}}));
   wanted_.notify_one();
 }
 
-Status Background::start() {
-  if (!finished_) {
-    UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!event)
-      return Error{ErrorKind::kUnavailable, std::string("eventfd: ") + std::strerror(errno)};
-    LOCKSTEP_TRY(loop_.add(event.get(), [this] { hand_back(); }));
-    finished_ = std::move(event);
-  }
+bool Background::start() {
+  if (!finished_) return false;
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
-  } catch (const std::system_error& error) {
-    return Error{ErrorKind::kUnavailable, std::string("a thread: ") + error.what()};
+  } catch (const std::system_error&) {  // no more threads are allowed
+    return false;
   }
-  return {};
+  return true;
 }
 
 void Background::work(const std::stop_token& stop) {

@@ -1,8 +1,8 @@
 // What would make the loop wait: done on a thread of its own, one job after the other.
 //
 // Threads: the loop's calls everything; jobs run on the other one, with all signals blocked that
-// are blocked at the first run(). Errors: kUnavailable; where no thread can be started, jobs run at
-// once on the loop's.
+// are blocked at the first run(). Errors: none; where no thread can be started, jobs run at once on
+// the loop's.
 #pragma once
 
 #include <condition_variable>
@@ -25,7 +25,7 @@ class Background {
   using Done = std::function<void(Status)>;
 
   // `loop` must outlive the object.
-  explicit Background(Loop& loop) : loop_(loop) {}
+  explicit Background(Loop& loop);
   // Waits for the job that is being done; others are dropped, and no Done is called any more.
   ~Background();
   Background(const Background&) = delete;
@@ -42,7 +42,7 @@ class Background {
     Done done;
     Status status;
   };
-  Status start();
+  bool start();
   void work(const std::stop_token& stop);
   void hand_back();
 
