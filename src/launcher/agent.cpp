@@ -77,7 +77,8 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
       spawner_(options_, program_, loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       coordinator_(config_of(options_, program_, spawner_)),
-      records_(posix_env(), background_, when_recorded()) {}
+      records_(posix_env(), background_, when_recorded()),
+      incidents_([this](const std::string& table) { console_.write(Console::kErr, table); }) {}
 
 Agent::~Agent() = default;
 
@@ -149,7 +150,7 @@ void Agent::tick() {
   }
   give_up_lost_children();
   feed(event::Tick{});
-  print_incidents(false);
+  incidents_.print(false);
 }
 
 coord::event::Progress Agent::observe(const Worker* dead) const {
@@ -255,7 +256,7 @@ void Agent::shut_down() {
   if (!records_.failed()) {
     if (auto synced = records_.finish(); !synced.ok()) log_error(synced.error().message);
   }
-  print_incidents(true);
+  incidents_.print(true);
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, failure_report(program_.name, failures_));
   if (!background_.finish(Deadline::in(30s)))

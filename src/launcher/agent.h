@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <queue>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -22,7 +21,7 @@
 #include "launcher/console.h"
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
-#include "launcher/incident_table.h"
+#include "launcher/incidents.h"
 #include "launcher/logs.h"
 #include "launcher/loop.h"
 #include "launcher/options.h"
@@ -59,10 +58,6 @@ class Agent {
     UniqueFd control;
     UniqueFd error_memory;   // the file of error_file, without a log directory
     std::string error_file;  // as the worker was told; empty: none
-  };
-  struct OpenIncident {
-    coord::Incident incident;
-    Deadline print_at;
   };
 
   Agent(LaunchOptions options, Program program, Loop loop);
@@ -120,7 +115,6 @@ class Agent {
   void send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors = {});
   void error_place(Worker& worker, const Outputs& outputs);
   void note_failure(const Worker& worker, const ChildEvent& child);
-  void print_incidents(bool all);
 
   Worker* find(WorkerUid uid);
   bool plain() const { return spawner_.plain(); }
@@ -137,6 +131,7 @@ class Agent {
   std::optional<SharedBoard> board_;
   std::unique_ptr<RunDirectory> run_dir_;
   Records records_;
+  Incidents incidents_;
   UniqueFd signals_;
 
   std::map<WorkerUid, Worker> workers_;
@@ -156,9 +151,6 @@ class Agent {
   std::map<WorkerUid, coord::message::Finish> finales_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;
   std::uint64_t requests_ = 0;
-  std::map<std::uint64_t, OpenIncident> incidents_;  // not printed yet
-  std::vector<coord::Incident> held_incidents_;      // before the run directory is known
-  std::set<std::uint64_t> printed_incidents_;
   Background background_{loop_};  // last: its jobs use the others
 };
 

@@ -21,7 +21,6 @@ namespace action = coord::action;
 namespace event = coord::event;
 namespace message = coord::message;
 
-constexpr auto kReplacementTime = 3s;  // an incident's table waits this long for the last line
 constexpr std::uint64_t kMostErrorBytes = 1 << 20;
 
 std::string read_all(int fd) {
@@ -164,22 +163,7 @@ void Agent::act(const action::Refuse& refuse) {
 }
 
 void Agent::act(const action::RecordIncident& record) {
-  const coord::Incident& incident = record.incident;
-  if (plain()) return;  // told by the failure report
-  if (run_dir_ == nullptr)
-    held_incidents_.push_back(incident);
-  else
-    write_beside(run_dir_->incident_writer(incident));
-  if (printed_incidents_.contains(incident.number)) {
-    const coord::IncidentPhases& p = incident.phases;
-    const std::uint64_t begin = p.death != 0 ? p.death : p.noticed;
-    if (p.rejoined > begin)
-      log_info("incident " + std::to_string(incident.number) + ": the replacement joined after " +
-               std::to_string((p.rejoined - begin) / 1'000'000) + " ms");
-    return;
-  }
-  incidents_.try_emplace(incident.number, OpenIncident{incident, Deadline::in(kReplacementTime)})
-      .first->second.incident = incident;
+  if (!plain()) incidents_.record(record.incident);  // else told by the failure report
 }
 
 // What nobody waits for.
@@ -187,18 +171,6 @@ void Agent::write_beside(Background::Job write) {
   background_.run(std::move(write), [](const Status& written) {
     if (!written.ok()) log_warning(written.error().message);
   });
-}
-
-void Agent::print_incidents(bool all) {
-  for (auto open = incidents_.begin(); open != incidents_.end();) {
-    if (!all && !settled(open->second.incident) && !open->second.print_at.passed()) {
-      ++open;
-      continue;
-    }
-    console_.write(Console::kErr, incident_table(open->second.incident));
-    printed_incidents_.insert(open->first);
-    open = incidents_.erase(open);
-  }
 }
 
 void Agent::act(const action::RestartGroup& restart) {

@@ -140,8 +140,9 @@ void Agent::try_run_lock() {
                          });
   if (!opened.ok()) return settle_descriptions(opened.error());
   run_dir_ = std::move(*opened);
-  for (const coord::Incident& incident : std::exchange(held_incidents_, {}))
-    act(coord::action::RecordIncident{incident});
+  incidents_.write_by([this](const coord::Incident& incident) {
+    write_beside(run_dir_->incident_writer(incident));
+  });
   settle_descriptions(std::nullopt);
 }
 

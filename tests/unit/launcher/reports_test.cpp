@@ -9,6 +9,7 @@
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
 #include "launcher/incident_table.h"
+#include "launcher/incidents.h"
 #include "launcher/program.h"
 #include "support/child.h"
 
@@ -80,6 +81,34 @@ TEST(IncidentTable, CountsFromTheDeathAndLeavesOutWhatWasNotReached) {
   EXPECT_NE(text.find("noticed                   0.50 ms"), std::string::npos) << text;
   EXPECT_NE(text.find("step committed           12.00 ms"), std::string::npos) << text;
   EXPECT_EQ(text.find("regrouped"), std::string::npos) << text;
+}
+
+TEST(Incidents, AreWrittenOnceThereIsADirectoryAndPrintedOnceSettled) {
+  std::vector<std::string> printed;
+  std::vector<std::uint64_t> written;
+  Incidents incidents([&](const std::string& table) { printed.push_back(table); });
+  coord::Incident incident;
+  incident.number = 1;
+  incident.phases.noticed = 1'000'000'000;
+  incidents.record(incident);
+  incidents.write_by([&](const coord::Incident& i) { written.push_back(i.number); });
+  EXPECT_EQ(written, std::vector<std::uint64_t>{1});
+  incidents.print(false);
+  EXPECT_TRUE(printed.empty());  // its replacement is on its way
+  incident.phases.rejoined = 1'040'000'000;
+  incidents.record(incident);
+  incidents.print(false);
+  ASSERT_EQ(printed.size(), 1U);
+  EXPECT_NE(printed[0].find("replacement joined       40.00 ms"), std::string::npos) << printed[0];
+  incidents.record(incident);
+  incidents.print(true);
+  EXPECT_EQ(printed.size(), 1U);
+  EXPECT_EQ(written.size(), 3U);
+  incident.number = 2;
+  incident.phases.rejoined = 0;
+  incidents.record(incident);
+  incidents.print(true);
+  EXPECT_EQ(printed.size(), 2U);
 }
 
 TEST(Program, TheNoteIsFoundInLinkedProgramsOnly) {
