@@ -13,6 +13,7 @@
 #include <string>
 #include <utility>
 
+#include "base/cpus.h"
 #include "comm/shm/layout.h"
 #include "comm/shm/pages.h"
 #include "comm/shm/sums.h"
@@ -117,7 +118,7 @@ ShmExchange::ShmExchange(coord::Board board, Slot slot, WorkerUid uid, const Exc
       uid_(uid),
       plan_(plan),
       data_(board.data() + plan.offset),
-      cpus_(shm::usable_cpus()),
+      cpus_(static_cast<std::uint32_t>(usable_cpus())),
       sums_(plan_, layout_, data_) {
   auto layout = shm::Layout::make(plan, plan.board_bytes - board.data_offset() - plan.offset);
   if (layout.ok() && slot.value() >= layout->slots())

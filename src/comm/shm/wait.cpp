@@ -1,10 +1,8 @@
 #include "comm/shm/wait.h"
 
 #include <immintrin.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 namespace lockstep::comm::shm {
@@ -18,14 +16,6 @@ constexpr std::chrono::microseconds kSpin{200};
 constexpr std::chrono::microseconds kAlone{20};
 
 }  // namespace
-
-std::uint32_t usable_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0)
-    return static_cast<std::uint32_t>(CPU_COUNT(&set));
-  return std::max(1U, std::thread::hardware_concurrency());  // more CPUs than cpu_set_t has bits
-}
 
 void await_ring(Doorbell& bell, std::uint32_t seen, bool spin, Deadline deadline) {
   if (spin) {

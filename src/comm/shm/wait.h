@@ -12,9 +12,6 @@
 
 namespace lockstep::comm::shm {
 
-// CPUs that this process may use (its affinity mask).
-std::uint32_t usable_cpus();
-
 // Returns once bell.rings != seen or at the deadline. `spin`: looks for a moment before it sleeps.
 void await_ring(Doorbell& bell, std::uint32_t seen, bool spin, Deadline deadline);
 
