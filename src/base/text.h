@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <string>
 
 namespace lockstep {
@@ -12,6 +13,12 @@ template <class Number>
 std::string shortest(Number number) {
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
+
+// to_string() without its string.
+inline void append_number(std::string& out, std::uint64_t number) {
+  std::array<char, 20> text;
+  out.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr);
 }
 
 // As printf's %.Nf in the C locale.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/futex.h"
+#include "base/text.h"
 #include "coord/record_file.h"
 
 namespace lockstep::coord {
@@ -100,17 +101,17 @@ class BoardRecorder final : public Recorder {
 
   Status pump() override {
     LOCKSTEP_TRY(status_.get());
-    Batch batch;
+    batch_.clear();
     Txn end = next_;
     // As many as the ring holds: workers overwrite none of them before recorded_txn moves.
     while (end.value() < next_.value() + board_.plan().ring) {
       const CommitLines* lines = committed(end);
       if (lines == nullptr) break;
-      if (Status added = add(*lines, end, batch); !added.ok()) return status_.keep(added);
+      if (Status added = add(*lines, end); !added.ok()) return status_.keep(added);
       end = Txn(end.value() + 1);
     }
     if (end == next_) return {};
-    if (Status written = write(batch); !written.ok()) return status_.keep(written);
+    if (Status written = write(); !written.ok()) return status_.keep(written);
     const std::uint64_t had_room_below = next_.value() + board_.plan().ring;
     next_ = end;
     board_.header().recorded_txn.store(end.value(), std::memory_order_release);
@@ -128,6 +129,9 @@ class BoardRecorder final : public Recorder {
  private:
   struct Batch {
     std::string console, metrics, ledger;
+    void clear() {
+      for (std::string* text : {&console, &metrics, &ledger}) text->clear();
+    }
   };
 
   const CommitLines* lines_of(std::uint32_t index, Txn txn) const {
@@ -150,21 +154,25 @@ class BoardRecorder final : public Recorder {
     return nullptr;
   }
 
-  Status add(const CommitLines& lines, Txn txn, Batch& batch) {
+  Status add(const CommitLines& lines, Txn txn) {
     const std::uint64_t bytes = std::uint64_t{lines.console_bytes} + lines.metrics_bytes;
     if (bytes > kCommitTextBytes)
       return Error{ErrorKind::kInternal, "transaction " + std::to_string(txn.value()) +
                                              " has lines of " + std::to_string(bytes) +
                                              " bytes, limit " + std::to_string(kCommitTextBytes)};
-    if (txn >= console_from_) batch.console.append(lines.text, lines.console_bytes);
-    batch.metrics.append(lines.text + lines.console_bytes, lines.metrics_bytes);
-    return lines.is_step != 0 ? add_ledger_line(lines, txn, batch.ledger) : Status();
+    if (txn >= console_from_) batch_.console.append(lines.text, lines.console_bytes);
+    batch_.metrics.append(lines.text + lines.console_bytes, lines.metrics_bytes);
+    return lines.is_step != 0 ? add_ledger_line(lines, txn, batch_.ledger) : Status();
   }
 
   Status add_ledger_line(const CommitLines& lines, Txn txn, std::string& out) {
-    out += std::string(kRecordStart) + std::to_string(txn.value()) +
-           ",\"step\":" + std::to_string(lines.step) + ",\"epoch\":" + std::to_string(lines.epoch) +
-           ",\"ids\":[";
+    out += kRecordStart;
+    append_number(out, txn.value());
+    out += ",\"step\":";
+    append_number(out, lines.step);
+    out += ",\"epoch\":";
+    append_number(out, lines.epoch);
+    out += ",\"ids\":[";
     for (std::uint32_t v = 0; v < board_.plan().virtual_workers; ++v) {
       const ShareRecord& record = board_.record(txn, VirtualWorker(static_cast<int>(v)));
       const std::uint64_t mark = record.mark.load(std::memory_order_acquire);
@@ -177,7 +185,7 @@ class BoardRecorder final : public Recorder {
       out += v == 0 ? "[" : ",[";
       for (std::uint64_t i = 0; i < record.ids_count; ++i) {
         if (i != 0) out += ',';
-        out += std::to_string(record.ids()[i]);
+        append_number(out, record.ids()[i]);
       }
       out += ']';
     }
@@ -185,13 +193,13 @@ class BoardRecorder final : public Recorder {
     return {};
   }
 
-  Status write(const Batch& batch) {
+  Status write() {
     // An append of nothing would still touch the disk's error state.
-    if (!batch.ledger.empty())
-      LOCKSTEP_TRY(ledger_->append(std::as_bytes(std::span(batch.ledger))));
-    if (!batch.metrics.empty())
-      LOCKSTEP_TRY(metrics_->append(std::as_bytes(std::span(batch.metrics))));
-    if (!batch.console.empty()) console_(batch.console);
+    if (!batch_.ledger.empty())
+      LOCKSTEP_TRY(ledger_->append(std::as_bytes(std::span(batch_.ledger))));
+    if (!batch_.metrics.empty())
+      LOCKSTEP_TRY(metrics_->append(std::as_bytes(std::span(batch_.metrics))));
+    if (!batch_.console.empty()) console_(batch_.console);
     return {};
   }
 
@@ -208,6 +216,7 @@ class BoardRecorder final : public Recorder {
   Txn next_, console_from_;
   std::function<void(std::string_view)> console_;
   std::unique_ptr<File> ledger_, metrics_;
+  Batch batch_;               // keeps its memory from one pump to the next
   std::uint32_t source_ = 0;  // the slot that had the last transaction's lines
   FirstError status_;
 };

@@ -116,7 +116,10 @@ class ShmGroup final : public Group {
 };
 
 ShmGroup::ShmGroup(coord::Board board, std::byte* memory, const coord::Table& table, WorkerUid self)
-    : board_(board), table_(table), inputs_(table.members.size()), cpus_(static_cast<std::uint32_t>(usable_cpus())) {
+    : board_(board),
+      table_(table),
+      inputs_(table.members.size()),
+      cpus_(static_cast<std::uint32_t>(usable_cpus())) {
   std::vector<coord::Node> leaves;
   for (std::uint32_t r = 0; r < table.members.size(); ++r) {
     const coord::Member& member = table.members[r];
