@@ -15,7 +15,7 @@ namespace lockstep::pickle::test {
 
 inline std::string little(std::uint64_t value, int bytes) {
   std::string text;
-  for (int i = 0; i < bytes; ++i) text.push_back(static_cast<char>(value >> (8 * i) & 0xff));
+  for (int i = 0; i < bytes; ++i, value >>= 8) text.push_back(static_cast<char>(value & 0xff));
   return text;
 }
 inline std::string pickled(const std::string& body) { return "\x80\x02" + body + "."; }
