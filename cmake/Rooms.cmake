@@ -33,12 +33,16 @@ if(LOCKSTEP_FUZZ)  # so that a fuzzer sees which of a room's branches an input t
   target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# lockstep_room(NAME sources... [DEPS rooms and libraries...])
+# lockstep_room(NAME sources... [NO_THREADS] [DEPS rooms and libraries...])
+# NO_THREADS: nothing in it is for the thread sanitizer, which leaves it out.
 function(lockstep_room name)
-  cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ROOM "NO_THREADS" "" "DEPS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
   target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name})
+  if(ROOM_NO_THREADS AND LOCKSTEP_SANITIZE STREQUAL "thread")
+    set_target_properties(lockstep_${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
+  endif()
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})  # for cmake/Install.cmake
   target_include_directories(lockstep_${name} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
