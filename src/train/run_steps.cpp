@@ -98,6 +98,7 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   record.loss_count = batch.ids.size();
   record.extra = optimizer;
   record.rate = state_.optimizers()[optimizer]->lr();
+  record.rates = state_.optimizers()[optimizer]->rates_hash();
   return {};
 }
 
@@ -146,7 +147,8 @@ Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
 
 // Each worker updates its own state with its own rate.
 Status Run::check(Txn txn, coord::Board board) const {
-  const double mine = state_.optimizers()[optimizer_of(txn, board)]->lr();
+  const Optimizer& own = *state_.optimizers()[optimizer_of(txn, board)];
+  const std::uint64_t rates = own.rates_hash();
   const std::uint64_t first = board.record(txn, VirtualWorker(0)).state;
   const std::string step = "step " + std::to_string(plan_.at(txn).global_step) + ": ";
   for (int v = 0; v < data_plan_.virtual_workers; ++v) {
@@ -157,11 +159,11 @@ Status Run::check(Txn txn, coord::Board board) const {
                        "'s worker differs from that of virtual worker 0's: only step.run() may "
                        "change what is in the train state (checkpoints of the last " +
                        std::to_string(options_.checkpoint_every) + " steps may have it)"};
-    if (record.rate != mine)
+    if (record.rates != rates)
       return Error{ErrorKind::kUsage,
                    step + "the worker of virtual worker " + std::to_string(v) +
                        " has learning rate " + shortest(record.rate) + ", this one " +
-                       shortest(mine) +
+                       shortest(own.lr()) + (own.groups() > 1 ? " (of the first group)" : "") +
                        ": what a loop sets must be a function of the step, the same in all "
                        "workers"};
   }

@@ -16,6 +16,7 @@
 namespace {
 
 using lockstep::Adam;
+using lockstep::AdamW;
 using lockstep::Optimizer;
 using lockstep::SGD;
 using Parameters = std::vector<at::Tensor>;
@@ -37,6 +38,18 @@ const std::vector<std::pair<std::string, Make>>& settings() {
       {"adam", maker<Adam>(lockstep::AdamOptions{.lr = 1e-3})},
       {"adam-decay", maker<Adam>(lockstep::AdamOptions{
                          .lr = 1e-2, .beta1 = 0.8, .beta2 = 0.99, .weight_decay = 0.1})},
+      {"sgd-groups",
+       [](const Parameters& p) {
+         return std::make_unique<SGD>(std::vector<lockstep::ParamGroup<lockstep::SGDOptions>>{
+             {{p[0]}, {.lr = 0.1}}, {{p[1]}, {.lr = 0.01, .momentum = 0.9}}});
+       }},
+      {"adamw", maker<AdamW>(lockstep::AdamWOptions{.lr = 1e-3})},
+      {"adamw-groups",
+       [](const Parameters& p) {
+         return std::make_unique<AdamW>(std::vector<lockstep::ParamGroup<lockstep::AdamWOptions>>{
+             {{p[0]}, {.lr = 1e-3, .weight_decay = 0.05, .amsgrad = true}},
+             {{p[1]}, {.lr = 1e-2, .beta1 = 0.5, .beta2 = 0.999}}});
+       }},
       {"adam-amsgrad", maker<Adam>(lockstep::AdamOptions{.lr = 1e-3, .amsgrad = true})},
   };
   return all;
@@ -51,7 +64,9 @@ std::string hash_after_updates(const Make& make) {
     p[0].mutable_grad() = at::randn({70, 50});
     p[1].mutable_grad() = at::randn({11});
     if (step == 2) p[1].mutable_grad().reset();
-    if (step == 4) optimizer->set_lr(optimizer->lr() / 3);
+    if (step == 4)
+      for (std::size_t g = 0; g < optimizer->groups(); ++g)
+        optimizer->set_lr(g, optimizer->lr(g) / 3);
     optimizer->step();
   }
   lockstep::Sha256 hash;

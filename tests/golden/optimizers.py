@@ -11,6 +11,10 @@ SETTINGS = {
     "sgd-nesterov": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, foreach=False),
     "adam": lambda p: torch.optim.Adam(p, lr=1e-3, foreach=False),
     "adam-decay": lambda p: torch.optim.Adam(p, lr=1e-2, betas=(0.8, 0.99), weight_decay=0.1, foreach=False),
+    "sgd-groups": lambda p: torch.optim.SGD([{"params": p[:1]}, {"params": p[1:], "lr": 0.01, "momentum": 0.9}], lr=0.1, foreach=False),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
+    "adamw-groups": lambda p: torch.optim.AdamW(
+        [{"params": p[:1], "weight_decay": 0.05, "amsgrad": True}, {"params": p[1:], "lr": 1e-2, "betas": (0.5, 0.999)}], lr=1e-3, foreach=False),
     "adam-amsgrad": lambda p: torch.optim.Adam(p, lr=1e-3, amsgrad=True, foreach=False),
 }
 
@@ -26,7 +30,8 @@ def main():
             gradient = torch.randn(11)
             parameters[1].grad = None if step == 2 else gradient  # a parameter that took no part
             if step == 4:
-                optimizer.param_groups[0]["lr"] /= 3  # a schedule
+                for group in optimizer.param_groups:  # a schedule
+                    group["lr"] /= 3
             optimizer.step()
         digest = hashlib.sha256()
         for parameter in parameters:
