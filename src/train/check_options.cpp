@@ -21,6 +21,7 @@ Status Run::check_options() const {
   if (train_ == nullptr) return wrong("a run needs a training set");
   if (state_.optimizers().empty()) return wrong("the train state has no optimizer; add one");
   for (const auto& each : state_.optimizers()) LOCKSTEP_TRY(each->check());
+  for (const auto& each : state_.schedulers()) LOCKSTEP_TRY(each->check());
   if (options_.output.empty()) return wrong("--output is empty; give the run directory's path");
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   LOCKSTEP_TRY(in_range("--epochs", options_.epochs, 1));

@@ -99,6 +99,8 @@ Status Run::make_manifest() {
   manifest_.set("initial_weights_sha256", state_.weights_sha256());
   for (std::size_t i = 0; i < state_.optimizers().size(); ++i)
     manifest_.set("optimizer_" + std::to_string(i), state_.optimizers()[i]->settings());
+  for (std::size_t i = 0; i < state_.schedulers().size(); ++i)
+    manifest_.set("scheduler_" + std::to_string(i), state_.schedulers()[i]->settings());
   manifest_.set("threads", context_.threads());
   manifest_.set("torch", TORCH_VERSION);
   manifest_.set("cpu_capability", at::get_cpu_capability());

@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/hash.h"
+#include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
 
 namespace {
@@ -75,10 +77,47 @@ std::string hash_after_updates(const Make& make) {
   return hash.hex();
 }
 
+const double kMetrics[] = {1.0,  0.9,  0.9,  0.89995, 0.95, 0.9,  0.5,  0.6,  0.6,  0.6,
+                           0.55, 0.52, 0.51, 0.5,     0.49, 0.49, 0.49, 0.49, 0.49, 0.49};
+
+// Python's float.hex().
+std::string hex(double rate) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.13a", rate);
+  return text;
+}
+
+template <class Scheduler, class... Settings>
+void print_schedule(const char* name, Settings... settings) {
+  SGD optimizer({{{at::zeros({1})}, {.lr = 0.1}}, {{at::zeros({1})}, {.lr = 0.007}}});
+  Scheduler scheduler(optimizer, settings...);
+  std::printf("%s", name);
+  for (const double metric : kMetrics) {
+    if constexpr (std::is_same_v<Scheduler, lockstep::StepLR>)
+      scheduler.step();
+    else
+      scheduler.step(metric);
+    for (const std::size_t g : {0, 1}) std::printf(" %s", hex(optimizer.lr(g)).c_str());
+  }
+  std::printf("\n");
+}
+
 }  // namespace
 
 int main() {
   at::set_num_threads(1);
   for (const auto& [name, make] : settings())
     std::printf("%s %s\n", name.c_str(), hash_after_updates(make).c_str());
+  using Plateau = lockstep::ReduceLROnPlateau;
+  using Options = lockstep::ReduceLROnPlateauOptions;
+  print_schedule<lockstep::StepLR>("step", 3);
+  print_schedule<lockstep::StepLR>("step-gamma", 1, 0.97);
+  print_schedule<Plateau>("plateau", Options{.patience = 1});
+  print_schedule<Plateau>("plateau-max-abs", Options{.mode = Options::Mode::kMax,
+                                                     .factor = 0.3,
+                                                     .patience = 2,
+                                                     .threshold = 0.01,
+                                                     .threshold_mode = Options::ThresholdMode::kAbs,
+                                                     .cooldown = 2,
+                                                     .min_lr = 1e-3});
 }

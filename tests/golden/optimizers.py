@@ -19,6 +19,29 @@ SETTINGS = {
 }
 
 
+METRICS = [1.0, 0.9, 0.9, 0.89995, 0.95, 0.9, 0.5, 0.6, 0.6, 0.6, 0.55, 0.52, 0.51, 0.5, 0.49, 0.49, 0.49, 0.49, 0.49, 0.49]
+SCHEDULERS = {
+    "step": lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=3),
+    "step-gamma": lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=1, gamma=0.97),
+    "plateau": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=1),
+    "plateau-max-abs": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(
+        o, mode="max", factor=0.3, patience=2, threshold=0.01, threshold_mode="abs", cooldown=2, min_lr=1e-3),
+}
+
+
+def schedules():
+    for name, make in SCHEDULERS.items():
+        p = [torch.zeros(1).requires_grad_(), torch.zeros(1).requires_grad_()]
+        optimizer = torch.optim.SGD([{"params": p[:1]}, {"params": p[1:], "lr": 0.007}], lr=0.1)
+        scheduler = make(optimizer)
+        rates = []
+        for metric in METRICS:
+            optimizer.step()
+            scheduler.step(metric) if name.startswith("plateau") else scheduler.step()
+            rates += [group["lr"].hex() for group in optimizer.param_groups]
+        print(name, *rates)
+
+
 def main():
     torch.set_num_threads(1)
     for name, make in SETTINGS.items():
@@ -37,6 +60,7 @@ def main():
         for parameter in parameters:
             digest.update(parameter.detach().numpy().tobytes())
         print(name, digest.hexdigest())
+    schedules()
 
 
 if __name__ == "__main__":
