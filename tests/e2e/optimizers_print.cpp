@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
 
 #include <cstdio>
 #include <functional>
