@@ -74,6 +74,11 @@ class Optimizer {
   at::Tensor lr_;
 };
 
+// torch.nn.utils.clip_grad_norm_ with the 2-norm, and its bits: multiplies each grad() by
+// min(1, max_norm / (norm + 1e-6)), the norm being of all of them, and returns the norm. grad()
+// becomes a tensor of its own: what it was over is left as it is.
+double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm);
+
 struct SGDOptions {
   double lr = 1e-3;
   double momentum = 0;

@@ -1,6 +1,8 @@
 // What a run's options may be, said of the options' names on the command line.
+#include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "train/run.h"
 
 namespace lockstep::train {
@@ -27,6 +29,9 @@ Status Run::check_options() const {
   LOCKSTEP_TRY(in_range("--epochs", options_.epochs, 1));
   LOCKSTEP_TRY(in_range("--batch-size", options_.batch_size, 1, most));
   LOCKSTEP_TRY(in_range("--max-steps", options_.max_steps, 0));
+  if (!std::isfinite(options_.clip_grad_norm) || options_.clip_grad_norm < 0)
+    return wrong("clip_grad_norm is " + shortest(options_.clip_grad_norm) +
+                 "; a finite number, at least 0 (0: none)");
   LOCKSTEP_TRY(in_range("--checkpoint-every", options_.checkpoint_every, 0));
   LOCKSTEP_TRY(in_range("--keep-checkpoints", options_.keep_checkpoints, 1));
   LOCKSTEP_TRY(in_range("--log-every", options_.log_every, 0));

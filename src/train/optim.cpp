@@ -120,6 +120,32 @@ void Optimizer::zero_grad() {
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
 }
 
+// torch/nn/utils/clip_grad.py, as it runs for tensors on the CPU. Gradients of one dtype come
+// together, in the order in which each dtype is met first.
+double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> norms;
+  for (const at::Tensor& p : parameters) {
+    if (!p.grad().defined()) continue;
+    const auto known =
+        std::ranges::find(norms, p.grad().scalar_type(), [](auto& n) { return n.first; });
+    auto& of_dtype =
+        known != norms.end()
+            ? known->second
+            : norms.emplace_back(p.grad().scalar_type(), std::vector<at::Tensor>()).second;
+    of_dtype.push_back(at::linalg_vector_norm(p.grad(), 2.0));
+  }
+  if (norms.empty()) return 0;
+  std::vector<at::Tensor> all;
+  for (const auto& [dtype, of_dtype] : norms)
+    all.insert(all.end(), of_dtype.begin(), of_dtype.end());
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(all), 2.0);
+  const at::Tensor factor = at::clamp_max(max_norm / (norm + 1e-6), 1.0);
+  for (const at::Tensor& p : parameters)
+    if (p.grad().defined()) p.mutable_grad() = p.grad().mul(factor);
+  return norm.item<double>();
+}
+
 SGD::SGD(std::vector<at::Tensor> parameters, SGDOptions options)
     : SGD(std::vector<ParamGroup<SGDOptions>>{{std::move(parameters), options}}) {}
 

@@ -147,7 +147,7 @@ Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
 
 // Each worker updates its own state with its own rate.
 Status Run::check(Txn txn, coord::Board board) const {
-  const Optimizer& own = *state_.optimizers()[optimizer_of(txn, board)];
+  const Optimizer& own = optimizer_of(txn, board);
   const std::uint64_t rates = own.rates_hash();
   const std::uint64_t first = board.record(txn, VirtualWorker(0)).state;
   const std::string step = "step " + std::to_string(plan_.at(txn).global_step) + ": ";
@@ -171,8 +171,14 @@ Status Run::check(Txn txn, coord::Board board) const {
 }
 
 // A newcomer has not seen the loop's choice: the share's record has it.
-std::size_t Run::optimizer_of(Txn txn, coord::Board board) const {
-  return board.record(txn, VirtualWorker(0)).extra;
+Optimizer& Run::optimizer_of(Txn txn, coord::Board board) const {
+  return *state_.optimizers()[board.record(txn, VirtualWorker(0)).extra];
+}
+
+void Run::update(Txn txn, coord::Board board) {
+  Optimizer& chosen = optimizer_of(txn, board);
+  if (options_.clip_grad_norm > 0) clip_grad_norm_(chosen.parameters(), options_.clip_grad_norm);
+  chosen.step();
 }
 
 Lines Run::step_lines(Txn txn, coord::Board board) const {

@@ -12,6 +12,7 @@ SETTINGS = {
     "adam": lambda p: torch.optim.Adam(p, lr=1e-3, foreach=False),
     "adam-decay": lambda p: torch.optim.Adam(p, lr=1e-2, betas=(0.8, 0.99), weight_decay=0.1, foreach=False),
     "sgd-groups": lambda p: torch.optim.SGD([{"params": p[:1]}, {"params": p[1:], "lr": 0.01, "momentum": 0.9}], lr=0.1, foreach=False),
+    "sgd-clip": lambda p: torch.optim.SGD(p, lr=0.1, foreach=False),
     "adamw": lambda p: torch.optim.AdamW(p, lr=1e-3, foreach=False),
     "adamw-groups": lambda p: torch.optim.AdamW(
         [{"params": p[:1], "weight_decay": 0.05, "amsgrad": True}, {"params": p[1:], "lr": 1e-2, "betas": (0.5, 0.999)}], lr=1e-3, foreach=False),
@@ -55,6 +56,8 @@ def main():
             if step == 4:
                 for group in optimizer.param_groups:  # a schedule
                     group["lr"] /= 3
+            if name == "sgd-clip":
+                torch.nn.utils.clip_grad_norm_(parameters, 40.0)  # bites in some steps only
             optimizer.step()
         digest = hashlib.sha256()
         for parameter in parameters:
