@@ -140,7 +140,8 @@ double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_nor
   for (const auto& [dtype, of_dtype] : norms)
     all.insert(all.end(), of_dtype.begin(), of_dtype.end());
   const at::Tensor norm = at::linalg_vector_norm(at::stack(all), 2.0);
-  const at::Tensor factor = at::clamp_max(max_norm / (norm + 1e-6), 1.0);
+  // A number over a tensor is the tensor's reciprocal times the number in Python.
+  const at::Tensor factor = at::clamp_max((norm + 1e-6).reciprocal() * max_norm, 1.0);
   for (const at::Tensor& p : parameters)
     if (p.grad().defined()) p.mutable_grad() = p.grad().mul(factor);
   return norm.item<double>();

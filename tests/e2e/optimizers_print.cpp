@@ -71,7 +71,7 @@ std::string hash_after_updates(const std::string& name, const Make& make) {
     if (step == 4)
       for (std::size_t g = 0; g < optimizer->groups(); ++g)
         optimizer->set_lr(g, optimizer->lr(g) / 3);
-    if (name == "sgd-clip") lockstep::clip_grad_norm_(p, 40.0);  // bites in some steps only
+    if (name == "sgd-clip") lockstep::clip_grad_norm_(p, 59.0);  // bites in some steps only
     optimizer->step();
   }
   lockstep::Sha256 hash;
