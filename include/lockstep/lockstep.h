@@ -7,6 +7,7 @@
 #include "lockstep/context.h"
 #include "lockstep/data.h"
 #include "lockstep/ddp.h"
+#include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
 #include "lockstep/process_group.h"
 #include "lockstep/state.h"

@@ -2,6 +2,10 @@
 // frontend's Adam rounds differently (mul_ + add_ in place of lerp_), hence these. Names, meanings
 // and defaults are PyTorch's.
 //
+//   lockstep::SGD sgd(model->parameters(), {.lr = 0.1, .momentum = 0.9});
+//   lockstep::AdamW adamw({{encoder->parameters(), {.lr = 1e-5}},
+//                          {head->parameters(), {.lr = 1e-3, .weight_decay = 0.1}}});
+//
 // Shapes: any dense parameters on the CPU; state has each parameter's shape and dtype. A parameter
 // that is given twice (a submodule under two names; Python's parameters() leaves out the second)
 // counts once. Ownership: parameters are shared with the model.
@@ -11,6 +15,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -20,9 +25,15 @@
 
 namespace lockstep {
 
+// PyTorch's param_groups: parameters that share settings.
+template <class Options>
+struct ParamGroup {
+  std::vector<at::Tensor> parameters;
+  Options options;
+};
+
 class Optimizer {
  public:
-  Optimizer(std::vector<at::Tensor> parameters, double lr);
   virtual ~Optimizer() = default;
 
   // One update from the parameters' grad(). Inside a Lockstep step it is called by the library, at
@@ -30,28 +41,43 @@ class Optimizer {
   virtual void step() = 0;
   void zero_grad();  // grad() becomes undefined (set_to_none=True, PyTorch's default)
 
-  // Part of the state, so that a newcomer's first update has the rate that a schedule has set in
-  // the others.
-  double lr() const;
+  // Part of the state, so that a newcomer's first update has the rates that a schedule has set in
+  // the others. Without a group: of all of them, or the first one's.
+  double lr(std::size_t group = 0) const;
   void set_lr(double lr);
+  void set_lr(std::size_t group, double lr);
+  std::size_t groups() const { return static_cast<std::size_t>(lr_.numel()); }
+  // All rates in one number, to compare workers by.
+  std::uint64_t rates_hash() const;
 
   // Everything that the next step() depends on besides parameters and gradients, as tensors of
   // fixed shape that keep their address: what checkpoints and newcomers copy. Names are unique. The
-  // base class has "lr" (float64).
+  // base class has "lr" (float64, one for each group).
   virtual std::vector<std::pair<std::string, at::Tensor>> state();
   // Its kind and what it was made with, for the run's manifest: a run goes on only under equal
-  // settings. The rate is the one it has now.
+  // settings. The rates are those it has now.
   virtual std::string settings() const;
   // kUsage, in PyTorch's words, for settings that torch.optim refuses (and for those not finite).
   virtual Status check() const;
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
 
  protected:
+  // Groups come one after the other; each rate is its group's.
+  Optimizer(const std::vector<std::vector<at::Tensor>>& groups, const std::vector<double>& rates);
+  std::size_t group_of(std::size_t parameter) const { return group_of_[parameter]; }
+
   std::vector<at::Tensor> parameters_;
 
  private:
+  std::vector<std::size_t> group_of_;  // by parameter
+  std::string wrong_groups_;           // what check() says of them
   at::Tensor lr_;
 };
+
+// torch.nn.utils.clip_grad_norm_ with the 2-norm, and its bits: multiplies each grad() by
+// min(1, max_norm / (norm + 1e-6)), the norm being of all of them, and returns the norm. grad()
+// becomes a tensor of its own: what it was over is left as it is.
+double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm);
 
 struct SGDOptions {
   double lr = 1e-3;
@@ -64,14 +90,16 @@ struct SGDOptions {
 class SGD : public Optimizer {
  public:
   SGD(std::vector<at::Tensor> parameters, SGDOptions options);
+  explicit SGD(const std::vector<ParamGroup<SGDOptions>>& groups);
   void step() override;
   std::string settings() const override;
   Status check() const override;
   std::vector<std::pair<std::string, at::Tensor>> state() override;
 
  private:
-  SGDOptions options_;
-  std::vector<at::Tensor> momentum_;  // empty without momentum
+  void update(std::size_t index);
+  std::vector<SGDOptions> options_;   // by group
+  std::vector<at::Tensor> momentum_;  // by parameter; undefined in groups without momentum
   at::Tensor steps_;                  // int64, one per parameter: how often it was updated
 };
 
@@ -82,11 +110,13 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0;
   bool amsgrad = false;
+  bool decoupled_weight_decay = false;  // AdamW's
 };
 
 class Adam : public Optimizer {
  public:
   Adam(std::vector<at::Tensor> parameters, AdamOptions options);
+  explicit Adam(const std::vector<ParamGroup<AdamOptions>>& groups);
   void step() override;
   std::string settings() const override;
   Status check() const override;
@@ -94,9 +124,25 @@ class Adam : public Optimizer {
 
  private:
   void update(std::size_t index);
-  AdamOptions options_;
-  std::vector<at::Tensor> exp_avg_, exp_avg_sq_, max_exp_avg_sq_;
-  at::Tensor steps_;  // int64, one per parameter
+  std::vector<AdamOptions> options_;                               // by group
+  std::vector<at::Tensor> exp_avg_, exp_avg_sq_, max_exp_avg_sq_;  // by parameter
+  at::Tensor steps_;                                               // int64, one per parameter
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 1e-2;
+  bool amsgrad = false;
+};
+
+// Adam with the decay of Loshchilov and Hutter (arXiv 1711.05101): of the weights, not the gradient.
+class AdamW : public Adam {
+ public:
+  AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
+  explicit AdamW(const std::vector<ParamGroup<AdamWOptions>>& groups);
 };
 
 }  // namespace lockstep

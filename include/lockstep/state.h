@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
 #include "lockstep/status.h"
 
@@ -45,12 +46,15 @@ class TrainState {
   // prefix; more get "NAME.".
   Status add(const std::string& name, torch::nn::Module& module);
   Status add(const std::string& name, Optimizer& optimizer);
+  Status add(const std::string& name, LRScheduler& scheduler);
   Status add(Text text);
 
   const std::vector<Named>& parameters() const { return parameters_; }
   const std::vector<Named>& buffers() const { return buffers_; }
+  // And schedulers'.
   const std::vector<Named>& optimizer_state() const { return optimizer_state_; }
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
+  const std::vector<LRScheduler*>& schedulers() const { return schedulers_; }
   const std::vector<Text>& texts() const { return texts_; }
   std::vector<Named> model() const;  // parameters, then buffers
 
@@ -72,6 +76,7 @@ class TrainState {
   std::vector<std::string> names_;
   std::vector<Named> parameters_, buffers_, optimizer_state_;
   std::vector<Optimizer*> optimizers_;
+  std::vector<LRScheduler*> schedulers_;
   std::vector<Text> texts_;
 };
 

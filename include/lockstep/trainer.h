@@ -47,6 +47,7 @@ struct RunOptions {
   std::int64_t batch_size = 100;  // of each virtual worker
   std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
+  double clip_grad_norm = 0;  // clip_grad_norm_()'s max_norm for each step; 0: none
   data::Shuffle shuffle = data::Shuffle::kReshuffle;  // DistributedSampler with set_epoch()
   std::string resume = "auto";                        // auto | never | path of a checkpoint
   bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start

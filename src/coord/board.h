@@ -151,7 +151,8 @@ struct ShareRecord {
   double loss_sum;
   std::uint64_t loss_count;
   std::uint64_t extra;  // the program's own, equal whoever computes it; 0 if unused
-  double rate;          // the learning rate its worker is about to update with
+  double rate;          // the learning rate its worker is about to update with: the first group's,
+  std::uint64_t rates;  // and XXH3 of all groups'
   std::uint64_t state;  // XXH3 of its worker's state; 0 in steps that do not compare it
   std::uint64_t ids_count;
   std::int64_t* ids() { return reinterpret_cast<std::int64_t*>(this + 1); }

@@ -1,6 +1,8 @@
 // What a run's options may be, said of the options' names on the command line.
+#include <cmath>
 #include <limits>
 
+#include "base/text.h"
 #include "train/run.h"
 
 namespace lockstep::train {
@@ -21,11 +23,15 @@ Status Run::check_options() const {
   if (train_ == nullptr) return wrong("a run needs a training set");
   if (state_.optimizers().empty()) return wrong("the train state has no optimizer; add one");
   for (const auto& each : state_.optimizers()) LOCKSTEP_TRY(each->check());
+  for (const auto& each : state_.schedulers()) LOCKSTEP_TRY(each->check());
   if (options_.output.empty()) return wrong("--output is empty; give the run directory's path");
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   LOCKSTEP_TRY(in_range("--epochs", options_.epochs, 1));
   LOCKSTEP_TRY(in_range("--batch-size", options_.batch_size, 1, most));
   LOCKSTEP_TRY(in_range("--max-steps", options_.max_steps, 0));
+  if (!std::isfinite(options_.clip_grad_norm) || options_.clip_grad_norm < 0)
+    return wrong("clip_grad_norm is " + shortest(options_.clip_grad_norm) +
+                 "; a finite number, at least 0 (0: none)");
   LOCKSTEP_TRY(in_range("--checkpoint-every", options_.checkpoint_every, 0));
   LOCKSTEP_TRY(in_range("--keep-checkpoints", options_.keep_checkpoints, 1));
   LOCKSTEP_TRY(in_range("--log-every", options_.log_every, 0));

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/hash.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -25,94 +26,184 @@ Status check_beta(int index, double value) {
                                       ": " + shortest(value) + "; at least 0, below 1"};
 }
 
-std::vector<at::Tensor> without_repeats(std::vector<at::Tensor> parameters) {
-  std::vector<at::Tensor> once;
-  for (at::Tensor& p : parameters)
-    if (std::ranges::none_of(once, [&](const at::Tensor& seen) { return seen.is_same(p); }))
-      once.push_back(std::move(p));
-  return once;
-}
-
 at::Tensor counters(std::size_t count) {
   return at::zeros({static_cast<std::int64_t>(count)}, at::kLong);
 }
 
-std::vector<at::Tensor> zeros_for(const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> state;
-  for (const at::Tensor& p : parameters) state.push_back(at::zeros_like(p.detach()));
-  return state;
-}
+at::Tensor zeros_for(const at::Tensor& parameter) { return at::zeros_like(parameter.detach()); }
 
 void append(std::vector<std::pair<std::string, at::Tensor>>& state, const char* name,
             const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    state.emplace_back(std::to_string(i) + "." + name, tensors[i]);
+    if (tensors[i].defined()) state.emplace_back(std::to_string(i) + "." + name, tensors[i]);
+}
+
+template <class Options>
+std::vector<std::vector<at::Tensor>> parameters_of(const std::vector<ParamGroup<Options>>& groups) {
+  std::vector<std::vector<at::Tensor>> parameters;
+  for (const auto& group : groups) parameters.push_back(group.parameters);
+  return parameters;
+}
+
+template <class Options>
+std::vector<double> rates_of(const std::vector<ParamGroup<Options>>& groups) {
+  std::vector<double> rates;
+  for (const auto& group : groups) rates.push_back(group.options.lr);
+  return rates;
+}
+
+template <class Options>
+std::vector<Options> options_of(const std::vector<ParamGroup<Options>>& groups) {
+  std::vector<Options> options;
+  for (const auto& group : groups) options.push_back(group.options);
+  return options;
+}
+
+AdamOptions decoupled(const AdamWOptions& o) {
+  return {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.amsgrad, true};
+}
+
+std::vector<ParamGroup<AdamOptions>> decoupled(
+    const std::vector<ParamGroup<AdamWOptions>>& groups) {
+  std::vector<ParamGroup<AdamOptions>> all;
+  for (const auto& group : groups) all.push_back({group.parameters, decoupled(group.options)});
+  return all;
 }
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<at::Tensor> parameters, double lr)
-    : parameters_(without_repeats(std::move(parameters))),
-      lr_(at::scalar_tensor(lr, at::kDouble)) {}
+Optimizer::Optimizer(const std::vector<std::vector<at::Tensor>>& groups,
+                     const std::vector<double>& rates)
+    : lr_(at::tensor(rates, at::kDouble)) {
+  for (std::size_t group = 0; group < groups.size(); ++group)
+    for (const at::Tensor& p : groups[group]) {
+      const auto seen = std::ranges::find_if(parameters_, [&](auto& q) { return q.is_same(p); });
+      if (seen == parameters_.end()) {
+        parameters_.push_back(p);
+        group_of_.push_back(group);
+      } else if (group_of_[static_cast<std::size_t>(seen - parameters_.begin())] != group) {
+        wrong_groups_ = "some parameters appear in more than one parameter group";
+      }
+    }
+  if (parameters_.empty()) wrong_groups_ = "optimizer got an empty parameter list";
+}
 
-double Optimizer::lr() const { return *lr_.const_data_ptr<double>(); }
-void Optimizer::set_lr(double lr) { *lr_.mutable_data_ptr<double>() = lr; }
+double Optimizer::lr(std::size_t group) const { return lr_.const_data_ptr<double>()[group]; }
+void Optimizer::set_lr(std::size_t group, double lr) { lr_.mutable_data_ptr<double>()[group] = lr; }
+void Optimizer::set_lr(double lr) {
+  for (std::size_t group = 0; group < groups(); ++group) set_lr(group, lr);
+}
+
+std::uint64_t Optimizer::rates_hash() const {
+  return xxh3({static_cast<const std::byte*>(lr_.const_data_ptr()), lr_.nbytes()});
+}
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() { return {{"lr", lr_}}; }
 
-std::string Optimizer::settings() const { return "lr=" + shortest(lr()); }
+std::string Optimizer::settings() const {
+  std::string rates = "lr=";
+  for (std::size_t g = 0; g < groups(); ++g) rates += (g == 0 ? "" : ",") + shortest(lr(g));
+  if (groups() == 1) return rates;
+  std::string sizes = " groups=";
+  for (std::size_t g = 0; g < groups(); ++g)
+    sizes += (g == 0 ? "" : ",") + std::to_string(std::ranges::count(group_of_, g));
+  return rates + sizes;
+}
 
-Status Optimizer::check() const { return at_least_0("learning rate", lr()); }
+Status Optimizer::check() const {
+  if (!wrong_groups_.empty()) return Error{ErrorKind::kUsage, wrong_groups_};
+  for (std::size_t g = 0; g < groups(); ++g) LOCKSTEP_TRY(at_least_0("learning rate", lr(g)));
+  return {};
+}
 
 void Optimizer::zero_grad() {
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
 }
 
+// torch/nn/utils/clip_grad.py, as it runs for tensors on the CPU. Gradients of one dtype come
+// together, in the order in which each dtype is met first.
+double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> norms;
+  for (const at::Tensor& p : parameters) {
+    if (!p.grad().defined()) continue;
+    const auto known =
+        std::ranges::find(norms, p.grad().scalar_type(), [](auto& n) { return n.first; });
+    auto& of_dtype =
+        known != norms.end()
+            ? known->second
+            : norms.emplace_back(p.grad().scalar_type(), std::vector<at::Tensor>()).second;
+    of_dtype.push_back(at::linalg_vector_norm(p.grad(), 2.0));
+  }
+  if (norms.empty()) return 0;
+  std::vector<at::Tensor> all;
+  for (const auto& [dtype, of_dtype] : norms)
+    all.insert(all.end(), of_dtype.begin(), of_dtype.end());
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(all), 2.0);
+  // A number over a tensor is the tensor's reciprocal times the number in Python.
+  const at::Tensor factor = at::clamp_max((norm + 1e-6).reciprocal() * max_norm, 1.0);
+  for (const at::Tensor& p : parameters)
+    if (p.grad().defined()) p.mutable_grad() = p.grad().mul(factor);
+  return norm.item<double>();
+}
+
 SGD::SGD(std::vector<at::Tensor> parameters, SGDOptions options)
-    : Optimizer(std::move(parameters), options.lr),
-      options_(options),
+    : SGD(std::vector<ParamGroup<SGDOptions>>{{std::move(parameters), options}}) {}
+
+SGD::SGD(const std::vector<ParamGroup<SGDOptions>>& groups)
+    : Optimizer(parameters_of(groups), rates_of(groups)),
+      options_(options_of(groups)),
+      momentum_(parameters_.size()),
       steps_(counters(parameters_.size())) {
-  if (options_.momentum != 0) momentum_ = zeros_for(parameters_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (options_[group_of(i)].momentum != 0) momentum_[i] = zeros_for(parameters_[i]);
+}
+
+void SGD::step() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (parameters_[i].grad().defined()) update(i);
 }
 
 // torch/optim/sgd.py, _single_tensor_sgd; as ATen calls in the notes on bit equality
 // (docs/design/arithmetic.md).
-void SGD::step() {
-  const at::NoGradGuard no_grad;
-  auto* const steps = steps_.mutable_data_ptr<std::int64_t>();
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    at::Tensor& p = parameters_[i];
-    if (!p.grad().defined()) continue;
-    at::Tensor g = p.grad();
-    if (options_.weight_decay != 0) g = g.add(p, options_.weight_decay);
-    if (options_.momentum != 0) {
-      at::Tensor& buffer = momentum_[i];
-      if (steps[i] == 0)
-        buffer.copy_(g);
-      else
-        buffer.mul_(options_.momentum).add_(g, 1 - options_.dampening);
-      g = options_.nesterov ? g.add(buffer, options_.momentum) : buffer;
-    }
-    p.add_(g, -lr());
-    ++steps[i];
+void SGD::update(std::size_t i) {
+  const SGDOptions& options = options_[group_of(i)];
+  std::int64_t& steps = steps_.mutable_data_ptr<std::int64_t>()[i];
+  at::Tensor& p = parameters_[i];
+  at::Tensor g = p.grad();
+  if (options.weight_decay != 0) g = g.add(p, options.weight_decay);
+  if (options.momentum != 0) {
+    at::Tensor& buffer = momentum_[i];
+    if (steps == 0)
+      buffer.copy_(g);
+    else
+      buffer.mul_(options.momentum).add_(g, 1 - options.dampening);
+    g = options.nesterov ? g.add(buffer, options.momentum) : buffer;
   }
+  p.add_(g, -lr(group_of(i)));
+  ++steps;
 }
 
 std::string SGD::settings() const {
-  return "SGD " + Optimizer::settings() + " momentum=" + shortest(options_.momentum) +
-         " dampening=" + shortest(options_.dampening) +
-         " weight_decay=" + shortest(options_.weight_decay) +
-         " nesterov=" + shortest(int{options_.nesterov});
+  std::string text = "SGD " + Optimizer::settings();
+  for (const SGDOptions& o : options_)
+    text += " momentum=" + shortest(o.momentum) + " dampening=" + shortest(o.dampening) +
+            " weight_decay=" + shortest(o.weight_decay) + " nesterov=" + shortest(int{o.nesterov});
+  return text;
 }
 
 Status SGD::check() const {
   LOCKSTEP_TRY(Optimizer::check());
-  LOCKSTEP_TRY(at_least_0("momentum value", options_.momentum));
-  LOCKSTEP_TRY(at_least_0("weight_decay value", options_.weight_decay));
-  if (options_.nesterov && (options_.momentum == 0 || options_.dampening != 0))
-    return Error{ErrorKind::kUsage, "Nesterov momentum requires a momentum and zero dampening"};
-  if (std::isfinite(options_.dampening)) return {};
-  return Error{ErrorKind::kUsage, "Invalid dampening value: " + shortest(options_.dampening)};
+  for (const SGDOptions& o : options_) {
+    LOCKSTEP_TRY(at_least_0("momentum value", o.momentum));
+    LOCKSTEP_TRY(at_least_0("weight_decay value", o.weight_decay));
+    if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
+      return Error{ErrorKind::kUsage, "Nesterov momentum requires a momentum and zero dampening"};
+    if (!std::isfinite(o.dampening))
+      return Error{ErrorKind::kUsage, "Invalid dampening value: " + shortest(o.dampening)};
+  }
+  return {};
 }
 
 std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
@@ -123,12 +214,18 @@ std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
 }
 
 Adam::Adam(std::vector<at::Tensor> parameters, AdamOptions options)
-    : Optimizer(std::move(parameters), options.lr),
-      options_(options),
-      exp_avg_(zeros_for(parameters_)),
-      exp_avg_sq_(zeros_for(parameters_)),
+    : Adam(std::vector<ParamGroup<AdamOptions>>{{std::move(parameters), options}}) {}
+
+Adam::Adam(const std::vector<ParamGroup<AdamOptions>>& groups)
+    : Optimizer(parameters_of(groups), rates_of(groups)),
+      options_(options_of(groups)),
+      max_exp_avg_sq_(parameters_.size()),
       steps_(counters(parameters_.size())) {
-  if (options_.amsgrad) max_exp_avg_sq_ = zeros_for(parameters_);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    exp_avg_.push_back(zeros_for(parameters_[i]));
+    exp_avg_sq_.push_back(zeros_for(parameters_[i]));
+    if (options_[group_of(i)].amsgrad) max_exp_avg_sq_[i] = zeros_for(parameters_[i]);
+  }
 }
 
 void Adam::step() {
@@ -139,35 +236,45 @@ void Adam::step() {
 
 // torch/optim/adam.py, _single_tensor_adam (Kingma & Ba, arXiv 1412.6980).
 void Adam::update(std::size_t i) {
+  const AdamOptions& options = options_[group_of(i)];
+  const double rate = lr(group_of(i));
   const auto t = static_cast<double>(++steps_.mutable_data_ptr<std::int64_t>()[i]);
   at::Tensor& p = parameters_[i];
   at::Tensor g = p.grad();
-  if (options_.weight_decay != 0) g = g.add(p, options_.weight_decay);
+  if (options.weight_decay != 0 && options.decoupled_weight_decay)
+    p.mul_(1 - rate * options.weight_decay);
+  else if (options.weight_decay != 0)
+    g = g.add(p, options.weight_decay);
   at::Tensor& m = exp_avg_[i];
   at::Tensor& v = exp_avg_sq_[i];
-  m.lerp_(g, 1 - options_.beta1);
-  v.mul_(options_.beta2).addcmul_(g, g, 1 - options_.beta2);
-  const double correction1 = 1 - std::pow(options_.beta1, t);
-  const double correction2 = 1 - std::pow(options_.beta2, t);
-  if (options_.amsgrad) at::maximum_out(max_exp_avg_sq_[i], max_exp_avg_sq_[i], v);
-  const at::Tensor& second = options_.amsgrad ? max_exp_avg_sq_[i] : v;
-  const at::Tensor denominator = (second.sqrt() / std::pow(correction2, 0.5)).add_(options_.eps);
-  p.addcdiv_(m, denominator, -(lr() / correction1));
+  m.lerp_(g, 1 - options.beta1);
+  v.mul_(options.beta2).addcmul_(g, g, 1 - options.beta2);
+  const double correction1 = 1 - std::pow(options.beta1, t);
+  const double correction2 = 1 - std::pow(options.beta2, t);
+  if (options.amsgrad) at::maximum_out(max_exp_avg_sq_[i], max_exp_avg_sq_[i], v);
+  const at::Tensor& second = options.amsgrad ? max_exp_avg_sq_[i] : v;
+  const at::Tensor denominator = (second.sqrt() / std::pow(correction2, 0.5)).add_(options.eps);
+  p.addcdiv_(m, denominator, -(rate / correction1));
 }
 
 std::string Adam::settings() const {
-  return "Adam " + Optimizer::settings() + " betas=" + shortest(options_.beta1) + "," +
-         shortest(options_.beta2) + " eps=" + shortest(options_.eps) +
-         " weight_decay=" + shortest(options_.weight_decay) +
-         " amsgrad=" + shortest(int{options_.amsgrad});
+  const bool decoupled = !options_.empty() && options_.front().decoupled_weight_decay;
+  std::string text = (decoupled ? "AdamW " : "Adam ") + Optimizer::settings();
+  for (const AdamOptions& o : options_)
+    text += " betas=" + shortest(o.beta1) + "," + shortest(o.beta2) + " eps=" + shortest(o.eps) +
+            " weight_decay=" + shortest(o.weight_decay) + " amsgrad=" + shortest(int{o.amsgrad});
+  return text;
 }
 
 Status Adam::check() const {
   LOCKSTEP_TRY(Optimizer::check());
-  LOCKSTEP_TRY(at_least_0("epsilon value", options_.eps));
-  LOCKSTEP_TRY(check_beta(0, options_.beta1));
-  LOCKSTEP_TRY(check_beta(1, options_.beta2));
-  return at_least_0("weight_decay value", options_.weight_decay);
+  for (const AdamOptions& o : options_) {
+    LOCKSTEP_TRY(at_least_0("epsilon value", o.eps));
+    LOCKSTEP_TRY(check_beta(0, o.beta1));
+    LOCKSTEP_TRY(check_beta(1, o.beta2));
+    LOCKSTEP_TRY(at_least_0("weight_decay value", o.weight_decay));
+  }
+  return {};
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Adam::state() {
@@ -178,5 +285,10 @@ std::vector<std::pair<std::string, at::Tensor>> Adam::state() {
   append(state, "max_exp_avg_sq", max_exp_avg_sq_);
   return state;
 }
+
+AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
+    : Adam(std::move(parameters), decoupled(options)) {}
+
+AdamW::AdamW(const std::vector<ParamGroup<AdamWOptions>>& groups) : Adam(decoupled(groups)) {}
 
 }  // namespace lockstep

@@ -311,7 +311,7 @@ Status Participant::commit() {
   if (step) {
     LOCKSTEP_TRY(program_.check(next_, board_));
     reducer_->set_gradients();
-    state_.optimizers()[program_.optimizer_of(next_, board_)]->step();
+    program_.update(next_, board_);
     reducer_->clear_gradients();
     if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
   }

@@ -37,10 +37,10 @@ class Program {
   virtual Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) = 0;
   // One batch of an evaluation; fills the cell, all but its mark.
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
-  // Which of the state's optimizers the step updates.
-  virtual std::size_t optimizer_of(Txn txn, coord::Board board) const = 0;
   // Once a step is whole, before the update: an error if the workers' records do not fit together.
   virtual Status check(Txn txn, coord::Board board) const = 0;
+  // The step's update of the state, from gradients that are set.
+  virtual void update(Txn txn, coord::Board board) = 0;
   // What to say about a transaction that this worker has committed.
   virtual Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const = 0;
   // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints.

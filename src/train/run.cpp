@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/run_lock.h"
+#include "base/text.h"
 #include "train/data_identity.h"
 #include "train/lines.h"
 #include "worker/session.h"
@@ -99,6 +100,10 @@ Status Run::make_manifest() {
   manifest_.set("initial_weights_sha256", state_.weights_sha256());
   for (std::size_t i = 0; i < state_.optimizers().size(); ++i)
     manifest_.set("optimizer_" + std::to_string(i), state_.optimizers()[i]->settings());
+  for (std::size_t i = 0; i < state_.schedulers().size(); ++i)
+    manifest_.set("scheduler_" + std::to_string(i), state_.schedulers()[i]->settings());
+  if (options_.clip_grad_norm > 0)
+    manifest_.set("clip_grad_norm", shortest(options_.clip_grad_norm));
   manifest_.set("threads", context_.threads());
   manifest_.set("torch", TORCH_VERSION);
   manifest_.set("cpu_capability", at::get_cpu_capability());

@@ -53,7 +53,7 @@ class Run final : public Program {
   std::int64_t global_step(Txn txn) const override { return plan_.at(txn).global_step; }
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
-  std::size_t optimizer_of(Txn txn, coord::Board board) const override;
+  void update(Txn txn, coord::Board board) override;
   Status check(Txn txn, coord::Board board) const override;
   Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
   Status before(Txn txn, bool first) override;
@@ -73,6 +73,7 @@ class Run final : public Program {
   Status last_words();
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
+  Optimizer& optimizer_of(Txn txn, coord::Board board) const;
   bool compares(const Position& position) const;
   std::uint64_t state_hash(Txn txn);
   void hint_next(Txn txn, std::uint32_t current);

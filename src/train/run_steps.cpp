@@ -98,6 +98,7 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   record.loss_count = batch.ids.size();
   record.extra = optimizer;
   record.rate = state_.optimizers()[optimizer]->lr();
+  record.rates = state_.optimizers()[optimizer]->rates_hash();
   return {};
 }
 
@@ -146,7 +147,8 @@ Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
 
 // Each worker updates its own state with its own rate.
 Status Run::check(Txn txn, coord::Board board) const {
-  const double mine = state_.optimizers()[optimizer_of(txn, board)]->lr();
+  const Optimizer& own = optimizer_of(txn, board);
+  const std::uint64_t rates = own.rates_hash();
   const std::uint64_t first = board.record(txn, VirtualWorker(0)).state;
   const std::string step = "step " + std::to_string(plan_.at(txn).global_step) + ": ";
   for (int v = 0; v < data_plan_.virtual_workers; ++v) {
@@ -157,11 +159,11 @@ Status Run::check(Txn txn, coord::Board board) const {
                        "'s worker differs from that of virtual worker 0's: only step.run() may "
                        "change what is in the train state (checkpoints of the last " +
                        std::to_string(options_.checkpoint_every) + " steps may have it)"};
-    if (record.rate != mine)
+    if (record.rates != rates)
       return Error{ErrorKind::kUsage,
                    step + "the worker of virtual worker " + std::to_string(v) +
                        " has learning rate " + shortest(record.rate) + ", this one " +
-                       shortest(mine) +
+                       shortest(own.lr()) + (own.groups() > 1 ? " (of the first group)" : "") +
                        ": what a loop sets must be a function of the step, the same in all "
                        "workers"};
   }
@@ -169,8 +171,14 @@ Status Run::check(Txn txn, coord::Board board) const {
 }
 
 // A newcomer has not seen the loop's choice: the share's record has it.
-std::size_t Run::optimizer_of(Txn txn, coord::Board board) const {
-  return board.record(txn, VirtualWorker(0)).extra;
+Optimizer& Run::optimizer_of(Txn txn, coord::Board board) const {
+  return *state_.optimizers()[board.record(txn, VirtualWorker(0)).extra];
+}
+
+void Run::update(Txn txn, coord::Board board) {
+  Optimizer& chosen = optimizer_of(txn, board);
+  if (options_.clip_grad_norm > 0) clip_grad_norm_(chosen.parameters(), options_.clip_grad_norm);
+  chosen.step();
 }
 
 Lines Run::step_lines(Txn txn, coord::Board board) const {

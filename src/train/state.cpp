@@ -66,6 +66,14 @@ Status TrainState::add(const std::string& name, Optimizer& optimizer) {
   return {};
 }
 
+Status TrainState::add(const std::string& name, LRScheduler& scheduler) {
+  LOCKSTEP_TRY(claim(name));
+  for (auto& [key, tensor] : scheduler.state())
+    optimizer_state_.push_back({name + "." + key, tensor});
+  schedulers_.push_back(&scheduler);
+  return {};
+}
+
 Status TrainState::add(Text text) {
   LOCKSTEP_TRY(claim(text.name));
   texts_.push_back(std::move(text));

@@ -97,6 +97,14 @@ lockstep::Status trainer(lockstep::Context& context, Net model, lockstep::Optimi
   return status;
 }
 
+void optimizers(Net model, Net encoder, Net head) {
+  lockstep::SGD sgd(model->parameters(), {.lr = 0.1, .momentum = 0.9});
+  lockstep::AdamW adamw({{encoder->parameters(), {.lr = 1e-5}},
+                         {head->parameters(), {.lr = 1e-3, .weight_decay = 0.1}}});
+  sgd.step();
+  adamw.step();
+}
+
 at::Tensor models(const at::Tensor& images) {
   at::manual_seed(0);
   const auto net = lockstep::models::resnet18(10);

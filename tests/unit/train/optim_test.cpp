@@ -40,6 +40,24 @@ TEST(Optimizers, AParameterGivenTwiceIsUpdatedOnce) {
   EXPECT_EQ(p[0].item<float>(), 0.75F);
 }
 
+TEST(Optimizers, GroupsHaveTheirOwnRates) {
+  const std::vector<at::Tensor> p = parameters(), q = parameters();
+  SGD optimizer({{p, {.lr = 0.5}}, {q, {.lr = 0.25}}});
+  const std::uint64_t before = optimizer.rates_hash();
+  optimizer.set_lr(1, 0.125);
+  EXPECT_EQ(optimizer.lr(0), 0.5);
+  EXPECT_EQ(optimizer.lr(1), 0.125);
+  EXPECT_NE(optimizer.rates_hash(), before);
+  optimizer.set_lr(2);
+  EXPECT_EQ(optimizer.lr(1), 2);
+  EXPECT_EQ(said(SGD({{p, {}}, {p, {}}}).check()),
+            "some parameters appear in more than one parameter group");
+  EXPECT_EQ(said(SGD(std::vector<at::Tensor>(), {}).check()),
+            "optimizer got an empty parameter list");
+  EXPECT_EQ(said(SGD({{p, {}}, {q, {.momentum = -1}}}).check()),
+            "Invalid momentum value: -1; a finite number, at least 0");
+}
+
 TEST(Optimizers, ARateSetLaterIsCheckedToo) {
   SGD optimizer(parameters(), {});
   optimizer.set_lr(-2);

@@ -1,0 +1,83 @@
+// Learning rates over epochs: torch.optim.lr_scheduler's StepLR and ReduceLROnPlateau, with the
+// sequences of Python's (torch 2.11), to the last bit. Names, meanings and defaults are PyTorch's.
+//
+// Ownership: refers to the optimizer, which outlives it. Threads: one at a time. Errors: check()
+// says kUsage for settings that PyTorch refuses, before a run begins. State: in the train state
+// (TrainState::add), so that checkpoints and newcomers have it; the rates are the optimizer's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/optim.h"
+#include "lockstep/status.h"
+
+namespace lockstep {
+
+class LRScheduler {
+ public:
+  virtual ~LRScheduler() = default;
+  // Tensors of fixed shape that keep their address, under unique names.
+  virtual std::vector<std::pair<std::string, at::Tensor>> state() const = 0;
+  // Kind and settings, for the run's manifest.
+  virtual std::string settings() const = 0;
+  virtual Status check() const = 0;
+};
+
+// Every `step_size` calls of step() the rate of each group is multiplied by gamma.
+class StepLR : public LRScheduler {
+ public:
+  StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
+  void step();
+  std::int64_t last_epoch() const;
+  std::vector<std::pair<std::string, at::Tensor>> state() const override;
+  std::string settings() const override;
+  Status check() const override;
+
+ private:
+  Optimizer& optimizer_;
+  std::int64_t step_size_;
+  double gamma_;
+  at::Tensor last_epoch_;  // int64 scalar
+};
+
+struct ReduceLROnPlateauOptions {
+  enum class Mode { kMin, kMax };
+  enum class ThresholdMode { kRel, kAbs };
+  Mode mode = Mode::kMin;
+  double factor = 0.1;
+  std::int64_t patience = 10;  // epochs without improvement that are let pass
+  double threshold = 1e-4;
+  ThresholdMode threshold_mode = ThresholdMode::kRel;
+  std::int64_t cooldown = 0;  // epochs after a reduction in which nothing is counted
+  double min_lr = 0;
+  double eps = 1e-8;  // a smaller change of the rate is left out
+};
+
+// The rate of each group is multiplied by `factor` once the metric has not improved for more than
+// `patience` calls of step().
+class ReduceLROnPlateau : public LRScheduler {
+ public:
+  explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
+  void step(double metric);
+  double best() const;
+  std::int64_t num_bad_epochs() const;
+  std::vector<std::pair<std::string, at::Tensor>> state() const override;
+  std::string settings() const override;
+  Status check() const override;
+
+ private:
+  bool is_better(double metric) const;
+  void reduce();
+  Optimizer& optimizer_;
+  ReduceLROnPlateauOptions options_;
+  at::Tensor best_;      // float64 scalar
+  at::Tensor counters_;  // int64: last epoch, bad epochs, epochs of cooldown left
+};
+
+}  // namespace lockstep
