@@ -138,7 +138,8 @@ struct AdamWOptions {
   bool amsgrad = false;
 };
 
-// Adam with the decay of Loshchilov and Hutter (arXiv 1711.05101): of the weights, not the gradient.
+// Adam with the decay of Loshchilov and Hutter (arXiv 1711.05101): of the weights, not of the
+// gradient.
 class AdamW : public Adam {
  public:
   AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
