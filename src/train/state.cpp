@@ -48,9 +48,10 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
     parameters.push_back({prefix + item.key(), item.value()});
   for (const auto& item : module.named_buffers())
     buffers.push_back({prefix + item.key(), item.value()});
+  const std::vector<Named> known = model();
   for (const auto* tensors : {&parameters, &buffers})
     for (const Named& named : *tensors)
-      if (const auto all = model(); std::ranges::count(all, named.name, &Named::name) != 0)
+      if (std::ranges::count(known, named.name, &Named::name) != 0)
         return Error{ErrorKind::kUsage, "the train state has two tensors named '" + named.name +
                                             "'; give '" + name + "' another name"};
   parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());

@@ -216,6 +216,19 @@ def run_case(args):
         case_steps(args, data, interpreter, name.split("-")[0], int(name.partition("-w")[2] or 1))
 
 
+def exit_code_of(case):
+    """Of a test for ctest: 77 for a skip, with the reason, 1 for what is not as it has to be."""
+    try:
+        case()
+    except Skip as reason:
+        print(f"skipped: {reason}")
+        return 77
+    except AssertionError as error:
+        print(f"FAILED: {error}")
+        return 1
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("case")
@@ -224,15 +237,8 @@ def main():
     parser.add_argument("--ddp-loop", required=True, dest="ddp_loop")
     parser.add_argument("--optimizers", required=True)
     parser.add_argument("--torch-dir", required=True)
-    try:
-        run_case(parser.parse_args())
-    except Skip as reason:
-        print(f"skipped: {reason}")
-        return 77
-    except AssertionError as error:
-        print(f"FAILED: {error}")
-        return 1
-    return 0
+    args = parser.parse_args()
+    return exit_code_of(lambda: run_case(args))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,9 @@
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 
+#include "support/python.h"
 #include "unit/checkpoint/samples.h"
 
 namespace lockstep::checkpoint {
@@ -109,22 +107,6 @@ TEST(CheckpointTensors, ALoneFileComesBackWithoutKnowingItsTensors) {
   EXPECT_EQ(load_safetensors(folder.path() + "/none").error().kind, ErrorKind::kBadData);
 }
 
-// A Python with torch and safetensors: LOCKSTEP_PYTHON, or python3. Empty: there is none.
-std::string python() {
-  const char* const named = std::getenv("LOCKSTEP_PYTHON");
-  const std::string python = named != nullptr ? named : "python3";
-  const std::string probe = python + " -c 'import torch, safetensors.torch' 2>/dev/null";
-  return std::system(probe.c_str()) == 0 ? python : "";
-}
-
-std::string output_of(const std::string& command) {
-  std::string output;
-  FILE* const pipe = ::popen(command.c_str(), "r");
-  std::array<char, 256> line{};
-  while (std::fgets(line.data(), line.size(), pipe) != nullptr) output += line.data();
-  return ::pclose(pipe) == 0 ? output : "failed: " + output;
-}
-
 // Reads our file, hashes it as PyTorch users do, and writes one of its own.
 constexpr const char* kScript = R"(
 import hashlib, sys
@@ -139,7 +121,7 @@ save_file(tensors, sys.argv[2], metadata={'format': 'pt'})
 )";
 
 TEST(CheckpointTensors, PythonReadsOursAndWeReadPythons) {
-  const std::string interpreter = python();
+  const std::string interpreter = test::python_with("torch, safetensors.torch");
   if (interpreter.empty())
     GTEST_SKIP() << "no Python with torch and safetensors; set LOCKSTEP_PYTHON";
   const test::TempFolder folder;
@@ -149,9 +131,9 @@ TEST(CheckpointTensors, PythonReadsOursAndWeReadPythons) {
   const std::string script = folder.path() + "/read.py";
   std::ofstream(script) << kScript;
   const std::string theirs = folder.path() + "/theirs.safetensors";
-  EXPECT_EQ(
-      output_of(interpreter + " " + script + " " + saved->path + "/model.safetensors " + theirs),
-      saved->weights_sha256 + "\n");
+  EXPECT_EQ(test::output_of(interpreter + " " + script + " " + saved->path + "/model.safetensors " +
+                            theirs),
+            saved->weights_sha256 + "\n");
   const auto back = load_safetensors(theirs);
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(*lockstep::weights_sha256(*back), saved->weights_sha256);

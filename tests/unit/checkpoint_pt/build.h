@@ -11,6 +11,7 @@
 
 #include "checkpoint/pt/reader.h"
 #include "checkpoint/pt/writer.h"
+#include "support/deflated.h"
 #include "support/temp_folder.h"
 #include "unit/pickle/build.h"
 
@@ -117,24 +118,11 @@ struct Packed {
   std::uint64_t claim = 0;  // another size than the content's
 };
 
-inline std::string deflated(const std::string& content) {
-  z_stream stream{};
-  deflateInit2(&stream, 9, Z_DEFLATED, -MAX_WBITS, 9, Z_DEFAULT_STRATEGY);
-  std::string out(content.size() + 100, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-  stream.avail_in = static_cast<uInt>(content.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  return out;
-}
-
 inline std::string zip_of(const std::vector<Packed>& entries) {
   std::string file, directory;
   for (const Packed& entry : entries) {
-    const std::string data = entry.deflate ? deflated(entry.content) : entry.content;
+    const std::string data =
+        entry.deflate ? lockstep::test::deflated(entry.content, -MAX_WBITS) : entry.content;
     const auto crc =
         crc32_z(0, reinterpret_cast<const Bytef*>(entry.content.data()), entry.content.size());
     const std::uint64_t size = entry.claim != 0 ? entry.claim : entry.content.size();

@@ -1,10 +1,9 @@
 // Against torch itself: peer.py saves, we read and write again, peer.py loads that and compares.
+#include "support/python.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include "unit/checkpoint_pt/old_files.h"
@@ -12,20 +11,9 @@
 namespace lockstep::checkpoint::pt::test {
 namespace {
 
-// A Python with torch and numpy: LOCKSTEP_PYTHON, or python3. Empty: there is none.
-std::string python() {
-  const char* const named = std::getenv("LOCKSTEP_PYTHON");
-  const std::string python = named != nullptr ? named : "python3";
-  const std::string probe = python + " -c 'import torch, numpy' 2>/dev/null";
-  return std::system(probe.c_str()) == 0 ? python : "";
-}
-
+// With what it says of errors.
 std::string output_of(const std::string& command) {
-  std::string output;
-  FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");
-  std::array<char, 256> line{};
-  while (std::fgets(line.data(), line.size(), pipe) != nullptr) output += line.data();
-  return ::pclose(pipe) == 0 ? output : "failed: " + output;
+  return lockstep::test::output_of(command + " 2>&1");
 }
 
 std::vector<std::filesystem::path> files_of(const std::string& folder, const std::string& suffix) {
@@ -55,7 +43,7 @@ void write_again(std::filesystem::path path, const Value& value) {
 }
 
 TEST(PtPython, WeReadPythonsAndPythonReadsOurs) {
-  const std::string interpreter = python();
+  const std::string interpreter = lockstep::test::python_with("torch, numpy");
   if (interpreter.empty()) GTEST_SKIP() << "no Python with torch and numpy; set LOCKSTEP_PYTHON";
   const lockstep::test::TempFolder folder;
   const std::string peer = interpreter + " " + LOCKSTEP_PEER;
@@ -76,7 +64,7 @@ TEST(PtPython, WeReadPythonsAndPythonReadsOurs) {
 }
 
 TEST(PtPython, OldFilesOfOurMakingAreWhatPythonTakesThemFor) {
-  const std::string interpreter = python();
+  const std::string interpreter = lockstep::test::python_with("torch, numpy");
   if (interpreter.empty()) GTEST_SKIP() << "no Python with torch and numpy; set LOCKSTEP_PYTHON";
   const lockstep::test::TempFolder folder;
   std::vector<OldFile> files = old_tensors();

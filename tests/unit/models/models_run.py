@@ -16,7 +16,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parents[1] / "e2e"))
-from golden_run import Skip, equal, one_thread, python  # noqa: E402
+from golden_run import Skip, equal, exit_code_of, one_thread, python  # noqa: E402
 
 
 def lines(*command):
@@ -46,15 +46,7 @@ def main():
     parser.add_argument("--print", required=True)
     parser.add_argument("--torch-dir", required=True)
     args = parser.parse_args()
-    try:
-        {"initial": initial, "peer": peer}[args.case](args)
-    except Skip as reason:
-        print(f"skipped: {reason}")
-        return 77
-    except AssertionError as error:
-        print(f"FAILED: {error}")
-        return 1
-    return 0
+    return exit_code_of(lambda: {"initial": initial, "peer": peer}[args.case](args))
 
 
 if __name__ == "__main__":
