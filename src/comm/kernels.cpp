@@ -36,14 +36,23 @@ struct Float16 {
   }
 };
 
-// The bodies take on the instruction set of the function they are inlined into. `ivdep`: out is an
-// input or overlaps none.
+// The bodies take on the instruction set of the function they are inlined into. Their loops have no
+// dependence from one turn to the next (out is an input or overlaps none); clang finds that out at
+// run time.
+#ifdef __clang__
+#define LOCKSTEP_INDEPENDENT
+#define LOCKSTEP_AVX512 "avx512f,avx512bw,avx512vl"
+#else
+#define LOCKSTEP_INDEPENDENT _Pragma("GCC ivdep")
+#define LOCKSTEP_AVX512 "avx512f,avx512bw,avx512vl,prefer-vector-width=512"
+#endif
+
 template <class E>
 [[gnu::always_inline]] inline void one_body(void* out_, const void* a_, std::size_t count,
                                             float scale) {
   auto* out = static_cast<typename E::Type*>(out_);
   const auto* a = static_cast<const typename E::Type*>(a_);
-#pragma GCC ivdep
+  LOCKSTEP_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i) out[i] = E::scaled(a[i], scale);
 }
 
@@ -53,7 +62,7 @@ template <class E, bool kScale>
   auto* out = static_cast<typename E::Type*>(out_);
   const auto* a = static_cast<const typename E::Type*>(a_);
   const auto* b = static_cast<const typename E::Type*>(b_);
-#pragma GCC ivdep
+  LOCKSTEP_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i) {
     const auto sum = E::add(a[i], b[i]);
     out[i] = kScale ? E::scaled(sum, scale) : sum;
@@ -67,7 +76,7 @@ template <class E, bool kScale>
   const auto* a = static_cast<const typename E::Type*>(a_);
   const auto* b = static_cast<const typename E::Type*>(b_);
   const auto* c = static_cast<const typename E::Type*>(c_);
-#pragma GCC ivdep
+  LOCKSTEP_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i) {
     const auto sum = E::add(E::add(a[i], b[i]), c[i]);
     out[i] = kScale ? E::scaled(sum, scale) : sum;
@@ -102,9 +111,10 @@ template <class E, bool kScale>
 
 LOCKSTEP_KERNELS(Baseline, );
 LOCKSTEP_KERNELS(Avx2, __attribute__((target("avx2"))));
-LOCKSTEP_KERNELS(Avx512,
-                 __attribute__((target("avx512f,avx512bw,avx512vl,prefer-vector-width=512"))));
+LOCKSTEP_KERNELS(Avx512, __attribute__((target(LOCKSTEP_AVX512))));
 #undef LOCKSTEP_KERNELS
+#undef LOCKSTEP_AVX512
+#undef LOCKSTEP_INDEPENDENT
 
 template <class E>
 const Kernels& pick(Isa isa) {

@@ -261,15 +261,23 @@ class Schedule {
       clock_.after(kMillisecond / 20, [this, tries] { orphan_newcomer_soon(tries - 1); });
   }
 
+  // When something last happened to the group: a fault, or a worker's end that followed from one
+  // (a hang's comes late).
+  std::uint64_t last_event() {
+    if (agent_->ended() != ends_) last_end_ = clock_.now();
+    ends_ = agent_->ended();
+    return std::max(last_fault_, last_end_);
+  }
+
   // A newcomer that is ready gets into a table within a few transactions, unless something else
   // happens.
   void check_newcomers() {
     for (SimWorker* worker : agent_->alive()) {
       if (!worker->healing() || worker->stopped()) continue;
-      const Wait now{host_.commits, clock_.now(), last_fault_};
+      const Wait now{host_.commits, clock_.now(), last_event()};
       auto [it, fresh] = waiting_.try_emplace(worker->uid(), now);
       Wait& since = it->second;
-      if (since.last_fault != last_fault_) since = now;
+      if (since.last_event != now.last_event) since = now;
       require(now.commits <= since.commits + kMostMissed * plan_.virtual_workers ||
                   now.time <= since.time + kMostWaited,
               "a newcomer that is ready does not get in");
@@ -278,7 +286,7 @@ class Schedule {
 
   void check_liveness() {
     if (outcome_.events % 64 == 0) check_newcomers();
-    const std::uint64_t since = std::max(last_fault_, host_.last_commit_at);
+    const std::uint64_t since = std::max(last_event(), host_.last_commit_at);
     if (since == 0) return;
     if (clock_.now() > since + kReaction + slack_ && nobody_waits()) {
       last_fault_ = clock_.now();
@@ -332,11 +340,12 @@ class Schedule {
   Host host_;
   std::unique_ptr<SimAgent> agent_;
   Outcome outcome_;
-  std::uint64_t last_fault_ = 0, hangs_ = 0, slack_ = 0;
+  std::uint64_t last_fault_ = 0, last_end_ = 0, hangs_ = 0, slack_ = 0;
+  std::size_t ends_ = 0;  // of workers, so far
   bool stormy_ = false;   // all zygotes may have been killed before any worker was there
   bool patient_ = false;  // has faults that take minutes
   struct Wait {
-    std::uint64_t commits, time, last_fault;
+    std::uint64_t commits, time, last_event;
   };
   std::map<WorkerUid, Wait> waiting_;  // newcomers, since they were first seen
   int max_restarts_ = 0, max_replacements_ = 0;

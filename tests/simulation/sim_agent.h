@@ -40,6 +40,7 @@ class SimAgent {
   const std::map<std::uint64_t, coord::Incident>& incidents() const { return incidents_; }
   const coord::Coordinator& coordinator() const { return coordinator_; }
   int spawned() const { return spawned_; }
+  std::size_t ended() const { return graveyard_.size(); }  // workers
   int restarts() const { return restarts_; }
   int replies_ok() const { return replies_ok_; }
   std::uint64_t crowded() const { return crowded_; }      // as Outcome has it

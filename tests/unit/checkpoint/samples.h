@@ -17,7 +17,7 @@ namespace lockstep::checkpoint {
 // "optimizer".
 class Sample {
  public:
-  explicit Sample(std::uint64_t step, std::size_t scale = 1) : scale_(scale) {
+  explicit Sample(std::uint64_t step, std::size_t scale = 1) {
     parts_.push_back({"model", {}});
     add({"fc.weight", DType::kF32, {10 * scale, 3}}, step + 1);
     add({"fc.bias", DType::kF32, {10}}, step + 2);
@@ -53,7 +53,6 @@ class Sample {
     parts_.back().tensors.push_back({std::move(info), bytes});
   }
 
-  std::size_t scale_;
   std::deque<std::vector<std::byte>> bytes_;
   std::vector<Part> parts_;
   std::string state_;
