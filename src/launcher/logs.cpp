@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -195,10 +194,9 @@ Status Logs::watch(const std::shared_ptr<Tee>& tee) {
 }
 
 void Logs::pump(Tee& tee) {
-  std::array<char, 65536> buffer;
-  const ssize_t n = ::read(tee.pipe.get(), buffer.data(), buffer.size());
+  const ssize_t n = ::read(tee.pipe.get(), buffer_.data(), buffer_.size());
   if (n > 0) {
-    tee.take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+    tee.take({buffer_.data(), static_cast<std::size_t>(n)}, *console_);
     if (console_->full()) hold();
     return;
   }
@@ -224,11 +222,10 @@ void Logs::go_on() {
 
 void Logs::drain() {
   for (const auto& tee : tees_) {
-    std::array<char, 65536> buffer;
     while (tee->pipe) {
-      const ssize_t n = ::read(tee->pipe.get(), buffer.data(), buffer.size());
+      const ssize_t n = ::read(tee->pipe.get(), buffer_.data(), buffer_.size());
       if (n <= 0) break;
-      tee->take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+      tee->take({buffer_.data(), static_cast<std::size_t>(n)}, *console_);
     }
     if (tee->pipe) loop_->remove(tee->pipe.get());
     tee->pipe.reset();

@@ -58,6 +58,8 @@ class Logs {
   std::string folder_;
   std::vector<std::shared_ptr<Tee>> tees_;
   bool held_ = false;  // those on the console are not read
+  // Not on the stack, which may be small (ulimit -s).
+  std::vector<char> buffer_ = std::vector<char>(std::size_t{64} << 10);
 };
 
 }  // namespace lockstep::launcher
