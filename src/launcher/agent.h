@@ -77,6 +77,8 @@ class Agent {
   void give_up_lost_children();
   void kill_worker(Worker& worker, int signal);
   void shut_down();
+  bool signalled() const;
+  void tell_missing(const Console::Missing& missing);
   void kill_strays(pid_t except);
 
   // worker_talk.cpp: what workers and clients say.

@@ -220,12 +220,14 @@ void Logs::go_on() {
       if (auto watched = watch(tee); !watched.ok()) log_error(watched.error().message);
 }
 
-void Logs::drain() {
+void Logs::drain(const std::function<bool()>& make_room) {
+  bool has_room = true;
   for (const auto& tee : tees_) {
     while (tee->pipe) {
       const ssize_t n = ::read(tee->pipe.get(), buffer_.data(), buffer_.size());
       if (n <= 0) break;
       tee->take({buffer_.data(), static_cast<std::size_t>(n)}, *console_);
+      if (has_room && console_->full()) has_room = make_room();
     }
     if (tee->pipe) loop_->remove(tee->pipe.get());
     tee->pipe.reset();

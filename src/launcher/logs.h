@@ -11,6 +11,7 @@
 // Errors: kDisk. Threads: one; pipes are read from the loop.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,8 +40,11 @@ class Logs {
   // A console that is full holds the workers back: their pipes are not read until this is called
   // and finds room again.
   void go_on();
-  // Reads what is still in the pipes and lets go of those that nobody writes to.
-  void drain();
+  // Reads what is still in the pipes and lets go of them. `make_room` is called where the console
+  // is full; false: it gets no room any more, and the rest goes to the files alone.
+  void drain(const std::function<bool()>& make_room);
+  // The run's folder; empty without a log directory.
+  const std::string& folder() const { return folder_; }
 
  private:
   struct Tee;  // one teed stream
