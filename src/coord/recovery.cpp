@@ -124,6 +124,7 @@ void Coordinator::State::watch_hangs(const event::Progress& report) {
     const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
     const bool awaited = worker->holds_state() && !worker->left && waits && *waits >= seen.applied;
     hangs.observe(seen, has_committed, awaited, now);
+    if (seen.unread) hangs.excuse(seen.uid, now);
   }
 }
 

@@ -147,6 +147,7 @@ void Agent::tick() {
   if (lock_deadline_) try_run_lock();
   if (records_.is_open()) {
     records_.pump();
+    late_reader_.look(unread_output());
     feed(observe());
   }
   give_up_lost_children();
@@ -159,7 +160,19 @@ coord::event::Progress Agent::observe(const Worker* dead) const {
   std::vector<coord::Member> members;
   for (const auto& [uid, worker] : workers_)
     if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
-  return coord::observe(board_->view(), members);
+  coord::event::Progress progress = coord::observe(board_->view(), members);
+  if (logs_->readers_are_late())
+    for (coord::WorkerProgress& seen : progress.workers)
+      seen.unread = logs_->waits_for_reader(workers_.at(seen.uid).local_rank.value()).has_value();
+  return progress;
+}
+
+// Where a worker may sit in a write(2) now.
+std::optional<Console::Target> Agent::unread_output() const {
+  if (!logs_->readers_are_late()) return std::nullopt;
+  for (const auto& [uid, worker] : workers_)
+    if (const auto where = logs_->waits_for_reader(worker.local_rank.value())) return where;
+  return std::nullopt;
 }
 
 void Agent::on_signal() {

@@ -73,7 +73,7 @@ ssize_t Console::Stream::put(std::string_view piece) const {
 
 std::pair<std::size_t, int> Console::Stream::progress() const {
   int unread = -1;  // not known of files, which take all at once
-  if (!waiting.empty()) ::ioctl(number(), is_pipe ? FIONREAD : TIOCOUTQ, &unread);
+  ::ioctl(number(), is_pipe ? FIONREAD : TIOCOUTQ, &unread);
   return {waiting.size(), unread};
 }
 
@@ -133,6 +133,11 @@ void Console::watch(Stream& stream) {
                     .add(
                         stream.number(), [this, &stream] { flush(stream); }, Loop::kWritable)
                     .ok();
+}
+
+bool Console::has_room(Target target) const {
+  pollfd entry{of(target).number(), POLLOUT, 0};
+  return ::poll(&entry, 1, 0) != 0;
 }
 
 bool Console::waits_unwatched() const {

@@ -43,6 +43,10 @@ class Console {
   bool make_room(std::chrono::milliseconds patience, const std::function<bool()>& enough);
   // Something waits for room, and the loop cannot tell when there is some: flush() now and then.
   bool waits_unwatched() const;
+  // Nobody takes what is in the pipe or terminal: whoever writes there would wait.
+  bool has_room(Target target) const;
+  // Changes whenever a reader takes something, or something is written.
+  std::pair<std::size_t, int> progress(Target target) const { return of(target).progress(); }
   // Too much is waiting: whoever feeds us from a pipe should pause.
   bool full() const { return waiting() > kLimit; }
 
@@ -65,6 +69,7 @@ class Console {
     std::pair<std::size_t, int> progress() const;
   };
   static Stream open(int fd);
+  const Stream& of(Target target) const { return streams_[one_ ? kOut : target]; }
   std::size_t waiting() const { return streams_[0].waiting.size() + streams_[1].waiting.size(); }
   bool write_down_to(std::size_t most, std::chrono::milliseconds patience,
                      const std::function<bool()>& enough);

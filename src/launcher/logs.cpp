@@ -220,6 +220,17 @@ void Logs::go_on() {
       if (auto watched = watch(tee); !watched.ok()) log_error(watched.error().message);
 }
 
+std::optional<Console::Target> Logs::waits_for_reader(int local_rank) const {
+  if (!on_console(local_rank)) return std::nullopt;
+  for (const auto& [stream, target] :
+       {std::pair{kStdout, Console::kOut}, {kStderr, Console::kErr}}) {
+    const bool tee = (options_->tee.of(local_rank) & stream) != 0;
+    const bool redirect = (options_->redirects.of(local_rank) & stream) != 0;
+    if (tee ? held_ : !redirect && !console_->has_room(target)) return target;
+  }
+  return std::nullopt;
+}
+
 void Logs::drain(const std::function<bool()>& make_room) {
   bool has_room = true;
   for (const auto& tee : tees_) {

@@ -91,6 +91,27 @@ TEST_F(ConsoleReader, ASignalEndsTheWaitForIt) {
   EXPECT_THAT(outcome.err, HasSubstr("of the output were not read"));
 }
 
+// Longer than a worker may stand still; the workers write into the pipe itself, or into tees.
+TEST_F(ConsoleReader, AWorkerThatWaitsForAPausedOneIsNotHung) {
+  const std::string state = expected("300");
+  for (const Words& options : {Words{}, Words{"--tee", "1", "--log-dir", folder_ / "logs"}}) {
+    std::filesystem::remove(folder_ / "fifo");
+    const std::string name = options.empty() ? "inherited" : "teed";
+    Words launcher{"--nproc-per-node", "3"};
+    launcher.insert(launcher.end(), options.begin(), options.end());
+    start(command(launcher, {"--txns", "300", "--print", "4000"}, name));
+    std::this_thread::sleep_for(8s);
+    const std::string text = take_all();
+    const Outcome outcome = launcher_->wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(incidents(name), 0) << outcome.err;
+    EXPECT_THAT(text, HasSubstr(state));
+    EXPECT_THAT(outcome.err,
+                HasSubstr("the run waits for the reader of its standard output, process " +
+                          std::to_string(::getpid()) + " (console_test)"));
+  }
+}
+
 // Also where the stack has room for little: 64 KiB.
 TEST_F(ConsoleReader, LogsNeedNoLargeStack) {
   const Outcome outcome =
