@@ -1,10 +1,12 @@
 #include "launcher/commands.h"
 
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "coord/faults.h"
 #include "launcher/agent.h"
@@ -12,6 +14,10 @@
 
 namespace lockstep::launcher {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kStartTime = 30s;  // for a run that is about to train
 
 int fail(const Error& error) {
   log_error(error.message);
@@ -69,9 +75,14 @@ int scale_command(std::span<const std::string> arguments) {
   const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), workers);
   if (arguments.size() != 2 || code != std::errc() || end != number.data() + number.size())
     return usage("usage: lockstep scale RUN_DIR WORKERS");
+  const Deadline deadline = Deadline::in(kStartTime);
   auto reply = ask_launcher(arguments[0], coord::message::Scale{workers});
+  while (reply.ok() && !reply->ok && reply->kind == ErrorKind::kUnavailable && !deadline.passed()) {
+    pause(100ms);
+    reply = ask_launcher(arguments[0], coord::message::Scale{workers});
+  }
   if (!reply.ok()) return fail(reply.error());
-  if (!reply->ok) return usage(reply->text);
+  if (!reply->ok) return fail({reply->kind, reply->text});
   print(reply->text + "\n");
   return 0;
 }

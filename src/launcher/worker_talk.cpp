@@ -188,7 +188,7 @@ std::string Agent::status_json() const {
               {"run_id", options_.run_id},
               {"launcher_pid", ::getpid()},
               {"state", status.state},
-              {"world_size", status.world_size},
+              {"world_size", table.members.size()},  // of which the members' ranks are
               {"target_world_size", status.target_world_size},
               {"virtual_workers", status.virtual_workers},
               {"committed", status.committed},

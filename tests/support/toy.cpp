@@ -52,6 +52,7 @@ Status Toy::run() {
   if (rank_ == Rank(0))
     LOCKSTEP_TRY(write_atomically(posix_env(), dir_ + "/manifest.json", d.manifest));
   const std::uint64_t next = load();
+  std::this_thread::sleep_for(std::chrono::milliseconds(options_.number("load-ms", 0)));
   LOCKSTEP_TRY(session_.ready(Txn(next), state_));
   if (!session_.launched()) {
     LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(
