@@ -45,8 +45,8 @@ class Logs {
   bool readers_are_late() const {
     return held_ || !console_->has_room(Console::kOut) || !console_->has_room(Console::kErr);
   }
-  // Whether a write(2) of this worker may wait for the console's reader, and where: a tee whose pipe
-  // we do not read, or the launcher's own standard output or error, which has no room.
+  // Whether a write(2) of this worker may wait for the console's reader, and where: a tee whose
+  // pipe we do not read, or the launcher's own standard output or error, which has no room.
   std::optional<Console::Target> waits_for_reader(int local_rank) const;
   // Reads what is still in the pipes and lets go of them. `make_room` is called where the console
   // is full; false: it gets no room any more, and the rest goes to the files alone.
