@@ -68,8 +68,8 @@ Environment process_environment();
 Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
                                         const Environment& environment);
 
-// kUsage if a stream or filter is for a local rank that no worker can have: they are below `workers`,
-// and `why` says where that comes from.
+// kUsage if a stream or filter is for a local rank that no worker can have: they are below
+// `workers`, and `why` says where that comes from.
 Status check_local_ranks(const LaunchOptions& options, std::uint32_t workers,
                          const std::string& why);
 
