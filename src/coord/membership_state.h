@@ -129,7 +129,8 @@ struct Coordinator::State {
 
   int stop_code = 0;
   std::string stop_reason;
-  std::string last_failure;                                // what a worker said last of its end
+  std::string last_failure;  // what a worker said last of its end
+  std::string ended_early;   // of a loop of its own: who has ended with 0 while others went on
   std::optional<std::uint64_t> orderly_until, term_until;  // deadlines of a stop
 
   // membership.cpp

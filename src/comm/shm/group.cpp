@@ -161,7 +161,7 @@ Status ShmGroup::fail_for(std::size_t r) {
   cause_.fail({ErrorKind::kPeerLost, "group of generation " +
                                          std::to_string(table_.generation.value()) + ": rank " +
                                          std::to_string(r) + " (worker " +
-                                         std::to_string(table_.members[r].uid.value()) + ") died"});
+                                         std::to_string(table_.members[r].uid.value()) + ") has ended"});
   return cause_.status();
 }
 
