@@ -17,7 +17,8 @@ namespace lockstep::coord {
 namespace action {
 
 // Start a worker, by a ForkRequest or fork + exec. Answer: event Forked or SpawnFailed. `rank` and
-// `local_rank` are below `world_size`, and no other worker has them who stays. `world_size`:
+// `local_rank` are below `world_size`, and no other worker alive has them (but for one that was let
+// go 2 s ago and does not end). `world_size`:
 // workers wanted now, at least as many as at the first start: a run that was given no number of
 // virtual workers has as many as it had workers then, and newcomers must come to the same.
 struct Spawn {
@@ -81,6 +82,7 @@ struct Reply {
   std::uint64_t request = 0;
   bool ok = false;
   std::string text;
+  ErrorKind kind = ErrorKind::kUsage;  // where not ok; kUnavailable: another try makes sense
 };
 enum class Severity { kInfo, kWarning, kError };
 struct Print {

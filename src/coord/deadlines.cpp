@@ -37,6 +37,10 @@ void HangWatch::observe(const WorkerProgress& worker, bool has_committed, bool a
   watched = {worker.phase, progress, now, has_committed};
 }
 
+void HangWatch::excuse(WorkerUid worker, std::uint64_t now) {
+  if (const auto found = watched_.find(worker); found != watched_.end()) found->second.since = now;
+}
+
 std::uint64_t HangWatch::limit(const Watched& watched) const {
   const auto phase = static_cast<std::size_t>(watched.phase);
   const std::uint64_t learnt = 10 * longest_[phase];

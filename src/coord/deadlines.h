@@ -34,6 +34,8 @@ class HangWatch {
   // `awaited`: another worker waits in a transaction that this one has not applied.
   void observe(const WorkerProgress& worker, bool has_committed, bool awaited, std::uint64_t now);
   void forget(WorkerUid worker) { watched_.erase(worker); }
+  // It waits for something outside the run: its clock stands still, and nothing is learnt from it.
+  void excuse(WorkerUid worker, std::uint64_t now);
 
   struct Hang {
     WorkerUid worker;

@@ -135,6 +135,7 @@ void Coordinator::State::on(const event::Exited& exited) {
   if (worker.dismissed || (worker.left && worker.stage == Stage::kLeaving)) return;
   if (!elastic && exited.status.signal == 0 && exited.status.code == 0) {
     --target;  // a loop of its own has come to its end
+    ended_early += (ended_early.empty() ? "" : ", ") + name(worker);
     return;
   }
   if (is_wrong_input(exited.status) && !worker.refused)

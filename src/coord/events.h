@@ -25,6 +25,9 @@ struct WorkerProgress {
   std::uint64_t ready_txn = 0, loading_txn = 0;
   std::uint64_t abort_seen_ns = 0, regrouped_ns = 0, resumed_ns = 0, committed_ns = 0,
                 fault_fired_ns = 0;
+  // The agent's word, not the board's: its output has no room, so it may sit in a write(2) until
+  // somebody reads.
+  bool unread = false;
 };
 
 namespace event {

@@ -28,7 +28,9 @@ std::string to_json(const Incident& incident, double wall_time_s) {
   Json victims = Json::array();
   for (const Victim& victim : incident.victims)
     victims.push_back(
-        {{"uid", victim.uid.value()}, {"rank", victim.rank.value()}, {"cause", victim.cause}});
+        {{"uid", victim.uid.value()},
+         {"rank", victim.rank.value()},
+         {"cause", victim.cause + (victim.error.empty() ? "" : ": " + victim.error)}});
   const Json json{{"schema", 1},
                   {"incident", incident.number},
                   {"rung", incident.rung},

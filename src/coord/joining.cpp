@@ -6,24 +6,34 @@
 
 namespace lockstep::coord {
 
+// Until its process is gone, so that no two have one local rank and its logs; but for a while only,
+// as a process that does not end must not keep others from joining.
+bool Coordinator::State::holds_seat(const Worker& worker) const {
+  if (worker.is_ghost()) return false;
+  return !worker.going_at || now < *worker.going_at + timing.close_grace;
+}
+
 void Coordinator::State::spawn_missing() {
   if ((config.zygote && !zygote_ready) || !spawn_pause.over(now)) return;
+  const auto world = static_cast<int>(std::max(target, config.workers));
   while (active() < target) {
+    // Below the target: fewer than it has seats hold those who stay.
+    int seat = 0;
+    while (std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
+      return entry.second.seat == seat && holds_seat(entry.second);
+    }))
+      ++seat;
+    if (seat >= world) return;  // one becomes free as soon as those who leave are gone
     const auto slot = slots.take();
     if (!slot) return;  // one becomes free when the interrupted transaction is committed
     Worker worker;
     worker.uid = WorkerUid(++last_uid);
     worker.slot = *slot;
-    // Below the target: fewer than it has seats hold those who stay.
-    while (std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
-      return entry.second.seat == worker.seat && !entry.second.leaving();
-    }))
-      ++worker.seat;
+    worker.seat = seat;
     worker.since = now;
     worker.newcomer = group == Group::kRunning;
-    act(action::Spawn{worker.uid, worker.slot, Rank(worker.seat), LocalRank(worker.seat),
-                      static_cast<int>(std::max(target, config.workers)), restarts.used(),
-                      restarts.most(), worker.newcomer},
+    act(action::Spawn{worker.uid, worker.slot, Rank(worker.seat), LocalRank(worker.seat), world,
+                      restarts.used(), restarts.most(), worker.newcomer},
         worker.newcomer ? "the group has fewer workers than wanted" : "the group starts");
     workers.emplace(worker.uid, worker);
   }
@@ -141,6 +151,7 @@ void Coordinator::State::name_donor() {
 
 void Coordinator::State::dismiss(Worker& worker, const char* why) {
   worker.dismissed = true;
+  worker.going_at = now;
   act(action::Kill{worker.uid, SIGKILL}, why);
 }
 
@@ -164,17 +175,20 @@ void Coordinator::State::grow_or_shrink(std::uint32_t count) {
 }
 
 void Coordinator::State::on(const event::Scale& scale) {
-  const auto answer = [&](bool ok, std::string text) {
-    act(action::Reply{scale.request, ok, std::move(text)}, "scale");
+  const auto answer = [&](bool ok, std::string text, ErrorKind kind = ErrorKind::kUsage) {
+    act(action::Reply{scale.request, ok, std::move(text), kind}, "scale");
   };
   const std::string count = std::to_string(scale.workers);
   if (config.plain || !elastic)
     return answer(false,
                   "this program cannot be scaled: it does not run its steps through Lockstep "
                   "(step.run or Trainer)");
+  if (group > Group::kRestarting)
+    return answer(false, "the run is about to end: it takes no more workers and gives none away",
+                  ErrorKind::kAborted);
   if (group != Group::kRunning)
-    return answer(false,
-                  "the run is not training at the moment; try again when it has begun a step");
+    return answer(false, "the run is not training yet; try again when it has begun a step",
+                  ErrorKind::kUnavailable);
   if (scale.workers == 0)
     return answer(false,
                   "cannot scale to 0 workers; end the run with SIGTERM to the launcher instead");

@@ -142,7 +142,9 @@ void Coordinator::State::on(const event::Progress& report) {
 
 void Coordinator::State::on(const event::Left& left) {
   Worker* worker = find(left.uid);
-  if (worker != nullptr && worker->may_leave) worker->left = true;
+  if (worker == nullptr || !worker->may_leave) return;
+  worker->left = true;
+  worker->going_at = now;
 }
 
 void Coordinator::State::on(const event::Closed& closed) {

@@ -59,7 +59,7 @@ class Pause {
 struct Worker {
   WorkerUid uid;
   Slot slot;
-  int seat = 0;  // RANK and LOCAL_RANK at its start; the lowest that none has who stays
+  int seat = 0;  // RANK and LOCAL_RANK at its start: the lowest that nobody has
   Stage stage = Stage::kSpawning;
   std::uint64_t since = 0;  // start of the stage
   bool newcomer = false;
@@ -68,6 +68,7 @@ struct Worker {
   bool refused = false;
   bool may_leave = false;  // was told to, by a shrink or a stop
   bool left = false;
+  std::optional<std::uint64_t> going_at;  // when it left, or was dismissed
   std::optional<std::uint64_t> stopped_at;
   std::optional<std::uint64_t> closed_at;
   std::optional<std::string> evicted;  // why we kill it
@@ -128,7 +129,8 @@ struct Coordinator::State {
 
   int stop_code = 0;
   std::string stop_reason;
-  std::string last_failure;                                // what a worker said last of its end
+  std::string last_failure;  // what a worker said last of its end
+  std::string ended_early;   // of a loop of its own: who has ended with 0 while others went on
   std::optional<std::uint64_t> orderly_until, term_until;  // deadlines of a stop
 
   // membership.cpp
@@ -160,6 +162,7 @@ struct Coordinator::State {
 
   // joining.cpp
   void spawn_missing();
+  bool holds_seat(const Worker& worker) const;
   void drop_unforked(const char* why);
   void write_first_table();
   void propose();

@@ -78,7 +78,7 @@ void fields(auto& io, M& m) {
 }
 template <Is<msg::Reply> M>
 void fields(auto& io, M& m) {
-  io(m.ok), io(m.text);
+  io(m.ok), io(m.text), io(m.kind);
 }
 
 template <class T>

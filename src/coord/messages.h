@@ -144,6 +144,7 @@ struct StatusQuery {
 struct Reply {
   bool ok = false;
   std::string text;
+  ErrorKind kind = ErrorKind::kUsage;  // where not ok; kUnavailable: another try makes sense
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 

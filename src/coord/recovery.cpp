@@ -13,17 +13,24 @@ void Coordinator::State::evict(Worker& worker, Cause cause, std::string text) {
 }
 
 void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string text) {
-  if (worker.failure) text += ": " + worker.failure->message;
+  const std::string error = worker.failure ? worker.failure->message : "";  // told already
   const bool from_outside = cause == Cause::kFromOutside;
   const std::optional<Txn> interrupted = interrupted_by(worker);
-  IncidentBook::Entry& incident = incidents.add({worker.uid, rank_of(worker), text}, interrupted,
-                                                from_outside, worker.seen.fault_fired_ns, now);
+  IncidentBook::Entry& incident =
+      incidents.add({worker.uid, rank_of(worker), text, error}, interrupted, from_outside,
+                    worker.seen.fault_fired_ns, now);
   if (cause == Cause::kOwnDoing && worker.holds_state()) note_crash(worker);
   if (!elastic || (group == Group::kStarting && cause == Cause::kOwnDoing))
-    return restart_or_stop(name(worker) + " died (" + text + ")", from_outside);
+    return restart_or_stop(
+        name(worker) + " died (" + text + ")" +
+            (ended_early.empty() ? "" : "; before it, with exit 0, ended " + ended_early),
+        from_outside);
   const std::string then =
       active() < target ? replace(worker, cause, incident) : "the others go on";
-  print(action::Severity::kWarning, name(worker) + " died (" + text + "); " + then);
+  const bool early = text == describe(ExitStatus{0, 0});
+  print(
+      action::Severity::kWarning,
+      name(worker) + (early ? " ended while the others go on (" : " died (") + text + "); " + then);
   if (!interrupted)
     act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
 }
@@ -124,6 +131,7 @@ void Coordinator::State::watch_hangs(const event::Progress& report) {
     const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
     const bool awaited = worker->holds_state() && !worker->left && waits && *waits >= seen.applied;
     hangs.observe(seen, has_committed, awaited, now);
+    if (seen.unread) hangs.excuse(seen.uid, now);
   }
 }
 
@@ -181,7 +189,9 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
                                : "; " + std::to_string(config.no_progress_restarts) +
                                      " restarts in a row got no further than transaction " +
                                      std::to_string(furthest)) +
-                        (resumable ? "; the same command goes on from the newest checkpoint" : ""));
+                        (resumable && elastic && !config.plain
+                             ? "; the same command goes on from the newest checkpoint"
+                             : ""));
   }
   print(action::Severity::kWarning, reason + "; the group starts again (restart " +
                                         std::to_string(restarts.used()) + " of " +
@@ -199,6 +209,7 @@ bool Coordinator::State::blame_outside() {
 void Coordinator::State::begin_group() {
   group = Group::kStarting;
   group_since = now;
+  ended_early.clear();
   order.clear();
   dead.clear();
   tables.clear();

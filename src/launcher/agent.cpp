@@ -14,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/env.h"
 #include "base/log.h"
 
 namespace lockstep::launcher {
@@ -146,6 +147,7 @@ void Agent::tick() {
   if (lock_deadline_) try_run_lock();
   if (records_.is_open()) {
     records_.pump();
+    late_reader_.look(unread_output());
     feed(observe());
   }
   give_up_lost_children();
@@ -158,7 +160,19 @@ coord::event::Progress Agent::observe(const Worker* dead) const {
   std::vector<coord::Member> members;
   for (const auto& [uid, worker] : workers_)
     if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
-  return coord::observe(board_->view(), members);
+  coord::event::Progress progress = coord::observe(board_->view(), members);
+  if (logs_->readers_are_late())
+    for (coord::WorkerProgress& seen : progress.workers)
+      seen.unread = logs_->waits_for_reader(workers_.at(seen.uid).local_rank.value()).has_value();
+  return progress;
+}
+
+// Where a worker may sit in a write(2) now.
+std::optional<Console::Target> Agent::unread_output() const {
+  if (!logs_->readers_are_late()) return std::nullopt;
+  for (const auto& [uid, worker] : workers_)
+    if (const auto where = logs_->waits_for_reader(worker.local_rank.value())) return where;
+  return std::nullopt;
 }
 
 void Agent::on_signal() {
@@ -252,7 +266,14 @@ void Agent::kill_worker(Worker& worker, int signal) {
 void Agent::shut_down() {
   spawner_.close();
   kill_strays(-1);
-  logs_->drain();
+  const auto enough = [this] { return signalled(); };
+  std::chrono::milliseconds patience = std::max<std::chrono::milliseconds>(
+      options_.shutdown_timeout, 5s);  // with a reader that takes nothing
+  logs_->drain([&] {
+    const bool reads = console_.make_room(patience, enough);
+    if (!reads) patience = 0ms;
+    return reads;
+  });
   if (!records_.failed()) {
     if (auto synced = records_.finish(); !synced.ok()) log_error(synced.error().message);
   }
@@ -262,7 +283,29 @@ void Agent::shut_down() {
   if (!background_.finish(Deadline::in(30s)))
     log_warning("the disk does not take the last reports; they are not written");
   run_dir_.reset();
-  console_.finish(Deadline::in(5s));
+  if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
+}
+
+// A signal to stop while all that is left is to write the last lines.
+bool Agent::signalled() const {
+  signalfd_siginfo info;
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info)
+    if (info.ssi_signo != SIGCHLD) return true;
+  return false;
+}
+
+// The exit code stays the run's own: it is not the run that went wrong.
+void Agent::tell_missing(const Console::Missing& missing) {
+  std::string text = "the last " + std::to_string(missing.lines) + " lines (" +
+                     std::to_string(missing.bytes) +
+                     " bytes) of the output were not read, and are "
+                     "missing on the console";
+  if (!logs_->folder().empty()) text += "; the files in '" + logs_->folder() + "' are whole";
+  log_warning(text);  // where standard error takes it; the file is for the rest
+  if (logs_->folder().empty()) return;
+  const std::string file = logs_->folder() + "/console_incomplete.txt";
+  if (auto written = write_atomically(posix_env(), file, text + "\n"); !written.ok())
+    log_warning(written.error().message);
 }
 
 // What workers left behind; `except`: the zygote, where it is needed still.

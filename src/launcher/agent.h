@@ -22,6 +22,7 @@
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
 #include "launcher/incidents.h"
+#include "launcher/late_reader.h"
 #include "launcher/logs.h"
 #include "launcher/loop.h"
 #include "launcher/options.h"
@@ -74,9 +75,12 @@ class Agent {
   void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);
   coord::event::Progress observe(const Worker* dead = nullptr) const;
+  std::optional<Console::Target> unread_output() const;
   void give_up_lost_children();
   void kill_worker(Worker& worker, int signal);
   void shut_down();
+  bool signalled() const;
+  void tell_missing(const Console::Missing& missing);
   void kill_strays(pid_t except);
 
   // worker_talk.cpp: what workers and clients say.
@@ -152,6 +156,7 @@ class Agent {
   std::map<std::uint64_t, RunDirectory::Answer> answers_;
   std::uint64_t requests_ = 0;
   Background background_{loop_};  // last: its jobs use the others
+  LateReader late_reader_{console_, background_};
 };
 
 }  // namespace lockstep::launcher

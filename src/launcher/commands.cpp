@@ -1,17 +1,26 @@
 #include "launcher/commands.h"
 
+#include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "coord/faults.h"
+#include "coord/table.h"
 #include "launcher/agent.h"
 #include "launcher/run_directory.h"
 
 namespace lockstep::launcher {
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kStartTime = 30s;  // for a run that is about to train
 
 int fail(const Error& error) {
   log_error(error.message);
@@ -20,7 +29,14 @@ int fail(const Error& error) {
 
 int usage(const std::string& message) { return fail({ErrorKind::kUsage, message}); }
 
-void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+// Those of a program that is scaled later are known once it says how far it can be: Agent::check.
+Status check_local_ranks(const LaunchOptions& options, const Program& program) {
+  if (program.linked)
+    return check_local_ranks(options, coord::kMaxWorkers, "a run has no more workers");
+  const std::string count = std::to_string(options.nproc_per_node);
+  return check_local_ranks(options, static_cast<std::uint32_t>(options.nproc_per_node),
+                           "--nproc-per-node " + count);
+}
 
 std::string readable(const std::string& json_text) {
   const auto json = nlohmann::json::parse(json_text, nullptr, false);
@@ -45,19 +61,26 @@ std::string readable(const std::string& json_text) {
 
 }  // namespace
 
+int print_output(const std::string& text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return 0;
+  return fail(
+      {ErrorKind::kDisk, std::string("cannot write to standard output: ") + std::strerror(errno)});
+}
+
 int run_command(std::span<const std::string> arguments) {
   auto options = parse_run_options(arguments, process_environment());
   if (!options.ok()) return fail(options.error());
-  if (options->help) {
-    print(run_help());
-    return 0;
-  }
+  if (options->help) return print_output(run_help());
   if (auto faults = coord::parse_faults(options->inject); !faults.ok()) return fail(faults.error());
   auto program = find_program(*options);
   if (!program.ok()) return fail(program.error());
   if (!program->linked && options->start_method == StartMethod::kFork)
     return usage("--start-method fork: '" + program->name +
                  "' does not link Lockstep, so it has no fork point; leave the option out");
+  if (auto checked = check_local_ranks(*options, *program); !checked.ok())
+    return fail(checked.error());
   auto agent = Agent::open(std::move(*options), std::move(*program));
   if (!agent.ok()) return fail(agent.error());
   return (*agent)->run();
@@ -69,11 +92,15 @@ int scale_command(std::span<const std::string> arguments) {
   const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), workers);
   if (arguments.size() != 2 || code != std::errc() || end != number.data() + number.size())
     return usage("usage: lockstep scale RUN_DIR WORKERS");
+  const Deadline deadline = Deadline::in(kStartTime);
   auto reply = ask_launcher(arguments[0], coord::message::Scale{workers});
+  while (reply.ok() && !reply->ok && reply->kind == ErrorKind::kUnavailable && !deadline.passed()) {
+    pause(100ms);
+    reply = ask_launcher(arguments[0], coord::message::Scale{workers});
+  }
   if (!reply.ok()) return fail(reply.error());
-  if (!reply->ok) return usage(reply->text);
-  print(reply->text + "\n");
-  return 0;
+  if (!reply->ok) return fail({reply->kind, reply->text});
+  return print_output(reply->text + "\n");
 }
 
 int status_command(std::span<const std::string> arguments) {
@@ -90,8 +117,7 @@ int status_command(std::span<const std::string> arguments) {
   if (!run_dir) return usage("usage: lockstep status RUN_DIR [--json]");
   auto reply = ask_launcher(*run_dir, coord::message::StatusQuery{});
   if (!reply.ok()) return fail(reply.error());
-  print(json ? reply->text + "\n" : readable(reply->text));
-  return 0;
+  return print_output(json ? reply->text + "\n" : readable(reply->text));
 }
 
 }  // namespace lockstep::launcher

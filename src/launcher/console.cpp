@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,16 +16,23 @@
 namespace lockstep::launcher {
 namespace {
 
-// Lines as far as they fit a write that a pipe takes whole or not at all; of a longer line a part.
-std::string_view next_piece(std::string_view text) {
-  if (text.size() <= PIPE_BUF) return text;
-  const std::size_t end = text.rfind('\n', PIPE_BUF - 1);
-  return text.substr(0, end == std::string_view::npos ? PIPE_BUF : end + 1);
+using namespace std::chrono_literals;
+
+// Of files each descriptor may have a place of its own to write at.
+bool one_stream(int a, int b) {
+  struct stat first {
+  }, second{};
+  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino &&
+         (S_ISFIFO(first.st_mode) || S_ISCHR(first.st_mode) || S_ISSOCK(first.st_mode));
 }
 
 }  // namespace
 
-Console::Console(Loop& loop) : loop_(loop), streams_{open(STDOUT_FILENO), open(STDERR_FILENO)} {}
+Console::Console(Loop& loop)
+    : loop_(loop),
+      streams_{open(STDOUT_FILENO), open(STDERR_FILENO)},
+      one_(one_stream(STDOUT_FILENO, STDERR_FILENO)) {}
 
 Console::~Console() {
   for (Stream& stream : streams_)
@@ -36,11 +44,22 @@ Console::Stream Console::open(int fd) {
   stream.fd = fd;
   struct stat info {};
   if (::fstat(fd, &info) != 0) return stream;
+  stream.is_pipe = S_ISFIFO(info.st_mode);
   stream.is_socket = S_ISSOCK(info.st_mode);
   if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))
     stream.own.reset(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                             O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   return stream;
+}
+
+// Lines as far as they fit a write that a pipe takes whole or not at all. A longer line goes in one
+// write too, and comes out whole as far as there is room, unless that could block.
+std::string_view Console::Stream::next_piece(std::size_t from) const {
+  const std::string_view text = std::string_view(waiting).substr(from);
+  if (text.size() <= PIPE_BUF) return text;
+  std::size_t end = text.rfind('\n', PIPE_BUF - 1);
+  if (end == std::string_view::npos && (own || is_socket)) end = text.find('\n', PIPE_BUF - 1);
+  return text.substr(0, end == std::string_view::npos ? PIPE_BUF : end + 1);
 }
 
 ssize_t Console::Stream::put(std::string_view piece) const {
@@ -52,9 +71,16 @@ ssize_t Console::Stream::put(std::string_view piece) const {
   return -1;
 }
 
+std::pair<std::size_t, int> Console::Stream::progress() const {
+  int unread = -1;  // not known of files, which take all at once
+  ::ioctl(number(), is_pipe ? FIONREAD : TIOCOUTQ, &unread);
+  return {waiting.size(), unread};
+}
+
 void Console::write(Target target, std::string_view lines) {
-  Stream& stream = streams_[target];
+  Stream& stream = streams_[one_ ? kOut : target];
   if (stream.waiting.size() + lines.size() > kMostWaiting) {
+    stream.lost_bytes += lines.size();
     stream.lost += static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
     return;
   }
@@ -66,6 +92,7 @@ void Console::write(Target target, std::string_view lines) {
 // In the place of the lines themselves.
 void Console::tell_lost(Stream& stream) {
   if (stream.lost == 0) return;
+  stream.lost_bytes = 0;
   stream.waiting += "lockstep: warning: " + std::to_string(std::exchange(stream.lost, 0)) +
                     " lines are missing here: nobody read them in time\n";
 }
@@ -79,7 +106,7 @@ bool Console::flush(Stream& stream) {
   std::string& text = stream.waiting;
   std::size_t done = 0;
   while (done < text.size()) {
-    const ssize_t n = stream.put(next_piece(std::string_view(text).substr(done)));
+    const ssize_t n = stream.put(stream.next_piece(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n <= 0) {  // nobody reads any more
@@ -108,20 +135,51 @@ void Console::watch(Stream& stream) {
                     .ok();
 }
 
+bool Console::has_room(Target target) const {
+  pollfd entry{of(target).number(), POLLOUT, 0};
+  return ::poll(&entry, 1, 0) != 0;
+}
+
 bool Console::waits_unwatched() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
     return !stream.waiting.empty() && !stream.watched;
   });
 }
 
-void Console::finish(Deadline deadline) {
-  while (!flush() && !deadline.passed()) {
+bool Console::write_down_to(std::size_t most, std::chrono::milliseconds patience,
+                            const std::function<bool()>& enough) {
+  Deadline deadline = Deadline::in(patience);
+  auto seen = std::pair{streams_[0].progress(), streams_[1].progress()};
+  while (flush(), waiting() > most) {
+    if (deadline.passed() || enough()) return false;
     pollfd entries[2];
     for (std::size_t i = 0; i < 2; ++i)
       entries[i] = {streams_[i].waiting.empty() ? -1 : streams_[i].number(), POLLOUT, 0};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count();
-    ::poll(entries, 2, static_cast<int>(left));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
+    ::poll(entries, 2, static_cast<int>(std::min<std::chrono::milliseconds>(left, 100ms).count()));
+    auto now = std::pair{streams_[0].progress(), streams_[1].progress()};
+    if (std::exchange(seen, now) != now) deadline = Deadline::in(patience);
   }
+  return true;
+}
+
+bool Console::make_room(std::chrono::milliseconds patience, const std::function<bool()>& enough) {
+  return write_down_to(kLimit, patience, enough);
+}
+
+Console::Missing Console::finish(std::chrono::milliseconds patience,
+                                 const std::function<bool()>& enough) {
+  write_down_to(0, patience, enough);
+  Missing missing;
+  for (Stream& stream : streams_) {
+    missing.lines += stream.lost + static_cast<std::size_t>(std::count(stream.waiting.begin(),
+                                                                       stream.waiting.end(), '\n'));
+    missing.bytes += stream.lost_bytes + stream.waiting.size();
+    stream.lost = stream.lost_bytes = 0;
+    stream.waiting.clear();
+    watch(stream);
+  }
+  return missing;
 }
 
 }  // namespace lockstep::launcher

@@ -6,8 +6,11 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
@@ -28,12 +31,24 @@ class Console {
   void write(Target target, std::string_view lines);
   // True: nothing is left to write.
   bool flush();
-  // Writes until nothing is left or the deadline passes.
-  void finish(Deadline deadline);
+  // What was never written.
+  struct Missing {
+    std::size_t lines = 0, bytes = 0;
+    bool any() const { return lines + bytes != 0; }
+  };
+  // Writes until nothing is left, however slow the readers are. Drops the rest once nobody has
+  // taken a byte for `patience`, or when `enough`, asked ten times a second, says so.
+  Missing finish(std::chrono::milliseconds patience, const std::function<bool()>& enough);
+  // The same until it is no longer full; false: nobody reads.
+  bool make_room(std::chrono::milliseconds patience, const std::function<bool()>& enough);
   // Something waits for room, and the loop cannot tell when there is some: flush() now and then.
   bool waits_unwatched() const;
+  // Nobody takes what is in the pipe or terminal: whoever writes there would wait.
+  bool has_room(Target target) const;
+  // Changes whenever a reader takes something, or something is written.
+  std::pair<std::size_t, int> progress(Target target) const { return of(target).progress(); }
   // Too much is waiting: whoever feeds us from a pipe should pause.
-  bool full() const { return streams_[0].waiting.size() + streams_[1].waiting.size() > kLimit; }
+  bool full() const { return waiting() > kLimit; }
 
  private:
   static constexpr std::size_t kLimit = std::size_t{1} << 20;
@@ -43,20 +58,29 @@ class Console {
     // A pipe's or terminal's, opened anew without blocking: O_NONBLOCK on `fd` itself would be the
     // user's shell's and the workers' too. Empty for what cannot be opened so.
     UniqueFd own;
-    bool is_socket = false, watched = false;
+    bool is_pipe = false, is_socket = false, watched = false;
     std::string waiting;
-    std::size_t lost = 0;  // lines
+    std::size_t lost = 0, lost_bytes = 0;  // lines
 
     int number() const { return own ? own.get() : fd; }
+    std::string_view next_piece(std::size_t from) const;
     ssize_t put(std::string_view piece) const;  // as write(2), EAGAIN where there is no room
+    // Changes whenever something is taken: by the pipe from us, or by its reader.
+    std::pair<std::size_t, int> progress() const;
   };
   static Stream open(int fd);
+  const Stream& of(Target target) const { return streams_[one_ ? kOut : target]; }
+  std::size_t waiting() const { return streams_[0].waiting.size() + streams_[1].waiting.size(); }
+  bool write_down_to(std::size_t most, std::chrono::milliseconds patience,
+                     const std::function<bool()>& enough);
   bool flush(Stream& stream);
   void tell_lost(Stream& stream);
   void watch(Stream& stream);
 
   Loop& loop_;
   std::array<Stream, 2> streams_;
+  // One pipe, terminal or socket for both (2>&1): all goes through the first, line after line.
+  bool one_ = false;
 };
 
 }  // namespace lockstep::launcher

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -195,10 +194,9 @@ Status Logs::watch(const std::shared_ptr<Tee>& tee) {
 }
 
 void Logs::pump(Tee& tee) {
-  std::array<char, 65536> buffer;
-  const ssize_t n = ::read(tee.pipe.get(), buffer.data(), buffer.size());
+  const ssize_t n = ::read(tee.pipe.get(), buffer_.data(), buffer_.size());
   if (n > 0) {
-    tee.take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+    tee.take({buffer_.data(), static_cast<std::size_t>(n)}, *console_);
     if (console_->full()) hold();
     return;
   }
@@ -222,13 +220,25 @@ void Logs::go_on() {
       if (auto watched = watch(tee); !watched.ok()) log_error(watched.error().message);
 }
 
-void Logs::drain() {
+std::optional<Console::Target> Logs::waits_for_reader(int local_rank) const {
+  if (!on_console(local_rank)) return std::nullopt;
+  for (const auto& [stream, target] :
+       {std::pair{kStdout, Console::kOut}, {kStderr, Console::kErr}}) {
+    const bool tee = (options_->tee.of(local_rank) & stream) != 0;
+    const bool redirect = (options_->redirects.of(local_rank) & stream) != 0;
+    if (tee ? held_ : !redirect && !console_->has_room(target)) return target;
+  }
+  return std::nullopt;
+}
+
+void Logs::drain(const std::function<bool()>& make_room) {
+  bool has_room = true;
   for (const auto& tee : tees_) {
-    std::array<char, 65536> buffer;
     while (tee->pipe) {
-      const ssize_t n = ::read(tee->pipe.get(), buffer.data(), buffer.size());
+      const ssize_t n = ::read(tee->pipe.get(), buffer_.data(), buffer_.size());
       if (n <= 0) break;
-      tee->take({buffer.data(), static_cast<std::size_t>(n)}, *console_);
+      tee->take({buffer_.data(), static_cast<std::size_t>(n)}, *console_);
+      if (has_room && console_->full()) has_room = make_room();
     }
     if (tee->pipe) loop_->remove(tee->pipe.get());
     tee->pipe.reset();

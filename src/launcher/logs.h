@@ -11,7 +11,9 @@
 // Errors: kDisk. Threads: one; pipes are read from the loop.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +41,18 @@ class Logs {
   // A console that is full holds the workers back: their pipes are not read until this is called
   // and finds room again.
   void go_on();
-  // Reads what is still in the pipes and lets go of those that nobody writes to.
-  void drain();
+  // False: no worker waits, whichever it is.
+  bool readers_are_late() const {
+    return held_ || !console_->has_room(Console::kOut) || !console_->has_room(Console::kErr);
+  }
+  // Whether a write(2) of this worker may wait for the console's reader, and where: a tee whose
+  // pipe we do not read, or the launcher's own standard output or error, which has no room.
+  std::optional<Console::Target> waits_for_reader(int local_rank) const;
+  // Reads what is still in the pipes and lets go of them. `make_room` is called where the console
+  // is full; false: it gets no room any more, and the rest goes to the files alone.
+  void drain(const std::function<bool()>& make_room);
+  // The run's folder; empty without a log directory.
+  const std::string& folder() const { return folder_; }
 
  private:
   struct Tee;  // one teed stream
@@ -58,6 +70,8 @@ class Logs {
   std::string folder_;
   std::vector<std::shared_ptr<Tee>> tees_;
   bool held_ = false;  // those on the console are not read
+  // Not on the stack, which may be small (ulimit -s).
+  std::vector<char> buffer_ = std::vector<char>(std::size_t{64} << 10);
 };
 
 }  // namespace lockstep::launcher

@@ -25,8 +25,7 @@ constexpr const char* kHelp =
 
 int help(const std::vector<std::string>& arguments) {
   const bool run = !arguments.empty() && arguments[0] == "run";
-  std::fputs(run ? lockstep::launcher::run_help().c_str() : kHelp, stdout);
-  return 0;
+  return lockstep::launcher::print_output(run ? lockstep::launcher::run_help() : kHelp);
 }
 
 int unknown(const std::string& command) {
@@ -65,9 +64,7 @@ int main(int argc, char** argv) {
   if (command == "status") return lockstep::launcher::status_command(arguments);
   if (command == "data") return data(arguments);
   if (command == "help" || command == "--help" || command == "-h") return help(arguments);
-  if (command == "version" || command == "--version") {
-    std::puts("lockstep " LOCKSTEP_VERSION);
-    return 0;
-  }
+  if (command == "version" || command == "--version")
+    return lockstep::launcher::print_output("lockstep " LOCKSTEP_VERSION "\n");
   return unknown(command);
 }

@@ -231,7 +231,8 @@ Status Agent::record_finale(const message::Finish& finale) {
 }
 
 void Agent::act(const action::Reply& reply) {
-  if (auto answer = answers_.extract(reply.request)) answer.mapped()({reply.ok, reply.text});
+  if (auto answer = answers_.extract(reply.request))
+    answer.mapped()({reply.ok, reply.text, reply.kind});
 }
 
 void Agent::act(const action::Print& print) {

@@ -24,11 +24,13 @@ Result<int> to_int(std::string_view name, std::string_view text, int least, int 
 
 namespace {
 
-Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::string& text) {
+Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::string& text,
+                                             int least) {
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(seconds >= 0) || seconds > 86'400)
-    return usage("--" + std::string(name) + " takes seconds from 0 to 86400, not " + quoted(text));
+  if (text.empty() || *end != '\0' || !(seconds >= least) || seconds > 86'400)
+    return usage("--" + std::string(name) + " takes seconds from " + std::to_string(least) +
+                 " to 86400, not " + quoted(text));
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
@@ -83,6 +85,9 @@ Status check_backend(const std::string& text) {
                " is not supported: on one node use static or c10d");
 }
 
+// What a worker is granted in any phase, coord::Timing::hang_floor: less would change nothing.
+constexpr int kLeastHangTimeout = 5;
+
 Option number(const std::string& name, int LaunchOptions::*field, int least, int most,
               std::string help) {
   return {name, "N", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
@@ -92,9 +97,9 @@ Option number(const std::string& name, int LaunchOptions::*field, int least, int
 }
 
 Option seconds(const std::string& name, std::chrono::milliseconds LaunchOptions::*field,
-               std::string help) {
+               std::string help, int least = 0) {
   return {name, "SECONDS", std::move(help), [=](Raw& raw, const std::string& text) -> Status {
-            LOCKSTEP_ASSIGN(raw.options.*field, to_seconds(name, text));
+            LOCKSTEP_ASSIGN(raw.options.*field, to_seconds(name, text, least));
             return {};
           }};
 }
@@ -177,8 +182,9 @@ std::vector<Option> basic_options() {
               "how long a worker may be stopped by SIGSTOP (default 1)"),
       seconds("hang-timeout", &LaunchOptions::hang_timeout,
               "how long a worker may compute without progress where none has been through yet, the "
-              "first step or evaluation batch (default 30); then 10 times the longest seen, and 5 "
-              "at least"),
+              "first step or evaluation batch (default 30, at least 5); then 10 times the longest "
+              "seen, and 5 at least",
+              kLeastHangTimeout),
   };
 }
 

@@ -153,6 +153,21 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
   return std::move(raw.options);
 }
 
+Status check_local_ranks(const LaunchOptions& options, std::uint32_t workers,
+                         const std::string& why) {
+  const auto check = [&](const char* option, int rank) -> Status {
+    if (rank < static_cast<int>(workers)) return {};
+    return usage(std::string(option) + " names local rank " + std::to_string(rank) +
+                 ", but none is above " + std::to_string(workers - 1) + " (" + why + ")");
+  };
+  for (const auto& [rank, streams] : options.redirects.by_rank)
+    LOCKSTEP_TRY(check("--redirects", rank));
+  for (const auto& [rank, streams] : options.tee.by_rank) LOCKSTEP_TRY(check("--tee", rank));
+  for (const int rank : options.local_ranks_filter)
+    LOCKSTEP_TRY(check("--local-ranks-filter", rank));
+  return {};
+}
+
 std::string run_help() {
   std::string text =
       "usage: lockstep run [options] program [its arguments]\n\n"

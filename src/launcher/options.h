@@ -68,6 +68,11 @@ Environment process_environment();
 Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
                                         const Environment& environment);
 
+// kUsage if a stream or filter is for a local rank that no worker can have: they are below
+// `workers`, and `why` says where that comes from.
+Status check_local_ranks(const LaunchOptions& options, std::uint32_t workers,
+                         const std::string& why);
+
 // For `lockstep help run`.
 std::string run_help();
 

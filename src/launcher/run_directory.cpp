@@ -57,6 +57,12 @@ Error silent(const std::string& run_dir, int socket) {
                                        std::to_string(kAnswerTime.count()) + " s; is it stopped?"};
 }
 
+// Whoever asks while the launcher ends is cut off in the middle.
+Error ended(const std::string& run_dir) {
+  return {ErrorKind::kUnavailable,
+          "the run in '" + run_dir + "' has just ended: its launcher answers no more questions"};
+}
+
 // connect(2) on a socket of this kind waits for ever while too many wait to be accepted.
 Result<UniqueFd> connect_to(int directory, const std::string& run_dir) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -64,6 +70,7 @@ Result<UniqueFd> connect_to(int directory, const std::string& run_dir) {
   const Deadline deadline = Deadline::in(kAnswerTime);
   while (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address),
                               sizeof address) != 0) {
+    if (socket && errno == ECONNRESET) return ended(run_dir);
     if (!socket || (errno != EAGAIN && errno != EINTR))
       return Error{ErrorKind::kUnavailable,
                    "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};
@@ -156,10 +163,12 @@ Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
   const Deadline deadline = Deadline::in(kAnswerTime);
   Status sent = coord::send(socket.get(), question, deadline);
   if (!sent.ok() && sent.error().kind == ErrorKind::kTimedOut) return silent(run_dir, socket.get());
+  if (!sent.ok() && sent.error().kind == ErrorKind::kUnavailable) return ended(run_dir);
   LOCKSTEP_TRY(std::move(sent));
   auto answer = coord::receive(socket.get(), deadline);
   if (!answer.ok() && answer.error().kind == ErrorKind::kTimedOut)
     return silent(run_dir, socket.get());
+  if (!answer.ok() && answer.error().kind == ErrorKind::kUnavailable) return ended(run_dir);
   if (!answer.ok()) return answer.error();
   auto* reply = std::get_if<coord::message::Reply>(&answer->message);
   if (reply == nullptr)

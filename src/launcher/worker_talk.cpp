@@ -124,6 +124,13 @@ std::optional<Error> Agent::check(const message::Describe& d) const {
     return Error{ErrorKind::kUsage, "the records of one share (" +
                                         std::to_string(d.board.ids_capacity) +
                                         " sample ids) do not fit the shared memory"};
+  // Scaling may come to as many.
+  const auto most =
+      d.elastic ? d.virtual_workers : static_cast<std::uint32_t>(options_.nproc_per_node);
+  if (auto checked = check_local_ranks(
+          options_, most, d.elastic ? "the run's virtual workers" : "--nproc-per-node");
+      !checked.ok())
+    return checked.error();
   return std::nullopt;
 }
 
@@ -188,7 +195,7 @@ std::string Agent::status_json() const {
               {"run_id", options_.run_id},
               {"launcher_pid", ::getpid()},
               {"state", status.state},
-              {"world_size", status.world_size},
+              {"world_size", table.members.size()},  // of which the members' ranks are
               {"target_world_size", status.target_world_size},
               {"virtual_workers", status.virtual_workers},
               {"committed", status.committed},

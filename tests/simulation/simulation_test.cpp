@@ -51,10 +51,11 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
   EXPECT_GT(total.joiners_killed, schedules / 50);
   EXPECT_GT(total.orphaned, schedules / 200);
   EXPECT_GT(total.scales, schedules / 10);
-  EXPECT_GT(total.overtaken, 0U);
   EXPECT_GT(total.crowded, 0U);
   EXPECT_GT(total.held_back, schedules / 20);
   EXPECT_GT(total.finished, schedules / 2);
+  if (schedules < 100'000) return;
+  EXPECT_GT(total.overtaken, 0U);  // in one of 5000
 }
 
 // The first schedule that breaks an invariant on a board of these sizes; none: empty.
@@ -79,7 +80,7 @@ TEST(Simulation, FindsThatTwoRegionsForBuffersAreTooFew) {
 // have changed, the schedule proves nothing: then look for another seed (the counters of
 // schedule.h).
 TEST(Simulation, SchedulesThatOnceFailed) {
-  const Outcome crowded = run_schedule(444);
+  const Outcome crowded = run_schedule(1669);
   EXPECT_EQ(crowded.violation, "");
   EXPECT_GT(crowded.crowded, 0U) << "leavers and newcomers together are no more than shares";
 

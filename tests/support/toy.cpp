@@ -52,6 +52,7 @@ Status Toy::run() {
   if (rank_ == Rank(0))
     LOCKSTEP_TRY(write_atomically(posix_env(), dir_ + "/manifest.json", d.manifest));
   const std::uint64_t next = load();
+  std::this_thread::sleep_for(std::chrono::milliseconds(options_.number("load-ms", 0)));
   LOCKSTEP_TRY(session_.ready(Txn(next), state_));
   if (!session_.launched()) {
     LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(
@@ -151,6 +152,10 @@ void Toy::compute_shares(const coord::Ownership& own, std::uint32_t self, std::u
 void Toy::compute(std::uint64_t txn, std::uint32_t v) {
   for (const Phase step : {Phase::kData, Phase::kForward, Phase::kBackward}) phase(step, txn, v);
   if (const auto us = options_.number("step-us", 0); us > 0) ::usleep(static_cast<useconds_t>(us));
+  if (const auto bytes = options_.number("print", 0); bytes > 0) {
+    const std::string line = std::string(bytes, 'p') + "\n";
+    if (::write(STDOUT_FILENO, line.data(), line.size()) < 0) throw std::runtime_error("no output");
+  }
   coord::ShareRecord& record = board_.record(Txn(txn), VirtualWorker(static_cast<int>(v)));
   record.loss_sum = 1.0;
   record.loss_count = 1;

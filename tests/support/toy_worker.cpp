@@ -1,8 +1,8 @@
 // A torch-free program to test the launcher end to end: toy.h takes part in the run; here are the
 // command line and the ways to begin and to end.
 //
-//   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--checkpoint-every N]
-//              [--exit-early RANK:TXN:CODE]
+//   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--load-ms T]
+//              [--print BYTES] [--checkpoint-every N] [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN] [--become-sleep RANK:TXN] [--newcomers-fail]
 //              [--subreaper] [--thread] [--ids N] [--startup-exit CODE] [--startup-kill]
 #include <signal.h>

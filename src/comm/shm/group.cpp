@@ -158,10 +158,10 @@ void ShmGroup::look_for_dead() {
 }
 
 Status ShmGroup::fail_for(std::size_t r) {
-  cause_.fail({ErrorKind::kPeerLost, "group of generation " +
-                                         std::to_string(table_.generation.value()) + ": rank " +
-                                         std::to_string(r) + " (worker " +
-                                         std::to_string(table_.members[r].uid.value()) + ") died"});
+  cause_.fail(
+      {ErrorKind::kPeerLost, "group of generation " + std::to_string(table_.generation.value()) +
+                                 ": rank " + std::to_string(r) + " (worker " +
+                                 std::to_string(table_.members[r].uid.value()) + ") has ended"});
   return cause_.status();
 }
 

@@ -29,7 +29,7 @@ class DrivenGroup {
   void greet(WorkerUid uid) {
     feed(event::Forked{uid, 100});
     feed(event::Hello{uid});
-    feed(event::Described{uid, kShares, true, std::nullopt});
+    feed(event::Described{uid, kShares, elastic, std::nullopt});
     workers[uid].uid = uid;
   }
   void exit(WorkerUid uid, ExitStatus status) {
@@ -84,6 +84,7 @@ class DrivenGroup {
   }
   RunStatus status() const { return coordinator_.status(); }
 
+  bool elastic = true;  // what its workers say they are
   std::uint64_t now = kSecond;
   std::map<WorkerUid, WorkerProgress> workers;  // alive, as the board shows them
   Actions actions;

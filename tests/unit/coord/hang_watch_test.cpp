@@ -20,12 +20,13 @@ class Watched {
       if (progress) ++progress_;
       worker.progress = progress_;
       watch_.observe(worker, committed, /*awaited=*/true, now_);
+      if (excused) watch_.excuse(worker.uid, now_);
       if (watch_.hung(now_, [this](WorkerUid) { return counts; })) return false;
       now_ += kSecond / 10;
     }
     return true;
   }
-  bool counts = true;
+  bool counts = true, excused = false;
 
  private:
   HangWatch watch_{5 * kSecond, 30 * kSecond, 60 * kSecond};
@@ -36,6 +37,15 @@ TEST(HangWatch, BeforeTheFirstCommitAPhaseHasLonger) {
   Watched worker;
   EXPECT_TRUE(worker.stays(Phase::kForward, 29, false, /*committed=*/false));
   EXPECT_FALSE(Watched().stays(Phase::kForward, 31, false, false));
+}
+
+TEST(HangWatch, WhoWaitsForSomebodyElseIsNotHungAndSetsNoMeasure) {
+  Watched worker;
+  worker.excused = true;
+  EXPECT_TRUE(worker.stays(Phase::kForward, 100));
+  worker.excused = false;
+  EXPECT_TRUE(worker.stays(Phase::kBackward, 4));
+  EXPECT_FALSE(worker.stays(Phase::kForward, 6)) << "ten times a pause of others";
 }
 
 TEST(HangWatch, AfterwardsAStepsPhasesHaveTheFloor) {

@@ -191,7 +191,39 @@ TEST_F(Scaled, WhoLeavesTakesNoRankAway) {
   check_spawns(3, 5);
   group_.feed(event::Scale{2, 1});
   group_.feed(event::Scale{3, 3});
-  check_spawns(2, 3);  // while the others are still leaving
+  EXPECT_FALSE(group_.take_spawn());  // no two processes have one local rank
+  for (const std::uint64_t uid : {3, 4, 5}) group_.exit(WorkerUid(uid), kKilled);
+  check_spawns(1, 3);
+  group_.feed(event::Left{WorkerUid(2), Txn(1)});
+  group_.exit(WorkerUid(2), {0, 0});
+  check_spawns(1, 3);
+}
+
+// Its own end is nobody's business; nor is it to keep others out.
+TEST_F(Scaled, WhoLeavesAndDoesNotEndIsWaitedForAWhileOnly) {
+  group_.start();
+  group_.feed(event::Scale{1, 1});
+  group_.feed(event::Left{WorkerUid(2), Txn(1)});
+  group_.feed(event::Scale{2, 2});
+  group_.pass(kSecond);
+  EXPECT_FALSE(group_.take_spawn());
+  group_.pass(2 * kSecond);
+  check_spawns(1, 2);
+}
+
+TEST(Scale, BeforeTheFirstStepItIsToBeTriedAgainAndAtTheEndItIsNot) {
+  DrivenGroup group({.workers = 2, .timing = {}});
+  group.feed(event::Scale{1, 3});
+  const auto early = group.take<action::Reply>();
+  ASSERT_TRUE(early);
+  EXPECT_FALSE(early->ok);
+  EXPECT_EQ(early->kind, ErrorKind::kUnavailable);
+  group.start();
+  group.feed(event::Signal{SIGTERM});
+  group.feed(event::Scale{2, 3});
+  const auto late = group.take<action::Reply>();
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->kind, ErrorKind::kAborted);
 }
 
 // A signal ends each zygote as soon as it is there, for `time`.

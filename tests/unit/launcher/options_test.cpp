@@ -149,6 +149,20 @@ TEST(Options, WrongOnesAreNamed) {
   EXPECT_NE(message({}).find("no program given"), std::string::npos);
 }
 
+TEST(Options, LocalRanksThatNoWorkerCanHaveAreRefused) {
+  LaunchOptions options;
+  options.tee.by_rank[9] = kStdout;
+  EXPECT_TRUE(check_local_ranks(options, 10, "ten").ok());
+  const Status refused = check_local_ranks(options, 3, "--nproc-per-node 3");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(refused.error().message,
+            "--tee names local rank 9, but none is above 2 (--nproc-per-node 3)");
+  options = {};
+  options.local_ranks_filter = {0, 3};
+  EXPECT_FALSE(check_local_ranks(options, 3, "").ok());
+}
+
 TEST(Options, TorchrunsHarmlessOptionsAreAccepted) {
   EXPECT_TRUE(parse({"--monitor-interval", "1", "--local-addr", "x", "--event-log-handler", "null",
                      "--node-rank", "0", "--start-method", "spawn", "--nnodes", "1", "p"})

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <sstream>
 
 #include "launcher/console.h"
 #include "launcher/logs.h"
@@ -31,17 +32,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// For its life standard error is this descriptor.
+// For its life standard error, or output, is this descriptor.
 class StandardError {
  public:
-  explicit StandardError(int fd) : before_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
-    ::dup2(fd, STDERR_FILENO);
+  explicit StandardError(int fd, int standard = STDERR_FILENO)
+      : standard_(standard), before_(::fcntl(standard, F_DUPFD_CLOEXEC, 3)) {
+    ::dup2(fd, standard_);
   }
-  ~StandardError() { ::dup2(before_.get(), STDERR_FILENO); }
+  ~StandardError() { ::dup2(before_.get(), standard_); }
   StandardError(const StandardError&) = delete;
   StandardError& operator=(const StandardError&) = delete;
 
  private:
+  int standard_;
   UniqueFd before_;
 };
 
@@ -114,6 +117,36 @@ TEST(Console, KeepsWhatNobodyReadsAndWritesItOnceThereIsRoom) {
     }
     EXPECT_TRUE(seen == text) << seen.size() << " bytes of " << text.size();
     EXPECT_TRUE(console.flush());
+  }
+}
+
+// As with 2>&1: a line that is half written when the pipe is full is ended before anything else.
+TEST(Console, LongLinesOfBothStreamsStayWholeInOnePipe) {
+  for (const auto make : {make_pipe, make_socket}) {
+    const Alarm alarm(20);
+    auto loop = Loop::open();
+    ASSERT_TRUE(loop.ok());
+    const Ends ends = make();
+    const StandardError out(ends.write.get(), STDOUT_FILENO), err(ends.write.get());
+    Console console(*loop);
+    std::string seen;
+    const auto take_some = [&] {
+      std::string some(8192, '\0');
+      some.resize(static_cast<std::size_t>(::read(ends.read.get(), some.data(), some.size())));
+      seen += some;
+    };
+    for (int i = 0; i < 20; ++i) {
+      console.write(Console::kOut, std::string(30'000, 'o') + "\n");
+      take_some();
+      console.write(Console::kErr, std::string(50, 'e') + "\n");
+    }
+    while (!console.flush()) take_some();
+    seen += read_all(ends.read);
+    std::istringstream lines(seen);
+    int whole = 0;
+    for (std::string line; std::getline(lines, line);)
+      whole += line == std::string(30'000, 'o') || line == std::string(50, 'e') ? 1 : 0;
+    EXPECT_EQ(whole, 40);
   }
 }
 

@@ -111,6 +111,22 @@ TEST(Incidents, AreWrittenOnceThereIsADirectoryAndPrintedOnceSettled) {
   EXPECT_EQ(printed.size(), 2U);
 }
 
+TEST(Incidents, AreToldInTheOrderOfTime) {
+  std::vector<std::string> printed;
+  Incidents incidents([&](const std::string& table) { printed.push_back(table); });
+  coord::Incident first, second;
+  first.number = 1;
+  second.number = 2;
+  second.rung = 4;  // settled at once
+  incidents.record(first);
+  incidents.record(second);
+  incidents.print(false);
+  incidents.print(true);
+  ASSERT_EQ(printed.size(), 2U);
+  EXPECT_NE(printed[0].find("incident 1 "), std::string::npos) << printed[0];
+  EXPECT_NE(printed[1].find("incident 2 "), std::string::npos) << printed[1];
+}
+
 TEST(Program, TheNoteIsFoundInLinkedProgramsOnly) {
   EXPECT_EQ(lockstep_version_of(TOY_WORKER), coord::kProtocolVersion);
   EXPECT_FALSE(lockstep_version_of("/bin/sh"));

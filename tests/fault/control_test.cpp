@@ -1,0 +1,78 @@
+// `lockstep scale` and `lockstep status` at any moment of a run.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "fault/launcher_support.h"
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+class Control : public ToyRun {
+ protected:
+  Outcome scale(int workers) const {
+    return run({LOCKSTEP_PROGRAM, "scale", run_dir(), std::to_string(workers)});
+  }
+  Outcome status() const { return run({LOCKSTEP_PROGRAM, "status", run_dir(), "--json"}); }
+  bool wait_for_socket() const {
+    for (int i = 0; i < 2000; ++i, std::this_thread::sleep_for(2ms))
+      if (std::filesystem::exists(run_dir() + "/.tmp-lockstep-control")) return true;
+    return false;
+  }
+};
+
+TEST_F(Control, ScaleWaitsForTheFirstStep) {
+  Child launcher(command({"--nproc-per-node", "2"},
+                         {"--txns", "600", "--step-us", "1000", "--load-ms", "1500"}));
+  ASSERT_TRUE(wait_for_socket());
+  const Outcome answer = scale(3);
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  EXPECT_EQ(answer.out, "from 2 to 3 workers\n");
+  EXPECT_EQ(last_line(launcher.wait().out), expected("600"));
+}
+
+// Ranks belong to a world of `world_size`, and nobody shares one, nor a local rank and its logs.
+void check(const nlohmann::json& status) {
+  std::set<int> ranks, local_ranks;
+  for (const auto& member : status["members"]) {
+    EXPECT_TRUE(local_ranks.insert(member["local_rank"].get<int>()).second) << status;
+    if (member["rank"].is_null()) continue;
+    EXPECT_TRUE(ranks.insert(member["rank"].get<int>()).second) << status;
+    EXPECT_LT(member["rank"].get<int>(), status["world_size"].get<int>()) << status;
+  }
+}
+
+TEST_F(Control, StatusIsOfOnePiece) {
+  Child launcher(command({"--nproc-per-node", "3"}, {"--txns", "100000", "--step-us", "10000"}));
+  ASSERT_TRUE(launcher.wait_for_output("step 5\n"));
+  for (int round = 0; round < 8; ++round) {
+    for (const int workers : {1, 4}) {  // the second while the first ones are still leaving
+      const Outcome scaled = scale(workers);
+      EXPECT_EQ(scaled.code, 0) << scaled.err;
+    }
+    for (int i = 0; i < 12; ++i) {
+      const Outcome answer = status();
+      ASSERT_EQ(answer.code, 0) << answer.err;
+      check(nlohmann::json::parse(answer.out));
+    }
+  }
+  launcher.send(SIGINT);
+  EXPECT_EQ(launcher.wait().code, 130);
+}
+
+TEST_F(Control, AQuestionAtTheEndIsToldThatTheRunHasEnded) {
+  Child launcher(command({"--nproc-per-node", "2"}, {"--txns", "700", "--step-us", "200"}));
+  ASSERT_TRUE(wait_for_socket());
+  for (Outcome answer; (answer = status()).code != 69;) ASSERT_EQ(answer.code, 0) << answer.err;
+  const Outcome late = status();
+  EXPECT_EQ(late.code, 69);
+  EXPECT_THAT(late.err, testing::AnyOf(HasSubstr("has just ended"), HasSubstr("no launcher")));
+  EXPECT_EQ(launcher.wait().code, 0);
+}
+
+}  // namespace
+}  // namespace lockstep::test
