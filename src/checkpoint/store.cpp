@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <future>
 #include <memory>
 
@@ -144,12 +143,6 @@ Result<Manifest> read_manifest(Env& env, const std::string& folder) {
 
 std::string checkpoints_dir(const std::string& run_dir) { return run_dir + "/checkpoints"; }
 std::string part_file(const std::string& part) { return part + ".safetensors"; }
-
-std::string step_name(std::uint64_t txn) {
-  char text[32];
-  std::snprintf(text, sizeof text, "step-%08llu", static_cast<unsigned long long>(txn));
-  return text;
-}
 
 Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manifest,
                             std::span<const FileBytes> files,

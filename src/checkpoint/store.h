@@ -21,13 +21,13 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/run_lock.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor.h"
 
 namespace lockstep::checkpoint {
 
 std::string checkpoints_dir(const std::string& run_dir);
-std::string step_name(std::uint64_t txn);        // "step-00000100"
 std::string part_file(const std::string& part);  // "model.safetensors"
 
 // A file of a checkpoint, ready in memory.

@@ -85,6 +85,7 @@ Result<Published> Writer::save() {
   const std::uint64_t start = env_.now_ns();
   Published published;
   published.cursor = manifest_.cursor;
+  if (options_.place) LOCKSTEP_TRY(options_.place());
   const auto hash_weights = [&] { return published.weights_sha256 = image_.weights_sha256(); };
   LOCKSTEP_ASSIGN(published.path, publish(env_, options_.run_dir, manifest_, image_.files(),
                                           hash_weights, options_.gate));

@@ -36,6 +36,9 @@ struct WriterOptions {
   std::string run_identity;
   std::uint32_t virtual_workers = 0;
   unsigned keep_last = 2;  // at least 1
+  // "The run directory is where it was"; called on the writer's thread before anything is made in
+  // it. May be empty.
+  std::function<Status()> place = {};
   // "All records below the cursor are synced"; called on the writer's thread before the final
   // rename. May be empty.
   Gate gate;

@@ -22,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 namespace event = coord::event;
 
+constexpr int kSignalled = 128;  // exit codes from here on name the signal that stopped the run
 constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 std::uint64_t ns(std::chrono::milliseconds time) {
@@ -254,7 +255,10 @@ void Agent::shut_down() {
   kill_strays(-1);
   logs_->drain();
   if (!records_.failed()) {
-    if (auto synced = records_.finish(); !synced.ok()) log_error(synced.error().message);
+    // After an error, which may have the same cause, it adds to what is told.
+    const bool told = *exit_code_ != 0 && *exit_code_ < kSignalled;
+    if (auto synced = records_.finish(); !synced.ok())
+      log(told ? LogLevel::kWarning : LogLevel::kError, synced.error().message);
   }
   incidents_.print(true);
   if (*exit_code_ != 0 && !failures_.empty())

@@ -74,7 +74,6 @@ int ProcessGroup::world_size() const { return impl_->group->world_size(); }
 
 Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options) {
   LOCKSTEP_ASSIGN(const std::string run_dir, absolute_path(options.output));
-  LOCKSTEP_TRY(posix_env().make_dirs(run_dir));
   if (posix_env().exists(run_dir + "/manifest.json"))
     return Error{ErrorKind::kUsage, "'" + run_dir +
                                         "' holds a run of a Trainer or a Step, whose records would "

@@ -35,7 +35,6 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 Status Run::begin() {
   LOCKSTEP_TRY(check_options());
   LOCKSTEP_ASSIGN(options_.output, absolute_path(options_.output));
-  LOCKSTEP_TRY(posix_env().make_dirs(options_.output));
   LOCKSTEP_ASSIGN(const int virtual_workers, choose_virtual_workers());
   LOCKSTEP_TRY(prepare_data(virtual_workers));
   LOCKSTEP_TRY(make_manifest());
@@ -135,8 +134,10 @@ Status Run::take_part() {
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   run_lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
-  checkpoints_ = std::make_unique<Checkpoints>(session, state_, options_, manifest_);
+  checkpoints_ =
+      std::make_unique<Checkpoints>(session, state_, options_, manifest_, run_lock_.get());
   if (admission.newcomer) return participant_->heal();
+  LOCKSTEP_TRY(check_run_directory(options_.output, run_lock_.get()));  // else from nothing again
   LOCKSTEP_ASSIGN(const Txn next, starting_point(context_.rank() == 0, admission.checkpointed));
   return participant_->join(next);
 }

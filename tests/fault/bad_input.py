@@ -300,6 +300,16 @@ class Output(BadInput):
         for resume in ("auto", "never"):
             self.refused(USAGE, "is not the manifest of a run", SHORT + ("--resume", resume), output=self.foreign("manifest.json", *names))
 
+    def test_a_run_that_was_moved_away(self):
+        """What is left in its place is no run: not even the folder of checkpoints may pass for one."""
+        run = self.run_to_end(2, SHORT + ("--max-steps", 5))
+        run.output.rename(self.folder / "moved")
+        (run.output / "checkpoints").mkdir(parents=True)
+        says = "it has 'checkpoints' but no manifest.json.*or, if its run was moved away, remove this directory and move the run's back"
+        self.refused(USAGE, says, SHORT, output=run.output)
+        (self.folder / "moved").rename(run.output / "moved")
+        self.refused(USAGE, says, SHORT, output=run.output)
+
     def test_beside_foreign_files(self):
         """Other names are nobody's concern: they stay as they are, also when the run is refused later."""
         output = self.foreign("main.py", ".tmp-mine/file", "sub/.tmp-notes/file", "manifest.toml")

@@ -89,6 +89,27 @@ TEST_F(WriterTest, TheGateComesBeforePublicationAndItsErrorCancels) {
   EXPECT_EQ(*env_.list("run/checkpoints"), (std::vector<std::string>{"last", "step-00000010"}));
 }
 
+TEST_F(WriterTest, NothingIsMadeWhereThePlaceIsGone) {
+  auto o = options();
+  bool gone = true;
+  o.place = [&]() -> Status {
+    if (gone) return Error{ErrorKind::kDisk, "moved away"};
+    return {};
+  };
+  o.gate = [&](const Cursor&) -> Status {
+    EXPECT_FALSE(gone);
+    return {};
+  };
+  Writer writer(env_, o);
+  EXPECT_TRUE(*take(writer, 10));
+  EXPECT_EQ(writer.wait(Deadline::in(20s)).error().message, "moved away");
+  EXPECT_TRUE(env_.list("run")->empty());
+  gone = false;
+  EXPECT_TRUE(*take(writer, 20));
+  EXPECT_TRUE(writer.wait(Deadline::in(20s)).ok());
+  EXPECT_TRUE(published(20));
+}
+
 TEST_F(WriterTest, OneInFlightTheSecondWaitsOrIsSkipped) {
   std::promise<void> open;
   auto opened = open.get_future().share();
