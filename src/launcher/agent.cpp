@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "base/log.h"
+#include "base/run_lock.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -260,6 +261,7 @@ void Agent::shut_down() {
     if (auto synced = records_.finish(); !synced.ok())
       log(told ? LogLevel::kWarning : LogLevel::kError, synced.error().message);
   }
+  tell_what_is_not_saved();
   incidents_.print(true);
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, failure_report(program_.name, failures_));
@@ -267,6 +269,19 @@ void Agent::shut_down() {
     log_warning("the disk does not take the last reports; they are not written");
   run_dir_.reset();
   console_.finish(Deadline::in(5s));
+}
+
+// A stop in order says that the same command goes on from where it was.
+void Agent::tell_what_is_not_saved() const {
+  const bool stopped = *exit_code_ >= kSignalled && first_description_ &&
+                       first_description_->elastic && records_.is_open();
+  if (!stopped || saved_ >= records_.next()) return;
+  log_warning(
+      "the workers ended before their last checkpoint was there: " +
+      (saved_ > Txn(0)
+           ? "the same command goes on from checkpoint " + step_name(saved_.value())
+           : std::string(
+                 "there is no checkpoint yet: the same command starts from the beginning")));
 }
 
 // What workers left behind; `except`: the zygote, where it is needed still.

@@ -172,6 +172,23 @@ class Resume(FaultTest):
         self.assert_same(run, LONG)
         self.assertIn("resuming from", run.err)
 
+    def test_stop_cut_short(self):
+        """Workers that do not come to save: what is said of the next start is what it does."""
+        for every in (20, 0):
+            options = LONG + ("--checkpoint-every", every)
+            run = self.start(3, options, ("--shutdown-timeout", 0.3, "--stop-grace", 60))
+            run.until_committed(70)
+            for member in run.members():
+                os.kill(member["pid"], signal.SIGSTOP)
+            run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
+            saved = sorted(p.name for p in run.output.glob("checkpoints/step-*"))
+            says = f"the same command goes on from checkpoint {saved[-1]}" if saved else "no checkpoint yet: the same command starts from the beginning"
+            self.assertEqual(bool(saved), every > 0)
+            self.assertIn(says, run.err)
+            again = self.run_to_end(3, options, output=run.output)
+            self.assert_same(again, LONG)
+            self.assertEqual([f"resuming from '{run.output}/checkpoints/{saved[-1]}'"] if saved else [], re.findall("resuming from .*", again.err))
+
     def test_a_finished_run(self):
         run = self.run_to_end(2, SHORT)
         again = self.run_to_end(3, SHORT, output=run.output)
