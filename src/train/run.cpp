@@ -17,6 +17,7 @@
 namespace lockstep::train {
 namespace {
 
+constexpr std::uint64_t kResultLimit_bytes = 4096;
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
 
 }  // namespace
@@ -207,6 +208,12 @@ Result<bool> Run::announce() {
   return false;
 }
 
+// The record that there is begins as this one.
+bool Run::has_recorded(const std::string& result) const {
+  const auto there = posix_env().read(options_.output + "/result.json", kResultLimit_bytes);
+  return there.ok() && there->starts_with(result);
+}
+
 Status Run::last_words() {
   LOCKSTEP_TRY(checkpoints_->save_last(plan_, participant_->next()));
   if (finished) LOCKSTEP_TRY(guarded("on_finished()", ErrorKind::kInternal, finished));
@@ -217,9 +224,11 @@ Status Run::last_words() {
   worker::Finale finale;
   finale.console =
       "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
-  finale.summary = "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
-                   "\",\"steps\":" + std::to_string(plan_.at(participant_->next()).global_step) +
-                   ",\"seconds\":" + std::to_string(seconds) + "}\n";
+  const std::string result =
+      "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
+      "\",\"steps\":" + std::to_string(plan_.at(participant_->next()).global_step) + ",";
+  if (trained_ || !has_recorded(result))
+    finale.summary = result + "\"seconds\":" + std::to_string(seconds) + "}\n";
   return context_.session().finish(finale);
 }
 

@@ -191,8 +191,10 @@ class Resume(FaultTest):
 
     def test_a_finished_run(self):
         run = self.run_to_end(2, SHORT)
+        result = run.result()
         again = self.run_to_end(3, SHORT, output=run.output)
         self.assert_same(again, SHORT)
+        self.assertEqual(again.result(), result, "the seconds are those of the training")
         self.assertIn("there is nothing left to train", again.err)
         fewer = self.run_to_end(3, SHORT + ("--max-steps", 3), output=run.output)
         self.assertRegex(fewer.err, "has [0-9]+ steps, and 3 are asked for")
