@@ -227,6 +227,7 @@ class Checkpoints(BadInput):
     def test_another_run(self):
         output, _ = self.unfinished()
         self.refused_again(output, USAGE, "holds another run: lr was .*--resume never", SHORT + ("--lr", 0.125))
+        self.refused_again(output, USAGE, "holds another run: seed was 0, now it is 1", SHORT + ("--seed", 1))
 
     def test_another_model(self):
         _, (_, newest) = self.unfinished()
