@@ -25,6 +25,8 @@ Status Run::check_options() const {
   for (const auto& each : state_.optimizers()) LOCKSTEP_TRY(each->check());
   for (const auto& each : state_.schedulers()) LOCKSTEP_TRY(each->check());
   if (options_.output.empty()) return wrong("--output is empty; give the run directory's path");
+  if (options_.resume.empty())
+    return wrong("--resume is empty; give auto, never or a checkpoint's path");
   const std::int64_t most = std::numeric_limits<std::int32_t>::max();
   LOCKSTEP_TRY(in_range("--epochs", options_.epochs, 1));
   LOCKSTEP_TRY(in_range("--batch-size", options_.batch_size, 1, most));
