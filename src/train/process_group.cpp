@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/guard.h"
 #include "ddp/dtype.h"
+#include "train/session_of.h"
 
 namespace lockstep {
 namespace {
@@ -78,7 +79,7 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
     return Error{ErrorKind::kUsage, "'" + run_dir +
                                         "' holds a run of a Trainer or a Step, whose records would "
                                         "be lost; give the own loop another output"};
-  worker::Session& session = context.session();
+  worker::Session& session = session_of(context);
   const worker::Description description = describe(run_dir, context.world_size());
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   auto impl = std::make_unique<ProcessGroup::Impl>(

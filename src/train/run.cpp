@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "train/data_identity.h"
 #include "train/lines.h"
-#include "worker/session.h"
+#include "train/session_of.h"
 
 namespace lockstep::train {
 namespace {
@@ -55,7 +55,7 @@ Result<int> Run::choose_virtual_workers() {
     chosen = static_cast<int>(then);
   }
   if (chosen == 0) chosen = context_.world_size();
-  if (context_.world_size() > chosen && !context_.session().identity().newcomer)
+  if (context_.world_size() > chosen && !session_of(context_).identity().newcomer)
     return Error{ErrorKind::kUsage,
                  "--nproc-per-node is " + std::to_string(context_.world_size()) +
                      ", but the run has " + std::to_string(chosen) +
@@ -114,7 +114,7 @@ Status Run::make_manifest() {
 // Tells the launcher what this worker runs, and brings the state: from a live peer, a checkpoint,
 // or as it was made.
 Status Run::take_part() {
-  worker::Session& session = context_.session();
+  worker::Session& session = session_of(context_);
   ParticipantOptions options;
   options.board.virtual_workers = static_cast<std::uint32_t>(data_plan_.virtual_workers);
   options.board.ids_capacity = static_cast<std::uint32_t>(data_plan_.batch_size);
@@ -196,10 +196,10 @@ Result<bool> Run::announce() {
     case Turn::kStopped:
       if (participant_->first_live())
         LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
-      LOCKSTEP_TRY(context_.session().leave(participant_->next()));
+      LOCKSTEP_TRY(session_of(context_).leave(participant_->next()));
       return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
     case Turn::kLeft:
-      LOCKSTEP_TRY(context_.session().leave(participant_->next()));
+      LOCKSTEP_TRY(session_of(context_).leave(participant_->next()));
       return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
     case Turn::kEnd:
       LOCKSTEP_TRY(participant_->close([this] { return last_words(); }));
@@ -229,7 +229,7 @@ Status Run::last_words() {
       "\",\"steps\":" + std::to_string(plan_.at(participant_->next()).global_step) + ",";
   if (trained_ || !has_recorded(result))
     finale.summary = result + "\"seconds\":" + std::to_string(seconds) + "}\n";
-  return context_.session().finish(finale);
+  return session_of(context_).finish(finale);
 }
 
 }  // namespace lockstep::train
