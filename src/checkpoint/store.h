@@ -38,7 +38,7 @@ struct FileBytes {
 
 // Called when all is written and synced, right before publication; may block (with a deadline); an
 // error cancels.
-using Gate = std::function<Status(const Cursor&)>;
+using Gate = std::function<Status(const RunCursor&)>;
 
 // `files` are written, hashed and listed in `manifest` (whose own `files` is ignored); `meanwhile`
 // runs on another thread and gives weights_sha256. The same checkpoint already there and whole:

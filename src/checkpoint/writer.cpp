@@ -22,7 +22,7 @@ bool Writer::idle_by(std::unique_lock<std::mutex>& lock, Deadline deadline) {
 }
 
 Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& state_json,
-                              const Cursor& cursor, std::uint64_t generation, WhenBusy when_busy,
+                              const RunCursor& cursor, std::uint64_t generation, WhenBusy when_busy,
                               Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (in_flight_ && when_busy == WhenBusy::kSkip) return false;

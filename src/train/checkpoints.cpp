@@ -150,10 +150,10 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
     options.virtual_workers = *manifest_.virtual_workers();
     options.keep_last = static_cast<unsigned>(options_.keep_checkpoints);
     options.place = [this] { return check_run_directory(options_.output, run_lock_); };
-    options.gate = [this](const lockstep::Cursor& cursor) {
+    options.gate = [this](const RunCursor& cursor) {
       return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
     };
-    options.done = [this, plan](const lockstep::Cursor& cursor,
+    options.done = [this, plan](const RunCursor& cursor,
                                 const Result<checkpoint::Published>& result) {
       on_done(plan.at(Txn(cursor.txn)), Txn(cursor.txn), result);
     };
@@ -162,8 +162,8 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(const auto sources, checkpoint::Sources::of(parts));
   const Position at = plan.at(next);
-  const lockstep::Cursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
-                                static_cast<std::uint64_t>(at.step)};
+  const RunCursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
+                         static_cast<std::uint64_t>(at.step)};
   const Result<bool> taken = writer_->snapshot(sources.parts(), texts_json(state_), cursor, 0,
                                                when_busy, Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());

@@ -59,7 +59,7 @@ TEST_F(Store, TheNewestIsFoundAndItsContentIsWhatWasSaved) {
   const auto found = find_newest(env_, "run");
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->newest->path, "run/checkpoints/step-00000020");
-  EXPECT_EQ(found->newest->manifest.cursor, (Cursor{20, 2, 0}));
+  EXPECT_EQ(found->newest->manifest.cursor, (RunCursor{20, 2, 0}));
   EXPECT_EQ(found->newest->manifest.weights_sha256.size(), 64U);
   EXPECT_TRUE(found->skipped.empty());
 }

@@ -43,7 +43,7 @@ class WriterTest : public ::testing::Test {
 TEST_F(WriterTest, PublishesWhatTheTensorsHeldAtTheSnapshot) {
   auto o = options();
   std::vector<std::string> outcomes;
-  o.done = [&](const Cursor& cursor, const Result<Published>& result) {
+  o.done = [&](const RunCursor& cursor, const Result<Published>& result) {
     ASSERT_TRUE(result.ok()) << result.error().message;
     EXPECT_EQ(result->cursor, cursor);
     EXPECT_TRUE(result->warning.empty()) << result->warning;
@@ -70,7 +70,7 @@ TEST_F(WriterTest, PublishesWhatTheTensorsHeldAtTheSnapshot) {
 TEST_F(WriterTest, TheGateComesBeforePublicationAndItsErrorCancels) {
   auto o = options();
   bool refuse = false;
-  o.gate = [&](const Cursor& cursor) -> Status {
+  o.gate = [&](const RunCursor& cursor) -> Status {
     EXPECT_FALSE(published(cursor.txn));
     EXPECT_TRUE(
         env_.exists("run/checkpoints/.tmp-lockstep-" + step_name(cursor.txn) + "/manifest.json"));
@@ -96,7 +96,7 @@ TEST_F(WriterTest, NothingIsMadeWhereThePlaceIsGone) {
     if (gone) return Error{ErrorKind::kDisk, "moved away"};
     return {};
   };
-  o.gate = [&](const Cursor&) -> Status {
+  o.gate = [&](const RunCursor&) -> Status {
     EXPECT_FALSE(gone);
     return {};
   };
@@ -114,7 +114,7 @@ TEST_F(WriterTest, OneInFlightTheSecondWaitsOrIsSkipped) {
   std::promise<void> open;
   auto opened = open.get_future().share();
   auto o = options();
-  o.gate = [&](const Cursor&) -> Status {
+  o.gate = [&](const RunCursor&) -> Status {
     opened.wait_for(20s);
     return {};
   };
