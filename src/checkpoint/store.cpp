@@ -192,7 +192,7 @@ Status set_pointer(Env& env, const std::string& run_dir, const std::string& name
   return write_atomically(env, checkpoints_dir(run_dir) + "/" + name, step_name(txn) + "\n");
 }
 
-Status remove_leftovers(Env& env, const std::string& run_dir) {
+Status remove_unpublished(Env& env, const std::string& run_dir) {
   const std::string folder = checkpoints_dir(run_dir);
   if (!env.exists(folder)) return {};
   LOCKSTEP_ASSIGN(const auto names, env.list(folder));

@@ -2,7 +2,7 @@
 // writer at a time; readers any time.
 //
 //   RUN_DIR/checkpoints/step-00000100/   published: complete and synced before it got this name
-//   RUN_DIR/checkpoints/.tmp-lockstep-*  reserved: being written or removed; remove_leftovers()
+//   RUN_DIR/checkpoints/.tmp-lockstep-*  reserved: being written or removed; remove_unpublished()
 //                                        clears them at start
 //   RUN_DIR/checkpoints/last             the newest one's name, for people; the search does not
 //                                        rely on it
@@ -60,8 +60,8 @@ Status withdraw_after(Env& env, const std::string& run_dir, std::uint64_t txn);
 Status set_pointer(Env& env, const std::string& run_dir, const std::string& name,
                    std::uint64_t txn);
 
-// Reserved names of a process that died. Only while no other writes.
-Status remove_leftovers(Env& env, const std::string& run_dir);
+// What a process that died was writing or removing. Only while no other writes.
+Status remove_unpublished(Env& env, const std::string& run_dir);
 
 // The `folder` is a checkpoint's.
 Result<Manifest> read_manifest(Env& env, const std::string& folder);

@@ -72,7 +72,7 @@ Result<std::optional<checkpoint::Found>> Checkpoints::load_newest(
 }
 
 Result<std::optional<Txn>> Checkpoints::load(const Plan& plan, bool checkpointed, bool first) {
-  if (first) LOCKSTEP_TRY(checkpoint::remove_leftovers(posix_env(), options_.output));
+  if (first) LOCKSTEP_TRY(checkpoint::remove_unpublished(posix_env(), options_.output));
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(auto targets, checkpoint::Targets::of(parts));
   checkpoint::Expectation expected;
