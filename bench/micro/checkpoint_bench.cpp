@@ -153,7 +153,7 @@ int main(int argc, char** argv) {
                    .virtual_workers = 1,
                    .keep_last = 1,
                    .gate = {},
-                   .done = [&](const Cursor&, const Result<Published>& result) {
+                   .done = [&](const RunCursor&, const Result<Published>& result) {
                      if (!result.ok()) return;
                      bytes = result->bytes;
                      times.written.push_back(static_cast<double>(result->written_ns) / 1e6);

@@ -45,6 +45,10 @@ static lockstep::Status train(lockstep::Context& context, const Options& options
   std::int64_t step = 0;
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     LOCKSTEP_ASSIGN(const auto ids, sampler.order(static_cast<std::uint64_t>(epoch)));
+    if (batch > ids.size())
+      return lockstep::Error{lockstep::ErrorKind::kUsage,
+                             "--batch-size is " + std::to_string(batch) + "; a rank has " +
+                                 std::to_string(ids.size()) + " samples"};
     for (std::size_t at = 0; at + batch <= ids.size() && step < options.max_steps; at += batch) {
       LOCKSTEP_ASSIGN(const data::Batch samples,
                       digits->get(std::span(ids).subspan(at, batch), {}));
@@ -78,10 +82,10 @@ int main(int argc, char** argv) {
   lockstep::CommandLine line("ddp_loop", "digits with a small net, in a loop in PyTorch's style");
   line.add("--data", options.data, "'synthetic', or a folder with MNIST's IDX files");
   line.add("--output", options.output, "the run directory");
-  line.add("--epochs", options.epochs, "passes over the data");
-  line.add("--batch-size", options.batch_size, "of each rank");
-  line.add("--accumulate", options.accumulate, "backwards per update");
-  line.add("--max-steps", options.max_steps, "backwards in all");
+  line.add("--epochs", options.epochs, "passes over the data", {.least = 1});
+  line.add("--batch-size", options.batch_size, "of each rank", {.least = 1});
+  line.add("--accumulate", options.accumulate, "backwards per update", {.least = 1});
+  line.add("--max-steps", options.max_steps, "backwards in all", {.least = 1});
   line.parse(argc, argv);
 
   auto context = lockstep::init();

@@ -32,13 +32,13 @@ namespace lockstep {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // What is next in the run.
-struct Cursor {
+struct RunCursor {
   // Transaction (step or epoch's end) of the run, from 0; the directory's number.
   std::uint64_t txn = 0;
   std::uint64_t epoch = 0;  // from 0
   std::uint64_t step = 0;   // in the epoch, from 0
 
-  friend bool operator==(const Cursor&, const Cursor&) = default;
+  friend bool operator==(const RunCursor&, const RunCursor&) = default;
 };
 
 struct CheckpointPart {
@@ -53,7 +53,7 @@ struct SkippedCheckpoint {
 
 struct CheckpointInfo {
   std::string path;
-  Cursor cursor;
+  RunCursor cursor;
   std::string state;                       // the caller's JSON
   std::string weights_sha256;              // of the part "model"; empty without one
   std::vector<SkippedCheckpoint> skipped;  // newer ones that are damaged
@@ -63,7 +63,7 @@ struct CheckpointInfo {
 // 1). On an error the older checkpoints are as they were.
 Result<CheckpointInfo> save_checkpoint(const std::string& run_dir,
                                        const std::vector<CheckpointPart>& parts,
-                                       const Cursor& cursor, const std::string& state_json,
+                                       const RunCursor& cursor, const std::string& state_json,
                                        unsigned keep_last = 2);
 
 // The newest valid checkpoint into the given tensors (any device, any strides); nullopt when there

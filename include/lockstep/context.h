@@ -35,10 +35,9 @@ class Context {
   bool launched() const;  // by `lockstep run`
   int threads() const { return threads_; }
 
-  worker::Session& session() { return *session_; }
-
  private:
   friend Result<Context> init(const InitOptions& options);
+  friend worker::Session& session_of(Context& context);  // the library's own
   Context(std::unique_ptr<worker::Session> session, int threads);
   std::unique_ptr<worker::Session> session_;
   int threads_ = 1;

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -37,21 +39,36 @@ bool worth_keeping(const fs::path& path) {
   return static_cast<bool>(error);
 }
 
-// A run writes its manifest before anything else of its own.
+// A run writes its manifest before anything else of its own; an empty folder of that name can only
+// be what is left of one.
+bool is_in_the_way(const fs::path& path) {
+  std::error_code error;
+  return worth_keeping(path) || (path.filename() == "checkpoints" && fs::exists(path, error));
+}
+
 Status check_ours(const std::string& path) {
   std::error_code error;
   if (fs::exists(fs::path(path) / "manifest.json", error)) return {};
   for (const char* name : kRunNames)
-    if (worth_keeping(fs::path(path) / name))
-      return Error{ErrorKind::kUsage, "'" + path +
-                                          "' is not empty and holds no run of Lockstep (it has '" +
-                                          name + "' but no manifest.json); give another --output"};
+    if (is_in_the_way(fs::path(path) / name))
+      return Error{ErrorKind::kUsage,
+                   "'" + path + "' is not empty and holds no run of Lockstep (it has '" + name +
+                       "' but no manifest.json); give another --output or, if "
+                       "its run was moved away, remove this directory and move "
+                       "the run's back in its place"};
   return {};
 }
 
 }  // namespace
 
+std::string step_name(std::uint64_t txn) {
+  char text[32];
+  std::snprintf(text, sizeof text, "step-%08llu", static_cast<unsigned long long>(txn));
+  return text;
+}
+
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) {
+  LOCKSTEP_TRY(posix_env().make_dirs(path));
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd)
     return Error{ErrorKind::kDisk,
@@ -67,6 +84,23 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
   }
   LOCKSTEP_TRY(check_ours(path));
   return fd;
+}
+
+Status check_run_directory(const std::string& path, int lock) {
+  struct stat held {
+  }, there{};
+  if (::fstat(lock, &held) == 0 && ::stat(path.c_str(), &there) == 0 &&
+      held.st_dev == there.st_dev && held.st_ino == there.st_ino)
+    return {};
+  return Error{ErrorKind::kDisk,
+               "'" + path +
+                   "' is not the directory any more in which this run began: it was moved, removed "
+                   "or replaced; put it back"};
+}
+
+std::string place_of(const std::string& path, int lock) {
+  if (check_run_directory(path, lock).ok()) return path;
+  return "/proc/self/fd/" + std::to_string(lock);
 }
 
 void remove_leftovers(const std::string& path) {

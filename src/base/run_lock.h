@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 
 #include "base/deadline.h"
@@ -15,10 +16,20 @@ namespace lockstep {
 inline constexpr std::array<const char*, 6> kRunNames{
     "checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl", "result.json", "config.toml"};
 
+// "step-00000100": the folder of the checkpoint of that transaction's start.
+std::string step_name(std::uint64_t txn);
+
+// Makes the directory if there is none: once in a run's life, or a moved one would be lost to it.
 // Waits for an earlier run's last process until the deadline; one that has passed means one try.
 // Errors: kUnavailable when it stays held, kDisk when the directory cannot be opened, kUsage when
 // it holds no run of ours, but something by a name that a run overwrites or removes.
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline);
+
+// kDisk where `path` does not lead any more to the directory of `lock`, which lock_run_directory()
+// gave: asked before anything is made there.
+Status check_run_directory(const std::string& path, int lock);
+// Where the directory is now: `path` or, if it does not lead there any more, one through `lock`.
+std::string place_of(const std::string& path, int lock);
 
 // Removes what bears a reserved name (kReservedPrefix) in the directory and one level below, where
 // rooms write their files: something that was being written when its writer was killed. For the

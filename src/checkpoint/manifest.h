@@ -33,7 +33,7 @@ struct Manifest {
   std::uint64_t version = kFormatVersion;  // another one: all else is empty
   std::uint64_t generation = 0;
   std::uint32_t virtual_workers = 0;  // V
-  Cursor cursor;
+  RunCursor cursor;
   std::string run_identity;      // hash of all that decides the run's arithmetic; printable ASCII
   std::string weights_sha256;    // of the part "model"; may be empty
   std::vector<FileEntry> files;  // sorted by name

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <future>
 #include <memory>
 
@@ -145,12 +144,6 @@ Result<Manifest> read_manifest(Env& env, const std::string& folder) {
 std::string checkpoints_dir(const std::string& run_dir) { return run_dir + "/checkpoints"; }
 std::string part_file(const std::string& part) { return part + ".safetensors"; }
 
-std::string step_name(std::uint64_t txn) {
-  char text[32];
-  std::snprintf(text, sizeof text, "step-%08llu", static_cast<unsigned long long>(txn));
-  return text;
-}
-
 Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manifest,
                             std::span<const FileBytes> files,
                             const std::function<std::string()>& meanwhile, const Gate& gate) {
@@ -199,7 +192,7 @@ Status set_pointer(Env& env, const std::string& run_dir, const std::string& name
   return write_atomically(env, checkpoints_dir(run_dir) + "/" + name, step_name(txn) + "\n");
 }
 
-Status remove_leftovers(Env& env, const std::string& run_dir) {
+Status remove_unpublished(Env& env, const std::string& run_dir) {
   const std::string folder = checkpoints_dir(run_dir);
   if (!env.exists(folder)) return {};
   LOCKSTEP_ASSIGN(const auto names, env.list(folder));

@@ -2,7 +2,7 @@
 // writer at a time; readers any time.
 //
 //   RUN_DIR/checkpoints/step-00000100/   published: complete and synced before it got this name
-//   RUN_DIR/checkpoints/.tmp-lockstep-*  reserved: being written or removed; remove_leftovers()
+//   RUN_DIR/checkpoints/.tmp-lockstep-*  reserved: being written or removed; remove_unpublished()
 //                                        clears them at start
 //   RUN_DIR/checkpoints/last             the newest one's name, for people; the search does not
 //                                        rely on it
@@ -21,13 +21,13 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/run_lock.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor.h"
 
 namespace lockstep::checkpoint {
 
 std::string checkpoints_dir(const std::string& run_dir);
-std::string step_name(std::uint64_t txn);        // "step-00000100"
 std::string part_file(const std::string& part);  // "model.safetensors"
 
 // A file of a checkpoint, ready in memory.
@@ -38,7 +38,7 @@ struct FileBytes {
 
 // Called when all is written and synced, right before publication; may block (with a deadline); an
 // error cancels.
-using Gate = std::function<Status(const Cursor&)>;
+using Gate = std::function<Status(const RunCursor&)>;
 
 // `files` are written, hashed and listed in `manifest` (whose own `files` is ignored); `meanwhile`
 // runs on another thread and gives weights_sha256. The same checkpoint already there and whole:
@@ -60,8 +60,8 @@ Status withdraw_after(Env& env, const std::string& run_dir, std::uint64_t txn);
 Status set_pointer(Env& env, const std::string& run_dir, const std::string& name,
                    std::uint64_t txn);
 
-// Reserved names of a process that died. Only while no other writes.
-Status remove_leftovers(Env& env, const std::string& run_dir);
+// What a process that died was writing or removing. Only while no other writes.
+Status remove_unpublished(Env& env, const std::string& run_dir);
 
 // The `folder` is a checkpoint's.
 Result<Manifest> read_manifest(Env& env, const std::string& folder);

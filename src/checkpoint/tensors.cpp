@@ -137,7 +137,7 @@ using checkpoint::Targets;
 
 Result<CheckpointInfo> save_checkpoint(const std::string& run_dir,
                                        const std::vector<CheckpointPart>& parts,
-                                       const Cursor& cursor, const std::string& state_json,
+                                       const RunCursor& cursor, const std::string& state_json,
                                        unsigned keep_last) {
   LOCKSTEP_ASSIGN(const Sources sources, Sources::of(parts));
   Image image;

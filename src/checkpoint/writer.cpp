@@ -22,7 +22,7 @@ bool Writer::idle_by(std::unique_lock<std::mutex>& lock, Deadline deadline) {
 }
 
 Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& state_json,
-                              const Cursor& cursor, std::uint64_t generation, WhenBusy when_busy,
+                              const RunCursor& cursor, std::uint64_t generation, WhenBusy when_busy,
                               Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (in_flight_ && when_busy == WhenBusy::kSkip) return false;
@@ -85,6 +85,7 @@ Result<Published> Writer::save() {
   const std::uint64_t start = env_.now_ns();
   Published published;
   published.cursor = manifest_.cursor;
+  if (options_.place) LOCKSTEP_TRY(options_.place());
   const auto hash_weights = [&] { return published.weights_sha256 = image_.weights_sha256(); };
   LOCKSTEP_ASSIGN(published.path, publish(env_, options_.run_dir, manifest_, image_.files(),
                                           hash_weights, options_.gate));

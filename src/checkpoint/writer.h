@@ -22,7 +22,7 @@
 namespace lockstep::checkpoint {
 
 struct Published {
-  Cursor cursor;
+  RunCursor cursor;
   std::string path;
   std::string weights_sha256;  // of the part "model"
   std::uint64_t bytes = 0;
@@ -36,11 +36,14 @@ struct WriterOptions {
   std::string run_identity;
   std::uint32_t virtual_workers = 0;
   unsigned keep_last = 2;  // at least 1
+  // "The run directory is where it was"; called on the writer's thread before anything is made in
+  // it. May be empty.
+  std::function<Status()> place = {};
   // "All records below the cursor are synced"; called on the writer's thread before the final
   // rename. May be empty.
   Gate gate;
   // The outcome of each snapshot taken, on the writer's thread. May be empty.
-  std::function<void(const Cursor&, const Result<Published>&)> done;
+  std::function<void(const RunCursor&, const Result<Published>&)> done;
 };
 
 enum class WhenBusy { kWait, kSkip };
@@ -55,7 +58,7 @@ class Writer {
   // The tensors' bytes may change once it returns. true: taken; false: skipped, since one is being
   // written. kTimedOut: still being written at the deadline; kUsage: names or sizes.
   Result<bool> snapshot(std::span<const Part> parts, const std::string& state_json,
-                        const Cursor& cursor, std::uint64_t generation, WhenBusy when_busy,
+                        const RunCursor& cursor, std::uint64_t generation, WhenBusy when_busy,
                         Deadline deadline);
 
   // Until nothing is in flight: the outcome of the last snapshot (ok if there was none), or

@@ -175,12 +175,7 @@ Status Reducer::end_share() {
       if (!fired_[i]) deposit(i, at::zeros_like(parameters_[i].tensor));
   }
   in_share_ = false;
-  const std::string unused = unused_names();
-  if (unused.empty()) return {};
-  return Error{ErrorKind::kUsage, "these parameters got no gradient in share " +
-                                      std::to_string(step_.leaf) + ": " + unused +
-                                      ". Let them take part in the loss, set requires_grad to "
-                                      "false, or allow it with find_unused_parameters"};
+  return all_fired();
 }
 
 void Reducer::publish_used() {
@@ -201,11 +196,24 @@ void Reducer::publish_used() {
   if (step_.completes) exchange_->publish(step_.node, bucket);
 }
 
-std::string Reducer::unused_names() const {
-  std::string names;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (!fired_[i]) names += (names.empty() ? "" : ", ") + parameters_[i].name;
-  return names;
+Status Reducer::all_fired() const {
+  std::string unused, frozen;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (fired_[i]) continue;
+    std::string& names = parameters_[i].tensor.requires_grad() ? unused : frozen;
+    names += (names.empty() ? "" : ", ") + parameters_[i].name;
+  }
+  if (!frozen.empty())
+    return Error{ErrorKind::kUsage,
+                 "these parameters were frozen after the module was wrapped: " + frozen +
+                     ". Set requires_grad to false before the DistributedDataParallel, Step or "
+                     "Trainer is made, or make it anew"};
+  if (unused.empty()) return {};
+  return Error{ErrorKind::kUsage, "these parameters got no gradient in share " +
+                                      std::to_string(step_.leaf) + ": " + unused +
+                                      ". Let them take part in the loss, set requires_grad to "
+                                      "false before they are wrapped, or allow it with "
+                                      "find_unused_parameters"};
 }
 
 void Reducer::set_gradients() {

@@ -75,7 +75,7 @@ class Reducer {
   void publish_used();
   const std::vector<at::Tensor>& sums();
   at::Tensor region(std::size_t index, std::uint32_t leaf);
-  std::string unused_names() const;
+  Status all_fired() const;
 
   std::vector<Parameter> parameters_;
   std::vector<const Hook*> hooks_;  // the parameters' own

@@ -16,6 +16,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/run_lock.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -23,6 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 namespace event = coord::event;
 
+constexpr int kSignalled = 128;  // exit codes from here on name the signal that stopped the run
 constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 std::uint64_t ns(std::chrono::milliseconds time) {
@@ -275,8 +277,12 @@ void Agent::shut_down() {
     return reads;
   });
   if (!records_.failed()) {
-    if (auto synced = records_.finish(); !synced.ok()) log_error(synced.error().message);
+    // After an error, which may have the same cause, it adds to what is told.
+    const bool told = *exit_code_ != 0 && *exit_code_ < kSignalled;
+    if (auto synced = records_.finish(); !synced.ok())
+      log(told ? LogLevel::kWarning : LogLevel::kError, synced.error().message);
   }
+  tell_what_is_not_saved();
   incidents_.print(true);
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, failure_report(program_.name, failures_));
@@ -306,6 +312,19 @@ void Agent::tell_missing(const Console::Missing& missing) {
   const std::string file = logs_->folder() + "/console_incomplete.txt";
   if (auto written = write_atomically(posix_env(), file, text + "\n"); !written.ok())
     log_warning(written.error().message);
+}
+
+// A stop in order says that the same command goes on from where it was.
+void Agent::tell_what_is_not_saved() const {
+  const bool stopped = *exit_code_ >= kSignalled && first_description_ &&
+                       first_description_->elastic && records_.is_open();
+  if (!stopped || saved_ >= records_.next()) return;
+  log_warning(
+      "the workers ended before their last checkpoint was there: " +
+      (saved_ > Txn(0)
+           ? "the same command goes on from checkpoint " + step_name(saved_.value())
+           : std::string(
+                 "there is no checkpoint yet: the same command starts from the beginning")));
 }
 
 // What workers left behind; `except`: the zygote, where it is needed still.

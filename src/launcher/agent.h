@@ -81,6 +81,7 @@ class Agent {
   void shut_down();
   bool signalled() const;
   void tell_missing(const Console::Missing& missing);
+  void tell_what_is_not_saved() const;
   void kill_strays(pid_t except);
 
   // worker_talk.cpp: what workers and clients say.
@@ -144,6 +145,7 @@ class Agent {
   std::queue<coord::Event> events_;
   bool feeding_ = false, ring_ = false;
   bool checkpointed_ = false;  // a worker has published a checkpoint since the launcher's start
+  Txn saved_{0};  // the newest checkpoint is of this transaction's start; 0: there is none
   std::optional<int> exit_code_;
   int attempt_ = 0;
   bool ending_attempt_ = false;  // we have begun to stop workers: their exits are no failures

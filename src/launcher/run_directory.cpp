@@ -100,13 +100,13 @@ RunDirectory::~RunDirectory() {
   for (const auto& [fd, client] : clients_) loop_.remove(fd);
   if (!listener_) return;
   loop_.remove(listener_.get());
-  remove_leftovers(path_);  // the socket, and what killed workers were writing
+  remove_leftovers(place_of(path_, lock()));  // the socket, and what killed workers were writing
 }
 
 Status RunDirectory::listen() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return socket_error("socket", path_);
-  const sockaddr_un address = socket_address(lock_.get());
+  const sockaddr_un address = socket_address(lock());
   const mode_t mask = ::umask(0177);  // for the owner only, from the first moment
   const int bound =
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
@@ -145,8 +145,9 @@ std::function<Status()> RunDirectory::incident_writer(const coord::Incident& inc
   numbered.number += earlier_incidents_;
   char name[32];
   std::snprintf(name, sizeof name, "%04llu.json", static_cast<unsigned long long>(numbered.number));
-  return [folder = path_ + "/incidents", file = std::string(name),
+  return [path = path_, lock = lock_, file = std::string(name),
           text = coord::to_json(numbered, posix_env().wall_time_s()) + "\n"]() -> Status {
+    const std::string folder = place_of(path, lock->get()) + "/incidents";
     // --resume never has emptied the run directory meanwhile.
     LOCKSTEP_TRY(posix_env().make_dirs(folder));
     return write_atomically(posix_env(), folder + "/" + file, text);

@@ -34,7 +34,7 @@ class RunDirectory {
   RunDirectory& operator=(const RunDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  int lock() const { return lock_.get(); }
+  int lock() const { return lock_->get(); }
   // Writes incidents/NNNN.json, from any thread and after the object's end; a second one of the
   // same number replaces the first. Numbers go on from earlier launchers.
   std::function<Status()> incident_writer(const coord::Incident& incident) const;
@@ -42,7 +42,7 @@ class RunDirectory {
  private:
   RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request)
       : path_(std::move(path)),
-        lock_(std::move(lock)),
+        lock_(std::make_shared<UniqueFd>(std::move(lock))),
         loop_(loop),
         on_request_(std::move(on_request)) {}
   Status listen();
@@ -50,7 +50,7 @@ class RunDirectory {
   void serve(const std::shared_ptr<UniqueFd>& client);
 
   std::string path_;
-  UniqueFd lock_;
+  std::shared_ptr<UniqueFd> lock_;
   Loop& loop_;
   OnRequest on_request_;
   UniqueFd listener_;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "base/run_lock.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensors.h"
@@ -46,8 +47,12 @@ Status load_texts(const TrainState& state, const std::string& json) {
 }  // namespace
 
 Checkpoints::Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
-                         const RunManifest& manifest)
-    : session_(session), state_(state), options_(options), manifest_(manifest) {}
+                         const RunManifest& manifest, int run_lock)
+    : session_(session),
+      state_(state),
+      options_(options),
+      manifest_(manifest),
+      run_lock_(run_lock) {}
 
 Checkpoints::~Checkpoints() = default;
 
@@ -67,7 +72,7 @@ Result<std::optional<checkpoint::Found>> Checkpoints::load_newest(
 }
 
 Result<std::optional<Txn>> Checkpoints::load(const Plan& plan, bool checkpointed, bool first) {
-  if (first) LOCKSTEP_TRY(checkpoint::remove_leftovers(posix_env(), options_.output));
+  if (first) LOCKSTEP_TRY(checkpoint::remove_unpublished(posix_env(), options_.output));
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(auto targets, checkpoint::Targets::of(parts));
   checkpoint::Expectation expected;
@@ -118,7 +123,7 @@ void Checkpoints::on_done(const Position& position, Txn txn,
     return;
   }
   static_cast<void>(session_.checkpoint_failed(txn, result.error()).ok());
-  if (txn.value() + 1 == last_.load()) return;  // save_last() says so
+  if (txn.value() + 1 == last_.load()) return;  // whoever waits for it says so
   const std::string what = "the checkpoint after step " + std::to_string(position.global_step) +
                            " was not saved: " + result.error().message;
   if (options_.continue_on_save_error) {
@@ -128,7 +133,7 @@ void Checkpoints::on_done(const Position& position, Txn txn,
     failure_ = Error{ErrorKind::kDisk,
                      what +
                          "; stopped (--on-save-error stop). The same command goes on from the "
-                         "last one once there is room"};
+                         "last one once it can be saved"};
   }
 }
 
@@ -144,10 +149,11 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
     options.run_identity = manifest_.identity();
     options.virtual_workers = *manifest_.virtual_workers();
     options.keep_last = static_cast<unsigned>(options_.keep_checkpoints);
-    options.gate = [this](const lockstep::Cursor& cursor) {
+    options.place = [this] { return check_run_directory(options_.output, run_lock_); };
+    options.gate = [this](const RunCursor& cursor) {
       return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
     };
-    options.done = [this, plan](const lockstep::Cursor& cursor,
+    options.done = [this, plan](const RunCursor& cursor,
                                 const Result<checkpoint::Published>& result) {
       on_done(plan.at(Txn(cursor.txn)), Txn(cursor.txn), result);
     };
@@ -156,8 +162,8 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(const auto sources, checkpoint::Sources::of(parts));
   const Position at = plan.at(next);
-  const lockstep::Cursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
-                                static_cast<std::uint64_t>(at.step)};
+  const RunCursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
+                         static_cast<std::uint64_t>(at.step)};
   const Result<bool> taken = writer_->snapshot(sources.parts(), texts_json(state_), cursor, 0,
                                                when_busy, Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());
@@ -168,11 +174,17 @@ Status Checkpoints::snapshot(const Plan& plan, Txn next) {
 }
 
 Status Checkpoints::save_now(const Plan& plan, Txn next) {
+  last_ = next.value() + 1;
   LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
-  Status saved = writer_->wait(Deadline::in(kSaveDeadline));
-  if (saved.ok() || options_.continue_on_save_error) return {};
   LOCKSTEP_TRY(check());
-  return saved;
+  const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
+  if (saved.ok()) return {};
+  const std::string what = "the checkpoint after step " +
+                           std::to_string(plan.at(next).global_step) +
+                           ", where the run stops, was not saved: " + saved.error().message;
+  if (!options_.continue_on_save_error) return Error{ErrorKind::kDisk, what};
+  log_warning(what);
+  return {};
 }
 
 Status Checkpoints::save_last(const Plan& plan, Txn next) {
@@ -184,7 +196,7 @@ Status Checkpoints::save_last(const Plan& plan, Txn next) {
   if (saved.ok()) return {};
   return Error{ErrorKind::kDisk,
                "the final weights are not on disk: " + saved.error().message +
-                   ". The same command goes on from the last checkpoint once there is room"};
+                   ". The same command goes on from the last checkpoint once they can be saved"};
 }
 
 }  // namespace lockstep::train

@@ -24,8 +24,9 @@ namespace lockstep::train {
 
 class Checkpoints {
  public:
+  // `run_lock`: the run directory's descriptor, open as long as the object lives.
   Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
-              const RunManifest& manifest);
+              const RunManifest& manifest, int run_lock);
   ~Checkpoints();
 
   // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a
@@ -39,7 +40,8 @@ class Checkpoints {
   // Copies the state of the start of `next` and returns; skipped while the last one is being
   // written.
   Status snapshot(const Plan& plan, Txn next);
-  // Returns once the checkpoint of the start of `next` is published.
+  // Returns once the checkpoint of the start of `next` is published or, with --on-save-error
+  // continue, is said not to be: the run stops here.
   Status save_now(const Plan& plan, Txn next);
   // The same for the run's end. A run whose weights are not on disk has not finished: kDisk,
   // whatever --on-save-error says.
@@ -56,10 +58,11 @@ class Checkpoints {
   TrainState& state_;
   const RunOptions& options_;
   const RunManifest& manifest_;
+  const int run_lock_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
-  std::optional<Txn> loaded_;           // the run directory's newest checkpoint is of this
-  std::atomic<std::uint64_t> last_{0};  // 1 + what save_last() saves; 0: it has not been called
+  std::optional<Txn> loaded_;                   // the run directory's newest checkpoint is of this
+  std::atomic<std::uint64_t> last_{0};          // 1 + what is saved and waited for; 0: nothing yet
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest
 };
 

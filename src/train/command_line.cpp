@@ -4,13 +4,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <string_view>
 #include <type_traits>
 
 #include "base/suggest.h"
 #include "base/text.h"
+#include "train/option_rules.h"
 
 namespace lockstep {
 namespace {
@@ -157,29 +157,28 @@ void CommandLine::parse(int argc, char** argv) {
 }
 
 void add_run_options(CommandLine& line, RunOptions& o) {
-  line.add("--epochs", o.epochs, "passes over the training set", {.least = 1});
-  line.add("--batch-size", o.batch_size, "samples per step of each virtual worker",
-           {.least = 1, .most = std::numeric_limits<std::int32_t>::max()});
+  const auto add = [&](const auto& rule, const std::string& help) {
+    line.add(rule.name, o.*rule.field, help, rule.limits);
+  };
+  add(train::kEpochs, "passes over the training set");
+  add(train::kBatchSize, "samples per step of each virtual worker");
   line.add("--seed", o.seed, "of the model's initial values, the data order and dropout");
-  line.add("--virtual-workers", o.virtual_workers,
-           "fixed shares of each step; 0: the number of workers at the first start", {.least = 0});
-  line.add("--max-steps", o.max_steps, "optimizer steps of the whole run; 0: no limit",
-           {.least = 0});
+  add(train::kVirtualWorkers,
+      "fixed shares of each step; 0: the number of workers at the first start");
+  add(train::kMaxSteps, "optimizer steps of the whole run; 0: no limit");
   line.add("--output", o.output, "the run directory");
   line.add(
       "--resume", o.resume,
       "auto: go on with an unfinished equal run there; never: start over; or a checkpoint's path");
   line.add_flag("--new-virtual-workers", o.new_virtual_workers,
                 "go on with another number of virtual workers, at an epoch's start");
-  line.add("--checkpoint-every", o.checkpoint_every,
-           "optimizer steps between checkpoints; 0: only the last", {.least = 0});
-  line.add("--keep-checkpoints", o.keep_checkpoints, "newest checkpoints to keep", {.least = 1});
+  add(train::kCheckpointEvery, "optimizer steps between checkpoints; 0: only the last");
+  add(train::kKeepCheckpoints, "newest checkpoints to keep");
   line.add_choice(
       "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
       [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
       "when a checkpoint cannot be written");
-  line.add("--log-every", o.log_every, "optimizer steps between printed lines; 0: none",
-           {.least = 0});
+  add(train::kLogEvery, "optimizer steps between printed lines; 0: none");
   line.add_choice(
       "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"},
       data::to_string(o.shuffle),

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/process_setup.h"
-#include "worker/session.h"
+#include "train/session_of.h"
 
 namespace lockstep {
 namespace {
@@ -79,6 +79,8 @@ int Context::local_rank() const { return session_->identity().local_rank.value()
 int Context::world_size() const { return session_->identity().world_size; }
 bool Context::launched() const { return session_->launched(); }
 
+worker::Session& session_of(Context& context) { return *context.session_; }
+
 Result<Context> init(const InitOptions& options) {
   static std::atomic_flag called;  // a fact of the process: its fork point is behind it
   if (called.test())
@@ -106,7 +108,7 @@ void exit_with(const Error& error) {
 void exit_with(Context& context, const Status& status) {
   if (!status.ok() && status.error().kind != ErrorKind::kLeft) {
     // The agent prints the first worker's error; a worker alone prints its own.
-    if (!context.launched() || !context.session().fail(status.error()).ok())
+    if (!context.launched() || !session_of(context).fail(status.error()).ok())
       log_error(status.error().message);
     flush_outputs();
     _exit(exit_code(status.error().kind));

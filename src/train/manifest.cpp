@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/hash.h"
 
@@ -10,6 +11,9 @@ namespace {
 
 constexpr std::uint64_t kManifestLimit_bytes = 1 << 20;
 constexpr const char* kKeyOfEveryRun = "initial_weights_sha256";
+bool is_hash(const std::string& key) {
+  return key.ends_with("_sha256") || key.ends_with("_xxh3") || key.ends_with("_fingerprint");
+}
 std::string path_in(const std::string& run_dir) { return run_dir + "/manifest.json"; }
 
 }  // namespace
@@ -55,14 +59,20 @@ Status RunManifest::same_as(const RunManifest& before, const std::string& run_di
                                         "never, which removes what is there and "
                                         "starts over"};
   };
-  for (const auto& [key, now] : values_) {
-    const auto then = before.values_.find(key);
-    if (key == ignore) continue;
-    if (then == before.values_.end()) return differs(key, now, "absent");
-    if (then->second != now) return differs(key, now, then->second);
-  }
-  for (const auto& [key, then] : before.values_)
-    if (!values_.contains(key)) return differs(key, "absent", then);
+  std::set<std::string> keys;
+  for (const auto* each : {&values_, &before.values_})
+    for (const auto& [key, value] : *each)
+      if (key != ignore) keys.insert(key);
+  const auto value_of = [](const RunManifest& manifest, const std::string& key) {
+    const auto found = manifest.values_.find(key);
+    return found == manifest.values_.end() ? "absent" : found->second;
+  };
+  // Settings first: what follows from them says less.
+  for (const bool hashes : {false, true})
+    for (const std::string& key : keys) {
+      const std::string now = value_of(*this, key), then = value_of(before, key);
+      if (is_hash(key) == hashes && now != then) return differs(key, now, then);
+    }
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "base/env.h"
 #include "base/guard.h"
 #include "ddp/dtype.h"
+#include "train/session_of.h"
 
 namespace lockstep {
 namespace {
@@ -74,12 +75,11 @@ int ProcessGroup::world_size() const { return impl_->group->world_size(); }
 
 Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options) {
   LOCKSTEP_ASSIGN(const std::string run_dir, absolute_path(options.output));
-  LOCKSTEP_TRY(posix_env().make_dirs(run_dir));
   if (posix_env().exists(run_dir + "/manifest.json"))
     return Error{ErrorKind::kUsage, "'" + run_dir +
                                         "' holds a run of a Trainer or a Step, whose records would "
                                         "be lost; give the own loop another output"};
-  worker::Session& session = context.session();
+  worker::Session& session = session_of(context);
   const worker::Description description = describe(run_dir, context.world_size());
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   auto impl = std::make_unique<ProcessGroup::Impl>(

@@ -12,11 +12,12 @@
 #include "base/text.h"
 #include "train/data_identity.h"
 #include "train/lines.h"
-#include "worker/session.h"
+#include "train/session_of.h"
 
 namespace lockstep::train {
 namespace {
 
+constexpr std::uint64_t kResultLimit_bytes = 4096;
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
 
 }  // namespace
@@ -35,7 +36,6 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 Status Run::begin() {
   LOCKSTEP_TRY(check_options());
   LOCKSTEP_ASSIGN(options_.output, absolute_path(options_.output));
-  LOCKSTEP_TRY(posix_env().make_dirs(options_.output));
   LOCKSTEP_ASSIGN(const int virtual_workers, choose_virtual_workers());
   LOCKSTEP_TRY(prepare_data(virtual_workers));
   LOCKSTEP_TRY(make_manifest());
@@ -55,7 +55,7 @@ Result<int> Run::choose_virtual_workers() {
     chosen = static_cast<int>(then);
   }
   if (chosen == 0) chosen = context_.world_size();
-  if (context_.world_size() > chosen && !context_.session().identity().newcomer)
+  if (context_.world_size() > chosen && !session_of(context_).identity().newcomer)
     return Error{ErrorKind::kUsage,
                  "--nproc-per-node is " + std::to_string(context_.world_size()) +
                      ", but the run has " + std::to_string(chosen) +
@@ -114,7 +114,7 @@ Status Run::make_manifest() {
 // Tells the launcher what this worker runs, and brings the state: from a live peer, a checkpoint,
 // or as it was made.
 Status Run::take_part() {
-  worker::Session& session = context_.session();
+  worker::Session& session = session_of(context_);
   ParticipantOptions options;
   options.board.virtual_workers = static_cast<std::uint32_t>(data_plan_.virtual_workers);
   options.board.ids_capacity = static_cast<std::uint32_t>(data_plan_.batch_size);
@@ -135,8 +135,10 @@ Status Run::take_part() {
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   run_lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
-  checkpoints_ = std::make_unique<Checkpoints>(session, state_, options_, manifest_);
+  checkpoints_ =
+      std::make_unique<Checkpoints>(session, state_, options_, manifest_, run_lock_.get());
   if (admission.newcomer) return participant_->heal();
+  LOCKSTEP_TRY(check_run_directory(options_.output, run_lock_.get()));  // else from nothing again
   LOCKSTEP_ASSIGN(const Txn next, starting_point(context_.rank() == 0, admission.checkpointed));
   return participant_->join(next);
 }
@@ -194,16 +196,22 @@ Result<bool> Run::announce() {
     case Turn::kStopped:
       if (participant_->first_live())
         LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
-      LOCKSTEP_TRY(context_.session().leave(participant_->next()));
+      LOCKSTEP_TRY(session_of(context_).leave(participant_->next()));
       return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
     case Turn::kLeft:
-      LOCKSTEP_TRY(context_.session().leave(participant_->next()));
+      LOCKSTEP_TRY(session_of(context_).leave(participant_->next()));
       return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
     case Turn::kEnd:
       LOCKSTEP_TRY(participant_->close([this] { return last_words(); }));
       return false;
   }
   return false;
+}
+
+// The record that there is begins as this one.
+bool Run::has_recorded(const std::string& result) const {
+  const auto there = posix_env().read(options_.output + "/result.json", kResultLimit_bytes);
+  return there.ok() && there->starts_with(result);
 }
 
 Status Run::last_words() {
@@ -216,10 +224,12 @@ Status Run::last_words() {
   worker::Finale finale;
   finale.console =
       "Training complete in: " + duration_text(seconds) + "\nweights sha256 " + weights + "\n";
-  finale.summary = "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
-                   "\",\"steps\":" + std::to_string(plan_.at(participant_->next()).global_step) +
-                   ",\"seconds\":" + std::to_string(seconds) + "}\n";
-  return context_.session().finish(finale);
+  const std::string result =
+      "{\"weights_sha256\":\"" + weights + "\",\"state_sha256\":\"" + state_.sha256() +
+      "\",\"steps\":" + std::to_string(plan_.at(participant_->next()).global_step) + ",";
+  if (trained_ || !has_recorded(result))
+    finale.summary = result + "\"seconds\":" + std::to_string(seconds) + "}\n";
+  return session_of(context_).finish(finale);
 }
 
 }  // namespace lockstep::train

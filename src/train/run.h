@@ -71,6 +71,7 @@ class Run final : public Program {
   Status start_over();
   Status write_identity();
   Status last_words();
+  bool has_recorded(const std::string& result) const;
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
   Optimizer& optimizer_of(Txn txn, coord::Board board) const;
@@ -95,6 +96,7 @@ class Run final : public Program {
   std::uint64_t started_ns_ = 0;
   std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
   std::uint64_t hash_ = 0;
+  bool trained_ = false;    // a step or more in this start: its seconds count
   bool announced_ = false;  // next() has said true, and the step has not been run
 };
 

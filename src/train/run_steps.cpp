@@ -137,6 +137,7 @@ Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
 Status Run::run_next() {
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
+  trained_ = true;
   const auto where = [&] { return "step " + std::to_string(global_step(at())); };
   return guarded(where, ErrorKind::kInternal, [&] { return participant_->run(); });
 }

@@ -42,7 +42,7 @@ struct Identity {
 // What this worker is going to run. Must be equal in all workers of a run, except `parameters`'
 // text, which is compared line by line so that the first difference can be named.
 struct Description {
-  std::string run_dir;     // absolute; exists
+  std::string run_dir;     // absolute; the run's first worker makes it
   std::string manifest;    // canonical JSON of everything that decides the arithmetic
   std::string parameters;  // one line per parameter: name, shape, dtype
   coord::BoardPlan board;

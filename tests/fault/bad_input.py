@@ -137,6 +137,7 @@ class Options(BadInput):
         self.refused(USAGE, "--batch-size", SHORT + ("--batch-size", 0))
         self.refused(USAGE, "--virtual-workers", SHORT + ("--virtual-workers", -1))
         self.refused(USAGE, "--shuffle", SHORT + ("--shuffle", "sideways"))
+        self.refused(USAGE, "--resume is empty; give auto, never or a checkpoint's path", SHORT + ("--resume", ""))
         self.refused(USAGE, "nproc-per-node.*0", SHORT, (0,))
 
     def test_numbers(self):
@@ -227,6 +228,7 @@ class Checkpoints(BadInput):
     def test_another_run(self):
         output, _ = self.unfinished()
         self.refused_again(output, USAGE, "holds another run: lr was .*--resume never", SHORT + ("--lr", 0.125))
+        self.refused_again(output, USAGE, "holds another run: seed was 0, now it is 1", SHORT + ("--seed", 1))
 
     def test_another_model(self):
         _, (_, newest) = self.unfinished()
@@ -299,6 +301,16 @@ class Output(BadInput):
         self.refused(USAGE, "holds no run of Lockstep", SHORT, output=self.foreign(*names, ".tmp-mine/file"))
         for resume in ("auto", "never"):
             self.refused(USAGE, "is not the manifest of a run", SHORT + ("--resume", resume), output=self.foreign("manifest.json", *names))
+
+    def test_a_run_that_was_moved_away(self):
+        """What is left in its place is no run: not even the folder of checkpoints may pass for one."""
+        run = self.run_to_end(2, SHORT + ("--max-steps", 5))
+        run.output.rename(self.folder / "moved")
+        (run.output / "checkpoints").mkdir(parents=True)
+        says = "it has 'checkpoints' but no manifest.json.*or, if its run was moved away, remove this directory and move the run's back"
+        self.refused(USAGE, says, SHORT, output=run.output)
+        (self.folder / "moved").rename(run.output / "moved")
+        self.refused(USAGE, says, SHORT, output=run.output)
 
     def test_beside_foreign_files(self):
         """Other names are nobody's concern: they stay as they are, also when the run is refused later."""

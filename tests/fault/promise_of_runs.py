@@ -6,6 +6,7 @@ resumed at another number of workers.
 """
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -171,10 +172,29 @@ class Resume(FaultTest):
         self.assert_same(run, LONG)
         self.assertIn("resuming from", run.err)
 
+    def test_stop_cut_short(self):
+        """Workers that do not come to save: what is said of the next start is what it does."""
+        for every in (20, 0):
+            options = LONG + ("--checkpoint-every", every)
+            run = self.start(3, options, ("--shutdown-timeout", 0.3, "--stop-grace", 60))
+            run.until_committed(70)
+            for member in run.members():
+                os.kill(member["pid"], signal.SIGSTOP)
+            run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
+            saved = sorted(p.name for p in run.output.glob("checkpoints/step-*"))
+            says = f"the same command goes on from checkpoint {saved[-1]}" if saved else "no checkpoint yet: the same command starts from the beginning"
+            self.assertEqual(bool(saved), every > 0)
+            self.assertIn(says, run.err)
+            again = self.run_to_end(3, options, output=run.output)
+            self.assert_same(again, LONG)
+            self.assertEqual([f"resuming from '{run.output}/checkpoints/{saved[-1]}'"] if saved else [], re.findall("resuming from .*", again.err))
+
     def test_a_finished_run(self):
         run = self.run_to_end(2, SHORT)
+        result = run.result()
         again = self.run_to_end(3, SHORT, output=run.output)
         self.assert_same(again, SHORT)
+        self.assertEqual(again.result(), result, "the seconds are those of the training")
         self.assertIn("there is nothing left to train", again.err)
         fewer = self.run_to_end(3, SHORT + ("--max-steps", 3), output=run.output)
         self.assertRegex(fewer.err, "has [0-9]+ steps, and 3 are asked for")
@@ -270,6 +290,52 @@ class Records(FaultTest):
                 self.assertEqual(run.err.count("error: "), 1, run.err)
                 self.assertEqual(processes_of(run.output), [])
                 shutil.rmtree(run.output.with_name("moved"), ignore_errors=True)
+
+    def begun_and_moved(self, options, launcher=()):
+        run = self.start(3, LONG + ("--checkpoint-every", 20) + options, launcher)
+        run.until_committed(30)
+        workers = [m["pid"] for m in run.members()]
+        self.moved(run)
+        return run, run.output.with_name("moved"), workers
+
+    def put_back(self, run, moved):
+        self.assertFalse(run.output.exists(), "made anew")
+        moved.rename(run.output)
+
+    def test_put_back_under_the_run(self):
+        """Nothing is made in the directory's place meanwhile: the run goes on in it, and its records are where it is."""
+        run, moved, workers = self.begun_and_moved(("--epochs", 60))
+        says = f"the checkpoint after step [0-9]+ was not saved: '{run.output}' is not the directory any more .*; training goes on"
+        until(lambda: re.search(says, run.err_path.read_text()), "what was not saved")
+        os.kill(workers[1], signal.SIGKILL)
+        until(lambda: list(moved.glob("incidents/*.json")), "the incident's record")
+        self.put_back(run, moved)
+        newest = max(run.output.glob("checkpoints/step-*"))
+        until(lambda: max(run.output.glob("checkpoints/step-*")) != newest, "the next checkpoint")
+        self.assertEqual(len(run.members()), 3)
+        run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
+
+    def test_put_back_for_the_next_start(self):
+        """The same command goes on from its last checkpoint."""
+        def stopped(run, _):
+            run.send(signal.SIGTERM)
+        def died(_, workers):
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+        for mode, end, code, says in (("stop", lambda *_: None, 1, "error: .*; stopped"), ("continue", stopped, 143, "the same command goes on from checkpoint"),
+                                      ("continue", died, 1, "error: .* is not the directory any more")):
+            with self.subTest(mode=mode, code=code):
+                options = ("--on-save-error", mode, "--epochs", 6 if mode == "stop" else 60)
+                run, moved, workers = self.begun_and_moved(options, ("--max-replacements", 0, "--max-restarts", 1))
+                end(run, workers)
+                self.assertEqual(run.wait().code, code, run.err)
+                self.assertRegex(run.err, says)
+                self.assertEqual([str(p) for p in moved.rglob(".tmp-*")], [])
+                self.put_back(run, moved)
+                again = self.run_to_end(3, LONG + options + (() if mode == "stop" else ("--epochs", 2)), output=run.output)
+                self.assertIn("resuming from", again.err)
+                if mode == "stop":
+                    self.assert_same(again, LONG)
 
 
 if __name__ == "__main__":

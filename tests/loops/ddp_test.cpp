@@ -45,6 +45,14 @@ TEST_F(Ddp, UnusedParametersAreNamed) {
   EXPECT_NE(outcome.err.find("find_unused_parameters"), std::string::npos) << outcome.err;
 }
 
+TEST_F(Ddp, ParametersFrozenAfterWrappingAreToldApart) {
+  const Outcome outcome = ranks(3, "frozen-late");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("frozen after the module was wrapped: extra"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("set requires_grad to false"), std::string::npos) << outcome.err;
+}
+
 TEST_F(Ddp, DifferentModulesAreToldApart) {
   const Outcome outcome = ranks(3, "different-modules");
   EXPECT_EQ(outcome.code, 2) << outcome.err;

@@ -110,6 +110,14 @@ Status unused(ProcessGroup& group) {
   return lockstep::Error{ErrorKind::kInternal, "an unused parameter was passed over"};
 }
 
+Status frozen_late(ProcessGroup& group) {
+  DistributedDataParallel ddp(Net(), group);
+  ddp(1.0, true).backward();
+  ddp.module()->extra.set_requires_grad(false);
+  ddp(1.0, true).backward();
+  return lockstep::Error{ErrorKind::kInternal, "a parameter frozen late was passed over"};
+}
+
 // A parameter's hook has one place: a second wrapper would take it from the first.
 Status wrapped_twice(ProcessGroup& group) {
   const double mine = group.rank() + 1, mean = (group.world_size() + 1) / 2.0;
@@ -208,6 +216,7 @@ Status run_case(const std::string& name, ProcessGroup& group) {
   if (name == "wrapped-twice") return wrapped_twice(group);
   if (name == "tied") return tied(group);
   if (name == "unused") return unused(group);
+  if (name == "frozen-late") return frozen_late(group);
   if (name == "unused-allowed") return unused_allowed(group);
   if (name == "different-modules") return different_modules(group);
   if (name == "collectives") return collectives(group);

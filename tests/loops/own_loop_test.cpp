@@ -2,6 +2,8 @@
 // what the others do.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "support/child.h"
 
 namespace lockstep::test {
@@ -45,6 +47,29 @@ TEST_F(OwnLoop, EndsWithTheSameWeightsHoweverManyWorkersItHasAndLoses) {
     EXPECT_EQ(hash(outcome), alone) << fault;
     EXPECT_NE(outcome.err.find("replacement"), std::string::npos) << outcome.err;
   }
+}
+
+TEST_F(OwnLoop, ExamplesRefuseOptionsThatMakeNoSense) {
+  using Option = std::pair<const char*, const char*>;
+  const auto refuse = [&](const char* program, const std::vector<Option>& options) {
+    for (const auto& [name, value] : options) {
+      const Outcome outcome = run({program, "--output", folder_ / "none", name, value});
+      EXPECT_EQ(outcome.code, 2) << program << " " << name << " " << value << ": " << outcome.err;
+      EXPECT_NE(outcome.err.find(name), std::string::npos) << name << ": " << outcome.err;
+    }
+  };
+  const std::vector<Option> both{{"--epochs", "0"},     {"--epochs", "1x"},
+                                 {"--batch-size", "0"}, {"--batch-size", "-1"},
+                                 {"--max-steps", "-1"}, {"--steps", "1"}};
+  refuse(OWN_LOOP, both);
+  refuse(OWN_LOOP, {{"--resume", ""}, {"--virtual-workers", "-1"}});
+  refuse(DDP_LOOP, both);
+  refuse(DDP_LOOP, {{"--accumulate", "0"}, {"--accumulate", "-1"}, {"--max-steps", "0"}});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));
+  const Outcome few = run({DDP_LOOP, "--output", folder_ / "few", "--batch-size", "60001"});
+  EXPECT_EQ(few.code, 2) << few.err;
+  EXPECT_NE(few.err.find("--batch-size is 60001; a rank has 60000 samples"), std::string::npos)
+      << few.err;
 }
 
 TEST_F(OwnLoop, GoesOnFromItsCheckpoint) {

@@ -96,24 +96,37 @@ Status check_method(const ZipEntry& entry) {
   return {};
 }
 
+// In this order in the directory's entries and in local headers.
+Fields read_fields(Input& in) {
+  Fields fields;
+  in.take(2);  // version needed
+  fields.flags = in.little<std::uint16_t>();
+  fields.method = in.little<std::uint16_t>();
+  in.take(4);  // time and date
+  fields.crc = in.little<std::uint32_t>();
+  fields.packed = in.little<std::uint32_t>();
+  fields.size = in.little<std::uint32_t>();
+  fields.name_bytes = in.little<std::uint16_t>();
+  fields.extra_bytes = in.little<std::uint16_t>();
+  return fields;
+}
+
 Result<ZipEntry> parse_entry(Input& in) {
   ZipEntry entry;
   if (in.little<std::uint32_t>() != zip::kCentralMark) return damaged("the directory is wrong");
-  in.take(4);  // versions
-  entry.flags = in.little<std::uint16_t>();
-  entry.method = in.little<std::uint16_t>();
-  in.take(4);  // time and date
-  entry.crc = in.little<std::uint32_t>();
-  entry.packed = in.little<std::uint32_t>();
-  entry.size = in.little<std::uint32_t>();
-  const auto name_bytes = in.little<std::uint16_t>();
-  const auto extra_bytes = in.little<std::uint16_t>();
+  in.take(2);  // version of the writer
+  const Fields fields = read_fields(in);
+  entry.flags = fields.flags;
+  entry.method = fields.method;
+  entry.crc = fields.crc;
+  entry.packed = fields.packed;
+  entry.size = fields.size;
   const auto comment_bytes = in.little<std::uint16_t>();
   const auto disk = in.little<std::uint16_t>();
   in.take(6);  // attributes
   entry.header = in.little<std::uint32_t>();
-  entry.name = in.take(name_bytes);
-  const std::string_view extra = in.take(extra_bytes);
+  entry.name = in.take(fields.name_bytes);
+  const std::string_view extra = in.take(fields.extra_bytes);
   in.take(comment_bytes);
   if (in.cut() || disk != 0) return damaged("the directory is wrong");
   LOCKSTEP_TRY(read_extra(extra, entry));
@@ -167,18 +180,8 @@ Result<std::vector<ZipEntry>> parse_directory(ReadableFile& file, const Director
 
 LocalHeader parse_local(std::span<const std::byte> bytes) {
   Input in(bytes);
-  LocalHeader local;
-  local.mark = in.little<std::uint32_t>();
-  in.take(2);  // version
-  local.flags = in.little<std::uint16_t>();
-  local.method = in.little<std::uint16_t>();
-  in.take(4);  // time and date
-  local.crc = in.little<std::uint32_t>();
-  local.packed = in.little<std::uint32_t>();
-  local.size = in.little<std::uint32_t>();
-  local.name_bytes = in.little<std::uint16_t>();
-  local.extra_bytes = in.little<std::uint16_t>();
-  return local;
+  const auto mark = in.little<std::uint32_t>();
+  return {mark, read_fields(in)};
 }
 
 }  // namespace lockstep::checkpoint::pt

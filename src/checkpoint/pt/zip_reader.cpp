@@ -82,10 +82,10 @@ Status ZipReader::locate(ZipEntry& entry) {
   std::array<std::byte, zip::kLocalBytes> bytes{};
   if (entry.header > file_->size() || file_->size() - entry.header < bytes.size()) return differs();
   LOCKSTEP_TRY(file_->read_at(entry.header, bytes));
-  const LocalHeader local = parse_local(bytes);
+  const auto& [mark, local] = parse_local(bytes);
   std::string name(local.name_bytes, '\0');
   entry.data = entry.header + bytes.size() + local.name_bytes + local.extra_bytes;
-  if (local.mark != zip::kLocalMark || entry.data > file_->size() ||
+  if (mark != zip::kLocalMark || entry.data > file_->size() ||
       file_->size() - entry.data < entry.packed || name.size() != entry.name.size())
     return differs();
   LOCKSTEP_TRY(

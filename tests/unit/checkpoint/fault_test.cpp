@@ -41,7 +41,7 @@ bool save_next(Env& env, std::uint64_t txn = 30) {
 
 // What the next start does, and what it must find.
 void check_start(Env& env, bool saved, const std::string& where) {
-  ASSERT_TRUE(remove_leftovers(env, "run").ok()) << where;
+  ASSERT_TRUE(remove_unpublished(env, "run").ok()) << where;
   Sample loaded(1);
   const auto targets = loaded.targets();
   const auto search = load_newest(env, "run", {"run-a", 3}, targets);
@@ -121,7 +121,7 @@ TEST(CheckpointFaults, TheVeryFirstSaveMayFailAnywhereToo) {
     const bool clean = env.calls() < n;
     env.fail_at(0, false);
     env.crash(n);
-    ASSERT_TRUE(remove_leftovers(env, "run").ok());
+    ASSERT_TRUE(remove_unpublished(env, "run").ok());
     const auto search = find_newest(env, "run");
     ASSERT_TRUE(search.ok());
     EXPECT_TRUE(search->skipped.empty());

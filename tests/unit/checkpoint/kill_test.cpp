@@ -59,7 +59,7 @@ TEST(CheckpointKill, TwoHundredTimes) {
     const auto names = posix_env().list(checkpoints);  // fails only before the first save
     if (names.ok())
       for (const std::string& name : *names) leftovers += name[0] == '.';
-    ASSERT_TRUE(remove_leftovers(posix_env(), folder.path()).ok());
+    ASSERT_TRUE(remove_unpublished(posix_env(), folder.path()).ok());
     Sample loaded(0, kScale);
     const auto targets = loaded.targets();
     const auto search = load_newest(posix_env(), folder.path(), {"run-a", 3}, targets);

@@ -49,7 +49,7 @@ class Store : public ::testing::Test {
 
 TEST_F(Store, NothingThereIsNoError) {
   EXPECT_EQ(newest(), -1);
-  EXPECT_TRUE(remove_leftovers(env_, "run").ok());
+  EXPECT_TRUE(remove_unpublished(env_, "run").ok());
 }
 
 TEST_F(Store, TheNewestIsFoundAndItsContentIsWhatWasSaved) {
@@ -59,7 +59,7 @@ TEST_F(Store, TheNewestIsFoundAndItsContentIsWhatWasSaved) {
   const auto found = find_newest(env_, "run");
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(found->newest->path, "run/checkpoints/step-00000020");
-  EXPECT_EQ(found->newest->manifest.cursor, (Cursor{20, 2, 0}));
+  EXPECT_EQ(found->newest->manifest.cursor, (RunCursor{20, 2, 0}));
   EXPECT_EQ(found->newest->manifest.weights_sha256.size(), 64U);
   EXPECT_TRUE(found->skipped.empty());
 }
@@ -208,7 +208,7 @@ TEST_F(Store, LeftoversGoAndPublishedOnesStay) {
   put(10);
   ASSERT_TRUE(env_.make_dirs("run/checkpoints/.tmp-lockstep-step-00000030").ok());
   ASSERT_TRUE(env_.make_dirs("run/checkpoints/.tmp-lockstep-old-step-00000005").ok());
-  ASSERT_TRUE(remove_leftovers(env_, "run").ok());
+  ASSERT_TRUE(remove_unpublished(env_, "run").ok());
   EXPECT_EQ(*env_.list("run/checkpoints"), (std::vector<std::string>{"step-00000010"}));
 }
 

@@ -64,7 +64,7 @@ TEST(CheckpointTensors, EveryDtypeShapeAndStrideComesBack) {
   const auto info = load_checkpoint(folder.path(), {{"model", loaded}, {"optimizer", moments}});
   ASSERT_TRUE(info.ok()) << info.error().message;
   ASSERT_TRUE(info->has_value());
-  EXPECT_EQ((*info)->cursor, (Cursor{10, 1, 2}));
+  EXPECT_EQ((*info)->cursor, (RunCursor{10, 1, 2}));
   EXPECT_EQ((*info)->state, R"({"best":1})");
   EXPECT_EQ((*info)->weights_sha256, saved->weights_sha256);
   for (std::size_t i = 0; i < model.size(); ++i)

@@ -43,7 +43,7 @@ class WriterTest : public ::testing::Test {
 TEST_F(WriterTest, PublishesWhatTheTensorsHeldAtTheSnapshot) {
   auto o = options();
   std::vector<std::string> outcomes;
-  o.done = [&](const Cursor& cursor, const Result<Published>& result) {
+  o.done = [&](const RunCursor& cursor, const Result<Published>& result) {
     ASSERT_TRUE(result.ok()) << result.error().message;
     EXPECT_EQ(result->cursor, cursor);
     EXPECT_TRUE(result->warning.empty()) << result->warning;
@@ -70,7 +70,7 @@ TEST_F(WriterTest, PublishesWhatTheTensorsHeldAtTheSnapshot) {
 TEST_F(WriterTest, TheGateComesBeforePublicationAndItsErrorCancels) {
   auto o = options();
   bool refuse = false;
-  o.gate = [&](const Cursor& cursor) -> Status {
+  o.gate = [&](const RunCursor& cursor) -> Status {
     EXPECT_FALSE(published(cursor.txn));
     EXPECT_TRUE(
         env_.exists("run/checkpoints/.tmp-lockstep-" + step_name(cursor.txn) + "/manifest.json"));
@@ -89,11 +89,32 @@ TEST_F(WriterTest, TheGateComesBeforePublicationAndItsErrorCancels) {
   EXPECT_EQ(*env_.list("run/checkpoints"), (std::vector<std::string>{"last", "step-00000010"}));
 }
 
+TEST_F(WriterTest, NothingIsMadeWhereThePlaceIsGone) {
+  auto o = options();
+  bool gone = true;
+  o.place = [&]() -> Status {
+    if (gone) return Error{ErrorKind::kDisk, "moved away"};
+    return {};
+  };
+  o.gate = [&](const RunCursor&) -> Status {
+    EXPECT_FALSE(gone);
+    return {};
+  };
+  Writer writer(env_, o);
+  EXPECT_TRUE(*take(writer, 10));
+  EXPECT_EQ(writer.wait(Deadline::in(20s)).error().message, "moved away");
+  EXPECT_TRUE(env_.list("run")->empty());
+  gone = false;
+  EXPECT_TRUE(*take(writer, 20));
+  EXPECT_TRUE(writer.wait(Deadline::in(20s)).ok());
+  EXPECT_TRUE(published(20));
+}
+
 TEST_F(WriterTest, OneInFlightTheSecondWaitsOrIsSkipped) {
   std::promise<void> open;
   auto opened = open.get_future().share();
   auto o = options();
-  o.gate = [&](const Cursor&) -> Status {
+  o.gate = [&](const RunCursor&) -> Status {
     opened.wait_for(20s);
     return {};
   };

@@ -53,6 +53,21 @@ TEST(RunManifest, NamesTheFirstDifferenceWithBothValues) {
   EXPECT_TRUE(other.same_as(sample(), "/runs/1", "lr").ok());
 }
 
+TEST(RunManifest, NamesASettingBeforeWhatFollowsFromIt) {
+  RunManifest before = sample(), now = sample();
+  for (const auto& [manifest, seed] : {std::pair(&before, "0"), std::pair(&now, "1")}) {
+    manifest->set("seed", seed);
+    manifest->set("dataset_fingerprint", "f" + std::string(seed));
+    manifest->set("initial_weights_sha256", "a" + std::string(seed));
+  }
+  const Status status = now.same_as(before, "/runs/1");
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("seed was 0, now it is 1"), std::string::npos)
+      << status.error().message;
+  EXPECT_NE(now.same_as(before, "/runs/1", "seed").error().message.find("dataset_fingerprint was"),
+            std::string::npos);
+}
+
 TEST(RunManifest, BadBytesAreBadData) {
   for (const char* text : {"", "{", "[]", "{\"lr\":1}", "null"}) {
     const auto parsed = RunManifest::parse(text);

@@ -1,0 +1,41 @@
+// What the numbers among a run's options may be, whether they come from the command line or from
+// code.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "coord/table.h"
+#include "lockstep/command_line.h"
+
+namespace lockstep::train {
+
+template <class T>
+struct NumberRule {
+  const char* name;  // on the command line
+  T RunOptions::*field;
+  Limits<T> limits;
+};
+
+inline constexpr std::int64_t kMostSamples = std::numeric_limits<std::int32_t>::max();
+
+inline constexpr NumberRule<std::int64_t> kEpochs{"--epochs", &RunOptions::epochs, {.least = 1}};
+inline constexpr NumberRule<std::int64_t> kBatchSize{
+    "--batch-size", &RunOptions::batch_size, {.least = 1, .most = kMostSamples}};
+inline constexpr NumberRule<int> kVirtualWorkers{"--virtual-workers",
+                                                 &RunOptions::virtual_workers,
+                                                 {.least = 0, .most = coord::kMaxVirtualWorkers}};
+inline constexpr NumberRule<std::int64_t> kMaxSteps{
+    "--max-steps", &RunOptions::max_steps, {.least = 0}};
+inline constexpr NumberRule<std::int64_t> kCheckpointEvery{
+    "--checkpoint-every", &RunOptions::checkpoint_every, {.least = 0}};
+inline constexpr NumberRule<int> kKeepCheckpoints{
+    "--keep-checkpoints", &RunOptions::keep_checkpoints, {.least = 1}};
+inline constexpr NumberRule<std::int64_t> kLogEvery{
+    "--log-every", &RunOptions::log_every, {.least = 0}};
+// In code only.
+inline constexpr NumberRule<std::int64_t> kEvaluationBatchSize{"evaluation_batch_size",
+                                                               &RunOptions::evaluation_batch_size,
+                                                               {.least = 1, .most = kMostSamples}};
+
+}  // namespace lockstep::train
