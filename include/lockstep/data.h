@@ -79,6 +79,19 @@ using Transform = std::function<Batch(Batch, const Pass&)>;
 Result<std::shared_ptr<const Dataset>> tensor_dataset(at::Tensor inputs, at::Tensor targets,
                                                       Transform transform = nullptr);
 
+// torch.utils.data.Subset: sample i is sample ids[i] of `whole`, with that one's random stream.
+Result<std::shared_ptr<const Dataset>> subset(std::shared_ptr<const Dataset> whole,
+                                              std::vector<std::int64_t> ids);
+
+// torch.utils.data.random_split(whole, lengths, torch.Generator().manual_seed(seed)), sample for
+// sample. Lengths sum to the set's size. Fractions sum to 1; what rounding down leaves over goes to
+// the first parts, one each.
+using Parts = std::vector<std::shared_ptr<const Dataset>>;
+Result<Parts> random_split(const std::shared_ptr<const Dataset>& whole,
+                           const std::vector<std::int64_t>& lengths, std::uint64_t seed);
+Result<Parts> random_split_fractions(const std::shared_ptr<const Dataset>& whole,
+                                     const std::vector<double>& fractions, std::uint64_t seed);
+
 // -------------------------------------------------------------------------------------------------
 // order
 

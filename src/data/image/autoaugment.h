@@ -8,10 +8,11 @@
 
 #include "data/image/canvas.h"
 #include "data/image/sample_random.h"
+#include "lockstep/transforms.h"
 
 namespace lockstep::data::image {
 
-enum class AutoAugmentPolicy { kImageNet, kCifar10, kSvhn };
+using transforms::AutoAugmentPolicy;
 
 enum class Operation {
   kShearX,

@@ -9,13 +9,12 @@
 
 #include "data/image/image.h"
 #include "data/image/pixel_values.h"
+#include "lockstep/transforms.h"
 
 namespace lockstep::data::image {
 
-using Colour = std::array<std::uint8_t, kChannels>;
-
-// torchvision's padding_mode.
-enum class Padding { kConstant, kEdge, kReflect, kSymmetric };
+using transforms::Colour;
+using transforms::Padding;
 
 // Kept from picture to picture, so that memory is asked for once.
 struct CanvasBuffers {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "data/image/autoaugment.h"
 #include "data/image/crops.h"
 
 namespace lockstep::data::image {
@@ -164,7 +165,7 @@ bool is(const Transform& transform) {
 
 }  // namespace
 
-Result<Transforms> Transforms::make(std::vector<Transform> steps) {
+Result<Transforms> Transforms::make(transforms::Compose steps) {
   for (const Transform& step : steps)
     LOCKSTEP_TRY(std::visit([](const auto& s) { return check(s); }, step));
   Transforms made;
@@ -187,6 +188,17 @@ Result<Size> Transforms::output_size(Size in) const {
     LOCKSTEP_ASSIGN(in, std::visit([&](const auto& s) { return size_after(s, in); }, step));
   }
   return in;
+}
+
+std::optional<Size> Transforms::fixed_size() const {
+  const auto own_size = [](const auto& step) -> std::optional<Size> {
+    if constexpr (requires { step.height; }) return Size{step.height, step.width};
+    return std::nullopt;
+  };
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
+    if (const auto size = std::visit(own_size, *step))
+      return size->width > 0 ? size : std::nullopt;  // Resize to a side: follows the picture
+  return std::nullopt;
 }
 
 Status Transforms::run(Canvas& canvas, SampleRandom& random, std::size_t first) const {

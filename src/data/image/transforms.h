@@ -9,56 +9,31 @@
 // cannot be cropped or decoded. Threads: a Transforms may be used from many, a Workspace from one.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "data/image/autoaugment.h"
 #include "data/image/canvas.h"
 #include "data/image/decode.h"
 #include "data/image/resize.h"
 #include "data/image/sample_random.h"
 #include "lockstep/status.h"
+#include "lockstep/transforms.h"
 
 namespace lockstep::data::image {
 
-// To height x width; with width 0 the shorter side becomes `height`, and the longer one at most
-// `max_side` (0: no limit). Bilinear with antialiasing.
-struct Resize {
-  int height = 0, width = 0, max_side = 0;
-};
-struct CenterCrop {
-  int height = 0, width = 0;
-};
-struct RandomCrop {
-  int height = 0, width = 0;
-  int padding = 0;  // on each side, before the crop
-  bool pad_if_needed = false;
-  Colour fill{};
-  Padding mode = Padding::kConstant;
-};
-struct RandomHorizontalFlip {
-  double p = 0.5;
-};
-struct RandomResizedCrop {
-  int height = 0, width = 0;
-  std::array<double, 2> scale = {0.08, 1.0};
-  std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};
-};
-struct AutoAugment {
-  AutoAugmentPolicy policy = AutoAugmentPolicy::kImageNet;
-};
-struct ToTensor {};
-struct Normalize {
-  std::array<float, kChannels> mean{}, std{};
-};
-
-using Transform = std::variant<Resize, CenterCrop, RandomCrop, RandomHorizontalFlip,
-                               RandomResizedCrop, AutoAugment, ToTensor, Normalize>;
+using transforms::AutoAugment;
+using transforms::CenterCrop;
+using transforms::Normalize;
+using transforms::RandomCrop;
+using transforms::RandomHorizontalFlip;
+using transforms::RandomResizedCrop;
+using transforms::Resize;
+using transforms::ToTensor;
+using transforms::Transform;
 
 // Memory for one thread's work. What it holds changes no result.
 struct Workspace {
@@ -68,11 +43,12 @@ struct Workspace {
 
 class Transforms {
  public:
-  // In order; the last is ToTensor, or ToTensor and Normalize.
-  static Result<Transforms> make(std::vector<Transform> steps);
+  static Result<Transforms> make(transforms::Compose steps);
 
   // Of what a picture of this size becomes. kBadData where a crop does not fit.
   Result<Size> output_size(Size in) const;
+  // Of what every picture becomes; none: it depends on the picture.
+  std::optional<Size> fixed_size() const;
 
   // float32 [3, height, width] of output_size(), which `out` must have room for exactly.
   Status apply(const PixelView& in, SampleRandom& random, Workspace& workspace,

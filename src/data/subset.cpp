@@ -1,0 +1,120 @@
+// Parts of a data set.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/randperm.h>
+
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/guard.h"
+#include "base/hash.h"
+#include "lockstep/data.h"
+
+namespace lockstep::data {
+namespace {
+
+Error usage(const std::string& message) { return {ErrorKind::kUsage, message}; }
+
+class Subset final : public Dataset {
+ public:
+  Subset(std::shared_ptr<const Dataset> whole, std::vector<std::int64_t> ids)
+      : whole_(std::move(whole)), ids_(std::move(ids)) {}
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(ids_.size()); }
+
+  Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const override {
+    std::vector<std::int64_t> wanted;
+    for (const std::int64_t id : ids) {
+      if (id < 0 || id >= size())
+        return usage("subset: sample " + std::to_string(id) + " asked for, it has 0 to " +
+                     std::to_string(size() - 1));
+      wanted.push_back(ids_[static_cast<std::size_t>(id)]);
+    }
+    LOCKSTEP_ASSIGN(Batch batch, whole_->get(wanted, pass));
+    rename(batch.ids, wanted, ids);
+    return batch;
+  }
+
+  std::string fingerprint() const override {
+    Xxh3 hash;
+    hash.update(std::as_bytes(std::span(ids_)));
+    const std::string whole = whole_->fingerprint();
+    return whole.empty() ? whole : whole + ", of it " + hash.hex();
+  }
+
+ private:
+  // The whole set may have left some out.
+  static void rename(std::vector<std::int64_t>& delivered, const std::vector<std::int64_t>& wanted,
+                     std::span<const std::int64_t> ids) {
+    std::size_t next = 0;
+    for (std::int64_t& id : delivered) {
+      while (next < wanted.size() && wanted[next] != id) ++next;
+      if (next < wanted.size()) id = ids[next++];
+    }
+  }
+
+  const std::shared_ptr<const Dataset> whole_;
+  const std::vector<std::int64_t> ids_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Dataset>> subset(std::shared_ptr<const Dataset> whole,
+                                              std::vector<std::int64_t> ids) {
+  if (whole == nullptr) return usage("subset: there is no data set");
+  for (const std::int64_t id : ids)
+    if (id < 0 || id >= whole->size())
+      return usage("subset: sample " + std::to_string(id) + " is not in the set, which has 0 to " +
+                   std::to_string(whole->size() - 1));
+  return std::shared_ptr<const Dataset>(std::make_shared<Subset>(std::move(whole), std::move(ids)));
+}
+
+Result<Parts> random_split(const std::shared_ptr<const Dataset>& whole,
+                           const std::vector<std::int64_t>& lengths, std::uint64_t seed) {
+  if (whole == nullptr) return usage("random_split: there is no data set");
+  std::int64_t sum = 0;
+  for (const std::int64_t length : lengths) {
+    if (length < 0 || length > whole->size() - sum)
+      return usage("random_split: the lengths must sum to the set's " +
+                   std::to_string(whole->size()) + " samples, " + std::to_string(length) +
+                   " after " + std::to_string(sum) + " do not fit");
+    sum += length;
+  }
+  if (sum != whole->size())
+    return usage("random_split: the lengths sum to " + std::to_string(sum) +
+                 ", must be the set's " + std::to_string(whole->size()) + " samples");
+  return guarded("random_split", ErrorKind::kInternal, [&]() -> Result<Parts> {
+    const at::Tensor order =
+        at::randperm(whole->size(), at::detail::createCPUGenerator(seed), at::kLong);
+    const auto* next = order.const_data_ptr<std::int64_t>();
+    Parts parts;
+    for (const std::int64_t length : lengths) {
+      LOCKSTEP_ASSIGN(auto part, subset(whole, {next, next + length}));
+      parts.push_back(std::move(part));
+      next += length;
+    }
+    return parts;
+  });
+}
+
+Result<Parts> random_split_fractions(const std::shared_ptr<const Dataset>& whole,
+                                     const std::vector<double>& fractions, std::uint64_t seed) {
+  if (whole == nullptr) return usage("random_split: there is no data set");
+  const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
+  if (!(std::abs(sum - 1) <= 1e-9))  // math.isclose's default, where Python asks
+    return usage("random_split: the fractions sum to " + std::to_string(sum) + ", must be 1");
+  std::vector<std::int64_t> lengths;
+  for (const double fraction : fractions) {
+    if (!(fraction >= 0 && fraction <= 1))
+      return usage("random_split: a fraction is " + std::to_string(fraction) +
+                   ", each must be 0 to 1");
+    lengths.push_back(
+        static_cast<std::int64_t>(std::floor(static_cast<double>(whole->size()) * fraction)));
+  }
+  std::int64_t left =
+      whole->size() - std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  for (std::size_t i = 0; left > 0; --left, i = (i + 1) % lengths.size()) ++lengths[i];
+  return random_split(whole, lengths, seed);
+}
+
+}  // namespace lockstep::data
