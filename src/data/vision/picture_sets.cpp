@@ -199,8 +199,11 @@ class FolderSet final : public TransformedSet {
   Status add(std::int64_t id, SampleRandom& random, Workspace& workspace,
              Filling& batch) const override {
     const std::string& path = file(id).path;
-    LOCKSTEP_ASSIGN(const std::string content, posix_env().read(path, kMaxFileBytes));
-    const image::Bytes bytes(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
+    const auto content = posix_env().read(path, kMaxFileBytes);
+    // Never left out: on another worker it may be there.
+    if (!content.ok()) return Error{ErrorKind::kDisk, content.error().message};
+    const image::Bytes bytes(reinterpret_cast<const std::uint8_t*>(content->data()),
+                             content->size());
     if (fixed_size_) {
       LOCKSTEP_ASSIGN(const std::span<float> place, batch.place(*fixed_size_, path));
       return transforms_.apply(bytes, path, random, workspace, place);

@@ -1,0 +1,139 @@
+#include <ATen/Functions.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <numeric>
+#include <thread>
+
+#include "lockstep/vision.h"
+#include "support/temp_folder.h"
+#include "unit/data/image/files.h"
+
+namespace lockstep::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using transforms::RandomCrop;
+using transforms::Resize;
+using transforms::ToTensor;
+
+std::string picture(const char* name) {
+  return image::text_of(image::golden_folder() + "/" + name);
+}
+
+// Two classes; the second of the four pictures is cut off.
+class PictureSets : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string jpeg = picture("jpeg-420-q75-p0-61x47.jpg");
+    root_.write("a/1.jpg", jpeg);
+    root_.write("a/2.jpg", jpeg.substr(0, jpeg.size() / 2));
+    root_.write("b/3.png", picture("png-2-8-0-33x18.png"));
+    root_.write("b/4.jpg", jpeg);
+  }
+  std::shared_ptr<const PictureSet> open(transforms::Compose list) const {
+    auto set = open_image_folder(root_.path(), std::move(list));
+    EXPECT_TRUE(set.ok()) << set.error().message;
+    return *set;
+  }
+  static constexpr Resize kSmall{8, 12};
+  const test::TempFolder root_;
+};
+
+TEST_F(PictureSets, DamagedOnesAreLeftOutNamedAndCounted) {
+  const auto set = open({kSmall, ToTensor{}});
+  EXPECT_EQ(set->size(), 4);
+  EXPECT_THAT(set->classes(), ElementsAre("a", "b"));
+  const std::vector<std::int64_t> ids{3, 1, 2};
+  testing::internal::CaptureStderr();
+  const auto batch = set->get(ids, {});
+  const auto again = set->get(ids, {});
+  const std::string told = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(batch.ok()) << batch.error().message;
+  EXPECT_THAT(batch->ids, ElementsAre(3, 2));
+  EXPECT_EQ(batch->inputs.sizes(), (at::IntArrayRef{2, 3, 8, 12}));
+  EXPECT_EQ(batch->targets.sizes(), (at::IntArrayRef{2}));
+  EXPECT_EQ(batch->targets[0].item<std::int64_t>(), 1);
+  EXPECT_TRUE(at::equal(batch->inputs, again->inputs));
+  EXPECT_EQ(set->left_out(), 1);
+  EXPECT_THAT(told, HasSubstr("left out: "));
+  EXPECT_THAT(told, HasSubstr(set->name(1)));
+  EXPECT_EQ(told.find("left out"), told.rfind("left out")) << "once";
+}
+
+TEST_F(PictureSets, ABatchWithNothingLeftIsAnError) {
+  const auto set = open({kSmall, ToTensor{}});
+  const auto batch = set->get(std::vector<std::int64_t>{1}, {});
+  ASSERT_FALSE(batch.ok());
+  EXPECT_EQ(batch.error().kind, ErrorKind::kBadData);
+  EXPECT_THAT(batch.error().message, HasSubstr("none of the 1 pictures"));
+}
+
+// Another worker may still have it: were it left out here, their bits would differ.
+TEST_F(PictureSets, AFileThatIsGoneIsAnError) {
+  const auto set = open({kSmall, ToTensor{}});
+  std::filesystem::remove(root_ / "b/3.png");
+  const auto batch = set->get(std::vector<std::int64_t>{0, 2}, {});
+  ASSERT_FALSE(batch.ok());
+  EXPECT_EQ(batch.error().kind, ErrorKind::kDisk);
+  EXPECT_THAT(batch.error().message, HasSubstr("3.png"));
+}
+
+TEST_F(PictureSets, DifferentSizesInABatchAreAnError) {
+  const auto set = open({ToTensor{}});
+  const auto same = set->get(std::vector<std::int64_t>{0, 3}, {});
+  ASSERT_TRUE(same.ok()) << same.error().message;
+  EXPECT_EQ(same->inputs.sizes(), (at::IntArrayRef{2, 3, 47, 61}));
+  const auto mixed = set->get(std::vector<std::int64_t>{0, 2}, {});
+  ASSERT_FALSE(mixed.ok());
+  EXPECT_EQ(mixed.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(mixed.error().message, HasSubstr("18 x 33, others of its batch as 47 x 61"));
+}
+
+TEST_F(PictureSets, EqualOnAnyThreadAndInAnyBatch) {
+  const auto set = open({RandomCrop{16, 16, 4}, ToTensor{}});
+  const Pass pass{7, 3, true};
+  const auto whole = set->get(std::vector<std::int64_t>{0, 2, 3}, pass);
+  ASSERT_TRUE(whole.ok()) << whole.error().message;
+  std::vector<at::Tensor> alone(3);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] {
+      const std::vector<std::int64_t> id{
+          std::array<std::int64_t, 3>{0, 2, 3}[static_cast<std::size_t>(i)]};
+      alone[static_cast<std::size_t>(i)] = set->get(id, pass)->inputs;
+    });
+  threads.clear();
+  EXPECT_TRUE(at::equal(at::cat(alone), whole->inputs));
+  const auto later = set->get(std::vector<std::int64_t>{0, 2, 3}, {7, 4, true});
+  EXPECT_FALSE(at::equal(later->inputs, whole->inputs));
+}
+
+TEST_F(PictureSets, APartKeepsItsOwnNumbers) {
+  const auto set = open({kSmall, ToTensor{}});
+  const auto part = subset(set, {3, 1, 0});
+  ASSERT_TRUE(part.ok());
+  const auto batch = (*part)->get(std::vector<std::int64_t>{0, 1, 2}, {});
+  ASSERT_TRUE(batch.ok()) << batch.error().message;
+  EXPECT_THAT(batch->ids, ElementsAre(0, 2));
+  EXPECT_FALSE(subset(set, {4}).ok());
+  EXPECT_FALSE((*part)->get(std::vector<std::int64_t>{3}, {}).ok());
+  EXPECT_NE((*part)->fingerprint(), set->fingerprint());
+}
+
+TEST_F(PictureSets, WrongListsAndLengthsAreRefused) {
+  EXPECT_EQ(open_image_folder(root_.path(), {kSmall}).error().kind, ErrorKind::kUsage);
+  const std::shared_ptr<const Dataset> set = open({kSmall, ToTensor{}});
+  EXPECT_THAT(random_split(set, {1, 2}, 0).error().message, HasSubstr("sum to 3"));
+  EXPECT_THAT(random_split(set, {1, 4}, 0).error().message, HasSubstr("4 after 1 do not fit"));
+  EXPECT_THAT(random_split_fractions(set, {0.5, 0.4}, 0).error().message, HasSubstr("must be 1"));
+  const auto parts = random_split_fractions(set, {0.4, 0.3, 0.3}, 0);
+  ASSERT_TRUE(parts.ok());
+  EXPECT_EQ((*parts)[0]->size() + (*parts)[1]->size() + (*parts)[2]->size(), 4);
+  EXPECT_EQ((*parts)[0]->size(), 2) << "what is left over goes to the first";
+}
+
+}  // namespace
+}  // namespace lockstep::data
