@@ -174,7 +174,7 @@ struct Coordinator::State {
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);
   // A death that takes the run's work back or a worker away: reported, charged, and mended.
-  void on_death(const Worker& worker, Cause cause, std::string text);
+  void on_death(const Worker& worker, Cause cause, const std::string& text);
   std::optional<Txn> interrupted_by(const Worker& worker) const;
   void note_crash(const Worker& worker);
   // Returns what then happens, in words.

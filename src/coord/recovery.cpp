@@ -12,7 +12,7 @@ void Coordinator::State::evict(Worker& worker, Cause cause, std::string text) {
   worker.evicted = std::move(text);
 }
 
-void Coordinator::State::on_death(const Worker& worker, Cause cause, std::string text) {
+void Coordinator::State::on_death(const Worker& worker, Cause cause, const std::string& text) {
   const std::string error = worker.failure ? worker.failure->message : "";  // told already
   const bool from_outside = cause == Cause::kFromOutside;
   const std::optional<Txn> interrupted = interrupted_by(worker);

@@ -17,7 +17,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::uint64_t kResultLimit_bytes = 4096;
+constexpr std::uint64_t kResultLimitBytes = 4096;
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
 
 }  // namespace
@@ -210,7 +210,7 @@ Result<bool> Run::announce() {
 
 // The record that there is begins as this one.
 bool Run::has_recorded(const std::string& result) const {
-  const auto there = posix_env().read(options_.output + "/result.json", kResultLimit_bytes);
+  const auto there = posix_env().read(options_.output + "/result.json", kResultLimitBytes);
   return there.ok() && there->starts_with(result);
 }
 
