@@ -14,3 +14,5 @@
 #include "lockstep/status.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "lockstep/transforms.h"
+#include "lockstep/vision.h"

@@ -1,6 +1,7 @@
 // torchvision's transforms of pictures, by its names, as a list of plain values:
 //
-//   const lockstep::transforms::Compose augment{AutoAugment{}, Resize{244, 244}, ToTensor{}};
+//   using namespace lockstep::transforms;
+//   const Compose augment{AutoAugment{}, Resize{244, 244}, ToTensor{}};
 //
 // Equal bit for bit to torchvision 0.26.0 over Pillow 12.0.0. Each sample of each epoch has a
 // random stream of its own, torch.Generator().manual_seed(key) with key of (seed, epoch, sample)

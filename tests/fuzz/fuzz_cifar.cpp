@@ -1,5 +1,5 @@
-// Any bytes as a CIFAR file: refused, or as many pictures as labels, each below its limit. The first
-// byte says which format.
+// Any bytes as a CIFAR file: refused, or as many pictures as labels, each below its limit. The
+// first byte says which format.
 #include <cstdint>
 #include <cstdlib>
 

@@ -33,6 +33,19 @@ lockstep::Status checkpoint(Net model, lockstep::Optimizer& optimizer) {
   return {};
 }
 
+void transforms() {
+  using namespace lockstep::transforms;
+  const Compose augment{AutoAugment{}, Resize{244, 244}, ToTensor{}};
+}
+
+void vision() {
+  using namespace lockstep::transforms;
+  auto train = lockstep::data::open_cifar10(
+      "data", lockstep::data::Split::kTrain,
+      {RandomCrop{32, 32, 4}, RandomHorizontalFlip{}, ToTensor{},
+       Normalize{{0.4914F, 0.4822F, 0.4465F}, {0.247F, 0.243F, 0.261F}}});
+}
+
 void command_line(int argc, char** argv) {
   struct {
     double lr = 0.1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <ranges>
 #include <type_traits>
 
 #include "data/image/autoaugment.h"
@@ -195,8 +196,8 @@ std::optional<Size> Transforms::fixed_size() const {
     if constexpr (requires { step.height; }) return Size{step.height, step.width};
     return std::nullopt;
   };
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
-    if (const auto size = std::visit(own_size, *step))
+  for (const Transform& step : std::views::reverse(steps_))
+    if (const auto size = std::visit(own_size, step))
       return size->width > 0 ? size : std::nullopt;  // Resize to a side: follows the picture
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
-// CIFAR-10 and CIFAR-100 as Krizhevsky publishes them (https://www.cs.toronto.edu/~kriz/cifar.html):
-// Python's pickles (cifar-10-batches-py, cifar-100-python; of the old numpy.core or today's
-// numpy._core) or the binary files (cifar-10-batches-bin, cifar-100-binary).
+// CIFAR-10 and CIFAR-100 as Krizhevsky publishes them
+// (https://www.cs.toronto.edu/~kriz/cifar.html): Python's pickles (cifar-10-batches-py,
+// cifar-100-python; of the old numpy.core or today's numpy._core) or the binary files
+// (cifar-10-batches-bin, cifar-100-binary).
 //
 // Errors: kBadData that names the file, what was found, what was expected and what to do. Threads:
 // pure functions.

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Deeper is a link that leads back to where it is.
-constexpr int kMostFolders = 40;
+constexpr int kMostFolders = 30;
 constexpr std::array<std::string_view, 3> kRead{".jpg", ".jpeg", ".png"};
 constexpr std::array<std::string_view, 6> kNotRead{".ppm", ".bmp",  ".pgm",
                                                    ".tif", ".tiff", ".webp"};

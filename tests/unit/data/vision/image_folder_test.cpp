@@ -29,15 +29,15 @@ Error error_of(const std::string& root) {
 // Folders are sorted as whole paths, '-' before '/', capitals before small letters.
 TEST(ImageFolder, OrderIsTorchvisions) {
   const test::TempFolder root;
-  for (const char* name : {"b/2.JPG", "b/10.png", "b/x/1.jpeg", "b/x-y/1.jpg", "B/1.jpg", "b/.jpg",
-                           "b/notes.txt", "a.jpg"})
+  for (const char* name : {"b/2.JPG", "b/10.png", "b/x/1.jpeg", "b/x-y/1.jpg", "b/x/z/1.jpg",
+                           "B/1.jpg", "b/.jpg", "b/notes.txt", "a.jpg"})
     root.write(name, "x");
   const auto folder = read_image_folder(root.path());
   ASSERT_TRUE(folder.ok()) << folder.error().message;
   EXPECT_THAT(folder->classes, ElementsAre("B", "b"));
   EXPECT_THAT(names(*folder, root.path()),
-              ElementsAre("0 B/1.jpg", "1 b/.jpg", "1 b/10.png", "1 b/2.JPG", "1 b/x-y/1.jpg",
-                          "1 b/x/1.jpeg"));
+              ElementsAre("0 B/1.jpg", "1 b/.jpg", "1 b/10.png", "1 b/2.JPG", "1 b/x/1.jpeg",
+                          "1 b/x-y/1.jpg", "1 b/x/z/1.jpg"));
   EXPECT_EQ(folder->files[0].bytes, 1U);
 }
 

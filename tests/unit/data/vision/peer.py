@@ -7,6 +7,7 @@ Exit 0: equal; 1: not, said where; 77: skipped, said why.
 import hashlib
 import pathlib
 import pickle
+import struct
 import subprocess
 import sys
 import tempfile
@@ -53,7 +54,7 @@ def same(what, probed, classes, theirs, transform):
 
 def folder(probe, root):
     random = np.random.default_rng(0)
-    for name in ("dog/2.png", "dog/10.png", "dog/x/1.jpg", "dog/x-y/1.JPEG", "Cat/ä.jpg", "Cat/b.png", "cat-1/.png"):
+    for name in ("dog/2.png", "dog/10.png", "dog/x/1.jpg", "dog/x-y/1.JPEG", "dog/x/z/1.png", "Cat/ä.jpg", "Cat/b.png", "cat-1/.png"):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         size = random.integers(20, 90, 2)
@@ -66,8 +67,11 @@ def folder(probe, root):
 
 
 def old_style(data):
-    """As the official files are: protocol 2, numpy.core, str of Python 2 (read as bytes)."""
-    return pickle.dumps(data, protocol=2).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    """As the official files are: protocol 2, numpy.core, keys that are str of Python 2 (read as bytes)."""
+    file = pickle.dumps(data, protocol=2).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+    for key in map(str.encode, data):
+        file = file.replace(b"X" + struct.pack("<I", len(key)) + key, b"U" + bytes([len(key)]) + key)
+    return file
 
 
 def cifar(probe, root, fine):
@@ -83,9 +87,8 @@ def cifar(probe, root, fine):
         data = random.integers(0, 256, (7, 3072), np.uint8)
         labels = [int(label) for label in random.integers(0, classes, 7)]
         coarse = [label // 5 for label in labels]
-        key = b"fine_labels" if fine else b"labels"
-        batch = {b"batch_label": b"a batch", key: labels, b"data": data if i % 2 else np.asfortranarray(data),
-                 b"filenames": [b"x.png"] * 7}
+        batch = {"batch_label": "a batch", "fine_labels" if fine else "labels": labels,
+                 "data": data if i % 2 else np.asfortranarray(data), "filenames": ["x.png"] * 7}
         (folder / name).write_bytes(old_style(batch) if i % 3 == 0 else pickle.dumps(batch, protocol=2 + i % 4))
         head = np.array([coarse, labels] if fine else [labels], np.uint8).T
         (binary / f"{name}.bin").write_bytes(np.concatenate([head, data], 1).tobytes())
