@@ -26,6 +26,7 @@
 namespace lockstep::data::image {
 
 using transforms::AutoAugment;
+using transforms::AutoAugmentPolicy;
 using transforms::CenterCrop;
 using transforms::Normalize;
 using transforms::RandomCrop;
