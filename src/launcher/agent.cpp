@@ -318,13 +318,14 @@ void Agent::tell_missing(const Console::Missing& missing) {
 void Agent::tell_what_is_not_saved() const {
   const bool stopped = *exit_code_ >= kSignalled && first_description_ &&
                        first_description_->elastic && records_.is_open();
-  if (!stopped || saved_ >= records_.next()) return;
+  if (!stopped || run_dir_ == nullptr) return;
+  const std::uint64_t saved = run_dir_->newest_checkpoint();
+  if (saved >= records_.next().value()) return;
   log_warning(
       "the workers ended before their last checkpoint was there: " +
-      (saved_ > Txn(0)
-           ? "the same command goes on from checkpoint " + step_name(saved_.value())
-           : std::string(
-                 "there is no checkpoint yet: the same command starts from the beginning")));
+      (saved > 0 ? "the same command goes on from checkpoint " + step_name(saved)
+                 : std::string(
+                       "there is no checkpoint yet: the same command starts from the beginning")));
 }
 
 // What workers left behind; `except`: the zygote, where it is needed still.

@@ -145,7 +145,6 @@ class Agent {
   std::queue<coord::Event> events_;
   bool feeding_ = false, ring_ = false;
   bool checkpointed_ = false;  // a worker has published a checkpoint since the launcher's start
-  Txn saved_{0};  // the newest checkpoint is of this transaction's start; 0: there is none
   std::optional<int> exit_code_;
   int attempt_ = 0;
   bool ending_attempt_ = false;  // we have begun to stop workers: their exits are no failures

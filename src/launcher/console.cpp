@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <string>
 #include <utility>
 
 namespace lockstep::launcher {
@@ -97,6 +99,14 @@ void Console::tell_lost(Stream& stream) {
                     " lines are missing here: nobody read them in time\n";
 }
 
+// A reader that has gone (EPIPE) wanted no more; what a disk does not take is a loss.
+void Console::tell_broken(Stream& stream, int error) {
+  if (error == EPIPE || one_ || &stream != &streams_[kOut] || std::exchange(stream.broken, true))
+    return;
+  write(kErr, "lockstep: warning: standard output cannot be written: " +
+                  std::string(std::strerror(error)) + "; lines are missing there\n");
+}
+
 bool Console::flush() {
   const bool out = flush(streams_[kOut]), err = flush(streams_[kErr]);
   return out && err;
@@ -109,7 +119,8 @@ bool Console::flush(Stream& stream) {
     const ssize_t n = stream.put(stream.next_piece(done));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
-    if (n <= 0) {  // nobody reads any more
+    if (n <= 0) {
+      tell_broken(stream, errno);
       done = text.size();
       break;
     }

@@ -1,6 +1,7 @@
 // Standard output and error of the launcher. Never blocks the agent, whoever else writes into the
 // same terminal or pipe: what it does not take now is kept, up to a limit; what is lost beyond it
-// is told once there is room again.
+// is told once there is room again; a standard output that takes nothing any more (a full disk) is
+// told on standard error.
 //
 // Threads: the loop's.
 #pragma once
@@ -59,6 +60,7 @@ class Console {
     // user's shell's and the workers' too. Empty for what cannot be opened so.
     UniqueFd own;
     bool is_pipe = false, is_socket = false, watched = false;
+    bool broken = false;  // it was told that nothing can be written
     std::string waiting;
     std::size_t lost = 0, lost_bytes = 0;  // lines
 
@@ -75,6 +77,7 @@ class Console {
                      const std::function<bool()>& enough);
   bool flush(Stream& stream);
   void tell_lost(Stream& stream);
+  void tell_broken(Stream& stream, int error);
   void watch(Stream& stream);
 
   Loop& loop_;

@@ -126,8 +126,9 @@ Result<Logs> Logs::open(const LaunchOptions& options, Loop& loop, Console& conso
     // As torchrun: whoever redirects without saying where gets a folder for temporary files.
     const char* temporary = std::getenv("TMPDIR");
     LOCKSTEP_ASSIGN(base,
-                    make_unique_folder(std::string(temporary == nullptr ? "/tmp" : temporary) +
-                                       "/lockstep_logs_"));
+                    make_unique_folder(
+                        std::string(temporary == nullptr || *temporary == 0 ? "/tmp" : temporary) +
+                        "/lockstep_logs_"));
     log_info("logs go to '" + base + "' (--log-dir chooses another folder)");
   }
   std::error_code error;

@@ -128,7 +128,6 @@ void Agent::act(const action::WriteProposal& proposal) {
 
 void Agent::act(const action::WriteTable& first) {
   const coord::Table& table = first.table;
-  saved_ = table.txn;
   if (auto opened = records_.open(run_dir_->path(), board_->view(), table.txn); !opened.ok())
     return records_.fail(opened.error());
   coord::Header& header = board_->view().header();

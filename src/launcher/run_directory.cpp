@@ -103,6 +103,18 @@ RunDirectory::~RunDirectory() {
   remove_leftovers(place_of(path_, lock()));  // the socket, and what killed workers were writing
 }
 
+std::uint64_t RunDirectory::newest_checkpoint() const {
+  const auto names = posix_env().list(place_of(path_, lock()) + "/checkpoints");
+  std::uint64_t newest = 0;
+  if (!names.ok()) return newest;
+  for (const std::string& name : *names) {
+    unsigned long long txn = 0;
+    if (std::sscanf(name.c_str(), "step-%llu", &txn) == 1 && step_name(txn) == name)
+      newest = std::max<std::uint64_t>(newest, txn);
+  }
+  return newest;
+}
+
 Status RunDirectory::listen() {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return socket_error("socket", path_);

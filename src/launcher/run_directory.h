@@ -35,6 +35,9 @@ class RunDirectory {
 
   const std::string& path() const { return path_; }
   int lock() const { return lock_->get(); }
+  // The transaction at whose start it was taken, as the directory has it now: a worker's word may be
+  // lost with it. 0: there is none.
+  std::uint64_t newest_checkpoint() const;
   // Writes incidents/NNNN.json, from any thread and after the object's end; a second one of the
   // same number replaces the first. Numbers go on from earlier launchers.
   std::function<Status()> incident_writer(const coord::Incident& incident) const;

@@ -58,7 +58,6 @@ void Agent::on_message(Worker& worker, coord::Message text) {
           [&](message::SyncRecords& sync) { records_.sync(uid, sync.txn); },
           [&](message::CheckpointPublished& done) {
             checkpointed_ = true;
-            saved_ = done.txn;
             log_debug("checkpoint of transaction " + std::to_string(done.txn.value()) +
                       " published");
           },

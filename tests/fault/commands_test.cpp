@@ -18,6 +18,19 @@ TEST_F(Commands, OutputThatIsNotTakenIsAnError) {
   }
 }
 
+// The run goes on, and says so.
+TEST_F(Commands, AnOutputThatTakesNothingIsToldOnce) {
+  Words words{"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"};
+  const Words options{"--nproc-per-node", "3", "--tee", "1", "--log-dir", folder_ / "logs"};
+  for (const std::string& word : command(options, {"--txns", "6", "--print", "3"}))
+    words.push_back(word);
+  const Outcome outcome = run(words);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string told = "standard output cannot be written: No space left on device";
+  EXPECT_THAT(outcome.err, HasSubstr(told));
+  EXPECT_EQ(outcome.err.find(told), outcome.err.rfind(told));
+}
+
 TEST_F(Commands, AHangTimeoutBelowTheLeastIsRefused) {
   const Outcome outcome = run({LOCKSTEP_PROGRAM, "run", "--hang-timeout", "2", "true"});
   EXPECT_EQ(outcome.code, 2);

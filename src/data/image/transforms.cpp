@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <ranges>
 #include <type_traits>
 
 #include "data/image/autoaugment.h"
@@ -196,10 +195,12 @@ std::optional<Size> Transforms::fixed_size() const {
     if constexpr (requires { step.height; }) return Size{step.height, step.width};
     return std::nullopt;
   };
-  for (const Transform& step : std::views::reverse(steps_))
-    if (const auto size = std::visit(own_size, step))
-      return size->width > 0 ? size : std::nullopt;  // Resize to a side: follows the picture
-  return std::nullopt;
+  std::optional<Size> size;  // the last step's that has one
+  for (const Transform& step : steps_) {
+    const auto own = std::visit(own_size, step);
+    size = own ? own : size;
+  }
+  return size && size->width > 0 ? size : std::nullopt;  // Resize to a side: follows the picture
 }
 
 Status Transforms::run(Canvas& canvas, SampleRandom& random, std::size_t first) const {
