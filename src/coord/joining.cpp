@@ -9,7 +9,6 @@ namespace lockstep::coord {
 // Until its process is gone, so that no two have one local rank and its logs; but for a while only,
 // as a process that does not end must not keep others from joining.
 bool Coordinator::State::holds_seat(const Worker& worker) const {
-  if (worker.is_ghost()) return false;
   return !worker.going_at || now < *worker.going_at + timing.close_grace;
 }
 

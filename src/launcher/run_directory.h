@@ -35,7 +35,7 @@ class RunDirectory {
 
   const std::string& path() const { return path_; }
   int lock() const { return lock_->get(); }
-  // The transaction at whose start it was taken, as the directory has it now: a worker's word may be
+  // The transaction at whose start it was taken, as the directory has it: a worker's word may be
   // lost with it. 0: there is none.
   std::uint64_t newest_checkpoint() const;
   // Writes incidents/NNNN.json, from any thread and after the object's end; a second one of the

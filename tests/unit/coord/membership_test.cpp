@@ -199,6 +199,17 @@ TEST_F(Scaled, WhoLeavesTakesNoRankAway) {
   check_spawns(1, 3);
 }
 
+TEST_F(Scaled, WhoIsGivenUpBeforeItIsForkedKeepsItsRankUntilItIsGone) {
+  group_.start();
+  group_.feed(event::Scale{1, 4});
+  while (group_.take_spawn()) continue;
+  group_.feed(event::Scale{2, 2});
+  group_.feed(event::Scale{3, 4});
+  EXPECT_FALSE(group_.take_spawn());
+  for (const std::uint64_t uid : {3, 4}) group_.exit(WorkerUid(uid), kKilled);
+  check_spawns(2, 4);
+}
+
 // Its own end is nobody's business; nor is it to keep others out.
 TEST_F(Scaled, WhoLeavesAndDoesNotEndIsWaitedForAWhileOnly) {
   group_.start();
