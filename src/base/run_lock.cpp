@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -65,6 +66,16 @@ std::string step_name(std::uint64_t txn) {
   char text[32];
   std::snprintf(text, sizeof text, "step-%08llu", static_cast<unsigned long long>(txn));
   return text;
+}
+
+std::optional<std::uint64_t> step_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  std::uint64_t txn = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, txn);
+  if (code != std::errc() || stop != end || step_name(txn) != name) return std::nullopt;
+  return txn;
 }
 
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/deadline.h"
@@ -18,6 +19,8 @@ inline constexpr std::array<const char*, 6> kRunNames{
 
 // "step-00000100": the folder of the checkpoint of that transaction's start.
 std::string step_name(std::uint64_t txn);
+// And back; none: it is not such a name.
+std::optional<std::uint64_t> step_of(const std::string& name);
 
 // Makes the directory if there is none: once in a run's life, or a moved one would be lost to it.
 // Waits for an earlier run's last process until the deadline; one that has passed means one try.

@@ -1,7 +1,6 @@
 #include "checkpoint/store.h"
 
 #include <algorithm>
-#include <charconv>
 #include <future>
 #include <memory>
 
@@ -12,16 +11,6 @@ namespace lockstep::checkpoint {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
-
-std::optional<std::uint64_t> step_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "step-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::uint64_t txn = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, txn);
-  if (code != std::errc() || stop != end || step_name(txn) != name) return std::nullopt;
-  return txn;
-}
 
 // Writing, before the data is known to be on storage.
 struct OpenFile {

@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "base/hash.h"
 #include "data/digits.h"
+#include "data/ids.h"
 #include "data/images.h"
 #include "lockstep/data.h"
 
@@ -16,15 +17,6 @@ namespace lockstep::data {
 namespace {
 
 using Ids = std::span<const std::int64_t>;
-
-Status check_ids(Ids ids, std::int64_t size) {
-  for (const std::int64_t id : ids)
-    if (id < 0 || id >= size)
-      return Error{ErrorKind::kUsage, "data: sample " + std::to_string(id) +
-                                          " asked for, the set has 0 to " +
-                                          std::to_string(size - 1)};
-  return {};
-}
 
 // ToTensor's value / 255, for each byte. One table in place of a conversion and a division per
 // pixel: same bits, no ATen kernel, so that a prefetch thread starts no thread pool.

@@ -1,13 +1,13 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/randperm.h>
 
 #include <cstring>
 #include <mutex>
 #include <numeric>
 
 #include "base/guard.h"
+#include "data/ids.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -17,15 +17,6 @@ constexpr std::int64_t kMaxDatasetSize = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
 
 Error usage(const std::string& message) { return {ErrorKind::kUsage, message}; }
-
-std::vector<std::int64_t> to_vector(const at::Tensor& order) {
-  const auto* first = order.const_data_ptr<std::int64_t>();
-  return {first, first + order.numel()};
-}
-
-std::vector<std::int64_t> randperm(std::int64_t n, const at::Generator& generator) {
-  return to_vector(at::randperm(n, generator, at::kLong));
-}
 
 // What Python writes torch.empty((), dtype=torch.int64).random_(generator=generator).item().
 std::int64_t draw(const at::Generator& generator) {

@@ -1,6 +1,5 @@
 // Parts of a data set.
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/randperm.h>
 
 #include <cmath>
 #include <numeric>
@@ -8,6 +7,7 @@
 
 #include "base/guard.h"
 #include "base/hash.h"
+#include "data/ids.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -23,13 +23,9 @@ class Subset final : public Dataset {
   std::int64_t size() const override { return static_cast<std::int64_t>(ids_.size()); }
 
   Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const override {
+    LOCKSTEP_TRY(check_ids(ids, size()));
     std::vector<std::int64_t> wanted;
-    for (const std::int64_t id : ids) {
-      if (id < 0 || id >= size())
-        return usage("subset: sample " + std::to_string(id) + " asked for, it has 0 to " +
-                     std::to_string(size() - 1));
-      wanted.push_back(ids_[static_cast<std::size_t>(id)]);
-    }
+    for (const std::int64_t id : ids) wanted.push_back(ids_[static_cast<std::size_t>(id)]);
     LOCKSTEP_ASSIGN(Batch batch, whole_->get(wanted, pass));
     rename(batch.ids, wanted, ids);
     return batch;
@@ -62,10 +58,7 @@ class Subset final : public Dataset {
 Result<std::shared_ptr<const Dataset>> subset(std::shared_ptr<const Dataset> whole,
                                               std::vector<std::int64_t> ids) {
   if (whole == nullptr) return usage("subset: there is no data set");
-  for (const std::int64_t id : ids)
-    if (id < 0 || id >= whole->size())
-      return usage("subset: sample " + std::to_string(id) + " is not in the set, which has 0 to " +
-                   std::to_string(whole->size() - 1));
+  LOCKSTEP_TRY(check_ids(ids, whole->size()));
   return std::shared_ptr<const Dataset>(std::make_shared<Subset>(std::move(whole), std::move(ids)));
 }
 
@@ -84,9 +77,8 @@ Result<Parts> random_split(const std::shared_ptr<const Dataset>& whole,
     return usage("random_split: the lengths sum to " + std::to_string(sum) +
                  ", must be the set's " + std::to_string(whole->size()) + " samples");
   return guarded("random_split", ErrorKind::kInternal, [&]() -> Result<Parts> {
-    const at::Tensor order =
-        at::randperm(whole->size(), at::detail::createCPUGenerator(seed), at::kLong);
-    const auto* next = order.const_data_ptr<std::int64_t>();
+    const auto order = randperm(whole->size(), at::detail::createCPUGenerator(seed));
+    auto next = order.begin();
     Parts parts;
     for (const std::int64_t length : lengths) {
       LOCKSTEP_ASSIGN(auto part, subset(whole, {next, next + length}));

@@ -107,11 +107,7 @@ std::uint64_t RunDirectory::newest_checkpoint() const {
   const auto names = posix_env().list(place_of(path_, lock()) + "/checkpoints");
   std::uint64_t newest = 0;
   if (!names.ok()) return newest;
-  for (const std::string& name : *names) {
-    unsigned long long txn = 0;
-    if (std::sscanf(name.c_str(), "step-%llu", &txn) == 1 && step_name(txn) == name)
-      newest = std::max<std::uint64_t>(newest, txn);
-  }
+  for (const std::string& name : *names) newest = std::max(newest, step_of(name).value_or(0));
   return newest;
 }
 

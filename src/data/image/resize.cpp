@@ -74,6 +74,14 @@ void resize_bilinear(const PixelView& in, int width, int height, Image& between,
   }
 }
 
+std::string text(Size size) {
+  return std::to_string(size.height) + " x " + std::to_string(size.width);
+}
+
+std::size_t values_of(Size size) {
+  return static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) * kChannels;
+}
+
 Size resized_to_side(Size in, int side, int max_side) {
   const bool upright = in.width <= in.height;
   const auto [low, high] = std::minmax(in.width, in.height);

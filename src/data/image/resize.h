@@ -6,7 +6,9 @@
 // Threads: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <string>
 
 #include "data/image/image.h"
 
@@ -20,6 +22,8 @@ struct Size {
   int height = 0, width = 0;
   friend bool operator==(const Size&, const Size&) = default;
 };
+std::string text(Size size);       // for messages: "244 x 244"
+std::size_t values_of(Size size);  // of a picture's channels together
 
 // torchvision's Resize(side, max_size=max_side): the shorter side becomes `side`, the longer one
 // follows, both are reduced where the longer one exceeds `max_side` (0: no limit).

@@ -15,10 +15,6 @@ constexpr int kMaxSide = 1 << 16;
 
 Error usage(const std::string& what) { return Error{ErrorKind::kUsage, "transforms: " + what}; }
 
-std::string text(Size size) {
-  return std::to_string(size.height) + " x " + std::to_string(size.width);
-}
-
 Status check_size(const char* name, int height, int width) {
   if (height < 1 || width < 1 || height > kMaxSide || width > kMaxSide)
     return usage(std::string(name) + " to " + text({height, width}) +
@@ -212,8 +208,7 @@ Status Transforms::run(Canvas& canvas, SampleRandom& random, std::size_t first) 
 
 Status Transforms::finish(const Canvas& canvas, std::span<float> out) const {
   const Size size = size_of(canvas);
-  const std::size_t values =
-      static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width) * kChannels;
+  const std::size_t values = values_of(size);
   if (out.size() != values)
     return usage("pictures come out as 3 x " + text(size) + ", which is " + std::to_string(values) +
                  " values, and there is room for " + std::to_string(out.size()) +

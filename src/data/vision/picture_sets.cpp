@@ -10,6 +10,7 @@
 #include "base/guard.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/ids.h"
 #include "data/image/decode.h"
 #include "data/image/transforms.h"
 #include "data/vision/cifar.h"
@@ -26,10 +27,6 @@ using image::Workspace;
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
 constexpr std::size_t kMostNamed = 20;  // damaged pictures, in the log
-
-std::string text(Size size) {
-  return std::to_string(size.height) + " x " + std::to_string(size.width);
-}
 
 // Kept from batch to batch: their memory is large.
 class Workspaces {
@@ -89,8 +86,7 @@ class Filling {
                                           ", others of its batch as " + text(*size_) +
                                           ": end the transforms with a crop or a Resize to two "
                                           "sizes"};
-    const auto each = static_cast<std::size_t>(image::kChannels) *
-                      static_cast<std::size_t>(size.height) * static_cast<std::size_t>(size.width);
+    const std::size_t each = image::values_of(size);
     return std::span(batch_.inputs.mutable_data_ptr<float>() + batch_.ids.size() * each, each);
   }
   void accept(std::int64_t id, std::int64_t label) {
@@ -113,60 +109,38 @@ class Filling {
   Batch batch_;
 };
 
+std::vector<std::uint32_t> keys_of(std::span<const std::int64_t> ids, const Pass& pass) {
+  std::vector<std::uint32_t> keys;
+  for (const std::int64_t id : ids)
+    keys.push_back(image::sample_key(pass.seed, pass.epoch, static_cast<std::uint64_t>(id)));
+  return keys;
+}
+
+// A set whose get() is `fill`, with ids that are in it and a workspace.
 class TransformedSet : public PictureSet {
  public:
   explicit TransformedSet(Transforms transforms) : transforms_(std::move(transforms)) {}
 
-  std::int64_t left_out() const override { return left_out_.count(); }
-
   Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const override {
-    for (const std::int64_t id : ids)
-      if (id < 0 || id >= size())
-        return Error{ErrorKind::kUsage, "pictures: sample " + std::to_string(id) +
-                                            " asked for, the set has 0 to " +
-                                            std::to_string(size() - 1)};
+    LOCKSTEP_TRY(check_ids(ids, size()));
     return guarded("batch of pictures", ErrorKind::kInternal, [&]() -> Result<Batch> {
       auto workspace = workspaces_.take();
-      auto batch = fill(ids, pass, *workspace);
+      auto batch = fill(ids, keys_of(ids, pass), *workspace);
       workspaces_.give_back(std::move(workspace));
       return batch;
     });
   }
 
  protected:
-  // Transforms one picture into its place in the batch. kBadData: it is left out.
-  virtual Status add(std::int64_t id, SampleRandom& random, Workspace& workspace,
-                     Filling& batch) const = 0;
+  // keys[i] is of sample ids[i].
+  virtual Result<Batch> fill(std::span<const std::int64_t> ids,
+                             const std::vector<std::uint32_t>& keys,
+                             Workspace& workspace) const = 0;
 
   const Transforms transforms_;
 
  private:
-  Result<Batch> fill(std::span<const std::int64_t> ids, const Pass& pass,
-                     Workspace& workspace) const {
-    std::vector<std::uint32_t> keys;
-    for (const std::int64_t id : ids)
-      keys.push_back(image::sample_key(pass.seed, pass.epoch, static_cast<std::uint64_t>(id)));
-    std::vector<SampleRandom> randoms(keys.size());
-    SampleRandom::make(keys, randoms);
-    Filling batch(ids.size());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const Status added = add(ids[i], randoms[i], workspace, batch);
-      if (added.ok())
-        batch.accept(ids[i], label(ids[i]));
-      else if (added.error().kind == ErrorKind::kBadData)
-        left_out_.add(ids[i], added.error().message);
-      else
-        return added.error();
-    }
-    if (batch.empty() && !ids.empty())
-      return Error{ErrorKind::kBadData, "none of the " + std::to_string(ids.size()) +
-                                            " pictures of a batch can be used, from '" +
-                                            name(ids.front()) + "' on"};
-    return batch.take();
-  }
-
   mutable Workspaces workspaces_;
-  mutable LeftOut left_out_;
 };
 
 class FolderSet final : public TransformedSet {
@@ -180,6 +154,7 @@ class FolderSet final : public TransformedSet {
   const std::vector<std::string>& classes() const override { return folder_.classes; }
   std::int64_t label(std::int64_t id) const override { return file(id).label; }
   std::string name(std::int64_t id) const override { return file(id).path; }
+  std::int64_t left_out() const override { return left_out_.count(); }
 
   // Without the root: a run may go on from a copy of the folder.
   std::string fingerprint() const override {
@@ -196,8 +171,29 @@ class FolderSet final : public TransformedSet {
     return folder_.files[static_cast<std::size_t>(id)];
   }
 
-  Status add(std::int64_t id, SampleRandom& random, Workspace& workspace,
-             Filling& batch) const override {
+  Result<Batch> fill(std::span<const std::int64_t> ids, const std::vector<std::uint32_t>& keys,
+                     Workspace& workspace) const override {
+    workspace.randoms.resize(keys.size());
+    SampleRandom::make(keys, workspace.randoms);
+    Filling batch(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Status added = add(ids[i], workspace.randoms[i], workspace, batch);
+      if (added.ok())
+        batch.accept(ids[i], label(ids[i]));
+      else if (added.error().kind == ErrorKind::kBadData)
+        left_out_.add(ids[i], added.error().message);
+      else
+        return added.error();
+    }
+    if (batch.empty() && !ids.empty())
+      return Error{ErrorKind::kBadData, "none of the " + std::to_string(ids.size()) +
+                                            " pictures of a batch can be used, from '" +
+                                            name(ids.front()) + "' on"};
+    return batch.take();
+  }
+
+  // Transforms one picture into its place in the batch. kBadData: it is left out.
+  Status add(std::int64_t id, SampleRandom& random, Workspace& workspace, Filling& batch) const {
     const std::string& path = file(id).path;
     const auto content = posix_env().read(path, kMaxFileBytes);
     // Never left out: on another worker it may be there.
@@ -217,6 +213,7 @@ class FolderSet final : public TransformedSet {
 
   const std::optional<Size> fixed_size_;
   const ImageFolder folder_;
+  mutable LeftOut left_out_;
 };
 
 class CifarSet final : public TransformedSet {
@@ -233,6 +230,7 @@ class CifarSet final : public TransformedSet {
     return cifar_.labels[static_cast<std::size_t>(id)];
   }
   std::string name(std::int64_t id) const override { return name_ + " " + std::to_string(id); }
+  std::int64_t left_out() const override { return 0; }  // all have one size, which was checked
 
   std::string fingerprint() const override {
     Xxh3 hash;
@@ -242,12 +240,24 @@ class CifarSet final : public TransformedSet {
   }
 
  private:
-  Status add(std::int64_t id, SampleRandom& random, Workspace& workspace,
-             Filling& batch) const override {
-    LOCKSTEP_ASSIGN(const std::span<float> place, batch.place(size_, name_));
-    return transforms_.apply(
-        image::planar_view(cifar_.picture(static_cast<std::size_t>(id)), kCifarSide, kCifarSide),
-        random, workspace, place);
+  Result<Batch> fill(std::span<const std::int64_t> ids, const std::vector<std::uint32_t>& keys,
+                     Workspace& workspace) const override {
+    const auto count = static_cast<std::int64_t>(ids.size());
+    Batch batch{at::empty({count, image::kChannels, size_.height, size_.width}, at::kFloat),
+                at::empty({count}, at::kLong),
+                {ids.begin(), ids.end()}};
+    if (ids.empty()) return batch;
+    std::vector<image::PixelView> pictures;
+    auto* target = batch.targets.mutable_data_ptr<std::int64_t>();
+    for (const std::int64_t id : ids) {
+      pictures.push_back(
+          image::planar_view(cifar_.picture(static_cast<std::size_t>(id)), kCifarSide, kCifarSide));
+      *target++ = label(id);
+    }
+    LOCKSTEP_TRY(transforms_.apply_batch(
+        pictures, keys, workspace,
+        {batch.inputs.mutable_data_ptr<float>(), ids.size() * image::values_of(size_)}));
+    return batch;
   }
 
   const Size size_;
