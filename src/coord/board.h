@@ -110,7 +110,10 @@ struct alignas(4096) WorkerSlot {
   Word uid;
   Word phase;          // coord::Phase
   Word progress;       // any change is a sign of life
-  Word current_txn;    // the transaction it works on
+  Word current_txn;    // the transaction it works on,
+  Word epoch;          // its epoch, from 0,
+  Word epoch_step;     // its step in the epoch, from 0,
+  Word item;           // and the virtual worker or evaluation batch that it computes
   Word applied;        // transactions its state includes: t + 1 after applying t
   Word seen_dead;      // dead_count it acts on
   Word ready_txn;      // newcomer: state of the start of ready_txn - 1 is loaded (mark)
@@ -154,6 +157,7 @@ struct ShareRecord {
   double rate;          // the learning rate its worker is about to update with: the first group's,
   std::uint64_t rates;  // and XXH3 of all groups'
   std::uint64_t state;  // XXH3 of its worker's state; 0 in steps that do not compare it
+  std::uint64_t ends;   // 1: it asks to end the run after this step (Share::end_run)
   std::uint64_t ids_count;
   std::int64_t* ids() { return reinterpret_cast<std::int64_t*>(this + 1); }
   const std::int64_t* ids() const { return reinterpret_cast<const std::int64_t*>(this + 1); }

@@ -77,10 +77,7 @@ void Coordinator::State::on(const event::Failed& failed) {
   worker->failure = failed.error;
   if (group != Group::kFinishing && is_final(failed.error.kind))
     return stop_now(exit_code(failed.error.kind), name(*worker) + ": " + failed.error.message);
-  // What is wrong with a program goes wrong in all its workers.
-  const bool again = std::exchange(last_failure, failed.error.message) == failed.error.message;
-  print(action::Severity::kError,
-        name(*worker) + ": " + (again ? "the same error" : failed.error.message));
+  tell_failure(*worker, failed.error);
 }
 
 void Coordinator::State::on(const event::Finished& finished) {

@@ -202,6 +202,7 @@ void Coordinator::State::on(const event::Scale& scale) {
   if (scale.workers > target && config.zygote && zygote_losses >= kMostZygoteLosses)
     return answer(false, "cannot grow: the program ended before lockstep::init() too often");
   const std::uint32_t before = target;
+  if (!scaled_from) scaled_from = before;
   grow_or_shrink(scale.workers);
   answer(true, "from " + std::to_string(before) + " to " + count + " workers");
 }

@@ -1,6 +1,6 @@
 // The inside of the coordinator, shared by membership.cpp (events and timers), joining.cpp (how
-// workers come in), recovery.cpp (deaths, rungs 1 and 3) and ending.cpp (stops). Nothing else
-// includes it.
+// workers come in), recovery.cpp (deaths, rungs 1 and 3), telling.cpp (what is said of deaths) and
+// ending.cpp (stops). Nothing else includes it.
 #pragma once
 
 #include <algorithm>
@@ -101,7 +101,8 @@ struct Coordinator::State {
   std::optional<Table> proposal;  // as last written
   std::uint32_t wanted = 0;       // workers asked for: at the start, or by the last scale
   std::uint32_t target = 0;       // the same, less those that died and are not replaced
-  std::uint32_t virtual_workers = 0;  // 0: not yet known
+  std::optional<std::uint32_t> scaled_from;  // as many were wanted before; until it is done
+  std::uint32_t virtual_workers = 0;         // 0: not yet known
   bool elastic = true;
   std::uint64_t last_uid = 0, generation = 0;
   std::uint64_t group_since = 0;  // start of this (re)start
@@ -129,8 +130,13 @@ struct Coordinator::State {
 
   int stop_code = 0;
   std::string stop_reason;
-  std::string last_failure;  // what a worker said last of its end
-  std::string ended_early;   // of a loop of its own: who has ended with 0 while others went on
+  // What a worker said last of its end, and in which transaction: told once.
+  std::pair<std::string, Txn> last_failure;
+  // Deaths by the workers' own doing, as they are told once the transaction is committed. Until
+  // then they may be the program's, and what was to mend them comes to nothing.
+  std::vector<std::string> held;
+  Txn held_txn;
+  std::string ended_early;  // of a loop of its own: who has ended with 0 while others went on
   std::optional<std::uint64_t> orderly_until, term_until;  // deadlines of a stop
 
   // membership.cpp
@@ -179,6 +185,14 @@ struct Coordinator::State {
   void note_crash(const Worker& worker);
   // Returns what then happens, in words.
   std::string replace(const Worker& worker, Cause cause, IncidentBook::Entry& incident);
+  // telling.cpp
+  void tell_failure(const Worker& worker, const Error& error);
+  void tell_death(const Worker& worker, Cause cause, const std::string& text,
+                  std::optional<Txn> interrupted, const std::string& then);
+  void tell_held();
+  void tell_scaled(std::uint32_t members);
+  std::string why_none_is_left(const std::string& otherwise);
+
   void note_progress(const event::Progress& report);
   void watch_hangs(const event::Progress& report);
   void check_survivors();

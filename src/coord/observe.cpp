@@ -15,6 +15,9 @@ event::Progress observe(const Board& board, const std::vector<Member>& workers) 
     seen.phase = static_cast<Phase>(get(slot.phase));
     seen.progress = get(slot.progress);
     seen.current_txn = Txn(get(slot.current_txn));
+    seen.epoch = get(slot.epoch);
+    seen.epoch_step = get(slot.epoch_step);
+    seen.item = get(slot.item);
     seen.applied = get(slot.applied);
     seen.ready_txn = get(slot.ready_txn);
     seen.loading_txn = get(slot.loading_txn);

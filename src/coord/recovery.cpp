@@ -27,10 +27,7 @@ void Coordinator::State::on_death(const Worker& worker, Cause cause, const std::
         from_outside);
   const std::string then =
       active() < target ? replace(worker, cause, incident) : "the others go on";
-  const bool early = text == describe(ExitStatus{0, 0});
-  print(
-      action::Severity::kWarning,
-      name(worker) + (early ? " ended while the others go on (" : " died (") + text + "); " + then);
+  tell_death(worker, cause, text, interrupted, then);
   if (!interrupted)
     act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
 }
@@ -102,6 +99,7 @@ void Coordinator::State::note_progress(const event::Progress& report) {
       last_listed = std::max({last_listed, seen.current_txn.value() + 1, seen.applied + 1});
   }
   furthest = std::max(furthest, applied);
+  tell_held();
   watch_hangs(report);
 
   std::vector<WorkerProgress> survivors;
@@ -114,6 +112,7 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     members += worker.leaving() ? 0 : 1;
   }
   if (survivors.empty()) return;
+  tell_scaled(members);
   slots.observe(last_listed, applied_by_all);
   for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
     act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
@@ -138,9 +137,9 @@ void Coordinator::State::watch_hangs(const event::Progress& report) {
 // Rung 1 needs somebody who can finish the transaction that the run is in.
 void Coordinator::State::check_survivors() {
   if (hopeless)
-    return restart_or_stop(
-        "a share of one step crashed " + std::to_string(CrashLedger::kMostOwners) + " workers",
-        false);
+    return restart_or_stop(why_none_is_left("a share of one step crashed " +
+                                            std::to_string(CrashLedger::kMostOwners) + " workers"),
+                           false);
   bool any = false, member = false, able = false;
   for (auto& [uid, worker] : workers) {
     if (!worker.holds_state()) continue;
@@ -149,7 +148,8 @@ void Coordinator::State::check_survivors() {
     able = able || worker.first_txn->value() <= applied;
   }
   if (!any) {
-    return restart_or_stop("no worker that holds the state is alive", blame_outside());
+    return restart_or_stop(why_none_is_left("no worker that holds the state is alive"),
+                           blame_outside());
   }
   if (!member) keep_leavers();
   if (able) {
@@ -176,6 +176,7 @@ void Coordinator::State::keep_leavers() {
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
   const auto verdict = restarts.charge(furthest);
   if (!from_outside) own_doing_at = furthest;
+  held.clear();
   const int rung = verdict == RestartBudget::Verdict::kAllowed ? 3 : 4;
   for (Incident& incident : incidents.close_all(rung))
     act(action::RecordIncident{std::move(incident)}, reason);
@@ -210,6 +211,7 @@ void Coordinator::State::begin_group() {
   group = Group::kStarting;
   group_since = now;
   ended_early.clear();
+  last_failure = {};
   order.clear();
   dead.clear();
   tables.clear();

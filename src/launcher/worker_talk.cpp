@@ -89,6 +89,7 @@ void Agent::on_fail(const Worker& worker, const message::Fail& fail) {
       return write_atomically(posix_env(), file, text);
     });
   }
+  feed(observe());  // where it was
   feed(event::Failed{worker.uid, {fail.kind, fail.message}});
 }
 

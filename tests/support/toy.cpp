@@ -110,6 +110,7 @@ Status Toy::train(std::uint64_t txn) {
 
 void Toy::step(const coord::Table& table, std::uint64_t txn) {
   mine().current_txn.store(txn);
+  mine().epoch_step.store(txn);
   wait_for_ring(txn);
   donate(txn);
   std::uint64_t dead_seen = 0;

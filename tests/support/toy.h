@@ -61,6 +61,7 @@ class Toy {
   Shared& shared() const { return *reinterpret_cast<Shared*>(board_.data()); }
   void phase(Phase phase, std::uint64_t txn, std::optional<std::uint32_t> share = {}) {
     mine().phase.store(static_cast<std::uint64_t>(phase));
+    mine().item.store(share.value_or(0));
     mine().progress.fetch_add(1);
     injector_.at(phase, Txn(txn), rank_, share);
   }

@@ -55,6 +55,18 @@ TEST_F(Scaled, BelowItsFirstSizeTheSizeStays) {
   check_spawns(1, 2);
 }
 
+TEST_F(Scaled, ThatItIsDoneIsToldOnce) {
+  group_.start();
+  group_.feed(event::Scale{1, 1});
+  group_.observe();
+  EXPECT_EQ(group_.printed, "");
+  group_.feed(event::Left{WorkerUid(2), Txn(1)});
+  group_.exit(WorkerUid(2), {0, 0});
+  group_.observe();
+  group_.observe();
+  EXPECT_EQ(group_.printed, "the group has shrunk from 2 to 1 workers\n");
+}
+
 TEST_F(Scaled, WhoLeavesTakesNoRankAway) {
   group_.start();
   group_.feed(event::Scale{1, 5});

@@ -35,7 +35,69 @@ TEST(Words, OfAMemberThatEndsWellButTooEarly) {
   DrivenGroup group({.workers = 3, .timing = {}});
   group.start();
   group.exit(WorkerUid(2), {0, 0});
-  EXPECT_THAT(group.printed, HasSubstr("rank 1 (worker 2) ended while the others go on (exit 0)"));
+  EXPECT_THAT(group.printed,
+              HasSubstr("rank 1 (worker 2) left before the run's end (exit 0 in epoch 0, step 0)"));
+}
+
+// Of three workers in the same step of a program that fails there.
+class SameEnd : public testing::Test {
+ protected:
+  SameEnd() : group({.workers = 3, .timing = {}}) {
+    group.start();
+    for (auto& [uid, seen] : group.workers) {
+      seen.phase = Phase::kForward;
+      seen.epoch = 1;
+      seen.epoch_step = 7;
+      seen.item = uid.value();
+    }
+  }
+  void fail_all(ExitStatus status, const std::string& words) {
+    for (const std::uint64_t uid : {2, 1, 3}) {
+      if (!words.empty())
+        group.feed(event::Failed{
+            WorkerUid(uid),
+            {ErrorKind::kInternal, "virtual worker " + std::to_string(uid) + ": " + words}});
+      group.exit(WorkerUid(uid), status);
+    }
+  }
+  DrivenGroup group;
+};
+
+TEST_F(SameEnd, AnErrorIsToldOnce) {
+  fail_all({1, 0}, "no such class");
+  EXPECT_EQ(group.printed,
+            "rank 1 (worker 2): virtual worker 2: no such class\n"
+            "3 workers ended by this error in one step; --max-restarts 0 is spent\n");
+}
+
+TEST_F(SameEnd, OtherErrorsAreToldToo) {
+  group.feed(event::Failed{WorkerUid(2), {ErrorKind::kInternal, "virtual worker 2: one"}});
+  group.feed(event::Failed{WorkerUid(1), {ErrorKind::kInternal, "virtual worker 1: other"}});
+  EXPECT_THAT(group.printed, HasSubstr("one"));
+  EXPECT_THAT(group.printed, HasSubstr("other"));
+}
+
+TEST_F(SameEnd, ACrashIsToldWithItsPlace) {
+  fail_all({-1, SIGSEGV}, "");
+  EXPECT_EQ(group.printed,
+            "rank 1 (worker 2) died (SIGSEGV) while computing virtual worker 2 of epoch 1, step 7, "
+            "phase forward\n"
+            "a share of one step crashed 3 workers; --max-restarts 0 is spent\n");
+}
+
+TEST_F(SameEnd, WhoJustReturnsIsToldHowToEndARun) {
+  fail_all({0, 0}, "");
+  EXPECT_THAT(group.printed, HasSubstr("left before the run's end (exit 0 in epoch 1, step 7)"));
+  EXPECT_THAT(group.printed, HasSubstr("Share::end_run()"));
+  EXPECT_THAT(group.printed, testing::Not(HasSubstr("replacement")));
+}
+
+TEST_F(SameEnd, OfOneAmongOthersItIsToldWhatMendsIt) {
+  group.exit(WorkerUid(2), {-1, SIGSEGV});
+  EXPECT_THAT(group.printed, testing::Not(HasSubstr("replacement")));
+  for (auto& [uid, seen] : group.workers) seen.applied = 1;
+  group.observe();
+  EXPECT_THAT(group.printed, HasSubstr("rank 1 (worker 2): a replacement is started (9 of 10"));
 }
 
 TEST(Words, ProgramsWithoutCheckpointsOfOursAreAdvisedOfNone) {
