@@ -1,11 +1,20 @@
 #include "launcher/incident_table.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <utility>
 
+#include "base/text.h"
+
 namespace lockstep::launcher {
 namespace {
+
+std::string row(const char* name, const std::string& value) {
+  std::array<char, 80> line;
+  std::snprintf(line.data(), line.size(), "  %-20s %12s\n", name, value.c_str());
+  return line.data();
+}
 
 std::string rung_text(int rung) {
   if (rung == 3) return "the group starts again";
@@ -25,23 +34,28 @@ std::string incident_table(const coord::Incident& incident) {
   }
   text += "; " + rung_text(incident.rung) + "\n";
   const coord::IncidentPhases& p = incident.phases;
-  const std::array<std::pair<const char*, std::uint64_t>, 7> rows{
-      {{"death", p.death},
-       {"noticed", p.noticed},
-       {"aborted", p.aborted},
-       {"regrouped", p.regrouped},
-       {"step begun again", p.resumed},
-       {"step committed", p.committed},
-       {"replacement joined", p.rejoined}}};
+  std::array<std::pair<const char*, std::uint64_t>, 6> rows{{{"noticed", p.noticed},
+                                                             {"aborted", p.aborted},
+                                                             {"regrouped", p.regrouped},
+                                                             {"step begun again", p.resumed},
+                                                             {"step committed", p.committed},
+                                                             {"replacement joined", p.rejoined}}};
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second < b.second; });
   const std::uint64_t begin = p.death != 0 ? p.death : p.noticed;
+  // Only an injected fault leaves its time; else the table counts from `noticed`.
+  text += p.death != 0 ? row("death", "0.00 ms") : "  death                        -\n";
   for (const auto& [name, time] : rows) {
     if (time == 0) continue;
     const double ms = (static_cast<double>(time) - static_cast<double>(begin)) / 1e6;
-    std::array<char, 80> line;
-    std::snprintf(line.data(), line.size(), "  %-20s %9.2f ms\n", name, ms);
-    text += line.data();
+    text += row(name, with_decimals(ms, 2) + " ms");
   }
   return text;
+}
+
+bool says_more(const coord::Incident& incident) {
+  const coord::IncidentPhases& p = incident.phases;
+  return incident.rung == 1 || (p.aborted | p.regrouped | p.resumed | p.committed) != 0;
 }
 
 bool settled(const coord::Incident& incident) {

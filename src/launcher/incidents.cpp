@@ -41,7 +41,7 @@ void Incidents::print(bool all) {
   // In the order of time: who is not due holds the later ones back.
   for (auto open = open_.begin(); open != open_.end();) {
     if (!all && !settled(open->second.incident) && !open->second.print_at.passed()) return;
-    print_(incident_table(open->second.incident));
+    if (says_more(open->second.incident)) print_(incident_table(open->second.incident));
     printed_.insert(open->first);
     open = open_.erase(open);
   }

@@ -83,6 +83,29 @@ TEST(IncidentTable, CountsFromTheDeathAndLeavesOutWhatWasNotReached) {
   EXPECT_EQ(text.find("regrouped"), std::string::npos) << text;
 }
 
+TEST(IncidentTable, IsInTheOrderOfTimeAndSaysThatADeathsTimeIsNotKnown) {
+  coord::Incident incident;
+  incident.phases.noticed = 1'000'000'000;
+  incident.phases.resumed = 1'001'000'000;  // a fast one begins before the last has seen it
+  incident.phases.aborted = 1'002'000'000;
+  const std::string text = incident_table(incident);
+  EXPECT_NE(text.find("  death                        -\n"), std::string::npos) << text;
+  EXPECT_LT(text.find("noticed                   0.00 ms"), text.find("step begun again"));
+  EXPECT_LT(text.find("step begun again"), text.find("aborted"));
+}
+
+TEST(Incidents, ThatSayNoMoreThanTheDeathsAreNotPrinted) {
+  int printed = 0;
+  Incidents incidents([&](const std::string&) { ++printed; });
+  coord::Incident incident;
+  incident.number = 1;
+  incident.rung = 4;
+  incident.phases.noticed = 1;
+  incidents.record(incident);
+  incidents.print(true);
+  EXPECT_EQ(printed, 0);
+}
+
 TEST(Incidents, AreWrittenOnceThereIsADirectoryAndPrintedOnceSettled) {
   std::vector<std::string> printed;
   std::vector<std::uint64_t> written;
@@ -118,6 +141,7 @@ TEST(Incidents, AreToldInTheOrderOfTime) {
   first.number = 1;
   second.number = 2;
   second.rung = 4;  // settled at once
+  second.phases.aborted = 1;
   incidents.record(first);
   incidents.record(second);
   incidents.print(false);
