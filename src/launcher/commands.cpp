@@ -9,11 +9,13 @@
 #include <optional>
 
 #include "base/deadline.h"
+#include "base/env.h"
 #include "base/log.h"
 #include "coord/faults.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
 #include "launcher/run_directory.h"
+#include "launcher/run_report.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -116,6 +118,9 @@ int status_command(std::span<const std::string> arguments) {
   }
   if (!run_dir) return usage("usage: lockstep status RUN_DIR [--json]");
   auto reply = ask_launcher(*run_dir, coord::message::StatusQuery{});
+  if (!reply.ok() && !has_launcher(*run_dir))
+    if (const auto report = run_report(posix_env(), *run_dir); report.ok())
+      return print_output(json ? *report + "\n" : readable_report(*report));
   if (!reply.ok()) return fail(reply.error());
   return print_output(json ? reply->text + "\n" : readable(reply->text));
 }

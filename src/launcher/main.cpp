@@ -18,7 +18,7 @@ constexpr const char* kHelp =
     "  run [options] program [arguments]   start and supervise a training run ('lockstep help "
     "run')\n"
     "  scale RUN_DIR WORKERS               grow or shrink a live run\n"
-    "  status RUN_DIR [--json]             the members of a live run\n"
+    "  status RUN_DIR [--json]             how a run is, and the members of a live one\n"
     "  data get mnist DIR                  download MNIST, checked, into DIR/MNIST/raw\n"
     "  version                             print the version\n"
     "  help [run]                          print this\n";

@@ -162,6 +162,16 @@ std::function<Status()> RunDirectory::incident_writer(const coord::Incident& inc
   };
 }
 
+bool has_launcher(const std::string& run_dir) {
+  const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!directory || !socket) return false;
+  const sockaddr_un address = socket_address(directory.get());
+  return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+             0 ||
+         (errno != ENOENT && errno != ECONNREFUSED && errno != ECONNRESET);
+}
+
 Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
                                            const coord::Message& question) {
   const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

@@ -61,6 +61,9 @@ class RunDirectory {
   std::uint64_t earlier_incidents_ = 0;
 };
 
+// Whether a launcher listens there, answering or not.
+bool has_launcher(const std::string& run_dir);
+
 // The other end: asks the launcher of a run. Errors: kUnavailable if none is there or it does not
 // answer in 10 s.
 Result<coord::message::Reply> ask_launcher(const std::string& run_dir,

@@ -1,0 +1,138 @@
+#include "launcher/run_report.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <sstream>
+
+#include "base/run_lock.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kFileLimit_bytes = 1 << 20;
+constexpr std::uint64_t kTail_bytes = 64 << 10;  // some 300 lines: an evaluation is among them
+
+Json object_in(Env& env, const std::string& path) {
+  const auto text = env.read(path, kFileLimit_bytes);
+  Json json = text.ok() ? Json::parse(*text, nullptr, false) : Json();
+  return json.is_object() ? json : Json::object();
+}
+
+void copy(const Json& from, const char* key, Json& to, const char* name) {
+  if (from.contains(key) && from[key].is_primitive()) to[name] = from[key];
+}
+
+// The last lines of the metrics: how far it is, and the newest loss and evaluation.
+void add_metrics(Env& env, const std::string& path, Json& report) {
+  const auto file = env.open_read(path);
+  if (!file.ok()) return;
+  const std::uint64_t size = (*file)->size(), begin = size > kTail_bytes ? size - kTail_bytes : 0;
+  std::string tail(static_cast<std::size_t>(size - begin), '\0');
+  if (!(*file)->read_at(begin, std::as_writable_bytes(std::span(tail))).ok()) return;
+  std::istringstream lines(tail.substr(0, tail.rfind('\n') + 1));
+  for (std::string line; std::getline(lines, line);) {
+    const Json entry = Json::parse(line, nullptr, false);
+    if (!entry.is_object() || !entry.contains("txn") || !entry["txn"].is_number_unsigned())
+      continue;  // the first one is cut
+    report["committed"] = entry["txn"].get<std::uint64_t>() + 1;
+    copy(entry, "epoch", report, "epoch");
+    for (const char* key : {"loss_mean", "test_loss", "test_accuracy"})
+      copy(entry, key, report, key);
+    if (entry.contains("loss_mean") && entry.contains("step") && entry["step"].is_number_unsigned())
+      report["steps"] = entry["step"].get<std::uint64_t>() + 1;
+  }
+}
+
+void add_incidents(Env& env, const std::string& folder, Json& report) {
+  const auto names = env.list(folder);
+  report["incidents"] = names.ok() ? names->size() : 0;
+  if (!names.ok() || names->empty()) return;
+  const Json newest = object_in(env, folder + "/" + names->back());
+  std::string victims;
+  for (const Json& victim : newest.value("victims", Json::array()))
+    if (victim.is_object() && victim.contains("rank") && victim.contains("cause") &&
+        victim["cause"].is_string())
+      victims += (victims.empty() ? "" : "; ") + ("rank " + victim["rank"].dump() + " ") +
+                 victim["cause"].get<std::string>();
+  if (!victims.empty()) report["last_incident"] = victims;
+}
+
+void add_checkpoint(Env& env, const std::string& folder, Json& report) {
+  const auto names = env.list(folder);
+  std::optional<std::uint64_t> newest;
+  if (names.ok())
+    for (const std::string& name : *names) newest = std::max(newest, step_of(name));
+  if (newest) report["checkpoint"] = folder + "/" + step_name(*newest);
+}
+
+bool is_held(const std::string& run_dir) {
+  const UniqueFd directory(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return directory && ::flock(directory.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+std::string text_of(const Json& json, const char* key) {
+  if (!json.contains(key)) return "";
+  return json[key].is_string() ? json[key].get<std::string>() : json[key].dump();
+}
+
+}  // namespace
+
+Result<std::string> run_report(Env& env, const std::string& run_dir) {
+  if (!env.exists(run_dir + "/manifest.json"))
+    return Error{ErrorKind::kUnavailable, "'" + run_dir + "' holds no run (no manifest.json)"};
+  const Json manifest = object_in(env, run_dir + "/manifest.json");
+  const Json result = object_in(env, run_dir + "/result.json");
+  Json report{{"schema", 1}, {"state", "stopped"}};
+  copy(manifest, "program", report, "program");
+  copy(manifest, "virtual_workers", report, "virtual_workers");
+  report["committed"] = 0;
+  report["steps"] = 0;
+  add_metrics(env, run_dir + "/metrics.jsonl", report);
+  add_incidents(env, run_dir + "/incidents", report);
+  add_checkpoint(env, run_dir + "/checkpoints", report);
+  // A run that goes on after its end (more epochs) has an older result until it ends again.
+  if (result.contains("weights_sha256") && result.value("steps", Json()) == report["steps"]) {
+    report["state"] = "finished";
+    copy(result, "weights_sha256", report, "weights_sha256");
+    copy(result, "seconds", report, "seconds");
+  }
+  if (is_held(run_dir)) report["state"] = "held";
+  report["members"] = Json::array();
+  return report.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string readable_report(const std::string& json) {
+  const Json report = Json::parse(json, nullptr, false);
+  if (!report.is_object()) return json + "\n";
+  const std::string state = text_of(report, "state");
+  std::string text = state + ": " + text_of(report, "steps") + " steps";
+  const auto add = [&](const char* before, const char* key, const char* after = "") {
+    if (report.contains(key) && !report[key].is_null())
+      text += before + text_of(report, key) + after;
+  };
+  add(", ", "virtual_workers", " virtual workers");
+  add(", ", "incidents", " incidents");
+  add("\nlast loss ", "loss_mean", " (mean of the last step)");
+  add("\ntest loss ", "test_loss");
+  add(", accuracy ", "test_accuracy");
+  add("\nlast incident: ", "last_incident");
+  add("\nnewest checkpoint ", "checkpoint");
+  add("\nweights sha256 ", "weights_sha256");
+  if (state == "stopped")
+    text += "\nno launcher is running; the same command goes on from the newest checkpoint" +
+            std::string(report.contains("checkpoint") ? "" : ", or, as there is none, begins anew");
+  if (state == "held") text += "\na process without a launcher has the directory";
+  return text + "\n";
+}
+
+}  // namespace lockstep::launcher

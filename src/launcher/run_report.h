@@ -1,0 +1,24 @@
+// What a run directory says of its run when no launcher is there to be asked: for `lockstep status`
+// of a run that is finished or stopped. Reads only.
+//
+// Errors: kUnavailable for a directory that holds no run. What is missing or damaged in it is left
+// out. Threads: any.
+#pragma once
+
+#include <string>
+
+#include "base/env.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+// One JSON object (schema 1). `state`: "finished" or "stopped", or "held" while some process has
+// the directory's lock (a program without a launcher, or one that ends). Fields as far as they are
+// known: program, virtual_workers, committed, steps, epoch, loss_mean, test_loss, test_accuracy,
+// incidents, last_incident, checkpoint, weights_sha256, seconds; `members` is empty.
+Result<std::string> run_report(Env& env, const std::string& run_dir);
+
+// The same for people.
+std::string readable_report(const std::string& json);
+
+}  // namespace lockstep::launcher
