@@ -46,6 +46,7 @@ class Optimizer {
   double lr(std::size_t group = 0) const;
   void set_lr(double lr);
   void set_lr(std::size_t group, double lr);
+  std::vector<double> rates() const;  // by group
   std::size_t groups() const { return static_cast<std::size_t>(lr_.numel()); }
   // All rates in one number, to compare workers by.
   std::uint64_t rates_hash() const;

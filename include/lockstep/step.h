@@ -49,10 +49,17 @@ class Share {
   std::int64_t global_step() const { return global_step_; }  // of the run, from 0
   const data::Batch& batch() const { return *batch_; }       // what the data plan gives this share
 
+  // Ends the run after this step, in all workers, as --max-steps would: the word of one share is
+  // enough, and counts once the step is committed. The final weights are as exact as what it is
+  // said for: a function of the state and the share (a loss below a goal) and they are the same
+  // whatever dies; the time of day, and they are not.
+  void end_run() { ends_ = true; }
+
  private:
   friend class train::Run;
   std::int64_t virtual_worker_ = 0, epoch_ = 0, step_ = 0, global_step_ = 0;
   const data::Batch* batch_ = nullptr;
+  bool ends_ = false;
 };
 
 class Step {
@@ -71,7 +78,8 @@ class Step {
   Result<bool> next();
   // See Trainer::on_finished().
   void on_finished(std::function<Status()> call);
-  // For schedules; after open(). The run ends after `epochs` or `max_steps`, whichever comes first.
+  // For schedules; after open(). The run ends after `epochs` or `max_steps`, whichever comes first,
+  // or by Share::end_run(); a loop that just returns before next() says false is a death.
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;
   // Of the step that next() has announced; from 0.

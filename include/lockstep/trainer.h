@@ -57,8 +57,9 @@ struct RunOptions {
   std::int64_t log_every = 100;               // optimizer steps of an epoch, at most all; 0: never
   std::int64_t evaluation_batch_size = 1000;  // samples of one call of the evaluation
   int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
-  // PyTorch's: true lets a parameter without gradient count as zeros; false is an error that names
-  // it.
+  // PyTorch's word. A parameter that a share's loss does not use gets no gradient in its backward.
+  // false: that is an error, which names the parameter. true: it counts as zeros in the mean; for
+  // models that use some of their layers in some batches only.
   bool find_unused_parameters = false;
   // What else decides the arithmetic (a schedule, an augmentation): name and value, part of the
   // manifest, which has the optimizers' settings and the data sets' fingerprints by itself. A run
@@ -83,6 +84,10 @@ class Trainer {
   ~Trainer();
 
   // Mean loss of a batch: a scalar with a graph. Called once per share; backward is the trainer's.
+  // It must depend on the model and the batch alone: not on the rank, the number of workers, the
+  // time, or on how often it was called. Any worker may be given any share, and one that another
+  // died over is computed again; a loss that knows its rank makes weights that depend on who
+  // lives. Random layers are seeded by the library, from seed, step and virtual worker.
   using Loss = std::function<at::Tensor(const data::Batch&)>;
   // Called under NoGradGuard, with the whole model in evaluation mode; after it each module is in
   // its own mode again. (Nothing else touches modes: a part that was put into eval() stays there

@@ -209,11 +209,13 @@ Status Reducer::all_fired() const {
                      ". Set requires_grad to false before the DistributedDataParallel, Step or "
                      "Trainer is made, or make it anew"};
   if (unused.empty()) return {};
-  return Error{ErrorKind::kUsage, "these parameters got no gradient in share " +
-                                      std::to_string(step_.leaf) + ": " + unused +
-                                      ". Let them take part in the loss, set requires_grad to "
-                                      "false before they are wrapped, or allow it with "
-                                      "find_unused_parameters"};
+  return Error{ErrorKind::kUsage,
+               "these parameters got no gradient from the loss of virtual worker " +
+                   std::to_string(step_.leaf) +
+                   " (of DistributedDataParallel: the rank): " + unused +
+                   ". Use them in the forward; or freeze them, requires_grad false before the "
+                   "DistributedDataParallel, Step or Trainer is made; or set "
+                   "find_unused_parameters, and they count as zeros"};
 }
 
 void Reducer::set_gradients() {

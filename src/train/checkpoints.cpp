@@ -15,6 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSaveDeadline = 10min;
+// Beside the state's texts: the program has ended the run here (Share::end_run).
+constexpr const char* kEndedEarly = "lockstep:ended_early";
 
 CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Named>& tensors) {
   CheckpointPart part{name, {}};
@@ -27,9 +29,10 @@ std::vector<CheckpointPart> parts_of(const TrainState& state) {
   return {part_of("model", state.model()), part_of("optimizer", state.optimizer_state())};
 }
 
-std::string texts_json(const TrainState& state) {
+std::string texts_json(const TrainState& state, bool ended_early) {
   nlohmann::json texts = nlohmann::json::object();
   for (const TrainState::Text& text : state.texts()) texts[text.name] = text.save();
+  if (ended_early) texts[kEndedEarly] = "yes";
   return texts.dump();
 }
 
@@ -42,6 +45,11 @@ Status load_texts(const TrainState& state, const std::string& json) {
     LOCKSTEP_TRY(text.load(texts[text.name].get<std::string>()));
   }
   return {};
+}
+
+bool ended_early(const std::string& json) {
+  const nlohmann::json texts = nlohmann::json::parse(json, nullptr, false);
+  return texts.is_object() && texts.contains(kEndedEarly);
 }
 
 }  // namespace
@@ -71,7 +79,7 @@ Result<std::optional<checkpoint::Found>> Checkpoints::load_newest(
                    ". --resume never starts over"};
 }
 
-Result<std::optional<Txn>> Checkpoints::load(const Plan& plan, bool checkpointed, bool first) {
+Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool first) {
   if (first) LOCKSTEP_TRY(checkpoint::remove_unpublished(posix_env(), options_.output));
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(auto targets, checkpoint::Targets::of(parts));
@@ -100,6 +108,8 @@ Result<std::optional<Txn>> Checkpoints::load(const Plan& plan, bool checkpointed
   if (first) log_info("resuming from '" + found->path + "'");
   if (found->manifest.virtual_workers == *manifest_.virtual_workers()) {
     if (own) loaded_ = next;
+    // That run goes no further; one that begins with --resume PATH of it does.
+    if (own && ended_early(found->state)) plan.end_after(plan.at(next).global_step);
     return std::optional<Txn>(next);
   }
   // Another V: steps per epoch differ, so the place in the run is kept only at an epoch's start.
@@ -164,8 +174,9 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   const Position at = plan.at(next);
   const RunCursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
                          static_cast<std::uint64_t>(at.step)};
-  const Result<bool> taken = writer_->snapshot(sources.parts(), texts_json(state_), cursor, 0,
-                                               when_busy, Deadline::in(kSaveDeadline));
+  const Result<bool> taken =
+      writer_->snapshot(sources.parts(), texts_json(state_, plan.ended_early), cursor, 0, when_busy,
+                        Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());
 }
 

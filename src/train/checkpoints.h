@@ -32,8 +32,8 @@ class Checkpoints {
   // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a
   // killed writer left, and says what was skipped. `checkpointed`: this launch has published one,
   // which comes before --resume PATH. With --new-virtual-workers a checkpoint of another V is taken
-  // at an epoch's start.
-  Result<std::optional<Txn>> load(const Plan& plan, bool checkpointed, bool first);
+  // at an epoch's start. One where the program has ended the run ends `plan` there.
+  Result<std::optional<Txn>> load(Plan& plan, bool checkpointed, bool first);
 
   // kDisk: one could not be saved, and the run is to stop for it.
   Status check() const;

@@ -1,11 +1,14 @@
 #include "train/lines.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
 
 namespace lockstep::train {
 namespace {
+
+constexpr std::size_t kMostRates = 16;  // a transaction's lines have a limit
 
 // JSON has no word for what is not finite.
 std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
@@ -24,10 +27,23 @@ std::string epoch_of(const Position& position, const Plan& plan) {
   return "Epoch [" + std::to_string(position.epoch + 1) + "/" + std::to_string(plan.epochs) + "], ";
 }
 
+std::string step_of(const Position& position, const Plan& plan) {
+  return "Step [" + std::to_string(position.step + 1) + "/" + std::to_string(plan.steps_per_epoch) +
+         "]";
+}
+
 std::string metrics_of(Txn txn, const Position& position, const std::string& rest) {
   return "{\"txn\":" + std::to_string(txn.value()) +
          ",\"step\":" + std::to_string(position.global_step) +
          ",\"epoch\":" + std::to_string(position.epoch) + "," + rest + "}\n";
+}
+
+std::string json_rates(const std::vector<double>& rates) {
+  if (rates.size() == 1) return json_number(rates.front());
+  std::string list;
+  for (std::size_t i = 0; i < std::min(rates.size(), kMostRates); ++i)
+    list += (i == 0 ? "" : ",") + json_number(rates[i]);
+  return "[" + list + "]";
 }
 
 std::string two_digits(std::int64_t number) {
@@ -37,8 +53,23 @@ std::string two_digits(std::int64_t number) {
 }  // namespace
 
 std::string step_line(const Position& position, const Plan& plan, double loss) {
-  return epoch_of(position, plan) + "Step [" + std::to_string(position.step + 1) + "/" +
-         std::to_string(plan.steps_per_epoch) + "], Loss: " + with_decimals(loss, 4) + "\n";
+  return epoch_of(position, plan) + step_of(position, plan) + ", Loss: " + with_decimals(loss, 4) +
+         "\n";
+}
+
+std::string cut_line(const Position& position, const Plan& plan) {
+  const bool whole = position.step + 1 == plan.steps_per_epoch;
+  return "The run ends here, at step " + std::to_string(position.step + 1) + " of " +
+         std::to_string(plan.steps_per_epoch) + " of epoch " + std::to_string(position.epoch + 1) +
+         " (" + (plan.ended_early ? "by the program" : "--max-steps") + ")" +
+         (plan.evaluates && !whole ? "; the epoch is not evaluated\n" : "\n");
+}
+
+std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,
+                            double loss) {
+  return "Warning: " + epoch_of(position, plan) + step_of(position, plan) +
+         ": the loss of virtual worker " + std::to_string(v.value()) + " is " + shortest(loss) +
+         "; training goes on\n";
 }
 
 std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
@@ -52,11 +83,11 @@ std::string evaluation_line(const Position& position, const Plan& plan, double l
 }
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
-                         std::uint64_t samples) {
+                         std::uint64_t samples, const std::vector<double>& rates) {
   return metrics_of(txn, position,
                     "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
                         "\",\"loss_mean\":" + json_number(loss_mean) +
-                        ",\"samples\":" + std::to_string(samples));
+                        ",\"samples\":" + std::to_string(samples) + ",\"lr\":" + json_rates(rates));
 }
 
 std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/ids.h"
 #include "train/plan.h"
@@ -14,10 +15,16 @@ std::string step_line(const Position& position, const Plan& plan, double loss);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline.
 std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
                             double correct, std::int64_t count);
-// {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…}: loss is
-// virtual worker 0's, loss_mean over all samples.
+// `The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not evaluated`.
+std::string cut_line(const Position& position, const Plan& plan);
+// `Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 1 is nan; …`.
+std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,
+                            double loss);
+// {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,"lr":…}: loss
+// is virtual worker 0's, loss_mean over all samples; lr: a list where there are several groups, of
+// the first 16.
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
-                         std::uint64_t samples);
+                         std::uint64_t samples, const std::vector<double>& rates);
 std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,
                                std::int64_t count);
 // Python's str(timedelta): `0:00:26.337336`.

@@ -94,6 +94,11 @@ void Optimizer::set_lr(double lr) {
   for (std::size_t group = 0; group < groups(); ++group) set_lr(group, lr);
 }
 
+std::vector<double> Optimizer::rates() const {
+  const double* const first = lr_.const_data_ptr<double>();
+  return {first, first + groups()};
+}
+
 std::uint64_t Optimizer::rates_hash() const {
   return xxh3({static_cast<const std::byte*>(lr_.const_data_ptr()), lr_.nbytes()});
 }

@@ -59,6 +59,7 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
   if (since != 0) coord::grow(slot.busy_ns, now - since);
   slot.busy_since_ns.store(coord::is_computing(phase) ? now : 0, std::memory_order_relaxed);
   slot.phase.store(static_cast<std::uint64_t>(phase), std::memory_order_relaxed);
+  slot.item.store(share, std::memory_order_relaxed);
   coord::grow(slot.progress, 1);
   injector_.at(phase, next_, rank_, share);
 }
@@ -125,6 +126,9 @@ Status Participant::run() {
   const Txn txn = next_;
   coord::WorkerSlot& slot = self_slot();
   slot.current_txn.store(txn.value(), std::memory_order_relaxed);
+  slot.epoch.store(static_cast<std::uint64_t>(program_.epoch(txn)), std::memory_order_relaxed);
+  slot.epoch_step.store(static_cast<std::uint64_t>(program_.epoch_step(txn)),
+                        std::memory_order_relaxed);
   done_ = 0;
   marked_ = 0;
   changed_ = false;

@@ -19,6 +19,12 @@ struct Plan {
   std::int64_t epochs = 1;
   std::int64_t max_steps = 0;  // of the whole run; 0: no limit
   bool evaluates = false;      // an epoch's end is a transaction
+  bool ended_early = false;    // by the program: max_steps is where
+
+  void end_after(std::int64_t steps) {
+    max_steps = steps;
+    ended_early = true;
+  }
 
   std::int64_t total_steps() const {
     const std::int64_t all = steps_per_epoch * epochs;

@@ -31,6 +31,7 @@ class Program {
   virtual std::uint32_t items(Txn txn) const = 0;  // V for a step, batches for an epoch's end
   virtual std::int64_t epoch(Txn txn) const = 0;
   virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
+  virtual std::int64_t epoch_step(Txn txn) const = 0;   // the same, of its epoch
 
   // One share of a step: forward and backward of virtual worker v; fills the record, all but its
   // mark.

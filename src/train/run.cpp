@@ -20,6 +20,15 @@ namespace {
 constexpr std::uint64_t kResultLimitBytes = 4096;
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
 
+// With the number of virtual workers that 0 came to.
+std::string resolved(std::string config, std::int64_t virtual_workers) {
+  const std::string unknown = "virtual-workers=0\n";
+  const auto at = config.find(unknown);
+  if (at == std::string::npos || (at != 0 && config[at - 1] != '\n')) return config;
+  return config.replace(at, unknown.size(),
+                        "virtual-workers=" + std::to_string(virtual_workers) + "\n");
+}
+
 }  // namespace
 
 Run::Run(Context& context, TrainState& state, RunOptions options)
@@ -152,7 +161,8 @@ Status Run::start_over() {
 Status Run::write_identity() {
   LOCKSTEP_TRY(write_manifest(posix_env(), options_.output, manifest_));
   if (options_.config.empty()) return {};
-  return write_atomically(posix_env(), options_.output + "/config.toml", options_.config);
+  return write_atomically(posix_env(), options_.output + "/config.toml",
+                          resolved(options_.config, data_plan_.virtual_workers));
 }
 
 // A run that is refused leaves the directory as it was. One that is not writes its manifest before
@@ -172,8 +182,12 @@ Result<Txn> Run::starting_point(bool first, bool checkpointed) {
 }
 
 void Run::say_finished(Txn committed) const {
-  log_info("the run in '" + options_.output + "' has " +
-           std::to_string(plan_.at(committed).global_step) + " steps, and " +
+  const std::string steps = std::to_string(plan_.at(committed).global_step);
+  if (plan_.ended_early)
+    return log_info("the run in '" + options_.output + "' was ended by its program after " + steps +
+                    " steps (Share::end_run): there is nothing left to train. To go on from "
+                    "there: another --output, and its checkpoint as --resume PATH");
+  log_info("the run in '" + options_.output + "' has " + steps + " steps, and " +
            std::to_string(plan_.total_steps()) +
            " are asked for (--epochs, --max-steps): there is nothing left to train");
 }

@@ -51,6 +51,7 @@ class Run final : public Program {
   std::uint32_t items(Txn txn) const override;
   std::int64_t epoch(Txn txn) const override { return plan_.at(txn).epoch; }
   std::int64_t global_step(Txn txn) const override { return plan_.at(txn).global_step; }
+  std::int64_t epoch_step(Txn txn) const override { return plan_.at(txn).step; }
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   void update(Txn txn, coord::Board board) override;
@@ -79,6 +80,8 @@ class Run final : public Program {
   std::uint64_t state_hash(Txn txn);
   void hint_next(Txn txn, std::uint32_t current);
   Lines step_lines(Txn txn, coord::Board board) const;
+  std::optional<VirtualWorker> not_finite(Txn txn, coord::Board board) const;
+  std::optional<VirtualWorker> newly_not_finite(Txn txn, coord::Board board) const;
   Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;
 
   Context& context_;

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,13 @@
 #include "train/run.h"
 
 namespace lockstep::train {
+namespace {
+
+double loss_of(const coord::ShareRecord& record) {
+  return record.loss_sum / static_cast<double>(record.loss_count);
+}
+
+}  // namespace
 
 std::uint32_t Run::items(Txn txn) const {
   if (is_step(txn)) return static_cast<std::uint32_t>(data_plan_.virtual_workers);
@@ -97,6 +105,7 @@ Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
   record.loss_sum = loss_value.item<double>() * samples;
   record.loss_count = batch.ids.size();
   record.extra = optimizer;
+  record.ends = part.ends_ ? 1 : 0;
   record.rate = state_.optimizers()[optimizer]->lr();
   record.rates = state_.optimizers()[optimizer]->rates_hash();
   return {};
@@ -162,11 +171,12 @@ Status Run::check(Txn txn, coord::Board board) const {
                        std::to_string(options_.checkpoint_every) + " steps may have it)"};
     if (record.rates != rates)
       return Error{ErrorKind::kUsage,
-                   step + "the worker of virtual worker " + std::to_string(v) +
-                       " has learning rate " + shortest(record.rate) + ", this one " +
-                       shortest(own.lr()) + (own.groups() > 1 ? " (of the first group)" : "") +
-                       ": what a loop sets must be a function of the step, the same in all "
-                       "workers"};
+                   step + "the learning rate is " + shortest(record.rate) +
+                       " in the worker of virtual worker " + std::to_string(v) + " and " +
+                       shortest(own.lr()) + " in this one" +
+                       (own.groups() > 1 ? " (the first group's)" : "") +
+                       ": call set_lr() in every worker, with the same function of the step, "
+                       "whatever its rank"};
   }
   return {};
 }
@@ -180,6 +190,10 @@ void Run::update(Txn txn, coord::Board board) {
   Optimizer& chosen = optimizer_of(txn, board);
   if (options_.clip_grad_norm > 0) clip_grad_norm_(chosen.parameters(), options_.clip_grad_norm);
   chosen.step();
+  const std::int64_t steps = plan_.at(txn).global_step + 1;
+  for (int v = 0; v < data_plan_.virtual_workers; ++v)
+    if (board.record(txn, VirtualWorker(v)).ends != 0 && steps < plan_.total_steps())
+      plan_.end_after(steps);
 }
 
 Lines Run::step_lines(Txn txn, coord::Board board) const {
@@ -192,14 +206,37 @@ Lines Run::step_lines(Txn txn, coord::Board board) const {
     samples += record.loss_count;
   }
   const coord::ShareRecord& first = board.record(txn, VirtualWorker(0));
-  const double loss_value = first.loss_sum / static_cast<double>(first.loss_count);
+  const double loss_value = loss_of(first);
   Lines lines;
-  lines.metrics =
-      step_metrics(txn, position, loss_value, sum / static_cast<double>(samples), samples);
+  lines.metrics = step_metrics(txn, position, loss_value, sum / static_cast<double>(samples),
+                               samples, optimizer_of(txn, board).rates());
   const std::int64_t every = std::min(options_.log_every, plan_.steps_per_epoch);
-  if (every > 0 && (position.step + 1) % every == 0)
+  const bool cut = position.global_step + 1 == plan_.total_steps() &&
+                   (plan_.ended_early || position.step + 1 < plan_.steps_per_epoch);
+  if (every > 0 && (cut || (position.step + 1) % every == 0))
     lines.console = step_line(position, plan_, loss_value);
+  if (every > 0 && cut) lines.console += cut_line(position, plan_);
+  if (const auto v = newly_not_finite(txn, board))
+    lines.console += not_finite_line(position, plan_, *v, loss_of(board.record(txn, *v)));
   return lines;
+}
+
+std::optional<VirtualWorker> Run::not_finite(Txn txn, coord::Board board) const {
+  for (int v = 0; v < data_plan_.virtual_workers; ++v)
+    if (!std::isfinite(board.record(txn, VirtualWorker(v)).loss_sum)) return VirtualWorker(v);
+  return std::nullopt;
+}
+
+// The first of a stretch: such losses stay, and one remark is enough. Where the step before is not
+// known (the group has just begun) it is told again.
+std::optional<VirtualWorker> Run::newly_not_finite(Txn txn, coord::Board board) const {
+  const auto v = not_finite(txn, board);
+  const std::uint64_t back = txn.value() > 1 && !is_step(Txn(txn.value() - 1)) ? 2 : 1;
+  if (!v || txn.value() < back) return v;
+  const Txn before(txn.value() - back);
+  const std::uint64_t mark =
+      board.record(before, VirtualWorker(0)).mark.load(std::memory_order_acquire);
+  return mark == before.value() + 1 && not_finite(before, board) ? std::nullopt : v;
 }
 
 Lines Run::evaluation_lines(Txn txn, comm::Exchange& exchange) const {

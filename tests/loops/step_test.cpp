@@ -1,6 +1,8 @@
 // Step as users meet it: what it refuses, and what comes after the run (step_worker.cpp).
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "support/child.h"
 
 namespace lockstep::test {
@@ -46,11 +48,81 @@ TEST_F(StepLoop, NextAndRunTakeTurns) {
 }
 
 TEST_F(StepLoop, RatesThatDifferAreFoundInTheSameStep) {
-  expect_refused("rate-by-rank", "step 5: the worker of virtual worker");
+  expect_refused("rate-by-rank", "step 5: the learning rate is");
 }
 
 TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundWithTheNextCheckpoint) {
   expect_refused("pokes", "step 20: the state of virtual worker 1's worker differs");
+}
+
+TEST_F(StepLoop, AShareEndsTheRunEarlyForAll) {
+  const Outcome whole = launched("ends");
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_NE(whole.out.find("The run ends here, at step 2 of 3 of epoch 3 (by the program)"),
+            std::string::npos)
+      << whole.out;
+  EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\n"), 8);
+  const Outcome again = launched("ends");
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("was ended by its program after 8 steps"), std::string::npos)
+      << again.err;
+  EXPECT_EQ(count(again.out, last_line(whole.out.substr(0, whole.out.find("\nafter")))), 1);
+}
+
+// Whoever said it, and whoever comes new: all end where it was said.
+TEST_F(StepLoop, AnEarlyEndSurvivesDeaths) {
+  const auto hash = [](const Outcome& outcome) {
+    const auto at = outcome.out.find("weights sha256 ");
+    return at == std::string::npos ? outcome.err : outcome.out.substr(at, 79);
+  };
+  const std::string whole = hash(launched("ends"));
+  for (const char* fault :
+       {"kill rank=1 txn=7 phase=backward", "kill rank=1 txn=7 phase=exchange",
+        "kill rank=1 txn=7 phase=optimizer", "kill rank=0 phase=done", "kill txn=7 repeat=3"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const Outcome outcome = run(command("ends", {"--max-restarts", "1", "--inject", fault}));
+    EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
+    EXPECT_EQ(hash(outcome), whole) << fault << ": " << outcome.err;
+  }
+}
+
+TEST_F(StepLoop, ALoopThatJustReturnsIsToldHowToEndARun) {
+  const Outcome outcome = launched("returns");
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "left before the run's end (exit 0 after epoch 2, step 0)"), 1)
+      << outcome.err;
+  EXPECT_EQ(count(outcome.err, "Share::end_run()"), 1) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "replacement"), 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "crashed"), 0) << outcome.err;
+}
+
+TEST_F(StepLoop, AnErrorOfTheLossIsToldOnceAndWhere) {
+  const Outcome outcome = launched("throws");
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "no such class"), 1) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "epoch 1, step 2, virtual worker "), 1) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "replacement"), 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "incident"), 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "\n"), 2) << outcome.err;
+}
+
+TEST_F(StepLoop, ACrashOfTheLossIsToldWithItsPlace) {
+  const Outcome outcome = launched("crashes");
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("died (SIGSEGV) while computing virtual worker "), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(count(outcome.err, " of epoch 1, step 2, phase forward"), 1) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "replacement"), 0) << outcome.err;
+}
+
+TEST_F(StepLoop, ALossThatIsNoNumberIsToldOnce) {
+  const Outcome outcome = launched("nan");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out, "Warning: "), 1) << outcome.out;
+  EXPECT_NE(outcome.out.find("Warning: Epoch [2/40], Step [2/3]: the loss of virtual worker 1 is "
+                             "nan; training goes on\n"),
+            std::string::npos)
+      << outcome.out;
 }
 
 TEST_F(StepLoop, AProgramHasOneRun) { expect_refused("second-run", "a program has one run"); }

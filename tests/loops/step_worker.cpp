@@ -2,10 +2,13 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <signal.h>
 #include <torch/nn/modules/linear.h>
 
 #include <chrono>
 #include <cstdio>
+#include <limits>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -24,11 +27,17 @@ struct Job {
 
 Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, torch::nn::Linear& model) {
   const auto loss = [&](lockstep::Share& share) {
-    return model->forward(share.batch().inputs).sum();
+    if (job.is("throws") && share.global_step() == 5) throw std::runtime_error("no such class");
+    if (job.is("crashes") && share.global_step() == 5) ::raise(SIGSEGV);
+    if (job.is("ends") && share.global_step() == 7 && share.virtual_worker() == 1) share.end_run();
+    const at::Tensor sum = model->forward(share.batch().inputs).sum();
+    const bool bad = job.is("nan") && share.global_step() == 4 && share.virtual_worker() == 1;
+    return bad ? sum * std::numeric_limits<double>::quiet_NaN() : sum;
   };
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) return {};
+    if (job.is("returns") && step.global_step() == 7) return {};
     if (job.is("next-twice")) LOCKSTEP_TRY(step.next());
     if (job.is("rate-by-rank") && step.global_step() == 5)
       optimizer.set_lr(0.01 * (job.context.rank() + 1));
