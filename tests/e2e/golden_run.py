@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs the ConvNet recipe and compares it, bit for bit, with what PyTorch or the stranger's script gives on this machine.
 
-    golden_run.py CASE --lockstep PROGRAM --convnet PROGRAM --ddp-loop PROGRAM --optimizers PROGRAM --torch-dir DIR
+    golden_run.py CASE --lockstep PROGRAM --convnet PROGRAM --ddp-loop PROGRAM --optimizers PROGRAM --two-groups PROGRAM
+                  --torch-dir DIR
 
 Case                    the run                                             compared with
 initial                 V = 1, one step at learning rate 0                  golden 'initial' (stock PyTorch)
@@ -12,7 +13,7 @@ ddp-killed              the same on 3 workers, one of them killed           the 
 one-gpu                 seed 002's one-GPU run, its lines                   golden 'one_gpu', and the document's own lines
 ddp-loop                examples/ddp_loop on 2 ranks                        ddp_loop.py (stock DistributedDataParallel)
 optimizers              optimizers_print.cpp                                optimizers.py (torch.optim)
-stranger-NAME           V = 3, 5, ... with sgd, momentum, adam              stranger.py
+stranger-NAME           V = 3, 5, ... with sgd, momentum, adam, adamw       stranger.py
 
 LOCKSTEP_TEST_DATA  folder with mnist/ (or MNIST/raw/); default: ../shared/data beside the checkout
 LOCKSTEP_PYTHON     a Python with torch of the same version; default: what tools/find_python finds
@@ -42,10 +43,13 @@ STRANGER = {
     "stranger-v5-momentum": "--virtual-workers 5 --epochs 2 --batch-size 32 --lr 0.01 --momentum 0.9",
     "stranger-v3-adam": "--virtual-workers 3 --epochs 2 --batch-size 50 --optimizer adam --lr 1e-3",
     "stranger-v8-adam": "--virtual-workers 8 --epochs 2 --batch-size 16 --optimizer adam --lr 1e-3 --seed 7",
+    # What tests/e2e/two_groups.cpp has built in.
+    "stranger-v3-adamw": "--virtual-workers 3 --epochs 2 --batch-size 50 --optimizer adamw --lr 1e-3 --weight-decay 0.05 "
+                         "--fc-lr 1e-2 --fc-weight-decay 0.2 --clip-grad-norm 0.5",
     "stranger-v7-epochs": "--virtual-workers 7 --epochs 3 --batch-size 40 --shuffle reshuffle --lr 0.01",
 }
 WORKERS = {"stranger-v3": 2, "stranger-v5": 3, "stranger-v5-momentum": 2, "stranger-v3-adam": 3, "stranger-v8-adam": 3,
-           "stranger-v7-epochs": 2}
+           "stranger-v3-adamw": 2, "stranger-v7-epochs": 2}
 
 
 class Skip(Exception):
@@ -176,6 +180,8 @@ def compare_stranger(args, data, interpreter, name):
     command = [interpreter, GOLDEN / "stranger.py", "--data", data, "--losses", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=one_thread(), check=True)
     lines = done.stdout.splitlines()
+    if name == "stranger-v3-adamw":
+        args.convnet, options = args.two_groups, options[:options.index("--optimizer")]
     run = Run(args, data, WORKERS[name], options)
     equal("losses", run.losses(), [float.fromhex(line.split()[3]) for line in lines if line.startswith("step ")])
     equal("weights", f"weights sha256 {run.hash()}", lines[-1])
@@ -236,6 +242,7 @@ def main():
     parser.add_argument("--convnet", required=True)
     parser.add_argument("--ddp-loop", required=True, dest="ddp_loop")
     parser.add_argument("--optimizers", required=True)
+    parser.add_argument("--two-groups", required=True, dest="two_groups")
     parser.add_argument("--torch-dir", required=True)
     args = parser.parse_args()
     return exit_code_of(lambda: run_case(args))

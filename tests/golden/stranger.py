@@ -84,7 +84,12 @@ def tree_sum(parts):
 class Update:
     """The optimizer's formulas. State starts as zeros; momentum's buffer as a copy of the first gradient."""
 
-    def __init__(self, args, parameters):
+    def __init__(self, args, model):
+        # (rate, weight decay) of each parameter: the classifier's may be a group of their own.
+        first, second = (args.lr, args.weight_decay), (args.fc_lr or args.lr, args.fc_weight_decay or args.weight_decay)
+        named = list(model.named_parameters())
+        self.groups = [second if name.startswith("fc.") else first for name, _ in named]
+        parameters = [p for _, p in named]
         self.args, self.parameters, self.t = args, parameters, 0
         self.m = [torch.zeros_like(p) for p in parameters]
         self.v = [torch.zeros_like(p) for p in parameters]
@@ -92,20 +97,30 @@ class Update:
     @torch.no_grad()
     def step(self, gradients):
         self.t += 1
+        if self.args.clip_grad_norm:
+            gradients = self.clipped(gradients)
         for i, (p, g) in enumerate(zip(self.parameters, gradients)):
-            self.adam(i, p, g) if self.args.optimizer == "adam" else self.sgd(i, p, g)
+            self.sgd(i, p, g) if self.args.optimizer == "sgd" else self.adam(i, p, g)
+
+    def clipped(self, gradients):
+        norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g, 2.0) for g in gradients]), 2.0)
+        factor = torch.clamp((norm + 1e-6).reciprocal() * self.args.clip_grad_norm, max=1.0)
+        return [g.mul(factor) for g in gradients]
 
     def sgd(self, i, p, g):
         if self.args.momentum:
             self.m[i] = g.clone() if self.t == 1 else self.m[i].mul_(self.args.momentum).add_(g)
             g = self.m[i]
-        p.add_(g, alpha=-self.args.lr)
+        p.add_(g, alpha=-self.groups[i][0])
 
     def adam(self, i, p, g, b1=0.9, b2=0.999, eps=1e-8):
+        lr, decay = self.groups[i]
+        if self.args.optimizer == "adamw" and decay:
+            p.mul_(1 - lr * decay)
         self.m[i].lerp_(g, 1 - b1)
         self.v[i].mul_(b2).addcmul_(g, g, value=1 - b2)
         c1, c2 = 1 - b1 ** self.t, 1 - b2 ** self.t
-        p.addcdiv_(self.m[i], (self.v[i].sqrt() / c2 ** 0.5).add_(eps), value=-(self.args.lr / c1))
+        p.addcdiv_(self.m[i], (self.v[i].sqrt() / c2 ** 0.5).add_(eps), value=-(lr / c1))
 
 
 def share(model, start_buffers, images, labels):
@@ -128,7 +143,7 @@ def weights_sha256(model):
 
 def train(args, model, images, labels, on_step):
     """Runs the whole job; on_step(number, epoch, step in epoch, steps per epoch, virtual worker 0's loss, ids)."""
-    update = Update(args, list(model.parameters()))
+    update = Update(args, model)
     for number, (epoch, i, steps, ids) in enumerate(batches(args, len(images))):
         if args.max_steps and number >= args.max_steps:
             return
@@ -148,9 +163,13 @@ def arguments(argv=None):
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--max-steps", type=int, default=0, help="0: all epochs")
     parser.add_argument("--batch-size", type=int, default=100, help="of each virtual worker")
-    parser.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
+    parser.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
     parser.add_argument("--lr", type=float, default=1e-4)
     parser.add_argument("--momentum", type=float, default=0.0)
+    parser.add_argument("--weight-decay", type=float, default=0.0, help="adamw's")
+    parser.add_argument("--fc-lr", type=float, default=0.0, help="the last layer's, a group of its own; 0: as the others")
+    parser.add_argument("--fc-weight-decay", type=float, default=0.0, help="the same")
+    parser.add_argument("--clip-grad-norm", type=float, default=0.0, help="0: none")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--shuffle", choices=["distributed", "reshuffle", "legacy"], default="distributed")
     parser.add_argument("--log-every", type=int, default=100)
