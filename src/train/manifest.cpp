@@ -14,6 +14,24 @@ constexpr const char* kKeyOfEveryRun = "initial_weights_sha256";
 bool is_hash(const std::string& key) {
   return key.ends_with("_sha256") || key.ends_with("_xxh3") || key.ends_with("_fingerprint");
 }
+// What makes this key as it was.
+std::string way_back(const std::string& key, const std::string& then) {
+  if (key == "threads")
+    return "give each worker " + then + " threads again (OMP_NUM_THREADS or --threads)";
+  if (key == "torch") return "start it with libtorch " + then;
+  if (key == "cpu_capability")
+    return "start it on a CPU with " + then +
+           "; one that has more can be held to less by ATEN_CPU_CAPABILITY";
+  if (key == "virtual_workers")
+    return "give --virtual-workers " + then + " (or --new-virtual-workers, at an epoch's start)";
+  if (key == "program") return "start the program '" + then + "'";
+  if (key == "initial_weights_sha256")
+    return "make the model as it was: its layers, their order and the seed before it";
+  if (key.starts_with("dataset") || key.starts_with("test_set"))
+    return "give it the data that it had, unchanged";
+  return "give it the same options again";
+}
+
 std::string path_in(const std::string& run_dir) { return run_dir + "/manifest.json"; }
 
 }  // namespace
@@ -53,11 +71,11 @@ Status RunManifest::same_as(const RunManifest& before, const std::string& run_di
                             const std::string& ignore) const {
   const auto differs = [&](const std::string& key, const std::string& now,
                            const std::string& then) -> Status {
-    return Error{ErrorKind::kUsage, "'" + run_dir + "' holds another run: " + key + " was " + then +
-                                        ", now it is " + now +
-                                        ". Give it another --output, the same options, or --resume "
-                                        "never, which removes what is there and "
-                                        "starts over"};
+    return Error{ErrorKind::kUsage,
+                 "'" + run_dir + "' holds another run: " + key + " was " + then + ", now it is " +
+                     now + ". To go on with that one, " + way_back(key, then) +
+                     ". For a new one, give another --output, or --resume never, which removes "
+                     "what is there and starts over"};
   };
   std::set<std::string> keys;
   for (const auto* each : {&values_, &before.values_})

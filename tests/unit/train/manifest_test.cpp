@@ -53,6 +53,23 @@ TEST(RunManifest, NamesTheFirstDifferenceWithBothValues) {
   EXPECT_TRUE(other.same_as(sample(), "/runs/1", "lr").ok());
 }
 
+TEST(RunManifest, SaysWhatMakesEachDifferenceAsItWas) {
+  for (const auto& [key, advice] : {std::pair{"threads", "OMP_NUM_THREADS"},
+                                    {"torch", "libtorch then"},
+                                    {"cpu_capability", "a CPU with then"},
+                                    {"virtual_workers", "--virtual-workers then"},
+                                    {"dataset_size", "the data that it had"},
+                                    {"test_set_fingerprint", "the data that it had"},
+                                    {"initial_weights_sha256", "make the model as it was"},
+                                    {"momentum", "the same options"}}) {
+    RunManifest before = sample(), now = sample();
+    before.set(key, "then");
+    now.set(key, "now");
+    const std::string message = now.same_as(before, "/runs/1").error().message;
+    EXPECT_NE(message.find(advice), std::string::npos) << message;
+  }
+}
+
 TEST(RunManifest, NamesASettingBeforeWhatFollowsFromIt) {
   RunManifest before = sample(), now = sample();
   for (const auto& [manifest, seed] : {std::pair(&before, "0"), std::pair(&now, "1")}) {
