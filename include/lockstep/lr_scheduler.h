@@ -1,6 +1,20 @@
 // Learning rates over epochs: torch.optim.lr_scheduler's StepLR and ReduceLROnPlateau, with the
 // sequences of Python's (torch 2.11), to the last bit. Names, meanings and defaults are PyTorch's.
 //
+//   lockstep::StepLR scheduler(optimizer, 30, 0.1);  // optimizer and model are in `state`
+//   LOCKSTEP_TRY(state.add("scheduler", scheduler));
+//   LOCKSTEP_TRY(step.open(train_set));
+//   for (;;) {
+//     LOCKSTEP_ASSIGN(const bool more, step.next());
+//     if (!more) break;
+//     while (scheduler.last_epoch() < step.epoch()) scheduler.step();
+//     LOCKSTEP_TRY(step.run(optimizer, loss));
+//   }
+//
+// The loop asks how far the schedule is: after a resume and in a newcomer the copied state may have
+// this epoch's step() in it already. For the same reason it stands between next() and run(): what
+// comes after run() is not called in a newcomer for the step that it joined with.
+//
 // Ownership: refers to the optimizer, which outlives it. Threads: one at a time. Errors: check()
 // says kUsage for settings that PyTorch refuses, before a run begins. State: in the train state
 // (TrainState::add), so that checkpoints and newcomers have it; the rates are the optimizer's.

@@ -121,7 +121,7 @@ std::string readable_report(const std::string& json) {
       text += before + text_of(report, key) + after;
   };
   add(", ", "virtual_workers", " virtual workers");
-  add(", ", "incidents", " incidents");
+  add("; incidents: ", "incidents");
   add("\nlast loss ", "loss_mean", " (mean of the last step)");
   add("\ntest loss ", "test_loss");
   add(", accuracy ", "test_accuracy");

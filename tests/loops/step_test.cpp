@@ -86,6 +86,24 @@ TEST_F(StepLoop, AnEarlyEndSurvivesDeaths) {
   }
 }
 
+// The schedule as lr_scheduler.h has it: at an epoch's start, where a newcomer takes over, and from
+// the checkpoint that was taken there (30 = 3 steps * 10 epochs).
+TEST_F(StepLoop, AScheduleIsTheSameWhoeverComesAndGoes) {
+  const std::string metrics = folder_ / "run/metrics.jsonl";
+  EXPECT_EQ(launched("schedule").code, 0);
+  const std::string whole = read_text(metrics);
+  EXPECT_EQ(count(whole, "\"lr\":0.1}"), 6) << whole;
+  EXPECT_EQ(count(whole, "\"lr\":0.05}"), 6) << whole;
+  EXPECT_EQ(count(whole, "\"lr\":0.025}"), 6) << whole;
+  for (const char* fault : {"kill rank=1 txn=5 phase=forward", "kill rank=2 txn=6 phase=data",
+                            "kill txn=31 phase=forward repeat=3", "kill txn=30 repeat=3"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const Outcome outcome = run(command("schedule", {"--max-restarts", "1", "--inject", fault}));
+    EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
+    EXPECT_EQ(read_text(metrics), whole) << fault << ": " << outcome.err;
+  }
+}
+
 TEST_F(StepLoop, ALoopThatJustReturnsIsToldHowToEndARun) {
   const Outcome outcome = launched("returns");
   EXPECT_EQ(outcome.code, 1) << outcome.err;

@@ -25,7 +25,8 @@ struct Job {
   bool is(const char* wanted) const { return name == wanted; }
 };
 
-Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, torch::nn::Linear& model) {
+Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::StepLR& scheduler,
+            torch::nn::Linear& model) {
   const auto loss = [&](lockstep::Share& share) {
     if (job.is("throws") && share.global_step() == 5) throw std::runtime_error("no such class");
     if (job.is("crashes") && share.global_step() == 5) ::raise(SIGSEGV);
@@ -45,6 +46,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, torch::nn::Lin
       const at::NoGradGuard no_grad;
       model->weight.mul_(1.5);
     }
+    while (job.is("schedule") && scheduler.last_epoch() < step.epoch()) scheduler.step();
     if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     LOCKSTEP_TRY(step.run(optimizer, loss));
     if (job.is("run-twice")) LOCKSTEP_TRY(step.run(optimizer, loss));
@@ -58,6 +60,8 @@ Status train(const Job& job) {
   lockstep::TrainState state;
   LOCKSTEP_TRY(state.add("model", *model));
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  lockstep::StepLR scheduler(optimizer, 2, 0.5);
+  if (job.is("schedule")) LOCKSTEP_TRY(state.add("scheduler", scheduler));
   if (job.is("state-by-rank"))
     LOCKSTEP_TRY(state.add(
         lockstep::TrainState::Text{"rank", [&] { return std::to_string(job.context.rank()); },
@@ -76,7 +80,7 @@ Status train(const Job& job) {
                : Status();
   });
   LOCKSTEP_TRY(step.open(data));
-  LOCKSTEP_TRY(loop(job, step, optimizer, model));
+  LOCKSTEP_TRY(loop(job, step, optimizer, scheduler, model));
   if (job.is("second-run")) return Step(job.context, state, options).open(data);
   std::printf("after the run\n");
   if (job.is("long-after")) std::this_thread::sleep_for(std::chrono::seconds(2));

@@ -94,6 +94,21 @@ lockstep::Status step(lockstep::Context& context, Net model, lockstep::Optimizer
   return {};
 }
 
+lockstep::Status schedule(lockstep::Step& step, lockstep::TrainState& state,
+                          lockstep::Optimizer& optimizer, const lockstep::Step::Closure& loss,
+                          const Data& train_set) {
+  lockstep::StepLR scheduler(optimizer, 30, 0.1);  // optimizer and model are in `state`
+  LOCKSTEP_TRY(state.add("scheduler", scheduler));
+  LOCKSTEP_TRY(step.open(train_set));
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) break;
+    while (scheduler.last_epoch() < step.epoch()) scheduler.step();
+    LOCKSTEP_TRY(step.run(optimizer, loss));
+  }
+  return {};
+}
+
 lockstep::Status trainer(lockstep::Context& context, Net model, lockstep::Optimizer& optimizer,
                          const lockstep::RunOptions& options, const Data& train_set,
                          const Data& test_set) {

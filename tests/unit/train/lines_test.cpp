@@ -1,0 +1,43 @@
+#include "train/lines.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace lockstep::train {
+namespace {
+
+const Plan kPlan{.steps_per_epoch = 600, .epochs = 10, .max_steps = 50, .evaluates = true};
+
+TEST(Lines, OfABrokenEpochSayThatItIsNotEvaluated) {
+  const Position last = kPlan.at(Txn(49));
+  EXPECT_EQ(cut_line(last, kPlan),
+            "The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not "
+            "evaluated\n");
+  Plan plan = kPlan;
+  plan.evaluates = false;
+  plan.end_after(600);
+  EXPECT_EQ(cut_line(plan.at(Txn(599)), plan),
+            "The run ends here, at step 600 of 600 of epoch 1 (by the program)\n");
+}
+
+TEST(Lines, OfALossThatIsNoNumberNameItsPlace) {
+  EXPECT_EQ(not_finite_line(kPlan.at(Txn(5)), kPlan, VirtualWorker(2),
+                            -std::numeric_limits<double>::infinity()),
+            "Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 2 is -inf; training "
+            "goes on\n");
+}
+
+TEST(Lines, OfAStepHaveItsRates) {
+  const auto rates = [](const std::vector<double>& values) {
+    const std::string line = step_metrics(Txn(0), {}, 1, 1, 1, values);
+    return line.substr(line.find("\"lr\""));
+  };
+  EXPECT_EQ(rates({0.5}), "\"lr\":0.5}\n");
+  EXPECT_EQ(rates({0.5, 0.25}), "\"lr\":[0.5,0.25]}\n");
+  // A transaction's lines have a limit.
+  EXPECT_LT(rates(std::vector<double>(500, 1.0 / 3)).size(), 400U);
+}
+
+}  // namespace
+}  // namespace lockstep::train
