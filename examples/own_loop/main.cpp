@@ -1,5 +1,6 @@
 // A loop of one's own that survives: each optimizer step is given to the library as a closure. Here
-// with a warm-up and a cosine schedule of the learning rate.
+// with a warm-up and a cosine schedule of the learning rate. (share.end_run() in the closure would
+// end the run early, for all workers after the same step; to just return from the loop does not.)
 //
 //   lockstep run --standalone --nproc-per-node 3 build/release/examples/own_loop
 #include <torch/nn/functional/activation.h>

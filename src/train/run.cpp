@@ -34,6 +34,13 @@ std::string resolved(std::string config, std::int64_t virtual_workers) {
 Run::Run(Context& context, TrainState& state, RunOptions options)
     : context_(context), options_(std::move(options)), state_(state) {}
 
+Run::~Run() {
+  if (participant_ == nullptr || over_ || context_.launched()) return;  // else the launcher says so
+  log_warning("the loop has left the run before its end, after " +
+              std::to_string(global_step(at())) + " of " + std::to_string(total_steps()) +
+              " steps: there is no final checkpoint. Share::end_run() ends a run early");
+}
+
 Status Run::open(std::shared_ptr<const data::Dataset> train,
                  std::shared_ptr<const data::Dataset> test) {
   train_ = std::move(train);
@@ -194,7 +201,9 @@ void Run::say_finished(Txn committed) const {
 
 Result<bool> Run::next() {
   const auto where = [&] { return "before step " + std::to_string(global_step(at())); };
-  return guarded(where, ErrorKind::kInternal, [&] { return announce(); });
+  Result<bool> more = guarded(where, ErrorKind::kInternal, [&] { return announce(); });
+  over_ = !more.ok() || !*more;
+  return more;
 }
 
 Result<bool> Run::announce() {

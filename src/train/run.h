@@ -25,6 +25,9 @@ namespace lockstep::train {
 class Run final : public Program {
  public:
   Run(Context& context, TrainState& state, RunOptions options);
+  ~Run() override;  // alone, warns of a loop that has left the run before its end
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   // What a share's loss is; may change between steps, as long as it does in all workers alike.
   Step::Closure loss;
@@ -101,6 +104,7 @@ class Run final : public Program {
   std::uint64_t hash_ = 0;
   bool trained_ = false;    // a step or more in this start: its seconds count
   bool announced_ = false;  // next() has said true, and the step has not been run
+  bool over_ = false;       // the loop was told so, or of an error
 };
 
 }  // namespace lockstep::train

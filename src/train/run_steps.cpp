@@ -148,7 +148,9 @@ Status Run::run_next() {
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
   trained_ = true;
   const auto where = [&] { return "step " + std::to_string(global_step(at())); };
-  return guarded(where, ErrorKind::kInternal, [&] { return participant_->run(); });
+  Status status = guarded(where, ErrorKind::kInternal, [&] { return participant_->run(); });
+  over_ = !status.ok();
+  return status;
 }
 
 Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {

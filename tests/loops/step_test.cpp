@@ -114,6 +114,16 @@ TEST_F(StepLoop, ALoopThatJustReturnsIsToldHowToEndARun) {
   EXPECT_EQ(count(outcome.err, "crashed"), 0) << outcome.err;
 }
 
+TEST_F(StepLoop, ALoopThatJustReturnsIsToldSoWithoutTheLauncherToo) {
+  const Outcome outcome = run({STEP_WORKER, "returns", folder_ / "run"});
+  EXPECT_EQ(count(outcome.err, "left the run before its end, after 7 of 320 steps"), 1)
+      << outcome.err;
+  for (const char* name : {"ends", "throws", "nan"}) {
+    const Outcome other = run({STEP_WORKER, name, folder_ / name});
+    EXPECT_EQ(count(other.err, "before its end"), 0) << name << ": " << other.err;
+  }
+}
+
 TEST_F(StepLoop, AnErrorOfTheLossIsToldOnceAndWhere) {
   const Outcome outcome = launched("throws");
   EXPECT_EQ(outcome.code, 1) << outcome.err;
