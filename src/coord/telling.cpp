@@ -89,7 +89,9 @@ std::string Coordinator::State::why_none_is_left(const std::string& otherwise) {
            "Share::end_run()";
   if (all([&](const Victim& v) { return substance(v.error) == substance(victims[0].error); }) &&
       !victims[0].error.empty())
-    return std::to_string(victims.size()) + " workers ended by this error in one step";
+    return victims.size() == 1
+               ? "the only worker ended by this error"
+               : std::to_string(victims.size()) + " workers ended by this error in one step";
   return otherwise;
 }
 

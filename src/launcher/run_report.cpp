@@ -19,11 +19,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::uint64_t kFileLimit_bytes = 1 << 20;
-constexpr std::uint64_t kTail_bytes = 64 << 10;  // some 300 lines: an evaluation is among them
+constexpr std::uint64_t kFileLimitBytes = 1 << 20;
+constexpr std::uint64_t kTailBytes = 64 << 10;  // some 300 lines: an evaluation is among them
 
 Json object_in(Env& env, const std::string& path) {
-  const auto text = env.read(path, kFileLimit_bytes);
+  const auto text = env.read(path, kFileLimitBytes);
   Json json = text.ok() ? Json::parse(*text, nullptr, false) : Json();
   return json.is_object() ? json : Json::object();
 }
@@ -36,7 +36,7 @@ void copy(const Json& from, const char* key, Json& to, const char* name) {
 void add_metrics(Env& env, const std::string& path, Json& report) {
   const auto file = env.open_read(path);
   if (!file.ok()) return;
-  const std::uint64_t size = (*file)->size(), begin = size > kTail_bytes ? size - kTail_bytes : 0;
+  const std::uint64_t size = (*file)->size(), begin = size > kTailBytes ? size - kTailBytes : 0;
   std::string tail(static_cast<std::size_t>(size - begin), '\0');
   if (!(*file)->read_at(begin, std::as_writable_bytes(std::span(tail))).ok()) return;
   std::istringstream lines(tail.substr(0, tail.rfind('\n') + 1));

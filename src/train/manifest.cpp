@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::uint64_t kManifestLimit_bytes = 1 << 20;
+constexpr std::uint64_t kManifestLimitBytes = 1 << 20;
 constexpr const char* kKeyOfEveryRun = "initial_weights_sha256";
 bool is_hash(const std::string& key) {
   return key.ends_with("_sha256") || key.ends_with("_xxh3") || key.ends_with("_fingerprint");
@@ -96,7 +96,7 @@ Status RunManifest::same_as(const RunManifest& before, const std::string& run_di
 
 Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir) {
   if (!env.exists(path_in(run_dir))) return std::optional<RunManifest>();
-  LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimit_bytes));
+  LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimitBytes));
   Result<RunManifest> manifest = RunManifest::parse(text);
   if (text.find(kKeyOfEveryRun) == std::string::npos)
     return Error{ErrorKind::kUsage, "'" + path_in(run_dir) +

@@ -26,7 +26,7 @@ class RunManifest {
   std::string json() const;  // keys sorted, one line
   // SHA-256 of everything but the number of virtual workers, which checkpoints keep by itself.
   std::string identity() const;
-  static Result<RunManifest> parse(const std::string& json);
+  static Result<RunManifest> parse(const std::string& text);
 
   // `ignore`: a key that may differ. The error speaks to whoever gave the command.
   Status same_as(const RunManifest& before, const std::string& run_dir,

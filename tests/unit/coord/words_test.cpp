@@ -70,6 +70,16 @@ TEST_F(SameEnd, AnErrorIsToldOnce) {
             "3 workers ended by this error in one step; --max-restarts 0 is spent\n");
 }
 
+TEST(Words, OfTheOnlyWorkersError) {
+  DrivenGroup group({.workers = 1, .timing = {}});
+  group.start();
+  group.feed(event::Failed{WorkerUid(1), {ErrorKind::kInternal, "no such class"}});
+  group.exit(WorkerUid(1), {1, 0});
+  EXPECT_EQ(group.printed,
+            "rank 0 (worker 1): no such class\n"
+            "the only worker ended by this error; --max-restarts 0 is spent\n");
+}
+
 TEST_F(SameEnd, OtherErrorsAreToldToo) {
   group.feed(event::Failed{WorkerUid(2), {ErrorKind::kInternal, "virtual worker 2: one"}});
   group.feed(event::Failed{WorkerUid(1), {ErrorKind::kInternal, "virtual worker 1: other"}});
