@@ -47,11 +47,14 @@ class TrainState {
   Status add(const std::string& name, torch::nn::Module& module);
   Status add(const std::string& name, Optimizer& optimizer);
   Status add(const std::string& name, LRScheduler& scheduler);
+  // One's own tensors: of fixed shape, at an address that stays, the same in all workers at the
+  // same step.
+  Status add(const std::string& name, std::vector<std::pair<std::string, at::Tensor>> tensors);
   Status add(Text text);
 
   const std::vector<Named>& parameters() const { return parameters_; }
   const std::vector<Named>& buffers() const { return buffers_; }
-  // And schedulers'.
+  // And schedulers' and one's own.
   const std::vector<Named>& optimizer_state() const { return optimizer_state_; }
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
   const std::vector<LRScheduler*>& schedulers() const { return schedulers_; }

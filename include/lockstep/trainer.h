@@ -25,9 +25,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/context.h"
 #include "lockstep/data.h"
+#include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
 #include "lockstep/status.h"
 
@@ -78,6 +80,39 @@ struct Score {
   std::int64_t count = 0;
 };
 
+// What is known at an epoch's end: the same in all workers, whoever computed it.
+struct EpochEnd {
+  std::int64_t epoch = 0;        // from 0
+  std::int64_t epochs = 0;       // of the run
+  std::int64_t global_step = 0;  // optimizer steps so far
+  double train_loss = 0;         // mean over the epoch's samples, each before its step's update
+  double lr = 0;                 // of the first group, in this epoch
+  // Of the evaluation: NaN and 0 without a test set; correct and accuracy too where Score has none.
+  double loss = 0;
+  double correct = 0;
+  double accuracy = 0;  // correct / count
+  std::int64_t count = 0;
+  // See Trainer::best(): NaN and -1 before the first.
+  double best = 0;
+  double best_before = 0;  // before this epoch
+  std::int64_t best_epoch = 0;
+  bool is_best() const { return best_epoch == epoch; }
+};
+
+// At each step, for lines of one's own.
+struct StepEnd {
+  std::int64_t epoch = 0, step = 0;  // from 0, the step within its epoch
+  std::int64_t epochs = 0, steps_per_epoch = 0;
+  std::int64_t global_step = 0;
+  // By virtual worker: its batch's mean loss, before the update, and its samples.
+  std::vector<double> losses;
+  std::vector<std::int64_t> samples;
+};
+
+// What an epoch is the best by: the smallest loss of the evaluation, the greatest accuracy, the
+// smallest loss in training.
+enum class BestOf { kNothing, kLoss, kAccuracy, kTrainLoss };
+
 class Trainer {
  public:
   Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer, RunOptions options);
@@ -95,6 +130,27 @@ class Trainer {
   using Evaluation = std::function<Score(const data::Batch&)>;
   void loss(Loss loss);
   void evaluation(Evaluation evaluation);
+
+  // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
+  // by the evaluation's loss or, without a test set, by the training's. Part of the state and of
+  // the manifest. Before fit(); `scheduler` outlives the trainer.
+  void schedule(StepLR& scheduler);
+  void schedule(ReduceLROnPlateau& scheduler);
+  void best(BestOf best_of);
+
+  // What is printed for a step (by default a line every log_every steps), for an epoch's end (by
+  // default the evaluation's line): whole lines, a function of the argument and of nothing else,
+  // called in all workers and printed once. At most 1,500 bytes.
+  void step_lines(std::function<std::string(const StepEnd&)> lines);
+  void epoch_lines(std::function<std::string(const EpochEnd&)> lines);
+
+  // After each epoch's end, in one worker, with the weights and the rates of the next epoch's
+  // start, while the others wait: the place for the tutorials' files. True: something was written
+  // (then `lines` are printed, once). Again if that worker dies, and when a run goes on from a
+  // checkpoint before it: so it must write beside and rename, as save_pt() does. An error is told,
+  // and ends the run only with --on-save-error stop.
+  void exports(std::function<Result<bool>(const EpochEnd&)> call,
+               std::function<std::string(const EpochEnd&)> lines = nullptr);
 
   // Called in one worker, with the final weights, after the final checkpoint and before the run
   // counts as finished: the place for an export. Once; again in another worker if that one dies

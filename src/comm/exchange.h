@@ -117,6 +117,7 @@ class Exchange {
   virtual void publish_buffers() = 0;
   virtual bool buffers_published() const = 0;
 
+  // Of this transaction: what others write in the next ones is elsewhere.
   virtual EvalCell& eval(std::uint32_t item) = 0;
 
   // One region per run that a donor fills for newcomers; state_bytes long.

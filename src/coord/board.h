@@ -36,9 +36,9 @@ inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 // Deaths in the life of one board; then no more replacements.
 inline constexpr std::uint32_t kMaxDead = 4096;
-// The table of t is in t % kTables. A member may still be at t while those two ahead, at t + 2,
-// write the table of t + 3: an epoch's end passes without those who have no part in it. The
-// exchange keeps as many generations of buffers, for the same reason.
+// The table of t is in t % kTables. A member may still be at t while those three ahead, at t + 3,
+// go on: an epoch's end, two transactions, passes without those who have no part in it. The
+// exchange keeps as many generations of buffers and evaluations, for the same reason.
 inline constexpr std::uint32_t kTables = 4;
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
 inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject

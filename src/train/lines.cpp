@@ -23,8 +23,8 @@ std::string hex(double value) {
   return (std::signbit(value) ? "-0x" : "0x") + std::string(text.data(), end);
 }
 
-std::string epoch_of(const Position& position, const Plan& plan) {
-  return "Epoch [" + std::to_string(position.epoch + 1) + "/" + std::to_string(plan.epochs) + "], ";
+std::string epoch_of(std::int64_t epoch, std::int64_t epochs) {
+  return "Epoch [" + std::to_string(epoch + 1) + "/" + std::to_string(epochs) + "], ";
 }
 
 std::string step_of(const Position& position, const Plan& plan) {
@@ -53,8 +53,8 @@ std::string two_digits(std::int64_t number) {
 }  // namespace
 
 std::string step_line(const Position& position, const Plan& plan, double loss) {
-  return epoch_of(position, plan) + step_of(position, plan) + ", Loss: " + with_decimals(loss, 4) +
-         "\n";
+  return epoch_of(position.epoch, plan.epochs) + step_of(position, plan) +
+         ", Loss: " + with_decimals(loss, 4) + "\n";
 }
 
 std::string cut_line(const Position& position, const Plan& plan) {
@@ -62,24 +62,23 @@ std::string cut_line(const Position& position, const Plan& plan) {
   return "The run ends here, at step " + std::to_string(position.step + 1) + " of " +
          std::to_string(plan.steps_per_epoch) + " of epoch " + std::to_string(position.epoch + 1) +
          " (" + (plan.ended_early ? "by the program" : "--max-steps") + ")" +
-         (plan.evaluates && !whole ? "; the epoch is not evaluated\n" : "\n");
+         (plan.ends_epochs && !whole ? "; the epoch is not evaluated\n" : "\n");
 }
 
 std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,
                             double loss) {
-  return "Warning: " + epoch_of(position, plan) + step_of(position, plan) +
+  return "Warning: " + epoch_of(position.epoch, plan.epochs) + step_of(position, plan) +
          ": the loss of virtual worker " + std::to_string(v.value()) + " is " + shortest(loss) +
          "; training goes on\n";
 }
 
-std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
-                            double correct, std::int64_t count) {
-  const auto n = static_cast<double>(count);
+std::string evaluation_line(const EpochEnd& end) {
   const std::string loss =
-      epoch_of(position, plan) + "Test loss: " + with_decimals(loss_sum / n, 4);
-  if (std::isnan(correct)) return loss + "\n";
-  return loss + ", Accuracy: " + with_decimals(100 * correct / n, 2) + " % (" +
-         with_decimals(correct, 0) + "/" + std::to_string(count) + ")\n";
+      epoch_of(end.epoch, end.epochs) + "Test loss: " + with_decimals(end.loss, 4);
+  if (std::isnan(end.correct)) return loss + "\n";
+  return loss +
+         ", Accuracy: " + with_decimals(100 * end.correct / static_cast<double>(end.count), 2) +
+         " % (" + with_decimals(end.correct, 0) + "/" + std::to_string(end.count) + ")\n";
 }
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
@@ -90,16 +89,19 @@ std::string step_metrics(Txn txn, const Position& position, double loss, double 
                         ",\"samples\":" + std::to_string(samples) + ",\"lr\":" + json_rates(rates));
 }
 
-std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,
-                               std::int64_t count) {
-  const auto n = static_cast<double>(count);
-  const std::string accuracy = std::isnan(correct)
-                                   ? ""
-                                   : "\"test_accuracy\":" + json_number(correct / n) +
-                                         ",\"test_correct\":" + with_decimals(correct, 0) + ",";
-  return metrics_of(txn, position,
-                    "\"test_loss\":" + json_number(loss_sum / n) + "," + accuracy +
-                        "\"test_samples\":" + std::to_string(count));
+std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end) {
+  std::string rest =
+      "\"train_loss\":" + json_number(end.train_loss) + ",\"lr\":" + json_number(end.lr);
+  if (end.count > 0) rest += ",\"test_loss\":" + json_number(end.loss);
+  if (end.count > 0 && !std::isnan(end.correct))
+    rest += ",\"test_accuracy\":" + json_number(end.accuracy) +
+            ",\"test_correct\":" + with_decimals(end.correct, 0);
+  if (end.count > 0) rest += ",\"test_samples\":" + std::to_string(end.count);
+  return metrics_of(txn, position, rest);
+}
+
+std::string export_metrics(Txn txn, const Position& position, bool written) {
+  return metrics_of(txn, position, std::string("\"exported\":") + (written ? "true" : "false"));
 }
 
 std::string duration_text(double seconds) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "lockstep/trainer.h"
 #include "train/plan.h"
 
 namespace lockstep::train {
@@ -13,8 +14,7 @@ namespace lockstep::train {
 // `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; loss: virtual worker 0's.
 std::string step_line(const Position& position, const Plan& plan, double loss);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline.
-std::string evaluation_line(const Position& position, const Plan& plan, double loss_sum,
-                            double correct, std::int64_t count);
+std::string evaluation_line(const EpochEnd& end);
 // `The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not evaluated`.
 std::string cut_line(const Position& position, const Plan& plan);
 // `Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 1 is nan; …`.
@@ -25,8 +25,11 @@ std::string not_finite_line(const Position& position, const Plan& plan, VirtualW
 // the first 16.
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates);
-std::string evaluation_metrics(Txn txn, const Position& position, double loss_sum, double correct,
-                               std::int64_t count);
+// {…,"train_loss":…,"lr":…} and, with a test set, "test_loss", "test_accuracy", "test_correct",
+// "test_samples".
+std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end);
+// {…,"exported":true}
+std::string export_metrics(Txn txn, const Position& position, bool written);
 // Python's str(timedelta): `0:00:26.337336`.
 std::string duration_text(double seconds);
 

@@ -318,6 +318,8 @@ Status Participant::commit() {
     program_.update(next_, board_);
     reducer_->clear_gradients();
     if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
+  } else {
+    program_.end_epoch(next_, *exchange_);
   }
   const Lines lines = program_.lines(next_, board_, *exchange_);
   enter(coord::Phase::kIdle);

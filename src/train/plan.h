@@ -1,16 +1,23 @@
 // Which transaction is which: the run as a sequence of optimizer steps and epoch ends. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/ids.h"
 
 namespace lockstep::train {
 
+enum class Kind {
+  kStep,
+  kEpochEnd,  // the evaluation after an epoch's last step, and what follows from it
+  kExport,    // the files that go with that end
+};
+
 struct Position {
-  std::int64_t epoch = 0;        // from 0
-  std::int64_t step = 0;         // in the epoch, from 0; steps_per_epoch at an epoch's end
-  bool epoch_end = false;        // the evaluation after the epoch's last step
+  std::int64_t epoch = 0;  // from 0
+  std::int64_t step = 0;   // in the epoch, from 0; steps_per_epoch behind the last
+  Kind kind = Kind::kStep;
   std::int64_t global_step = 0;  // optimizer steps before this transaction
 };
 
@@ -18,7 +25,8 @@ struct Plan {
   std::int64_t steps_per_epoch = 1;
   std::int64_t epochs = 1;
   std::int64_t max_steps = 0;  // of the whole run; 0: no limit
-  bool evaluates = false;      // an epoch's end is a transaction
+  bool ends_epochs = false;    // an epoch's end is a transaction
+  bool exports = false;        // and so are its files; needs ends_epochs
   bool ended_early = false;    // by the program: max_steps is where
 
   void end_after(std::int64_t steps) {
@@ -30,8 +38,10 @@ struct Plan {
     const std::int64_t all = steps_per_epoch * epochs;
     return max_steps > 0 && max_steps < all ? max_steps : all;
   }
-  std::int64_t txns_per_epoch() const { return steps_per_epoch + (evaluates ? 1 : 0); }
-  // A broken last epoch is not evaluated.
+  std::int64_t txns_per_epoch() const {
+    return steps_per_epoch + (ends_epochs ? 1 : 0) + (exports ? 1 : 0);
+  }
+  // A broken last epoch has no end.
   Txn end() const {
     const std::int64_t steps = total_steps();
     return Txn(static_cast<std::uint64_t>(steps / steps_per_epoch * txns_per_epoch() +
@@ -41,8 +51,10 @@ struct Plan {
     const auto t = static_cast<std::int64_t>(txn.value());
     Position position;
     position.epoch = t / txns_per_epoch();
-    position.step = t % txns_per_epoch();
-    position.epoch_end = position.step == steps_per_epoch;
+    const std::int64_t in_epoch = t % txns_per_epoch();
+    position.step = std::min(in_epoch, steps_per_epoch);
+    if (in_epoch == steps_per_epoch) position.kind = Kind::kEpochEnd;
+    if (in_epoch > steps_per_epoch) position.kind = Kind::kExport;
     position.global_step = position.epoch * steps_per_epoch + position.step;
     return position;
   }

@@ -28,7 +28,7 @@ class Program {
 
   virtual Txn end() const = 0;                     // number of transactions
   virtual bool is_step(Txn txn) const = 0;         // otherwise an epoch's end
-  virtual std::uint32_t items(Txn txn) const = 0;  // V for a step, batches for an epoch's end
+  virtual std::uint32_t items(Txn txn) const = 0;  // V for a step; batches of an epoch's end
   virtual std::int64_t epoch(Txn txn) const = 0;
   virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
   virtual std::int64_t epoch_step(Txn txn) const = 0;   // the same, of its epoch
@@ -36,12 +36,14 @@ class Program {
   // One share of a step: forward and backward of virtual worker v; fills the record, all but its
   // mark.
   virtual Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) = 0;
-  // One batch of an evaluation; fills the cell, all but its mark.
+  // One batch of an evaluation, or the files of an epoch's end; fills the cell, all but its mark.
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
   // Once a step is whole, before the update: an error if the workers' records do not fit together.
   virtual Status check(Txn txn, coord::Board board) const = 0;
   // The step's update of the state, from gradients that are set.
   virtual void update(Txn txn, coord::Board board) = 0;
+  // An epoch's end is whole: what follows from it for the state.
+  virtual void end_epoch(Txn txn, comm::Exchange& exchange) = 0;
   // What to say about a transaction that this worker has committed.
   virtual Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const = 0;
   // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints.

@@ -96,7 +96,10 @@ Status Run::prepare_data(int virtual_workers) {
                                         " steps an epoch at most " + std::to_string(most)};
   plan_.epochs = options_.epochs;
   plan_.max_steps = options_.max_steps;
-  plan_.evaluates = test_ != nullptr && evaluation != nullptr;
+  plan_.exports = epochs.exports != nullptr;
+  plan_.ends_epochs =
+      epochs.book != nullptr && (evaluates() || plan_.exports || epochs.lines != nullptr ||
+                                 !epochs.schedules.empty() || epochs.best_of != BestOf::kNothing);
   LOCKSTEP_ASSIGN(loader_, data::Loader::make(train_, data_plan_, {options_.prefetch_threads}));
   return {};
 }
@@ -112,7 +115,11 @@ Status Run::make_manifest() {
   if (!data_plan_.generator_state.empty())
     manifest_.set("generator_state_sha256", sha256_hex(data_plan_.generator_state));
   manifest_.set("dataset_size", data_plan_.dataset_size);
-  manifest_.set("evaluates", plan_.evaluates ? "yes" : "no");
+  manifest_.set("evaluates", evaluates() ? "yes" : "no");
+  if (plan_.ends_epochs && !evaluates()) manifest_.set("ends_epochs", "yes");
+  if (plan_.exports) manifest_.set("exports", "yes");
+  if (epochs.best_of != BestOf::kNothing)
+    manifest_.set("best_of", static_cast<std::int64_t>(epochs.best_of));
   manifest_.set("initial_weights_sha256", state_.weights_sha256());
   for (std::size_t i = 0; i < state_.optimizers().size(); ++i)
     manifest_.set("optimizer_" + std::to_string(i), state_.optimizers()[i]->settings());
@@ -124,7 +131,7 @@ Status Run::make_manifest() {
   manifest_.set("torch", TORCH_VERSION);
   manifest_.set("cpu_capability", at::get_cpu_capability());
   LOCKSTEP_TRY(add_data(manifest_, "dataset", *train_));
-  return plan_.evaluates ? add_data(manifest_, "test_set", *test_) : Status();
+  return evaluates() ? add_data(manifest_, "test_set", *test_) : Status();
 }
 
 // Tells the launcher what this worker runs, and brings the state: from a live peer, a checkpoint,
@@ -135,9 +142,7 @@ Status Run::take_part() {
   options.board.virtual_workers = static_cast<std::uint32_t>(data_plan_.virtual_workers);
   options.board.ids_capacity = static_cast<std::uint32_t>(data_plan_.batch_size);
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
-  if (plan_.evaluates)
-    options.eval_items = static_cast<std::uint32_t>(
-        data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
+  options.eval_items = plan_.ends_epochs ? evaluation_batches() : 0;
   options.run_dir = options_.output;
   options.reducer.find_unused_parameters = options_.find_unused_parameters;
 

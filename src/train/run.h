@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "lockstep/data.h"
@@ -15,6 +16,7 @@
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
 #include "train/checkpoints.h"
+#include "train/epoch_book.h"
 #include "train/manifest.h"
 #include "train/participant.h"
 #include "train/plan.h"
@@ -34,6 +36,16 @@ class Run final : public Program {
   std::size_t optimizer = 0;  // which of the state's this step updates
   // With it and a test set, an epoch's end is evaluated.
   Trainer::Evaluation evaluation;
+  // See Trainer; any of it makes an epoch's end a transaction.
+  struct EpochHooks {
+    EpochBook* book = nullptr;  // none: epochs have no end of their own
+    BestOf best_of = BestOf::kNothing;
+    std::vector<std::function<void(const EpochEnd&)>> schedules;
+    std::function<std::string(const EpochEnd&)> lines, export_lines;
+    std::function<Result<bool>(const EpochEnd&)> exports;
+  };
+  EpochHooks epochs;
+  std::function<std::string(const StepEnd&)> own_step_lines;
   // Said once, see Trainer::on_finished().
   std::function<Status()> finished;
 
@@ -50,7 +62,7 @@ class Run final : public Program {
   std::int64_t total_steps() const { return plan_.total_steps(); }
 
   Txn end() const override { return plan_.end(); }
-  bool is_step(Txn txn) const override { return !plan_.at(txn).epoch_end; }
+  bool is_step(Txn txn) const override { return plan_.at(txn).kind == Kind::kStep; }
   std::uint32_t items(Txn txn) const override;
   std::int64_t epoch(Txn txn) const override { return plan_.at(txn).epoch; }
   std::int64_t global_step(Txn txn) const override { return plan_.at(txn).global_step; }
@@ -58,11 +70,13 @@ class Run final : public Program {
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   void update(Txn txn, coord::Board board) override;
+  void end_epoch(Txn txn, comm::Exchange& exchange) override;
   Status check(Txn txn, coord::Board board) const override;
   Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
   Status before(Txn txn, bool first) override;
 
  private:
+  bool evaluates() const { return test_ != nullptr && evaluation != nullptr; }
   Status begin();
   Result<bool> announce();
   Status check_options() const;
@@ -85,7 +99,14 @@ class Run final : public Program {
   Lines step_lines(Txn txn, coord::Board board) const;
   std::optional<VirtualWorker> not_finite(Txn txn, coord::Board board) const;
   std::optional<VirtualWorker> newly_not_finite(Txn txn, coord::Board board) const;
-  Lines evaluation_lines(Txn txn, comm::Exchange& exchange) const;
+  StepEnd step_end(Txn txn, coord::Board board) const;
+  Lines epoch_end_lines(Txn txn) const;
+  Lines export_lines(Txn txn, comm::Exchange& exchange) const;
+  Status export_files(Txn txn, comm::EvalCell& cell);
+  Status evaluate(std::uint32_t index, comm::EvalCell& cell);
+  std::uint32_t evaluation_batches() const;
+  Score score_of(Txn txn, comm::Exchange& exchange) const;
+  EpochEnd epoch_end(Txn txn) const;
 
   Context& context_;
   RunOptions options_;

@@ -23,9 +23,15 @@ double loss_of(const coord::ShareRecord& record) {
 }  // namespace
 
 std::uint32_t Run::items(Txn txn) const {
-  if (is_step(txn)) return static_cast<std::uint32_t>(data_plan_.virtual_workers);
-  return static_cast<std::uint32_t>(
-      data::evaluation_batches(test_->size(), options_.evaluation_batch_size));
+  switch (plan_.at(txn).kind) {
+    case Kind::kStep:
+      return static_cast<std::uint32_t>(data_plan_.virtual_workers);
+    case Kind::kEpochEnd:
+      return evaluation_batches();
+    case Kind::kExport:
+      return 1;
+  }
+  return 0;
 }
 
 Status Run::before(Txn txn, bool first) {
@@ -33,7 +39,7 @@ Status Run::before(Txn txn, bool first) {
   if (!first) return {};
   const Position position = plan_.at(txn);
   const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&
-                   !(position.step == 0 && plan_.evaluates) &&
+                   is_step(Txn(txn.value() - 1)) &&  // one is enough for a step and its epoch's end
                    position.global_step % options_.checkpoint_every == 0;
   if (!due) return {};
   participant_->enter(coord::Phase::kSnapshot);
@@ -117,7 +123,7 @@ void Run::hint_next(Txn txn, std::uint32_t current) {
   std::vector<data::ShareId> next;
   const auto add = [&](Txn t, std::uint32_t v) {
     const Position position = plan_.at(t);
-    if (t < plan_.end() && !position.epoch_end)
+    if (t < plan_.end() && position.kind == Kind::kStep)
       next.push_back({{static_cast<std::uint64_t>(position.epoch), position.step},
                       static_cast<std::int64_t>(v)});
   };
@@ -127,20 +133,6 @@ void Run::hint_next(Txn txn, std::uint32_t current) {
   for (auto v = at == own.end() ? at : at + 1; v != own.end(); ++v) add(txn, *v);
   for (const std::uint32_t v : own) add(Txn(txn.value() + 1), v);
   loader_->prefetch(std::move(next));
-}
-
-Status Run::compute_batch(Txn, std::uint32_t index, comm::EvalCell& cell) {
-  const at::NoGradGuard no_grad;
-  LOCKSTEP_ASSIGN(const data::Batch batch,
-                  data::evaluation_batch(*test_, options_.evaluation_batch_size, index));
-  return guarded("evaluation batch " + std::to_string(index), ErrorKind::kInternal,
-                 [&]() -> Status {
-                   const Score score = evaluation(batch);
-                   cell.loss_sum = score.loss_sum;
-                   cell.correct = score.correct;
-                   cell.count = static_cast<std::uint64_t>(score.count);
-                   return {};
-                 });
 }
 
 Status Run::run_next() {
@@ -154,7 +146,15 @@ Status Run::run_next() {
 }
 
 Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
-  return is_step(txn) ? step_lines(txn, board) : evaluation_lines(txn, exchange);
+  switch (plan_.at(txn).kind) {
+    case Kind::kStep:
+      return step_lines(txn, board);
+    case Kind::kEpochEnd:
+      return epoch_end_lines(txn);
+    case Kind::kExport:
+      return export_lines(txn, exchange);
+  }
+  return {};
 }
 
 // Each worker updates its own state with its own rate.
@@ -190,12 +190,27 @@ Optimizer& Run::optimizer_of(Txn txn, coord::Board board) const {
 
 void Run::update(Txn txn, coord::Board board) {
   Optimizer& chosen = optimizer_of(txn, board);
+  for (int v = 0; epochs.book != nullptr && v < data_plan_.virtual_workers; ++v) {
+    const coord::ShareRecord& record = board.record(txn, VirtualWorker(v));
+    epochs.book->add_share(record.loss_sum, record.loss_count, v == 0 && plan_.at(txn).step == 0);
+  }
   if (options_.clip_grad_norm > 0) clip_grad_norm_(chosen.parameters(), options_.clip_grad_norm);
   chosen.step();
   const std::int64_t steps = plan_.at(txn).global_step + 1;
   for (int v = 0; v < data_plan_.virtual_workers; ++v)
     if (board.record(txn, VirtualWorker(v)).ends != 0 && steps < plan_.total_steps())
       plan_.end_after(steps);
+}
+
+StepEnd Run::step_end(Txn txn, coord::Board board) const {
+  const Position at = plan_.at(txn);
+  StepEnd end{at.epoch, at.step, plan_.epochs, plan_.steps_per_epoch, at.global_step, {}, {}};
+  for (int v = 0; v < data_plan_.virtual_workers; ++v) {
+    const coord::ShareRecord& record = board.record(txn, VirtualWorker(v));
+    end.losses.push_back(record.loss_sum / static_cast<double>(record.loss_count));
+    end.samples.push_back(static_cast<std::int64_t>(record.loss_count));
+  }
+  return end;
 }
 
 Lines Run::step_lines(Txn txn, coord::Board board) const {
@@ -215,7 +230,9 @@ Lines Run::step_lines(Txn txn, coord::Board board) const {
   const std::int64_t every = std::min(options_.log_every, plan_.steps_per_epoch);
   const bool cut = position.global_step + 1 == plan_.total_steps() &&
                    (plan_.ended_early || position.step + 1 < plan_.steps_per_epoch);
-  if (every > 0 && (cut || (position.step + 1) % every == 0))
+  if (own_step_lines) {
+    lines.console = own_step_lines(step_end(txn, board));
+  } else if (every > 0 && (cut || (position.step + 1) % every == 0))
     lines.console = step_line(position, plan_, loss_value);
   if (every > 0 && cut) lines.console += cut_line(position, plan_);
   if (const auto v = newly_not_finite(txn, board))
@@ -233,26 +250,13 @@ std::optional<VirtualWorker> Run::not_finite(Txn txn, coord::Board board) const 
 // known (the group has just begun) it is told again.
 std::optional<VirtualWorker> Run::newly_not_finite(Txn txn, coord::Board board) const {
   const auto v = not_finite(txn, board);
-  const std::uint64_t back = txn.value() > 1 && !is_step(Txn(txn.value() - 1)) ? 2 : 1;
+  std::uint64_t back = 1;
+  while (back <= txn.value() && !is_step(Txn(txn.value() - back))) ++back;
   if (!v || txn.value() < back) return v;
   const Txn before(txn.value() - back);
   const std::uint64_t mark =
       board.record(before, VirtualWorker(0)).mark.load(std::memory_order_acquire);
   return mark == before.value() + 1 && not_finite(before, board) ? std::nullopt : v;
-}
-
-Lines Run::evaluation_lines(Txn txn, comm::Exchange& exchange) const {
-  const Position position = plan_.at(txn);
-  double loss_sum = 0, correct = 0;
-  std::int64_t count = 0;
-  for (std::uint32_t i = 0; i < items(txn); ++i) {
-    const comm::EvalCell& cell = exchange.eval(i);
-    loss_sum += cell.loss_sum;
-    correct += cell.correct;
-    count += static_cast<std::int64_t>(cell.count);
-  }
-  return {evaluation_line(position, plan_, loss_sum, correct, count),
-          evaluation_metrics(txn, position, loss_sum, correct, count)};
 }
 
 }  // namespace lockstep::train

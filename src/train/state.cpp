@@ -68,10 +68,16 @@ Status TrainState::add(const std::string& name, Optimizer& optimizer) {
 }
 
 Status TrainState::add(const std::string& name, LRScheduler& scheduler) {
-  LOCKSTEP_TRY(claim(name));
-  for (auto& [key, tensor] : scheduler.state())
-    optimizer_state_.push_back({name + "." + key, tensor});
+  LOCKSTEP_TRY(add(name, scheduler.state()));
   schedulers_.push_back(&scheduler);
+  return {};
+}
+
+Status TrainState::add(const std::string& name,
+                       std::vector<std::pair<std::string, at::Tensor>> tensors) {
+  LOCKSTEP_TRY(claim(name));
+  for (auto& [key, tensor] : tensors)
+    optimizer_state_.push_back({name + "." + key, std::move(tensor)});
   return {};
 }
 

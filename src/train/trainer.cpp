@@ -39,8 +39,18 @@ class Trainer::Impl {
       : model(module), run(context, state, std::move(options)) {
     added = state.add("model", model);
     if (added.ok()) added = state.add("optimizer", optimizer);
+    if (added.ok()) added = state.add("epochs", book.state());
+    run.epochs.book = &book;
   }
+  void add(LRScheduler& scheduler, std::function<void(const EpochEnd&)> step) {
+    const std::size_t number = state.schedulers().size();
+    if (added.ok())
+      added = state.add("scheduler" + (number == 0 ? "" : std::to_string(number)), scheduler);
+    run.epochs.schedules.push_back(std::move(step));
+  }
+
   torch::nn::Module& model;
+  train::EpochBook book;
   TrainState state;
   Status added;
   train::Run run;
@@ -60,6 +70,32 @@ void Trainer::evaluation(Evaluation evaluation) {
     const EvaluationMode mode(impl_->model);
     return evaluation(batch);
   };
+}
+
+void Trainer::schedule(StepLR& scheduler) {
+  impl_->add(scheduler, [&scheduler](const EpochEnd&) { scheduler.step(); });
+}
+
+void Trainer::schedule(ReduceLROnPlateau& scheduler) {
+  impl_->add(scheduler, [&scheduler](const EpochEnd& end) {
+    scheduler.step(end.count > 0 ? end.loss : end.train_loss);
+  });
+}
+
+void Trainer::best(BestOf best_of) { impl_->run.epochs.best_of = best_of; }
+
+void Trainer::step_lines(std::function<std::string(const StepEnd&)> lines) {
+  impl_->run.own_step_lines = std::move(lines);
+}
+
+void Trainer::epoch_lines(std::function<std::string(const EpochEnd&)> lines) {
+  impl_->run.epochs.lines = std::move(lines);
+}
+
+void Trainer::exports(std::function<Result<bool>(const EpochEnd&)> call,
+                      std::function<std::string(const EpochEnd&)> lines) {
+  impl_->run.epochs.exports = std::move(call);
+  impl_->run.epochs.export_lines = std::move(lines);
 }
 
 void Trainer::on_finished(std::function<Status()> call) { impl_->run.finished = std::move(call); }

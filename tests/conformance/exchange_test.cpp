@@ -235,6 +235,22 @@ TYPED_TEST(ExchangeTest, AnEvaluationHasNoSumsWhateverItsSize) {
   }
 }
 
+// A member that is slow to read an evaluation finds it whole while others are at the next one.
+TYPED_TEST(ExchangeTest, AnEvaluationIsNotWrittenOverByTheNext) {
+  comm::ExchangePlan plan = awkward_plan(2);
+  plan.eval_items = 1;
+  Cluster<TypeParam> cluster({plan, Values::kAdversarial}, 2);
+  comm::Exchange& slow = *cluster.exchanges[0];
+  comm::Exchange& fast = *cluster.exchanges[1];
+  ASSERT_TRUE(slow.begin_evaluation(table_of(Txn(0), 2), 1).ok());
+  slow.eval(0).loss_sum = 0.5;
+  for (std::uint64_t t = 1; t < 4; ++t) {
+    ASSERT_TRUE(fast.begin_evaluation(table_of(Txn(t), 2), 1).ok());
+    fast.eval(0).loss_sum = static_cast<double>(t);
+  }
+  EXPECT_EQ(slow.eval(0).loss_sum, 0.5);
+}
+
 TYPED_TEST(ExchangeTest, BuffersTravelWithTheStep) {
   comm::ExchangePlan plan = awkward_plan(3);
   plan.buffer_bytes = 100;

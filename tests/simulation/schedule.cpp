@@ -20,7 +20,7 @@ class Schedule {
  public:
   Schedule(std::uint64_t seed, const BoardSizes& sizes)
       : random_(seed),
-        plan_(make_plan()),
+        plan_(make_plan(seed)),
         reference_(plan_.reference()),
         host_{clock_, random_, plan_, reference_} {
     host_.step_time = random_.between(500 * kMicrosecond, 8 * kMillisecond);
@@ -66,12 +66,13 @@ class Schedule {
   }
 
  private:
-  Plan make_plan() {
+  Plan make_plan(std::uint64_t seed) {
     Plan plan;
     plan.virtual_workers = static_cast<std::uint32_t>(random_.between(1, 8));
     plan.transactions = random_.between(5, 30);
     plan.checkpoint_every = random_.between(2, 8);
-    plan.evaluate_every = random_.chance(0.6) ? random_.between(2, 5) : 0;
+    plan.epoch = random_.chance(0.6) ? random_.between(2, 5) : 0;
+    if (plan.epoch > 2 && seed % 5 == 0) plan.evaluations = 2;
     plan.batches = static_cast<std::uint32_t>(random_.between(1, random_.chance(0.5) ? 1 : 6));
     return plan;
   }

@@ -206,7 +206,7 @@ void SimWorker::compute() {
   const auto& items = ownership_->items_of(index_in(table_));
   const bool step = host_.plan.is_step(txn_);
   // The dead may have finished a batch. A share is computed again, for its piece.
-  while (!step && done_ < items.size() && board_->batches[items[done_]].mark > txn_) ++done_;
+  while (!step && done_ < items.size() && board_->batches(txn_)[items[done_]].mark > txn_) ++done_;
   if (done_ == items.size()) {
     if (first_live() && !table_published() && wanted_joiners().empty()) publish_table({});
     host_.ring_all();
@@ -242,7 +242,7 @@ void SimWorker::deliver_share(std::uint32_t v) {
 }
 
 void SimWorker::deliver_batch(std::uint32_t item) {
-  Cell& cell = board_->batches[item];
+  Cell& cell = board_->batches(txn_)[item];
   require(cell.mark <= txn_, "batch " + std::to_string(item) + " of transaction " +
                                  std::to_string(txn_) + " is written over one of " +
                                  std::to_string(cell.mark - 1));
@@ -273,8 +273,7 @@ void SimWorker::sum_chunks() {
 // All but the next table is there. A later mark: the others have gone on without this worker.
 bool SimWorker::whole() const {
   const auto marked = [&](const Cell& cell) { return cell.mark > txn_; };
-  if (!host_.plan.is_step(txn_))
-    return std::all_of(board_->batches.begin(), board_->batches.end(), marked);
+  if (!host_.plan.is_step(txn_)) return std::ranges::all_of(board_->batches(txn_), marked);
   return std::all_of(board_->chunks.begin(), board_->chunks.end(), marked) &&
          marked(board_->buffer(txn_)) &&
          std::all_of(board_->recorded.begin(), board_->recorded.end(),
@@ -333,7 +332,7 @@ bool SimWorker::apply() {
     value_ = Plan::apply(value_, board_->chunks, board_->buffer(txn_));
   } else {
     for (std::uint32_t item = 0; item < host_.plan.batches; ++item) {
-      const Cell& cell = board_->batches[item];
+      const Cell& cell = board_->batches(txn_)[item];
       intact = intact && mine(cell);
       require(!mine(cell) || cell.value == host_.plan.batch(host_.reference[txn_], txn_, item),
               "a batch of transaction " + std::to_string(txn_) + " differs");

@@ -27,7 +27,7 @@ std::vector<std::uint64_t> Plan::reference() const {
 SimBoard::SimBoard(const Plan& plan, const BoardSizes& sizes)
     : tables(sizes.tables),
       buffers(sizes.buffers),
-      batches(plan.batches),
+      evaluations(sizes.evaluations, std::vector<Cell>(plan.batches)),
       recorded(plan.virtual_workers) {}
 
 std::uint64_t SimBoard::table_mark(std::uint64_t txn) const {

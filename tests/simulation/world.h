@@ -93,12 +93,11 @@ struct Plan {
   std::uint32_t virtual_workers = 1;
   std::uint64_t transactions = 20;
   std::uint64_t checkpoint_every = 5;
-  std::uint64_t evaluate_every = 0;  // every so many transactions one is an evaluation; 0: none is
-  std::uint32_t batches = 1;         // of an evaluation
+  std::uint64_t epoch = 0;        // transactions of one; 0: no end in sight
+  std::uint64_t evaluations = 1;  // in a row, at an epoch's end
+  std::uint32_t batches = 1;      // of each
 
-  bool is_step(std::uint64_t txn) const {
-    return evaluate_every == 0 || (txn + 1) % evaluate_every != 0;
-  }
+  bool is_step(std::uint64_t txn) const { return epoch == 0 || txn % epoch < epoch - evaluations; }
   std::uint32_t items(std::uint64_t txn) const { return is_step(txn) ? virtual_workers : batches; }
   std::uint64_t share(std::uint64_t state, std::uint64_t txn, std::uint32_t v) const {
     return mix(mix(state, txn), v);
@@ -116,9 +115,10 @@ struct Plan {
   std::vector<std::uint64_t> reference() const;
 };
 
-// How many transactions' tables and buffers the board keeps apart.
+// How many transactions' tables, buffers and evaluations the board keeps apart.
 struct BoardSizes {
   std::uint32_t tables = coord::kTables;
+  std::uint32_t evaluations = comm::shm::kBufferGenerations;
   std::uint32_t buffers = comm::shm::kBufferGenerations;
 };
 
@@ -147,10 +147,10 @@ struct SimBoard {
   std::map<WorkerUid, Copy> heal_writers;  // those who are at it
   bool final_recorded = false;
   std::vector<SimSlot> slots{coord::kMaxSlots};
-  std::array<Cell, kChunks> chunks;     // of the sum
-  std::vector<Cell> buffers;            // of a step: at txn % size
-  std::vector<Cell> batches;            // of an evaluation
-  std::vector<std::uint64_t> recorded;  // marks of the share records
+  std::array<Cell, kChunks> chunks;            // of the sum
+  std::vector<Cell> buffers;                   // of a step: at txn % size
+  std::vector<std::vector<Cell>> evaluations;  // each one's batches: at txn % size
+  std::vector<std::uint64_t> recorded;         // marks of the share records
   // Oracle: all tables ever written.
   std::map<std::uint64_t, coord::Table> history;
 
@@ -159,6 +159,7 @@ struct SimBoard {
   const coord::Table* table(std::uint64_t txn) const;  // nullptr: another one, or none
   void write_table(const coord::Table& table);
   Cell& buffer(std::uint64_t txn) { return buffers[txn % buffers.size()]; }
+  std::vector<Cell>& batches(std::uint64_t txn) { return evaluations[txn % evaluations.size()]; }
   bool is_dead(WorkerUid uid) const {
     return std::find(dead.begin(), dead.end(), uid) != dead.end();
   }

@@ -18,13 +18,11 @@ namespace lockstep::comm {
 class FakeWorld {
  public:
   explicit FakeWorld(const ExchangePlan& wanted)
-      : plan(wanted),
-        sums(wanted.buckets.size()),
-        cells(wanted.eval_items),
-        heal(wanted.state_bytes) {
+      : plan(wanted), sums(wanted.buckets.size()), heal(wanted.state_bytes) {
     for (std::size_t b = 0; b < sums.size(); ++b)
       sums[b].bytes.resize(wanted.buckets[b].count * size_of(wanted.buckets[b].dtype));
     for (auto& buffer : buffers) buffer.bytes.resize(wanted.buffer_bytes);
+    for (auto& generation : cells) generation = std::vector<EvalCell>(wanted.eval_items);
   }
 
   // Something changed: everybody looks again. Precondition: the mutex is held.
@@ -47,8 +45,8 @@ class FakeWorld {
   // Writer, first leaf, bucket.
   std::map<std::tuple<WorkerUid, std::uint32_t, std::uint32_t>, Marked> pieces;
   std::vector<Marked> sums;
-  Marked buffers[4];  // of transaction t in t % 4; why so many: coord::kTables
-  std::vector<EvalCell> cells;
+  Marked buffers[4];               // of transaction t in t % 4; why so many: coord::kTables
+  std::vector<EvalCell> cells[4];  // likewise
   fake::Bytes heal;
   coord::Word heal_mark{0};
 };
@@ -121,7 +119,9 @@ class FakeExchange final : public Exchange {
     return world_->buffers[table_.txn.value() % 4].mark == mark();
   }
 
-  EvalCell& eval(std::uint32_t item) override { return world_->cells[item]; }
+  EvalCell& eval(std::uint32_t item) override {
+    return world_->cells[table_.txn.value() % 4][item];
+  }
   std::span<std::byte> heal_region() override { return world_->heal; }
   coord::Word& heal_mark() override { return world_->heal_mark; }
   void prefault(bool) override {}  // memory of one process is there when it is asked for

@@ -57,7 +57,7 @@ class ShmExchange final : public Exchange {
   }
   EvalCell& eval(std::uint32_t item) override {
     assert(item < plan_.eval_items);
-    return *reinterpret_cast<EvalCell*>(data_ + layout_.eval_cell(item));
+    return *reinterpret_cast<EvalCell*>(data_ + layout_.eval_cell(table_.txn, item));
   }
   std::span<std::byte> heal_region() override {
     return {data_ + layout_.heal(), plan_.state_bytes};

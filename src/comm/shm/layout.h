@@ -17,7 +17,8 @@
 
 namespace lockstep::comm::shm {
 
-// Buffers of transaction t are in t % kBufferGenerations; why so many: coord::kTables.
+// Buffers and evaluation cells of transaction t are in t % kBufferGenerations; why so many:
+// coord::kTables.
 inline constexpr std::uint32_t kBufferGenerations = 4;
 
 class Layout {
@@ -42,8 +43,8 @@ class Layout {
   std::uint64_t heal_mark() const {
     return buffers_marks_ + std::uint64_t{kBufferGenerations} * 64;
   }
-  std::uint64_t eval_cell(std::uint32_t item) const {
-    return eval_ + std::uint64_t{item} * sizeof(EvalCell);
+  std::uint64_t eval_cell(Txn txn, std::uint32_t item) const {
+    return eval_ + (txn.value() % kBufferGenerations * eval_items_ + item) * sizeof(EvalCell);
   }
   std::uint64_t buffers(Txn txn) const {
     return buffers_ + txn.value() % kBufferGenerations * buffers_stride_;
@@ -57,7 +58,7 @@ class Layout {
   std::uint64_t end() const { return piece(slots_, 0, 0); }
 
  private:
-  std::uint32_t virtual_workers_ = 0, slots_ = 0;
+  std::uint32_t virtual_workers_ = 0, slots_ = 0, eval_items_ = 0;
   std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
   std::vector<std::uint32_t> chunks_, first_chunk_;  // of each bucket; its first mark
   std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0;

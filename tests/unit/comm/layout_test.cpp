@@ -49,7 +49,8 @@ TEST(Layout, NothingOverlaps) {
   }
   part(layout.heal_mark(), 8);
   part(layout.heal(), 5000);
-  for (std::uint32_t i = 0; i < 3; ++i) part(layout.eval_cell(i), sizeof(EvalCell));
+  for (std::uint64_t t = 0; t < kBufferGenerations; ++t)
+    for (std::uint32_t i = 0; i < 3; ++i) part(layout.eval_cell(Txn(t), i), sizeof(EvalCell));
   std::erase_if(parts, [](const auto& p) { return p.second == 0; });
   std::sort(parts.begin(), parts.end());
   for (std::size_t i = 1; i < parts.size(); ++i)

@@ -7,7 +7,7 @@
 namespace lockstep::train {
 namespace {
 
-const Plan kPlan{.steps_per_epoch = 600, .epochs = 10, .max_steps = 50, .evaluates = true};
+const Plan kPlan{.steps_per_epoch = 600, .epochs = 10, .max_steps = 50, .ends_epochs = true};
 
 TEST(Lines, OfABrokenEpochSayThatItIsNotEvaluated) {
   const Position last = kPlan.at(Txn(49));
@@ -15,7 +15,7 @@ TEST(Lines, OfABrokenEpochSayThatItIsNotEvaluated) {
             "The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not "
             "evaluated\n");
   Plan plan = kPlan;
-  plan.evaluates = false;
+  plan.ends_epochs = false;
   plan.end_after(600);
   EXPECT_EQ(cut_line(plan.at(Txn(599)), plan),
             "The run ends here, at step 600 of 600 of epoch 1 (by the program)\n");

@@ -7,35 +7,39 @@
 namespace lockstep::train {
 namespace {
 
-// Every step of every epoch once, in order; an epoch's end after its last step, if there is one.
+// Every step of every epoch once, in order; after its last step its end and its files, if asked for.
 TEST(Plan, TransactionsGoThroughTheRunOnce) {
   for (const std::int64_t steps : {1, 2, 7})
     for (const std::int64_t epochs : {1, 3})
-      for (const bool evaluates : {false, true}) {
-        const Plan plan{steps, epochs, 0, evaluates};
+      for (const int behind : {0, 1, 2}) {
+        const Plan plan{steps, epochs, 0, behind > 0, behind > 1};
         std::uint64_t txn = 0;
         for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
           for (std::int64_t step = 0; step < steps; ++step, ++txn) {
             const Position at = plan.at(Txn(txn));
-            EXPECT_FALSE(at.epoch_end);
+            EXPECT_EQ(at.kind, Kind::kStep);
             EXPECT_EQ(at.epoch, epoch);
             EXPECT_EQ(at.step, step);
             EXPECT_EQ(at.global_step, epoch * steps + step);
           }
-          if (!evaluates) continue;
-          EXPECT_TRUE(plan.at(Txn(txn)).epoch_end);
-          EXPECT_EQ(plan.at(Txn(txn++)).global_step, (epoch + 1) * steps);
+          for (int i = 0; i < behind; ++i) {
+            const Position at = plan.at(Txn(txn++));
+            EXPECT_EQ(at.kind, i == 0 ? Kind::kEpochEnd : Kind::kExport);
+            EXPECT_EQ(at.epoch, epoch);
+            EXPECT_EQ(at.step, steps);
+            EXPECT_EQ(at.global_step, (epoch + 1) * steps);
+          }
         }
         EXPECT_EQ(plan.end(), Txn(txn));
       }
 }
 
 TEST(Plan, MaxStepsCutsTheRunAndABrokenEpochHasNoEnd) {
-  const Plan plan{10, 3, 14, true};
+  const Plan plan{10, 3, 14, true, false};
   EXPECT_EQ(plan.total_steps(), 14);
   EXPECT_EQ(plan.end(), Txn(15));  // 10 steps, the end of epoch 1, 4 steps
-  EXPECT_EQ((Plan{10, 3, 20, true}).end(), Txn(22));
-  EXPECT_EQ((Plan{10, 3, 99, true}).end(), Txn(33));
+  EXPECT_EQ((Plan{10, 3, 20, true, false}).end(), Txn(22));
+  EXPECT_EQ((Plan{10, 3, 99, true, true}).end(), Txn(36));
 }
 
 TEST(ShareSeed, IsAnotherForEachShareAndAFunctionOfItsPlaceAlone) {

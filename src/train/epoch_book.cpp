@@ -1,0 +1,71 @@
+#include "train/epoch_book.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <limits>
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double metric_of(const EpochEnd& end, BestOf best_of) {
+  if (best_of == BestOf::kAccuracy) return end.accuracy;
+  return best_of == BestOf::kLoss ? end.loss : end.train_loss;
+}
+
+// What is not a number is never the best; the first number is.
+bool better(double now, double before, BestOf best_of) {
+  if (std::isnan(now)) return false;
+  if (std::isnan(before)) return true;
+  return best_of == BestOf::kAccuracy ? now > before : now < before;
+}
+
+}  // namespace
+
+EpochBook::EpochBook() : figures_(at::zeros({kFigures}, at::kDouble)) {
+  at(kEpoch) = at(kBestEpoch) = -1;
+  at(kBest) = at(kBestBefore) = kNone;
+}
+
+double& EpochBook::at(Figure figure) const {
+  return figures_.mutable_data_ptr<double>()[static_cast<std::size_t>(figure)];
+}
+
+void EpochBook::add_share(double loss_sum, std::uint64_t samples, bool first) {
+  at(kTrainSum) = (first ? 0 : at(kTrainSum)) + loss_sum;
+  at(kTrainCount) = (first ? 0 : at(kTrainCount)) + static_cast<double>(samples);
+}
+
+void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf best_of) {
+  at(kEpoch) = static_cast<double>(epoch);
+  at(kTrain) = at(kTrainSum) / at(kTrainCount);
+  at(kLossSum) = score.loss_sum;
+  at(kCorrect) = score.correct;
+  at(kCount) = static_cast<double>(score.count);
+  at(kRate) = rate;
+  at(kBestBefore) = at(kBest);
+  if (best_of == BestOf::kNothing) return;
+  const double now = metric_of(last(), best_of);
+  if (!better(now, at(kBest), best_of)) return;
+  at(kBest) = now;
+  at(kBestEpoch) = static_cast<double>(epoch);
+}
+
+EpochEnd EpochBook::last() const {
+  EpochEnd end;
+  end.epoch = static_cast<std::int64_t>(at(kEpoch));
+  end.train_loss = at(kTrain);
+  end.count = static_cast<std::int64_t>(at(kCount));
+  end.loss = end.count > 0 ? at(kLossSum) / at(kCount) : kNone;
+  end.correct = end.count > 0 ? at(kCorrect) : kNone;
+  end.accuracy = end.correct / at(kCount);
+  end.lr = at(kRate);
+  end.best = at(kBest);
+  end.best_epoch = static_cast<std::int64_t>(at(kBestEpoch));
+  end.best_before = at(kBestBefore);
+  return end;
+}
+
+}  // namespace lockstep::train

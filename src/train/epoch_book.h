@@ -1,0 +1,49 @@
+// What a run keeps about its epochs: the sums of the one under way, the figures of the last that
+// ended, the best so far. Part of the train state, so that a newcomer and a resumed run have it.
+// Arithmetic: fp64, added in order of steps and, within a step, of virtual workers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lockstep/trainer.h"
+
+namespace lockstep::train {
+
+class EpochBook {
+ public:
+  EpochBook();
+  std::vector<std::pair<std::string, at::Tensor>> state() const { return {{"figures", figures_}}; }
+
+  // One share's losses, step by step; `first`: of the epoch.
+  void add_share(double loss_sum, std::uint64_t samples, bool first);
+  // At the epoch's end, before any schedule: `score` is that of the evaluation, count 0 without
+  // one; `rate` the epoch's.
+  void end(std::int64_t epoch, const Score& score, double rate, BestOf best_of);
+  // Of the epoch that ended last; epochs and global_step are left to the caller.
+  EpochEnd last() const;
+
+ private:
+  enum Figure {
+    kTrainSum,
+    kTrainCount,
+    kEpoch,
+    kTrain,
+    kLossSum,
+    kCorrect,
+    kCount,
+    kRate,
+    kBest,
+    kBestEpoch,
+    kBestBefore,
+    kFigures
+  };
+  double& at(Figure figure) const;
+  at::Tensor figures_;  // [kFigures] float64
+};
+
+}  // namespace lockstep::train

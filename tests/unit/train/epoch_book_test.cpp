@@ -1,0 +1,74 @@
+#include "train/epoch_book.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace lockstep::train {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+TEST(EpochBook, TheTrainingsLossIsOfItsOwnEpochAlone) {
+  EpochBook book;
+  book.add_share(100, 1, true);  // another epoch's
+  book.add_share(3, 2, true);
+  book.add_share(5, 2, false);
+  book.end(1, {10, 6, 8}, 0.25, BestOf::kNothing);
+  const EpochEnd end = book.last();
+  EXPECT_EQ(end.epoch, 1);
+  EXPECT_EQ(end.train_loss, 2.0);
+  EXPECT_EQ(end.loss, 1.25);
+  EXPECT_EQ(end.accuracy, 0.75);
+  EXPECT_EQ(end.count, 8);
+  EXPECT_EQ(end.lr, 0.25);
+  EXPECT_EQ(end.best_epoch, -1);
+  EXPECT_FALSE(end.is_best());
+}
+
+// Equal is not better, what is no number never is.
+TEST(EpochBook, TheBestIsTheFirstOfEquals) {
+  EpochBook book;
+  const double losses[] = {kNone, 4, 4, 3, kNone, 3.5};
+  const std::int64_t best[] = {-1, 1, 1, 3, 3, 3};
+  for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
+    book.add_share(1, 1, true);
+    book.end(epoch, {losses[epoch], 0, 1}, 0.1, BestOf::kLoss);
+    EXPECT_EQ(book.last().best_epoch, best[epoch]) << epoch;
+    EXPECT_EQ(book.last().is_best(), best[epoch] == epoch) << epoch;
+  }
+  EXPECT_EQ(book.last().best, 3);
+  EXPECT_EQ(book.last().best_before, 3);
+}
+
+TEST(EpochBook, AccuracyIsBetterWhenItIsGreaterAndTrainingWhenItIsLess) {
+  EpochBook accuracy, training;
+  for (const double value : {2, 5, 4}) {
+    accuracy.end(static_cast<std::int64_t>(value), {0, value, 10}, 0.1, BestOf::kAccuracy);
+    training.add_share(value, 1, true);
+    training.end(static_cast<std::int64_t>(value), {0, 0, 0}, 0.1, BestOf::kTrainLoss);
+  }
+  EXPECT_EQ(accuracy.last().best_epoch, 5);
+  EXPECT_EQ(accuracy.last().best, 0.5);
+  EXPECT_EQ(training.last().best_epoch, 2);
+  EXPECT_TRUE(std::isnan(training.last().loss)) << "without a test set there is none";
+}
+
+// What a newcomer copies is all there is.
+TEST(EpochBook, ItsStateIsWhole) {
+  EpochBook one, other;
+  one.add_share(3, 2, true);
+  one.end(4, {1, 2, 4}, 0.5, BestOf::kAccuracy);
+  one.add_share(8, 2, true);
+  other.state().front().second.copy_(one.state().front().second);
+  for (EpochBook* book : {&one, &other}) {
+    book->add_share(4, 1, false);
+    book->end(5, {1, 1, 4}, 0.5, BestOf::kAccuracy);
+    EXPECT_EQ(book->last().train_loss, 4.0);
+    EXPECT_EQ(book->last().best_epoch, 4);
+    EXPECT_EQ(book->last().best_before, 0.5);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::train
