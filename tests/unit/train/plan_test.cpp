@@ -7,7 +7,7 @@
 namespace lockstep::train {
 namespace {
 
-// Every step of every epoch once, in order; after its last step its end and its files, if asked for.
+// Every step of every epoch once, in order; behind them its end and its files, if asked for.
 TEST(Plan, TransactionsGoThroughTheRunOnce) {
   for (const std::int64_t steps : {1, 2, 7})
     for (const std::int64_t epochs : {1, 3})
