@@ -19,12 +19,16 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "lockstep/status.h"
 
 namespace at {
 class Tensor;
+}
+namespace torch::nn {
+class Module;
 }
 
 namespace lockstep {
@@ -79,5 +83,29 @@ Result<std::string> weights_sha256(const NamedTensors& tensors);
 // A single safetensors file, written atomically; and new CPU tensors from one, in the file's order.
 Status save_safetensors(const std::string& path, const NamedTensors& tensors);
 Result<NamedTensors> load_safetensors(const std::string& path);
+
+// Python's torch.save() and torch.load(weights_only=True), for the tutorials' snapshots.
+//
+//   LOCKSTEP_TRY(lockstep::save_pt("snapshot.pt", {{"MODEL_STATE", &*model}, {"EPOCHS_RUN", 3}}));
+//   LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt("snapshot.pt"));
+//   LOCKSTEP_TRY(lockstep::load_state_dict(*model, "snapshot.pt", "MODEL_STATE"));
+//
+// monostate: a value that has no other form here (when reading; nothing is written for it). A
+// module is written as its state_dict(), and read as NamedTensors.
+using PtValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
+                             std::vector<double>, NamedTensors, const torch::nn::Module*>;
+using PtFields = std::vector<std::pair<std::string, PtValue>>;
+
+// A dict of these fields, written beside and renamed.
+Status save_pt(const std::string& path, const PtFields& fields);
+// The state_dict itself, as torch.save(model.state_dict(), path).
+Status save_pt(const std::string& path, const torch::nn::Module& module);
+// Of a dict: its fields with text as keys, in its order; lists of numbers as doubles.
+Result<PtFields> load_pt(const std::string& path);
+// The state_dict under `key`, or the file's own, into the module's tensors. Names (with or without
+// DistributedDataParallel's "module."), shapes and dtypes must match: else kBadData, nothing
+// changed.
+Status load_state_dict(torch::nn::Module& module, const std::string& path,
+                       const std::string& key = "");
 
 }  // namespace lockstep

@@ -24,6 +24,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,15 @@ class Trainer {
   // and ends the run only with --on-save-error stop.
   void exports(std::function<Result<bool>(const EpochEnd&)> call,
                std::function<std::string(const EpochEnd&)> lines = nullptr);
+
+  // Where a run begins that has no checkpoint yet: may bring weights from elsewhere (a snapshot.pt
+  // of Python's) and says at which epoch's start to go on; nullopt: from the seed. Called in every
+  // worker of the start; not with --resume never. What is not in such a file, the optimizer's state
+  // above all, begins anew.
+  void import(std::function<Result<std::optional<std::int64_t>>()> call);
+  // Called once, in rank 0 of the start, if the run goes on from a checkpoint or an import:
+  // `epoch` is the one about to run, from its step `step`.
+  void on_resume(std::function<void(std::int64_t epoch, std::int64_t step)> call);
 
   // Called in one worker, with the final weights, after the final checkpoint and before the run
   // counts as finished: the place for an export. Once; again in another worker if that one dies

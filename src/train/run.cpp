@@ -187,10 +187,34 @@ Result<Txn> Run::starting_point(bool first, bool checkpointed) {
   if (before_.has_value())
     LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
                                    options_.new_virtual_workers ? "virtual_workers" : ""));
-  LOCKSTEP_ASSIGN(const std::optional<Txn> resumed, checkpoints_->load(plan_, checkpointed, first));
+  LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints_->load(plan_, checkpointed, first));
+  if (!start) {
+    LOCKSTEP_ASSIGN(start, imported());
+  }
   if (first) LOCKSTEP_TRY(write_identity());
-  if (first && resumed && *resumed >= plan_.end()) say_finished(*resumed);
-  return resumed.value_or(Txn(0));
+  if (first && start && resumed) {
+    const Position position = plan_.at(*start);
+    resumed(position.epoch, position.step);
+  }
+  if (first && start && *start >= plan_.end()) say_finished(*start);
+  return start.value_or(Txn(0));
+}
+
+// Weights from elsewhere are in no checkpoint of this run, and what they came from may be written
+// over: the first step brings one.
+Result<std::optional<Txn>> Run::imported() {
+  if (!import) return std::optional<Txn>();
+  LOCKSTEP_ASSIGN(const std::optional<std::int64_t> epoch, import());
+  if (!epoch) return std::optional<Txn>();
+  if (*epoch < 0 || *epoch > plan_.epochs)
+    return Error{ErrorKind::kUsage, "what was imported is at the start of epoch " +
+                                        std::to_string(*epoch) + ", and the run has " +
+                                        std::to_string(plan_.epochs) + " (--epochs)"};
+  if (context_.rank() == 0)
+    log_info("goes on at the start of epoch " + std::to_string(*epoch) +
+             " with imported weights; the optimizer's state begins anew");
+  unsaved_ = Txn(static_cast<std::uint64_t>(*epoch * plan_.txns_per_epoch()));
+  return unsaved_;
 }
 
 void Run::say_finished(Txn committed) const {

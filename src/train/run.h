@@ -46,6 +46,9 @@ class Run final : public Program {
   };
   EpochHooks epochs;
   std::function<std::string(const StepEnd&)> own_step_lines;
+  // See Trainer.
+  std::function<Result<std::optional<std::int64_t>>()> import;
+  std::function<void(std::int64_t epoch, std::int64_t step)> resumed;
   // Said once, see Trainer::on_finished().
   std::function<Status()> finished;
 
@@ -85,6 +88,7 @@ class Run final : public Program {
   Status make_manifest();
   Status take_part();
   Result<Txn> starting_point(bool first, bool checkpointed);
+  Result<std::optional<Txn>> imported();
   void say_finished(Txn committed) const;
   Status start_over();
   Status write_identity();
@@ -93,6 +97,7 @@ class Run final : public Program {
   Status forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                           coord::ShareRecord& record);
   Optimizer& optimizer_of(Txn txn, coord::Board board) const;
+  bool checkpoint_due(Txn txn) const;
   bool compares(const Position& position) const;
   std::uint64_t state_hash(Txn txn);
   void hint_next(Txn txn, std::uint32_t current);
@@ -123,6 +128,7 @@ class Run final : public Program {
   std::uint64_t started_ns_ = 0;
   std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
   std::uint64_t hash_ = 0;
+  std::optional<Txn> unsaved_;  // brought in from elsewhere, and in no checkpoint yet
   bool trained_ = false;    // a step or more in this start: its seconds count
   bool announced_ = false;  // next() has said true, and the step has not been run
   bool over_ = false;       // the loop was told so, or of an error

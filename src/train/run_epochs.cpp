@@ -41,11 +41,11 @@ Status Run::evaluate(std::uint32_t index, comm::EvalCell& cell) {
 Status Run::export_files(Txn txn, comm::EvalCell& cell) {
   participant_->enter(coord::Phase::kSnapshot);  // a disk may be slow
   bool written = false;
-  const Status status = guarded("the files of epoch " + std::to_string(plan_.at(txn).epoch),
-                                ErrorKind::kInternal, [&]() -> Status {
-                                  LOCKSTEP_ASSIGN(written, epochs.exports(epoch_end(txn)));
-                                  return {};
-                                });
+  Status status = guarded("the files of epoch " + std::to_string(plan_.at(txn).epoch),
+                          ErrorKind::kInternal, [&]() -> Status {
+                            LOCKSTEP_ASSIGN(written, epochs.exports(epoch_end(txn)));
+                            return {};
+                          });
   if (!status.ok() && !options_.continue_on_save_error) return status;
   if (!status.ok())
     log_warning(status.error().message + "; training goes on (--on-save-error continue)");

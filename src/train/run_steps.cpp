@@ -34,14 +34,17 @@ std::uint32_t Run::items(Txn txn) const {
   return 0;
 }
 
+// One is enough for a step and its epoch's end: before the evaluation.
+bool Run::checkpoint_due(Txn txn) const {
+  if (unsaved_ == txn) return true;
+  return options_.checkpoint_every > 0 && txn.value() > 0 && is_step(Txn(txn.value() - 1)) &&
+         plan_.at(txn).global_step % options_.checkpoint_every == 0;
+}
+
 Status Run::before(Txn txn, bool first) {
   LOCKSTEP_TRY(checkpoints_->check());
   if (!first) return {};
-  const Position position = plan_.at(txn);
-  const bool due = options_.checkpoint_every > 0 && txn.value() > 0 &&
-                   is_step(Txn(txn.value() - 1)) &&  // one is enough for a step and its epoch's end
-                   position.global_step % options_.checkpoint_every == 0;
-  if (!due) return {};
+  if (!checkpoint_due(txn)) return {};
   participant_->enter(coord::Phase::kSnapshot);
   LOCKSTEP_TRY(participant_->record_all());
   return checkpoints_->snapshot(plan_, txn);

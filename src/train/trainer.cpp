@@ -98,6 +98,14 @@ void Trainer::exports(std::function<Result<bool>(const EpochEnd&)> call,
   impl_->run.epochs.export_lines = std::move(lines);
 }
 
+void Trainer::import(std::function<Result<std::optional<std::int64_t>>()> call) {
+  impl_->run.import = std::move(call);
+}
+
+void Trainer::on_resume(std::function<void(std::int64_t, std::int64_t)> call) {
+  impl_->run.resumed = std::move(call);
+}
+
 void Trainer::on_finished(std::function<Status()> call) { impl_->run.finished = std::move(call); }
 
 Status Trainer::fit(std::shared_ptr<const data::Dataset> train,

@@ -1,0 +1,124 @@
+// The blog's trainer (tutorial 003): PyTorch's toy model, an epoch line of each rank, a snapshot.pt
+// every so many epochs.
+//
+//   multigpu_torchrun 50 10
+#include <ATen/Functions.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "lockstep/command_line.h"
+#include "lockstep/lockstep.h"
+
+namespace F = torch::nn::functional;
+using lockstep::EpochEnd;
+using lockstep::data::Batch;
+
+namespace {
+
+constexpr std::int64_t kSamples = 2048, kInputs = 20;
+
+struct Options {
+  std::int64_t save_every = 10;
+  std::string snapshot = "snapshot.pt";
+  bool mean_squared_error = true;
+  lockstep::RunOptions run;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  options.run.name = "multigpu_torchrun";
+  options.run.output = "multigpu_torchrun-run";
+  options.run.epochs = 50;
+  options.run.batch_size = 32;
+  lockstep::CommandLine line("multigpu_torchrun",
+                             "a toy model with snapshots, on any number of workers");
+  line.add("total_epochs", options.run.epochs, "epochs of the whole run", {.least = 1});
+  line.add("save_every", options.save_every, "epochs between snapshots", {.least = 1});
+  line.add("--snapshot", options.snapshot, "the snapshot's path; Python's torch.load() opens it");
+  line.add_choice(
+      "--loss", {"mse", "cross_entropy"}, "mse",
+      [&](const std::string& name) { options.mean_squared_error = name == "mse"; },
+      "cross_entropy, the original's, is over one column: its gradient is zero");
+  lockstep::add_run_options(line, options.run);
+  line.parse(argc, argv);
+  options.run.identity = {{"loss", options.mean_squared_error ? "mse" : "cross_entropy"}};
+  return options;
+}
+
+// PyTorch's MyTrainDataset: a list of pairs, each drawn after the other.
+lockstep::Result<std::shared_ptr<const lockstep::data::Dataset>> toy_data() {
+  std::vector<at::Tensor> inputs, targets;
+  for (std::int64_t i = 0; i < kSamples; ++i) {
+    inputs.push_back(at::rand({kInputs}));
+    targets.push_back(at::rand({1}));
+  }
+  return lockstep::data::tensor_dataset(at::stack(inputs), at::stack(targets));
+}
+
+// What each rank of the original says at an epoch's start.
+std::string epoch_start(const lockstep::StepEnd& end) {
+  if (end.step != 0) return "";
+  std::string lines;
+  for (std::size_t v = 0; v < end.samples.size(); ++v)
+    lines += "[GPU" + std::to_string(v) + "] Epoch " + std::to_string(end.epoch) +
+             " | Batchsize: " + std::to_string(end.samples[v]) +
+             " | Steps: " + std::to_string(end.steps_per_epoch) + "\n";
+  return lines;
+}
+
+// A snapshot without a run: its weights and its epoch, all that it has.
+lockstep::Result<std::optional<std::int64_t>> load(torch::nn::Module& model,
+                                                   const std::string& path) {
+  if (!std::filesystem::exists(path)) return std::optional<std::int64_t>();
+  LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(path));
+  for (const auto& [name, value] : fields)
+    if (const auto* epochs = std::get_if<std::int64_t>(&value);
+        name == "EPOCHS_RUN" && epochs != nullptr) {
+      LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "MODEL_STATE"));
+      return std::optional(*epochs + 1);
+    }
+  return lockstep::Error{lockstep::ErrorKind::kBadData, "'" + path + "' has no EPOCHS_RUN"};
+}
+
+lockstep::Status train(lockstep::Context& context, const Options& options) {
+  at::manual_seed(options.run.seed);
+  LOCKSTEP_ASSIGN(const auto data, toy_data());
+  torch::nn::Linear model(kInputs, 1);
+  lockstep::SGD optimizer(model->parameters(), {.lr = 1e-3});
+
+  lockstep::Trainer trainer(context, *model, optimizer, options.run);
+  trainer.loss([&](const Batch& batch) {
+    const at::Tensor out = model->forward(batch.inputs);
+    return options.mean_squared_error ? F::mse_loss(out, batch.targets)
+                                      : F::cross_entropy(out, batch.targets);
+  });
+  trainer.step_lines(epoch_start);
+  trainer.exports(
+      [&](const EpochEnd& end) -> lockstep::Result<bool> {
+        if (end.epoch % options.save_every != 0) return false;
+        LOCKSTEP_TRY(lockstep::save_pt(options.snapshot,
+                                       {{"MODEL_STATE", &*model}, {"EPOCHS_RUN", end.epoch}}));
+        return true;
+      },
+      [&](const EpochEnd& end) {
+        return "Epoch " + std::to_string(end.epoch) + " | Training snapshot saved at " +
+               options.snapshot + "\n";
+      });
+  trainer.import([&] { return load(*model, options.snapshot); });
+  trainer.on_resume([](std::int64_t epoch, std::int64_t) {
+    std::printf("Loading snapshot\nResuming training from snapshot at Epoch %ld\n", long{epoch});
+  });
+  return trainer.fit(data);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  auto context = lockstep::init();
+  if (!context.ok()) lockstep::exit_with(context.error());
+  lockstep::exit_with(*context, train(*context, options));
+}

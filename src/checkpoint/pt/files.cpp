@@ -1,0 +1,93 @@
+// lockstep/checkpoint.h's .pt files: values of the reader and writer as a caller's few kinds.
+#include "base/env.h"
+#include "checkpoint/pt/convert.h"
+#include "checkpoint/pt/reader.h"
+#include "checkpoint/pt/writer.h"
+#include "checkpoint/tensor.h"
+
+namespace lockstep {
+namespace {
+
+using checkpoint::quote;
+using checkpoint::pt::Exporter;
+using checkpoint::pt::Importer;
+using pickle::Value;
+
+struct ToPickle {
+  Exporter& out;
+  Result<Value> operator()(std::monostate) const { return Value(); }
+  Result<Value> operator()(bool value) const { return Value(value); }
+  Result<Value> operator()(std::int64_t value) const { return Value(value); }
+  Result<Value> operator()(double value) const { return Value(value); }
+  Result<Value> operator()(const std::string& value) const { return Value(value); }
+  Result<Value> operator()(const std::vector<double>& values) const {
+    return Value::list(pickle::Items(values.begin(), values.end()));
+  }
+  Result<Value> operator()(const NamedTensors& tensors) const { return out.state_dict(tensors); }
+  Result<Value> operator()(const torch::nn::Module* module) const {
+    if (module == nullptr) return Error{ErrorKind::kUsage, "save_pt(): a module that is nullptr"};
+    return out.state_dict(*module);
+  }
+};
+
+std::optional<std::vector<double>> numbers(const Value& value) {
+  std::vector<double> result;
+  if (value.sequence() == nullptr) return {};
+  for (const Value& item : value.sequence()->items) {
+    if (item.number() == nullptr && item.integer() == nullptr) return {};
+    result.push_back(item.number() != nullptr ? *item.number()
+                                              : static_cast<double>(*item.integer()));
+  }
+  return result;
+}
+
+PtValue from_pickle(Importer& in, const Value& value) {
+  if (const bool* held = value.boolean()) return *held;
+  if (const std::int64_t* held = value.integer()) return *held;
+  if (const double* held = value.number()) return *held;
+  if (const std::string* held = value.text()) return *held;
+  if (auto held = numbers(value)) return *std::move(held);
+  if (value.dict_value() == nullptr) return std::monostate();
+  auto tensors = in.state_dict(value);
+  return tensors.ok() ? PtValue(*std::move(tensors)) : PtValue(std::monostate());
+}
+
+}  // namespace
+
+Status save_pt(const std::string& path, const PtFields& fields) {
+  Exporter out;
+  Value root = Value::dict();
+  for (const auto& [name, field] : fields) {
+    LOCKSTEP_ASSIGN(Value value, std::visit(ToPickle{out}, field));
+    root.set(name, std::move(value));
+  }
+  return checkpoint::pt::write(posix_env(), path, root);
+}
+
+Status save_pt(const std::string& path, const torch::nn::Module& module) {
+  Exporter out;
+  LOCKSTEP_ASSIGN(const Value root, out.state_dict(module));
+  return checkpoint::pt::write(posix_env(), path, root);
+}
+
+Result<PtFields> load_pt(const std::string& path) {
+  LOCKSTEP_ASSIGN(const Value root, checkpoint::pt::read(posix_env(), path));
+  if (root.dict_value() == nullptr)
+    return Error{ErrorKind::kBadData, quote(path) + " holds " + root.type() + ", not a dict"};
+  Importer in;
+  PtFields fields;
+  for (const auto& [key, value] : root.dict_value()->pairs)
+    if (key.text() != nullptr) fields.emplace_back(*key.text(), from_pickle(in, value));
+  return fields;
+}
+
+Status load_state_dict(torch::nn::Module& module, const std::string& path, const std::string& key) {
+  LOCKSTEP_ASSIGN(const Value root, checkpoint::pt::read(posix_env(), path));
+  const Value* const dict = key.empty() ? &root : root.find(key);
+  if (dict == nullptr) return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
+  const Status loaded = checkpoint::pt::load_state_dict(module, *dict);
+  if (loaded.ok()) return {};
+  return Error{loaded.error().kind, quote(path) + ": " + loaded.error().message};
+}
+
+}  // namespace lockstep
