@@ -129,9 +129,9 @@ class Run final : public Program {
   std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
   std::uint64_t hash_ = 0;
   std::optional<Txn> unsaved_;  // brought in from elsewhere, and in no checkpoint yet
-  bool trained_ = false;    // a step or more in this start: its seconds count
-  bool announced_ = false;  // next() has said true, and the step has not been run
-  bool over_ = false;       // the loop was told so, or of an error
+  bool trained_ = false;        // a step or more in this start: its seconds count
+  bool announced_ = false;      // next() has said true, and the step has not been run
+  bool over_ = false;           // the loop was told so, or of an error
 };
 
 }  // namespace lockstep::train
