@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 
 get_property(rooms GLOBAL PROPERTY LOCKSTEP_ROOMS)
-list(REMOVE_ITEM rooms lockstep_launcher)  # a program's insides, not for linking
+list(REMOVE_ITEM rooms lockstep_launcher lockstep_inspect)  # programs' insides, not for linking
 install(TARGETS ${rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${package_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -9,6 +9,7 @@
 #include "base/suggest.h"
 #include "data/download.h"
 #include "launcher/commands.h"
+#include "launcher/inspect.h"
 #include "launcher/options.h"
 
 namespace {
@@ -20,6 +21,8 @@ constexpr const char* kHelp =
     "  scale RUN_DIR WORKERS               grow or shrink a live run\n"
     "  status RUN_DIR [--json]             how a run is, and the members of a live one\n"
     "  data get mnist DIR                  download MNIST, checked, into DIR/MNIST/raw\n"
+    "  checkpoint ls|show|verify|diff|export ...\n"
+    "                                      look into checkpoints ('lockstep checkpoint help')\n"
     "  version                             print the version\n"
     "  help [run]                          print this\n";
 
@@ -29,7 +32,8 @@ int help(const std::vector<std::string>& arguments) {
 }
 
 int unknown(const std::string& command) {
-  const std::array<std::string, 6> known{"run", "scale", "status", "data", "version", "help"};
+  const std::array<std::string, 7> known{"run",        "scale",   "status", "data",
+                                         "checkpoint", "version", "help"};
   std::string message = "unknown command '" + command + "'";
   if (const auto nearest = lockstep::nearest_name(command, known))
     message += "; did you mean '" + *nearest + "'?";
@@ -63,6 +67,7 @@ int main(int argc, char** argv) {
   if (command == "scale") return lockstep::launcher::scale_command(arguments);
   if (command == "status") return lockstep::launcher::status_command(arguments);
   if (command == "data") return data(arguments);
+  if (command == "checkpoint") return lockstep::launcher::inspect_command(command, arguments);
   if (command == "help" || command == "--help" || command == "-h") return help(arguments);
   if (command == "version" || command == "--version")
     return lockstep::launcher::print_output("lockstep " LOCKSTEP_VERSION "\n");

@@ -1,0 +1,55 @@
+// `lockstep checkpoint export`.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "checkpoint/pt/writer.h"
+#include "inspect/arguments.h"
+#include "inspect/checkpoint/bundle.h"
+#include "inspect/checkpoint/verbs.h"
+#include "inspect/text.h"
+
+namespace lockstep::inspect {
+namespace {
+
+namespace pt = checkpoint::pt;
+
+std::vector<std::uint64_t> contiguous_strides(const std::vector<std::uint64_t>& shape) {
+  std::vector<std::uint64_t> strides(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * std::max<std::uint64_t>(shape[i], 1);
+  return strides;
+}
+
+Result<pickle::Value> value_of(const Tensor& tensor) {
+  LOCKSTEP_ASSIGN(const Bytes bytes, tensor.load());
+  auto value = std::make_shared<pt::TensorValue>();
+  LOCKSTEP_ASSIGN(value->storage, pt::allocate(bytes.size()));
+  if (!bytes.empty()) std::memcpy(value->storage->owner.get(), bytes.data(), bytes.size());
+  value->dtype = tensor.info.dtype;
+  value->shape = tensor.info.shape;
+  value->strides = contiguous_strides(tensor.info.shape);
+  return pickle::Value(std::move(value));
+}
+
+}  // namespace
+
+Result<Answer> export_checkpoint(Env& env, Words words) {
+  const Syntax syntax{"lockstep checkpoint export CKPT OUT.pt [--part NAME]", {}, {"--part"}, 2, 2};
+  LOCKSTEP_ASSIGN(const Arguments arguments, parse(words, syntax));
+  const std::string &from = arguments.paths[0], &to = arguments.paths[1];
+  if (!to.ends_with(".pt") && !to.ends_with(".pth"))
+    return Error{ErrorKind::kUsage,
+                 "'" + to + "' does not end with .pt or .pth; usage: " + syntax.usage};
+  LOCKSTEP_ASSIGN(const Bundle bundle, open_bundle(env, from));
+  LOCKSTEP_ASSIGN(const Part* part, find_part(bundle, arguments.value("--part").value_or("")));
+  pickle::Pairs pairs;
+  for (const Tensor& tensor : part->tensors) {
+    LOCKSTEP_ASSIGN(pickle::Value value, value_of(tensor));
+    pairs.emplace_back(pickle::Value(tensor.info.name), std::move(value));
+  }
+  LOCKSTEP_TRY(pt::write(env, to, pickle::Value::ordered_dict(std::move(pairs))));
+  return Answer{to + ": " + counted(part->tensors.size(), "tensor") + " of " + bundle.path + "\n"};
+}
+
+}  // namespace lockstep::inspect

@@ -1,0 +1,107 @@
+#include "inspect/checkpoint/pt_values.h"
+
+#include <memory>
+
+#include "base/text.h"
+#include "checkpoint/pt/tensor.h"
+
+namespace lockstep::inspect {
+namespace {
+
+using checkpoint::pt::TensorValue;
+using pickle::Kind;
+using pickle::Value;
+
+constexpr std::size_t kMostCharacters = 60;
+
+std::string key_text(const Value& key) {
+  return key.text() != nullptr ? *key.text() : plain_text(key);
+}
+
+std::string joined(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : folder + "." + name;
+}
+
+// Calls f(name, value) for each entry of a dict, list or tuple.
+template <class F>
+void each_entry(const Value& value, F&& f) {
+  if (const auto* const dict = value.dict_value())
+    for (const auto& [key, item] : dict->pairs) f(key_text(key), item);
+  if (const auto* const sequence = value.sequence())
+    for (std::size_t i = 0; i < sequence->items.size(); ++i)
+      f(std::to_string(i), sequence->items[i]);
+}
+
+// All tensors in it; the reader bounds depth and number of values.
+void collect(const std::string& name, const Value& value, std::vector<Tensor>& tensors) {
+  if (auto tensor = value.as<TensorValue>()) {
+    tensors.push_back({info_of(name, *tensor), [tensor] { return packed(*tensor); }});
+    return;
+  }
+  each_entry(value, [&](const std::string& key, const Value& item) {
+    collect(joined(name, key), item, tensors);
+  });
+}
+
+std::string items_text(const Value& value) {
+  const auto& sequence = *value.sequence();
+  std::string text = sequence.is_tuple ? "(" : "[";
+  for (std::size_t i = 0; i < sequence.items.size() && text.size() <= kMostCharacters; ++i)
+    text += (i == 0 ? "" : ", ") + plain_text(sequence.items[i]);
+  return text + (sequence.is_tuple ? ")" : "]");
+}
+
+std::string whole_text(const Value& value) {
+  switch (value.kind()) {
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return *value.boolean() ? "True" : "False";
+    case Kind::kInt:
+      return std::to_string(*value.integer());
+    case Kind::kFloat:
+      return shortest(*value.number());
+    case Kind::kStr:
+    case Kind::kBytes:
+      return checkpoint::quote(*value.text());
+    case Kind::kSequence:
+      return items_text(value);
+    case Kind::kDict:
+      return "a dict of " + std::to_string(value.dict_value()->pairs.size()) + " entries";
+    case Kind::kObject:
+      break;
+  }
+  return value.type();
+}
+
+}  // namespace
+
+std::string plain_text(const Value& value) {
+  std::string text = whole_text(value);
+  if (text.size() <= kMostCharacters) return text;
+  if (const auto* const sequence = value.sequence())
+    return value.type() + " of " + std::to_string(sequence->items.size()) + " values";
+  return text.substr(0, kMostCharacters) + "...";
+}
+
+void add_values(const Value& root, Bundle& bundle) {
+  Part own;
+  std::vector<Part> others;
+  const auto add = [&](const std::string& name, const Value& value) {
+    if (value.as<TensorValue>() != nullptr) return collect(name, value, own.tensors);
+    Part part{name, {}};
+    collect("", value, part.tensors);
+    if (part.tensors.empty())
+      bundle.values.emplace_back(name, plain_text(value));
+    else
+      others.push_back(std::move(part));
+  };
+  if (root.dict_value() != nullptr || root.sequence() != nullptr)
+    each_entry(root, add);
+  else
+    add("value", root);
+  if (!own.tensors.empty()) bundle.parts.push_back(std::move(own));
+  for (Part& part : others) bundle.parts.push_back(std::move(part));
+}
+
+}  // namespace lockstep::inspect

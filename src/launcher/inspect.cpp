@@ -1,0 +1,39 @@
+#include "launcher/inspect.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "base/log.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+namespace {
+
+int fail(const std::string& message) {
+  log_error(message);
+  return exit_code(ErrorKind::kUsage);
+}
+
+}  // namespace
+
+int inspect_command(const std::string& command, std::span<const std::string> arguments) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fail("cannot find the folder of this program: " + error.message());
+  const std::string program = (self.parent_path() / "lockstep-inspect").string();
+  // The program compares the version with its own.
+  std::vector<std::string> words{program, "--for", LOCKSTEP_VERSION, command};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(program.c_str(), pointers.data());
+  return fail("'lockstep " + command + "' needs '" + program + "', which cannot be started: " +
+              std::strerror(errno) + "; install it beside 'lockstep', from the same build");
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,199 @@
+// `lockstep checkpoint` over checkpoints of the checkpoint room's own making.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "inspect/commands.h"
+#include "support/python.h"
+#include "unit/checkpoint/samples.h"
+
+namespace lockstep::inspect {
+namespace {
+
+using Texts = std::vector<std::string>;
+using Json = nlohmann::json;
+
+Answer answer(const Texts& words) {
+  auto result = checkpoint_command(posix_env(), words);
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
+  return result.ok() ? *std::move(result) : Answer{};
+}
+
+Json json_of(Texts words) {
+  words.emplace_back("--json");
+  return Json::parse(answer(words).text, nullptr, false);
+}
+
+Error error_of(const Texts& words) {
+  const auto result = checkpoint_command(posix_env(), words);
+  EXPECT_FALSE(result.ok());
+  return result.ok() ? Error{} : result.error();
+}
+
+bool says(const Error& error, const std::string& words) {
+  return error.message.find(words) != std::string::npos;
+}
+
+class Checkpoints : public testing::Test {
+ protected:
+  std::string save(std::uint64_t txn) {
+    const auto path = checkpoint::save(posix_env(), run_, checkpoint::Sample(txn), txn);
+    EXPECT_TRUE(path.ok());
+    return path.ok() ? *path : "";
+  }
+  // A bit of its last byte, which is a tensor's.
+  void flip(const std::string& path) {
+    std::string content = test::read_text(path);
+    content.back() = static_cast<char>(content.back() ^ 1);
+    std::ofstream(path, std::ios::binary) << content;
+  }
+
+  test::TempFolder folder_;
+  const std::string run_ = folder_ / "run";
+};
+
+TEST_F(Checkpoints, ListNamesAllAndWhatIsWrong) {
+  save(12);
+  const std::string newest = save(30);
+  ASSERT_TRUE(checkpoint::set_pointer(posix_env(), run_, "best", 12).ok());
+  flip(newest + "/model.safetensors");
+  const Json list = json_of({"ls", run_})["checkpoints"];
+  ASSERT_EQ(list.size(), 2U);
+  EXPECT_EQ(list[0]["path"], newest);
+  EXPECT_EQ(list[0]["valid"], false);
+  EXPECT_NE(list[0]["reason"].get<std::string>().find("hash"), std::string::npos);
+  EXPECT_EQ(list[1]["valid"], true);
+  EXPECT_EQ(list[1]["cursor"], (Json{{"txn", 12}, {"epoch", 1}, {"step", 2}}));
+  EXPECT_EQ(list[1]["pointers"], Json{"best"});
+  EXPECT_GT(list[1]["bytes"], 500);
+  EXPECT_LT(list[1]["age_s"], 100);
+  const std::string text = answer({"ls", run_}).text;
+  EXPECT_NE(text.find("step-00000012  epoch 1, step 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("whole"), std::string::npos) << text;
+  EXPECT_EQ(answer({"ls", newest}).text.find("step-00000012"), std::string::npos);
+}
+
+TEST_F(Checkpoints, ListOfARunWithoutOne) {
+  std::filesystem::create_directories(run_ + "/checkpoints");
+  EXPECT_EQ(answer({"ls", run_}).text, "no checkpoint in '" + run_ + "' yet\n");
+  EXPECT_TRUE(says(error_of({"show", run_}), "no whole checkpoint in"));
+  EXPECT_TRUE(says(error_of({"verify", run_}), "nothing to verify"));
+}
+
+TEST_F(Checkpoints, ShowsTheNewestWholeOne) {
+  const std::string older = save(12), newest = save(30);
+  flip(newest + "/model.safetensors");
+  const Json shown = json_of({"show", run_});
+  EXPECT_EQ(shown["path"], older);
+  EXPECT_EQ(shown["skipped"].size(), 1U);
+  EXPECT_EQ(shown["state"], (Json{{"step", 12}}));
+  EXPECT_EQ(shown["virtual_workers"], 3);
+  const Json model = shown["parts"][0];
+  EXPECT_EQ(model["part"], "model");
+  EXPECT_EQ(model["values"], 30 + 10 + 1);
+  EXPECT_EQ(model["sha256"], checkpoint::read_manifest(posix_env(), older)->weights_sha256);
+  EXPECT_EQ(model["tensors"].size(), 4U);
+  EXPECT_EQ(shown["parts"][1]["tensors"][0]["dtype"], "BF16");
+  const std::string text = answer({"show", older}).text;
+  EXPECT_NE(text.find("  fc.weight               F32    [10, 3]"), std::string::npos) << text;
+  EXPECT_NE(text.find("state {\"step\":12}"), std::string::npos) << text;
+}
+
+TEST_F(Checkpoints, VerifyTellsDamageByItsCode) {
+  const std::string older = save(12), newest = save(30);
+  EXPECT_EQ(answer({"verify", run_}).code, 0);
+  flip(newest + "/optimizer.safetensors");
+  const Answer verified = answer({"verify", run_, older});
+  EXPECT_EQ(verified.code, 65);
+  EXPECT_NE(verified.text.find("damaged  " + newest), std::string::npos) << verified.text;
+  EXPECT_NE(verified.text.find("whole    " + older), std::string::npos) << verified.text;
+  EXPECT_EQ(answer({"verify", older + "/model.safetensors"}).code, 0);
+  const std::string cut = folder_.write("cut.safetensors", "x");
+  EXPECT_EQ(answer({"verify", cut}).code, 65);
+  EXPECT_EQ(json_of({"verify", cut})[0]["valid"], false);
+}
+
+TEST_F(Checkpoints, DiffIsZeroForEqualBits) {
+  const std::string a = save(12), b = save(30);
+  EXPECT_EQ(answer({"diff", a, a}).code, 0);
+  EXPECT_EQ(answer({"diff", a, a}).text, "5 tensors with equal bits, 0 others\n");
+  const Answer differs = answer({"diff", a, b});
+  EXPECT_EQ(differs.code, 1);
+  EXPECT_NE(differs.text.find("model/fc.bias"), std::string::npos) << differs.text;
+  const Json json = json_of({"diff", a, b});
+  EXPECT_EQ(json["equal"], 1);  // the empty one
+  EXPECT_EQ(json["differences"].size(), 4U);
+  EXPECT_GT(json["differences"][0]["differing"], 0);
+}
+
+TEST_F(Checkpoints, DiffNamesWhatOnlyOneHas) {
+  const std::string a = save(12) + "/model.safetensors", b = save(30) + "/optimizer.safetensors";
+  const Answer differs = answer({"diff", a, b});
+  EXPECT_EQ(differs.code, 1);
+  EXPECT_NE(differs.text.find("only in A: F32 [10, 3]"), std::string::npos) << differs.text;
+  EXPECT_NE(differs.text.find("only in B: BF16 [10, 3]"), std::string::npos) << differs.text;
+}
+
+TEST_F(Checkpoints, AnExportHasTheSameBits) {
+  const std::string from = save(12), to = folder_ / "out.pt";
+  EXPECT_NE(answer({"export", run_, to}).text.find("4 tensors"), std::string::npos);
+  EXPECT_EQ(answer({"diff", from, to}).text, "4 tensors with equal bits, 0 others\n");
+  EXPECT_EQ(answer({"verify", to}).code, 0);
+  EXPECT_EQ(json_of({"show", to})["parts"][0]["sha256"],
+            json_of({"show", from})["parts"][0]["sha256"]);
+  EXPECT_NE(answer({"export", from, to, "--part", "optimizer"}).text.find("1 tensor of"),
+            std::string::npos);
+  EXPECT_TRUE(
+      says(error_of({"export", from, to, "--part", "modle"}), "it has 'model', 'optimizer'"));
+  EXPECT_TRUE(says(error_of({"export", from, folder_ / "out"}), "does not end with .pt"));
+}
+
+TEST_F(Checkpoints, PythonOpensAnExport) {
+  const std::string python = test::python_with("torch");
+  if (python.empty()) GTEST_SKIP() << "no Python with torch; set LOCKSTEP_PYTHON";
+  save(12);
+  const std::string to = folder_ / "out.pt";
+  answer({"export", run_, to});
+  const std::string script = folder_.write("load.py", R"(import hashlib, sys, torch
+state = torch.load(sys.argv[1], weights_only=True)
+whole = hashlib.sha256()
+for name in sorted(state):
+    whole.update(name.encode() + state[name].numpy().tobytes())
+print(type(state).__name__, tuple(state["fc.weight"].shape), state["empty"].dtype)
+print(whole.hexdigest())
+# And back: with values beside the weights.
+torch.save({"MODEL_STATE": state, "EPOCHS_RUN": 3, "VALID_HISTORY": [0.5, 0.25]}, sys.argv[2])
+)");
+  const std::string back = folder_ / "snapshot.pt";
+  const std::string sha256 = json_of({"show", run_})["parts"][0]["sha256"];
+  EXPECT_EQ(test::output_of(python + " " + script + " " + to + " " + back),
+            "OrderedDict (10, 3) torch.bool\n" + sha256 + "\n");
+  EXPECT_EQ(answer({"diff", run_, back}).code, 0);
+  const std::string text = answer({"show", back}).text;
+  EXPECT_NE(text.find("EPOCHS_RUN = 3\nVALID_HISTORY = [0.5, 0.25]\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("MODEL_STATE: 4 tensors"), std::string::npos) << text;
+}
+
+TEST_F(Checkpoints, WhatIsNoneIsRefused) {
+  for (const char* verb : {"ls", "show", "verify"}) {
+    const Error missing = error_of({verb, folder_ / "nowhere"});
+    EXPECT_EQ(missing.kind, ErrorKind::kBadData);
+    EXPECT_TRUE(says(missing, "does not exist")) << missing.message;
+    const Error other = error_of({verb, folder_.path()});
+    EXPECT_EQ(other.kind, ErrorKind::kBadData);
+    EXPECT_TRUE(says(other, "no run directory")) << other.message;
+  }
+  const std::string page = folder_.write("page.pt", "<html>not found</html>");
+  EXPECT_TRUE(says(error_of({"show", page}), "page.pt': the file starts with '<htm'"));
+  const std::string code = folder_.write("code.pt",
+                                         "\x80\x02"
+                                         "cposix\nsystem\nq\x00.");
+  EXPECT_EQ(error_of({"show", code}).kind, ErrorKind::kBadData);
+  EXPECT_TRUE(says(error_of({"diff", page, code}), "page.pt"));
+  EXPECT_EQ(error_of({}).kind, ErrorKind::kUsage);
+  EXPECT_TRUE(says(error_of({"lss", run_}), "did you mean 'ls'?"));
+}
+
+}  // namespace
+}  // namespace lockstep::inspect
