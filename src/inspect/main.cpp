@@ -47,9 +47,11 @@ Result<Answer> answer(std::vector<std::string> words) {
   }
   const std::string command = words.empty() ? "" : words.front();
   const lockstep::inspect::Words rest = std::span(words).subspan(words.empty() ? 0 : 1);
-  if (command == "checkpoint")
-    return lockstep::inspect::checkpoint_command(lockstep::posix_env(), rest);
-  return Error{ErrorKind::kUsage, "usage: lockstep checkpoint ... ('lockstep help' says more)"};
+  lockstep::Env& env = lockstep::posix_env();
+  if (command == "checkpoint") return lockstep::inspect::checkpoint_command(env, rest);
+  if (command == "report") return lockstep::inspect::report_command(env, rest);
+  return Error{ErrorKind::kUsage,
+               "lockstep-inspect has no command '" + command + "' ('lockstep help' says more)"};
 }
 
 }  // namespace

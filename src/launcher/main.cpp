@@ -23,6 +23,7 @@ constexpr const char* kHelp =
     "  data get mnist DIR                  download MNIST, checked, into DIR/MNIST/raw\n"
     "  checkpoint ls|show|verify|diff|export ...\n"
     "                                      look into checkpoints ('lockstep checkpoint help')\n"
+    "  report RUN... [--out PAGE.html]     table and graphs of runs ('lockstep report --help')\n"
     "  version                             print the version\n"
     "  help [run]                          print this\n";
 
@@ -32,8 +33,8 @@ int help(const std::vector<std::string>& arguments) {
 }
 
 int unknown(const std::string& command) {
-  const std::array<std::string, 7> known{"run",        "scale",   "status", "data",
-                                         "checkpoint", "version", "help"};
+  const std::array<std::string, 8> known{"run",        "scale",  "status",  "data",
+                                         "checkpoint", "report", "version", "help"};
   std::string message = "unknown command '" + command + "'";
   if (const auto nearest = lockstep::nearest_name(command, known))
     message += "; did you mean '" + *nearest + "'?";
@@ -67,7 +68,8 @@ int main(int argc, char** argv) {
   if (command == "scale") return lockstep::launcher::scale_command(arguments);
   if (command == "status") return lockstep::launcher::status_command(arguments);
   if (command == "data") return data(arguments);
-  if (command == "checkpoint") return lockstep::launcher::inspect_command(command, arguments);
+  if (command == "checkpoint" || command == "report")
+    return lockstep::launcher::inspect_command(command, arguments);
   if (command == "help" || command == "--help" || command == "-h") return help(arguments);
   if (command == "version" || command == "--version")
     return lockstep::launcher::print_output("lockstep " LOCKSTEP_VERSION "\n");

@@ -1,0 +1,131 @@
+#include "inspect/report/figures.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/text.h"
+#include "inspect/report/keys.h"
+#include "inspect/text.h"
+
+namespace lockstep::inspect {
+namespace {
+
+using Number = std::optional<double>;
+using Text = std::optional<std::string>;
+
+bool positive(const Number& number) { return number && *number > 0; }
+
+// Of the whole set: the time of one epoch on one worker.
+Number time_of_one(std::span<const Run> runs) {
+  for (const Run& run : runs)
+    if (run.workers == Number(1) && positive(run.epoch_time_s)) return run.epoch_time_s;
+  return std::nullopt;
+}
+
+Text as_count(const Number& number) {
+  if (!number) return std::nullopt;
+  return *number == std::floor(*number) && *number >= 0 && *number < 1e15
+             ? grouped(static_cast<std::uint64_t>(*number))
+             : number_text(*number);
+}
+Text with(const Number& number, int decimals) {
+  return number ? Text(with_decimals(*number, decimals)) : std::nullopt;
+}
+Text as_time(const Number& seconds) {
+  if (!seconds) return std::nullopt;
+  return *seconds >= 60 ? with_decimals(*seconds / 60, 2) + " min"
+                        : with_decimals(*seconds, 2) + " s";
+}
+
+}  // namespace
+
+std::vector<Derived> derive(std::span<const Run> runs) {
+  const Number one = time_of_one(runs);
+  std::vector<Derived> all;
+  for (const Run& run : runs) {
+    Derived derived;
+    derived.steps_per_epoch = run.steps_per_epoch;
+    if (!derived.steps_per_epoch && run.samples_per_epoch && positive(run.global_batch))
+      derived.steps_per_epoch = std::ceil(*run.samples_per_epoch / *run.global_batch);
+    if (run.budget_s && positive(run.epoch_time_s))
+      derived.epochs_in_budget = std::ceil(*run.budget_s / *run.epoch_time_s);
+    if (one && positive(run.workers) && positive(run.epoch_time_s))
+      derived.scaling_efficiency = *one / (*run.workers * *run.epoch_time_s);
+    all.push_back(derived);
+  }
+  return all;
+}
+
+std::vector<Row> rows_of(std::span<const Run> runs) {
+  const std::vector<Derived> derived = derive(runs);
+  std::vector<Row> rows;
+  const auto add = [&](const std::string& label, auto cell) {
+    Row row{label, {}};
+    for (std::size_t i = 0; i < runs.size(); ++i) row.cells.push_back(cell(runs[i], derived[i]));
+    rows.push_back(std::move(row));
+  };
+  using R = const Run&;
+  using D = const Derived&;
+  add("Workers", [](R run, D) { return as_count(run.workers); });
+  add("Learning rate",
+      [](R run, D) { return run.learning_rate ? number_text(*run.learning_rate) : Text(); });
+  add("Global batch size", [](R run, D) { return as_count(run.global_batch); });
+  add("Steps per epoch", [](R, D more) { return as_count(more.steps_per_epoch); });
+  add("Mean epoch time", [](R run, D) { return as_time(run.epoch_time_s); });
+  add("Epochs in the budget", [](R, D more) { return as_count(more.epochs_in_budget); });
+  add("Epochs run", [](R run, D) { return as_count(run.epochs_run); });
+  add("Scaling efficiency", [](R, D more) { return with(more.scaling_efficiency, 2); });
+  add("Best validation loss", [](R run, D) { return with(run.best_validation_loss, 4); });
+  add("Test loss", [](R run, D) { return with(run.test_loss, 4); });
+  add("Top-1 test accuracy", [](R run, D) -> Text {
+    return run.top1 ? with_decimals(100 * *run.top1, 2) + " %" : Text();
+  });
+  return rows;
+}
+
+Result<double> parse_duration(std::string_view text) {
+  struct Unit {
+    std::string_view name;
+    double seconds;
+  };
+  constexpr std::array<Unit, 4> kUnits{{{"h", 3600}, {"min", 60}, {"m", 60}, {"s", 1}}};
+  double seconds = 0;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    double number = 0;
+    const auto [end, error] =
+        std::from_chars(rest.data(), rest.data() + rest.size(), number, std::chars_format::fixed);
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    const auto* const unit =
+        std::ranges::find_if(kUnits, [&](const Unit& each) { return rest.starts_with(each.name); });
+    if (error != std::errc() || unit == kUnits.end() || !std::isfinite(number) || number < 0) {
+      seconds = 0;
+      break;
+    }
+    rest.remove_prefix(unit->name.size());
+    seconds += number * unit->seconds;
+  }
+  if (seconds > 0) return seconds;
+  return Error{
+      ErrorKind::kUsage,
+      "'" + std::string(text) + "' is no time above 0; write it as 2h, 90min, 1h30min or 45s"};
+}
+
+std::vector<Run> merged(std::vector<Run> runs) {
+  std::vector<Run> all;
+  for (Run& run : runs) {
+    const auto first = std::ranges::find(all, run.name, &Run::name);
+    if (first == all.end()) {
+      all.push_back(std::move(run));
+      continue;
+    }
+    for (const auto& [name, figure] : kFigureKeys)
+      if (!((*first).*figure)) (*first).*figure = run.*figure;
+    for (const auto& [name, curve] : kCurveKeys)
+      if (((*first).*curve).empty()) (*first).*curve = std::move(run.*curve);
+  }
+  return all;
+}
+
+}  // namespace lockstep::inspect

@@ -1,0 +1,91 @@
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "inspect/report/keys.h"
+
+namespace lockstep::inspect {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+
+Error bad(const std::string& path, const std::string& what) {
+  return {ErrorKind::kBadData, "'" + path + "': " + what};
+}
+
+// [epochs, minutes or null, loss]
+std::optional<Point> point_of(const Json& json) {
+  if (!json.is_array() || json.size() != 3 || !json[0].is_number() || !json[2].is_number())
+    return std::nullopt;
+  if (!json[1].is_number() && !json[1].is_null()) return std::nullopt;
+  Point point{json[0], std::nullopt, json[2]};
+  if (json[1].is_number()) point.minutes = json[1].get<double>();
+  return point;
+}
+
+Result<Run> run_of(const Json& json, const std::string& path) {
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string())
+    return bad(path, "a run is not an object with a \"name\"");
+  Run run;
+  run.name = json["name"].get<std::string>();
+  run.path = path;
+  for (const auto& [name, figure] : kFigureKeys) {
+    const Json value = json.value(name, Json());
+    if (value.is_null()) continue;
+    if (!value.is_number())
+      return bad(path, "run '" + run.name + "': \"" + name + "\" is no number");
+    run.*figure = value.get<double>();
+  }
+  for (const auto& [name, curve] : kCurveKeys)
+    for (const Json& item : json.value(name, Json::array())) {
+      const auto point = point_of(item);
+      if (!point)
+        return bad(path, "run '" + run.name + "': \"" + name +
+                             "\" has a point that is not [epochs, minutes or null, loss]");
+      (run.*curve).push_back(*point);
+    }
+  return run;
+}
+
+}  // namespace
+
+Result<std::vector<Run>> read_runs_json(Env& env, const std::string& path) {
+  LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostBytes));
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("runs") || !json["runs"].is_array())
+    return bad(path, "not JSON of the form {\"runs\": [...]}");
+  std::vector<Run> runs;
+  for (const Json& item : json["runs"]) {
+    LOCKSTEP_ASSIGN(Run run, run_of(item, path));
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+Result<std::vector<Run>> read_runs(Env& env, const std::string& path) {
+  constexpr std::string_view kMetrics = "_metrics";
+  if (path.ends_with(".json")) return read_runs_json(env, path);
+  std::error_code error;
+  std::filesystem::path stem(path);
+  if (!stem.has_filename()) stem = stem.parent_path();
+  Run run;
+  if (std::filesystem::is_directory(path, error)) {
+    if (!env.exists(path + "/metrics.jsonl"))
+      return Error{ErrorKind::kBadData,
+                   "'" + path +
+                       "' is no run directory: it has no metrics.jsonl; give a run directory, a "
+                       ".pt file of the tutorial's trainer, or a .json file of runs"};
+    LOCKSTEP_ASSIGN(run, read_run_directory(env, path));
+    run.name = stem.filename().string();
+  } else if (!env.exists(path)) {
+    return Error{ErrorKind::kBadData, "'" + path + "' does not exist"};
+  } else {
+    LOCKSTEP_ASSIGN(run, read_training_save(env, path));
+    run.name = stem.stem().string();
+    if (run.name.ends_with(kMetrics)) run.name.resize(run.name.size() - kMetrics.size());
+  }
+  return std::vector{std::move(run)};
+}
+
+}  // namespace lockstep::inspect

@@ -1,0 +1,164 @@
+// A run directory's manifest and metrics as a Run.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "inspect/report/run.h"
+
+namespace lockstep::inspect {
+namespace {
+
+using Json = nlohmann::json;
+using Texts = std::map<std::string, std::string>;
+
+constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{4} << 30;
+constexpr std::size_t kMostPoints = 240;  // of a curve: more than its pixels say nothing
+
+std::optional<double> number_of(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<double> setting_of(const Texts& manifest, const std::string& key) {
+  const auto found = manifest.find(key);
+  return found == manifest.end() ? std::nullopt : number_of(found->second);
+}
+
+std::optional<double> number_of(const Json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+Result<Texts> read_manifest(Env& env, const std::string& path) {
+  const auto text = env.read(path, kMostManifestBytes);
+  if (!text.ok()) return text.error();
+  const Json json = Json::parse(*text, nullptr, false);
+  Texts values;
+  bool texts = json.is_object() && json.contains("initial_weights_sha256");
+  for (const auto& [key, value] : json.items()) {
+    texts = texts && value.is_string();
+    if (texts) values[key] = value.get<std::string>();
+  }
+  if (!texts)
+    return Error{ErrorKind::kBadData, "'" + path + "' is not the manifest of a run of Lockstep"};
+  return values;
+}
+
+// "SGD lr=0.01 momentum=0": one group's alone, since two have no common rate.
+std::optional<double> learning_rate_of(const Texts& manifest) {
+  const auto settings = manifest.find("optimizer_0");
+  if (settings == manifest.end() || manifest.contains("optimizer_1")) return std::nullopt;
+  const std::size_t at = settings->second.find(" lr=");
+  if (at == std::string::npos) return std::nullopt;
+  const std::string_view rest = std::string_view(settings->second).substr(at + 4);
+  return number_of(rest.substr(0, rest.find(' ')));
+}
+
+// Reads the lines in order; what it makes of them is taken at the end.
+class Metrics {
+ public:
+  void add(const Json& line) {
+    const auto epoch = number_of(line, "epoch");
+    if (!epoch) return;
+    if (const auto loss = number_of(line, "loss_mean"))
+      steps_[*epoch].push_back(*loss);
+    else if (line.contains("loss_mean"))
+      steps_[*epoch].push_back(std::nan(""));  // it was not finite
+    evaluated(line, *epoch, "valid", run_.validation);
+    evaluated(line, *epoch, "test", run_.test);
+  }
+
+  Run take() {
+    for (const auto& [epoch, losses] : steps_) {
+      const auto count = static_cast<double>(losses.size());
+      const bool finished = epoch < steps_.rbegin()->first || epoch <= ended_ ||
+                            run_.steps_per_epoch == std::optional(count);
+      if (!finished) continue;
+      run_.epochs_run = run_.epochs_run.value_or(0) + 1;
+      if (!run_.steps_per_epoch) run_.steps_per_epoch = count;
+    }
+    fill_train();
+    return std::move(run_);
+  }
+
+ private:
+  void evaluated(const Json& line, double epoch, const std::string& set,
+                 std::vector<Point>& points) {
+    if (!line.contains(set + "_samples") && !line.contains(set + "_loss")) return;
+    ended_ = std::max(ended_, epoch);
+    const auto loss = number_of(line, (set + "_loss").c_str());
+    if (loss) points.push_back({epoch + 1, std::nullopt, *loss});
+    if (set == "valid") {
+      if (loss)
+        run_.best_validation_loss = std::min(run_.best_validation_loss.value_or(*loss), *loss);
+      return;
+    }
+    run_.test_loss = loss;
+    run_.top1 = number_of(line, "test_accuracy");
+  }
+
+  // Neighbouring steps become one point, their mean.
+  void fill_train() {
+    std::size_t all = 0;
+    for (const auto& [epoch, losses] : steps_) all += losses.size();
+    const std::size_t width = (all + kMostPoints - 1) / kMostPoints;
+    for (const auto& [epoch, losses] : steps_) {
+      const double steps =
+          std::max(run_.steps_per_epoch.value_or(0), static_cast<double>(losses.size()));
+      for (std::size_t at = 0; at < losses.size(); at += width) {
+        const std::size_t end = std::min(at + width, losses.size());
+        double sum = 0;
+        for (std::size_t i = at; i < end; ++i) sum += losses[i];
+        const double mean = sum / static_cast<double>(end - at);
+        if (std::isfinite(mean))
+          run_.train.push_back({epoch + static_cast<double>(end) / steps, std::nullopt, mean});
+      }
+    }
+  }
+
+  Run run_;
+  std::map<double, std::vector<double>> steps_;  // mean losses, by epoch
+  double ended_ = -1;                            // the last epoch that was evaluated
+};
+
+Status read_lines(Env& env, const std::string& path, Metrics& metrics) {
+  LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostMetricsBytes));
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\n', at);
+    if (end == std::string::npos) break;  // being written
+    ++number;
+    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    if (!line.is_object())
+      return Error{ErrorKind::kBadData, "'" + path + "', line " + std::to_string(number) +
+                                            ": not a JSON object; the file is damaged"};
+    metrics.add(line);
+    at = end + 1;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Run> read_run_directory(Env& env, const std::string& path) {
+  LOCKSTEP_ASSIGN(const Texts manifest, read_manifest(env, path + "/manifest.json"));
+  Metrics metrics;
+  LOCKSTEP_TRY(read_lines(env, path + "/metrics.jsonl", metrics));
+  Run run = metrics.take();
+  run.path = path;
+  run.learning_rate = learning_rate_of(manifest);
+  const auto batch = setting_of(manifest, "batch_size"),
+             v = setting_of(manifest, "virtual_workers");
+  if (batch && v) run.global_batch = *batch * *v;
+  return run;
+}
+
+}  // namespace lockstep::inspect

@@ -1,0 +1,148 @@
+#include "inspect/report/svg.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "inspect/html.h"
+
+namespace lockstep::inspect {
+namespace {
+
+constexpr double kWidth = 720, kHeight = 340;
+constexpr double kLeft = 64, kRight = 16, kTop = 14, kBottom = 48;
+constexpr std::size_t kColours = 8;
+constexpr std::size_t kMostDots = 40;  // above it, points would hide the line
+
+double step_for(double range, int count) {
+  const double rough = range / std::max(count, 1);
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (rough <= factor * power * (1 + 1e-9)) return factor * power;
+  return 10 * power;
+}
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void add(double value) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+};
+
+// From values to the picture's units.
+struct Scale {
+  double low, high, from, to;
+  double operator()(double value) const {
+    return high > low ? from + (value - low) / (high - low) * (to - from) : (from + to) / 2;
+  }
+};
+
+std::string unit(double value) { return with_decimals(value, 1); }
+
+std::string look(std::size_t colour) {
+  const std::string name = "series s" + std::to_string(colour % kColours);
+  const std::size_t round = colour / kColours % 3;
+  return name + (round == 0 ? "" : round == 1 ? " dash" : " dot");
+}
+
+std::string line(double x1, double y1, double x2, double y2, const std::string& look_of) {
+  return "<line class=\"" + look_of + "\" x1=\"" + unit(x1) + "\" y1=\"" + unit(y1) + "\" x2=\"" +
+         unit(x2) + "\" y2=\"" + unit(y2) + "\"/>";
+}
+
+std::string text_at(double x, double y, const std::string& anchor, const std::string& text,
+                    const std::string& more = "") {
+  return "<text x=\"" + unit(x) + "\" y=\"" + unit(y) + "\" text-anchor=\"" + anchor + "\"" + more +
+         ">" + escaped(text) + "</text>";
+}
+
+std::string axes(const Scale& x, const Scale& y, const std::string& x_name,
+                 const std::string& y_name) {
+  const double right = kWidth - kRight, bottom = kHeight - kBottom;
+  std::string out;
+  const auto across = ticks(x.low, x.high, 8), up = ticks(y.low, y.high, 6);
+  const auto across_labels = tick_labels(across), up_labels = tick_labels(up);
+  for (std::size_t i = 0; i < up.size(); ++i)
+    out += line(kLeft, y(up[i]), right, y(up[i]), "grid") +
+           text_at(kLeft - 8, y(up[i]) + 4, "end", up_labels[i]) + "\n";
+  for (std::size_t i = 0; i < across.size(); ++i)
+    out += line(x(across[i]), bottom, x(across[i]), bottom + 5, "axis") +
+           text_at(x(across[i]), bottom + 19, "middle", across_labels[i]) + "\n";
+  out +=
+      line(kLeft, bottom, right, bottom, "axis") + line(kLeft, kTop, kLeft, bottom, "axis") + "\n";
+  out += text_at((kLeft + right) / 2, kHeight - 8, "middle", x_name);
+  const double middle = (kTop + bottom) / 2;
+  return out +
+         text_at(14, middle, "middle", y_name,
+                 " transform=\"rotate(-90 14 " + unit(middle) + ")\"") +
+         "\n";
+}
+
+std::string drawn(const Series& series, const Scale& x, const Scale& y) {
+  std::string points, dots;
+  for (const auto& [at, value] : series.points) {
+    points += (points.empty() ? "" : " ") + unit(x(at)) + "," + unit(y(value));
+    if (series.points.size() <= kMostDots)
+      dots += "<circle class=\"" + look(series.colour) + "\" cx=\"" + unit(x(at)) + "\" cy=\"" +
+              unit(y(value)) + "\" r=\"2.5\"/>";
+  }
+  return "<g><title>" + escaped(series.name) + "</title><polyline class=\"" + look(series.colour) +
+         "\" points=\"" + points + "\"/>" + dots + "</g>\n";
+}
+
+}  // namespace
+
+std::vector<double> ticks(double low, double high, int count) {
+  if (!(high > low)) return {low};
+  const double step = step_for(high - low, count);
+  std::vector<double> values;
+  // Counted, not added up: no error grows. What rounding puts just outside is taken in.
+  for (double i = std::ceil(low / step - 1e-6); i * step <= high + step * 1e-6; ++i)
+    values.push_back(i == 0 ? 0 : i * step);
+  return values;
+}
+
+std::vector<std::string> tick_labels(std::span<const double> values) {
+  double step = 1;
+  if (values.size() > 1) step = values[1] - values[0];
+  if (values.size() == 1 && values[0] != 0) step = std::fabs(values[0]) / 100;
+  const int decimals = std::clamp(static_cast<int>(-std::floor(std::log10(step) + 1e-9)), 0, 12);
+  std::vector<std::string> labels;
+  for (const double value : values) labels.push_back(with_decimals(value, decimals));
+  return labels;
+}
+
+std::string line_chart(std::span<const Series> series, const std::string& title,
+                       const std::string& x, const std::string& y) {
+  Range across, up;
+  across.add(0);
+  for (const Series& each : series)
+    for (const auto& [at, value] : each.points) {
+      across.add(at);
+      up.add(value);
+    }
+  if (up.high < up.low) return "";
+  const double room = (up.high - up.low) * 0.04;
+  const Scale x_scale{across.low, across.high, kLeft, kWidth - kRight};
+  const Scale y_scale{up.low - room, up.high + room, kHeight - kBottom, kTop};
+  std::string out = "<svg class=\"chart\" role=\"img\" viewBox=\"0 0 " + unit(kWidth) + " " +
+                    unit(kHeight) + "\" aria-label=\"" + escaped(title) + "\">\n";
+  out += axes(x_scale, y_scale, x, y);
+  for (const Series& each : series)
+    if (!each.points.empty()) out += drawn(each, x_scale, y_scale);
+  return out + "</svg>\n";
+}
+
+std::string legend(std::span<const Series> series) {
+  std::string out = "<ul class=\"legend\">";
+  for (const Series& each : series)
+    if (!each.points.empty())
+      out += "<li><svg viewBox=\"0 0 28 12\" aria-hidden=\"true\">" +
+             line(0, 6, 28, 6, look(each.colour)) + "</svg>" + escaped(each.name) + "</li>";
+  return out + "</ul>\n";
+}
+
+}  // namespace lockstep::inspect
