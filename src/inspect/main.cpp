@@ -49,6 +49,7 @@ Result<Answer> answer(std::vector<std::string> words) {
   const lockstep::inspect::Words rest = std::span(words).subspan(words.empty() ? 0 : 1);
   lockstep::Env& env = lockstep::posix_env();
   if (command == "checkpoint") return lockstep::inspect::checkpoint_command(env, rest);
+  if (command == "data") return lockstep::inspect::data_command(env, rest);
   if (command == "report") return lockstep::inspect::report_command(env, rest);
   return Error{ErrorKind::kUsage,
                "lockstep-inspect has no command '" + command + "' ('lockstep help' says more)"};

@@ -21,6 +21,8 @@ constexpr const char* kHelp =
     "  scale RUN_DIR WORKERS               grow or shrink a live run\n"
     "  status RUN_DIR [--json]             how a run is, and the members of a live one\n"
     "  data get mnist DIR                  download MNIST, checked, into DIR/MNIST/raw\n"
+    "  data show DIR [--out SHEET.html]    counts and samples of a data set ('lockstep data show "
+    "--help')\n"
     "  checkpoint ls|show|verify|diff|export ...\n"
     "                                      look into checkpoints ('lockstep checkpoint help')\n"
     "  report RUN... [--out PAGE.html]     table and graphs of runs ('lockstep report --help')\n"
@@ -43,10 +45,13 @@ int unknown(const std::string& command) {
 }
 
 int data(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments[0] == "show")
+    return lockstep::launcher::inspect_command("data", arguments);
   lockstep::Status status;
   if (arguments.size() != 3 || arguments[0] != "get" || arguments[1] != "mnist")
     status = lockstep::Error{lockstep::ErrorKind::kUsage,
-                             "usage: lockstep data get mnist DIR (no other data set is known)"};
+                             "usage: lockstep data get mnist DIR (no other data set is known), or "
+                             "lockstep data show DIR"};
   else
     status = lockstep::data::download_mnist(arguments[2], lockstep::data::progress_to(2));
   if (status.ok()) return 0;
