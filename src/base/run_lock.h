@@ -14,8 +14,9 @@
 namespace lockstep {
 
 // What a run writes into its directory besides manifest.json, and starting over removes.
-inline constexpr std::array<const char*, 6> kRunNames{
-    "checkpoints", "incidents", "ledger.jsonl", "metrics.jsonl", "result.json", "config.toml"};
+inline constexpr std::array<const char*, 7> kRunNames{
+    "checkpoints", "incidents",   "ledger.jsonl", "metrics.jsonl",
+    "times.jsonl", "result.json", "config.toml"};
 
 // "step-00000100": the folder of the checkpoint of that transaction's start.
 std::string step_name(std::uint64_t txn);

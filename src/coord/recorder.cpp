@@ -7,6 +7,7 @@
 #include "base/futex.h"
 #include "base/text.h"
 #include "coord/record_file.h"
+#include "coord/times.h"
 
 namespace lockstep::coord {
 namespace {
@@ -88,14 +89,15 @@ class BoardRecorder final : public Recorder {
  public:
   BoardRecorder(Syncer syncer, Board board, Txn next, Txn console_from,
                 std::function<void(std::string_view)> console, std::unique_ptr<File> ledger,
-                std::unique_ptr<File> metrics)
+                std::unique_ptr<File> metrics, Times times)
       : syncer_(std::move(syncer)),
         board_(board),
         next_(next),
         console_from_(console_from),
         console_(std::move(console)),
         ledger_(std::move(ledger)),
-        metrics_(std::move(metrics)) {
+        metrics_(std::move(metrics)),
+        times_(std::move(times)) {
     board_.header().recorded_txn.store(next.value(), std::memory_order_release);
   }
 
@@ -112,6 +114,8 @@ class BoardRecorder final : public Recorder {
     }
     if (end == next_) return {};
     if (Status written = write(); !written.ok()) return status_.keep(written);
+    const Txn last(end.value() - 1);
+    times_.add(last, members(last), batch_.epochs_end);
     const std::uint64_t had_room_below = next_.value() + board_.plan().ring;
     next_ = end;
     board_.header().recorded_txn.store(end.value(), std::memory_order_release);
@@ -129,7 +133,9 @@ class BoardRecorder final : public Recorder {
  private:
   struct Batch {
     std::string console, metrics, ledger;
+    bool epochs_end = false;  // the end of an epoch is among them
     void clear() {
+      epochs_end = false;
       for (std::string* text : {&console, &metrics, &ledger}) text->clear();
     }
   };
@@ -162,6 +168,7 @@ class BoardRecorder final : public Recorder {
                                              " bytes, limit " + std::to_string(kCommitTextBytes)};
     if (txn >= console_from_) batch_.console.append(lines.text, lines.console_bytes);
     batch_.metrics.append(lines.text + lines.console_bytes, lines.metrics_bytes);
+    batch_.epochs_end |= lines.is_step == 0;
     return lines.is_step != 0 ? add_ledger_line(lines, txn, batch_.ledger) : Status();
   }
 
@@ -193,6 +200,16 @@ class BoardRecorder final : public Recorder {
     return {};
   }
 
+  // Of any table that is as new as that of `txn`. 0: all were written over while they were read.
+  std::size_t members(Txn txn) const {
+    Table table;
+    for (const TableCell& cell : board_.header().table) {
+      const std::uint64_t mark = cell.mark.load(std::memory_order_acquire);
+      if (mark > txn.value() && read_table(cell, Txn(mark - 1), table)) return table.members.size();
+    }
+    return 0;
+  }
+
   Status write() {
     // An append of nothing would still touch the disk's error state.
     if (!batch_.ledger.empty())
@@ -216,6 +233,7 @@ class BoardRecorder final : public Recorder {
   Txn next_, console_from_;
   std::function<void(std::string_view)> console_;
   std::unique_ptr<File> ledger_, metrics_;
+  Times times_;
   Batch batch_;               // keeps its memory from one pump to the next
   std::uint32_t source_ = 0;  // the slot that had the last transaction's lines
   FirstError status_;
@@ -232,9 +250,9 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
   LOCKSTEP_ASSIGN(auto metrics, open_records(env, run_dir + "/metrics.jsonl", next, Holes::kNone));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
   LOCKSTEP_ASSIGN(Syncer syncer, Syncer::of(env, run_dir));
-  return std::unique_ptr<Recorder>(
-      std::make_unique<BoardRecorder>(std::move(syncer), board, next, console_from,
-                                      std::move(console), std::move(ledger), std::move(metrics)));
+  return std::unique_ptr<Recorder>(std::make_unique<BoardRecorder>(
+      std::move(syncer), board, next, console_from, std::move(console), std::move(ledger),
+      std::move(metrics), Times::open(env, run_dir, next)));
 }
 
 }  // namespace lockstep::coord

@@ -5,6 +5,7 @@
 //   ledger.jsonl   one line per optimizer step, with the ids that the loader delivered:
 //                  {"txn":T,"step":S,"epoch":E,"ids":[[ids of v = 0],[ids of v = 1],...]}
 //   metrics.jsonl  the lines that the workers' CommitLines carry; they start with {"txn":T, too
+//   times.jsonl    when that was (times.h), which the run does not need
 //
 // Errors: kDisk (sticky: later calls return it). Threads: one at a time; but sync() may go on in a
 // second one beside everything else.

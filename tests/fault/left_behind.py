@@ -17,7 +17,7 @@ import time
 import harness
 from harness import LONG, SHORT, FaultTest, until
 
-RUN_NAMES = {"checkpoints", "incidents", "ledger.jsonl", "manifest.json", "metrics.jsonl", "result.json", "config.toml"}
+RUN_NAMES = {"checkpoints", "incidents", "ledger.jsonl", "manifest.json", "metrics.jsonl", "times.jsonl", "result.json", "config.toml"}
 ALIVE = "RSDTtI"  # all but zombies, which a launcher that was killed leaves to the system
 
 
