@@ -131,6 +131,9 @@ class Runs(Temporary):
         self.assertEqual((a["steps_per_epoch"], a["epochs_run"]), (len(steps) / 2, 2))
         self.assertEqual((a["test_loss"], a["top1"]), (ends[-1]["test_loss"], ends[-1]["test_accuracy"]))
         self.assertEqual((a["learning_rate"], b["learning_rate"]), (0.0001, 0.01))
+        self.assertEqual((a["workers"], b["workers"]), (2, 2))
+        times = [json.loads(line) for line in (self.folder / "runs/a/times.jsonl").read_text().splitlines()]
+        self.assertEqual(a["epoch_time_s"], times[-1]["run_s"] / 2)
         self.assertEqual(a["train"][-1][2], steps[-1]["loss_mean"])
         self.assertIn("| | a | b |", out)
         page = (self.folder / "report.html").read_text()

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -61,34 +62,70 @@ std::optional<double> learning_rate_of(const Texts& manifest) {
   return number_of(rest.substr(0, rest.find(' ')));
 }
 
-// Reads the lines in order; what it makes of them is taken at the end.
+// times.jsonl (coord/times.h): run time at which all transactions up to one were recorded.
+class Times {
+ public:
+  void add(const Json& line) {
+    const auto txn = number_of(line, "txn"), run_s = number_of(line, "run_s");
+    if (!txn || !run_s) return;
+    marks_.push_back({*txn, *run_s});
+    // 0: not known. One that changed is no figure.
+    const double workers = number_of(line, "workers").value_or(0);
+    if (workers > 0 && workers_.value_or(workers) != workers) changed_ = true;
+    if (workers > 0) workers_ = workers;
+  }
+  std::optional<double> workers() const { return changed_ ? std::nullopt : workers_; }
+
+  // Between two lines, in proportion. None beyond the last.
+  std::optional<double> minutes_at(double txn) const {
+    const auto next = std::ranges::lower_bound(marks_, txn, {}, &Mark::txn);
+    if (next == marks_.end()) return std::nullopt;
+    const Mark before = next == marks_.begin() ? Mark{-1, 0} : *std::prev(next);
+    const double share = (txn - before.txn) / (next->txn - before.txn);
+    return (before.run_s + share * (next->run_s - before.run_s)) / 60;
+  }
+
+ private:
+  struct Mark {
+    double txn = 0, run_s = 0;
+  };
+  std::vector<Mark> marks_;  // ascending
+  std::optional<double> workers_;
+  bool changed_ = false;
+};
+
+// Losses of steps by epoch, and evaluations, as the lines have them.
 class Metrics {
  public:
   void add(const Json& line) {
-    const auto epoch = number_of(line, "epoch");
-    if (!epoch) return;
-    if (const auto loss = number_of(line, "loss_mean"))
-      steps_[*epoch].push_back(*loss);
-    else if (line.contains("loss_mean"))
-      steps_[*epoch].push_back(std::nan(""));  // it was not finite
+    const auto epoch = number_of(line, "epoch"), txn = number_of(line, "txn");
+    if (!epoch || !txn) return;
+    epoch_ends_[*epoch] = *txn;
+    if (line.contains("loss_mean"))  // null: it was not finite
+      steps_[*epoch].push_back({*txn, number_of(line, "loss_mean").value_or(std::nan(""))});
     evaluated(line, *epoch, "valid", run_.validation);
     evaluated(line, *epoch, "test", run_.test);
   }
 
-  Run take() {
-    for (const auto& [epoch, losses] : steps_) {
-      const auto count = static_cast<double>(losses.size());
-      const bool finished = epoch < steps_.rbegin()->first || epoch <= ended_ ||
-                            run_.steps_per_epoch == std::optional(count);
-      if (!finished) continue;
-      run_.epochs_run = run_.epochs_run.value_or(0) + 1;
-      if (!run_.steps_per_epoch) run_.steps_per_epoch = count;
-    }
+  Run take(const Times& times) {
+    times_ = &times;
+    count_epochs();
     fill_train();
+    for (auto* const points : {&run_.validation, &run_.test})
+      for (Point& point : *points) point.minutes = minutes_at(epoch_ends_[point.epochs - 1]);
+    // Over as many finished epochs as have a time: the last ones' line may be missing.
+    for (double epochs = run_.epochs_run.value_or(0); epochs > 0 && !run_.epoch_time_s; --epochs)
+      if (const auto minutes = minutes_at(epoch_ends_[epochs - 1]))
+        run_.epoch_time_s = *minutes * 60 / epochs;
+    run_.workers = times.workers();
     return std::move(run_);
   }
 
  private:
+  struct Step {
+    double txn = 0, loss = 0;
+  };
+
   void evaluated(const Json& line, double epoch, const std::string& set,
                  std::vector<Point>& points) {
     if (!line.contains(set + "_samples") && !line.contains(set + "_loss")) return;
@@ -104,43 +141,61 @@ class Metrics {
     run_.top1 = number_of(line, "test_accuracy");
   }
 
+  void count_epochs() {
+    for (const auto& [epoch, steps] : steps_) {
+      const auto count = static_cast<double>(steps.size());
+      const bool finished = epoch < steps_.rbegin()->first || epoch <= ended_ ||
+                            run_.steps_per_epoch == std::optional(count);
+      if (!finished) continue;
+      run_.epochs_run = run_.epochs_run.value_or(0) + 1;
+      if (!run_.steps_per_epoch) run_.steps_per_epoch = count;
+    }
+  }
+
   // Neighbouring steps become one point, their mean.
   void fill_train() {
     std::size_t all = 0;
-    for (const auto& [epoch, losses] : steps_) all += losses.size();
+    for (const auto& [epoch, steps] : steps_) all += steps.size();
     const std::size_t width = (all + kMostPoints - 1) / kMostPoints;
-    for (const auto& [epoch, losses] : steps_) {
-      const double steps =
-          std::max(run_.steps_per_epoch.value_or(0), static_cast<double>(losses.size()));
-      for (std::size_t at = 0; at < losses.size(); at += width) {
-        const std::size_t end = std::min(at + width, losses.size());
+    for (const auto& [epoch, steps] : steps_) {
+      const double count =
+          std::max(run_.steps_per_epoch.value_or(0), static_cast<double>(steps.size()));
+      for (std::size_t at = 0; at < steps.size(); at += width) {
+        const std::size_t end = std::min(at + width, steps.size());
         double sum = 0;
-        for (std::size_t i = at; i < end; ++i) sum += losses[i];
+        for (std::size_t i = at; i < end; ++i) sum += steps[i].loss;
         const double mean = sum / static_cast<double>(end - at);
         if (std::isfinite(mean))
-          run_.train.push_back({epoch + static_cast<double>(end) / steps, std::nullopt, mean});
+          run_.train.push_back(
+              {epoch + static_cast<double>(end) / count, minutes_at(steps[end - 1].txn), mean});
       }
     }
   }
 
+  std::optional<double> minutes_at(double txn) const { return times_->minutes_at(txn); }
+
   Run run_;
-  std::map<double, std::vector<double>> steps_;  // mean losses, by epoch
-  double ended_ = -1;                            // the last epoch that was evaluated
+  const Times* times_ = nullptr;
+  std::map<double, std::vector<Step>> steps_;  // by epoch
+  std::map<double, double> epoch_ends_;        // the last transaction of each epoch
+  double ended_ = -1;                          // the last epoch that was evaluated
 };
 
-Status read_lines(Env& env, const std::string& path, Metrics& metrics) {
+// Calls add(line) for each whole line; the last one may be being written.
+template <class Add>
+Status read_lines(Env& env, const std::string& path, Add&& add) {
   LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostMetricsBytes));
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = text.find('\n', at);
-    if (end == std::string::npos) break;  // being written
+    if (end == std::string::npos) break;
     ++number;
     const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
                                   text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     if (!line.is_object())
       return Error{ErrorKind::kBadData, "'" + path + "', line " + std::to_string(number) +
                                             ": not a JSON object; the file is damaged"};
-    metrics.add(line);
+    add(line);
     at = end + 1;
   }
   return {};
@@ -151,8 +206,13 @@ Status read_lines(Env& env, const std::string& path, Metrics& metrics) {
 Result<Run> read_run_directory(Env& env, const std::string& path) {
   LOCKSTEP_ASSIGN(const Texts manifest, read_manifest(env, path + "/manifest.json"));
   Metrics metrics;
-  LOCKSTEP_TRY(read_lines(env, path + "/metrics.jsonl", metrics));
-  Run run = metrics.take();
+  Times times;
+  LOCKSTEP_TRY(
+      read_lines(env, path + "/metrics.jsonl", [&](const Json& line) { metrics.add(line); }));
+  if (env.exists(path + "/times.jsonl"))
+    LOCKSTEP_TRY(
+        read_lines(env, path + "/times.jsonl", [&](const Json& line) { times.add(line); }));
+  Run run = metrics.take(times);
   run.path = path;
   run.learning_rate = learning_rate_of(manifest);
   const auto batch = setting_of(manifest, "batch_size"),

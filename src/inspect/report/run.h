@@ -32,7 +32,7 @@ struct Run {
   std::vector<Point> train, validation, test;
 };
 
-// A run directory: manifest.json, metrics.jsonl.
+// A run directory: manifest.json, metrics.jsonl, and times.jsonl if it is there.
 Result<Run> read_run_directory(Env& env, const std::string& path);
 
 // What the tutorial's trainer saves, NAME.pt or NAME_metrics.pt: EPOCHS_RUN, RUN_TIME (seconds),

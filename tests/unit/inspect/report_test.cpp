@@ -139,6 +139,36 @@ TEST_F(Report, ARunDirectory) {
   EXPECT_EQ(json_of({folder_ / "run/"})[0]["name"], "run");
 }
 
+TEST_F(Report, ARunDirectoryWithTimes) {
+  const std::string path = run_directory();
+  folder_.write("run/metrics.jsonl", R"({"txn":0,"epoch":0,"loss_mean":3}
+{"txn":1,"epoch":0,"loss_mean":2}
+{"txn":2,"epoch":0,"test_loss":1.5,"test_samples":4}
+{"txn":3,"epoch":1,"loss_mean":1}
+{"txn":4,"epoch":1,"loss_mean":0.5}
+{"txn":5,"epoch":1,"test_loss":1.25,"test_samples":4}
+{"txn":6,"epoch":2,"loss_mean":0.25}
+)");
+  folder_.write("run/times.jsonl", R"({"txn":1,"run_s":12,"workers":2}
+{"txn":2,"run_s":30,"workers":2}
+{"txn":5,"run_s":60,"workers":2}
+)");
+  const auto run = json_of({path, "--budget", "1h"})[0];
+  EXPECT_EQ(run["workers"], 2);
+  EXPECT_EQ(run["epoch_time_s"], 30);
+  EXPECT_EQ(run["epochs_in_budget"], 120);
+  EXPECT_EQ(run["test"][0], (nlohmann::json{1, 0.5, 1.5}));
+  EXPECT_EQ(run["train"][0], (nlohmann::json{0.5, 0.1, 3}));  // half-way to the first line
+  EXPECT_EQ(run["train"][3], (nlohmann::json{2, 50 / 60.0, 0.5}));
+  EXPECT_TRUE(run["train"][4][1].is_null());  // after the last line
+  folder_.write("run/times.jsonl", R"({"txn":1,"run_s":12,"workers":2}
+{"txn":2,"run_s":30,"workers":1}
+)");
+  const auto shrunk = json_of({path})[0];
+  EXPECT_TRUE(shrunk["workers"].is_null());
+  EXPECT_EQ(shrunk["epoch_time_s"], 30);  // of the first alone
+}
+
 TEST_F(Report, TheTutorialsSaves) {
   const std::string path = save("multi_node_metrics.pt", {2, 1}, {60, 70.5});
   const auto run = json_of({path, "--budget", "2h"})[0];
