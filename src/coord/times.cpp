@@ -12,7 +12,7 @@ namespace lockstep::coord {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
-constexpr double kLeast_s = 0.02, kLeastShare = 0.002;  // of growth, for a line
+constexpr double kLeastSeconds = 0.02, kLeastShare = 0.002;  // of growth, for a line
 constexpr std::string_view kRunTime = ",\"run_s\":";
 
 template <class Number>
@@ -71,7 +71,7 @@ Status Times::start(const std::string& path, Txn next) {
 void Times::add(Txn last, std::size_t workers, bool epochs_end) {
   if (file_ == nullptr) return;
   const double run_s = before_s_ + static_cast<double>(env_->now_ns() - opened_ns_) * 1e-9;
-  if (!epochs_end && run_s < last_s_ * (1 + kLeastShare) + kLeast_s) return;
+  if (!epochs_end && run_s < last_s_ * (1 + kLeastShare) + kLeastSeconds) return;
   last_s_ = run_s;
   std::string line(kRecordStart);
   append_number(line, last.value());

@@ -29,6 +29,7 @@ int inspect_command(const std::string& command, std::span<const std::string> arg
   std::vector<std::string> words{program, "--for", LOCKSTEP_VERSION, command};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execv(program.c_str(), pointers.data());

@@ -36,6 +36,7 @@ std::vector<Pair> pairs_of(const std::string& prefix, const Part* a, const Part*
   add(a, &Pair::a);
   add(b, &Pair::b);
   std::vector<Pair> list;
+  list.reserve(pairs.size());
   for (auto& [name, pair] : pairs) list.push_back(std::move(pair));
   return list;
 }
@@ -101,6 +102,7 @@ Result<std::optional<Found>> look_at(const Pair& pair) {
 
 std::string text_of(const std::vector<Found>& differences, std::size_t equal) {
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(differences.size());
   for (const Found& found : differences) rows.push_back({found.name, found.what});
   return text_table(rows) + counted(equal, "tensor") + " with equal bits, " +
          counted(differences.size(), "other") + "\n";

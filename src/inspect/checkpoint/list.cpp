@@ -74,6 +74,7 @@ Result<std::vector<Row>> rows_of(Env& env, const std::string& path) {
   const std::string folder = checkpoint::checkpoints_dir(path);
   LOCKSTEP_ASSIGN(const auto steps, checkpoint::list_steps(env, path));
   std::vector<Row> rows;
+  rows.reserve(steps.size());
   for (const std::uint64_t step : steps)
     rows.push_back(row_of(env, folder + "/" + step_name(step)));
   add_pointers(env, folder, rows);

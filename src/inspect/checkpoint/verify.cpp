@@ -60,6 +60,7 @@ Result<std::vector<Verified>> verify(Env& env, const std::string& path) {
     return Error{ErrorKind::kBadData,
                  "no checkpoint in '" + path + "': there is nothing to verify"};
   std::vector<Verified> all;
+  all.reserve(steps.size());
   for (const std::uint64_t step : steps)
     all.push_back(verify_folder(env, checkpoint::checkpoints_dir(path) + "/" + step_name(step)));
   return all;
