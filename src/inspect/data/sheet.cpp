@@ -19,7 +19,7 @@ using data::image::Transforms;
 constexpr int kSide = 96;                  // of a thumbnail's shorter side, at most
 constexpr int kLongSide = 240;             // of the other
 constexpr std::size_t kEpochs = 3;         // of augmented versions
-constexpr std::size_t kMostClasses = 200;  // with samples on the page
+constexpr std::size_t kMostClasses = 100;  // with samples on the page
 constexpr std::uint64_t kSeed = 0;
 
 // Makes the pictures of a page.
