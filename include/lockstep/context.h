@@ -43,6 +43,9 @@ class Context {
   int threads_ = 1;
 };
 
+// A launched worker ignores SIGPIPE from here on, unless the program has a handler of its own: the
+// console's reader may go away, and a write gets EPIPE.
+//
 // Errors: kUsage for a second thread (its name is told), for a number of threads out of range or
 // for a libtorch of another version than the headers (both are told); kUnavailable when the
 // launcher is gone. Threads: call once, from main's thread.

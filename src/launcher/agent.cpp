@@ -145,6 +145,7 @@ Deadline Agent::next_wake() const {
 
 void Agent::tick() {
   console_.flush();
+  console_.look();
   logs_->go_on();
   if (lock_deadline_) try_run_lock();
   if (records_.is_open()) {
@@ -163,15 +164,13 @@ coord::event::Progress Agent::observe(const Worker* dead) const {
   for (const auto& [uid, worker] : workers_)
     if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
   coord::event::Progress progress = coord::observe(board_->view(), members);
-  if (logs_->readers_are_late())
-    for (coord::WorkerProgress& seen : progress.workers)
-      seen.unread = logs_->waits_for_reader(workers_.at(seen.uid).local_rank.value()).has_value();
+  for (coord::WorkerProgress& seen : progress.workers)
+    seen.unread = logs_->waits_for_reader(workers_.at(seen.uid).local_rank.value()).has_value();
   return progress;
 }
 
 // Where a worker may sit in a write(2) now.
 std::optional<Console::Target> Agent::unread_output() const {
-  if (!logs_->readers_are_late()) return std::nullopt;
   for (const auto& [uid, worker] : workers_)
     if (const auto where = logs_->waits_for_reader(worker.local_rank.value())) return where;
   return std::nullopt;

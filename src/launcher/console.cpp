@@ -80,7 +80,7 @@ std::pair<std::size_t, int> Console::Stream::progress() const {
 }
 
 void Console::write(Target target, std::string_view lines) {
-  Stream& stream = streams_[one_ ? kOut : target];
+  Stream& stream = of(target);
   if (stream.waiting.size() + lines.size() > kMostWaiting) {
     stream.lost_bytes += lines.size();
     stream.lost += static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
@@ -99,12 +99,13 @@ void Console::tell_lost(Stream& stream) {
                     " lines are missing here: nobody read them in time\n";
 }
 
-// A reader that has gone (EPIPE) wanted no more; what a disk does not take is a loss.
+// What a disk does not take is a loss; a reader that has gone may have wanted no more.
 void Console::tell_broken(Stream& stream, int error) {
-  if (error == EPIPE || one_ || &stream != &streams_[kOut] || std::exchange(stream.broken, true))
-    return;
-  write(kErr, "lockstep: warning: standard output cannot be written: " +
-                  std::string(std::strerror(error)) + "; lines are missing there\n");
+  if (one_ || &stream != &streams_[kOut] || std::exchange(stream.broken, true)) return;
+  const std::string what =
+      error == EPIPE ? "nobody reads standard output any more; the run goes on"
+                     : std::string("standard output cannot be written: ") + std::strerror(error);
+  write(kErr, "lockstep: warning: " + what + "; lines are missing there\n");
 }
 
 bool Console::flush() {
@@ -146,9 +147,16 @@ void Console::watch(Stream& stream) {
                     .ok();
 }
 
-bool Console::has_room(Target target) const {
-  pollfd entry{of(target).number(), POLLOUT, 0};
-  return ::poll(&entry, 1, 0) != 0;
+void Console::look() {
+  pollfd entries[2];
+  for (std::size_t i = 0; i < 2; ++i) entries[i] = {streams_[i].number(), POLLOUT, 0};
+  ::poll(entries, 2, 0);
+  for (std::size_t i = 0; i < 2; ++i) {
+    Stream& stream = streams_[i];
+    stream.has_room = entries[i].revents != 0;
+    const bool gone = (entries[i].revents & (POLLERR | POLLHUP)) != 0;
+    if (gone && (stream.is_pipe || stream.is_socket)) tell_broken(stream, EPIPE);
+  }
 }
 
 bool Console::waits_unwatched() const {

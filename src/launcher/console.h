@@ -1,7 +1,7 @@
 // Standard output and error of the launcher. Never blocks the agent, whoever else writes into the
 // same terminal or pipe: what it does not take now is kept, up to a limit; what is lost beyond it
-// is told once there is room again; a standard output that takes nothing any more (a full disk) is
-// told on standard error.
+// is told once there is room again; a standard output that takes nothing any more (a full disk, a
+// reader that has gone) is told on standard error, once.
 //
 // Threads: the loop's.
 #pragma once
@@ -44,8 +44,12 @@ class Console {
   bool make_room(std::chrono::milliseconds patience, const std::function<bool()>& enough);
   // Something waits for room, and the loop cannot tell when there is some: flush() now and then.
   bool waits_unwatched() const;
-  // Nobody takes what is in the pipe or terminal: whoever writes there would wait.
-  bool has_room(Target target) const;
+  // Whether somebody reads there, and there is room: now and then. Workers may be the only ones who
+  // write.
+  void look();
+  // As of the last look. False: nobody takes what is in the pipe or terminal, and whoever writes
+  // there would wait.
+  bool has_room(Target target) const { return of(target).has_room; }
   // Changes whenever a reader takes something, or something is written.
   std::pair<std::size_t, int> progress(Target target) const { return of(target).progress(); }
   // Too much is waiting: whoever feeds us from a pipe should pause.
@@ -60,6 +64,7 @@ class Console {
     // user's shell's and the workers' too. Empty for what cannot be opened so.
     UniqueFd own;
     bool is_pipe = false, is_socket = false, watched = false;
+    bool has_room = true;
     bool broken = false;  // it was told that nothing can be written
     std::string waiting;
     std::size_t lost = 0, lost_bytes = 0;  // lines
@@ -72,6 +77,7 @@ class Console {
   };
   static Stream open(int fd);
   const Stream& of(Target target) const { return streams_[one_ ? kOut : target]; }
+  Stream& of(Target target) { return streams_[one_ ? kOut : target]; }
   std::size_t waiting() const { return streams_[0].waiting.size() + streams_[1].waiting.size(); }
   bool write_down_to(std::size_t most, std::chrono::milliseconds patience,
                      const std::function<bool()>& enough);

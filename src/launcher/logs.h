@@ -41,10 +41,6 @@ class Logs {
   // A console that is full holds the workers back: their pipes are not read until this is called
   // and finds room again.
   void go_on();
-  // False: no worker waits, whichever it is.
-  bool readers_are_late() const {
-    return held_ || !console_->has_room(Console::kOut) || !console_->has_room(Console::kErr);
-  }
   // Whether a write(2) of this worker may wait for the console's reader, and where: a tee whose
   // pipe we do not read, or the launcher's own standard output or error, which has no room.
   std::optional<Console::Target> waits_for_reader(int local_rank) const;

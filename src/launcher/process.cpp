@@ -27,7 +27,7 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 void reset_signals() {
   struct sigaction action {};
   action.sa_handler = SIG_DFL;
-  for (int signal = 1; signal < 32; ++signal)
+  for (int signal = 1; signal <= SIGRTMAX; ++signal)
     ::sigaction(signal, &action, nullptr);  // KILL and STOP: refused, fine
   sigset_t none;
   sigemptyset(&none);

@@ -1,6 +1,7 @@
 #include "worker/session.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -112,6 +113,14 @@ class LaunchedSession final : public Session {
   std::byte* memory_;
 };
 
+// A reader of the console that goes away (`| head -1`) ends no training: writes get EPIPE. What the
+// program itself wants for the signal stays.
+void outlive_readers() {
+  struct sigaction now {};
+  if (::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+    ::signal(SIGPIPE, SIG_IGN);
+}
+
 Identity identity_of(const message::ForkRequest& request) {
   return {request.uid,          request.slot,       request.rank,
           request.local_rank,   request.world_size, request.restart_count,
@@ -119,6 +128,7 @@ Identity identity_of(const message::ForkRequest& request) {
 }
 
 Result<std::unique_ptr<Session>> start(Birth birth) {
+  outlive_readers();
   LOCKSTEP_TRY(coord::check_board(birth.board.get()));
   void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE, birth.board.get(), 0);

@@ -112,6 +112,35 @@ TEST_F(ConsoleReader, AWorkerThatWaitsForAPausedOneIsNotHung) {
   }
 }
 
+// `lockstep run ... | head -1`: workers write into the pipe themselves. By either start method.
+TEST_F(ConsoleReader, OneThatGoesAwayEndsNobody) {
+  for (const std::string method : {"fork", "exec"}) {
+    std::filesystem::remove(folder_ / "fifo");
+    start(command({"--nproc-per-node", "3", "--start-method", method},
+                  {"--txns", "300", "--print", "4000"}, method));
+    EXPECT_FALSE(take(1).empty());
+    reader_.reset();
+    const Outcome outcome = launcher_->wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(incidents(method), 0) << outcome.err;
+    const std::string told = "nobody reads standard output any more";
+    EXPECT_THAT(outcome.err, HasSubstr(told));
+    EXPECT_EQ(outcome.err.find(told), outcome.err.rfind(told));
+  }
+}
+
+// Of a program that is the only one to print; it keeps the system's default, to die of SIGPIPE.
+TEST_F(ConsoleReader, OneThatGoesAwayIsToldOfAPlainProgramToo) {
+  start_plain({}, "echo begun; sleep 1; kill -PIPE $$; echo survived >&2");
+  EXPECT_FALSE(take(1).empty());
+  reader_.reset();
+  const Outcome outcome = launcher_->wait();
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("nobody reads standard output any more"));
+  EXPECT_THAT(outcome.err, HasSubstr("SIGPIPE"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("survived")));
+}
+
 // Also where the stack has room for little: 64 KiB.
 TEST_F(ConsoleReader, LogsNeedNoLargeStack) {
   const Outcome outcome =

@@ -65,6 +65,20 @@ TEST_F(Plain, WorkersGetTorchrunsEnvironment) {
   }
 }
 
+// Whatever whoever started the launcher ignored or blocked.
+TEST_F(Plain, WorkersBeginWithTheSystemsSignals) {
+  sigset_t blocked, before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &blocked, &before);
+  for (const int number : {SIGPIPE, SIGUSR2, SIGRTMIN + 5}) ::signal(number, SIG_IGN);
+  const Outcome outcome = launch({}, {"grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"});
+  for (const int number : {SIGPIPE, SIGUSR2, SIGRTMIN + 5}) ::signal(number, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  const std::string none = "\t0000000000000000\n";
+  EXPECT_EQ(outcome.out, "SigBlk:" + none + "SigIgn:" + none) << outcome.err;
+}
+
 TEST_F(Plain, DefaultsComeFromTheEnvironment) {
   const Outcome outcome =
       launch({}, {"/bin/sh", "-c", "echo $RANK of $WORLD_SIZE"}, {{"PET_NPROC_PER_NODE", "3"}});

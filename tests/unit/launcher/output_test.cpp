@@ -94,6 +94,30 @@ class Alarm {
   ~Alarm() { ::alarm(0); }
 };
 
+// Found without a write of ours: workers may be the only ones who print.
+TEST(Console, AReaderThatHasGoneIsToldOnce) {
+  for (const auto make : {make_pipe, make_socket}) {
+    const Alarm alarm(20);
+    auto loop = Loop::open();
+    ASSERT_TRUE(loop.ok());
+    Ends out = make();
+    const Ends err = make_pipe();
+    const StandardError output(out.write.get(), STDOUT_FILENO), error(err.write.get());
+    Console console(*loop);
+    console.look();
+    EXPECT_EQ(read_all(err.read), "");
+    EXPECT_TRUE(console.has_room(Console::kOut));
+    out.read.reset();
+    for (int i = 0; i < 3; ++i) console.look();
+    ::signal(SIGPIPE, SIG_IGN);
+    console.write(Console::kOut, "a line\n");
+    EXPECT_EQ(
+        read_all(err.read),
+        "lockstep: warning: nobody reads standard output any more; the run goes on; lines are "
+        "missing there\n");
+  }
+}
+
 TEST(Console, KeepsWhatNobodyReadsAndWritesItOnceThereIsRoom) {
   for (const auto make : {make_pipe, make_socket, make_terminal}) {
     const Alarm alarm(20);
