@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <charconv>
@@ -15,6 +14,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/places.h"
 
 namespace lockstep {
 namespace {
@@ -60,6 +60,14 @@ Status check_ours(const std::string& path) {
   return {};
 }
 
+std::string through(int lock) { return "/proc/self/fd/" + std::to_string(lock); }
+
+// What `lock` is of, whatever is at the path.
+Places directory_of(const std::string& path, int lock) {
+  const auto held = posix_env().file_id(through(lock));
+  return Places(posix_env(), {{path, held.ok() ? *held : FileId{}}});
+}
+
 }  // namespace
 
 std::string step_name(std::uint64_t txn) {
@@ -98,20 +106,12 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
 }
 
 Status check_run_directory(const std::string& path, int lock) {
-  struct stat held {
-  }, there{};
-  if (::fstat(lock, &held) == 0 && ::stat(path.c_str(), &there) == 0 &&
-      held.st_dev == there.st_dev && held.st_ino == there.st_ino)
-    return {};
-  return Error{ErrorKind::kDisk,
-               "'" + path +
-                   "' is not the directory any more in which this run began: it was moved, removed "
-                   "or replaced; put it back"};
+  const auto missing = directory_of(path, lock).missing();
+  return missing ? Status(missing->error) : Status();
 }
 
 std::string place_of(const std::string& path, int lock) {
-  if (check_run_directory(path, lock).ok()) return path;
-  return "/proc/self/fd/" + std::to_string(lock);
+  return directory_of(path, lock).has_directory() ? path : through(lock);
 }
 
 void remove_leftovers(const std::string& path) {

@@ -30,7 +30,7 @@ std::optional<std::uint64_t> step_of(const std::string& name);
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline);
 
 // kDisk where `path` does not lead any more to the directory of `lock`, which lock_run_directory()
-// gave: asked before anything is made there.
+// gave, though waited for a moment (base/places.h): asked before anything is made there.
 Status check_run_directory(const std::string& path, int lock);
 // Where the directory is now: `path` or, if it does not lead there any more, one through `lock`.
 std::string place_of(const std::string& path, int lock);

@@ -1,47 +1,18 @@
 #include "coord/recorder.h"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/futex.h"
+#include "base/places.h"
 #include "base/text.h"
 #include "coord/record_file.h"
 #include "coord/times.h"
 
 namespace lockstep::coord {
 namespace {
-
-// The run directory and the files in it, under the names by which others look for them.
-class Place {
- public:
-  static Result<Place> of(Env& env, const std::string& run_dir) {
-    Place place(env);
-    for (const char* name : {"", "/ledger.jsonl", "/metrics.jsonl"}) {
-      LOCKSTEP_ASSIGN(const FileId id, env.file_id(run_dir + name));
-      place.ids_.emplace_back(run_dir + name, id);
-    }
-    return place;
-  }
-
-  Status check() const {
-    for (const auto& [path, id] : ids_) {
-      const Result<FileId> now = env_->file_id(path);
-      if (now.ok() && *now == id) continue;
-      return Error{ErrorKind::kDisk,
-                   "'" + path + "' is not the " +
-                       (&id == &ids_.front().second ? "directory" : "file") +
-                       " any more in which this run began: it was moved, removed or replaced. Put "
-                       "it back, and the same command goes on"};
-    }
-    return {};
-  }
-
- private:
-  explicit Place(Env& env) : env_(&env) {}
-  Env* env_;
-  std::vector<std::pair<std::string, FileId>> ids_;
-};
 
 // The first error stays. Threads: any.
 class FirstError {
@@ -65,22 +36,23 @@ class FirstError {
 class Syncer {
  public:
   static Result<Syncer> of(Env& env, const std::string& run_dir) {
-    LOCKSTEP_ASSIGN(Place place, Place::of(env, run_dir));
+    LOCKSTEP_ASSIGN(Places places, Places::of(env, {run_dir, run_dir + "/ledger.jsonl",
+                                                    run_dir + "/metrics.jsonl"}));
     LOCKSTEP_ASSIGN(auto ledger, env.open_append(run_dir + "/ledger.jsonl"));
     LOCKSTEP_ASSIGN(auto metrics, env.open_append(run_dir + "/metrics.jsonl"));
-    return Syncer(std::move(place), std::move(ledger), std::move(metrics));
+    return Syncer(std::move(places), std::move(ledger), std::move(metrics));
   }
+  std::optional<Places::Missing> missing() const { return places_.missing(); }
   Status sync() {
     const std::lock_guard lock(*one_at_a_time_);
-    LOCKSTEP_TRY(place_.check());
     LOCKSTEP_TRY(ledger_->sync());
     return metrics_->sync();
   }
 
  private:
-  Syncer(Place place, std::unique_ptr<File> ledger, std::unique_ptr<File> metrics)
-      : place_(std::move(place)), ledger_(std::move(ledger)), metrics_(std::move(metrics)) {}
-  Place place_;
+  Syncer(Places places, std::unique_ptr<File> ledger, std::unique_ptr<File> metrics)
+      : places_(std::move(places)), ledger_(std::move(ledger)), metrics_(std::move(metrics)) {}
+  Places places_;
   std::unique_ptr<File> ledger_, metrics_;
   std::unique_ptr<std::mutex> one_at_a_time_ = std::make_unique<std::mutex>();
 };
@@ -125,8 +97,11 @@ class BoardRecorder final : public Recorder {
 
   Status sync() override {
     LOCKSTEP_TRY(status_.get());
+    if (const auto missing = syncer_.missing())
+      return missing->directory ? missing->error : status_.keep(missing->error);
     return status_.keep(syncer_.sync());
   }
+  bool broken() const override { return !status_.get().ok(); }
 
   Txn next() const override { return next_; }
 

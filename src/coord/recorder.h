@@ -7,8 +7,9 @@
 //   metrics.jsonl  the lines that the workers' CommitLines carry; they start with {"txn":T, too
 //   times.jsonl    when that was (times.h), which the run does not need
 //
-// Errors: kDisk (sticky: later calls return it). Threads: one at a time; but sync() may go on in a
-// second one beside everything else.
+// Errors: kDisk (sticky: later calls return it; but not that the directory is away, base/places.h:
+// what was written is in it, and it may be put back). Threads: one at a time; but sync() may go on
+// in a second one beside everything else.
 #pragma once
 
 #include <functional>
@@ -35,8 +36,10 @@ class Recorder {
   // Records every transaction that some slot in use has applied. Stores header().recorded_txn and
   // rings workers that wait for it.
   virtual Status pump() = 0;
-  virtual Status sync() = 0;     // what was recorded when it began is on storage
-  virtual Txn next() const = 0;  // all below are recorded
+  // What was recorded when it began is on storage, and found under the run directory's name.
+  virtual Status sync() = 0;
+  virtual bool broken() const = 0;  // by a sticky error. Any thread
+  virtual Txn next() const = 0;     // all below are recorded
 };
 
 }  // namespace lockstep::coord

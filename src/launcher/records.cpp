@@ -54,11 +54,12 @@ void Records::begin_sync() {
 void Records::end_sync(const Status& status) {
   syncing_ = false;
   if (error_) return;
-  if (!status.ok()) return fail(status.error());
+  if (!status.ok() && recorder_->broken()) return fail(status.error());
+  const auto error = status.ok() ? std::nullopt : std::optional(status.error());
   std::vector<Wanted> open;
   for (const Wanted& wanted : std::exchange(wanted_, {}))
     if (wanted.begun)
-      told_.synced(wanted.uid, wanted.txn, std::nullopt);
+      told_.synced(wanted.uid, wanted.txn, error);
     else
       open.push_back(wanted);
   wanted_.insert(wanted_.end(), open.begin(), open.end());

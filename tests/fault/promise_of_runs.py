@@ -312,7 +312,20 @@ class Records(FaultTest):
         self.put_back(run, moved)
         newest = max(run.output.glob("checkpoints/step-*"))
         until(lambda: max(run.output.glob("checkpoints/step-*")) != newest, "the next checkpoint")
-        self.assertEqual(len(run.members()), 3)
+        until(lambda: len(run.members()) == 3, "the replacement")  # which may take longer than the checkpoint that waited
+        run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
+
+    def test_away_for_moments(self):
+        """No record is lost with it: a checkpoint may fail and be told, but the run goes on, whenever it is."""
+        run = self.start(3, LONG + ("--epochs", 60, "--checkpoint-every", 3))
+        run.until_committed(10)
+        for _ in range(60):
+            self.moved(run)
+            time.sleep(0.02)
+            shutil.rmtree(run.output, ignore_errors=True)  # of a checkpoint that was being written
+            run.output.with_name("moved").rename(run.output)
+            time.sleep(0.02)
+        self.assertEqual(len(run.members()), 3, run.err_path.read_text())
         run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)
 
     def test_put_back_for_the_next_start(self):

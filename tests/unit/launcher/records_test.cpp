@@ -70,6 +70,7 @@ class SlowEnv final : public Env {
     return posix_env().list(path);
   }
   bool exists(const std::string& path) override { return posix_env().exists(path); }
+  Result<FileId> file_id(const std::string& path) override { return posix_env().file_id(path); }
 };
 
 class RecordsTest : public testing::Test {
@@ -180,6 +181,69 @@ TEST_F(RecordsTest, ASyncThatFailsIsToldOnceAndEndsTheRecords) {
   EXPECT_TRUE(refused_);
   EXPECT_FALSE(records_.finish().ok());
   EXPECT_FALSE(failed_);
+}
+
+// The run's directory, moved for the object's life.
+class Moved {
+ public:
+  explicit Moved(std::string path) : path_(std::move(path)) {
+    std::filesystem::rename(path_, path_ + "-away");
+  }
+  ~Moved() { std::filesystem::rename(path_ + "-away", path_); }
+  Moved(const Moved&) = delete;
+  Moved& operator=(const Moved&) = delete;
+
+ private:
+  std::string path_;
+};
+
+TEST_F(RecordsTest, ADirectoryThatIsAwayForAMomentIsWaitedFor) {
+  commit(3);
+  {
+    const Moved moved(folder_.path());
+    records_.sync(WorkerUid(1), Txn(3));
+    for (const Deadline brief = Deadline::in(200ms); !brief.passed();)
+      loop_.run_once(Deadline::in(10ms));
+  }
+  ASSERT_TRUE(until([&] { return !synced_.empty(); }));
+  EXPECT_FALSE(refused_) << refused_->message;
+  EXPECT_FALSE(failed_) << failed_->message;
+}
+
+// What was written is in it, wherever it is: the checkpoint is not saved, and the run goes on.
+TEST_F(RecordsTest, ADirectoryThatStaysAwayRefusesTheSyncAndEndsNothing) {
+  commit(3);
+  {
+    const Moved moved(folder_.path());
+    records_.sync(WorkerUid(1), Txn(3));
+    ASSERT_TRUE(until([&] { return !synced_.empty(); }));
+    ASSERT_TRUE(refused_);
+    EXPECT_EQ(refused_->kind, ErrorKind::kDisk);
+    EXPECT_EQ(refused_->message,
+              "'" + folder_.path() +
+                  "' is not the directory any more in which this run began: it was moved, removed "
+                  "or replaced; put it back");
+    commit(5);
+    records_.pump();
+    EXPECT_EQ(records_.finish().error().message, refused_->message);  // nothing lost goes untold
+  }
+  EXPECT_FALSE(failed_);
+  records_.sync(WorkerUid(1), Txn(5));
+  ASSERT_TRUE(until([&] { return synced_.size() == 2; }));
+  EXPECT_FALSE(refused_);
+  EXPECT_TRUE(records_.finish().ok());
+  EXPECT_NE(metrics().find("{\"txn\":4}"), std::string::npos);
+}
+
+TEST_F(RecordsTest, AFileThatIsTakenOutOfTheDirectoryEndsTheRecords) {
+  commit(3);
+  std::filesystem::remove(folder_ / "metrics.jsonl");
+  records_.sync(WorkerUid(1), Txn(3));
+  ASSERT_TRUE(until([&] { return failed_.has_value(); }));
+  EXPECT_EQ(failed_->message,
+            "'" + (folder_ / "metrics.jsonl") +
+                "' is not the file any more in which this run began: it was moved, removed or "
+                "replaced; put it back");
 }
 
 TEST(Background, FinishesItsJobsInOrder) {
