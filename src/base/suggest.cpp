@@ -37,4 +37,9 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
   return best;
 }
 
+std::string suggestion(std::string_view name, std::span<const std::string> known) {
+  const auto nearest = nearest_name(name, known);
+  return nearest ? "; did you mean '" + *nearest + "'?" : "";
+}
+
 }  // namespace lockstep

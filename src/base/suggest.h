@@ -13,4 +13,7 @@ namespace lockstep {
 // length; none: nullopt.
 std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> known);
 
+// "; did you mean 'fork'?" for the end of a message; empty without a near name.
+std::string suggestion(std::string_view name, std::span<const std::string> known);
+
 }  // namespace lockstep

@@ -38,6 +38,13 @@ Error bad(std::string_view rule, const std::string& what) {
   return {ErrorKind::kUsage, "--inject: in '" + std::string(rule) + "': " + what};
 }
 
+std::string near_or_all(std::string_view word, std::span<const std::string> known) {
+  if (std::string near = suggestion(word, known); !near.empty()) return near;
+  std::string all = "; known:";
+  for (const std::string& name : known) all += " " + name;
+  return all;
+}
+
 template <class Value, std::size_t N>
 Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::string_view rule,
                      const char* what) {
@@ -46,12 +53,8 @@ Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::s
     if (name == word) return value;
     known.emplace_back(name);
   }
-  std::string message = std::string("unknown ") + what + " '" + std::string(word) + "'";
-  if (const auto nearest = nearest_name(word, known))
-    return bad(rule, message + "; did you mean '" + *nearest + "'?");
-  message += "; known:";
-  for (const std::string& name : known) message += " " + name;
-  return bad(rule, message);
+  return bad(rule, std::string("unknown ") + what + " '" + std::string(word) + "'" +
+                       near_or_all(word, known));
 }
 
 Result<std::uint64_t> number(std::string_view key, std::string_view text, std::uint64_t most,
@@ -82,8 +85,13 @@ Status set_rank(Fault& fault, std::string_view value, std::string_view rule) {
     fault.rank = kNewcomer;
     return {};
   }
-  LOCKSTEP_ASSIGN(const auto rank, number("rank", value, kMaxWorkers - 1, rule));
-  fault.rank = Rank(static_cast<int>(rank));
+  const auto rank = number("rank", value, kMaxWorkers - 1, rule);
+  const std::array<std::string, 2> words{"any", "new"};
+  if (!rank.ok())
+    return bad(rule, "rank takes a whole number up to " + std::to_string(kMaxWorkers - 1) +
+                         ", any or new, not '" + std::string(value) + "'" +
+                         suggestion(value, words));
+  fault.rank = Rank(static_cast<int>(*rank));
   return {};
 }
 
@@ -100,15 +108,14 @@ Status set_key(Fault& fault, std::string_view key, std::string_view value, std::
   } else if (key == "repeat") {
     LOCKSTEP_ASSIGN(fault.repeat, number(key, value, 1'000'000, rule));
   } else if (key == "generation") {
+    const std::array<std::string, 2> known{"first", "any"};
     if (value != "first" && value != "any")
-      return bad(rule, "generation takes first or any, not '" + std::string(value) + "'");
+      return bad(rule, "generation takes first or any, not '" + std::string(value) + "'" +
+                           suggestion(value, known));
     fault.first_generation_only = value == "first";
   } else {
     const std::array<std::string, 6> known{"rank", "txn", "phase", "share", "repeat", "generation"};
-    const auto nearest = nearest_name(key, known);
-    return bad(rule, "unknown key '" + std::string(key) + "'" +
-                         (nearest ? "; did you mean '" + *nearest + "'?"
-                                  : "; known: rank txn phase share repeat generation"));
+    return bad(rule, "unknown key '" + std::string(key) + "'" + near_or_all(key, known));
   }
   return {};
 }
@@ -116,6 +123,8 @@ Status set_key(Fault& fault, std::string_view key, std::string_view value, std::
 Result<Fault> parse_rule(std::string_view rule) {
   const std::vector<std::string_view> parts = words(rule, kSpace);
   Fault fault;
+  rule.remove_prefix(rule.find_first_not_of(kSpace));
+  fault.text = rule.substr(0, rule.find_last_not_of(kSpace) + 1);
   const std::size_t equal = std::min(parts[0].find('='), parts[0].size());
   LOCKSTEP_ASSIGN(fault.action, lookup(kActions, parts[0].substr(0, equal), rule, "action"));
   if (equal < parts[0].size()) {

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,7 @@ enum class FaultAction { kKill, kStop, kExit, kAbort, kSegv, kHang, kThrow };
 inline constexpr Rank kNewcomer{-1};  // the rank of a worker that is in no table yet
 
 struct Fault {
+  std::string text;  // the rule as it was written
   FaultAction action = FaultAction::kKill;
   int exit_code = 1;
   std::optional<Rank> rank;

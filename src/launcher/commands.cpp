@@ -1,7 +1,6 @@
 #include "launcher/commands.h"
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "coord/faults.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
+#include "launcher/option_table.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_report.h"
 
@@ -29,7 +29,15 @@ int fail(const Error& error) {
   return exit_code(error.kind);
 }
 
-int usage(const std::string& message) { return fail({ErrorKind::kUsage, message}); }
+// What needs no launcher to be seen.
+Result<std::uint32_t> to_scale(const std::string& text) {
+  const auto workers = to_int("", text, 1, coord::kMaxWorkers);
+  if (workers.ok()) return static_cast<std::uint32_t>(*workers);
+  return usage("cannot scale to '" + text + "' workers: a whole number from 1 to " +
+               std::to_string(coord::kMaxWorkers) +
+               (text == "0" ? "; end the run with SIGTERM to the launcher instead"
+                            : "; usage: lockstep scale RUN_DIR WORKERS"));
+}
 
 // Those of a program that is scaled later are known once it says how far it can be: Agent::check.
 Status check_local_ranks(const LaunchOptions& options, const Program& program) {
@@ -40,16 +48,23 @@ Status check_local_ranks(const LaunchOptions& options, const Program& program) {
                            "--nproc-per-node " + count);
 }
 
+// On the way up some are missing, on the way down some are left over.
+std::string workers_of(const nlohmann::json& status) {
+  const int now = status.value("world_size", 0), wanted = status.value("target_world_size", 0);
+  if (now <= wanted) return std::to_string(now) + " of " + std::to_string(wanted) + " workers";
+  return std::to_string(now) + " workers (" + std::to_string(now - wanted) + " about to leave)";
+}
+
 std::string readable(const std::string& json_text) {
   const auto json = nlohmann::json::parse(json_text, nullptr, false);
   if (!json.is_object()) return json_text + "\n";
   const auto field = [&](const char* key) { return json.value(key, nlohmann::json()).dump(); };
-  std::string text = json.value("state", "") + ": " + field("world_size") + " of " +
-                     field("target_world_size") + " workers, " + field("virtual_workers") +
-                     " virtual workers, " + field("committed") + " transactions committed, " +
-                     "replacements left " + field("replacements_left") + " of " +
-                     field("max_replacements") + ", restarts " + field("restarts") + " of " +
-                     field("max_restarts") + "\nrank  worker      pid  transaction\n";
+  std::string text = json.value("state", "") + ": " + workers_of(json) + ", " +
+                     field("virtual_workers") + " virtual workers, " + field("committed") +
+                     " transactions committed, " + "replacements left " +
+                     field("replacements_left") + " of " + field("max_replacements") +
+                     ", restarts " + field("restarts") + " of " + field("max_restarts") +
+                     "\nrank  worker      pid  transaction\n";
   for (const auto& member : json["members"]) {
     char line[96];
     const std::string rank = member["rank"].is_null() ? "-" : member["rank"].dump();
@@ -79,8 +94,12 @@ int run_command(std::span<const std::string> arguments) {
   auto program = find_program(*options);
   if (!program.ok()) return fail(program.error());
   if (!program->linked && options->start_method == StartMethod::kFork)
-    return usage("--start-method fork: '" + program->name +
-                 "' does not link Lockstep, so it has no fork point; leave the option out");
+    return fail(usage("--start-method fork: '" + program->name +
+                      "' does not link Lockstep, so it has no fork point; leave the option out"));
+  if (!program->linked && !options->inject.empty())
+    return fail(usage("--inject: '" + program->name +
+                      "' does not link Lockstep, so nothing in it carries out faults; leave the "
+                      "option out"));
   if (auto checked = check_local_ranks(*options, *program); !checked.ok())
     return fail(checked.error());
   auto agent = Agent::open(std::move(*options), std::move(*program));
@@ -89,16 +108,14 @@ int run_command(std::span<const std::string> arguments) {
 }
 
 int scale_command(std::span<const std::string> arguments) {
-  std::uint32_t workers = 0;
-  const std::string number = arguments.size() == 2 ? arguments[1] : "";
-  const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), workers);
-  if (arguments.size() != 2 || code != std::errc() || end != number.data() + number.size())
-    return usage("usage: lockstep scale RUN_DIR WORKERS");
+  if (arguments.size() != 2) return fail(usage("usage: lockstep scale RUN_DIR WORKERS"));
+  const auto workers = to_scale(arguments[1]);
+  if (!workers.ok()) return fail(workers.error());
   const Deadline deadline = Deadline::in(kStartTime);
-  auto reply = ask_launcher(arguments[0], coord::message::Scale{workers});
+  auto reply = ask_launcher(arguments[0], coord::message::Scale{*workers});
   while (reply.ok() && !reply->ok && reply->kind == ErrorKind::kUnavailable && !deadline.passed()) {
     pause(100ms);
-    reply = ask_launcher(arguments[0], coord::message::Scale{workers});
+    reply = ask_launcher(arguments[0], coord::message::Scale{*workers});
   }
   if (!reply.ok()) return fail(reply.error());
   if (!reply->ok) return fail({reply->kind, reply->text});
@@ -112,11 +129,11 @@ int status_command(std::span<const std::string> arguments) {
     if (word == "--json")
       json = true;
     else if (word.starts_with("-") || run_dir)
-      return usage("unexpected '" + word + "'; usage: lockstep status RUN_DIR [--json]");
+      return fail(usage("unexpected '" + word + "'; usage: lockstep status RUN_DIR [--json]"));
     else
       run_dir = word;
   }
-  if (!run_dir) return usage("usage: lockstep status RUN_DIR [--json]");
+  if (!run_dir) return fail(usage("usage: lockstep status RUN_DIR [--json]"));
   auto reply = ask_launcher(*run_dir, coord::message::StatusQuery{});
   if (!reply.ok() && !has_launcher(*run_dir))
     if (const auto report = run_report(posix_env(), *run_dir); report.ok())

@@ -13,4 +13,25 @@ int run_command(std::span<const std::string> arguments);
 int scale_command(std::span<const std::string> arguments);   // RUN_DIR N
 int status_command(std::span<const std::string> arguments);  // RUN_DIR [--json]
 
+inline constexpr const char* kScaleHelp =
+    "usage: lockstep scale RUN_DIR WORKERS\n\n"
+    "Grows or shrinks the live run in RUN_DIR (its --output) to that many workers: from 1 to its\n"
+    "virtual workers (--virtual-workers). Newcomers take the state from a live peer and join at a\n"
+    "step's end; on the way down the highest ranks leave at the next step. The weights come out\n"
+    "the same. What is asked for holds until the next scale or the run's end; a later start of "
+    "the\n"
+    "run has --nproc-per-node workers again.\n\n"
+    "A run that does not train yet is waited for, 30 s at most. Exit codes: 0, the run is on its\n"
+    "way to that many workers; 2, the number is wrong or the program cannot be scaled; 69, no\n"
+    "launcher is running in RUN_DIR, it does not answer, or the run does not train yet; 1, the "
+    "run\n"
+    "is about to end.\n";
+
+inline constexpr const char* kStatusHelp =
+    "usage: lockstep status RUN_DIR [--json]\n\n"
+    "Says how the live run in RUN_DIR (its --output) is, and lists its members; with --json as "
+    "one\n"
+    "line of JSON, with more fields (docs/design/launching.md). Exit codes: 0; 69, no launcher is\n"
+    "running in RUN_DIR, or it does not answer.\n";
+
 }  // namespace lockstep::launcher

@@ -1,4 +1,5 @@
 // The `lockstep` program.
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
@@ -27,26 +28,56 @@ constexpr const char* kHelp =
     "                                      look into checkpoints ('lockstep checkpoint help')\n"
     "  report RUN... [--out PAGE.html]     table and graphs of runs ('lockstep report --help')\n"
     "  version                             print the version\n"
-    "  help [run]                          print this\n";
+    "  help [COMMAND]                      print this, or what a command takes\n";
+
+constexpr const char* kDataHelp =
+    "usage: lockstep data get mnist DIR\n"
+    "       lockstep data show DIR [--out SHEET.html]   ('lockstep data show --help')\n\n"
+    "get: downloads MNIST's four files, checks their SHA-256 and puts them into DIR/MNIST/raw, as\n"
+    "torchvision does; what is there already is checked and kept. No other data set is known.\n"
+    "show: counts and samples of a data set.\n";
+
+int usage(const std::string& message) {
+  lockstep::log_error(message);
+  return lockstep::exit_code(lockstep::ErrorKind::kUsage);
+}
+
+bool asks_for_help(const std::vector<std::string>& arguments) {
+  return std::any_of(arguments.begin(), arguments.end(),
+                     [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
 
 int help(const std::vector<std::string>& arguments) {
-  const bool run = !arguments.empty() && arguments[0] == "run";
-  return lockstep::launcher::print_output(run ? lockstep::launcher::run_help() : kHelp);
+  if (arguments.empty()) return lockstep::launcher::print_output(kHelp);
+  if (arguments.size() > 1) return usage("help takes one command, or none");
+  const std::string& command = arguments[0];
+  if (command == "run") return lockstep::launcher::print_output(lockstep::launcher::run_help());
+  if (command == "scale") return lockstep::launcher::print_output(lockstep::launcher::kScaleHelp);
+  if (command == "status") return lockstep::launcher::print_output(lockstep::launcher::kStatusHelp);
+  if (command == "data") return lockstep::launcher::print_output(kDataHelp);
+  if (command == "checkpoint" || command == "report")
+    return lockstep::launcher::inspect_command(command, std::array<std::string, 1>{"--help"});
+  const std::array<std::string, 6> known{"run", "scale", "status", "data", "checkpoint", "report"};
+  return usage("no help on '" + command + "'" + lockstep::suggestion(command, known) +
+               " ('lockstep help' lists the commands)");
+}
+
+int version(const std::vector<std::string>& arguments) {
+  if (!arguments.empty()) return usage("version takes no argument, but got '" + arguments[0] + "'");
+  return lockstep::launcher::print_output("lockstep " LOCKSTEP_VERSION "\n");
 }
 
 int unknown(const std::string& command) {
   const std::array<std::string, 8> known{"run",        "scale",  "status",  "data",
                                          "checkpoint", "report", "version", "help"};
-  std::string message = "unknown command '" + command + "'";
-  if (const auto nearest = lockstep::nearest_name(command, known))
-    message += "; did you mean '" + *nearest + "'?";
-  lockstep::log_error(message + " ('lockstep help' lists them)");
-  return 2;
+  return usage("unknown command '" + command + "'" + lockstep::suggestion(command, known) +
+               " ('lockstep help' lists them)");
 }
 
 int data(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments[0] == "show")
     return lockstep::launcher::inspect_command("data", arguments);
+  if (asks_for_help(arguments)) return help({"data"});
   lockstep::Status status;
   if (arguments.size() != 3 || arguments[0] != "get" || arguments[1] != "mnist")
     status = lockstep::Error{lockstep::ErrorKind::kUsage,
@@ -70,13 +101,14 @@ int main(int argc, char** argv) {
   const std::string command = argv[1];
   const std::vector<std::string> arguments(argv + 2, argv + argc);
   if (command == "run") return lockstep::launcher::run_command(arguments);
+  if (asks_for_help(arguments) && (command == "scale" || command == "status"))
+    return help({command});
   if (command == "scale") return lockstep::launcher::scale_command(arguments);
   if (command == "status") return lockstep::launcher::status_command(arguments);
   if (command == "data") return data(arguments);
   if (command == "checkpoint" || command == "report")
     return lockstep::launcher::inspect_command(command, arguments);
   if (command == "help" || command == "--help" || command == "-h") return help(arguments);
-  if (command == "version" || command == "--version")
-    return lockstep::launcher::print_output("lockstep " LOCKSTEP_VERSION "\n");
+  if (command == "version" || command == "--version") return version(arguments);
   return unknown(command);
 }

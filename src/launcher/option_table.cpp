@@ -1,10 +1,12 @@
 #include "launcher/option_table.h"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/cpus.h"
+#include "base/suggest.h"
 #include "coord/table.h"
 
 namespace lockstep::launcher {
@@ -46,20 +48,24 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 // "3" for all ranks, or "0:1,12:3".
 Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
+  const Error wrong = usage("--" + std::string(name) +
+                            " takes 0 to 3 (1 stdout, 2 stderr, 3 both), or pairs like 0:1,1:3 of "
+                            "a local rank and one of these, not " +
+                            quoted(text));
   StreamMap map;
   if (text.find(':') == std::string::npos) {
-    LOCKSTEP_ASSIGN(const int value, to_int(name, text, 0, 3));
-    map.all = static_cast<unsigned>(value);
+    const auto value = to_int(name, text, 0, 3);
+    if (!value.ok()) return wrong;
+    map.all = static_cast<unsigned>(*value);
     return map;
   }
   for (const std::string& part : split(text, ',')) {
     const std::size_t colon = part.find(':');
-    if (colon == std::string::npos)
-      return usage("--" + std::string(name) + " takes 0 to 3, or pairs like 0:1,1:3, not " +
-                   quoted(text));
-    LOCKSTEP_ASSIGN(const int rank, to_int(name, part.substr(0, colon), 0, 1023));
-    LOCKSTEP_ASSIGN(const int value, to_int(name, part.substr(colon + 1), 0, 3));
-    map.by_rank[rank] = static_cast<unsigned>(value);
+    if (colon == std::string::npos) return wrong;
+    const auto rank = to_int(name, part.substr(0, colon), 0, 1023),
+               value = to_int(name, part.substr(colon + 1), 0, 3);
+    if (!rank.ok() || !value.ok()) return wrong;
+    map.by_rank[*rank] = static_cast<unsigned>(*value);
   }
   return map;
 }
@@ -70,7 +76,10 @@ Result<int> to_workers(const std::string& text) {
     return usage("--nproc-per-node " + text +
                  ": workers on GPUs are not supported yet; give a number, auto or cpu");
   // The limit of one run; a plain program has the same.
-  return to_int("nproc-per-node", text, 1, coord::kMaxWorkers);
+  auto workers = to_int("nproc-per-node", text, 1, coord::kMaxWorkers);
+  if (workers.ok()) return workers;
+  const std::array<std::string, 2> words{"auto", "cpu"};
+  return usage(workers.error().message + suggestion(text, words));
 }
 
 Status check_nnodes(const std::string& text) {
@@ -81,8 +90,21 @@ Status check_nnodes(const std::string& text) {
 
 Status check_backend(const std::string& text) {
   if (text == "static" || text == "c10d") return {};
+  const std::array<std::string, 2> known{"static", "c10d"};
   return usage("--rdzv-backend " + quoted(text) +
-               " is not supported: on one node use static or c10d");
+               " is not supported: on one node use static or c10d" + suggestion(text, known));
+}
+
+Status set_start_method(Raw& raw, const std::string& text) {
+  const std::array<std::string, 4> known{"fork", "exec", "spawn", "forkserver"};
+  if (text == "fork")
+    raw.options.start_method = StartMethod::kFork;
+  else if (text == "exec")
+    raw.options.start_method = StartMethod::kExec;
+  else if (text != "spawn" && text != "forkserver")
+    return usage("--start-method takes fork, exec, spawn or forkserver, not " + quoted(text) +
+                 suggestion(text, known));
+  return {};
 }
 
 // What a worker is granted in any phase, coord::Timing::hang_floor: less would change nothing.
@@ -158,18 +180,10 @@ std::vector<Option> basic_options() {
              "restarts of the whole group before giving up (default 0)"),
       number("max-replacements", &LaunchOptions::max_replacements, 0, 1'000'000,
              "replacements of single workers (default 10; given back after 100 committed steps)"),
-      {"start-method", "fork|exec",
-       "how workers of programs that link Lockstep start (default fork)",
-       [](Raw& raw, const std::string& text) -> Status {
-         if (text == "fork")
-           raw.options.start_method = StartMethod::kFork;
-         else if (text == "exec")
-           raw.options.start_method = StartMethod::kExec;
-         // torchrun's other values concern Python functions only.
-         else if (text != "spawn" && text != "forkserver")
-           return usage("--start-method takes fork or exec, not " + quoted(text));
-         return {};
-       }},
+      {"start-method", "fork|exec|spawn|forkserver",
+       "how workers of programs that link Lockstep start (default fork); torchrun's spawn and "
+       "forkserver concern Python functions and change nothing",
+       set_start_method},
       text_option("role", "NAME", &LaunchOptions::role,
                   "name of the workers, in logs and ROLE_NAME (default 'default')"),
       flag("module", &LaunchOptions::module, "the program is a Python module", 'm'),

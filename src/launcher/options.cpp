@@ -54,12 +54,10 @@ Error unknown_option(const std::string& name, const std::vector<Option>& options
   std::vector<std::string> known{"--help"};
   for (const Option& option : options)
     if (!option.help.empty()) known.push_back("--" + option.name);
-  std::string message = "unknown option " + quoted(name);
-  if (const auto nearest = nearest_name(with_dashes(name), known))
-    message += "; did you mean " + quoted(*nearest) + "?";
-  else
-    message += "; 'lockstep help run' lists them";
-  return usage(message + " (options of the program come after its name)");
+  const std::string near = suggestion(with_dashes(name), known);
+  return usage("unknown option " + quoted(name) +
+               (near.empty() ? "; 'lockstep help run' lists them" : near) +
+               " (options of the program come after its name)");
 }
 
 const Option* find_option(const std::vector<Option>& options, const std::string& word) {

@@ -176,8 +176,8 @@ Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
                                            const coord::Message& question) {
   const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!directory)
-    return Error{ErrorKind::kUsage,
-                 "cannot open the run directory '" + run_dir + "': " + std::strerror(errno)};
+    return Error{ErrorKind::kUnavailable,
+                 "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};
   LOCKSTEP_ASSIGN(const UniqueFd socket, connect_to(directory.get(), run_dir));
   const Deadline deadline = Deadline::in(kAnswerTime);
   Status sent = coord::send(socket.get(), question, deadline);

@@ -64,6 +64,19 @@ TEST_F(Control, StatusIsOfOnePiece) {
   EXPECT_EQ(launcher.wait().code, 130);
 }
 
+// While the highest ranks are on their way out there are more than wanted, and never "3 of 1".
+TEST_F(Control, StatusSaysHowManyAreAboutToLeave) {
+  Child launcher(command({"--nproc-per-node", "3"}, {"--txns", "100000", "--step-us", "100000"}));
+  ASSERT_TRUE(launcher.wait_for_output("step 1\n"));
+  EXPECT_THAT(run({LOCKSTEP_PROGRAM, "status", run_dir()}).out,
+              HasSubstr("running: 3 of 3 workers,"));
+  ASSERT_EQ(scale(1).code, 0);
+  EXPECT_THAT(run({LOCKSTEP_PROGRAM, "status", run_dir()}).out,
+              HasSubstr("running: 3 workers (2 about to leave),"));
+  launcher.send(SIGINT);
+  EXPECT_EQ(launcher.wait().code, 130);
+}
+
 TEST_F(Control, AQuestionAtTheEndIsAnsweredByTheRecords) {
   Child launcher(command({"--nproc-per-node", "2"}, {"--txns", "700", "--step-us", "200"}));
   ASSERT_TRUE(wait_for_socket());

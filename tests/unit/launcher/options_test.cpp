@@ -163,6 +163,32 @@ TEST(Options, LocalRanksThatNoWorkerCanHaveAreRefused) {
   EXPECT_FALSE(check_local_ranks(options, 3, "").ok());
 }
 
+TEST(Options, WhatAValueMustBeIsSaid) {
+  const std::vector<std::pair<Words, std::string>> samples{
+      {{"--start-method", "frok"},
+       "--start-method takes fork, exec, spawn or forkserver, not 'frok'; did you mean 'fork'?"},
+      {{"--start-method", "x"}, "--start-method takes fork, exec, spawn or forkserver, not 'x'"},
+      {{"--rdzv-backend", "c10"}, "did you mean 'c10d'?"},
+      {{"--nproc-per-node", "atuo"}, "did you mean 'auto'?"},
+      {{"-r", "7"},
+       "--redirects takes 0 to 3 (1 stdout, 2 stderr, 3 both), or pairs like 0:1,1:3 "
+       "of a local rank and one of these, not '7'"},
+      {{"-t", "0:4"}, "not '0:4'"},
+      {{"-t", "x:1"}, "not 'x:1'"},
+      {{"-r", ""}, "--redirects takes 0 to 3"}};
+  for (const auto& [words, says] : samples) {
+    Words line = words;
+    line.push_back("p");
+    const auto options = parse(line);
+    ASSERT_FALSE(options.ok()) << words[1];
+    EXPECT_NE(options.error().message.find(says), std::string::npos) << options.error().message;
+  }
+}
+
+TEST(Options, TheHelpNamesEveryStartMethod) {
+  EXPECT_NE(run_help().find("--start-method fork|exec|spawn|forkserver"), std::string::npos);
+}
+
 TEST(Options, TorchrunsHarmlessOptionsAreAccepted) {
   EXPECT_TRUE(parse({"--monitor-interval", "1", "--local-addr", "x", "--event-log-handler", "null",
                      "--node-rank", "0", "--start-method", "spawn", "--nnodes", "1", "p"})

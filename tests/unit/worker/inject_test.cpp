@@ -51,6 +51,11 @@ TEST(Faults, NamesWhatIsWrong) {
   EXPECT_NE(message("kill rank").find("key=value"), std::string::npos);
   EXPECT_NE(message("kill=3").find("only exit"), std::string::npos);
   EXPECT_NE(message("kill generation=second").find("first or any"), std::string::npos);
+  EXPECT_NE(message("kill generation=frist").find("did you mean 'first'?"), std::string::npos);
+  EXPECT_NE(message("kill rank=nwe")
+                .find("rank takes a whole number up to 127, any or new, not "
+                      "'nwe'; did you mean 'new'?"),
+            std::string::npos);
   std::string many;
   for (int i = 0; i < 17; ++i) many += "kill rank=1;";
   EXPECT_NE(message(many).find("at most 16"), std::string::npos);
