@@ -141,11 +141,11 @@ void Coordinator::State::on(const event::Exited& exited) {
                         ": wrong usage or bad data, another try would end the same way");
 
   if (worker.evicted && exited.status.signal == SIGKILL)
-    return on_death(worker, worker.evicted_for, *worker.evicted);
-  const bool told_to_leave = worker.left && exited.status.code == 0;
-  on_death(worker,
-           is_from_outside(exited.status) || told_to_leave ? Cause::kFromOutside : Cause::kOwnDoing,
-           describe(exited.status));
+    return on_death(worker, {worker.evicted_for, *worker.evicted});
+  const bool well = exited.status.code == 0, told_to_leave = worker.left && well;
+  on_death(worker, {is_from_outside(exited.status) || told_to_leave ? Cause::kFromOutside
+                                                                    : Cause::kOwnDoing,
+                    describe(exited.status), well});
 }
 
 void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) {

@@ -15,6 +15,7 @@ struct Victim {
   Rank rank;               // when it died; of a newcomer, the one it was to have
   std::string cause;       // "SIGKILL", "exit 7", "stopped for 1.0 s", "hung in backward for 5.2 s"
   std::string error = {};  // its own last words, told when it said them
+  bool ended_well = false;  // exit 0, while the others went on
   friend bool operator==(const Victim&, const Victim&) = default;
 };
 

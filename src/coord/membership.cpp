@@ -73,7 +73,7 @@ void Coordinator::State::on(const event::SpawnFailed& failed) {
   if (group != Group::kRunning || worker.dismissed) return;
   spawn_pause.begin(now);
   ++failed_spawns;
-  on_death(worker, Cause::kFailedSpawn, "not started: " + failed.reason);
+  on_death(worker, {Cause::kFailedSpawn, "not started: " + failed.reason});
 }
 
 void Coordinator::State::on(const event::Hello& hello) {

@@ -35,6 +35,13 @@ enum class Stage {
 
 enum class Cause { kOwnDoing, kFromOutside, kHung, kFailedSpawn };
 
+// How a worker was lost.
+struct Death {
+  Cause cause;
+  std::string text;
+  bool ended_well = false;  // exit 0, while the others went on
+};
+
 inline constexpr int kMostZygoteLosses = 5;  // without a worker that came out of it
 
 inline constexpr int kMostFailedSpawns = 10;  // the same
@@ -180,15 +187,15 @@ struct Coordinator::State {
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);
   // A death that takes the run's work back or a worker away: reported, charged, and mended.
-  void on_death(const Worker& worker, Cause cause, const std::string& text);
+  void on_death(const Worker& worker, const Death& death);
   std::optional<Txn> interrupted_by(const Worker& worker) const;
   void note_crash(const Worker& worker);
   // Returns what then happens, in words.
   std::string replace(const Worker& worker, Cause cause, IncidentBook::Entry& incident);
   // telling.cpp
   void tell_failure(const Worker& worker, const Error& error);
-  void tell_death(const Worker& worker, Cause cause, const std::string& text,
-                  std::optional<Txn> interrupted, const std::string& then);
+  void tell_death(const Worker& worker, const Death& death, std::optional<Txn> interrupted,
+                  const std::string& then);
   void tell_held();
   void tell_scaled(std::uint32_t members);
   std::string why_none_is_left(const std::string& otherwise);

@@ -12,22 +12,22 @@ void Coordinator::State::evict(Worker& worker, Cause cause, std::string text) {
   worker.evicted = std::move(text);
 }
 
-void Coordinator::State::on_death(const Worker& worker, Cause cause, const std::string& text) {
+void Coordinator::State::on_death(const Worker& worker, const Death& death) {
   const std::string error = worker.failure ? worker.failure->message : "";  // told already
-  const bool from_outside = cause == Cause::kFromOutside;
+  const bool from_outside = death.cause == Cause::kFromOutside;
   const std::optional<Txn> interrupted = interrupted_by(worker);
   IncidentBook::Entry& incident =
-      incidents.add({worker.uid, rank_of(worker), text, error}, interrupted, from_outside,
-                    worker.seen.fault_fired_ns, now);
-  if (cause == Cause::kOwnDoing && worker.holds_state()) note_crash(worker);
-  if (!elastic || (group == Group::kStarting && cause == Cause::kOwnDoing))
+      incidents.add({worker.uid, rank_of(worker), death.text, error, death.ended_well}, interrupted,
+                    from_outside, worker.seen.fault_fired_ns, now);
+  if (death.cause == Cause::kOwnDoing && worker.holds_state()) note_crash(worker);
+  if (!elastic || (group == Group::kStarting && death.cause == Cause::kOwnDoing))
     return restart_or_stop(
-        name(worker) + " died (" + text + ")" +
+        name(worker) + " died (" + death.text + ")" +
             (ended_early.empty() ? "" : "; before it, with exit 0, ended " + ended_early),
         from_outside);
   const std::string then =
-      active() < target ? replace(worker, cause, incident) : "the others go on";
-  tell_death(worker, cause, text, interrupted, then);
+      active() < target ? replace(worker, death.cause, incident) : "the others go on";
+  tell_death(worker, death, interrupted, then);
   if (!interrupted)
     act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
 }
@@ -184,15 +184,12 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
     const bool spent = verdict == RestartBudget::Verdict::kSpent;
     // Of restarts in a row each has a cause.
     const bool resumable = from_outside && (spent || own_doing_at != furthest);
-    return stop_now(resumable ? exit_code(ErrorKind::kResumable) : 1,
-                    reason +
-                        (spent ? "; --max-restarts " + std::to_string(restarts.most()) + " is spent"
-                               : "; " + std::to_string(config.no_progress_restarts) +
-                                     " restarts in a row got no further than transaction " +
-                                     std::to_string(furthest)) +
-                        (resumable && elastic && !config.plain
-                             ? "; the same command goes on from the newest checkpoint"
-                             : ""));
+    return stop_now(
+        resumable ? exit_code(ErrorKind::kResumable) : 1,
+        reason + (spent ? "; --max-restarts " + std::to_string(restarts.most()) + " is spent"
+                        : "; " + std::to_string(config.no_progress_restarts) +
+                              " restarts in a row got no further than transaction " +
+                              std::to_string(furthest)));
   }
   print(action::Severity::kWarning, reason + "; the group starts again (restart " +
                                         std::to_string(restarts.used()) + " of " +

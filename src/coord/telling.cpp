@@ -40,17 +40,16 @@ void Coordinator::State::tell_failure(const Worker& worker, const Error& error) 
   print(action::Severity::kError, name(worker) + ": " + error.message);
 }
 
-void Coordinator::State::tell_death(const Worker& worker, Cause cause, const std::string& text,
+void Coordinator::State::tell_death(const Worker& worker, const Death& death,
                                     std::optional<Txn> interrupted, const std::string& then) {
-  const bool own = cause == Cause::kOwnDoing && interrupted;
-  const bool left = text == describe(ExitStatus{0, 0});
+  const bool own = death.cause == Cause::kOwnDoing && interrupted;
   const bool between = worker.seen.applied > worker.seen.current_txn.value();
   std::string fact = name(worker);
-  if (left)
-    fact += " left before the run's end (" + text + (between ? " after " : " in ") +
+  if (death.ended_well)
+    fact += " left before the run's end (" + death.text + (between ? " after " : " in ") +
             step_of(worker.seen) + ")";
   else
-    fact += " died (" + text + ")" + (own ? place_of(worker.seen) : "");
+    fact += " died (" + death.text + ")" + (own ? place_of(worker.seen) : "");
   if (!own) return print(action::Severity::kWarning, fact + "; " + then);
   const bool told = worker.failure.has_value() || !held.empty();
   if (!told) print(action::Severity::kWarning, fact);
@@ -84,7 +83,7 @@ std::string Coordinator::State::why_none_is_left(const std::string& otherwise) {
   if (incident == nullptr) return otherwise;
   const std::vector<Victim>& victims = incident->report.victims;
   const auto all = [&](auto is) { return std::all_of(victims.begin(), victims.end(), is); };
-  if (all([](const Victim& v) { return v.cause == describe(ExitStatus{0, 0}); }))
+  if (all([](const Victim& v) { return v.ended_well; }))
     return "the program left the run before its end; a loop of its own ends it early by "
            "Share::end_run()";
   if (all([&](const Victim& v) { return substance(v.error) == substance(victims[0].error); }) &&

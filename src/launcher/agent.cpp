@@ -17,6 +17,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/run_lock.h"
+#include "coord/faults.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -281,14 +282,25 @@ void Agent::shut_down() {
     if (auto synced = records_.finish(); !synced.ok())
       log(told ? LogLevel::kWarning : LogLevel::kError, synced.error().message);
   }
-  tell_what_is_not_saved();
+  tell_where_it_goes_on();
+  tell_unfired_faults();
   incidents_.print(true);
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, failure_report(program_.name, failures_));
   if (!background_.finish(Deadline::in(30s)))
     log_warning("the disk does not take the last reports; they are not written");
+  if (!plain() && !records_.is_open() && *exit_code_ != 0) logs_->remove_unused(options_refused_);
   run_dir_.reset();
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
+}
+
+// Rules that never fired tested nothing: a rank that never came, a transaction beyond the last.
+void Agent::tell_unfired_faults() const {
+  if (!board_ || !records_.is_open()) return;
+  const auto faults = coord::parse_faults(options_.inject);  // was checked at the start
+  for (std::size_t i = 0; faults.ok() && i < faults->size(); ++i)
+    if (board_->view().header().fault_fired[i].load() == 0)
+      log_warning("--inject: '" + (*faults)[i].text + "' never fired in this run");
 }
 
 // A signal to stop while all that is left is to write the last lines.
@@ -313,18 +325,20 @@ void Agent::tell_missing(const Console::Missing& missing) {
     log_warning(written.error().message);
 }
 
-// A stop in order says that the same command goes on from where it was.
-void Agent::tell_what_is_not_saved() const {
-  const bool stopped = *exit_code_ >= kSignalled && first_description_ &&
-                       first_description_->elastic && records_.is_open();
-  if (!stopped || run_dir_ == nullptr) return;
+// By what the directory has. A stop in order has said that the same command goes on from where it
+// was: that is taken back where it is not so.
+void Agent::tell_where_it_goes_on() const {
+  const bool stopped = *exit_code_ >= kSignalled && records_.is_open();
+  const bool killed = *exit_code_ == exit_code(ErrorKind::kResumable);
+  const bool elastic = first_description_ && first_description_->elastic;
+  if ((!stopped && !killed) || !elastic || run_dir_ == nullptr) return;
   const std::uint64_t saved = run_dir_->newest_checkpoint();
-  if (saved >= records_.next().value()) return;
-  log_warning(
-      "the workers ended before their last checkpoint was there: " +
-      (saved > 0 ? "the same command goes on from checkpoint " + step_name(saved)
-                 : std::string(
-                       "there is no checkpoint yet: the same command starts from the beginning")));
+  if (stopped && saved >= records_.next().value()) return;
+  const std::string text =
+      saved > 0 ? "the same command goes on from checkpoint " + step_name(saved)
+                : "there is no checkpoint yet: the same command starts from the beginning";
+  if (killed) return log_info(text);
+  log_warning("the workers ended before their last checkpoint was there: " + text);
 }
 
 // What workers left behind; `except`: the zygote, where it is needed still.

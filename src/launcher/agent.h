@@ -81,7 +81,8 @@ class Agent {
   void shut_down();
   bool signalled() const;
   void tell_missing(const Console::Missing& missing);
-  void tell_what_is_not_saved() const;
+  void tell_where_it_goes_on() const;
+  void tell_unfired_faults() const;
   void kill_strays(pid_t except);
 
   // worker_talk.cpp: what workers and clients say.
@@ -151,6 +152,7 @@ class Agent {
   std::vector<WorkerFailure> failures_;
 
   std::optional<coord::message::Describe> first_description_;
+  bool options_refused_ = false;  // they do not fit what the program is about to run
   std::map<WorkerUid, coord::message::Describe> undecided_;  // wait for the run directory's lock
   std::optional<Deadline> lock_deadline_;
   std::map<WorkerUid, coord::message::Finish> finales_;

@@ -29,9 +29,9 @@ inline constexpr const char* kScaleHelp =
 
 inline constexpr const char* kStatusHelp =
     "usage: lockstep status RUN_DIR [--json]\n\n"
-    "Says how the live run in RUN_DIR (its --output) is, and lists its members; with --json as "
-    "one\n"
-    "line of JSON, with more fields (docs/design/launching.md). Exit codes: 0; 69, no launcher is\n"
-    "running in RUN_DIR, or it does not answer.\n";
+    "Says how the run in RUN_DIR (its --output) is: of a live one with its members, of one that\n"
+    "is finished or stopped what its records say. With --json as one line of JSON, with more\n"
+    "fields (docs/design/launching.md). Exit codes: 0; 69, no run is there, or its launcher does\n"
+    "not answer.\n";
 
 }  // namespace lockstep::launcher

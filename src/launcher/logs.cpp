@@ -129,6 +129,7 @@ Result<Logs> Logs::open(const LaunchOptions& options, Loop& loop, Console& conso
                     make_unique_folder(
                         std::string(temporary == nullptr || *temporary == 0 ? "/tmp" : temporary) +
                         "/lockstep_logs_"));
+    logs.temporary_ = base;
     log_info("logs go to '" + base + "' (--log-dir chooses another folder)");
   }
   std::error_code error;
@@ -138,6 +139,18 @@ Result<Logs> Logs::open(const LaunchOptions& options, Loop& loop, Console& conso
                  "cannot make the log directory '" + base + "': " + error.message()};
   LOCKSTEP_ASSIGN(logs.folder_, make_unique_folder(base + "/" + options.run_id + "_"));
   return logs;
+}
+
+void Logs::remove_unused(bool but_errors) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const bool ignored = but_errors && entry->path().filename() == "error.json";
+    if (!ignored && entry->is_regular_file(error) && entry->file_size(error) > 0) return;
+  }
+  if (folder_.empty() || error) return;
+  fs::remove_all(std::exchange(folder_, {}), error);
+  if (!temporary_.empty()) fs::remove(temporary_, error);  // if it is empty
 }
 
 bool Logs::on_console(int local_rank) const {

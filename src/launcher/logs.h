@@ -47,6 +47,9 @@ class Logs {
   // Reads what is still in the pipes and lets go of them. `make_room` is called where the console
   // is full; false: it gets no room any more, and the rest goes to the files alone.
   void drain(const std::function<bool()>& make_room);
+  // Removes the run's folder, and the one for temporary files, if no worker has written a byte
+  // there (`but_errors`: but for error.json, told already): of a run that has not begun.
+  void remove_unused(bool but_errors);
   // The run's folder; empty without a log directory.
   const std::string& folder() const { return folder_; }
 
@@ -64,6 +67,7 @@ class Logs {
   Loop* loop_;
   Console* console_;
   std::string folder_;
+  std::string temporary_;  // of ours, with the folder in it; empty: the user's
   std::vector<std::shared_ptr<Tee>> tees_;
   bool held_ = false;  // those on the console are not read
   // Not on the stack, which may be small (ulimit -s).

@@ -96,6 +96,7 @@ void Agent::on_fail(const Worker& worker, const message::Fail& fail) {
 void Agent::on_describe(const Worker& worker, message::Describe description) {
   if (!first_description_) {
     if (auto refusal = check(description)) {
+      options_refused_ = true;
       feed(event::Described{worker.uid, description.virtual_workers, description.elastic, refusal});
       return;
     }

@@ -37,6 +37,93 @@ TEST_F(Commands, AHangTimeoutBelowTheLeastIsRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("--hang-timeout takes seconds from 5 to 86400, not '2'"));
 }
 
+TEST_F(Commands, WordsThatNobodyWantsAreRefused) {
+  for (const auto& [words, says] : std::vector<std::pair<Words, std::string>>{
+           {{"version", "x"}, "version takes no argument, but got 'x'"},
+           {{"help", "foo"}, "no help on 'foo'"},
+           {{"help", "rnu"}, "did you mean 'run'?"},
+           {{"help", "run", "x"}, "help takes one command"},
+           {{"scale", "--hlep"}, "usage: lockstep scale RUN_DIR WORKERS"},
+           {{"status", "--jsno", "d"}, "unexpected '--jsno'"},
+           {{"data"}, "usage: lockstep data get mnist DIR"}}) {
+    Words line{LOCKSTEP_PROGRAM};
+    line.insert(line.end(), words.begin(), words.end());
+    const Outcome outcome = run(line);
+    EXPECT_EQ(outcome.code, 2) << words[0];
+    EXPECT_THAT(outcome.err, HasSubstr(says));
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST_F(Commands, EachHasItsHelp) {
+  for (const std::string command : {"run", "scale", "status", "data"}) {
+    const Outcome by_option = run({LOCKSTEP_PROGRAM, command, "--help"}),
+                  by_command = run({LOCKSTEP_PROGRAM, "help", command});
+    EXPECT_EQ(by_option.code, 0) << by_option.err;
+    EXPECT_THAT(by_option.out, testing::StartsWith("usage: lockstep " + command));
+    EXPECT_EQ(by_command.code, 0) << by_command.err;
+    EXPECT_EQ(by_command.out, by_option.out);
+  }
+  const std::string scale = run({LOCKSTEP_PROGRAM, "scale", "-h"}).out;
+  for (const std::string word : {"virtual workers", "30 s", "69", "highest ranks"})
+    EXPECT_THAT(scale, HasSubstr(word));
+}
+
+// What needs no launcher to be seen comes first; where no launcher is, it is one code.
+TEST_F(Commands, ScaleAndStatusOfNoRun) {
+  std::filesystem::create_directory(run_dir("empty"));
+  std::ofstream(run_dir("file")) << "text";
+  for (const std::string name : {"none", "empty", "file"}) {
+    for (const std::string workers : {"0", "-1", "many", "1000000"}) {
+      const Outcome outcome = run({LOCKSTEP_PROGRAM, "scale", run_dir(name), workers});
+      EXPECT_EQ(outcome.code, 2) << name << " " << workers;
+      EXPECT_THAT(outcome.err, HasSubstr("'" + workers + "'"));
+    }
+    for (const Words& words : {Words{LOCKSTEP_PROGRAM, "scale", run_dir(name), "2"},
+                               {LOCKSTEP_PROGRAM, "status", run_dir(name)}}) {
+      const Outcome outcome = run(words);
+      EXPECT_EQ(outcome.code, 69) << words[1] << " " << name;
+      EXPECT_THAT(outcome.err, HasSubstr("no launcher is running in '" + run_dir(name) + "'"));
+    }
+  }
+}
+
+// Rules that never fire test nothing.
+TEST_F(Commands, AFaultThatNeverFiredIsNamed) {
+  const Outcome outcome = finish(
+      {"--nproc-per-node", "2", "--inject", "kill rank=1 txn=2 phase=forward;  kill rank=7 txn=3 "},
+      {"--txns", "6", "--step-us", "500"});
+  EXPECT_THAT(outcome.err,
+              HasSubstr("warning: --inject: 'kill rank=7 txn=3' never fired in this run\n"));
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("phase=forward")));
+  const Outcome plain =
+      run({LOCKSTEP_PROGRAM, "run", "--inject", "kill rank=0 txn=1", "/bin/true"});
+  EXPECT_EQ(plain.code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("--inject: '/bin/true' does not link Lockstep"));
+}
+
+// What is refused leaves no folder of logs without a line.
+TEST_F(Commands, ARefusedRunLeavesNoLogs) {
+  std::filesystem::create_directory(folder_ / "tmp");
+  const Outcome refused =
+      run(command({"-r", "7:1"}, {"--txns", "6"}), {{"TMPDIR", folder_ / "tmp"}});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp")) << refused.err;
+
+  const Outcome of_program =
+      run(command({"--tee", "3"}, {"--startup-exit", "2"}), {{"TMPDIR", folder_ / "tmp"}});
+  EXPECT_EQ(of_program.code, 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp")) << of_program.err;
+
+  const Outcome named = run(command({"-r", "7:1", "--log-dir", folder_ / "logs"}, {"--txns", "6"}));
+  EXPECT_EQ(named.code, 2);
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "logs")) << named.err;
+
+  // Those of a run stay, empty or not.
+  EXPECT_EQ(run(command({"--tee", "3"}, {"--txns", "6"}), {{"TMPDIR", folder_ / "tmp"}}).code, 0);
+  EXPECT_FALSE(std::filesystem::is_empty(folder_ / "tmp"));
+}
+
 // Those of a program that can be scaled are as many as its shares.
 TEST_F(Commands, LocalRanksThatNoWorkerCanHaveAreRefused) {
   const Words options{"--nproc-per-node", "3", "--log-dir", folder_ / "logs", "--tee"};

@@ -139,6 +139,19 @@ TEST_F(Launcher, AllKilledIsResumable) {
   EXPECT_EQ(steps_in(again.out).front(), 4);  // goes on from the checkpoint
 }
 
+// What is said of the next start is what the directory has.
+TEST_F(Launcher, AllKilledBeforeACheckpointStartsFromTheBeginning) {
+  const Outcome outcome =
+      run(command({"--nproc-per-node", "3", "--inject", "kill txn=4 phase=forward repeat=3"},
+                  {"--txns", "8", "--step-us", "500"}));
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
+  EXPECT_NE(outcome.err.find("there is no checkpoint yet: the same command starts from the "
+                             "beginning"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("goes on from"), std::string::npos) << outcome.err;
+}
+
 TEST_F(Launcher, AllKilledIsARestartWhereOneIsLeft) {
   const Outcome outcome = finish({"--nproc-per-node", "3", "--max-restarts", "1", "--inject",
                                   "kill txn=5 phase=forward repeat=3"},

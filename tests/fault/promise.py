@@ -6,6 +6,7 @@ sample ids and losses are those of the undisturbed run.
 """
 import os
 import random
+import re
 import signal
 import time
 
@@ -262,10 +263,11 @@ class AllKilled(FaultTest):
     def test_no_restart_left(self):
         options = self.OPTIONS + ("--checkpoint-every", 2)
         run = self.run_to_end(3, options, ("--max-replacements", 0, "--inject", self.EVERY), code=75)
-        self.assertIn("the same command goes on", run.err)
+        said = re.search("the same command goes on from checkpoint (step-[0-9]{8})\n", run.err)
+        self.assertTrue(said, run.err)
         self.assertEqual([i["rung"] for i in run.incidents()], [4], run.err)
         again = self.run_to_end(3, options, output=run.output)
-        self.assertIn("resuming from", again.err)
+        self.assertRegex(again.err, f"resuming from .*{said[1]}")
         self.assert_same(again, self.OPTIONS)
 
     def test_from_outside(self):
