@@ -66,15 +66,29 @@ Status check_single_thread() {
                    " is running. Call init() first in main(), or start with --start-method exec"};
 }
 
+[[noreturn]] void end_unstarted(const std::string& why) {
+  log_error("a worker cannot start: " + why);
+  ::_exit(1);
+}
+
+// Nobody would reap it, nor end it with the launcher.
+[[noreturn]] void end_as_nobodys(pid_t agent) {
+  end_unstarted("its parent is process " + std::to_string(::getppid()) +
+                ", not the launcher, process " + std::to_string(agent) +
+                ", which has ended or shares its children with something that adopts orphans");
+}
+
 // In the grandchild: waits until the intermediate is gone and the agent, a child subreaper, is the
 // parent.
 void adopt_agent_as_parent(pid_t intermediate, pid_t agent) {
   const Deadline deadline = Deadline::in(2s);
   for (pid_t parent = ::getppid(); parent != agent; parent = ::getppid()) {
-    if (parent != intermediate || deadline.passed()) ::_exit(1);
+    if (parent != intermediate || deadline.passed()) end_as_nobodys(agent);
     pause(std::chrono::microseconds(20));
   }
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != agent) ::_exit(1);
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    end_unstarted(std::string("prctl(PR_SET_PDEATHSIG): ") + std::strerror(errno));
+  if (::getppid() != agent) end_as_nobodys(agent);
 }
 
 void set_environment(const ForkRequest& request) {

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include <array>
 
 #include "coord/channel.h"
 #include "coord/version.h"
 #include "support/child.h"
+#include "worker/fork_point.h"
 
 namespace lockstep::worker {
 namespace {
@@ -80,6 +82,46 @@ TEST(Session, ABoardOfAnotherVersionIsLeftAlone) {
       EXPECT_NE(session.error().message.find("version " + std::to_string(named)), std::string::npos)
           << session.error().message;
   }
+}
+
+// The agent's part, by a process that adopts no orphans: what it has forked finds another parent.
+[[noreturn]] void ask_for_a_worker(int words) {
+  auto ends = coord::make_channel();
+  if (!ends.ok()) ::_exit(2);
+  if (::fork() == 0) {  // the zygote
+    ends->first.reset();
+    ::dup2(words, STDERR_FILENO);
+    ::_exit(serve_forks(std::move(ends->second)).ok() ? 3 : 4);
+  }
+  ends->second.reset();
+  coord::message::ForkRequest request;
+  request.request = 7;
+  const int descriptors[] = {1, 1, 1, 1};
+  const Deadline deadline = Deadline::in(10s);
+  const bool asked = coord::receive(ends->first.get(), deadline).ok() &&  // ZygoteReady
+                     coord::send(ends->first.get(), request, deadline, descriptors).ok() &&
+                     coord::receive(ends->first.get(), deadline).ok();  // Forked
+  ends->first.reset();
+  ::wait(nullptr);
+  ::_exit(asked ? 0 : 5);
+}
+
+TEST(ForkPoint, AWorkerThatIsNotTheLaunchersSaysWhyItEnds) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd readable(ends[0]);
+  UniqueFd writable(ends[1]);
+  const pid_t agent = ::fork();
+  if (agent == 0) ask_for_a_worker(writable.get());
+  writable.reset();
+  int status = 0;
+  ASSERT_EQ(::waitpid(agent, &status, 0), agent);
+  EXPECT_EQ(status, 0);
+  std::string text(4096, '\0');  // what there is, or the end
+  text.resize(static_cast<std::size_t>(::read(readable.get(), text.data(), text.size())));
+  EXPECT_NE(text.find("a worker cannot start: its parent is process "), std::string::npos) << text;
+  EXPECT_NE(text.find("not the launcher, process " + std::to_string(agent)), std::string::npos)
+      << text;
 }
 
 TEST(Session, AStrayVariableIsAnError) {
