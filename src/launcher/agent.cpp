@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -70,6 +71,17 @@ Result<UniqueFd> open_signals() {
   return fd;
 }
 
+// Workers that need more die of SIGSEGV, which names no cause.
+void warn_of_small_stack() {
+  constexpr rlim_t kLeast = rlim_t{1} << 20;  // a ConvNet needs about 100 KiB, others more
+  rlimit stack{};
+  if (::getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kLeast) return;
+  log_warning("the stack is limited to " + std::to_string(stack.rlim_cur >> 10) +
+              " KiB (ulimit -s), which is little for libtorch: a worker that needs more dies of "
+              "SIGSEGV; give it " +
+              std::to_string(kLeast >> 10) + " at least, 8192 is usual");
+}
+
 }  // namespace
 
 Agent::Agent(LaunchOptions options, Program program, Loop loop)
@@ -103,6 +115,7 @@ Status Agent::prepare() {
   LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));
   LOCKSTEP_ASSIGN(port_, HeldPort::hold(options_.master_port));
   if (!plain()) {
+    warn_of_small_stack();
     LOCKSTEP_ASSIGN(board_, SharedBoard::make());
   } else if (options_.nproc_per_node > 1 && !thread_variable().empty()) {
     log_info(

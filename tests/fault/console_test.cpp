@@ -151,5 +151,20 @@ TEST_F(ConsoleReader, LogsNeedNoLargeStack) {
   EXPECT_EQ(outcome.err, "[default0]:two\n");
 }
 
+// libtorch needs more, and the SIGSEGV of its workers names no cause.
+TEST_F(ConsoleReader, ASmallStackIsNamed) {
+  for (const std::string kilobytes : {"64", "1024"}) {
+    Words words{"/bin/sh", "-c", "ulimit -s " + kilobytes + "; exec \"$@\"", "sh"};
+    for (const std::string& word : command({"--nproc-per-node", "2"}, {"--txns", "6"}, kilobytes))
+      words.push_back(word);
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    if (kilobytes == "64")
+      EXPECT_THAT(outcome.err, HasSubstr("warning: the stack is limited to 64 KiB (ulimit -s)"));
+    else
+      EXPECT_EQ(outcome.err, "");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::test
