@@ -9,6 +9,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <string>
 
 #include "lockstep/lockstep.h"
 
@@ -32,6 +33,24 @@ struct Options {
   std::int64_t epochs = 1, batch_size = 100, accumulate = 2, max_steps = 200;
 };
 
+// What would train nothing is a slip. `samples`: of each rank, in one epoch.
+static lockstep::Status check(const Options& options, std::int64_t samples) {
+  using lockstep::Error, lockstep::ErrorKind, std::to_string;
+  const std::int64_t batches = samples / options.batch_size;
+  if (batches == 0)
+    return Error{ErrorKind::kUsage, "--batch-size is " + to_string(options.batch_size) +
+                                        "; a rank has " + to_string(samples) + " samples"};
+  if (options.accumulate > options.max_steps ||
+      (options.accumulate - 1) / batches >= options.epochs)
+    return Error{ErrorKind::kUsage,
+                 "--accumulate is " + to_string(options.accumulate) +
+                     ", more than all backwards of the run (--max-steps " +
+                     to_string(options.max_steps) + "; --epochs " + to_string(options.epochs) +
+                     " of " + to_string(batches) +
+                     " batches each): no update would be made; give a smaller one"};
+  return {};
+}
+
 static lockstep::Status train(lockstep::Context& context, const Options& options) {
   LOCKSTEP_ASSIGN(auto group, lockstep::init_process_group(context, {.output = options.output}));
   LOCKSTEP_ASSIGN(auto digits, data::open_images(options.data, data::Split::kTrain));
@@ -45,10 +64,7 @@ static lockstep::Status train(lockstep::Context& context, const Options& options
   std::int64_t step = 0;
   for (std::int64_t epoch = 0; epoch < options.epochs; ++epoch) {
     LOCKSTEP_ASSIGN(const auto ids, sampler.order(static_cast<std::uint64_t>(epoch)));
-    if (batch > ids.size())
-      return lockstep::Error{lockstep::ErrorKind::kUsage,
-                             "--batch-size is " + std::to_string(batch) + "; a rank has " +
-                                 std::to_string(ids.size()) + " samples"};
+    LOCKSTEP_TRY(check(options, static_cast<std::int64_t>(ids.size())));
     for (std::size_t at = 0; at + batch <= ids.size() && step < options.max_steps; at += batch) {
       LOCKSTEP_ASSIGN(const data::Batch samples,
                       digits->get(std::span(ids).subspan(at, batch), {}));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <tuple>
 
 #include "support/child.h"
 
@@ -70,6 +71,21 @@ TEST_F(OwnLoop, ExamplesRefuseOptionsThatMakeNoSense) {
   EXPECT_EQ(few.code, 2) << few.err;
   EXPECT_NE(few.err.find("--batch-size is 60001; a rank has 60000 samples"), std::string::npos)
       << few.err;
+}
+
+// A run that ends with its first weights has trained nothing.
+TEST_F(OwnLoop, AnAccumulationThatMakesNoUpdateIsRefused) {
+  for (const auto& [accumulate, steps, why] : {std::tuple{"11", "10", "--max-steps 10"},
+                                               {"601", "1000", "--epochs 1 of 600 batches each"}}) {
+    const Outcome none = run({DDP_LOOP, "--output", folder_ / accumulate, "--accumulate",
+                              accumulate, "--max-steps", steps});
+    EXPECT_EQ(none.code, 2) << none.err;
+    EXPECT_NE(none.err.find(std::string("--accumulate is ") + accumulate), std::string::npos)
+        << none.err;
+    EXPECT_NE(none.err.find(why), std::string::npos) << none.err;
+    EXPECT_NE(none.err.find("no update would be made"), std::string::npos) << none.err;
+    EXPECT_EQ(none.out, "");
+  }
 }
 
 TEST_F(OwnLoop, GoesOnFromItsCheckpoint) {
