@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <type_traits>
 
@@ -82,6 +86,32 @@ void add_number(Impl& impl, const std::string& name, T& target, const std::strin
 
 }  // namespace
 
+namespace {
+
+std::string one_of(const std::vector<std::string>& choices) {
+  std::string text;
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + choices[i];
+  return text;
+}
+
+// "--output=" and "--output", and then another option or nothing; empty: there is no such word.
+std::string missing_value(const CLI::App& app, std::span<const char* const> words) {
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string word = words[i], name = word.substr(0, word.find('='));
+    const CLI::Option* option = word.starts_with("--") ? app.get_option_no_throw(name) : nullptr;
+    if (option == nullptr || option->get_expected_min() == 0) continue;  // no option; a flag
+    const bool has_next = i + 1 < words.size() && !std::string_view(words[i + 1]).starts_with("--");
+    if (name == word ? has_next : name.size() + 1 < word.size()) continue;
+    const std::string type = option->get_type_name();
+    return name + " has no value; write " + name + " " + type.substr(0, type.find(':')) +
+           ", or leave the option out (--help says what it does)";
+  }
+  return "";
+}
+
+}  // namespace
+
 void CommandLine::add(const std::string& name, std::string& target, const std::string& help) {
   impl_->names.push_back(name);
   impl_->app.add_option(both_spellings(name), target, help)->capture_default_str();
@@ -112,8 +142,16 @@ void CommandLine::add_choice(const std::string& name, std::vector<std::string> c
                              const std::string& shown, std::function<void(const std::string&)> set,
                              const std::string& help) {
   impl_->names.push_back(name);
-  impl_->app.add_option_function<std::string>(both_spellings(name), std::move(set), help)
-      ->check(CLI::IsMember(std::move(choices)))
+  const std::string type = "TEXT:{" + CLI::detail::join(choices, ",") + "}";
+  const auto set_known = [name, choices = std::move(choices),
+                          set = std::move(set)](const std::string& text) {
+    if (std::find(choices.begin(), choices.end(), text) == choices.end())
+      throw CLI::ValidationError(name + " is '" + text + "', expected " + one_of(choices) +
+                                 suggestion(text, choices));
+    set(text);
+  };
+  impl_->app.add_option_function<std::string>(both_spellings(name), set_known, help)
+      ->type_name(type)
       ->default_str(shown);
 }
 
@@ -130,17 +168,19 @@ Status CommandLine::try_parse(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     impl_->help_wanted = true;
     return Error{ErrorKind::kUsage, impl_->app.help()};
-  } catch (const CLI::ExtrasError& error) {
+  } catch (const CLI::ValidationError& error) {
+    return Error{ErrorKind::kUsage, error.what()};
+  } catch (const CLI::ParseError& error) {
+    if (const std::string why = missing_value(impl_->app, {argv, static_cast<std::size_t>(argc)});
+        !why.empty())
+      return Error{ErrorKind::kUsage, why};
     for (int i = 1; i < argc; ++i) {
       const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
       if (word.rfind("--", 0) != 0 || impl_->app.get_option_no_throw(word) != nullptr) continue;
-      const auto near = nearest_name(word, impl_->names);
+      const std::string near = suggestion(word, impl_->names);
       return Error{ErrorKind::kUsage,
-                   "unknown option '" + word + "'" +
-                       (near ? "; did you mean '" + *near + "'?" : "; --help lists all")};
+                   "unknown option '" + word + "'" + (near.empty() ? "; --help lists all" : near)};
     }
-    return Error{ErrorKind::kUsage, error.what()};
-  } catch (const CLI::ParseError& error) {
     return Error{ErrorKind::kUsage, error.what()};
   }
 }
@@ -149,8 +189,9 @@ void CommandLine::parse(int argc, char** argv) {
   const Status status = try_parse(argc, argv);
   if (status.ok()) return;
   if (impl_->help_wanted) {
-    std::fputs(status.error().message.c_str(), stdout);
-    std::fflush(stdout);
+    if (std::fputs(status.error().message.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
+      exit_with(Error{ErrorKind::kDisk,
+                      std::string("cannot write to standard output: ") + std::strerror(errno)});
     _exit(0);
   }
   exit_with(status.error());

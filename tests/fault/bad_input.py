@@ -156,6 +156,11 @@ class Options(BadInput):
             self.refused(USAGE, f"OMP_NUM_THREADS is '{value}'; 1 to 1024", workers=(None,), env=harness.environment(OMP_NUM_THREADS=value))
         self.refused(USAGE, "OMP_NUM_THREADS is 'two'", workers=(3,), env=harness.environment(OMP_NUM_THREADS="two"))
 
+    def test_help_that_is_not_taken(self):
+        done = subprocess.run(["/bin/sh", "-c", f"'{harness.CONVNET}' --help > /dev/full"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, DISK, done.stderr)
+        self.assertIn("cannot write to standard output: No space left on device", done.stderr)
+
     def test_more_workers_than_shares(self):
         self.refused(USAGE, "--nproc-per-node is 9, but the run has 8 virtual workers", SHORT, (9,))
 

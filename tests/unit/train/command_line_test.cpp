@@ -53,7 +53,18 @@ TEST(CommandLine, WrongWordsAreTold) {
   for (const auto& [words, told] : std::vector<std::pair<std::vector<const char*>, const char*>>{
            {{"--epoch", "3"}, "did you mean '--epochs'"},
            {{"--epochs", "many"}, "--epochs"},
-           {{"--shuffle", "random"}, "distributed"},
+           {{"--shuffle", "random"},
+            "--shuffle is 'random', expected distributed, reshuffle, legacy, sequential or "
+            "dataloader"},
+           {{"--on-save-error", "contniue"}, "; did you mean 'continue'?"},
+           {{"--on-save-error", ""}, "--on-save-error is '', expected continue or stop"},
+           {{"--output="},
+            "--output has no value; write --output TEXT, or leave the option out (--help says what "
+            "it does)"},
+           {{"--epochs="}, "--epochs has no value; write --epochs INT"},
+           {{"--lr", "1", "--shuffle="}, "--shuffle has no value; write --shuffle TEXT"},
+           {{"--output"}, "--output has no value"},
+           {{"--output", "--epochs", "3"}, "--output has no value"},
            {{"--seed", "-1"},
             "--seed is '-1', expected a whole number from 0 to 18446744073709551615"},
            {{"--seed", "99999999999999999999"}, "from 0 to 18446744073709551615"},
