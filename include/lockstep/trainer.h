@@ -126,8 +126,9 @@ class Trainer {
   // lives. Random layers are seeded by the library, from seed, step and virtual worker.
   using Loss = std::function<at::Tensor(const data::Batch&)>;
   // Called under NoGradGuard, with the whole model in evaluation mode; after it each module is in
-  // its own mode again. (Nothing else touches modes: a part that was put into eval() stays there
-  // while the rest trains.)
+  // its own mode and has its own buffers again. What it draws is seeded by (seed, step, batch).
+  // (Nothing else touches modes: a part that was put into eval() stays there while the rest
+  // trains.)
   using Evaluation = std::function<Score(const data::Batch&)>;
   void loss(Loss loss);
   void evaluation(Evaluation evaluation);
@@ -137,35 +138,41 @@ class Trainer {
   // the manifest. Before fit(); `scheduler` outlives the trainer.
   void schedule(StepLR& scheduler);
   void schedule(ReduceLROnPlateau& scheduler);
+  // What EpochEnd::is_best() means; kNothing until it is said. Before fit(), which refuses
+  // (kUsage) kLoss without a test set, and kAccuracy.
   void best(BestOf best_of);
 
   // What is printed for a step (by default a line every log_every steps), for an epoch's end (by
   // default the evaluation's line): whole lines, a function of the argument and of nothing else,
-  // called in all workers and printed once. At most 1,500 bytes.
+  // called in all workers and printed once. At most 1,500 bytes; with the metrics 2,048, beyond
+  // which it is kUsage.
   void step_lines(std::function<std::string(const StepEnd&)> lines);
   void epoch_lines(std::function<std::string(const EpochEnd&)> lines);
 
   // After each epoch's end, in one worker, with the weights and the rates of the next epoch's
   // start, while the others wait: the place for the tutorials' files. True: something was written
   // (then `lines` are printed, once). Again if that worker dies, and when a run goes on from a
-  // checkpoint before it: so it must write beside and rename, as save_pt() does. An error is told,
-  // and ends the run only with --on-save-error stop.
+  // checkpoint before it: so it must write beside and rename, as save_pt() does. It has 60 s
+  // (docs/guide/errors.md, "Time limits"). An error is told, and ends the run (kDisk) only with
+  // --on-save-error stop.
   void exports(std::function<Result<bool>(const EpochEnd&)> call,
                std::function<std::string(const EpochEnd&)> lines = nullptr);
 
-  // Where a run begins that has no checkpoint yet: may bring weights from elsewhere (a snapshot.pt
-  // of Python's) and says at which epoch's start to go on; nullopt: from the seed. Called in every
-  // worker of the start; not with --resume never. What is not in such a file, the optimizer's state
-  // above all, begins anew.
-  void import(std::function<Result<std::optional<std::int64_t>>()> call);
-  // Called once, in rank 0 of the start, if the run goes on from a checkpoint or an import:
-  // `epoch` is the one about to run, from its step `step`.
+  // Where a new run begins: may bring weights from elsewhere (a snapshot.pt of Python's) into the
+  // model and says at which epoch's start to go on; nullopt: from the seed. Called in every worker
+  // of the start, within its 300 s; not with --resume never or a path. What is not in such a file,
+  // the optimizer's state and the schedules' above all, begins anew. Where a run has begun so its
+  // manifest says ("start_epoch", "initial_weights_sha256"): killed before its first checkpoint, it
+  // begins from the same weights again, or is an error.
+  void start_from(std::function<Result<std::optional<std::int64_t>>()> call);
+  // Called in rank 0 of each start of the group that goes on from a checkpoint or from
+  // start_from(): `epoch` is the one about to run, from its step `step`.
   void on_resume(std::function<void(std::int64_t epoch, std::int64_t step)> call);
 
   // Called in one worker, with the final weights, after the final checkpoint and before the run
   // counts as finished: the place for an export. Once; again in another worker if that one dies
-  // meanwhile, and when the same command is given for a finished run. The others wait at most 30
-  // minutes for it.
+  // meanwhile, and when the same command is given for a finished run. The others wait at most 24
+  // hours for it.
   void on_finished(std::function<Status()> call);
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,

@@ -6,6 +6,7 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -61,11 +62,14 @@ lockstep::Result<std::shared_ptr<const lockstep::data::Dataset>> toy_data() {
 // What each rank of the original says at an epoch's start.
 std::string epoch_start(const lockstep::StepEnd& end) {
   if (end.step != 0) return "";
+  constexpr std::size_t kMost = 24;  // what a step may print is limited
   std::string lines;
-  for (std::size_t v = 0; v < end.samples.size(); ++v)
+  for (std::size_t v = 0; v < std::min(kMost, end.samples.size()); ++v)
     lines += "[GPU" + std::to_string(v) + "] Epoch " + std::to_string(end.epoch) +
              " | Batchsize: " + std::to_string(end.samples[v]) +
              " | Steps: " + std::to_string(end.steps_per_epoch) + "\n";
+  if (end.samples.size() > kMost)
+    lines += "... and so on to [GPU" + std::to_string(end.samples.size() - 1) + "]\n";
   return lines;
 }
 
@@ -107,7 +111,7 @@ lockstep::Status train(lockstep::Context& context, const Options& options) {
         return "Epoch " + std::to_string(end.epoch) + " | Training snapshot saved at " +
                options.snapshot + "\n";
       });
-  trainer.import([&] { return load(*model, options.snapshot); });
+  trainer.start_from([&] { return load(*model, options.snapshot); });
   trainer.on_resume([](std::int64_t epoch, std::int64_t) {
     std::printf("Loading snapshot\nResuming training from snapshot at Epoch %ld\n", long{epoch});
   });

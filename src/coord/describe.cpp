@@ -81,7 +81,10 @@ std::string first_difference(const message::Describe& first, const message::Desc
                           other.board.virtual_workers),
         number_difference("board: sample ids per share", first.board.ids_capacity,
                           other.board.ids_capacity),
-        number_difference("board: transactions kept", first.board.ring, other.board.ring)})
+        number_difference("board: transactions kept", first.board.ring, other.board.ring),
+        number_difference("transactions at an epoch's end", first.board.epoch_ends,
+                          other.board.epoch_ends),
+        number_difference("first transaction", first.board.first_txn, other.board.first_txn)})
     if (!difference.empty()) return difference;
   return "";
 }

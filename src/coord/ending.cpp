@@ -88,6 +88,7 @@ void Coordinator::State::on(const event::Finished& finished) {
   for (Incident& incident : incidents.close_all(1))
     act(action::RecordIncident{std::move(incident)}, "the run is finished");
   group = Group::kFinishing;
+  tell_held();
   stop_code = 0;
   stop_reason = "finished";
   orderly_until.reset();

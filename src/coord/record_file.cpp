@@ -37,7 +37,8 @@ std::optional<Place> place_of(std::string_view line) {
 // Walks over a file's lines; keeps only each line's first bytes, so that a ledger of any size fits.
 class LineScan {
  public:
-  LineScan(std::uint64_t next, Holes holes) : next_(next), holes_(holes) {}
+  LineScan(std::uint64_t first, std::uint64_t next, std::uint32_t holes)
+      : first_(first), next_(next), holes_(holes) {}
 
   // True: the place of the cut is found.
   Result<bool> feed(std::string_view piece, const std::string& path) {
@@ -66,16 +67,15 @@ class LineScan {
   // Of what should be there below `next`: the first part that is not, in words; empty: nothing.
   std::string missing() const {
     if (!gap_.empty()) return gap_;
-    const std::uint64_t reached = last_ ? last_->txn + 1 : 0;
-    const bool may_end = holes_ == Holes::kAnEvaluation && last_.has_value();
-    return reached + (may_end ? 1 : 0) >= next_ ? "" : between(next_);
+    const std::uint64_t reached = last_ ? last_->txn + 1 : first_;
+    return reached + (last_ ? holes_ : 0) >= next_ ? "" : between(next_);
   }
 
  private:
   bool follows(const Place& place) const {
-    if (!last_) return place.txn == 0;
+    if (!last_) return place.txn == first_;
     if (place.txn == last_->txn + 1) return true;
-    return holes_ == Holes::kAnEvaluation && place.txn == last_->txn + 2 &&
+    return place.txn > last_->txn && place.txn <= last_->txn + 1 + holes_ &&
            place.step == last_->step + 1;
   }
   std::string between(std::uint64_t txn) const {
@@ -83,8 +83,8 @@ class LineScan {
            "before transaction " + std::to_string(txn);
   }
 
-  std::uint64_t next_, at_ = 0, keep_ = 0;
-  Holes holes_;
+  std::uint64_t first_, next_, at_ = 0, keep_ = 0;
+  std::uint32_t holes_;
   std::string start_, gap_;
   std::optional<Place> last_;
 };
@@ -103,11 +103,11 @@ Status scan(Env& env, const std::string& path, LineScan& lines) {
 
 }  // namespace
 
-Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn next,
-                                           Holes holes) {
-  LineScan lines(next.value(), holes);
+Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn first, Txn next,
+                                           std::uint32_t holes) {
+  LineScan lines(first.value(), next.value(), holes);
   if (env.exists(path)) {
-    if (next != Txn(0)) LOCKSTEP_TRY(scan(env, path, lines));
+    if (next > first) LOCKSTEP_TRY(scan(env, path, lines));
     LOCKSTEP_TRY(env.truncate(path, lines.keep()));
   }
   if (const std::string missing = lines.missing(); !missing.empty())

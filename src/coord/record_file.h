@@ -15,13 +15,11 @@ namespace lockstep::coord {
 
 inline constexpr std::string_view kRecordStart = "{\"txn\":";
 
-// What a file may lack: nothing, or the transactions that are no steps (never two in a row).
-enum class Holes { kNone, kAnEvaluation };
-
 // Cuts the file at `next` (a resume from a checkpoint rewrites what came after it), makes it if
-// absent, and opens it at its end. Lines that should be there and are not are warned of: the run
-// does not need them.
-Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn next,
-                                           Holes holes);
+// absent, and opens it at its end. Lines that should be there, from the run's `first` transaction
+// on, and are not are warned of: the run does not need them. Between two steps (the line's "step"
+// is one more) up to `holes` transactions may lack theirs.
+Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn first, Txn next,
+                                           std::uint32_t holes);
 
 }  // namespace lockstep::coord

@@ -220,14 +220,15 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
                                                  Txn next,
                                                  std::function<void(std::string_view)> console,
                                                  Txn console_from) {
-  LOCKSTEP_ASSIGN(auto ledger,
-                  open_records(env, run_dir + "/ledger.jsonl", next, Holes::kAnEvaluation));
-  LOCKSTEP_ASSIGN(auto metrics, open_records(env, run_dir + "/metrics.jsonl", next, Holes::kNone));
+  const Txn first(board.plan().first_txn);
+  LOCKSTEP_ASSIGN(auto ledger, open_records(env, run_dir + "/ledger.jsonl", first, next,
+                                            board.plan().epoch_ends));
+  LOCKSTEP_ASSIGN(auto metrics, open_records(env, run_dir + "/metrics.jsonl", first, next, 0));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
   LOCKSTEP_ASSIGN(Syncer syncer, Syncer::of(env, run_dir));
   return std::unique_ptr<Recorder>(std::make_unique<BoardRecorder>(
       std::move(syncer), board, next, console_from, std::move(console), std::move(ledger),
-      std::move(metrics), Times::open(env, run_dir, next)));
+      std::move(metrics), Times::open(env, run_dir, first, next)));
 }
 
 }  // namespace lockstep::coord

@@ -24,7 +24,7 @@ namespace lockstep::coord {
 
 class Recorder {
  public:
-  // Cuts both files at `next` (a resume from a checkpoint rewrites what came after it), makes them
+  // Cuts the files at `next` (a resume from a checkpoint rewrites what came after it), makes them
   // if absent, and goes on from there. Lines of transactions below `console_from` are not given to
   // `console`: a launcher prints each once, also after rung 3.
   static Result<std::unique_ptr<Recorder>> open(Env& env, const std::string& run_dir, Board board,

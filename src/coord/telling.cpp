@@ -58,9 +58,9 @@ void Coordinator::State::tell_death(const Worker& worker, const Death& death,
   held_txn = std::max({held_txn, *interrupted, Txn(worker.seen.applied)});
 }
 
-// Once the transaction is committed, the deaths were the workers'.
+// Once the transaction is committed, or there is none left, the deaths were the workers'.
 void Coordinator::State::tell_held() {
-  if (held.empty() || applied <= held_txn.value()) return;
+  if (held.empty() || (group < Group::kFinishing && applied <= held_txn.value())) return;
   for (const std::string& line : std::exchange(held, {})) print(action::Severity::kWarning, line);
 }
 

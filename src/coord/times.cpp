@@ -46,14 +46,14 @@ Kept kept_of(std::string_view text, Txn next) {
 
 }  // namespace
 
-Times Times::open(Env& env, const std::string& run_dir, Txn next) {
+Times Times::open(Env& env, const std::string& run_dir, Txn first, Txn next) {
   Times times(env);
-  if (const Status started = times.start(run_dir + "/times.jsonl", next); !started.ok())
+  if (const Status started = times.start(run_dir + "/times.jsonl", first, next); !started.ok())
     times.give_up(started.error());
   return times;
 }
 
-Status Times::start(const std::string& path, Txn next) {
+Status Times::start(const std::string& path, Txn first, Txn next) {
   path_ = path;
   opened_ns_ = env_->now_ns();
   Kept kept;
@@ -62,7 +62,7 @@ Status Times::start(const std::string& path, Txn next) {
     kept = kept_of(text, next);
     LOCKSTEP_TRY(env_->truncate(path, kept.bytes));
   }
-  if (next != Txn(0) && !kept.run_s) return {};  // how long it had run is not known
+  if (next != first && !kept.run_s) return {};  // how long it had run is not known
   before_s_ = last_s_ = kept.run_s.value_or(0);
   LOCKSTEP_ASSIGN(file_, env_->open_append(path));
   return {};

@@ -21,15 +21,16 @@ namespace lockstep::coord {
 
 class Times {
  public:
-  // Cuts the file at `next`. A run that goes on without what was there has no times.
-  static Times open(Env& env, const std::string& run_dir, Txn next);
+  // Cuts the file at `next`. A run that goes on without what was there, from its `first`
+  // transaction on, has no times.
+  static Times open(Env& env, const std::string& run_dir, Txn first, Txn next);
 
   // All up to `last` are recorded; `epochs_end`: the end of an epoch is among the new ones.
   void add(Txn last, std::size_t workers, bool epochs_end);
 
  private:
   explicit Times(Env& env) : env_(&env) {}
-  Status start(const std::string& path, Txn next);
+  Status start(const std::string& path, Txn first, Txn next);
   void give_up(const Error& error);
 
   Env* env_;

@@ -37,10 +37,13 @@ bool is_for_reading(const fs::path& process, const std::string& fd) {
 
 bool reads(const fs::path& process, const fs::path& what) {
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(process / "fd", error))
-    if (fs::read_symlink(entry.path(), error) == what &&
-        is_for_reading(process, entry.path().filename()))
+  for (fs::directory_iterator entry(process / "fd", error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;
+    if (fs::read_symlink(entry->path(), gone) == what &&
+        is_for_reading(process, entry->path().filename()))
       return true;
+  }
   return false;
 }
 
@@ -77,13 +80,14 @@ std::string readers_of(int fd) {
   const fs::path what = fs::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
   std::string text;
   std::size_t count = 0;
-  for (const auto& entry : fs::directory_iterator("/proc", error)) {
-    const std::string pid = entry.path().filename();
-    if (pid.find_first_not_of("0123456789") != std::string::npos || !reads(entry.path(), what))
-      continue;
+  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const fs::path& process = entry->path();
+    const std::string pid = process.filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos || !reads(process, what)) continue;
     if (count++ == kMostNamed) break;
-    text += (text.empty() ? "process " : ", process ") + pid + " (" +
-            first_line(entry.path() / "comm") + ")";
+    text += (text.empty() ? "process " : ", process ") + pid + " (" + first_line(process / "comm") +
+            ")";
   }
   return text;
 }

@@ -40,6 +40,10 @@ Status Run::check_options() const {
   LOCKSTEP_TRY(obey(kLogEvery, options_));
   LOCKSTEP_TRY(obey(kVirtualWorkers, options_));
   LOCKSTEP_TRY(obey(kEvaluationBatchSize, options_));
+  if (test_ == nullptr && (epochs.best_of == BestOf::kLoss || epochs.best_of == BestOf::kAccuracy))
+    return wrong(
+        "Trainer::best() by an evaluation's loss or accuracy needs a test set; give "
+        "fit() one, or say BestOf::kTrainLoss");
   if (test_ != nullptr && test_->size() < 1) return wrong("the test set is empty");
   return {};
 }

@@ -57,9 +57,21 @@ Result<RunManifest> RunManifest::parse(const std::string& text) {
   return manifest;
 }
 
+std::string RunManifest::value(const std::string& key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? "" : found->second;
+}
+
+std::optional<std::int64_t> RunManifest::number(const std::string& key) const {
+  const std::string text = value(key);
+  std::int64_t number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
 Result<std::uint32_t> RunManifest::virtual_workers() const {
-  const auto found = values_.find("virtual_workers");
-  const std::string text = found == values_.end() ? "" : found->second;
+  const std::string text = value("virtual_workers");
   std::uint32_t count = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
   if (code == std::errc() && end == text.data() + text.size() && count > 0) return count;

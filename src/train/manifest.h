@@ -20,6 +20,9 @@ class RunManifest {
  public:
   void set(const std::string& key, const std::string& value) { values_[key] = value; }
   void set(const std::string& key, std::int64_t value) { values_[key] = std::to_string(value); }
+  std::string value(const std::string& key) const;  // empty: none
+  // Of a whole number; nullopt: none.
+  std::optional<std::int64_t> number(const std::string& key) const;
   // kBadData where the manifest has no such number.
   Result<std::uint32_t> virtual_workers() const;
 

@@ -205,6 +205,7 @@ Status Participant::compute_item(std::uint32_t item, bool adopted) {
   if (cell.mark.load(std::memory_order_acquire) >= mark) return {};
   enter(coord::Phase::kEvaluate, item);
   LOCKSTEP_TRY(program_.compute_batch(next_, item, cell));
+  if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);  // whatever it did to them
   cell.mark.store(mark, std::memory_order_release);
   return {};
 }
@@ -348,8 +349,8 @@ Status Participant::wait_for_record_room() {
 Status Participant::write_lines(const Lines& lines) {
   coord::CommitLines& out = board_.lines(session_.identity().slot, next_);
   if (lines.console.size() + lines.metrics.size() > coord::kCommitTextBytes)
-    return Error{ErrorKind::kInternal,
-                 "lines of one step take " +
+    return Error{ErrorKind::kUsage,
+                 "the lines of one step or epoch's end (step_lines, epoch_lines, exports) take " +
                      std::to_string(lines.console.size() + lines.metrics.size()) +
                      " bytes, limit " + std::to_string(coord::kCommitTextBytes)};
   out.console_bytes = static_cast<std::uint32_t>(lines.console.size());

@@ -60,17 +60,25 @@ struct Plan {
   }
 };
 
-// Seed of everything random inside a model (dropout) for one share: splitmix64 (Steele, Lea, Flood,
-// OOPSLA 2014) over seed, transaction and virtual worker; docs/design/arithmetic.md.
+// Seeds of everything random inside a model (dropout): splitmix64 (Steele, Lea, Flood, OOPSLA 2014)
+// over seed, step and virtual worker, or over seed, step and batch for an evaluation after so many
+// steps; docs/design/arithmetic.md.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
-constexpr std::uint64_t share_seed(std::uint64_t seed, Txn txn, VirtualWorker v) {
-  return splitmix64(splitmix64(splitmix64(seed) ^ txn.value()) ^
-                    static_cast<std::uint64_t>(v.value()));
+constexpr std::uint64_t part_seed(std::uint64_t seed, std::int64_t global_step,
+                                  std::uint64_t part) {
+  return splitmix64(splitmix64(splitmix64(seed) ^ static_cast<std::uint64_t>(global_step)) ^ part);
+}
+constexpr std::uint64_t share_seed(std::uint64_t seed, std::int64_t global_step, VirtualWorker v) {
+  return part_seed(seed, global_step, static_cast<std::uint64_t>(v.value()));
+}
+constexpr std::uint64_t batch_seed(std::uint64_t seed, std::int64_t global_step,
+                                   std::uint32_t batch) {
+  return part_seed(seed, global_step, (std::uint64_t{1} << 32) + batch);
 }
 
 }  // namespace lockstep::train

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/run_lock.h"
 #include "base/text.h"
+#include "checkpoint/store.h"
 #include "train/data_identity.h"
 #include "train/lines.h"
 #include "train/session_of.h"
@@ -18,6 +19,7 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::uint64_t kResultLimitBytes = 4096;
+constexpr const char* kStartEpoch = "start_epoch";
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
 
 // With the number of virtual workers that 0 came to.
@@ -54,6 +56,7 @@ Status Run::begin() {
   LOCKSTEP_ASSIGN(options_.output, absolute_path(options_.output));
   LOCKSTEP_ASSIGN(const int virtual_workers, choose_virtual_workers());
   LOCKSTEP_TRY(prepare_data(virtual_workers));
+  LOCKSTEP_TRY(bring_origin());
   LOCKSTEP_TRY(make_manifest());
   return take_part();
 }
@@ -120,7 +123,9 @@ Status Run::make_manifest() {
   if (plan_.exports) manifest_.set("exports", "yes");
   if (epochs.best_of != BestOf::kNothing)
     manifest_.set("best_of", static_cast<std::int64_t>(epochs.best_of));
-  manifest_.set("initial_weights_sha256", state_.weights_sha256());
+  manifest_.set("initial_weights_sha256",
+                origin_ ? origin_->weights_sha256 : state_.weights_sha256());
+  if (origin_) manifest_.set(kStartEpoch, origin_->epoch);
   for (std::size_t i = 0; i < state_.optimizers().size(); ++i)
     manifest_.set("optimizer_" + std::to_string(i), state_.optimizers()[i]->settings());
   for (std::size_t i = 0; i < state_.schedulers().size(); ++i)
@@ -143,6 +148,9 @@ Status Run::take_part() {
   options.board.ids_capacity = static_cast<std::uint32_t>(data_plan_.batch_size);
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
   options.eval_items = plan_.ends_epochs ? evaluation_batches() : 0;
+  options.board.epoch_ends = (plan_.ends_epochs ? 1 : 0) + (plan_.exports ? 1 : 0);
+  if (origin_)
+    options.board.first_txn = static_cast<std::uint64_t>(origin_->epoch * plan_.txns_per_epoch());
   options.run_dir = options_.output;
   options.reducer.find_unused_parameters = options_.find_unused_parameters;
 
@@ -188,8 +196,16 @@ Result<Txn> Run::starting_point(bool first, bool checkpointed) {
     LOCKSTEP_TRY(manifest_.same_as(*before_, options_.output,
                                    options_.new_virtual_workers ? "virtual_workers" : ""));
   LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints_->load(plan_, checkpointed, first));
-  if (!start) {
-    LOCKSTEP_ASSIGN(start, imported());
+  if (!start && origin_) {
+    if (!origin_->here)
+      return Error{ErrorKind::kBadData,
+                   "the run in '" + options_.output +
+                       "' began from weights of elsewhere, of which it has no checkpoint yet, and "
+                       "they are not there any more; --resume never starts over"};
+    start = Txn(static_cast<std::uint64_t>(origin_->epoch * plan_.txns_per_epoch()));
+    if (first)
+      log_info("goes on at the start of epoch " + std::to_string(origin_->epoch) +
+               " with weights of elsewhere; the optimizer's state begins anew");
   }
   if (first) LOCKSTEP_TRY(write_identity());
   if (first && start && resumed) {
@@ -200,21 +216,43 @@ Result<Txn> Run::starting_point(bool first, bool checkpointed) {
   return start.value_or(Txn(0));
 }
 
-// Weights from elsewhere are in no checkpoint of this run, and what they came from may be written
-// over: the first step brings one.
-Result<std::optional<Txn>> Run::imported() {
-  if (!import) return std::optional<Txn>();
-  LOCKSTEP_ASSIGN(const std::optional<std::int64_t> epoch, import());
-  if (!epoch) return std::optional<Txn>();
+// A run begins elsewhere at its first start alone; from then on its manifest says so. Started again
+// before its first checkpoint, it needs those weights again, and no others.
+Status Run::bring_origin() {
+  const bool there = before_.has_value() && options_.resume != "never";
+  if (there) {
+    const auto epoch = before_->number(kStartEpoch);
+    if (!epoch) return {};
+    origin_ = {*epoch, before_->value("initial_weights_sha256"), false};
+  }
+  LOCKSTEP_ASSIGN(const auto saved, checkpoint::list_steps(posix_env(), options_.output));
+  const bool elsewhere = options_.resume != "auto" && !there;  // a path; or never
+  if (!start_from || elsewhere || !saved.empty() || session_of(context_).identity().newcomer)
+    return {};
+  LOCKSTEP_ASSIGN(const std::optional<std::int64_t> epoch, start_from());
+  if (!epoch) return {};
   if (*epoch < 0 || *epoch > plan_.epochs)
-    return Error{ErrorKind::kUsage, "what was imported is at the start of epoch " +
-                                        std::to_string(*epoch) + ", and the run has " +
-                                        std::to_string(plan_.epochs) + " (--epochs)"};
-  if (context_.rank() == 0)
-    log_info("goes on at the start of epoch " + std::to_string(*epoch) +
-             " with imported weights; the optimizer's state begins anew");
-  unsaved_ = Txn(static_cast<std::uint64_t>(*epoch * plan_.txns_per_epoch()));
-  return unsaved_;
+    return Error{ErrorKind::kUsage, "Trainer::start_from() gave epoch " + std::to_string(*epoch) +
+                                        "; the run has " + std::to_string(plan_.epochs) +
+                                        " (--epochs)"};
+  const std::string weights = state_.weights_sha256();
+  if (!there) origin_ = {*epoch, weights, true};
+  origin_->here = origin_->epoch == *epoch && origin_->weights_sha256 == weights;
+  return {};
+}
+
+// What the run began from may be what an export is about to write over.
+Status Run::secure_origin(Txn txn) {
+  if (!origin_) return {};
+  const auto steps = [&] { return checkpoint::list_steps(posix_env(), options_.output); };
+  LOCKSTEP_ASSIGN(const auto before, steps());
+  if (!before.empty()) return {};
+  LOCKSTEP_TRY(participant_->record_all());
+  LOCKSTEP_TRY(checkpoints_->save_now(plan_, txn));
+  LOCKSTEP_ASSIGN(const auto after, steps());
+  if (!after.empty()) return {};
+  return Error{ErrorKind::kDisk,
+               "not written, as there is no checkpoint yet: it may be what the run began from"};
 }
 
 void Run::say_finished(Txn committed) const {

@@ -47,7 +47,7 @@ class Run final : public Program {
   EpochHooks epochs;
   std::function<std::string(const StepEnd&)> own_step_lines;
   // See Trainer.
-  std::function<Result<std::optional<std::int64_t>>()> import;
+  std::function<Result<std::optional<std::int64_t>>()> start_from;
   std::function<void(std::int64_t epoch, std::int64_t step)> resumed;
   // Said once, see Trainer::on_finished().
   std::function<Status()> finished;
@@ -88,7 +88,8 @@ class Run final : public Program {
   Status make_manifest();
   Status take_part();
   Result<Txn> starting_point(bool first, bool checkpointed);
-  Result<std::optional<Txn>> imported();
+  Status bring_origin();
+  Status secure_origin(Txn txn);
   void say_finished(Txn committed) const;
   Status start_over();
   Status write_identity();
@@ -128,10 +129,16 @@ class Run final : public Program {
   std::uint64_t started_ns_ = 0;
   std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
   std::uint64_t hash_ = 0;
-  std::optional<Txn> unsaved_;  // brought in from elsewhere, and in no checkpoint yet
-  bool trained_ = false;        // a step or more in this start: its seconds count
-  bool announced_ = false;      // next() has said true, and the step has not been run
-  bool over_ = false;           // the loop was told so, or of an error
+  // The run began elsewhere: at this epoch's start, from these weights.
+  struct Origin {
+    std::int64_t epoch = 0;
+    std::string weights_sha256;
+    bool here = false;  // they are in the state now
+  };
+  std::optional<Origin> origin_;
+  bool trained_ = false;    // a step or more in this start: its seconds count
+  bool announced_ = false;  // next() has said true, and the step has not been run
+  bool over_ = false;       // the loop was told so, or of an error
 };
 
 }  // namespace lockstep::train

@@ -1,4 +1,5 @@
 // A run as the participant's program, between epochs: evaluation, what follows from it, files.
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 
 #include "base/guard.h"
@@ -17,6 +18,7 @@ std::uint32_t Run::evaluation_batches() const {
 
 Status Run::compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) {
   const at::NoGradGuard no_grad;
+  at::manual_seed(batch_seed(options_.seed, plan_.at(txn).global_step, index));
   if (plan_.at(txn).kind == Kind::kExport) return export_files(txn, cell);
   if (evaluates()) return evaluate(index, cell);
   cell.loss_sum = cell.correct = 0;
@@ -43,10 +45,12 @@ Status Run::export_files(Txn txn, comm::EvalCell& cell) {
   bool written = false;
   Status status = guarded("the files of epoch " + std::to_string(plan_.at(txn).epoch),
                           ErrorKind::kInternal, [&]() -> Status {
+                            LOCKSTEP_TRY(secure_origin(txn));
                             LOCKSTEP_ASSIGN(written, epochs.exports(epoch_end(txn)));
                             return {};
                           });
-  if (!status.ok() && !options_.continue_on_save_error) return status;
+  if (!status.ok() && !options_.continue_on_save_error)
+    return Error{ErrorKind::kDisk, status.error().message + "; stopped (--on-save-error stop)"};
   if (!status.ok())
     log_warning(status.error().message + "; training goes on (--on-save-error continue)");
   cell.loss_sum = cell.correct = 0;

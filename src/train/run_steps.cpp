@@ -1,5 +1,4 @@
-// A run as the participant's program: what a step and an epoch's end compute, and what is said
-// about them.
+// A run as the participant's program: what a step computes, and what is said about it.
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 
@@ -34,10 +33,10 @@ std::uint32_t Run::items(Txn txn) const {
   return 0;
 }
 
-// One is enough for a step and its epoch's end: before the evaluation.
+// One is enough for a step and its epoch's end: that of the next epoch's start, where another
+// number of virtual workers may go on.
 bool Run::checkpoint_due(Txn txn) const {
-  if (unsaved_ == txn) return true;
-  return options_.checkpoint_every > 0 && txn.value() > 0 && is_step(Txn(txn.value() - 1)) &&
+  return options_.checkpoint_every > 0 && txn.value() > 0 && is_step(txn) &&
          plan_.at(txn).global_step % options_.checkpoint_every == 0;
 }
 
@@ -92,8 +91,8 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
 Status Run::forward_backward(Txn txn, VirtualWorker v, const data::Batch& batch,
                              coord::ShareRecord& record) {
   const auto share = static_cast<std::uint32_t>(v.value());
-  // Dropout and its like: a stream of its own for each (seed, transaction, virtual worker).
-  at::manual_seed(share_seed(options_.seed, txn, v));
+  // Dropout and its like: a stream of its own for each (seed, step, virtual worker).
+  at::manual_seed(share_seed(options_.seed, plan_.at(txn).global_step, v));
   participant_->enter(coord::Phase::kForward, share);
   const Position position = plan_.at(txn);
   Share part;

@@ -98,8 +98,8 @@ void Trainer::exports(std::function<Result<bool>(const EpochEnd&)> call,
   impl_->run.epochs.export_lines = std::move(lines);
 }
 
-void Trainer::import(std::function<Result<std::optional<std::int64_t>>()> call) {
-  impl_->run.import = std::move(call);
+void Trainer::start_from(std::function<Result<std::optional<std::int64_t>>()> call) {
+  impl_->run.start_from = std::move(call);
 }
 
 void Trainer::on_resume(std::function<void(std::int64_t, std::int64_t)> call) {

@@ -22,11 +22,14 @@ class Epochs : public ::testing::Test {
     std::map<std::string, std::string> files;  // by name
   };
 
-  Words program(const std::string& name, const std::string& how) {
-    std::filesystem::create_directories(folder_ / name + "-files");
-    return {EPOCHS_WORKER, folder_ / name, folder_ / name + "-files", how};
+  std::string files(const std::string& name) const { return folder_ / name + "-files"; }
+  Words program(const std::string& name, const Words& how) {
+    std::filesystem::create_directories(files(name));
+    Words words{EPOCHS_WORKER, folder_ / name, files(name)};
+    words.insert(words.end(), how.begin(), how.end());
+    return words;
   }
-  Words launcher(const std::string& name, const Words& options, const std::string& how) {
+  Words launcher(const std::string& name, const Words& options, const Words& how) {
     Words words{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "3"};
     words.insert(words.end(), options.begin(), options.end());
     for (const std::string& word : program(name, how)) words.push_back(word);
@@ -35,13 +38,13 @@ class Epochs : public ::testing::Test {
   Run seen(const std::string& name, Outcome outcome) {
     Run result;
     result.lines = std::regex_replace(outcome.out, std::regex("Training complete in: .*\n"), "");
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / name + "-files"))
+    for (const auto& entry : std::filesystem::directory_iterator(files(name)))
       result.files[entry.path().filename()] = read_text(entry.path());
     result.outcome = std::move(outcome);
     return result;
   }
-  Run alone(const std::string& how = "") { return seen("alone", run(program("alone", how))); }
-  Run launched(const std::string& name, const Words& options = {}, const std::string& how = "") {
+  Run alone(const Words& how = {}) { return seen("alone", run(program("alone", how))); }
+  Run launched(const std::string& name, const Words& options = {}, const Words& how = {}) {
     return seen(name, run(launcher(name, options, how)));
   }
   void TearDown() override {
@@ -75,8 +78,9 @@ TEST_F(Epochs, WhoeverIsKilledAtAnEpochsEndTheResultIsTheSame) {
       if (rank != 0 && place != kSteps) continue;
       const std::string name = "killed-" + std::to_string(number++);
       const int txn = 2 * (kSteps + 2) - 2 + (place - kSteps);  // of the second epoch
-      const Run killed = launched(name, {"--inject", "kill rank=" + std::to_string(rank) + " txn=" +
-                                                         std::to_string(txn) + " phase=evaluate"});
+      const Run killed = launched(
+          name, {"--inject", "kill rank=" + std::to_string(rank) + " txn=" + std::to_string(txn) +
+                                 " phase=" + (place == kSteps ? "evaluate" : "snapshot")});
       EXPECT_EQ(killed.outcome.code, 0) << killed.outcome.err;
       EXPECT_NE(killed.outcome.err.find("replacement"), std::string::npos) << killed.outcome.err;
       EXPECT_EQ(killed.lines, one.lines) << name;
@@ -86,7 +90,7 @@ TEST_F(Epochs, WhoeverIsKilledAtAnEpochsEndTheResultIsTheSame) {
 
 TEST_F(Epochs, AllKilledAndTheSameCommandAgainGoesOnWithSchedulesAndTheBest) {
   const Run one = alone();
-  const Words command = launcher("again", {}, "slow");
+  const Words command = launcher("again", {}, {"slow"});
   {
     Child first(command);
     ASSERT_TRUE(first.wait_for_output("step 14:")) << first.err();
@@ -96,13 +100,55 @@ TEST_F(Epochs, AllKilledAndTheSameCommandAgainGoesOnWithSchedulesAndTheBest) {
   const Run second = launched("again", {});
   EXPECT_EQ(second.outcome.code, 0) << second.outcome.err;
   EXPECT_NE(second.outcome.err.find("resuming from"), std::string::npos) << second.outcome.err;
-  ASSERT_GT(second.lines.size(), 100U);
-  EXPECT_EQ(one.lines.substr(one.lines.size() - second.lines.size()), second.lines);
+  EXPECT_EQ(second.outcome.err.find("has no records"), std::string::npos) << second.outcome.err;
+  const std::string lines = second.lines.substr(second.lines.find('\n') + 1);
+  EXPECT_TRUE(second.lines.starts_with("goes on at epoch ")) << second.lines;
+  ASSERT_GT(lines.size(), 100U);
+  EXPECT_EQ(one.lines.substr(one.lines.size() - lines.size()), lines);
   EXPECT_EQ(second.files, one.files);
 }
 
+TEST_F(Epochs, KilledBeforeItsFirstCheckpointARunBeginsWhereItBegan) {
+  const Words how{"snapshot"}, slow{"snapshot", "slow"};
+  const auto interrupted = [&](const std::string& name, const std::string& after) {
+    {
+      Child first(launcher(name, {}, slow));
+      EXPECT_TRUE(first.wait_for_output(after)) << first.err();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      first.send(SIGKILL);
+      first.wait();
+    }
+    const Run second = launched(name, {}, how);
+    EXPECT_EQ(second.outcome.code, 0) << second.outcome.err;
+    EXPECT_EQ(second.outcome.err.find("has no records"), std::string::npos) << second.outcome.err;
+    return second;
+  };
+  // From the seed: the snapshots are its own, and nothing to begin from.
+  const Run seed = launched("seed", {}, how);
+  EXPECT_EQ(seed.outcome.code, 0) << seed.outcome.err;
+  const Run seed_again = interrupted("seed-again", "epoch 2/6");
+  EXPECT_EQ(last_line(seed_again.outcome.out), last_line(seed.outcome.out));
+
+  // From a snapshot of somebody else's, of epoch 1, which the run writes over.
+  EXPECT_EQ(launched("maker", {}, {"snapshot", "few"}).outcome.code, 0);
+  const auto given = [&](const std::string& name) {
+    std::filesystem::create_directories(files(name));
+    std::filesystem::copy_file(files("maker") + "/snapshot.pt", files(name) + "/snapshot.pt");
+    return name;
+  };
+  const Run whole = launched(given("given"), {}, how);
+  EXPECT_TRUE(whole.lines.starts_with("goes on at epoch 2, step 0\nstep 8:")) << whole.lines;
+  EXPECT_NE(last_line(whole.outcome.out), last_line(seed.outcome.out)) << "Adam begins anew";
+  const Run before = interrupted(given("before-an-export"), "step 9:");
+  EXPECT_TRUE(before.lines.starts_with("goes on at epoch 2, step 0\n")) << before.lines;
+  EXPECT_EQ(last_line(before.outcome.out), last_line(whole.outcome.out));
+  const Run behind = interrupted(given("behind-an-export"), "epoch 3/6");
+  EXPECT_NE(behind.outcome.err.find("resuming from"), std::string::npos) << behind.outcome.err;
+  EXPECT_EQ(last_line(behind.outcome.out), last_line(whole.outcome.out));
+}
+
 TEST_F(Epochs, AFileThatCannotBeWrittenIsToldAndTrainingGoesOn) {
-  const Run one = alone("fails");
+  const Run one = alone({"fails"});
   EXPECT_EQ(one.outcome.code, 0) << one.outcome.err;
   EXPECT_NE(one.outcome.err.find("no room for"), std::string::npos) << one.outcome.err;
   EXPECT_NE(one.outcome.err.find("training goes on"), std::string::npos) << one.outcome.err;

@@ -1,12 +1,16 @@
-// epochs_worker RUN_DIR FOLDER [slow|fails]: a Trainer with all that an epoch's end may have: two
-// schedules, the best, lines of its own and a file of each epoch's end in FOLDER.
+// epochs_worker RUN_DIR FOLDER [WORD...]: a Trainer with all that an epoch's end may have: two
+// schedules, the best, lines of its own and files in FOLDER. Words: `slow` steps; `few` epochs;
+// `fails` to write; a `snapshot` there of each epoch, and no checkpoints but the last: a new run
+// begins from it.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -16,6 +20,7 @@
 namespace {
 
 using lockstep::EpochEnd;
+using lockstep::Result;
 using lockstep::data::Batch;
 
 std::string text_of(const EpochEnd& end) {
@@ -36,18 +41,26 @@ std::string text_of(const lockstep::StepEnd& end) {
   return text + "\n";
 }
 
+struct NetImpl : torch::nn::Module {
+  NetImpl() { register_module("linear", linear); }
+  at::Tensor forward(const at::Tensor& inputs) { return linear->forward(inputs); }
+  torch::nn::Linear linear{3, 1};
+  at::Tensor seen = register_buffer("seen", at::zeros({1}));
+};
+TORCH_MODULE(Net);
+
 class Job {
  public:
-  Job(lockstep::Context& context, char** argv, std::string how)
-      : context_(context), run_(argv[1]), folder_(argv[2]), how_(std::move(how)) {}
+  Job(lockstep::Context& context, int argc, char** argv)
+      : context_(context), run_(argv[1]), folder_(argv[2]), words_(argv + 3, argv + argc) {}
 
   lockstep::Status train() {
     lockstep::RunOptions options;
     options.output = run_;
     options.batch_size = 2;
-    options.epochs = 6;
+    options.epochs = has("few") ? 2 : 6;
     options.virtual_workers = 3;
-    options.checkpoint_every = 3;
+    options.checkpoint_every = has("snapshot") ? 0 : 3;
     options.evaluation_batch_size = 5;
     lockstep::Adam optimizer(model_->parameters(), {.lr = 0.1});
     lockstep::StepLR steps(optimizer, 4, 0.5);
@@ -56,7 +69,9 @@ class Job {
     trainer.loss([&](const Batch& batch) { return loss_of(batch); });
     trainer.evaluation([&](const Batch& batch) {
       const at::Tensor out = model_->forward(batch.inputs);
-      return lockstep::Score{(out - batch.targets).square().sum().item<double>(),
+      model_->seen.add_(static_cast<double>(out.size(0)));  // is undone
+      const double noise = 1e-3 * at::rand({1}).item<double>();
+      return lockstep::Score{(out - batch.targets).square().sum().item<double>() + noise,
                              (out * batch.targets).gt(0).sum().item<double>(), out.size(0)};
     });
     trainer.schedule(steps);
@@ -67,6 +82,10 @@ class Job {
     trainer.exports(
         [&](const EpochEnd& end) { return write(end, optimizer); },
         [](const EpochEnd& end) { return "epoch " + std::to_string(end.epoch) + " is written\n"; });
+    if (has("snapshot")) trainer.start_from([&] { return load(); });
+    trainer.on_resume([](std::int64_t epoch, std::int64_t step) {
+      std::printf("goes on at epoch %ld, step %ld\n", long{epoch}, long{step});
+    });
     LOCKSTEP_ASSIGN(auto train_set, data(24));
     LOCKSTEP_ASSIGN(auto test_set, data(13));
     return trainer.fit(train_set, test_set);
@@ -74,14 +93,27 @@ class Job {
 
  private:
   at::Tensor loss_of(const Batch& batch) {
-    if (how_ == "slow") std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    if (has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(30));
     return torch::nn::functional::mse_loss(model_->forward(batch.inputs), batch.targets);
   }
 
   // Every second epoch; with the weights of its end and the next one's rate.
-  lockstep::Result<bool> write(const EpochEnd& end, const lockstep::Optimizer& optimizer) {
-    if (how_ == "fails")
-      return lockstep::Error{lockstep::ErrorKind::kDisk, "no room for " + folder_};
+  bool has(const char* word) const {
+    return std::find(words_.begin(), words_.end(), word) != words_.end();
+  }
+  std::string snapshot() const { return folder_ + "/snapshot.pt"; }
+
+  Result<std::optional<std::int64_t>> load() {
+    if (!std::filesystem::exists(snapshot())) return std::optional<std::int64_t>();
+    LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(snapshot()));
+    LOCKSTEP_TRY(lockstep::load_state_dict(*model_, snapshot(), "weights"));
+    return std::optional(std::get<std::int64_t>(fields.at(1).second) + 1);
+  }
+
+  Result<bool> write(const EpochEnd& end, const lockstep::Optimizer& optimizer) {
+    if (has("fails")) return lockstep::Error{lockstep::ErrorKind::kDisk, "no room for " + folder_};
+    if (has("snapshot"))
+      LOCKSTEP_TRY(lockstep::save_pt(snapshot(), {{"weights", &*model_}, {"epoch", end.epoch}}));
     if (end.epoch % 2 == 0) return false;
     lockstep::TrainState state;
     LOCKSTEP_TRY(state.add("model", *model_));
@@ -90,15 +122,16 @@ class Job {
     return true;
   }
 
-  static lockstep::Result<std::shared_ptr<const lockstep::data::Dataset>> data(std::int64_t rows) {
+  static Result<std::shared_ptr<const lockstep::data::Dataset>> data(std::int64_t rows) {
     at::manual_seed(7);
     const at::Tensor inputs = at::randn({rows, 3});
     return lockstep::data::tensor_dataset(inputs, inputs.sum(1, true));
   }
 
   lockstep::Context& context_;
-  std::string run_, folder_, how_;
-  torch::nn::Linear model_{3, 1};
+  std::string run_, folder_;
+  std::vector<std::string> words_;
+  Net model_;
 };
 
 }  // namespace
@@ -108,5 +141,5 @@ int main(int argc, char** argv) {
   auto context = lockstep::init();
   if (!context.ok()) lockstep::exit_with(context.error());
   at::manual_seed(0);
-  lockstep::exit_with(*context, Job(*context, argv, argc > 3 ? argv[3] : "").train());
+  lockstep::exit_with(*context, Job(*context, argc, argv).train());
 }

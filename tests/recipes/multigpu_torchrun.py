@@ -97,7 +97,7 @@ class MultiGpuTorchrun(unittest.TestCase):
         out, err = recipe(folder, 2)
         self.assertEqual(out.splitlines()[:2], ["Loading snapshot", "Resuming training from snapshot at Epoch 1"])
         self.assertEqual(out.splitlines()[-1], self.weights)
-        self.assertIn("the optimizer's state begins anew", err)
+        self.assertIn("with weights of elsewhere; the optimizer's state begins anew", err)
 
     def test_the_loss_of_the_original_changes_nothing(self):
         weights = {recipe(self.folder(f"cross-{epochs}"), 1, epochs, ["--loss", "cross_entropy"])[0].splitlines()[-1]

@@ -30,9 +30,11 @@ struct Row {
 std::uint64_t bytes_in(const std::string& folder) {
   std::uint64_t bytes = 0;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::uintmax_t size = entry.file_size(error);
-    if (!error) bytes += size;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code gone;
+    const std::uintmax_t size = entry->file_size(gone);
+    if (!gone) bytes += size;
   }
   return bytes;
 }

@@ -112,7 +112,21 @@ Result<double> parse_duration(std::string_view text) {
       "'" + std::string(text) + "' is no time above 0; write it as 2h, 90min, 1h30min or 45s"};
 }
 
+// Two directories of one name are two runs, told apart by their paths.
+void tell_apart(std::vector<Run>& runs) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::string name = runs[i].name;
+    const auto twin = [&](const Run& other) {
+      return other.name == name && !other.directory.empty() && other.directory != runs[i].directory;
+    };
+    if (runs[i].directory.empty() || std::ranges::none_of(runs, twin)) continue;
+    for (Run& run : runs)
+      if (run.name == name && !run.directory.empty()) run.name = run.directory;
+  }
+}
+
 std::vector<Run> merged(std::vector<Run> runs) {
+  tell_apart(runs);
   std::vector<Run> all;
   for (Run& run : runs) {
     const auto first = std::ranges::find(all, run.name, &Run::name);

@@ -78,6 +78,7 @@ Result<std::vector<Run>> read_runs(Env& env, const std::string& path) {
                        ".pt file of the tutorial's trainer, or a .json file of runs"};
     LOCKSTEP_ASSIGN(run, read_run_directory(env, path));
     run.name = stem.filename().string();
+    run.directory = path;
   } else if (!env.exists(path)) {
     return Error{ErrorKind::kBadData, "'" + path + "' does not exist"};
   } else {

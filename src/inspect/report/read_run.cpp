@@ -209,9 +209,10 @@ Result<Run> read_run_directory(Env& env, const std::string& path) {
   Times times;
   LOCKSTEP_TRY(
       read_lines(env, path + "/metrics.jsonl", [&](const Json& line) { metrics.add(line); }));
-  if (env.exists(path + "/times.jsonl"))
-    LOCKSTEP_TRY(
-        read_lines(env, path + "/times.jsonl", [&](const Json& line) { times.add(line); }));
+  // Never synced, so a crash of the machine may have damaged it: then there are no times.
+  if (env.exists(path + "/times.jsonl") &&
+      !read_lines(env, path + "/times.jsonl", [&](const Json& line) { times.add(line); }).ok())
+    times = Times();
   Run run = metrics.take(times);
   run.path = path;
   run.learning_rate = learning_rate_of(manifest);

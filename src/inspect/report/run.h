@@ -20,6 +20,7 @@ struct Point {
 
 struct Run {
   std::string name, path;
+  std::string directory;  // of a run; empty: figures from a file
   std::optional<double> workers;
   std::optional<double> learning_rate;  // at the start
   std::optional<double> global_batch;   // samples of a step

@@ -50,7 +50,7 @@ class TimesTest : public testing::Test {
   }
   Times open(std::uint64_t next) {
     start_ = env_.now = env_.now + 3'600'000'000'000;  // an hour between launches
-    return Times::open(env_, folder_.path(), Txn(next));
+    return Times::open(env_, folder_.path(), Txn(0), Txn(next));
   }
   std::string text() const { return folder_.read("times.jsonl"); }
 

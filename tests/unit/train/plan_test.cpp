@@ -45,8 +45,8 @@ TEST(Plan, MaxStepsCutsTheRunAndABrokenEpochHasNoEnd) {
 TEST(ShareSeed, IsAnotherForEachShareAndAFunctionOfItsPlaceAlone) {
   std::set<std::uint64_t> seen;
   for (std::uint64_t seed = 0; seed < 4; ++seed)
-    for (std::uint64_t txn = 0; txn < 50; ++txn)
-      for (int v = 0; v < 8; ++v) seen.insert(share_seed(seed, Txn(txn), VirtualWorker(v)));
+    for (std::int64_t step = 0; step < 50; ++step)
+      for (int v = 0; v < 8; ++v) seen.insert(share_seed(seed, step, VirtualWorker(v)));
   EXPECT_EQ(seen.size(), 4U * 50 * 8);
   // splitmix64 of 0, as its authors' reference program gives it.
   EXPECT_EQ(splitmix64(0), 0xe220a8397b1dcdafU);
