@@ -11,7 +11,7 @@ import signal
 import time
 
 import harness
-from harness import LONG, PER_EPOCH, SHORT, FaultTest, at_once, is_step, until
+from harness import LONG, SHORT, FaultTest, at_once, is_step, until
 
 
 def stopped(pid):
@@ -87,8 +87,8 @@ class EveryPhase(FaultTest):
         at_once(check, [(rank, txn) for rank in (0, 1, 2) for txn in self.TXNS if not is_step(txn)])
 
     def test_snapshot(self):
-        """The first rank alone takes snapshots; before each transaction but the first of an epoch."""
-        txns = [txn for txn in self.TXNS if txn % PER_EPOCH != 0]
+        """The first rank alone takes snapshots; before each step but the run's first."""
+        txns = [txn for txn in self.TXNS if txn != 0 and is_step(txn)]
         spec = "; ".join(f"kill txn={txn} phase=snapshot" for txn in txns)
         for workers in (2, 4):
             run = self.run_to_end(workers, SHORT + ("--checkpoint-every", 1),

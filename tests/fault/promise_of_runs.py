@@ -125,7 +125,7 @@ class Scaling(FaultTest):
         run = self.start(2, self.OPTIONS)
         run.until_committed(10)
         self.assertIn("the run has 8 virtual workers", self.scale(run, 9, code=2))
-        self.assertIn("cannot scale to 0 workers", self.scale(run, 0, code=2))
+        self.assertIn("cannot scale to '0' workers", self.scale(run, 0, code=2))
         self.assertIn("usage", self.scale(run, "many", code=2))
         run.send(signal.SIGTERM)
         run.expect(128 + signal.SIGTERM)
@@ -294,6 +294,7 @@ class Records(FaultTest):
     def begun_and_moved(self, options, launcher=()):
         run = self.start(3, LONG + ("--checkpoint-every", 20) + options, launcher)
         run.until_committed(30)
+        until(lambda: any((run.output / "checkpoints").glob("step-*")), "the first checkpoint")
         workers = [m["pid"] for m in run.members()]
         self.moved(run)
         return run, run.output.with_name("moved"), workers
