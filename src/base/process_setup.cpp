@@ -4,9 +4,12 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <initializer_list>
 #include <iostream>
+#include <string>
 
 namespace lockstep {
 
@@ -21,6 +24,14 @@ void flush_outputs() {
   std::cout.flush();
   std::clog.flush();
   std::fflush(nullptr);
+}
+
+Status write_output(std::string_view text) {
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return {};
+  return Error{ErrorKind::kDisk,
+               std::string("cannot write to standard output: ") + std::strerror(errno)};
 }
 
 }  // namespace lockstep

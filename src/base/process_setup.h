@@ -1,6 +1,10 @@
 // What every program of ours does first, before it opens anything, and before it forks or ends.
 #pragma once
 
+#include <string_view>
+
+#include "lockstep/status.h"
+
 namespace lockstep {
 
 // Opens /dev/null as standard input, output and error where they are closed: the next file would
@@ -10,5 +14,8 @@ void prepare_process();
 
 // All that the program has written to C's and C++'s streams, before fork() or _exit().
 void flush_outputs();
+
+// All of `text` to standard output, flushed. kDisk: a full disk, a reader that is gone.
+Status write_output(std::string_view text);
 
 }  // namespace lockstep

@@ -4,7 +4,6 @@
 #include <sys/file.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -15,6 +14,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/places.h"
+#include "base/text.h"
 
 namespace lockstep {
 namespace {
@@ -79,11 +79,8 @@ std::string step_name(std::uint64_t txn) {
 std::optional<std::uint64_t> step_of(const std::string& name) {
   constexpr std::string_view kPrefix = "step-";
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  std::uint64_t txn = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, code] = std::from_chars(name.data() + kPrefix.size(), end, txn);
-  if (code != std::errc() || stop != end || step_name(txn) != name) return std::nullopt;
-  return txn;
+  const auto txn = number_of<std::uint64_t>(std::string_view(name).substr(kPrefix.size()));
+  return txn && step_name(*txn) == name ? txn : std::nullopt;
 }
 
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) {

@@ -4,7 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 namespace lockstep {
 
@@ -13,6 +16,27 @@ template <class Number>
 std::string shortest(Number number) {
   std::array<char, 32> text;
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
+
+// All of `text` is one number that fits; else nothing.
+template <class Number>
+std::optional<Number> number_of(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
+
+// The number that follows `name` at the front of `line`, both taken off; nothing: neither is there.
+template <class Number>
+std::optional<Number> take_number(std::string_view& line, std::string_view name) {
+  if (!line.starts_with(name)) return std::nullopt;
+  Number number{};
+  const char* const begin = line.data() + name.size();
+  const auto [stop, error] = std::from_chars(begin, line.data() + line.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  line.remove_prefix(static_cast<std::size_t>(stop - line.data()));
+  return number;
 }
 
 // to_string() without its string.

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "base/suggest.h"
+#include "base/text.h"
 
 namespace lockstep::coord {
 namespace {
@@ -59,12 +59,11 @@ Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::s
 
 Result<std::uint64_t> number(std::string_view key, std::string_view text, std::uint64_t most,
                              std::string_view rule) {
-  std::uint64_t value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || value > most)
+  const auto value = number_of<std::uint64_t>(text);
+  if (!value || *value > most)
     return bad(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) +
                          ", not '" + std::string(text) + "'");
-  return value;
+  return *value;
 }
 
 std::vector<std::string_view> words(std::string_view text, std::string_view separators) {

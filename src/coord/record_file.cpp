@@ -1,10 +1,10 @@
 #include "coord/record_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "base/log.h"
+#include "base/text.h"
 
 namespace lockstep::coord {
 namespace {
@@ -13,25 +13,14 @@ constexpr std::string_view kStep = ",\"step\":";
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 constexpr std::size_t kHead = 64;  // both numbers, the longest too
 
-// The number that follows `name` at the front of `line`, both taken off.
-std::optional<std::uint64_t> take_number(std::string_view& line, std::string_view name) {
-  if (!line.starts_with(name)) return std::nullopt;
-  line.remove_prefix(name.size());
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-  line.remove_prefix(static_cast<std::size_t>(end - line.data()));
-  if (error != std::errc() || line.empty()) return std::nullopt;
-  return number;
-}
-
 struct Place {
   std::uint64_t txn = 0, step = 0;
 };
 
 std::optional<Place> place_of(std::string_view line) {
-  const auto txn = take_number(line, kRecordStart);
-  if (!txn || line.front() != ',') return std::nullopt;
-  return Place{*txn, take_number(line, kStep).value_or(0)};
+  const auto txn = take_number<std::uint64_t>(line, kRecordStart);
+  if (!txn || !line.starts_with(',')) return std::nullopt;
+  return Place{*txn, take_number<std::uint64_t>(line, kStep).value_or(0)};
 }
 
 // Walks over a file's lines; keeps only each line's first bytes, so that a ledger of any size fits.

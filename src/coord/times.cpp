@@ -1,6 +1,5 @@
 #include "coord/times.h"
 
-#include <charconv>
 #include <optional>
 #include <string_view>
 
@@ -15,16 +14,6 @@ constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 constexpr double kLeastSeconds = 0.02, kLeastShare = 0.002;  // of growth, for a line
 constexpr std::string_view kRunTime = ",\"run_s\":";
 
-template <class Number>
-std::optional<Number> take(std::string_view& line, std::string_view name) {
-  if (!line.starts_with(name)) return std::nullopt;
-  line.remove_prefix(name.size());
-  Number number{};
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-  line.remove_prefix(static_cast<std::size_t>(end - line.data()));
-  return error == std::errc() ? std::optional(number) : std::nullopt;
-}
-
 struct Kept {
   std::size_t bytes = 0;
   std::optional<double> run_s;  // of the last line
@@ -37,8 +26,8 @@ Kept kept_of(std::string_view text, Txn next) {
     const std::size_t end = text.find('\n', kept.bytes);
     if (end == std::string_view::npos) return kept;
     std::string_view line = text.substr(kept.bytes, end - kept.bytes);
-    const auto txn = take<std::uint64_t>(line, kRecordStart);
-    const auto run_s = txn ? take<double>(line, kRunTime) : std::nullopt;
+    const auto txn = take_number<std::uint64_t>(line, kRecordStart);
+    const auto run_s = txn ? take_number<double>(line, kRunTime) : std::nullopt;
     if (!run_s || *txn >= next.value()) return kept;
     kept = {end + 1, run_s};
   }

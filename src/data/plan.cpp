@@ -126,11 +126,9 @@ Result<Shuffle> parse_shuffle(std::string_view name) {
     if (name == text) return value;
     known.emplace_back(text);
   }
-  std::string message = "unknown shuffle '" + std::string(name) +
-                        "'; known: sequential, distributed, reshuffle, dataloader, legacy";
-  if (const auto nearest = nearest_name(name, known))
-    message += "; did you mean '" + *nearest + "'?";
-  return usage(message);
+  return usage("unknown shuffle '" + std::string(name) +
+               "'; known: sequential, distributed, reshuffle, dataloader, legacy" +
+               suggestion(name, known));
 }
 
 Status DataPlan::check() const {

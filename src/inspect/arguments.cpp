@@ -14,10 +14,8 @@ bool among(const std::vector<std::string>& names, const std::string& name) {
 Error unknown(const std::string& name, const Syntax& syntax) {
   std::vector<std::string> known = syntax.flags;
   known.insert(known.end(), syntax.values.begin(), syntax.values.end());
-  std::string message = "unknown option '" + name + "'";
-  if (const auto nearest = nearest_name(name, known))
-    message += "; did you mean '" + *nearest + "'?";
-  return {ErrorKind::kUsage, message + "; usage: " + syntax.usage};
+  return {ErrorKind::kUsage,
+          "unknown option '" + name + "'" + suggestion(name, known) + "; usage: " + syntax.usage};
 }
 
 }  // namespace

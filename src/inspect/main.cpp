@@ -1,7 +1,5 @@
 // The program `lockstep-inspect`, which `lockstep` executes: `--for VERSION COMMAND ...`.
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -16,6 +14,7 @@ namespace {
 using lockstep::Error;
 using lockstep::ErrorKind;
 using lockstep::Result;
+using lockstep::Status;
 using lockstep::inspect::Answer;
 
 constexpr const char* kVersion = LOCKSTEP_VERSION;
@@ -26,12 +25,8 @@ int fail(const Error& error) {
 }
 
 int print(const Answer& answer) {
-  errno = 0;
-  const std::string& text = answer.text;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
-    return answer.code;
-  return fail(
-      {ErrorKind::kDisk, std::string("cannot write to standard output: ") + std::strerror(errno)});
+  const Status written = lockstep::write_output(answer.text);
+  return written.ok() ? answer.code : fail(written.error());
 }
 
 Error wrong_version(const std::string& launcher) {

@@ -1,15 +1,14 @@
 #include "launcher/commands.h"
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/deadline.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/process_setup.h"
 #include "coord/faults.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
@@ -79,11 +78,8 @@ std::string readable(const std::string& json_text) {
 }  // namespace
 
 int print_output(const std::string& text) {
-  errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
-    return 0;
-  return fail(
-      {ErrorKind::kDisk, std::string("cannot write to standard output: ") + std::strerror(errno)});
+  const Status written = write_output(text);
+  return written.ok() ? 0 : fail(written.error());
 }
 
 int run_command(std::span<const std::string> arguments) {

@@ -1,12 +1,12 @@
 #include "launcher/option_table.h"
 
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/cpus.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "coord/table.h"
 
 namespace lockstep::launcher {
@@ -16,12 +16,11 @@ Error usage(std::string message) { return {ErrorKind::kUsage, std::move(message)
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 Result<int> to_int(std::string_view name, std::string_view text, int least, int most) {
-  int value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size() || value < least || value > most)
+  const auto value = number_of<int>(text);
+  if (!value || *value < least || *value > most)
     return usage("--" + std::string(name) + " takes a whole number from " + std::to_string(least) +
                  " to " + std::to_string(most) + ", not " + quoted(text));
-  return value;
+  return *value;
 }
 
 namespace {

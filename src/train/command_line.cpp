@@ -4,14 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
 
+#include "base/process_setup.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "train/option_rules.h"
@@ -61,11 +59,9 @@ std::string expected(const Limits<T>& limits) {
 template <class T>
 std::optional<T> number_of(std::string_view text, const Limits<T>& limits) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  T number{};
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  const auto number = lockstep::number_of<T>(text);
   // A NaN is on neither side of a limit.
-  if (!(number >= limits.least && number <= limits.most)) return std::nullopt;
+  if (!number || !(*number >= limits.least && *number <= limits.most)) return std::nullopt;
   return number;
 }
 
@@ -189,9 +185,8 @@ void CommandLine::parse(int argc, char** argv) {
   const Status status = try_parse(argc, argv);
   if (status.ok()) return;
   if (impl_->help_wanted) {
-    if (std::fputs(status.error().message.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-      exit_with(Error{ErrorKind::kDisk,
-                      std::string("cannot write to standard output: ") + std::strerror(errno)});
+    const Status written = write_output(status.error().message);
+    if (!written.ok()) exit_with(written.error());
     _exit(0);
   }
   exit_with(status.error());

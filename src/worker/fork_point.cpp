@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/process_setup.h"
+#include "base/text.h"
 #include "coord/channel.h"
 
 namespace lockstep::worker {
@@ -136,11 +136,8 @@ bool fork_worker(int agent_socket, std::uint64_t request) {
 Result<UniqueFd> take_descriptor(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return UniqueFd();
-  int fd = -1;
-  const std::string_view digits = text;
-  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), fd);
-  const bool good = code == std::errc() && end == digits.data() + digits.size() && fd > 2 &&
-                    ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
+  const int fd = number_of<int>(text).value_or(-1);
+  const bool good = fd > 2 && ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
   if (!good)
     return Error{ErrorKind::kUsage,
                  std::string(variable) + "='" + text +

@@ -118,8 +118,8 @@ struct Plan {
 // How many transactions' tables, buffers and evaluations the board keeps apart.
 struct BoardSizes {
   std::uint32_t tables = coord::kTables;
-  std::uint32_t evaluations = comm::shm::kBufferGenerations;
-  std::uint32_t buffers = comm::shm::kBufferGenerations;
+  std::uint32_t evaluations = coord::kTables;
+  std::uint32_t buffers = coord::kTables;
 };
 
 // What coord/board.h and the engine keep in shared memory.

@@ -45,8 +45,9 @@ class FakeWorld {
   // Writer, first leaf, bucket.
   std::map<std::tuple<WorkerUid, std::uint32_t, std::uint32_t>, Marked> pieces;
   std::vector<Marked> sums;
-  Marked buffers[4];               // of transaction t in t % 4; why so many: coord::kTables
-  std::vector<EvalCell> cells[4];  // likewise
+  // Of transaction t in t % kTables.
+  Marked buffers[coord::kTables];
+  std::vector<EvalCell> cells[coord::kTables];
   fake::Bytes heal;
   coord::Word heal_mark{0};
 };
@@ -108,19 +109,21 @@ class FakeExchange final : public Exchange {
     world_->ring();
   }
 
-  std::span<std::byte> buffers() override { return world_->buffers[table_.txn.value() % 4].bytes; }
+  std::span<std::byte> buffers() override {
+    return world_->buffers[table_.txn.value() % coord::kTables].bytes;
+  }
   void publish_buffers() override {
     const std::lock_guard lock(world_->mutex);
-    world_->buffers[table_.txn.value() % 4].mark = mark();
+    world_->buffers[table_.txn.value() % coord::kTables].mark = mark();
     world_->ring();
   }
   bool buffers_published() const override {
     const std::lock_guard lock(world_->mutex);
-    return world_->buffers[table_.txn.value() % 4].mark == mark();
+    return world_->buffers[table_.txn.value() % coord::kTables].mark == mark();
   }
 
   EvalCell& eval(std::uint32_t item) override {
-    return world_->cells[table_.txn.value() % 4][item];
+    return world_->cells[table_.txn.value() % coord::kTables][item];
   }
   std::span<std::byte> heal_region() override { return world_->heal; }
   coord::Word& heal_mark() override { return world_->heal_mark; }

@@ -63,9 +63,9 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   layout.buffers_marks_ = round_up(layout.chunk_marks_ + chunks * sizeof(coord::Word), kLine);
   layout.eval_ = round_up(layout.heal_mark() + kLine, kPage);
   layout.eval_items_ = plan.eval_items;
-  layout.buffers_ = round_up(layout.eval_cell(Txn(kBufferGenerations - 1), plan.eval_items), kPage);
+  layout.buffers_ = round_up(layout.eval_cell(Txn(kTables - 1), plan.eval_items), kPage);
   layout.buffers_stride_ = round_up(plan.buffer_bytes, kPage);
-  layout.heal_ = layout.buffers_ + kBufferGenerations * layout.buffers_stride_;
+  layout.heal_ = layout.buffers_ + kTables * layout.buffers_stride_;
   layout.sums_ = layout.heal_ + round_up(plan.state_bytes, kPage);
   layout.pieces_ = layout.sums_ + layout.piece_bytes_;
 

@@ -17,9 +17,8 @@
 
 namespace lockstep::comm::shm {
 
-// Buffers and evaluation cells of transaction t are in t % kBufferGenerations; why so many:
-// coord::kTables.
-inline constexpr std::uint32_t kBufferGenerations = 4;
+// Buffers and evaluation cells of transaction t are in t % kTables, as its table is.
+using coord::kTables;
 
 class Layout {
  public:
@@ -37,17 +36,13 @@ class Layout {
   std::uint64_t piece_mark(std::uint32_t slot, std::uint32_t first_leaf,
                            std::uint32_t bucket) const;
   std::uint64_t chunk_mark(std::uint32_t bucket, std::uint32_t chunk) const;
-  std::uint64_t buffers_mark(Txn txn) const {
-    return buffers_marks_ + txn.value() % kBufferGenerations * 64;
-  }
-  std::uint64_t heal_mark() const {
-    return buffers_marks_ + std::uint64_t{kBufferGenerations} * 64;
-  }
+  std::uint64_t buffers_mark(Txn txn) const { return buffers_marks_ + txn.value() % kTables * 64; }
+  std::uint64_t heal_mark() const { return buffers_marks_ + std::uint64_t{kTables} * 64; }
   std::uint64_t eval_cell(Txn txn, std::uint32_t item) const {
-    return eval_ + (txn.value() % kBufferGenerations * eval_items_ + item) * sizeof(EvalCell);
+    return eval_ + (txn.value() % kTables * eval_items_ + item) * sizeof(EvalCell);
   }
   std::uint64_t buffers(Txn txn) const {
-    return buffers_ + txn.value() % kBufferGenerations * buffers_stride_;
+    return buffers_ + txn.value() % kTables * buffers_stride_;
   }
   std::uint64_t heal() const { return heal_; }
   std::uint64_t sum(std::uint32_t bucket) const { return sums_ + offset_[bucket]; }

@@ -10,6 +10,7 @@
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "inspect/checkpoint/pt_values.h"
+#include "inspect/files.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -22,11 +23,6 @@ constexpr std::string_view kSuffix = ".safetensors";
 Error with_path(const std::string& path, const Error& error) {
   const bool named = error.message.find("'" + path) != std::string::npos;
   return {error.kind, named ? error.message : "'" + path + "': " + error.message};
-}
-
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
 }
 
 // Tensors of one safetensors file; it stays open as long as one of them lives.

@@ -32,10 +32,9 @@ Result<Answer> checkpoint_command(Env& env, Words words) {
   if (verb == "diff") return diff_checkpoints(env, rest);
   if (verb == "export") return export_checkpoint(env, rest);
   const std::array<std::string, 6> known{"ls", "show", "verify", "diff", "export", "help"};
-  std::string message = "unknown verb '" + verb + "' of 'lockstep checkpoint'";
-  if (const auto nearest = nearest_name(verb, known))
-    message += "; did you mean '" + *nearest + "'?";
-  return Error{ErrorKind::kUsage, message + " ('lockstep checkpoint help' lists them)"};
+  return Error{ErrorKind::kUsage, "unknown verb '" + verb + "' of 'lockstep checkpoint'" +
+                                      suggestion(verb, known) +
+                                      " ('lockstep checkpoint help' lists them)"};
 }
 
 }  // namespace lockstep::inspect

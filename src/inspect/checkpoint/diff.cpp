@@ -3,18 +3,16 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "inspect/arguments.h"
 #include "inspect/checkpoint/bundle.h"
 #include "inspect/checkpoint/elements.h"
+#include "inspect/checkpoint/json.h"
 #include "inspect/checkpoint/verbs.h"
 #include "inspect/text.h"
 
 namespace lockstep::inspect {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Pair {
   std::string name;
@@ -127,7 +125,7 @@ Result<Answer> diff_checkpoints(Env& env, Words words) {
   if (!arguments.has("--json")) return answer;
   Json json{{"a", a.path}, {"b", b.path}, {"equal", equal}, {"differences", Json::array()}};
   for (const Found& found : differences) json["differences"].push_back(found.json);
-  answer.text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  answer.text = json_text(json);
   return answer;
 }
 

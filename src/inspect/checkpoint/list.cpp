@@ -2,13 +2,13 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/run_lock.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "inspect/arguments.h"
 #include "inspect/checkpoint/bundle.h"
+#include "inspect/checkpoint/json.h"
 #include "inspect/checkpoint/verbs.h"
 #include "inspect/text.h"
 
@@ -90,19 +90,17 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 std::string json_of(const std::string& path, const std::vector<Row>& rows) {
-  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  Json list = Json::array();
   for (const Row& row : rows) {
-    nlohmann::ordered_json each{{"path", row.path}, {"bytes", row.bytes}, {"age_s", row.age_s}};
-    if (row.cursor)
-      each["cursor"] = {
-          {"txn", row.cursor->txn}, {"epoch", row.cursor->epoch}, {"step", row.cursor->step}};
+    Json each{{"path", row.path}, {"bytes", row.bytes}, {"age_s", row.age_s}};
+    if (row.cursor) each["cursor"] = cursor_json(*row.cursor);
     each["pointers"] = row.pointers;
     each["valid"] = row.trouble.empty();
     if (!row.trouble.empty()) each["reason"] = row.trouble;
     list.push_back(std::move(each));
   }
-  const nlohmann::ordered_json json{{"directory", path}, {"checkpoints", std::move(list)}};
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json json{{"directory", path}, {"checkpoints", std::move(list)}};
+  return json_text(json);
 }
 
 std::string text_of(const std::string& path, const std::vector<Row>& rows) {

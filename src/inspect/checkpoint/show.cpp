@@ -2,19 +2,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/hash.h"
 #include "inspect/arguments.h"
 #include "inspect/checkpoint/bundle.h"
 #include "inspect/checkpoint/elements.h"
+#include "inspect/checkpoint/json.h"
 #include "inspect/checkpoint/verbs.h"
 #include "inspect/text.h"
 
 namespace lockstep::inspect {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct Shown {
   std::vector<double> sums;  // by tensor
@@ -78,9 +76,7 @@ Json head_json(const Bundle& bundle) {
   Json json{{"path", bundle.path}};
   if (bundle.manifest) {
     const auto& manifest = *bundle.manifest;
-    json["cursor"] = {{"txn", manifest.cursor.txn},
-                      {"epoch", manifest.cursor.epoch},
-                      {"step", manifest.cursor.step}};
+    json["cursor"] = cursor_json(manifest.cursor);
     json["virtual_workers"] = manifest.virtual_workers;
     json["generation"] = manifest.generation;
     json["run_identity"] = manifest.run_identity;
@@ -138,7 +134,7 @@ Result<Answer> show_checkpoint(Env& env, Words words) {
     text += text_of(part, shown);
   }
   if (!arguments.has("--json")) return Answer{text};
-  return Answer{json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+  return Answer{json_text(json)};
 }
 
 }  // namespace lockstep::inspect

@@ -1,14 +1,14 @@
 // `lockstep checkpoint verify`.
-#include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/run_lock.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "inspect/arguments.h"
 #include "inspect/checkpoint/bundle.h"
+#include "inspect/checkpoint/json.h"
 #include "inspect/checkpoint/verbs.h"
+#include "inspect/files.h"
 #include "inspect/text.h"
 
 namespace lockstep::inspect {
@@ -51,8 +51,7 @@ Verified verify_file(Env& env, const std::string& path) {
 Result<std::vector<Verified>> verify(Env& env, const std::string& path) {
   if (is_checkpoint_folder(env, path)) return std::vector{verify_folder(env, path)};
   if (!is_run_directory(env, path)) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(path, error)) return not_a_bundle(env, path);
+    if (!is_file(path)) return not_a_bundle(env, path);
     return std::vector{verify_file(env, path)};
   }
   LOCKSTEP_ASSIGN(const auto steps, checkpoint::list_steps(env, path));
@@ -76,7 +75,7 @@ Result<Answer> verify_checkpoints(Env& env, Words words) {
                       std::numeric_limits<std::size_t>::max()};
   LOCKSTEP_ASSIGN(const Arguments arguments, parse(words, syntax));
   Answer answer;
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  Json json = Json::array();
   for (const std::string& path : arguments.paths) {
     LOCKSTEP_ASSIGN(const auto all, verify(env, path));
     for (const Verified& each : all) {
@@ -86,8 +85,7 @@ Result<Answer> verify_checkpoints(Env& env, Words words) {
       if (!each.whole) answer.code = exit_code(ErrorKind::kBadData);
     }
   }
-  if (arguments.has("--json"))
-    answer.text = json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  if (arguments.has("--json")) answer.text = json_text(json);
   return answer;
 }
 

@@ -1,7 +1,6 @@
 #include "inspect/data/augmentation.h"
 
 #include <array>
-#include <charconv>
 #include <optional>
 
 #include "base/text.h"
@@ -10,14 +9,6 @@ namespace lockstep::inspect {
 namespace {
 
 using namespace transforms;  // NOLINT(google-build-using-namespace): a table of its names
-
-template <class Number>
-std::optional<Number> number_of(std::string_view text) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 struct Word {
   std::string_view name, value;

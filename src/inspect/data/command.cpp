@@ -1,9 +1,9 @@
 // `lockstep data show`.
 #include <array>
-#include <charconv>
 #include <filesystem>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "inspect/arguments.h"
 #include "inspect/commands.h"
 #include "inspect/data/augmentation.h"
@@ -29,13 +29,11 @@ std::string help() {
 }
 
 Result<std::size_t> samples_of(const Arguments& arguments) {
-  std::size_t samples = SheetOptions{}.samples;
   const auto text = arguments.value("--samples");
-  if (!text) return samples;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), samples);
-  if (error == std::errc() && end == text->data() + text->size() && samples >= 1 &&
-      samples <= kMostSamples)
-    return samples;
+  if (!text) return SheetOptions{}.samples;
+  if (const auto samples = number_of<std::size_t>(*text);
+      samples && *samples >= 1 && *samples <= kMostSamples)
+    return *samples;
   return Error{ErrorKind::kUsage,
                "--samples is '" + *text + "', must be 1 to " + std::to_string(kMostSamples)};
 }

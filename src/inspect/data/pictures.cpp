@@ -11,6 +11,7 @@
 #include "data/images.h"
 #include "data/vision/cifar.h"
 #include "data/vision/image_folder.h"
+#include "inspect/files.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -20,15 +21,6 @@ using data::image::Image;
 using Names = std::vector<std::string>;
 
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 30;
-
-bool is_file(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-bool is_folder(const std::string& path) {
-  std::error_code error;
-  return fs::is_directory(path, error);
-}
 
 bool any_file(const std::string& folder, const Names& places, const Names& names) {
   for (const std::string& place : places)

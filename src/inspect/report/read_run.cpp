@@ -1,12 +1,12 @@
 // A run directory's manifest and metrics as a Run.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/text.h"
 #include "inspect/report/run.h"
 
 namespace lockstep::inspect {
@@ -19,16 +19,9 @@ constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 20;
 constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{4} << 30;
 constexpr std::size_t kMostPoints = 240;  // of a curve: more than its pixels say nothing
 
-std::optional<double> number_of(std::string_view text) {
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 std::optional<double> setting_of(const Texts& manifest, const std::string& key) {
   const auto found = manifest.find(key);
-  return found == manifest.end() ? std::nullopt : number_of(found->second);
+  return found == manifest.end() ? std::nullopt : lockstep::number_of<double>(found->second);
 }
 
 std::optional<double> number_of(const Json& line, const char* key) {
@@ -59,7 +52,7 @@ std::optional<double> learning_rate_of(const Texts& manifest) {
   const std::size_t at = settings->second.find(" lr=");
   if (at == std::string::npos) return std::nullopt;
   const std::string_view rest = std::string_view(settings->second).substr(at + 4);
-  return number_of(rest.substr(0, rest.find(' ')));
+  return lockstep::number_of<double>(rest.substr(0, rest.find(' ')));
 }
 
 // times.jsonl (coord/times.h): run time at which all transactions up to one were recorded.
