@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <memory>
 
 #include "checkpoint/file_reader.h"
@@ -15,7 +14,6 @@
 namespace lockstep::inspect {
 namespace {
 
-namespace fs = std::filesystem;
 using checkpoint::kManifestName;
 
 constexpr std::string_view kSuffix = ".safetensors";
