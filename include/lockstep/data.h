@@ -162,7 +162,7 @@ struct DataPlan {
   std::int64_t steps_per_epoch() const;     // at least 1 in a plan that passes check()
   std::int64_t batch_at(std::int64_t step) const;  // samples of each virtual worker at this step
   // Number of a step in the whole run, from 0, and back.
-  std::uint64_t global_step(const Cursor& cursor) const;
+  std::uint64_t global_step(const Cursor& at) const;
   Cursor cursor(std::uint64_t global_step) const;
 };
 
