@@ -35,7 +35,7 @@ def peer(bench, ranks, extra):
 def measure(bench):
     extra = ["--max-steps", "60"] if bench.quick else []
     times, hashes, peers, why = [], set(), {1: [], CORES: []}, ""
-    for _ in range(1 if bench.quick else 3):
+    for _ in range(1 if bench.quick else 2):
         bench.idle()
         seconds, weights = own(bench, extra)
         times.append(seconds)

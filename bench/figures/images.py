@@ -46,7 +46,7 @@ def measure(bench):
     folder, why = peer_or_reason(lambda: unpack(bench, "photos-200.tar", "photos/all"))
     photographs = sorted(glob.glob(folder + "/**/*.JPEG", recursive=True)) if folder else []
     rounds, peers, why_no_peer = [], {"photos": [], "cifar": []}, {"photos": "", "cifar": ""}
-    for _ in range(1 if bench.quick else 5):
+    for _ in range(1 if bench.quick else 4):
         bench.idle()
         rounds.append(own(bench, photographs))
         for what, archive, target in (("photos", "photos-200.tar", "photos/all"), ("cifar", "cifar10-jpeg.tar.zst", "cifar10")):

@@ -16,15 +16,15 @@
 //   resumed   the first adopted share was begun; null: none was lost
 //   total     the last survivor committed
 //   joined    the replacement is in a table
-// and of the survivors, milliseconds:
+// and milliseconds of the survivors:
 //   computing the largest time inside data, forward, backward and optimizer in [kill, its commit],
 //             rounded down where the observer cannot know; excess = total - computing
 //   copy      the donor's, of the state for the newcomer
 //   wait      the first member's, for the newcomer to be ready
 //   own_stall the largest of one worker's copy + wait
-// The donor is the table's last member and its first one waits, so that no worker has both; the others
-// book nothing and stand still for both. stall = copy + wait is the most that any of them did.
-//   first_step  of the newcomer's first transaction with shares, from the commit before
+//   stall     copy + wait: the donor is the table's last member and its first one waits, so that no
+//             worker has booked both; the others book nothing and stand still for both
+//   first_step  the newcomer's first transaction with shares, from the commit before
 // The last line: the run's exit code, kills, and the median step between commits.
 #include <poll.h>
 #include <signal.h>

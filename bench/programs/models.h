@@ -1,6 +1,6 @@
 // The networks of the training benchmarks, as in the Python peers: ConvNet and two MLPs on 1x28x28
-// images, torchvision's resnet18 with 10 classes and the CIFAR-10 tutorial's on 3x32x32. Initial values are drawn from the
-// default generator.
+// images, torchvision's resnet18 with 10 classes and the CIFAR-10 tutorial's on 3x32x32. Initial
+// values are drawn from the default generator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
