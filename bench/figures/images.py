@@ -1,7 +1,8 @@
 """Pictures a second on one core: photographs from files to 3 x 224 x 224 floats (RandomResizedCrop, flip, ToTensor, Normalize), and
 CIFAR's from memory (padded crop, flip, normalise). The peer: torchvision's DataLoader without worker processes, same transforms,
-same photographs. All by the clock on the wall, rounds of ours and the peer's in turn. The goal for photographs is 0.8 of libjpeg-turbo's bare decoding of the same files, in the same rounds; by
-design 2.5 times the peer as well (`ratio`). image_bench checks its results before it measures.
+same photographs. All by the clock on the wall, rounds of ours and the peer's in turn. The goal for photographs is 0.8 of
+libjpeg-turbo's bare decoding of the same files, in the same rounds; by design 2.5 times the peer as well (`ratio`). image_bench
+checks its results before it measures.
 """
 import glob
 import json
