@@ -3,13 +3,15 @@ import gzip
 import json
 import os
 import platform
+import random
 import resource
 import shutil
 import statistics
 import subprocess
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+ROOT = os.path.dirname(HERE)
 
 
 class Missing(Exception):
@@ -41,6 +43,19 @@ def machine():
 def cpu_seconds():
     fields = [int(x) for x in open("/proc/stat").readline().split()[1:9]]
     return sum(fields[:3] + fields[5:7]) / os.sysconf("SC_CLK_TCK")
+
+
+def stolen_seconds():
+    """CPU time that the host of this virtual machine gave to others while we wanted it."""
+    return int(open("/proc/stat").readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
+def commit():
+    """What is measured; +dirty: sources that are in no commit, results apart."""
+    def git(*words):
+        return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout.strip()
+    changed = git("status", "--porcelain", "--", ".", ":!bench/results")
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+dirty" if changed else "")
 
 
 def wait_idle(limit_s):
@@ -75,10 +90,10 @@ class Bench:
         self.convnet = self.build + "/recipes/convnet/convnet"
         self.peers = os.path.abspath(options.peers)
         self._python = self._peer_data = None
-        self.rows, self.machine = [], machine()
+        self.rows, self.machine, self.commit = [], machine(), commit()
 
     def program(self, name):
-        return f"{self.build}/bench/{'micro' if name in ('exchange_bench', 'image_bench') else 'programs'}/{name}"
+        return f"{self.build}/bench/{'micro' if name in ('exchange_bench', 'image_bench', 'checkpoint_bench') else 'programs'}/{name}"
 
     def path(self, name):
         return os.path.join(self.scratch, name)
@@ -145,7 +160,9 @@ class Bench:
         ratio = None if not peer else peer / value if less_is_better else value / peer
         self.rows.append({"name": name, "unit": unit, "value": digits(value), "peer": digits(peer), "ratio": digits(ratio), "goal": goal,
                           "met": met, "samples": len(values), "machine": self.machine, "min": digits(min(values)),
-                          "median": digits(median(values)), "p99": digits(percentile(values, 0.99)), "why_no_peer": why_no_peer, "note": note, "load_average": round(os.getloadavg()[0], 1), **known})
+                          "median": digits(median(values)), "p99": digits(percentile(values, 0.99)), "why_no_peer": why_no_peer, "note": note,
+                          "commit": self.commit, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                          "load_average": round(os.getloadavg()[0], 1), **({"quick": True} if self.quick else {}), **known})
         print(line_of(self.rows[-1]), flush=True)
 
 
@@ -178,13 +195,20 @@ def jsons(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
-def cpu_of_others(begin):
-    """Cores that processes not ours used since `begin` = (time, cpu_seconds(), own)."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    wall, total, own = time.monotonic() - begin[0], cpu_seconds() - begin[1], usage.ru_utime + usage.ru_stime - begin[2]
-    return max(0.0, total - own) / wall
-
-
 def clock():
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.monotonic(), cpu_seconds(), usage.ru_utime + usage.ru_stime
+    return time.monotonic(), cpu_seconds(), usage.ru_utime + usage.ru_stime, stolen_seconds()
+
+
+def taken_since(begin):
+    """Cores, on average since `begin` = clock(): what processes not ours used, and what the machine's host took away."""
+    now = clock()
+    wall, total, own, stolen = (b - a for a, b in zip(begin, now))
+    return {"others_used_cores": round(max(0.0, total - own) / wall, 2), "stolen_cores": round(stolen / wall, 3)}
+
+
+def interval(values):
+    """The middle 95 % of the medians of 2000 samples drawn anew from `values` (bootstrap)."""
+    draw = random.Random(0)
+    medians = sorted(median(draw.choices(values, k=len(values))) for _ in range(2000))
+    return {"low": digits(medians[50]), "high": digits(medians[-51])}

@@ -1,14 +1,19 @@
 """Step rate of two workers over that of two processes that do not communicate, one thread each (same model, loop, threads and
-allocator settings, the step in plain libtorch); against the same ratio of stock
-PyTorch DDP over Gloo. Data are in memory, batches and models the peers'.
+allocator settings, the step in plain libtorch); against the same ratio of stock PyTorch DDP over Gloo. Data are in memory, batches
+and models the peers'; sample ids are drawn and recorded as in any training.
 
-Checked first: two workers give the weights of one worker that holds both shares, to the last bit; and, where Python is at hand, the
-last step's loss is Python's to five decimals. Rounds are interleaved: ours, side by side, DDP, Python side by side.
+A round is A B B A of about 4 s each (A: ours, B: apart; every other round B A A B), so that a machine that changes its speed evenly
+changes no ratio. low, high: the middle 95 % of the ratios' medians (bootstrap over rounds). A pair of the peer's follows the first
+three rounds.
+
+Checked: every timed run of two workers ends with the weights of one worker that held both shares; where Python is at hand, the last
+step's loss is Python's to five decimals.
 """
-from figures.common import check, jsons, launch, median, peer_or_reason, weights_hash
+from figures.common import check, interval, jsons, launch, median, peer_or_reason, weights_hash
 
-# steps of a round, warm-up, least ratio asked for
-MODELS = {"convnet": (60, 5, 0.97), "wide_mlp": (120, 10, 0.92), "tiny_mlp": (2000, 100, 0.90)}
+# steps of ours, of the peer, warm-up, least ratio asked for
+MODELS = {"convnet": (165, 115, 5, 0.97), "wide_mlp": (135, 75, 5, 0.92), "tiny_mlp": (10500, 1600, 100, 0.90)}
+ROUNDS = ("ABBA", "BAAB", "ABBA", "BAAB")
 
 
 def together(bench, model, warm_up, steps, workers=2):
@@ -24,24 +29,44 @@ def peer(bench, model, warm_up, steps, *flags):
     return jsons(out)[-1]
 
 
+def one_round(bench, model, order, warm_up, steps, expected):
+    """Ratio of step rates, and images a second of one of our workers."""
+    seconds, rates = {"A": 0.0, "B": 0.0}, []
+    for side in order:
+        if side == "A":
+            out = together(bench, model, warm_up, steps)
+            check(weights_hash(out) == expected, f"training/{model}: two workers and one with both shares give other weights")
+            told = jsons(out)[0]
+            rates.append(told["images_per_s_rank"])
+        else:
+            told = side_by_side(bench, model, warm_up, steps)
+        seconds[side] += steps / told["steps_per_s"]
+    return seconds["B"] / seconds["A"], median(rates)
+
+
+def peer_round(bench, model, order, warm_up, steps, loss):
+    told = {flags: peer(bench, model, warm_up, steps, *flags) for flags in [(), ("--no-ddp",)][::1 if order[0] == "A" else -1]}
+    ddp = told[()]
+    check(abs(ddp["loss"] - loss) < 2e-5, f"training/{model}: last loss {loss}, Python's {ddp['loss']}")
+    return ddp["steps_per_s"] / told[("--no-ddp",)]["steps_per_s"], ddp["images_per_s_rank"]
+
+
 def measure(bench):
-    for model, (steps, warm_up, goal) in MODELS.items():
-        check(weights_hash(together(bench, model, 3, 20)) == weights_hash(together(bench, model, 3, 20, workers=1)),
-              f"training/{model}: two workers and one with both shares give other weights")
-        ratios, rates, peers, peer_rates, why = [], [], [], [], ""
-        for _ in range(2 if bench.quick else 7):
+    for model, (steps, peer_steps, warm_up, goal) in MODELS.items():
+        if bench.quick:
+            steps, peer_steps = steps // 10, peer_steps // 10
+        expected = weights_hash(together(bench, model, warm_up, steps, workers=1))
+        loss = jsons(together(bench, model, warm_up, peer_steps))[0]["loss"]
+        rounds, peers, why = [], [], ""
+        for order in ROUNDS[:2 if bench.quick else None]:
             bench.idle()
-            ours = jsons(together(bench, model, warm_up, steps))[0]
-            apart = side_by_side(bench, model, warm_up, steps)
-            ratios.append(ours["steps_per_s"] / apart["steps_per_s"])
-            rates.append(ours["images_per_s_rank"])
-            if why or len(peers) == 5:
-                continue
-            pair, why = peer_or_reason(lambda: [peer(bench, model, warm_up, steps), peer(bench, model, warm_up, steps, "--no-ddp")])
-            if pair:
-                check(abs(pair[0]["loss"] - ours["loss"]) < 2e-5, f"training/{model}: last loss {ours['loss']}, Python's {pair[0]['loss']}")
-                peers.append(pair[0]["steps_per_s"] / pair[1]["steps_per_s"])
-                peer_rates.append(pair[0]["images_per_s_rank"])
-        bench.row("training/" + model, "ratio", ratios, goal=goal, peer=median(peers) if peers else None, less_is_better=False, why_no_peer=why)
-        bench.row("training/" + model + "_rate", "img/s", rates, peer=median(peer_rates) if peers else None, less_is_better=False, why_no_peer=why,
-                  note="per worker")
+            rounds.append(one_round(bench, model, order, warm_up, steps, expected))
+            if not why and len(peers) < 3:
+                told, why = peer_or_reason(lambda: peer_round(bench, model, order, warm_up, peer_steps, loss))
+                peers += [told] if told else []
+        known = {"less_is_better": False, "why_no_peer": why}
+        ratios, rates = [ratio for ratio, _ in rounds], [rate for _, rate in rounds]
+        bench.row("training/" + model, "ratio", ratios, goal=goal, peer=median([ratio for ratio, _ in peers]) if peers else None,
+                  **interval(ratios), **known)
+        bench.row(f"training/{model}_rate", "img/s", rates, peer=median([rate for _, rate in peers]) if peers else None, note="per worker",
+                  **interval(rates), **known)

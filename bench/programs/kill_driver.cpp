@@ -8,14 +8,29 @@
 //   --until   no kill once a worker has applied this many transactions: time to heal
 //   --delay   the random wait after everybody is back: 0 to this (default 200)
 //
-// Of each death, milliseconds from the SIGKILL: noticed (the launcher put it on the list of the
-// dead), seen (the last survivor saw that), regrouped, resumed (first adopted share begun; null:
-// none was lost), total (the last survivor committed), joined (the replacement is in a table).
-// computing: the largest over survivors of its time inside data, forward, backward and optimizer in
-// [kill, its commit], rounded down where the observer cannot know. excess = total - computing.
-// stall: the largest over survivors of time spent copying state and waiting for the join.
+// Of each death, milliseconds from the SIGKILL:
+//   exited    the kernel says that the process is gone: its memory is given back
+//   noticed   the launcher put it on the list of the dead
+//   aborted   the last survivor left what it did, with its new shares at hand: each works them out
+//             from the list alone, so there is no regrouping to time apart
+//   resumed   the first adopted share was begun; null: none was lost
+//   total     the last survivor committed
+//   joined    the replacement is in a table
+// and milliseconds of the survivors:
+//   computing the largest time inside data, forward, backward and optimizer in [kill, its commit],
+//             rounded down where the observer cannot know; excess = total - computing
+//   copy      the donor's, of the state for the newcomer
+//   wait      the first member's, for the newcomer to be ready
+//   own_stall the largest of one worker's copy + wait
+//   stall     copy + wait: the donor is the table's last member and its first one waits, so that no
+//             worker has booked both; the others book nothing and stand still for both
+//   first_step  the newcomer's first transaction with shares, from the commit before
+// The last line: the run's exit code, kills, and the median step between commits.
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +40,8 @@
 #include <random>
 
 #include "base/deadline.h"
+#include "base/unique_fd.h"
+#include "programs/step_clock.h"
 #include "programs/watched_run.h"
 
 namespace lockstep::bench {
@@ -45,26 +62,35 @@ struct Options {
 struct Survivor {
   coord::Member member;
   Busy before;
-  std::uint64_t stall_before_ns = 0;
+  std::uint64_t copy_before_ns = 0, wait_before_ns = 0;
   std::uint64_t committed_ns = 0, computing_ns = 0;  // 0: not yet
 };
 
 double ms(std::uint64_t ns) { return static_cast<double>(ns) / 1e6; }
 
-std::uint64_t stall_ns(const coord::WorkerSlot& slot) {
-  return slot.heal_stall_ns.load() + slot.join_stall_ns.load();
-}
+// What the kernel says of one process; it stays true of that process when its id is used again.
+class Life {
+ public:
+  explicit Life(pid_t pid) : fd_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {}
+  bool over() const {
+    pollfd look{fd_.get(), POLLIN, 0};
+    return fd_ && poll(&look, 1, 0) == 1;
+  }
+
+ private:
+  UniqueFd fd_;
+};
 
 class Killer {
  public:
   Killer(WatchedRun& run, const Options& options)
-      : run_(run), options_(options), random_(options.seed) {}
+      : run_(run), options_(options), random_(options.seed), clock_(run.board()) {}
 
   // False: the run is about to end.
   bool kill_one() {
     if (!wait_for([&] { return everybody_is_there(); }, "all members")) return false;
     std::uniform_real_distribution<double> delay(0, options_.delay_ms * 1000);
-    pause(std::chrono::microseconds(static_cast<long>(delay(random_))));
+    watch_for(std::chrono::microseconds(static_cast<long>(delay(random_))));
     if (near_end() || !everybody_is_there()) return !near_end();
     const auto table = run_.newest_table();
     const std::vector<pid_t> workers = run_.workers();
@@ -73,7 +99,25 @@ class Killer {
     return true;
   }
 
+  std::uint64_t done() const { return done_; }
+  double median_step_ms() const { return clock_.median_ms(); }
+
  private:
+  struct Seen {
+    std::uint64_t kill_ns, exited_ns, noticed_ns;
+  };
+
+  // All waiting is done here, so that no commit is missed.
+  void look() {
+    clock_.look();
+    pause(std::chrono::microseconds(kPoll_us));
+  }
+
+  void watch_for(std::chrono::microseconds time) {
+    const Deadline end = Deadline::in(time);
+    while (!end.passed()) look();
+  }
+
   bool near_end() const {
     const auto table = run_.newest_table();
     return table && table->txn.value() >= options_.until;
@@ -98,7 +142,7 @@ class Killer {
     while (!condition()) {
       if (near_end() || run_.ended()) return false;
       if (deadline.passed()) fail(std::string("no ") + what + " within 30 s: the run hangs");
-      pause(std::chrono::microseconds(kPoll_us));
+      look();
     }
     return true;
   }
@@ -106,14 +150,18 @@ class Killer {
   void strike(const coord::Table& table, pid_t victim) {
     const std::uint64_t dead_before = run_.dead_count();
     std::vector<Survivor> members;
-    for (const coord::Member& member : table.members)
-      members.push_back({member, {}, stall_ns(run_.board().slot(member.slot))});
+    for (const coord::Member& member : table.members) {
+      const coord::WorkerSlot& slot = run_.board().slot(member.slot);
+      members.push_back({member, {}, slot.heal_stall_ns.load(), slot.join_stall_ns.load()});
+    }
+    const Life life(victim);
     const std::uint64_t kill_ns = monotonic_ns();
     if (kill(victim, SIGKILL) != 0) return;
     for (Survivor& s : members) s.before = WatchedRun::busy(run_.board().slot(s.member.slot));
-    std::uint64_t noticed_ns = 0;
+    std::uint64_t noticed_ns = 0, exited_ns = 0;
     const Deadline deadline = Deadline::in(kRecoveryLimit);
     for (;;) {
+      if (exited_ns == 0 && life.over()) exited_ns = monotonic_ns();
       if (noticed_ns == 0 && run_.dead_count() > dead_before) {
         noticed_ns = monotonic_ns();
         std::erase_if(members,
@@ -121,9 +169,9 @@ class Killer {
       }
       if (noticed_ns != 0 && all_committed(members, kill_ns)) break;
       if (deadline.passed()) fail("no commit within 30 s of a kill: the run hangs");
-      pause(std::chrono::microseconds(kPoll_us));
+      look();
     }
-    report(kill_ns, noticed_ns, members);
+    report({kill_ns, exited_ns, noticed_ns}, members);
   }
 
   bool all_committed(std::vector<Survivor>& members, std::uint64_t kill_ns) {
@@ -146,51 +194,65 @@ class Killer {
     return all;
   }
 
-  void report(std::uint64_t kill_ns, std::uint64_t noticed_ns, std::vector<Survivor>& survivors) {
-    std::uint64_t seen = 0, regrouped = 0, resumed = 0, committed = 0, computing = 0, txn = 0;
+  void report(const Seen& seen, std::vector<Survivor>& survivors) {
+    std::uint64_t aborted = 0, resumed = 0, committed = 0, computing = 0, txn = 0;
     for (const Survivor& s : survivors) {
       const coord::WorkerSlot& slot = run_.board().slot(s.member.slot);
-      seen = std::max(seen, slot.abort_seen_ns.load());
-      regrouped = std::max(regrouped, slot.regrouped_ns.load());
+      aborted = std::max(aborted, slot.abort_seen_ns.load());
       const std::uint64_t began = slot.resumed_ns.load();
-      if (began > kill_ns && (resumed == 0 || began < resumed)) resumed = began;
+      if (began > seen.kill_ns && (resumed == 0 || began < resumed)) resumed = began;
       committed = std::max(committed, s.committed_ns);
       computing = std::max(computing, s.computing_ns);
       txn = std::max(txn, slot.applied.load());
     }
-    computing = std::min(computing, committed - kill_ns);
-    const auto since = [&](std::uint64_t at) { return at > kill_ns ? ms(at - kill_ns) : 0.0; };
+    computing = std::min(computing, committed - seen.kill_ns);
+    const auto since = [&](std::uint64_t at) -> nlohmann::json {
+      if (at == 0) return nullptr;
+      return at > seen.kill_ns ? ms(at - seen.kill_ns) : 0.0;
+    };
     nlohmann::json line = {{"txn", txn},
-                           {"noticed", since(noticed_ns)},
-                           {"seen", since(seen)},
-                           {"regrouped", since(regrouped)},
-                           {"resumed", nullptr},
+                           {"exited", since(seen.exited_ns)},
+                           {"noticed", since(seen.noticed_ns)},
+                           {"aborted", since(aborted)},
+                           {"resumed", since(resumed)},
                            {"total", since(committed)},
                            {"computing", ms(computing)},
-                           {"excess", ms(committed - kill_ns - computing)},
+                           {"excess", ms(committed - seen.kill_ns - computing)},
                            {"joined", nullptr},
-                           {"stall", nullptr}};
-    if (resumed != 0) line["resumed"] = since(resumed);
+                           {"first_step", nullptr}};
     if (wait_for([&] { return everybody_is_there(); }, "replacement")) {
       line["joined"] = since(monotonic_ns());
-      std::uint64_t stall = 0;
-      for (const Survivor& s : survivors)
-        stall = std::max(stall, stall_ns(run_.board().slot(s.member.slot)) - s.stall_before_ns);
-      line["stall"] = ms(stall);
+      add_join(line, survivors);
     }
     std::printf("%s\n", line.dump().c_str());
     ++done_;
   }
 
- public:
-  std::uint64_t done() const { return done_; }
+  void add_join(nlohmann::json& line, const std::vector<Survivor>& survivors) {
+    std::uint64_t copy = 0, waited = 0, own = 0;
+    for (const Survivor& s : survivors) {
+      const coord::WorkerSlot& slot = run_.board().slot(s.member.slot);
+      const std::uint64_t its_copy = slot.heal_stall_ns.load() - s.copy_before_ns;
+      const std::uint64_t its_wait = slot.join_stall_ns.load() - s.wait_before_ns;
+      copy = std::max(copy, its_copy);
+      waited = std::max(waited, its_wait);
+      own = std::max(own, its_copy + its_wait);
+    }
+    line["copy"] = ms(copy);
+    line["wait"] = ms(waited);
+    line["own_stall"] = ms(own);
+    line["stall"] = ms(copy + waited);
+    const std::uint64_t first = run_.newest_table()->txn.value();  // with shares of its own
+    if (!wait_for([&] { return clock_.committed(first); }, "step of the newcomer")) return;
+    line["first_step"] = clock_.step_ms(first);
+  }
 
- private:
   WatchedRun& run_;
   const Options& options_;
   std::mt19937_64 random_;
   std::size_t members_ = 0;
   std::uint64_t done_ = 0;
+  StepClock clock_;
 };
 
 int drive(const Options& options) {
@@ -203,7 +265,11 @@ int drive(const Options& options) {
   while (!run.ended() && killer.done() < options.kills && killer.kill_one()) {
   }
   const int code = run.wait();
-  std::printf("%s\n", nlohmann::json({{"exit", code}, {"kills", killer.done()}}).dump().c_str());
+  std::printf("%s\n", nlohmann::json({{"exit", code},
+                                      {"kills", killer.done()},
+                                      {"median_step", killer.median_step_ms()}})
+                          .dump()
+                          .c_str());
   return code;
 }
 

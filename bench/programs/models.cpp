@@ -43,8 +43,9 @@ Model make_model(const std::string& name) {
   if (name == "wide_mlp") model = of(mlp({784, 2048, 2048, 10}), {1, 28, 28}, 64);
   if (name == "tiny_mlp") model = of(mlp({784, 128, 10}), {1, 28, 28}, 64);
   if (name == "resnet18") model = of(models::resnet18(10), {3, 32, 32}, 8);
+  if (name == "cifar_resnet18") model = of(models::cifar_resnet18(10), {3, 32, 32}, 64);
   if (model.module == nullptr) exit_with(Error{ErrorKind::kUsage, "no model '" + name + "'"});
-  if (name == "resnet18")
+  if (name == "resnet18" || name == "cifar_resnet18")
     model.optimizer = std::make_unique<Adam>(model.module->parameters(), AdamOptions{.lr = 1e-3});
   else
     model.optimizer = std::make_unique<SGD>(model.module->parameters(),

@@ -1,6 +1,6 @@
 // The networks of the training benchmarks, as in the Python peers: ConvNet and two MLPs on 1x28x28
-// images, and torchvision's resnet18 with 10 classes on 3x32x32. Initial values are drawn from the
-// default generator.
+// images, torchvision's resnet18 with 10 classes and the CIFAR-10 tutorial's on 3x32x32. Initial
+// values are drawn from the default generator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +23,7 @@ struct Model {
   std::int64_t batch_size = 0;      // of each worker; the peers'
 };
 
-// convnet, wide_mlp, tiny_mlp, resnet18; another name ends the process.
+// convnet, wide_mlp, tiny_mlp, resnet18, cifar_resnet18; another name ends the process.
 Model make_model(const std::string& name);
 
 }  // namespace lockstep::bench

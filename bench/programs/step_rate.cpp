@@ -37,7 +37,8 @@ struct Work {
   int virtual_workers = 1;
 };
 
-// The images are in the pools, on both sides: nothing is fetched.
+// The images are in the pools, on both sides: nothing is fetched. Ids are drawn, told and recorded
+// as for any data set.
 class NoData final : public data::Dataset {
  public:
   explicit NoData(std::int64_t size) : size_(size) {}
@@ -135,7 +136,7 @@ Status together(Context& context, Model& model, const Work& work) {
   options.output = work.run_dir;
   options.epochs = 1;
   options.max_steps = work.warm_up + work.steps;
-  options.batch_size = 1;  // of the ledger's ids; images come from the pools
+  options.batch_size = model.batch_size;
   options.virtual_workers = work.virtual_workers;
   options.resume = "never";
   options.checkpoint_every = 0;
@@ -144,7 +145,8 @@ Status together(Context& context, Model& model, const Work& work) {
   LOCKSTEP_TRY(state.add("model", *model.module));
   LOCKSTEP_TRY(state.add("optimizer", *model.optimizer));
   Step step(context, state, options);
-  LOCKSTEP_TRY(step.open(std::make_shared<NoData>(options.max_steps * work.virtual_workers)));
+  LOCKSTEP_TRY(step.open(
+      std::make_shared<NoData>(options.max_steps * work.virtual_workers * model.batch_size)));
   std::uint64_t begin = 0;
   double loss = 0;
   std::int64_t i = 0;

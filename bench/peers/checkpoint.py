@@ -1,0 +1,73 @@
+"""Saving and loading ResNet-18 with Adam (134 MB) in PyTorch, beside micro/checkpoint_bench: python checkpoint.py FOLDER REPEATS.
+
+With the peers' folder in PYTHONPATH. One JSON line, medians in ms: save_synced (torch.save and fsync: the training stands still),
+async_stall (dcp.async_save until it returns), load (torch.load with mmap, into the model and the optimizer). One thread, as ours.
+Loads and compares before it measures.
+"""
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+
+import torch
+import torch.distributed.checkpoint as dcp
+from models import ResNet18
+
+folder, repeats = sys.argv[1], int(sys.argv[2])
+torch.set_num_threads(1)
+path, parts = os.path.join(folder, "peer.pt"), os.path.join(folder, "peer.dcp")
+
+
+def trained(seed):
+    torch.manual_seed(seed)
+    net = ResNet18()
+    optimizer = torch.optim.Adam(net.parameters(), 1e-3)
+    for parameter in net.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    optimizer.step()
+    return net, optimizer
+
+
+def save():
+    with open(path, "wb") as file:
+        torch.save(state, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load(net, optimizer):
+    got = torch.load(path, mmap=True)
+    net.load_state_dict(got["model"])
+    optimizer.load_state_dict(got["optim"])
+
+
+def save_aside():
+    job = dcp.async_save(state, checkpoint_id=parts)
+    stalled = time.perf_counter()
+    job.result()
+    return stalled
+
+
+def timed(call):
+    begin = time.perf_counter()
+    end = call() or time.perf_counter()
+    return (end - begin) * 1e3
+
+
+net, optimizer = trained(0)
+state = {"model": net.state_dict(), "optim": optimizer.state_dict()}
+other = trained(1)
+save()
+load(*other)
+for a, b in zip(net.state_dict().values(), other[0].state_dict().values()):
+    assert torch.equal(a, b), "what was loaded is not what was saved"
+times = {"save_synced": [], "async_stall": [], "load": []}
+for i in range(repeats + 1):  # the first one is a warm-up
+    shutil.rmtree(parts, ignore_errors=True)
+    for name, call in (("save_synced", save), ("load", lambda: load(*other)), ("async_stall", save_aside)):
+        times[name].append(timed(call))
+os.remove(path)
+shutil.rmtree(parts, ignore_errors=True)
+print(json.dumps({name: statistics.median(values[1:]) for name, values in times.items()}))
