@@ -142,8 +142,8 @@ struct BoardPlan {
   std::uint32_t virtual_workers = 1;  // V
   std::uint32_t ids_capacity = 0;     // most sample ids of one share
   std::uint32_t ring = 64;            // transactions kept for the agent to record; a power of two
-  std::uint64_t first_txn =
-      0;  // of the run's records; above 0 where it began from weights of elsewhere
+  // Of the run's records; above 0 where it began from weights of elsewhere.
+  std::uint64_t first_txn = 0;
   std::uint32_t epoch_ends = 1;  // transactions between two steps, at most
   friend bool operator==(const BoardPlan&, const BoardPlan&) = default;
 };

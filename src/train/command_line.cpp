@@ -80,10 +80,6 @@ void add_number(Impl& impl, const std::string& name, T& target, const std::strin
       ->default_str(shortest(target));
 }
 
-}  // namespace
-
-namespace {
-
 std::string one_of(const std::vector<std::string>& choices) {
   std::string text;
   for (std::size_t i = 0; i < choices.size(); ++i)
