@@ -3,6 +3,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "base/hash.h"
 
@@ -11,9 +12,11 @@ namespace {
 
 constexpr std::uint64_t kManifestLimitBytes = 1 << 20;
 constexpr const char* kKeyOfEveryRun = "initial_weights_sha256";
+
 bool is_hash(const std::string& key) {
   return key.ends_with("_sha256") || key.ends_with("_xxh3") || key.ends_with("_fingerprint");
 }
+
 // What makes this key as it was.
 std::string way_back(const std::string& key, const std::string& then) {
   if (key == "threads")
@@ -71,11 +74,11 @@ std::optional<std::int64_t> RunManifest::number(const std::string& key) const {
 }
 
 Result<std::uint32_t> RunManifest::virtual_workers() const {
-  const std::string text = value("virtual_workers");
-  std::uint32_t count = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (code == std::errc() && end == text.data() + text.size() && count > 0) return count;
-  return Error{ErrorKind::kBadData, "the run's manifest: virtual_workers is '" + text +
+  const auto count = number("virtual_workers");
+  if (count && *count > 0 && std::in_range<std::uint32_t>(*count))
+    return static_cast<std::uint32_t>(*count);
+  return Error{ErrorKind::kBadData, "the run's manifest: virtual_workers is '" +
+                                        value("virtual_workers") +
                                         "', not a number above 0; --resume never starts over"};
 }
 
@@ -106,8 +109,10 @@ Status RunManifest::same_as(const RunManifest& before, const std::string& run_di
   return {};
 }
 
+bool has_manifest(Env& env, const std::string& run_dir) { return env.exists(path_in(run_dir)); }
+
 Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir) {
-  if (!env.exists(path_in(run_dir))) return std::optional<RunManifest>();
+  if (!has_manifest(env, run_dir)) return std::optional<RunManifest>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimitBytes));
   Result<RunManifest> manifest = RunManifest::parse(text);
   if (text.find(kKeyOfEveryRun) == std::string::npos)

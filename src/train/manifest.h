@@ -39,6 +39,7 @@ class RunManifest {
   std::map<std::string, std::string> values_;
 };
 
+bool has_manifest(Env& env, const std::string& run_dir);
 // nullopt: no run there yet.
 Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir);
 Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& manifest);
