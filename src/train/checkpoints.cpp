@@ -120,7 +120,7 @@ Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool
                      " (step " + std::to_string(found->manifest.cursor.step) +
                      "); the number of virtual workers can change only at an epoch's start"};
   return std::optional<Txn>(
-      Txn(found->manifest.cursor.epoch * static_cast<std::uint64_t>(plan.txns_per_epoch())));
+      plan.epoch_start(static_cast<std::int64_t>(found->manifest.cursor.epoch)));
 }
 
 // On the writer's thread.
@@ -133,7 +133,7 @@ void Checkpoints::on_done(const Position& position, Txn txn,
     return;
   }
   static_cast<void>(session_.checkpoint_failed(txn, result.error()).ok());
-  if (txn.value() + 1 == last_.load()) return;  // whoever waits for it says so
+  if (txn.value() + 1 == awaited_.load()) return;  // whoever waits for it says so
   const std::string what = "the checkpoint after step " + std::to_string(position.global_step) +
                            " was not saved: " + result.error().message;
   if (options_.continue_on_save_error) {
@@ -184,30 +184,24 @@ Status Checkpoints::snapshot(const Plan& plan, Txn next) {
   return take(plan, next, checkpoint::WhenBusy::kSkip);
 }
 
-Status Checkpoints::save_now(const Plan& plan, Txn next) {
-  last_ = next.value() + 1;
+Status Checkpoints::save(const Plan& plan, Txn next) {
+  const bool last = next >= plan.end();
+  if (last && loaded_ == next) return {};
+  awaited_ = next.value() + 1;
   LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
   LOCKSTEP_TRY(check());
   const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
   if (saved.ok()) return {};
+  if (last)
+    return Error{ErrorKind::kDisk,
+                 "the final weights are not on disk: " + saved.error().message +
+                     ". The same command goes on from the last checkpoint once they can be saved"};
   const std::string what = "the checkpoint after step " +
                            std::to_string(plan.at(next).global_step) +
                            ", where the run stops, was not saved: " + saved.error().message;
   if (!options_.continue_on_save_error) return Error{ErrorKind::kDisk, what};
   log_warning(what);
   return {};
-}
-
-Status Checkpoints::save_last(const Plan& plan, Txn next) {
-  if (loaded_ == next) return {};
-  last_ = next.value() + 1;
-  LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
-  LOCKSTEP_TRY(check());
-  const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
-  if (saved.ok()) return {};
-  return Error{ErrorKind::kDisk,
-               "the final weights are not on disk: " + saved.error().message +
-                   ". The same command goes on from the last checkpoint once they can be saved"};
 }
 
 }  // namespace lockstep::train

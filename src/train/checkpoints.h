@@ -40,12 +40,10 @@ class Checkpoints {
   // Copies the state of the start of `next` and returns; skipped while the last one is being
   // written.
   Status snapshot(const Plan& plan, Txn next);
-  // Returns once the checkpoint of the start of `next` is published or, with --on-save-error
-  // continue, is said not to be: the run stops here.
-  Status save_now(const Plan& plan, Txn next);
-  // The same for the run's end. A run whose weights are not on disk has not finished: kDisk,
-  // whatever --on-save-error says.
-  Status save_last(const Plan& plan, Txn next);
+  // Returns once the checkpoint of the start of `next` is published: the run stops or ends here. At
+  // its end it is kDisk if that cannot be, whatever --on-save-error says: a run whose weights are
+  // not on disk has not finished. Before, with --on-save-error continue, it is said aloud.
+  Status save(const Plan& plan, Txn next);
 
  private:
   Result<std::optional<checkpoint::Found>> load_newest(
@@ -62,7 +60,7 @@ class Checkpoints {
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
   std::optional<Txn> loaded_;                   // the run directory's newest checkpoint is of this
-  std::atomic<std::uint64_t> last_{0};          // 1 + what is saved and waited for; 0: nothing yet
+  std::atomic<std::uint64_t> awaited_{0};       // 1 + what is saved and waited for; 0: nothing yet
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest
 };
 

@@ -38,14 +38,16 @@ struct Plan {
     const std::int64_t all = steps_per_epoch * epochs;
     return max_steps > 0 && max_steps < all ? max_steps : all;
   }
-  std::int64_t txns_per_epoch() const {
-    return steps_per_epoch + (ends_epochs ? 1 : 0) + (exports ? 1 : 0);
+  std::int64_t txns_behind_epoch() const { return (ends_epochs ? 1 : 0) + (exports ? 1 : 0); }
+  std::int64_t txns_per_epoch() const { return steps_per_epoch + txns_behind_epoch(); }
+  Txn epoch_start(std::int64_t epoch) const {
+    return Txn(static_cast<std::uint64_t>(epoch * txns_per_epoch()));
   }
   // A broken last epoch has no end.
   Txn end() const {
     const std::int64_t steps = total_steps();
-    return Txn(static_cast<std::uint64_t>(steps / steps_per_epoch * txns_per_epoch() +
-                                          steps % steps_per_epoch));
+    return Txn(epoch_start(steps / steps_per_epoch).value() +
+               static_cast<std::uint64_t>(steps % steps_per_epoch));
   }
   Position at(Txn txn) const {
     const auto t = static_cast<std::int64_t>(txn.value());

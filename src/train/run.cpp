@@ -148,9 +148,8 @@ Status Run::take_part() {
   options.board.ids_capacity = static_cast<std::uint32_t>(data_plan_.batch_size);
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
   options.eval_items = plan_.ends_epochs ? evaluation_batches() : 0;
-  options.board.epoch_ends = (plan_.ends_epochs ? 1 : 0) + (plan_.exports ? 1 : 0);
-  if (origin_)
-    options.board.first_txn = static_cast<std::uint64_t>(origin_->epoch * plan_.txns_per_epoch());
+  options.board.epoch_ends = static_cast<std::uint32_t>(plan_.txns_behind_epoch());
+  if (origin_) options.board.first_txn = plan_.epoch_start(origin_->epoch).value();
   options.run_dir = options_.output;
   options.reducer.find_unused_parameters = options_.find_unused_parameters;
 
@@ -202,7 +201,7 @@ Result<Txn> Run::starting_point(bool first, bool checkpointed) {
                    "the run in '" + options_.output +
                        "' began from weights of elsewhere, of which it has no checkpoint yet, and "
                        "they are not there any more; --resume never starts over"};
-    start = Txn(static_cast<std::uint64_t>(origin_->epoch * plan_.txns_per_epoch()));
+    start = plan_.epoch_start(origin_->epoch);
     if (first)
       log_info("goes on at the start of epoch " + std::to_string(origin_->epoch) +
                " with weights of elsewhere; the optimizer's state begins anew");
@@ -225,10 +224,10 @@ Status Run::bring_origin() {
     if (!epoch) return {};
     origin_ = {*epoch, before_->value("initial_weights_sha256"), false};
   }
-  LOCKSTEP_ASSIGN(const auto saved, checkpoint::list_steps(posix_env(), options_.output));
   const bool elsewhere = options_.resume != "auto" && !there;  // a path; or never
-  if (!start_from || elsewhere || !saved.empty() || session_of(context_).identity().newcomer)
-    return {};
+  if (!start_from || elsewhere || session_of(context_).identity().newcomer) return {};
+  LOCKSTEP_ASSIGN(const auto saved, checkpoint::list_steps(posix_env(), options_.output));
+  if (!saved.empty()) return {};
   LOCKSTEP_ASSIGN(const std::optional<std::int64_t> epoch, start_from());
   if (!epoch) return {};
   if (*epoch < 0 || *epoch > plan_.epochs)
@@ -248,7 +247,7 @@ Status Run::secure_origin(Txn txn) {
   LOCKSTEP_ASSIGN(const auto before, steps());
   if (!before.empty()) return {};
   LOCKSTEP_TRY(participant_->record_all());
-  LOCKSTEP_TRY(checkpoints_->save_now(plan_, txn));
+  LOCKSTEP_TRY(checkpoints_->save(plan_, txn));
   LOCKSTEP_ASSIGN(const auto after, steps());
   if (!after.empty()) return {};
   return Error{ErrorKind::kDisk,
@@ -284,8 +283,7 @@ Result<bool> Run::announce() {
       announced_ = true;
       return true;
     case Turn::kStopped:
-      if (participant_->first_live())
-        LOCKSTEP_TRY(checkpoints_->save_now(plan_, participant_->next()));
+      if (participant_->first_live()) LOCKSTEP_TRY(checkpoints_->save(plan_, participant_->next()));
       LOCKSTEP_TRY(session_of(context_).leave(participant_->next()));
       return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
     case Turn::kLeft:
@@ -305,7 +303,7 @@ bool Run::has_recorded(const std::string& result) const {
 }
 
 Status Run::last_words() {
-  LOCKSTEP_TRY(checkpoints_->save_last(plan_, participant_->next()));
+  LOCKSTEP_TRY(checkpoints_->save(plan_, participant_->next()));
   if (finished) LOCKSTEP_TRY(guarded("on_finished()", ErrorKind::kInternal, finished));
   const std::uint64_t launched = participant_->board().header().started_ns.load();
   const double seconds =

@@ -209,7 +209,7 @@ StepEnd Run::step_end(Txn txn, coord::Board board) const {
   StepEnd end{at.epoch, at.step, plan_.epochs, plan_.steps_per_epoch, at.global_step, {}, {}};
   for (int v = 0; v < data_plan_.virtual_workers; ++v) {
     const coord::ShareRecord& record = board.record(txn, VirtualWorker(v));
-    end.losses.push_back(record.loss_sum / static_cast<double>(record.loss_count));
+    end.losses.push_back(loss_of(record));
     end.samples.push_back(static_cast<std::int64_t>(record.loss_count));
   }
   return end;
@@ -252,9 +252,10 @@ std::optional<VirtualWorker> Run::not_finite(Txn txn, coord::Board board) const 
 // known (the group has just begun) it is told again.
 std::optional<VirtualWorker> Run::newly_not_finite(Txn txn, coord::Board board) const {
   const auto v = not_finite(txn, board);
+  if (!v) return v;
   std::uint64_t back = 1;
   while (back <= txn.value() && !is_step(Txn(txn.value() - back))) ++back;
-  if (!v || txn.value() < back) return v;
+  if (txn.value() < back) return v;
   const Txn before(txn.value() - back);
   const std::uint64_t mark =
       board.record(before, VirtualWorker(0)).mark.load(std::memory_order_acquire);
