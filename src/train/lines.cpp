@@ -57,12 +57,12 @@ std::string step_line(const Position& position, const Plan& plan, double loss) {
          ", Loss: " + with_decimals(loss, 4) + "\n";
 }
 
-std::string cut_line(const Position& position, const Plan& plan) {
+std::string cut_line(const Position& position, const Plan& plan, bool evaluates) {
   const bool whole = position.step + 1 == plan.steps_per_epoch;
   return "The run ends here, at step " + std::to_string(position.step + 1) + " of " +
          std::to_string(plan.steps_per_epoch) + " of epoch " + std::to_string(position.epoch + 1) +
          " (" + (plan.ended_early ? "by the program" : "--max-steps") + ")" +
-         (plan.ends_epochs && !whole ? "; the epoch is not evaluated\n" : "\n");
+         (evaluates && !whole ? "; the epoch is not evaluated\n" : "\n");
 }
 
 std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,

@@ -16,7 +16,7 @@ std::string step_line(const Position& position, const Plan& plan, double loss);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline.
 std::string evaluation_line(const EpochEnd& end);
 // `The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not evaluated`.
-std::string cut_line(const Position& position, const Plan& plan);
+std::string cut_line(const Position& position, const Plan& plan, bool evaluates);
 // `Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 1 is nan; …`.
 std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,
                             double loss);

@@ -236,7 +236,7 @@ Lines Run::step_lines(Txn txn, coord::Board board) const {
     lines.console = own_step_lines(step_end(txn, board));
   } else if (every > 0 && (cut || (position.step + 1) % every == 0))
     lines.console = step_line(position, plan_, loss_value);
-  if (every > 0 && cut) lines.console += cut_line(position, plan_);
+  if (every > 0 && cut) lines.console += cut_line(position, plan_, evaluates());
   if (const auto v = newly_not_finite(txn, board))
     lines.console += not_finite_line(position, plan_, *v, loss_of(board.record(txn, *v)));
   return lines;

@@ -11,13 +11,15 @@ const Plan kPlan{.steps_per_epoch = 600, .epochs = 10, .max_steps = 50, .ends_ep
 
 TEST(Lines, OfABrokenEpochSayThatItIsNotEvaluated) {
   const Position last = kPlan.at(Txn(49));
-  EXPECT_EQ(cut_line(last, kPlan),
+  EXPECT_EQ(cut_line(last, kPlan, /*evaluates=*/true),
             "The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not "
             "evaluated\n");
+  EXPECT_EQ(cut_line(last, kPlan, /*evaluates=*/false),
+            "The run ends here, at step 50 of 600 of epoch 1 (--max-steps)\n");
   Plan plan = kPlan;
   plan.ends_epochs = false;
   plan.end_after(600);
-  EXPECT_EQ(cut_line(plan.at(Txn(599)), plan),
+  EXPECT_EQ(cut_line(plan.at(Txn(599)), plan, /*evaluates=*/true),
             "The run ends here, at step 600 of 600 of epoch 1 (by the program)\n");
 }
 
