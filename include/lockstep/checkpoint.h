@@ -22,18 +22,14 @@
 #include <variant>
 #include <vector>
 
+#include "lockstep/named_tensors.h"
 #include "lockstep/status.h"
 
-namespace at {
-class Tensor;
-}
 namespace torch::nn {
 class Module;
 }
 
 namespace lockstep {
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // What is next in the run.
 struct RunCursor {

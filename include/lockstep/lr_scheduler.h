@@ -25,9 +25,8 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "lockstep/named_tensors.h"
 #include "lockstep/optim.h"
 #include "lockstep/status.h"
 
@@ -37,7 +36,7 @@ class LRScheduler {
  public:
   virtual ~LRScheduler() = default;
   // Tensors of fixed shape that keep their address, under unique names.
-  virtual std::vector<std::pair<std::string, at::Tensor>> state() const = 0;
+  virtual NamedTensors state() const = 0;
   // Kind and settings, for the run's manifest.
   virtual std::string settings() const = 0;
   virtual Status check() const = 0;
@@ -49,7 +48,7 @@ class StepLR : public LRScheduler {
   StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma = 0.1);
   void step();
   std::int64_t last_epoch() const;
-  std::vector<std::pair<std::string, at::Tensor>> state() const override;
+  NamedTensors state() const override;
   std::string settings() const override;
   Status check() const override;
 
@@ -81,7 +80,7 @@ class ReduceLROnPlateau : public LRScheduler {
   void step(double metric);
   double best() const;
   std::int64_t num_bad_epochs() const;
-  std::vector<std::pair<std::string, at::Tensor>> state() const override;
+  NamedTensors state() const override;
   std::string settings() const override;
   Status check() const override;
 

@@ -18,9 +18,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "lockstep/named_tensors.h"
 #include "lockstep/status.h"
 
 namespace lockstep {
@@ -54,7 +54,7 @@ class Optimizer {
   // Everything that the next step() depends on besides parameters and gradients, as tensors of
   // fixed shape that keep their address: what checkpoints and newcomers copy. Names are unique. The
   // base class has "lr" (float64, one for each group).
-  virtual std::vector<std::pair<std::string, at::Tensor>> state();
+  virtual NamedTensors state();
   // Its kind and what it was made with, for the run's manifest: a run goes on only under equal
   // settings. The rates are those it has now.
   virtual std::string settings() const;
@@ -95,7 +95,7 @@ class SGD : public Optimizer {
   void step() override;
   std::string settings() const override;
   Status check() const override;
-  std::vector<std::pair<std::string, at::Tensor>> state() override;
+  NamedTensors state() override;
 
  private:
   void update(std::size_t index);
@@ -121,7 +121,7 @@ class Adam : public Optimizer {
   void step() override;
   std::string settings() const override;
   Status check() const override;
-  std::vector<std::pair<std::string, at::Tensor>> state() override;
+  NamedTensors state() override;
 
  private:
   void update(std::size_t index);

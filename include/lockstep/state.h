@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lockstep/lr_scheduler.h"
+#include "lockstep/named_tensors.h"
 #include "lockstep/optim.h"
 #include "lockstep/status.h"
 
@@ -26,7 +26,7 @@ namespace lockstep {
 
 // PyTorch's state_dict(): parameters and buffers under their names, for save_safetensors(),
 // save_checkpoint() and weights_sha256(). The tensors are the module's own.
-std::vector<std::pair<std::string, at::Tensor>> state_dict(const torch::nn::Module& module);
+NamedTensors state_dict(const torch::nn::Module& module);
 
 class TrainState {
  public:
@@ -49,13 +49,13 @@ class TrainState {
   Status add(const std::string& name, LRScheduler& scheduler);
   // One's own tensors: of fixed shape, at an address that stays, the same in all workers at the
   // same step.
-  Status add(const std::string& name, std::vector<std::pair<std::string, at::Tensor>> tensors);
+  Status add(const std::string& name, NamedTensors tensors);
   Status add(Text text);
 
   const std::vector<Named>& parameters() const { return parameters_; }
   const std::vector<Named>& buffers() const { return buffers_; }
-  // And schedulers' and one's own.
-  const std::vector<Named>& optimizer_state() const { return optimizer_state_; }
+  // The optimizers', the schedulers', one's own.
+  const std::vector<Named>& other_tensors() const { return other_tensors_; }
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
   const std::vector<LRScheduler*>& schedulers() const { return schedulers_; }
   const std::vector<Text>& texts() const { return texts_; }
@@ -64,7 +64,7 @@ class TrainState {
   // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous
   // little-endian bytes.
   std::string weights_sha256() const;
-  // The same over optimizer state and texts too.
+  // The same over the other tensors and the texts too.
   std::string sha256() const;
 
   // XXH3-64 of all tensors: what workers compare now and then.
@@ -77,7 +77,7 @@ class TrainState {
  private:
   Status claim(const std::string& name);
   std::vector<std::string> names_;
-  std::vector<Named> parameters_, buffers_, optimizer_state_;
+  std::vector<Named> parameters_, buffers_, other_tensors_;
   std::vector<Optimizer*> optimizers_;
   std::vector<LRScheduler*> schedulers_;
   std::vector<Text> texts_;

@@ -25,8 +25,9 @@ CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Na
   return part;
 }
 
+// "optimizer" is the file's name; what else is not of the model is in there, too.
 std::vector<CheckpointPart> parts_of(const TrainState& state) {
-  return {part_of("model", state.model()), part_of("optimizer", state.optimizer_state())};
+  return {part_of("model", state.model()), part_of("optimizer", state.other_tensors())};
 }
 
 std::string texts_json(const TrainState& state, bool ended_early) {

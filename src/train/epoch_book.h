@@ -7,9 +7,8 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "lockstep/named_tensors.h"
 #include "lockstep/trainer.h"
 
 namespace lockstep::train {
@@ -17,7 +16,7 @@ namespace lockstep::train {
 class EpochBook {
  public:
   EpochBook();
-  std::vector<std::pair<std::string, at::Tensor>> state() const { return {{"figures", figures_}}; }
+  NamedTensors state() const { return {{"figures", figures_}}; }
 
   // One share's losses, step by step; `first`: of the epoch.
   void add_share(double loss_sum, std::uint64_t samples, bool first);

@@ -35,9 +35,7 @@ void StepLR::step() {
 
 std::int64_t StepLR::last_epoch() const { return *last_epoch_.const_data_ptr<std::int64_t>(); }
 
-std::vector<std::pair<std::string, at::Tensor>> StepLR::state() const {
-  return {{"last_epoch", last_epoch_}};
-}
+NamedTensors StepLR::state() const { return {{"last_epoch", last_epoch_}}; }
 
 std::string StepLR::settings() const {
   return "StepLR step_size=" + std::to_string(step_size_) + " gamma=" + shortest(gamma_);
@@ -98,9 +96,7 @@ void ReduceLROnPlateau::reduce() {
   }
 }
 
-std::vector<std::pair<std::string, at::Tensor>> ReduceLROnPlateau::state() const {
-  return {{"best", best_}, {"counters", counters_}};
-}
+NamedTensors ReduceLROnPlateau::state() const { return {{"best", best_}, {"counters", counters_}}; }
 
 std::string ReduceLROnPlateau::settings() const {
   const ReduceLROnPlateauOptions& o = options_;

@@ -32,8 +32,7 @@ at::Tensor counters(std::size_t count) {
 
 at::Tensor zeros_for(const at::Tensor& parameter) { return at::zeros_like(parameter.detach()); }
 
-void append(std::vector<std::pair<std::string, at::Tensor>>& state, const char* name,
-            const std::vector<at::Tensor>& tensors) {
+void append(NamedTensors& state, const char* name, const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].defined()) state.emplace_back(std::to_string(i) + "." + name, tensors[i]);
 }
@@ -103,7 +102,7 @@ std::uint64_t Optimizer::rates_hash() const {
   return xxh3({static_cast<const std::byte*>(lr_.const_data_ptr()), lr_.nbytes()});
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() { return {{"lr", lr_}}; }
+NamedTensors Optimizer::state() { return {{"lr", lr_}}; }
 
 std::string Optimizer::settings() const {
   std::string rates = "lr=";
@@ -211,7 +210,7 @@ Status SGD::check() const {
   return {};
 }
 
-std::vector<std::pair<std::string, at::Tensor>> SGD::state() {
+NamedTensors SGD::state() {
   auto state = Optimizer::state();
   state.emplace_back("step", steps_);
   append(state, "momentum_buffer", momentum_);
@@ -282,7 +281,7 @@ Status Adam::check() const {
   return {};
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Adam::state() {
+NamedTensors Adam::state() {
   auto state = Optimizer::state();
   state.emplace_back("step", steps_);
   append(state, "exp_avg", exp_avg_);

@@ -25,8 +25,8 @@ void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, at::Tensor>> state_dict(const torch::nn::Module& module) {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
+NamedTensors state_dict(const torch::nn::Module& module) {
+  NamedTensors tensors;
   for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
   for (const auto& item : module.named_buffers()) tensors.emplace_back(item.key(), item.value());
   return tensors;
@@ -62,7 +62,7 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
 Status TrainState::add(const std::string& name, Optimizer& optimizer) {
   LOCKSTEP_TRY(claim(name));
   const std::string prefix = optimizers_.empty() ? "" : name + ".";
-  for (auto& [key, tensor] : optimizer.state()) optimizer_state_.push_back({prefix + key, tensor});
+  for (auto& [key, tensor] : optimizer.state()) other_tensors_.push_back({prefix + key, tensor});
   optimizers_.push_back(&optimizer);
   return {};
 }
@@ -73,11 +73,10 @@ Status TrainState::add(const std::string& name, LRScheduler& scheduler) {
   return {};
 }
 
-Status TrainState::add(const std::string& name,
-                       std::vector<std::pair<std::string, at::Tensor>> tensors) {
+Status TrainState::add(const std::string& name, NamedTensors tensors) {
   LOCKSTEP_TRY(claim(name));
   for (auto& [key, tensor] : tensors)
-    optimizer_state_.push_back({name + "." + key, std::move(tensor)});
+    other_tensors_.push_back({name + "." + key, std::move(tensor)});
   return {};
 }
 
@@ -102,7 +101,7 @@ std::string TrainState::weights_sha256() const {
 std::string TrainState::sha256() const {
   Sha256 hash;
   hash_sorted(hash, model());
-  hash_sorted(hash, optimizer_state_);
+  hash_sorted(hash, other_tensors_);
   for (const Text& text : texts_) {
     hash.update(text.name);
     hash.update(text.save());
@@ -112,7 +111,7 @@ std::string TrainState::sha256() const {
 
 std::uint64_t TrainState::xxh3() const {
   Xxh3 hash;
-  for (const auto* tensors : {&parameters_, &buffers_, &optimizer_state_})
+  for (const auto* tensors : {&parameters_, &buffers_, &other_tensors_})
     for (const Named& named : *tensors) hash.update(bytes_of(named.tensor.detach().contiguous()));
   return hash.value();
 }

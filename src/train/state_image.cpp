@@ -25,8 +25,7 @@ std::uint64_t bytes_of(const std::vector<Named>& tensors) {
 }
 
 std::uint64_t tensor_bytes(const TrainState& state) {
-  return bytes_of(state.parameters()) + bytes_of(state.buffers()) +
-         bytes_of(state.optimizer_state());
+  return bytes_of(state.parameters()) + bytes_of(state.buffers()) + bytes_of(state.other_tensors());
 }
 
 std::byte* store_into(std::byte* to, const std::vector<Named>& tensors) {
@@ -62,7 +61,7 @@ Status store_image(const TrainState& state, std::span<std::byte> image) {
   assert(image.size() >= image_bytes(state));
   std::byte* to = store_into(image.data(), state.parameters());
   to = store_into(to, state.buffers());
-  store_into(to, state.optimizer_state());
+  store_into(to, state.other_tensors());
   std::span<std::byte> left = image.subspan(tensor_bytes(state));
   for (const TrainState::Text& text : state.texts()) {
     const std::string content = text.save();
@@ -84,7 +83,7 @@ Result<std::vector<std::string>> load_tensors(const TrainState& state,
   assert(image.size() >= image_bytes(state));
   const std::byte* from = load_from(image.data(), state.parameters());
   from = load_from(from, state.buffers());
-  load_from(from, state.optimizer_state());
+  load_from(from, state.other_tensors());
   std::span<const std::byte> left = image.subspan(tensor_bytes(state));
   std::vector<std::string> contents;
   for (const TrainState::Text& text : state.texts()) {

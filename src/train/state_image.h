@@ -2,7 +2,7 @@
 // buffers that each step starts from. Equal in all workers at the same step. Not a file format:
 // only a process of the same program reads it.
 //
-// Layout: parameters, buffers and optimizer state in the order of their registration, contiguous,
+// Layout: parameters, buffers and the other tensors in the order of their registration, contiguous,
 // each from a multiple of 64 bytes; then each text's length (8 bytes) and bytes, 64 KiB for all.
 // Threads: one at a time.
 #pragma once
