@@ -38,7 +38,8 @@ namespace lockstep {
 
 namespace train {
 class Run;
-}
+class Shares;
+}  // namespace train
 
 // One virtual worker's part of a step.
 class Share {
@@ -56,7 +57,7 @@ class Share {
   void end_run() { ends_ = true; }
 
  private:
-  friend class train::Run;
+  friend class train::Shares;
   std::int64_t virtual_worker_ = 0, epoch_ = 0, step_ = 0, global_step_ = 0;
   const data::Batch* batch_ = nullptr;
   bool ends_ = false;

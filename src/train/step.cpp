@@ -25,7 +25,7 @@ std::int64_t Step::global_step() const {
   return run_->opened() ? run_->global_step(run_->at()) : 0;
 }
 
-void Step::on_finished(std::function<Status()> call) { run_->finished = std::move(call); }
+void Step::on_finished(std::function<Status()> call) { run_->hooks.on_finished = std::move(call); }
 std::int64_t Step::steps_per_epoch() const { return run_->opened() ? run_->steps_per_epoch() : 0; }
 std::int64_t Step::total_steps() const { return run_->opened() ? run_->total_steps() : 0; }
 
@@ -39,9 +39,8 @@ Status Step::run(Optimizer& optimizer, const Closure& closure) {
                  "Step::run() with an optimizer that is not in the train state: a newcomer could "
                  "not copy it; add it"};
   LOCKSTEP_TRY(optimizer.check());
-  run_->optimizer = static_cast<std::size_t>(found - known.begin());
-  run_->loss = closure;
-  return run_->run_next();
+  run_->hooks.loss = closure;
+  return run_->run_next(static_cast<std::size_t>(found - known.begin()));
 }
 
 }  // namespace lockstep

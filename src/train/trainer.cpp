@@ -36,17 +36,16 @@ class EvaluationMode {
 class Trainer::Impl {
  public:
   Impl(Context& context, torch::nn::Module& module, Optimizer& optimizer, RunOptions options)
-      : model(module), run(context, state, std::move(options)) {
+      : model(module), run(context, state, std::move(options), &book) {
     added = state.add("model", model);
     if (added.ok()) added = state.add("optimizer", optimizer);
     if (added.ok()) added = state.add("epochs", book.state());
-    run.epochs.book = &book;
   }
   void add(LRScheduler& scheduler, std::function<void(const EpochEnd&)> step) {
     const std::size_t number = state.schedulers().size();
     if (added.ok())
       added = state.add("scheduler" + (number == 0 ? "" : std::to_string(number)), scheduler);
-    run.epochs.schedules.push_back(std::move(step));
+    run.hooks.schedules.push_back(std::move(step));
   }
 
   torch::nn::Module& model;
@@ -62,11 +61,12 @@ Trainer::Trainer(Context& context, torch::nn::Module& model, Optimizer& optimize
 Trainer::~Trainer() = default;
 
 void Trainer::loss(Loss loss) {
-  impl_->run.loss = [loss = std::move(loss)](Share& share) { return loss(share.batch()); };
+  impl_->run.hooks.loss = [loss = std::move(loss)](Share& share) { return loss(share.batch()); };
 }
 
 void Trainer::evaluation(Evaluation evaluation) {
-  impl_->run.evaluation = [this, evaluation = std::move(evaluation)](const data::Batch& batch) {
+  impl_->run.hooks.evaluation = [this,
+                                 evaluation = std::move(evaluation)](const data::Batch& batch) {
     const EvaluationMode mode(impl_->model);
     return evaluation(batch);
   };
@@ -82,39 +82,41 @@ void Trainer::schedule(ReduceLROnPlateau& scheduler) {
   });
 }
 
-void Trainer::best(BestOf best_of) { impl_->run.epochs.best_of = best_of; }
+void Trainer::best(BestOf best_of) { impl_->run.hooks.best = best_of; }
 
 void Trainer::step_lines(std::function<std::string(const StepEnd&)> lines) {
-  impl_->run.own_step_lines = std::move(lines);
+  impl_->run.hooks.step_lines = std::move(lines);
 }
 
 void Trainer::epoch_lines(std::function<std::string(const EpochEnd&)> lines) {
-  impl_->run.epochs.lines = std::move(lines);
+  impl_->run.hooks.epoch_lines = std::move(lines);
 }
 
 void Trainer::exports(std::function<Result<bool>(const EpochEnd&)> call,
                       std::function<std::string(const EpochEnd&)> lines) {
-  impl_->run.epochs.exports = std::move(call);
-  impl_->run.epochs.export_lines = std::move(lines);
+  impl_->run.hooks.exports = std::move(call);
+  impl_->run.hooks.export_lines = std::move(lines);
 }
 
 void Trainer::start_from(std::function<Result<std::optional<std::int64_t>>()> call) {
-  impl_->run.start_from = std::move(call);
+  impl_->run.hooks.start_from = std::move(call);
 }
 
 void Trainer::on_resume(std::function<void(std::int64_t, std::int64_t)> call) {
-  impl_->run.resumed = std::move(call);
+  impl_->run.hooks.on_resume = std::move(call);
 }
 
-void Trainer::on_finished(std::function<Status()> call) { impl_->run.finished = std::move(call); }
+void Trainer::on_finished(std::function<Status()> call) {
+  impl_->run.hooks.on_finished = std::move(call);
+}
 
 Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
                     std::shared_ptr<const data::Dataset> test) {
   if (!impl_->added.ok()) return impl_->added;
-  if (!impl_->run.loss)
+  if (!impl_->run.hooks.loss)
     return Error{ErrorKind::kUsage,
                  "Trainer::fit() before Trainer::loss(): say what a batch's loss is"};
-  if (test != nullptr && !impl_->run.evaluation)
+  if (test != nullptr && !impl_->run.hooks.evaluation)
     return Error{
         ErrorKind::kUsage,
         "Trainer::fit() with a test set before Trainer::evaluation(): say how it is scored"};

@@ -1,0 +1,110 @@
+#include "train/epoch_ends.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+
+#include "base/guard.h"
+#include "base/log.h"
+#include "train/lines.h"
+
+namespace lockstep::train {
+
+// An end without a test set has one part, which is nothing: so it is agreed on as any other.
+std::uint32_t EpochEnds::items(Kind kind) const {
+  if (kind == Kind::kExport || !spec_.evaluates) return 1;
+  return static_cast<std::uint32_t>(
+      data::evaluation_batches(spec_.test->size(), spec_.options.evaluation_batch_size));
+}
+
+Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const {
+  cell.loss_sum = cell.correct = 0;
+  cell.count = 0;
+  if (!spec_.evaluates) return {};
+  const at::NoGradGuard no_grad;
+  at::manual_seed(batch_seed(spec_.options.seed, spec_.plan.at(txn).global_step, index));
+  LOCKSTEP_ASSIGN(const data::Batch batch,
+                  data::evaluation_batch(*spec_.test, spec_.options.evaluation_batch_size, index));
+  const auto where = "evaluation batch " + std::to_string(index);
+  return guarded(where, ErrorKind::kInternal, [&]() -> Status {
+    const Score score = hooks_.evaluation(batch);
+    cell.loss_sum = score.loss_sum;
+    cell.correct = score.correct;
+    cell.count = static_cast<std::uint64_t>(score.count);
+    return {};
+  });
+}
+
+Status EpochEnds::export_files(Txn txn, const std::function<Status()>& secured,
+                               comm::EvalCell& cell) const {
+  const at::NoGradGuard no_grad;
+  const Position position = spec_.plan.at(txn);
+  at::manual_seed(batch_seed(spec_.options.seed, position.global_step, 0));
+  bool written = false;
+  const auto where = "the files of epoch " + std::to_string(position.epoch);
+  const Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
+    LOCKSTEP_TRY(secured());
+    LOCKSTEP_ASSIGN(written, hooks_.exports(epoch_end(txn)));
+    return {};
+  });
+  if (!status.ok() && !spec_.options.continue_on_save_error)
+    return Error{ErrorKind::kDisk, status.error().message + "; stopped (--on-save-error stop)"};
+  if (!status.ok())
+    log_warning(status.error().message + "; training goes on (--on-save-error continue)");
+  cell.loss_sum = cell.correct = 0;
+  cell.count = written ? 1 : 0;
+  return {};
+}
+
+Score EpochEnds::score_of(comm::Exchange& exchange) const {
+  Score score{0, 0, 0};
+  for (std::uint32_t i = 0; i < items(Kind::kEpochEnd); ++i) {
+    const comm::EvalCell& cell = exchange.eval(i);
+    score.loss_sum += cell.loss_sum;
+    score.correct += cell.correct;
+    score.count += static_cast<std::int64_t>(cell.count);
+  }
+  return score;
+}
+
+EpochEnd EpochEnds::epoch_end(Txn txn) const {
+  EpochEnd end = book_->last();
+  end.epochs = spec_.plan.epochs;
+  end.global_step = spec_.plan.at(txn).global_step;
+  return end;
+}
+
+void EpochEnds::end(Txn txn, comm::Exchange& exchange) {
+  const Position position = spec_.plan.at(txn);
+  if (position.kind != Kind::kEpochEnd) return;
+  book_->end(position.epoch, score_of(exchange), state_.optimizers().front()->lr(), hooks_.best);
+  const EpochEnd end = epoch_end(txn);
+  for (const auto& schedule : hooks_.schedules) schedule(end);
+}
+
+// After end(): the book is of this one.
+Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
+  return spec_.plan.at(txn).kind == Kind::kEpochEnd
+             ? end_lines(txn)
+             : export_lines(txn, exchange.eval(0).count != 0);
+}
+
+Lines EpochEnds::end_lines(Txn txn) const {
+  const EpochEnd end = epoch_end(txn);
+  Lines lines;
+  lines.metrics = epoch_metrics(txn, spec_.plan.at(txn), end);
+  if (hooks_.epoch_lines) {
+    lines.console = hooks_.epoch_lines(end);
+  } else if (spec_.evaluates) {
+    lines.console = evaluation_line(end);
+  }
+  return lines;
+}
+
+Lines EpochEnds::export_lines(Txn txn, bool written) const {
+  Lines lines;
+  lines.metrics = export_metrics(txn, spec_.plan.at(txn), written);
+  if (written && hooks_.export_lines) lines.console = hooks_.export_lines(epoch_end(txn));
+  return lines;
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,46 @@
+// A run between epochs: the evaluation, what follows from it for schedules and the best, lines and
+// files. Parts of the run's program (train/program.h), for transactions of Kind::kEpochEnd and
+// kExport.
+//
+// Ownership: refers to all that it is given. Errors: those of the program's hooks. Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "comm/exchange.h"
+#include "train/epoch_book.h"
+#include "train/program.h"
+#include "train/run_spec.h"
+
+namespace lockstep::train {
+
+class EpochEnds {
+ public:
+  // `book` is in the train state; null: epochs have no end of their own.
+  EpochEnds(const RunSpec& spec, const Hooks& hooks, const TrainState& state, EpochBook* book)
+      : spec_(spec), hooks_(hooks), state_(state), book_(book) {}
+
+  EpochBook* book() const { return book_; }
+  std::uint32_t items(Kind kind) const;
+  // One batch of the evaluation.
+  Status evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const;
+  // The program's files, once `secured` has succeeded. cell.count: whether something was written.
+  Status export_files(Txn txn, const std::function<Status()>& secured, comm::EvalCell& cell) const;
+  // At the commit: the book, then the schedules.
+  void end(Txn txn, comm::Exchange& exchange);
+  Lines lines(Txn txn, comm::Exchange& exchange) const;
+
+ private:
+  Score score_of(comm::Exchange& exchange) const;
+  EpochEnd epoch_end(Txn txn) const;
+  Lines end_lines(Txn txn) const;
+  Lines export_lines(Txn txn, bool written) const;
+
+  const RunSpec& spec_;
+  const Hooks& hooks_;
+  const TrainState& state_;
+  EpochBook* const book_;
+};
+
+}  // namespace lockstep::train

@@ -1,0 +1,36 @@
+// What a program gives its run to call: Trainer's hooks, under its names (lockstep/trainer.h says
+// when and where each is called), and what Step has of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lockstep/step.h"
+#include "lockstep/trainer.h"
+
+namespace lockstep::train {
+
+struct Hooks {
+  // What a share's loss is; may change between steps, as long as it does in all workers alike.
+  Step::Closure loss;
+  // With it and a test set, an epoch's end is evaluated.
+  Trainer::Evaluation evaluation;
+  BestOf best = BestOf::kNothing;
+  std::vector<std::function<void(const EpochEnd&)>> schedules;
+  std::function<std::string(const StepEnd&)> step_lines;
+  std::function<std::string(const EpochEnd&)> epoch_lines, export_lines;
+  std::function<Result<bool>(const EpochEnd&)> exports;
+  std::function<Result<std::optional<std::int64_t>>()> start_from;
+  std::function<void(std::int64_t epoch, std::int64_t step)> on_resume;
+  std::function<Status()> on_finished;
+
+  // Evaluation apart.
+  bool ends_epochs() const {
+    return exports || epoch_lines || !schedules.empty() || best != BestOf::kNothing;
+  }
+};
+
+}  // namespace lockstep::train

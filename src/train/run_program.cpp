@@ -1,0 +1,75 @@
+// A run as the participant's program: each call goes to the part that it is of.
+#include "checkpoint/store.h"
+#include "train/run.h"
+#include "train/step_records.h"
+
+namespace lockstep::train {
+
+std::uint32_t Run::items(Txn txn) const {
+  const Kind kind = spec_.plan.at(txn).kind;
+  return kind == Kind::kStep ? spec_.virtual_workers() : epoch_ends_.items(kind);
+}
+
+// One is enough for a step and its epoch's end: that of the next epoch's start, where another
+// number of virtual workers may go on.
+bool Run::checkpoint_due(Txn txn) const {
+  const std::int64_t every = spec_.options.checkpoint_every;
+  return every > 0 && txn.value() > 0 && is_step(txn) && global_step(txn) % every == 0;
+}
+
+Status Run::before(Txn txn, bool first) {
+  LOCKSTEP_TRY(checkpoints_->check());
+  if (!first || !checkpoint_due(txn)) return {};
+  participant_->enter(coord::Phase::kSnapshot);
+  LOCKSTEP_TRY(participant_->record_all());
+  return checkpoints_->snapshot(spec_.plan, txn);
+}
+
+Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) {
+  return shares_->compute(*participant_, txn, v, record);
+}
+
+Status Run::compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) {
+  if (spec_.plan.at(txn).kind == Kind::kEpochEnd) return epoch_ends_.evaluate(txn, index, cell);
+  participant_->enter(coord::Phase::kSnapshot);  // a disk may be slow
+  return epoch_ends_.export_files(
+      txn, [&] { return secure_origin(txn); }, cell);
+}
+
+// What the run began from may be what an export is about to write over.
+Status Run::secure_origin(Txn txn) {
+  if (!origin_) return {};
+  const auto steps = [&] { return checkpoint::list_steps(posix_env(), spec_.options.output); };
+  LOCKSTEP_ASSIGN(const auto before, steps());
+  if (!before.empty()) return {};
+  LOCKSTEP_TRY(participant_->record_all());
+  LOCKSTEP_TRY(checkpoints_->save(spec_.plan, txn));
+  LOCKSTEP_ASSIGN(const auto after, steps());
+  if (!after.empty()) return {};
+  return Error{ErrorKind::kDisk,
+               "not written, as there is no checkpoint yet: it may be what the run began from"};
+}
+
+Status Run::check(Txn txn, coord::Board board) const {
+  return StepRecords(spec_, state_, txn, board).check();
+}
+
+void Run::update(Txn txn, coord::Board board) {
+  const StepRecords records(spec_, state_, txn, board);
+  Optimizer& chosen = records.optimizer();
+  if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book());
+  if (spec_.options.clip_grad_norm > 0)
+    clip_grad_norm_(chosen.parameters(), spec_.options.clip_grad_norm);
+  chosen.step();
+  const std::int64_t steps = global_step(txn) + 1;
+  if (steps < total_steps() && records.end_run()) spec_.plan.end_after(steps);
+}
+
+void Run::end_epoch(Txn txn, comm::Exchange& exchange) { epoch_ends_.end(txn, exchange); }
+
+Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
+  if (is_step(txn)) return StepRecords(spec_, state_, txn, board).lines(hooks);
+  return epoch_ends_.lines(txn, exchange);
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,33 @@
+// What a run is, once its options are understood: they, the data, and the plans that follow.
+//
+// Errors: kUsage. Threads: values.
+#pragma once
+
+#include <memory>
+
+#include "lockstep/data.h"
+#include "lockstep/state.h"
+#include "lockstep/trainer.h"
+#include "train/hooks.h"
+#include "train/plan.h"
+
+namespace lockstep::train {
+
+struct RunSpec {
+  RunOptions options;
+  std::shared_ptr<const data::Dataset> train, test;  // test: may be none
+  data::DataPlan data_plan;
+  Plan plan;  // the program may end it early
+  bool evaluates = false;
+
+  std::uint32_t virtual_workers() const {
+    return static_cast<std::uint32_t>(data_plan.virtual_workers);
+  }
+};
+
+// Whether options, data and state are fit for a run.
+Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& state);
+// Sets the plans. `keeps_book`: epochs may have an end of their own.
+Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool keeps_book);
+
+}  // namespace lockstep::train

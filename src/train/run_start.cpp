@@ -1,0 +1,118 @@
+#include "train/run_start.h"
+
+#include "base/log.h"
+#include "base/run_lock.h"
+#include "checkpoint/store.h"
+#include "train/session_of.h"
+
+namespace lockstep::train {
+
+Status RunStart::read_directory() {
+  const RunOptions& options = spec_.options;
+  Result<std::optional<RunManifest>> before = read_manifest(posix_env(), options.output);
+  if (before.ok()) {
+    before_ = *std::move(before);
+    return {};
+  }
+  // What is there counts for nothing with `never`, damaged or not; but it must be a run's.
+  if (options.resume == "never" && before.error().kind != ErrorKind::kUsage) return {};
+  return std::move(before).error();
+}
+
+Result<int> RunStart::virtual_workers() const {
+  int chosen = spec_.options.virtual_workers;
+  if (chosen == 0 && goes_on()) {
+    LOCKSTEP_ASSIGN(const std::uint32_t then, before_->virtual_workers());
+    chosen = static_cast<int>(then);
+  }
+  if (chosen == 0) chosen = context_.world_size();
+  if (context_.world_size() > chosen && !session_of(context_).identity().newcomer)
+    return Error{ErrorKind::kUsage,
+                 "--nproc-per-node is " + std::to_string(context_.world_size()) +
+                     ", but the run has " + std::to_string(chosen) +
+                     " virtual workers, and each worker needs at least one: use at most " +
+                     std::to_string(chosen) + " workers (or more --virtual-workers for a new run)"};
+  return chosen;
+}
+
+Result<std::optional<Origin>> RunStart::bring_origin() {
+  if (goes_on()) {
+    origin_ = origin_of(*before_);
+    if (!origin_) return origin_;
+  }
+  const RunOptions& options = spec_.options;
+  const bool elsewhere = options.resume != "auto" && !goes_on();  // a path; or never
+  if (!hooks_.start_from || elsewhere || session_of(context_).identity().newcomer) return origin_;
+  LOCKSTEP_ASSIGN(const auto saved, checkpoint::list_steps(posix_env(), options.output));
+  if (!saved.empty()) return origin_;
+  LOCKSTEP_ASSIGN(const std::optional<std::int64_t> epoch, hooks_.start_from());
+  if (!epoch) return origin_;
+  if (*epoch < 0 || *epoch > spec_.plan.epochs)
+    return Error{ErrorKind::kUsage, "Trainer::start_from() gave epoch " + std::to_string(*epoch) +
+                                        "; the run has " + std::to_string(spec_.plan.epochs) +
+                                        " (--epochs)"};
+  const std::string weights = state_.weights_sha256();
+  if (!goes_on()) origin_ = {*epoch, weights, true};
+  origin_->here = origin_->epoch == *epoch && origin_->weights_sha256 == weights;
+  return origin_;
+}
+
+// One that is not refused writes its manifest before all else: without it the rest would be taken
+// for somebody else's.
+Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoints,
+                             bool checkpointed) {
+  const RunOptions& options = spec_.options;
+  const bool first = context_.rank() == 0;
+  if (options.resume == "never" && !checkpointed) {
+    if (first) LOCKSTEP_TRY(start_over(manifest));
+    return Txn(0);
+  }
+  if (before_.has_value())
+    LOCKSTEP_TRY(manifest.same_as(*before_, options.output,
+                                  options.new_virtual_workers ? "virtual_workers" : ""));
+  LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints.load(spec_.plan, checkpointed, first));
+  if (!start) {
+    LOCKSTEP_ASSIGN(start, begin_elsewhere(first));
+  }
+  if (!first) return start.value_or(Txn(0));
+  LOCKSTEP_TRY(write_identity(spec_, manifest));
+  if (!start) return Txn(0);
+  const Position position = spec_.plan.at(*start);
+  if (hooks_.on_resume) hooks_.on_resume(position.epoch, position.step);
+  if (*start >= spec_.plan.end()) say_finished(*start);
+  return *start;
+}
+
+// nullopt: from the seed.
+Result<std::optional<Txn>> RunStart::begin_elsewhere(bool first) const {
+  if (!origin_) return std::optional<Txn>();
+  if (!origin_->here)
+    return Error{ErrorKind::kBadData,
+                 "the run in '" + spec_.options.output +
+                     "' began from weights of elsewhere, of which it has no checkpoint yet, and "
+                     "they are not there any more; --resume never starts over"};
+  if (first)
+    log_info("goes on at the start of epoch " + std::to_string(origin_->epoch) +
+             " with weights of elsewhere; the optimizer's state begins anew");
+  return std::optional(spec_.plan.epoch_start(origin_->epoch));
+}
+
+Status RunStart::start_over(const RunManifest& manifest) const {
+  for (const char* name : kRunNames)
+    LOCKSTEP_TRY(posix_env().remove_all(spec_.options.output + "/" + name));
+  return write_identity(spec_, manifest);
+}
+
+void RunStart::say_finished(Txn committed) const {
+  const std::string steps = std::to_string(spec_.plan.at(committed).global_step);
+  if (spec_.plan.ended_early)
+    return log_info("the run in '" + spec_.options.output + "' was ended by its program after " +
+                    steps +
+                    " steps (Share::end_run): there is nothing left to train. To go on from "
+                    "there: another --output, and its checkpoint as --resume PATH");
+  log_info("the run in '" + spec_.options.output + "' has " + steps + " steps, and " +
+           std::to_string(spec_.plan.total_steps()) +
+           " are asked for (--epochs, --max-steps): there is nothing left to train");
+}
+
+}  // namespace lockstep::train

@@ -1,0 +1,46 @@
+// Where a run begins: anew, elsewhere (Trainer::start_from), or where the one in its directory is.
+// Used in this order: read_directory(), virtual_workers(), bring_origin(), settle().
+//
+// Ownership: refers to all that it is given, for as long as a run begins. Errors: kUsage; kBadData;
+// kDisk. A run that is refused leaves the directory as it was. Threads: one.
+#pragma once
+
+#include <optional>
+
+#include "lockstep/context.h"
+#include "train/checkpoints.h"
+#include "train/manifest.h"
+#include "train/run_identity.h"
+#include "train/run_spec.h"
+
+namespace lockstep::train {
+
+class RunStart {
+ public:
+  RunStart(Context& context, RunSpec& spec, const Hooks& hooks, const TrainState& state)
+      : context_(context), spec_(spec), hooks_(hooks), state_(state) {}
+
+  Status read_directory();
+  // The option, else the existing run's, else the number of workers asked for.
+  Result<int> virtual_workers() const;
+  // A run begins elsewhere at its first start alone; from then on its manifest says so. Started
+  // again before its first checkpoint, it needs those weights again, and no others.
+  Result<std::optional<Origin>> bring_origin();
+  // The state is that of the start of this transaction. `checkpointed`: see Checkpoints::load().
+  Result<Txn> settle(const RunManifest& manifest, Checkpoints& checkpoints, bool checkpointed);
+
+ private:
+  bool goes_on() const { return before_.has_value() && spec_.options.resume != "never"; }
+  Result<std::optional<Txn>> begin_elsewhere(bool first) const;
+  Status start_over(const RunManifest& manifest) const;
+  void say_finished(Txn committed) const;
+
+  Context& context_;
+  RunSpec& spec_;
+  const Hooks& hooks_;
+  const TrainState& state_;
+  std::optional<RunManifest> before_;  // the run directory's, if a run is there
+  std::optional<Origin> origin_;
+};
+
+}  // namespace lockstep::train

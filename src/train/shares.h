@@ -1,0 +1,48 @@
+// What a step computes: of each share its batch, forward and backward, and its record.
+//
+// Ownership: refers to all that it is given. Errors: those of the data and of the program's loss.
+// Threads: one; the loader has its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "coord/board.h"
+#include "lockstep/step.h"
+#include "train/participant.h"
+#include "train/run_spec.h"
+
+namespace lockstep::train {
+
+class Shares {
+ public:
+  static Result<std::unique_ptr<Shares>> make(const RunSpec& spec, const Hooks& hooks,
+                                              const TrainState& state);
+
+  // Which of the state's optimizers the next steps update.
+  void choose(std::size_t optimizer) { optimizer_ = optimizer; }
+  // Fills the record, all but its mark.
+  Status compute(Participant& participant, Txn txn, VirtualWorker v, coord::ShareRecord& record);
+
+ private:
+  Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
+      : spec_(spec), hooks_(hooks), state_(state) {}
+  bool compares(const Position& position) const;
+  std::uint64_t state_hash(Txn txn);
+  Result<data::Batch> batch_of(const Position& position, VirtualWorker v);
+  void hint_next(Participant& participant, Txn txn, std::uint32_t current);
+  Status forward_backward(Participant& participant, const Position& position, VirtualWorker v,
+                          const data::Batch& batch, coord::ShareRecord& record);
+
+  const RunSpec& spec_;
+  const Hooks& hooks_;
+  const TrainState& state_;
+  std::unique_ptr<data::Loader> loader_;
+  std::size_t optimizer_ = 0;
+  std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
+  std::uint64_t hash_ = 0;
+};
+
+}  // namespace lockstep::train

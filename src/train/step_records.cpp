@@ -1,0 +1,119 @@
+#include "train/step_records.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "base/text.h"
+#include "train/lines.h"
+
+namespace lockstep::train {
+namespace {
+
+double loss_of(const coord::ShareRecord& record) {
+  return record.loss_sum / static_cast<double>(record.loss_count);
+}
+
+}  // namespace
+
+Status StepRecords::check() const {
+  const Optimizer& own = optimizer();
+  const std::uint64_t rates = own.rates_hash();
+  const std::uint64_t first = record(0).state;
+  const std::string step = "step " + std::to_string(position_.global_step) + ": ";
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
+    if (record(v).state != first)
+      return Error{ErrorKind::kUsage,
+                   step + "the state of virtual worker " + std::to_string(v) +
+                       "'s worker differs from that of virtual worker 0's: only step.run() may "
+                       "change what is in the train state (checkpoints of the last " +
+                       std::to_string(spec_.options.checkpoint_every) + " steps may have it)"};
+    if (record(v).rates != rates)
+      return Error{ErrorKind::kUsage,
+                   step + "the learning rate is " + shortest(record(v).rate) +
+                       " in the worker of virtual worker " + std::to_string(v) + " and " +
+                       shortest(own.lr()) + " in this one" +
+                       (own.groups() > 1 ? " (the first group's)" : "") +
+                       ": call set_lr() in every worker, with the same function of the step, "
+                       "whatever its rank"};
+  }
+  return {};
+}
+
+Optimizer& StepRecords::optimizer() const { return *state_.optimizers()[record(0).extra]; }
+
+bool StepRecords::end_run() const {
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
+    if (record(v).ends != 0) return true;
+  return false;
+}
+
+void StepRecords::add_to(EpochBook& book) const {
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
+    book.add_share(record(v).loss_sum, record(v).loss_count, v == 0 && position_.step == 0);
+}
+
+StepEnd StepRecords::step_end() const {
+  const Plan& plan = spec_.plan;
+  StepEnd end{position_.epoch,
+              position_.step,
+              plan.epochs,
+              plan.steps_per_epoch,
+              position_.global_step,
+              {},
+              {}};
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
+    end.losses.push_back(loss_of(record(v)));
+    end.samples.push_back(static_cast<std::int64_t>(record(v).loss_count));
+  }
+  return end;
+}
+
+Lines StepRecords::lines(const Hooks& hooks) const {
+  const Plan& plan = spec_.plan;
+  double sum = 0;
+  std::uint64_t samples = 0;
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
+    sum += record(v).loss_sum;
+    samples += record(v).loss_count;
+  }
+  const double loss = loss_of(record(0));
+  Lines lines;
+  lines.metrics = step_metrics(txn_, position_, loss, sum / static_cast<double>(samples), samples,
+                               optimizer().rates());
+  const std::int64_t every = std::min(spec_.options.log_every, plan.steps_per_epoch);
+  const bool cut = position_.global_step + 1 == plan.total_steps() &&
+                   (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
+  if (hooks.step_lines) {
+    lines.console = hooks.step_lines(step_end());
+  } else if (every > 0 && (cut || (position_.step + 1) % every == 0)) {
+    lines.console = step_line(position_, plan, loss);
+  }
+  if (every > 0 && cut) lines.console += cut_line(position_, plan, spec_.evaluates);
+  if (const auto v = newly_not_finite())
+    lines.console += not_finite_line(position_, plan, *v, loss_of(record(v->value())));
+  return lines;
+}
+
+std::optional<VirtualWorker> StepRecords::not_finite(Txn txn) const {
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
+    if (!std::isfinite(board_.record(txn, VirtualWorker(v)).loss_sum)) return VirtualWorker(v);
+  return std::nullopt;
+}
+
+// The first of a stretch: such losses stay, and one remark is enough. Where the step before is not
+// known (the group has just begun) it is told again.
+std::optional<VirtualWorker> StepRecords::newly_not_finite() const {
+  const auto v = not_finite(txn_);
+  if (!v) return v;
+  std::uint64_t back = 1;
+  while (back <= txn_.value() && spec_.plan.at(Txn(txn_.value() - back)).kind != Kind::kStep)
+    ++back;
+  if (txn_.value() < back) return v;
+  const Txn before(txn_.value() - back);
+  const std::uint64_t mark =
+      board_.record(before, VirtualWorker(0)).mark.load(std::memory_order_acquire);
+  return mark == before.value() + 1 && not_finite(before) ? std::nullopt : v;
+}
+
+}  // namespace lockstep::train

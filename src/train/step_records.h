@@ -1,0 +1,44 @@
+// A whole step's share records, as all workers read them at its commit: whether they fit together,
+// what they say of the update, and what is said about them.
+//
+// Ownership: a view, for one call. Errors: see check(). Threads: one.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "coord/board.h"
+#include "train/epoch_book.h"
+#include "train/program.h"
+#include "train/run_spec.h"
+
+namespace lockstep::train {
+
+class StepRecords {
+ public:
+  StepRecords(const RunSpec& spec, const TrainState& state, Txn txn, coord::Board board)
+      : spec_(spec), state_(state), txn_(txn), board_(board), position_(spec.plan.at(txn)) {}
+
+  // Each worker updates its own state with its own rate: kUsage where they differ.
+  Status check() const;
+  // A newcomer has not seen the loop's choice: the share's record has it.
+  Optimizer& optimizer() const;
+  // A share has asked to end the run with this step (Share::end_run).
+  bool end_run() const;
+  void add_to(EpochBook& book) const;
+  Lines lines(const Hooks& hooks) const;
+
+ private:
+  const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
+  StepEnd step_end() const;
+  std::optional<VirtualWorker> not_finite(Txn txn) const;
+  std::optional<VirtualWorker> newly_not_finite() const;
+
+  const RunSpec& spec_;
+  const TrainState& state_;
+  const Txn txn_;
+  const coord::Board board_;
+  const Position position_;
+};
+
+}  // namespace lockstep::train
