@@ -5,18 +5,17 @@
 // final. Threads: one.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <vector>
 
 #include "comm/exchange.h"
 #include "coord/board.h"
 #include "coord/faults.h"
-#include "coord/recorder.h"
 #include "coord/table.h"
 #include "ddp/reducer.h"
 #include "lockstep/state.h"
+#include "train/commit_log.h"
 #include "train/program.h"
 #include "worker/inject.h"
 #include "worker/session.h"
@@ -53,9 +52,8 @@ class Participant {
   Status close(const std::function<Status()>& last_words);
   bool first_live() const;
 
-  // Alone: what is committed is written and synced, so that no checkpoint gets ahead of its
-  // records. (Launched, the agent does it.)
-  Status record_all();
+  // See CommitLog.
+  Status record_all() { return log_.record_all(); }
 
   // The transaction's phases as the board shows them; anything the program does is one of them.
   void enter(coord::Phase phase, std::uint32_t share = 0);
@@ -64,10 +62,6 @@ class Participant {
   const coord::Board& board() const { return board_; }
 
  private:
-  // The launcher evicts whoever hangs; this only ends waits that nobody else will. PyTorch's
-  // default for collectives.
-  static constexpr std::chrono::minutes kPeerDeadline{30};
-
   Participant(worker::Session& session, TrainState& state, Program& program,
               const ParticipantOptions& options);
   Status begin_exchange();
@@ -85,11 +79,8 @@ class Participant {
   void publish_table(std::vector<coord::Member> joiners);
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
   Status commit();
-  Status write_lines(const Lines& lines);
-  Status wait_for_record_room();
   Status donate_if_asked();
   Result<bool> try_heal(std::uint64_t mark);
-  Status wait_bell(const std::function<bool()>& done, const char* what, std::chrono::minutes limit);
   std::uint64_t state_hash() const;
   void note_membership_change();
   void note_commit();
@@ -100,9 +91,9 @@ class Participant {
   Program& program_;
   ParticipantOptions options_;
   coord::Board board_;
+  CommitLog log_;
   std::unique_ptr<comm::Exchange> exchange_;
   std::unique_ptr<ddp::Reducer> reducer_;
-  std::unique_ptr<coord::Recorder> recorder_;  // alone only
   worker::Injector injector_;
   Txn next_{0};
   coord::Table table_;        // of next_

@@ -1,0 +1,42 @@
+// What a member says of each transaction that it has committed: on the board, for the agent that
+// records it or, alone, for a recorder of its own.
+//
+// Ownership: refers to the session and its memory. Errors: kUsage for lines that are too long;
+// kDisk, kTimedOut. Threads: one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "coord/board.h"
+#include "coord/recorder.h"
+#include "train/program.h"
+#include "worker/session.h"
+
+namespace lockstep::train {
+
+class CommitLog {
+ public:
+  CommitLog(worker::Session& session, coord::Board board) : session_(session), board_(board) {}
+
+  // Alone, and for nothing launched: the records, from `next` on.
+  Status open(const std::string& run_dir, Txn next);
+  // Until what is committed `ring` transactions before this one is recorded.
+  Status wait_for_room(Txn txn);
+  // Before the commit is announced.
+  Status write(const Program& program, Txn txn, const Lines& lines);
+  // After it. Alone: records, now and then.
+  Status committed(const Program& program, Txn txn, const Lines& lines);
+  // Alone: what is committed is written and synced, so that no checkpoint gets ahead of its
+  // records. (Launched, the agent does it.)
+  Status record_all();
+
+ private:
+  coord::WorkerSlot& slot() const { return board_.slot(session_.identity().slot); }
+
+  worker::Session& session_;
+  coord::Board board_;
+  std::unique_ptr<coord::Recorder> recorder_;  // alone only
+};
+
+}  // namespace lockstep::train

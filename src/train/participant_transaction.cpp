@@ -1,0 +1,179 @@
+// One transaction: own items, the wait for the others' and for those of the dead, the commit.
+#include <algorithm>
+#include <chrono>
+
+#include "train/bell.h"
+#include "train/participant.h"
+#include "train/state_image.h"
+
+namespace lockstep::train {
+
+using namespace std::chrono_literals;
+
+Status Participant::begin_exchange() {
+  LOCKSTEP_TRY(log_.wait_for_room(next_));
+  LOCKSTEP_TRY(program_.is_step(next_)
+                   ? exchange_->begin(table_)
+                   : exchange_->begin_evaluation(table_, program_.items(next_)));
+  // Whoever was there at the start may have to copy its state for a newcomer: faults would be the
+  // survivors' stall.
+  const worker::Identity& me = session_.identity();
+  if (!prefaulted_) exchange_->prefault(session_.launched() && !me.newcomer);
+  prefaulted_ = true;
+  return {};
+}
+
+Status Participant::compute_owned() {
+  const std::uint32_t self = exchange_->self();
+  const coord::Ownership& ownership = exchange_->ownership();
+  const std::vector<std::uint32_t>& own = ownership.items_of(self);
+  while (done_ < own.size()) {
+    const bool adopted = done_ >= ownership.block_size(self);
+    if (adopted && self_slot().resumed_ns.load(std::memory_order_relaxed) == 0)
+      self_slot().resumed_ns.store(monotonic_ns(), std::memory_order_relaxed);
+    LOCKSTEP_TRY(compute_item(own[done_], adopted));
+    ++done_;
+  }
+  if (ownership.first_live() == self && !table_published() &&
+      wanted_joiners(coord::read_proposal(board_.header().proposal)).empty())
+    publish_table({});
+  exchange_->ring_members();
+  return {};
+}
+
+Status Participant::compute_item(std::uint32_t item, bool adopted) {
+  const std::uint64_t mark = next_.value() + 1;
+  if (program_.is_step(next_)) return compute_step_share(item, adopted);
+  comm::EvalCell& cell = exchange_->eval(item);
+  // The dead had finished it; a later mark: see leaving().
+  if (cell.mark.load(std::memory_order_acquire) >= mark) return {};
+  enter(coord::Phase::kEvaluate, item);
+  LOCKSTEP_TRY(program_.compute_batch(next_, item, cell));
+  if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);  // whatever it did to them
+  cell.mark.store(mark, std::memory_order_release);
+  return {};
+}
+
+Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
+  const std::uint64_t mark = next_.value() + 1;
+  const VirtualWorker v(static_cast<int>(item));
+  coord::ShareRecord& record = board_.record(next_, v);
+  if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
+  reducer_->begin_share(fold_for(item, adopted));
+  // A record that the dead had marked stays; what is computed again for its pieces goes to a
+  // scratch one.
+  const bool recorded = record.mark.load(std::memory_order_acquire) >= mark;
+  std::vector<std::byte> scratch(
+      recorded ? sizeof(coord::ShareRecord) + std::size_t{board_.plan().ids_capacity} * 8 : 0);
+  LOCKSTEP_TRY(program_.compute_share(
+      next_, v, recorded ? *new (scratch.data()) coord::ShareRecord : record));
+  LOCKSTEP_TRY(reducer_->end_share());
+  if (item == 0 && !start_buffers_.empty() && !exchange_->buffers_published()) {
+    store_buffers(state_, exchange_->buffers());
+    exchange_->publish_buffers();
+  }
+  if (!recorded) record.mark.store(mark, std::memory_order_release);
+  return {};
+}
+
+ddp::FoldStep Participant::fold_for(std::uint32_t item, bool adopted) const {
+  const std::uint32_t leaves = board_.plan().virtual_workers;
+  if (adopted) return ddp::fold_step(item, {0, item}, leaves);
+  const coord::Ownership& ownership = exchange_->ownership();
+  const std::uint32_t self = exchange_->self();
+  for (const coord::Node node :
+       coord::cover(ownership.items_of(self).front(), ownership.block_size(self), leaves))
+    if (item >= node.first_leaf() && item - node.first_leaf() < (std::uint64_t{1} << node.level))
+      return ddp::fold_step(item, node, leaves);
+  return ddp::fold_step(item, {0, item}, leaves);
+}
+
+bool Participant::items_marked() {
+  const std::uint64_t mark = next_.value() + 1;
+  const bool step = program_.is_step(next_);
+  const std::uint32_t items = program_.items(next_);
+  while (marked_ < items) {
+    const coord::Word& word =
+        step ? board_.record(next_, VirtualWorker(static_cast<int>(marked_))).mark
+             : exchange_->eval(marked_).mark;
+    // A later mark: the others have gone on without this worker, see leaving().
+    if (word.load(std::memory_order_acquire) < mark) return false;
+    ++marked_;
+  }
+  return !step || start_buffers_.empty() || exchange_->buffers_published();
+}
+
+bool Participant::table_published() {
+  return board_.table(Txn(next_.value() + 1)).mark.load(std::memory_order_acquire) >=
+         next_.value() + 2;
+}
+
+// Called when all own items are done.
+Status Participant::wait_whole() {
+  enter(coord::Phase::kExchange);
+  const Deadline deadline = Deadline::in(kPeerDeadline);
+  bool joiner_missing = false;
+  const auto rest_is_whole = [&] {
+    if (!items_marked()) return false;
+    if (table_published()) return true;
+    if (exchange_->ownership().first_live() != exchange_->self()) return false;
+    joiner_missing = !settle_joiners();
+    return true;
+  };
+  for (;;) {
+    joiner_missing = false;
+    LOCKSTEP_ASSIGN(const comm::Wait outcome, exchange_->wait(rest_is_whole, deadline));
+    if (outcome == comm::Wait::kWhole) {
+      if (!joiner_missing) return {};
+      // Nobody else is waited for: look again when it rings, and soon in any case.
+      Doorbell& bell = self_slot().bell;
+      wait(bell, bell.rings.load(std::memory_order_acquire), Deadline::in(500us));
+      continue;
+    }
+    note_membership_change();
+    if (exchange_->self() < table_.members.size()) LOCKSTEP_TRY(compute_owned());
+    enter(coord::Phase::kExchange);
+  }
+}
+
+void Participant::note_membership_change() {
+  coord::WorkerSlot& slot = self_slot();
+  const std::uint64_t now = monotonic_ns();
+  changed_ = true;
+  slot.abort_seen_ns.store(now, std::memory_order_relaxed);
+  slot.resumed_ns.store(0, std::memory_order_relaxed);
+  slot.committed_ns.store(0, std::memory_order_relaxed);
+  slot.seen_dead.store(board_.header().dead_count.load(std::memory_order_acquire),
+                       std::memory_order_release);
+  slot.regrouped_ns.store(monotonic_ns(), std::memory_order_relaxed);
+}
+
+void Participant::note_commit() {
+  coord::WorkerSlot& slot = self_slot();
+  if (changed_ || slot.committed_ns.load(std::memory_order_relaxed) == 0)
+    slot.committed_ns.store(monotonic_ns(), std::memory_order_release);
+}
+
+Status Participant::commit() {
+  enter(coord::Phase::kOptimizer);
+  const bool step = program_.is_step(next_);
+  if (step) {
+    LOCKSTEP_TRY(program_.check(next_, board_));
+    reducer_->set_gradients();
+    program_.update(next_, board_);
+    reducer_->clear_gradients();
+    if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
+  } else {
+    program_.end_epoch(next_, *exchange_);
+  }
+  const Lines lines = program_.lines(next_, board_, *exchange_);
+  enter(coord::Phase::kIdle);
+  LOCKSTEP_TRY(log_.write(program_, next_, lines));
+  const Txn committed = next_;
+  next_ = Txn(committed.value() + 1);
+  self_slot().applied.store(next_.value(), std::memory_order_release);
+  note_commit();
+  return log_.committed(program_, committed, lines);
+}
+
+}  // namespace lockstep::train
