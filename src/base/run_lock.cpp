@@ -60,11 +60,9 @@ Status check_ours(const std::string& path) {
   return {};
 }
 
-std::string through(int lock) { return "/proc/self/fd/" + std::to_string(lock); }
-
 // What `lock` is of, whatever is at the path.
 Places directory_of(const std::string& path, int lock) {
-  const auto held = posix_env().file_id(through(lock));
+  const auto held = posix_env().file_id(path_through(lock));
   return Places(posix_env(), {{path, held.ok() ? *held : FileId{}}});
 }
 
@@ -102,13 +100,15 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
   return fd;
 }
 
+std::string path_through(int lock) { return "/proc/self/fd/" + std::to_string(lock); }
+
 Status check_run_directory(const std::string& path, int lock) {
   const auto missing = directory_of(path, lock).missing();
   return missing ? Status(missing->error) : Status();
 }
 
 std::string place_of(const std::string& path, int lock) {
-  return directory_of(path, lock).has_directory() ? path : through(lock);
+  return directory_of(path, lock).has_directory() ? path : path_through(lock);
 }
 
 void remove_leftovers(const std::string& path) {

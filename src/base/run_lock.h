@@ -32,6 +32,8 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline);
 // kDisk where `path` does not lead any more to the directory of `lock`, which lock_run_directory()
 // gave, though waited for a moment (base/places.h): asked before anything is made there.
 Status check_run_directory(const std::string& path, int lock);
+// The directory of `lock`, wherever it is, in this process.
+std::string path_through(int lock);
 // Where the directory is now: `path` or, if it does not lead there any more, one through `lock`.
 std::string place_of(const std::string& path, int lock);
 

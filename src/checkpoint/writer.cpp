@@ -72,7 +72,8 @@ void Writer::run() {
     changed_.wait(lock, [&] { return in_flight_ || stop_; });
     if (!in_flight_) return;
     lock.unlock();
-    const Result<Published> result = save();
+    Result<Published> result = save();
+    if (!result.ok()) result = Error{result.error().kind, named(result.error().message)};
     if (options_.done) options_.done(manifest_.cursor, result);
     lock.lock();
     last_ = result.ok() ? Status() : Status(result.error());
@@ -81,21 +82,33 @@ void Writer::run() {
   }
 }
 
+// As the run directory is called, whatever it was reached by.
+std::string Writer::named(std::string text) const {
+  const std::string& through = options_.through;
+  if (through.empty()) return text;
+  for (auto at = text.find(through); at != std::string::npos;
+       at = text.find(through, at + options_.run_dir.size()))
+    text.replace(at, through.size(), options_.run_dir);
+  return text;
+}
+
 Result<Published> Writer::save() {
+  const std::string& folder = options_.through.empty() ? options_.run_dir : options_.through;
   const std::uint64_t start = env_.now_ns();
   Published published;
   published.cursor = manifest_.cursor;
   if (options_.place) LOCKSTEP_TRY(options_.place());
   const auto hash_weights = [&] { return published.weights_sha256 = image_.weights_sha256(); };
-  LOCKSTEP_ASSIGN(published.path, publish(env_, options_.run_dir, manifest_, image_.files(),
-                                          hash_weights, options_.gate));
+  LOCKSTEP_ASSIGN(published.path,
+                  publish(env_, folder, manifest_, image_.files(), hash_weights, options_.gate));
+  published.path = named(std::move(published.path));
   published.written_ns = env_.now_ns() - start;
   for (const FileBytes& file : image_.files()) published.bytes += file.bytes.size();
   const auto tidy = [&]() -> Status {
-    LOCKSTEP_TRY(set_pointer(env_, options_.run_dir, "last", manifest_.cursor.txn));
-    return retain(env_, options_.run_dir, manifest_.cursor.txn, std::max(1U, options_.keep_last));
+    LOCKSTEP_TRY(set_pointer(env_, folder, "last", manifest_.cursor.txn));
+    return retain(env_, folder, manifest_.cursor.txn, std::max(1U, options_.keep_last));
   };
-  if (const Status tidied = tidy(); !tidied.ok()) published.warning = tidied.error().message;
+  if (const Status tidied = tidy(); !tidied.ok()) published.warning = named(tidied.error().message);
   return published;
 }
 

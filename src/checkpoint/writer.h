@@ -33,6 +33,9 @@ struct Published {
 
 struct WriterOptions {
   std::string run_dir;
+  // A path that leads to the run directory wherever it is moved meanwhile, instead of that one,
+  // which errors name nevertheless. Empty: run_dir.
+  std::string through = {};
   std::string run_identity;
   std::uint32_t virtual_workers = 0;
   unsigned keep_last = 2;  // at least 1
@@ -71,6 +74,7 @@ class Writer {
   bool idle_by(std::unique_lock<std::mutex>& lock, Deadline deadline);
   void run();
   Result<Published> save();
+  std::string named(std::string text) const;
 
   Env& env_;
   const WriterOptions options_;

@@ -157,6 +157,7 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   if (!writer_) {
     checkpoint::WriterOptions options;
     options.run_dir = options_.output;
+    options.through = path_through(run_lock_);
     options.run_identity = manifest_.identity();
     options.virtual_workers = *manifest_.virtual_workers();
     options.keep_last = static_cast<unsigned>(options_.keep_checkpoints);

@@ -323,8 +323,7 @@ class Records(FaultTest):
         for _ in range(60):
             self.moved(run)
             time.sleep(0.02)
-            shutil.rmtree(run.output, ignore_errors=True)  # of a checkpoint that was being written
-            run.output.with_name("moved").rename(run.output)
+            self.put_back(run, run.output.with_name("moved"))
             time.sleep(0.02)
         self.assertEqual(len(run.members()), 3, run.err_path.read_text())
         run.send(signal.SIGTERM).expect(128 + signal.SIGTERM)

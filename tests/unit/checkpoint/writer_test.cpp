@@ -1,12 +1,15 @@
 #include "checkpoint/writer.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <future>
 
+#include "base/run_lock.h"
 #include "support/checkpoint_fault_env.h"
 #include "unit/checkpoint/samples.h"
 
@@ -185,6 +188,36 @@ TEST_F(WriterTest, AFullDiskLeavesTheOldCheckpointAndNothingElse) {
   const auto search = load_newest(posix_env(), folder.path(), {"run-a", 3}, targets);
   ASSERT_TRUE(search.ok() && search->newest);
   EXPECT_EQ(loaded, Sample(10));
+}
+
+// Nothing is made in its place, and errors call it as it was called.
+TEST_F(WriterTest, ARunDirectoryThatIsMovedMeanwhileIsFollowed) {
+  const test::TempFolder folder;
+  const std::string path = folder / "run", moved = folder / "moved";
+  WriterOptions o = options();
+  ASSERT_TRUE(posix_env().make_dirs(path).ok());
+  const UniqueFd held(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  ASSERT_TRUE(held);
+  o.run_dir = path;
+  o.through = path_through(held.get());
+  o.place = [&] { return posix_env().rename(path, moved); };
+  std::vector<std::string> outcomes;
+  o.done = [&](const RunCursor&, const Result<Published>& result) {
+    outcomes.push_back(result.ok() ? result->path : result.error().message);
+  };
+  Writer writer(posix_env(), o);
+  ASSERT_TRUE(*take(writer, 10));
+  EXPECT_TRUE(writer.wait(Deadline::in(20s)).ok());
+  EXPECT_FALSE(posix_env().exists(path));
+  EXPECT_TRUE(posix_env().exists(moved + "/checkpoints/step-00000010"));
+  ASSERT_TRUE(posix_env().remove_all(moved + "/checkpoints").ok());
+  ASSERT_TRUE(posix_env().rename(moved, path).ok());
+  std::ofstream(path + "/checkpoints") << "in the way";
+  ASSERT_TRUE(*take(writer, 20));
+  EXPECT_FALSE(writer.wait(Deadline::in(20s)).ok());
+  ASSERT_EQ(outcomes.size(), 2U);
+  EXPECT_EQ(outcomes[0], path + "/checkpoints/step-00000010");
+  EXPECT_NE(outcomes[1].find("'" + path + "/checkpoints"), std::string::npos) << outcomes[1];
 }
 
 }  // namespace
