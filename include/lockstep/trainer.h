@@ -158,6 +158,14 @@ class Trainer {
   void exports(std::function<Result<bool>(const EpochEnd&)> call,
                std::function<std::string(const EpochEnd&)> lines = nullptr);
 
+  // Ends the run early, in all workers, after the epoch (and its files) of which it says true: a
+  // function of the argument and of nothing else, as it is asked in every worker, newcomers too.
+  // When three epochs in a row were not the best (see best()):
+  //   trainer.stop_when([](const lockstep::EpochEnd& end) {
+  //     return end.epoch - end.best_epoch >= 3;
+  //   });
+  void stop_when(std::function<bool(const EpochEnd&)> call);
+
   // Where a new run begins: may bring weights from elsewhere (a snapshot.pt of Python's) into the
   // model and says at which epoch's start to go on; nullopt: from the seed. Called in every worker
   // of the start, within its 300 s; not with --resume never or a path. What is not in such a file,

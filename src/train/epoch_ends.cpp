@@ -81,11 +81,24 @@ void EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   for (const auto& schedule : hooks_.schedules) schedule(end);
 }
 
+bool EpochEnds::ends_run(Txn txn) const {
+  return hooks_.stop_when && spec_.plan.closes_epoch(spec_.plan.at(txn).kind) &&
+         hooks_.stop_when(epoch_end(txn));
+}
+
 // After end(): the book is of this one.
 Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
-  return spec_.plan.at(txn).kind == Kind::kEpochEnd
-             ? end_lines(txn)
-             : export_lines(txn, exchange.eval(0).count != 0);
+  const Kind kind = spec_.plan.at(txn).kind;
+  Lines lines =
+      kind == Kind::kEpochEnd ? end_lines(txn) : export_lines(txn, exchange.eval(0).count != 0);
+  if (spec_.plan.ended_early && spec_.plan.closes_epoch(kind)) lines.console += last_line(txn);
+  return lines;
+}
+
+std::string EpochEnds::last_line(Txn txn) const {
+  Position last_step = spec_.plan.at(txn);
+  --last_step.step;
+  return spec_.options.log_every > 0 ? cut_line(last_step, spec_.plan, spec_.evaluates) : "";
 }
 
 Lines EpochEnds::end_lines(Txn txn) const {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "comm/exchange.h"
 #include "train/epoch_book.h"
@@ -29,12 +30,16 @@ class EpochEnds {
   Status export_files(Txn txn, const std::function<Status()>& secured, comm::EvalCell& cell) const;
   // At the commit: the book, then the schedules.
   void end(Txn txn, comm::Exchange& exchange);
+  // The program ends the run with this epoch. Asked at its last commit: no transaction follows, so
+  // nobody can come who has not been asked.
+  bool ends_run(Txn txn) const;
   Lines lines(Txn txn, comm::Exchange& exchange) const;
 
  private:
   Score score_of(comm::Exchange& exchange) const;
   EpochEnd epoch_end(Txn txn) const;
   Lines end_lines(Txn txn) const;
+  std::string last_line(Txn txn) const;
   Lines export_lines(Txn txn, bool written) const;
 
   const RunSpec& spec_;

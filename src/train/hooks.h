@@ -23,13 +23,14 @@ struct Hooks {
   std::function<std::string(const StepEnd&)> step_lines;
   std::function<std::string(const EpochEnd&)> epoch_lines, export_lines;
   std::function<Result<bool>(const EpochEnd&)> exports;
+  std::function<bool(const EpochEnd&)> stop_when;
   std::function<Result<std::optional<std::int64_t>>()> start_from;
   std::function<void(std::int64_t epoch, std::int64_t step)> on_resume;
   std::function<Status()> on_finished;
 
   // Evaluation apart.
   bool ends_epochs() const {
-    return exports || epoch_lines || !schedules.empty() || best != BestOf::kNothing;
+    return exports || epoch_lines || stop_when || !schedules.empty() || best != BestOf::kNothing;
   }
 };
 

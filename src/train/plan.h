@@ -40,6 +40,8 @@ struct Plan {
   }
   std::int64_t txns_behind_epoch() const { return (ends_epochs ? 1 : 0) + (exports ? 1 : 0); }
   std::int64_t txns_per_epoch() const { return steps_per_epoch + txns_behind_epoch(); }
+  // The last transaction of its epoch, which is no step.
+  bool closes_epoch(Kind kind) const { return kind == (exports ? Kind::kExport : Kind::kEpochEnd); }
   Txn epoch_start(std::int64_t epoch) const {
     return Txn(static_cast<std::uint64_t>(epoch * txns_per_epoch()));
   }

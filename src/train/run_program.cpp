@@ -65,7 +65,11 @@ void Run::update(Txn txn, coord::Board board) {
   if (steps < total_steps() && records.end_run()) spec_.plan.end_after(steps);
 }
 
-void Run::end_epoch(Txn txn, comm::Exchange& exchange) { epoch_ends_.end(txn, exchange); }
+void Run::end_epoch(Txn txn, comm::Exchange& exchange) {
+  epoch_ends_.end(txn, exchange);
+  const std::int64_t steps = global_step(txn);
+  if (steps < total_steps() && epoch_ends_.ends_run(txn)) spec_.plan.end_after(steps);
+}
 
 Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
   if (is_step(txn)) return StepRecords(spec_, state_, txn, board).lines(hooks);

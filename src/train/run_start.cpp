@@ -108,7 +108,8 @@ void RunStart::say_finished(Txn committed) const {
   if (spec_.plan.ended_early)
     return log_info("the run in '" + spec_.options.output + "' was ended by its program after " +
                     steps +
-                    " steps (Share::end_run): there is nothing left to train. To go on from "
+                    " steps (Share::end_run, Trainer::stop_when): there is nothing left to train. "
+                    "To go on from "
                     "there: another --output, and its checkpoint as --resume PATH");
   log_info("the run in '" + spec_.options.output + "' has " + steps + " steps, and " +
            std::to_string(spec_.plan.total_steps()) +

@@ -98,6 +98,10 @@ void Trainer::exports(std::function<Result<bool>(const EpochEnd&)> call,
   impl_->run.hooks.export_lines = std::move(lines);
 }
 
+void Trainer::stop_when(std::function<bool(const EpochEnd&)> call) {
+  impl_->run.hooks.stop_when = std::move(call);
+}
+
 void Trainer::start_from(std::function<Result<std::optional<std::int64_t>>()> call) {
   impl_->run.hooks.start_from = std::move(call);
 }

@@ -147,6 +147,39 @@ TEST_F(Epochs, KilledBeforeItsFirstCheckpointARunBeginsWhereItBegan) {
   EXPECT_EQ(last_line(behind.outcome.out), last_line(whole.outcome.out));
 }
 
+// Whoever is killed over it, and whoever comes new: all end where it was said.
+TEST_F(Epochs, AnEpochsEndEndsTheRunEarlyForAll) {
+  const std::string says = "The run ends here, at step 4 of 4 of epoch 4 (by the program)\n";
+  const Run one = alone({"stops"});
+  ASSERT_EQ(one.outcome.code, 0) << one.outcome.err;
+  EXPECT_NE(one.lines.find("epoch 3 is written\n" + says + "weights sha256 "), std::string::npos)
+      << one.lines;
+  const Run again = alone({"stops"});
+  EXPECT_NE(again.outcome.err.find("was ended by its program after 16 steps"), std::string::npos)
+      << again.outcome.err;
+  EXPECT_EQ(last_line(again.lines), last_line(one.lines));
+
+  const int end = 4 * (kSteps + 2) - 2;  // the transaction; its files follow
+  const auto at = [](int txn) { return " txn=" + std::to_string(txn) + " "; };
+  int number = 0;
+  for (const std::string& fault :
+       {"rank=1" + at(end) + "phase=evaluate", "rank=1" + at(end) + "phase=optimizer",
+        "rank=0" + at(end + 1) + "phase=snapshot", "rank=2" + at(end + 1) + "phase=exchange",
+        "rank=1" + at(end + 1) + "phase=optimizer", at(end + 1) + "phase=optimizer repeat=3",
+        std::string("rank=0 phase=done")}) {
+    const std::string name = "stopped-" + std::to_string(number++);
+    const Run killed =
+        launched(name, {"--max-restarts", "1", "--inject", "kill " + fault}, {"stops"});
+    EXPECT_EQ(killed.outcome.code, 0) << fault << ": " << killed.outcome.err;
+    EXPECT_NE(killed.outcome.err.find("SIGKILL"), std::string::npos) << fault;
+    EXPECT_EQ(last_line(killed.lines), last_line(one.lines)) << fault << ": " << killed.lines;
+    EXPECT_EQ(killed.files, one.files) << fault;
+  }
+  const Run bare = launched("bare", {"--inject", "kill rank=1 txn=19 phase=optimizer"},
+                            {"stops", "bare"});  // 4 * (kSteps + 1) - 1: no files
+  EXPECT_NE(bare.lines.find("\n" + says + last_line(one.lines)), std::string::npos) << bare.lines;
+}
+
 TEST_F(Epochs, AFileThatCannotBeWrittenIsToldAndTrainingGoesOn) {
   const Run one = alone({"fails"});
   EXPECT_EQ(one.outcome.code, 0) << one.outcome.err;

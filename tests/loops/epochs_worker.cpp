@@ -1,7 +1,7 @@
 // epochs_worker RUN_DIR FOLDER [WORD...]: a Trainer with all that an epoch's end may have: two
 // schedules, the best, lines of its own and files in FOLDER. Words: `slow` steps; `few` epochs;
 // `fails` to write; a `snapshot` there of each epoch, and no checkpoints but the last: a new run
-// begins from it.
+// begins from it; `stops` early; `bare`: nothing is written.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -79,9 +79,13 @@ class Job {
     trainer.best(lockstep::BestOf::kLoss);
     trainer.step_lines([](const lockstep::StepEnd& end) { return text_of(end); });
     trainer.epoch_lines([](const EpochEnd& end) { return text_of(end); });
-    trainer.exports(
-        [&](const EpochEnd& end) { return write(end, optimizer); },
-        [](const EpochEnd& end) { return "epoch " + std::to_string(end.epoch) + " is written\n"; });
+    if (!has("bare"))
+      trainer.exports([&](const EpochEnd& end) { return write(end, optimizer); },
+                      [](const EpochEnd& end) {
+                        return "epoch " + std::to_string(end.epoch) + " is written\n";
+                      });
+    if (has("stops"))
+      trainer.stop_when([](const EpochEnd& end) { return end.best_before - end.best < 0.01; });
     if (has("snapshot")) trainer.start_from([&] { return load(); });
     trainer.on_resume([](std::int64_t epoch, std::int64_t step) {
       std::printf("goes on at epoch %ld, step %ld\n", long{epoch}, long{step});
