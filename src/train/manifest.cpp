@@ -1,11 +1,11 @@
 #include "train/manifest.h"
 
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "base/hash.h"
+#include "base/text.h"
 
 namespace lockstep::train {
 namespace {
@@ -66,11 +66,7 @@ std::string RunManifest::value(const std::string& key) const {
 }
 
 std::optional<std::int64_t> RunManifest::number(const std::string& key) const {
-  const std::string text = value(key);
-  std::int64_t number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return number_of<std::int64_t>(value(key));
 }
 
 Result<std::uint32_t> RunManifest::virtual_workers() const {
