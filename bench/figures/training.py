@@ -9,6 +9,8 @@ three rounds.
 Checked: every timed run of two workers ends with the weights of one worker that held both shares; where Python is at hand, the last
 step's loss is Python's to five decimals.
 """
+import os
+
 from figures.common import check, interval, jsons, launch, median, peer_or_reason, weights_hash
 
 # steps of ours, of the peer, warm-up, least ratio asked for
@@ -21,7 +23,8 @@ def together(bench, model, warm_up, steps, workers=2):
 
 
 def side_by_side(bench, model, warm_up, steps):
-    return jsons(launch([bench.program("step_rate"), model, str(warm_up), str(steps), "2", "none"]))[0]
+    heap = os.environ.get("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")  # as the launcher sets it
+    return jsons(launch([bench.program("step_rate"), model, str(warm_up), str(steps), "2", "none"], env={"GLIBC_TUNABLES": heap}))[0]
 
 
 def peer(bench, model, warm_up, steps, *flags):

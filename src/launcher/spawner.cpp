@@ -84,7 +84,7 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
   auto& [own, theirs] = *ends;
   std::vector<std::string> changes = to_entries(variables);
   changes.push_back(std::string(coord::kWorkerVariable) + "=" + std::to_string(theirs.get()));
-  for (std::string& entry : thread_variable()) changes.push_back(std::move(entry));
+  for (std::string& entry : linked_program_variables()) changes.push_back(std::move(entry));
   const SpawnSpec spec{program_.file,     program_.arguments, environment_with(changes),
                        outputs.out.get(), outputs.err.get(),  {theirs.get()}};
   auto pid = spawn_process(spec);
@@ -127,7 +127,7 @@ void Spawner::restart_zygote() {
                                    "cannot start the program: " + ends.error().message});
   }
   auto& [own, theirs] = *ends;
-  std::vector<std::string> changes = thread_variable();
+  std::vector<std::string> changes = linked_program_variables();
   changes.push_back(std::string(coord::kZygoteVariable) + "=" + std::to_string(theirs.get()));
   const SpawnSpec spec{
       program_.file, program_.arguments, environment_with(changes, worker_variable_names()), 1, 2,

@@ -48,6 +48,13 @@ std::vector<std::string> thread_variable() {
   return {"OMP_NUM_THREADS=1"};
 }
 
+std::vector<std::string> linked_program_variables() {
+  std::vector<std::string> variables = thread_variable();
+  if (std::getenv("GLIBC_TUNABLES") == nullptr)
+    variables.emplace_back("GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+  return variables;
+}
+
 std::vector<std::string> to_entries(const Variables& variables) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);

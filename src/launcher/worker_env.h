@@ -24,6 +24,11 @@ std::vector<std::string> worker_variable_names();
 // {"OMP_NUM_THREADS=1"}, or nothing where the user has set it.
 std::vector<std::string> thread_variable();
 
+// For programs that link Lockstep: the above, and glibc's heap in huge pages (glibc's manual,
+// "Memory Allocation Tunables") unless the user has tuned it: the kernel takes a killed worker apart
+// four times as fast, and until it has, nobody can be told of the death.
+std::vector<std::string> linked_program_variables();
+
 std::vector<std::string> to_entries(const Variables& variables);  // NAME=value
 
 }  // namespace lockstep::launcher

@@ -8,6 +8,7 @@
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensors.h"
+#include "coord/board.h"
 
 namespace lockstep::train {
 namespace {
@@ -176,9 +177,10 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   const Position at = plan.at(next);
   const RunCursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
                          static_cast<std::uint64_t>(at.step)};
+  const std::uint64_t generation = coord::Board(session_.memory(), {}).header().generation.load();
   const Result<bool> taken =
-      writer_->snapshot(sources.parts(), texts_json(state_, plan.ended_early), cursor, 0, when_busy,
-                        Deadline::in(kSaveDeadline));
+      writer_->snapshot(sources.parts(), texts_json(state_, plan.ended_early), cursor, generation,
+                        when_busy, Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());
 }
 

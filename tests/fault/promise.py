@@ -4,6 +4,7 @@ sample ids and losses are those of the undisturbed run.
 
     promise.py [CLASS[.test] ...]    (environment: harness.py)
 """
+import json
 import os
 import random
 import re
@@ -209,6 +210,8 @@ class SeveralKilled(FaultTest):
                 os.kill(pid, signal.SIGKILL)
         self.assert_same(run.expect(0), LONG)
         self.assertEqual(len(run.victims()), 6, run.err)
+        newest = sorted((run.output / "checkpoints").glob("step-*"))[-1]
+        self.assertGreater(json.loads((newest / "manifest.json").read_text())["generation"], 3)  # three losses, three returns
 
     def test_random_moments(self):
         dice = random.Random(harness.SEED)

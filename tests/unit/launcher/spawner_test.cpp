@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <vector>
 
 #include "coord/version.h"
+#include "launcher/worker_env.h"
 #include "support/temp_folder.h"
 
 namespace lockstep::launcher {
@@ -62,6 +65,18 @@ TEST(Spawner, AZygoteOfAnotherVersionIsRefused) {
 TEST(Spawner, AZygoteOfThisVersionIsReady) {
   const auto event = Zygote(coord::kProtocolVersion).first_event();
   EXPECT_TRUE(std::holds_alternative<event::ZygoteReady>(event));
+}
+
+TEST(LinkedProgram, HasItsHeapInHugePagesUnlessTheUserHasTunedIt) {
+  ::unsetenv("GLIBC_TUNABLES");
+  const auto has = [] {
+    const auto variables = linked_program_variables();
+    return std::ranges::count(variables, "GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+  };
+  EXPECT_EQ(has(), 1);
+  ::setenv("GLIBC_TUNABLES", "glibc.malloc.check=1", 1);
+  EXPECT_EQ(has(), 0);
+  ::unsetenv("GLIBC_TUNABLES");
 }
 
 }  // namespace
