@@ -25,8 +25,7 @@ std::vector<std::string> worker_variable_names();
 std::vector<std::string> thread_variable();
 
 // For programs that link Lockstep: the above, and glibc's heap in huge pages (glibc's manual,
-// "Memory Allocation Tunables") unless the user has tuned it: the kernel takes a killed worker apart
-// four times as fast, and until it has, nobody can be told of the death.
+// "Memory Allocation Tunables") unless the user has tuned it. docs/decisions/0012 says why.
 std::vector<std::string> linked_program_variables();
 
 std::vector<std::string> to_entries(const Variables& variables);  // NAME=value
