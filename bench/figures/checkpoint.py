@@ -1,4 +1,4 @@
-"""A checkpoint of ResNet-18 with Adam (134 MB): stall of the training, until written and synced, loaded into the live tensors.
+"""A checkpoint of ResNet-18 with Adam (134 MB): stall of the training, from its begin until written and synced, loaded into the live tensors.
 
 micro/checkpoint_bench and its counterpart peers/checkpoint.py, in turn. The peers: stall, dcp.async_save until it returns; written,
 torch.save and fsync; loaded, torch.load with mmap into model and optimizer. Goals: 1.3 times a plain copy of as many bytes in the

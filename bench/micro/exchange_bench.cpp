@@ -55,7 +55,6 @@ constexpr Case kCases[] = {{"4B", 1, 4000},
 
 struct Shared {
   std::atomic<std::uint64_t> arrived;
-  std::atomic<std::uint64_t> failures;
   std::atomic<std::uint64_t> checksum;
   std::uint64_t whole_ns[coord::kMaxWorkers][kMaxSamples];
   std::uint64_t read_ns[coord::kMaxWorkers][kMaxSamples];

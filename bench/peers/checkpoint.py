@@ -50,6 +50,11 @@ def save_aside():
     return stalled
 
 
+def tensors(net, optimizer):
+    moments = [value for each in optimizer.state_dict()["state"].values() for value in each.values()]
+    return list(net.state_dict().values()) + moments
+
+
 def timed(call):
     begin = time.perf_counter()
     end = call() or time.perf_counter()
@@ -61,11 +66,12 @@ state = {"model": net.state_dict(), "optim": optimizer.state_dict()}
 other = trained(1)
 save()
 load(*other)
-for a, b in zip(net.state_dict().values(), other[0].state_dict().values()):
+for a, b in zip(tensors(net, optimizer), tensors(*other)):
     assert torch.equal(a, b), "what was loaded is not what was saved"
 times = {"save_synced": [], "async_stall": [], "load": []}
 for i in range(repeats + 1):  # the first one is a warm-up
     shutil.rmtree(parts, ignore_errors=True)
+    os.remove(path)
     for name, call in (("save_synced", save), ("load", lambda: load(*other)), ("async_stall", save_aside)):
         times[name].append(timed(call))
 os.remove(path)

@@ -160,7 +160,8 @@ class Trainer {
 
   // Ends the run early, in all workers, after the epoch (and its files) of which it says true: a
   // function of the argument and of nothing else, as it is asked in every worker, newcomers too.
-  // When three epochs in a row were not the best (see best()):
+  // The run stays ended, also when the same command is given with more epochs. When three epochs in
+  // a row were not the best (needs best(): without it best_epoch stays -1):
   //   trainer.stop_when([](const lockstep::EpochEnd& end) {
   //     return end.epoch - end.best_epoch >= 3;
   //   });

@@ -31,8 +31,8 @@ struct FileEntry {
 
 struct Manifest {
   std::uint64_t version = kFormatVersion;  // another one: all else is empty
-  std::uint64_t generation = 0;
-  std::uint32_t virtual_workers = 0;  // V
+  std::uint64_t generation = 0;            // of the members, from 1 at each start of the launcher
+  std::uint32_t virtual_workers = 0;       // V
   RunCursor cursor;
   std::string run_identity;      // hash of all that decides the run's arithmetic; printable ASCII
   std::string weights_sha256;    // of the part "model"; may be empty

@@ -156,13 +156,17 @@ Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned 
   const std::string folder = checkpoints_dir(run_dir);
   const auto best = pointed_at(env, folder, "best");
   LOCKSTEP_ASSIGN(const auto steps, list_steps(env, run_dir));
+  LOCKSTEP_ASSIGN(const Manifest own, read_manifest(env, folder + "/" + step_name(txn)));
   unsigned kept = 1;
   for (const std::uint64_t step : steps) {
-    if (step >= txn) continue;
+    if (step == txn) continue;
     const std::string name = step_name(step);
-    if (kept < keep_last) {
-      if (read_manifest(env, folder + "/" + name).ok()) ++kept;
-    } else if (best != step) {
+    const auto manifest = read_manifest(env, folder + "/" + name);
+    const bool renumbered = manifest.ok() && manifest->virtual_workers != own.virtual_workers;
+    if (step > txn && !renumbered) continue;
+    if (kept < keep_last && !renumbered) {
+      if (manifest.ok()) ++kept;
+    } else if (best != step || renumbered) {
       LOCKSTEP_TRY(withdraw(env, folder, name));
     }
   }

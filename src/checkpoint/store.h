@@ -49,8 +49,9 @@ Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manif
                             const std::function<std::string()>& meanwhile, const Gate& gate);
 
 // After publishing `txn`: keeps it and the keep_last - 1 newest older ones with a valid manifest,
-// and what `best` names; removes all other older ones. Newer ones (damaged leavings that a resume
-// skipped) are not its business.
+// and what `best` names; removes all other older ones, and all of another number of virtual
+// workers, whose numbers mean other places of the run. Other newer ones (damaged leavings that a
+// resume skipped) are not its business.
 Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned keep_last);
 
 // Removes all newer than `txn`: of a way that is not taken, once a run goes back to `txn`.

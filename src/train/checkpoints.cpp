@@ -16,7 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSaveDeadline = 10min;
-// Beside the state's texts: the program has ended the run here (Share::end_run).
+// Beside the state's texts: the program has ended the run here (Share::end_run,
+// Trainer::stop_when).
 constexpr const char* kEndedEarly = "lockstep:ended_early";
 
 CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Named>& tensors) {
@@ -99,30 +100,34 @@ Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool
   if (!found && from_path) {
     LOCKSTEP_ASSIGN(found, checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected,
                                                           targets.parts()));
-    if (first)
-      LOCKSTEP_TRY(
-          checkpoint::withdraw_after(posix_env(), options_.output, found->manifest.cursor.txn));
   }
   if (!found) return std::optional<Txn>();
+  LOCKSTEP_ASSIGN(const Txn next, place_of(plan, *found));
   LOCKSTEP_TRY(targets.finish());
   LOCKSTEP_TRY(load_texts(state_, found->state));
-  const Txn next(found->manifest.cursor.txn);
+  const Txn then(found->manifest.cursor.txn);
+  if (first && !own)
+    LOCKSTEP_TRY(checkpoint::withdraw_after(posix_env(), options_.output, then.value()));
   if (first) log_info("resuming from '" + found->path + "'");
-  if (found->manifest.virtual_workers == *manifest_.virtual_workers()) {
-    if (own) loaded_ = next;
-    // That run goes no further; one that begins with --resume PATH of it does.
-    if (own && ended_early(found->state)) plan.end_after(plan.at(next).global_step);
-    return std::optional<Txn>(next);
-  }
-  // Another V: steps per epoch differ, so the place in the run is kept only at an epoch's start.
-  if (found->manifest.cursor.step != 0)
-    return Error{ErrorKind::kUsage,
-                 "--new-virtual-workers: checkpoint '" + found->path +
-                     "' is in the middle of epoch " + std::to_string(found->manifest.cursor.epoch) +
-                     " (step " + std::to_string(found->manifest.cursor.step) +
-                     "); the number of virtual workers can change only at an epoch's start"};
-  return std::optional<Txn>(
-      plan.epoch_start(static_cast<std::int64_t>(found->manifest.cursor.epoch)));
+  if (own && same_virtual_workers(*found)) loaded_ = next;
+  // That run goes no further; one that begins with --resume PATH of it does.
+  if (own && ended_early(found->state)) plan.end_after(plan.at(next).global_step);
+  return std::optional<Txn>(next);
+}
+
+bool Checkpoints::same_virtual_workers(const checkpoint::Found& found) const {
+  return found.manifest.virtual_workers == *manifest_.virtual_workers();
+}
+
+// With another V steps per epoch differ, so the place in the run is kept only at an epoch's start.
+Result<Txn> Checkpoints::place_of(const Plan& plan, const checkpoint::Found& found) const {
+  const RunCursor& cursor = found.manifest.cursor;
+  if (same_virtual_workers(found)) return Txn(cursor.txn);
+  if (cursor.step == 0) return plan.epoch_start(static_cast<std::int64_t>(cursor.epoch));
+  return Error{ErrorKind::kUsage,
+               "--new-virtual-workers: checkpoint '" + found.path + "' is in the middle of epoch " +
+                   std::to_string(cursor.epoch) + " (step " + std::to_string(cursor.step) +
+                   "); the number of virtual workers can change only at an epoch's start"};
 }
 
 // On the writer's thread.
@@ -177,7 +182,8 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   const Position at = plan.at(next);
   const RunCursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
                          static_cast<std::uint64_t>(at.step)};
-  const std::uint64_t generation = coord::Board(session_.memory(), {}).header().generation.load();
+  const std::uint64_t generation =
+      coord::Board(session_.memory(), {}).table(next).generation.load();
   const Result<bool> taken =
       writer_->snapshot(sources.parts(), texts_json(state_, plan.ended_early), cursor, generation,
                         when_busy, Deadline::in(kSaveDeadline));

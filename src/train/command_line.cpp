@@ -57,9 +57,9 @@ std::string expected(const Limits<T>& limits) {
 
 // All of the text, in decimal; nothing is rounded to a limit, wrapped or cut off.
 template <class T>
-std::optional<T> number_of(std::string_view text, const Limits<T>& limits) {
+std::optional<T> number_within(std::string_view text, const Limits<T>& limits) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  const auto number = lockstep::number_of<T>(text);
+  const auto number = number_of<T>(text);
   // A NaN is on neither side of a limit.
   if (!number || !(*number >= limits.least && *number <= limits.most)) return std::nullopt;
   return number;
@@ -70,7 +70,7 @@ void add_number(Impl& impl, const std::string& name, T& target, const std::strin
                 Limits<T> limits) {
   impl.names.push_back(name);
   const auto set = [name, limits, &target](const std::string& text) {
-    const std::optional<T> number = number_of(text, limits);
+    const std::optional<T> number = number_within(text, limits);
     if (!number)
       throw CLI::ValidationError(name + " is '" + text + "', expected " + expected(limits));
     target = *number;

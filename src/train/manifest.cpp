@@ -11,7 +11,6 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::uint64_t kManifestLimitBytes = 1 << 20;
-constexpr const char* kKeyOfEveryRun = "initial_weights_sha256";
 
 bool is_hash(const std::string& key) {
   return key.ends_with("_sha256") || key.ends_with("_xxh3") || key.ends_with("_fingerprint");
@@ -25,10 +24,10 @@ std::string way_back(const std::string& key, const std::string& then) {
   if (key == "cpu_capability")
     return "start it on a CPU with " + then +
            "; one that has more can be held to less by ATEN_CPU_CAPABILITY";
-  if (key == "virtual_workers")
+  if (key == kVirtualWorkers)
     return "give --virtual-workers " + then + " (or --new-virtual-workers, at an epoch's start)";
   if (key == "program") return "start the program '" + then + "'";
-  if (key == "initial_weights_sha256")
+  if (key == kInitialWeights)
     return "make the model as it was: its layers, their order and the seed before it";
   if (key.starts_with("dataset") || key.starts_with("test_set"))
     return "give it the data that it had, unchanged";
@@ -43,7 +42,7 @@ std::string RunManifest::json() const { return nlohmann::json(values_).dump(); }
 
 std::string RunManifest::identity() const {
   auto values = values_;
-  values.erase("virtual_workers");
+  values.erase(kVirtualWorkers);
   return sha256_hex(nlohmann::json(values).dump());
 }
 
@@ -70,11 +69,11 @@ std::optional<std::int64_t> RunManifest::number(const std::string& key) const {
 }
 
 Result<std::uint32_t> RunManifest::virtual_workers() const {
-  const auto count = number("virtual_workers");
+  const auto count = number(kVirtualWorkers);
   if (count && *count > 0 && std::in_range<std::uint32_t>(*count))
     return static_cast<std::uint32_t>(*count);
   return Error{ErrorKind::kBadData, "the run's manifest: virtual_workers is '" +
-                                        value("virtual_workers") +
+                                        value(kVirtualWorkers) +
                                         "', not a number above 0; --resume never starts over"};
 }
 
@@ -111,7 +110,7 @@ Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& ru
   if (!has_manifest(env, run_dir)) return std::optional<RunManifest>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimitBytes));
   Result<RunManifest> manifest = RunManifest::parse(text);
-  if (text.find(kKeyOfEveryRun) == std::string::npos)
+  if (text.find(kInitialWeights) == std::string::npos)
     return Error{ErrorKind::kUsage, "'" + path_in(run_dir) +
                                         "' is not the manifest of a run of Lockstep; give another "
                                         "--output"};

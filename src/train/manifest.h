@@ -16,6 +16,10 @@
 
 namespace lockstep::train {
 
+// Keys that more than the writer of a manifest knows.
+inline constexpr const char* kVirtualWorkers = "virtual_workers";
+inline constexpr const char* kInitialWeights = "initial_weights_sha256";  // every run has it
+
 class RunManifest {
  public:
   void set(const std::string& key, const std::string& value) { values_[key] = value; }

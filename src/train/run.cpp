@@ -28,7 +28,9 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
   spec_.train = std::move(train);
   spec_.test = std::move(test);
   started_ns_ = monotonic_ns();
-  return guarded("the run's start", ErrorKind::kInternal, [&] { return begin(); });
+  Status status = guarded("the run's start", ErrorKind::kInternal, [&] { return begin(); });
+  over_ = !status.ok();
+  return status;
 }
 
 Status Run::begin() {

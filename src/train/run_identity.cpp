@@ -11,10 +11,9 @@ namespace lockstep::train {
 namespace {
 
 constexpr const char* kStartEpoch = "start_epoch";
-constexpr const char* kInitialWeights = "initial_weights_sha256";
 
 void add_data_plan(RunManifest& manifest, const data::DataPlan& plan) {
-  manifest.set("virtual_workers", plan.virtual_workers);
+  manifest.set(kVirtualWorkers, plan.virtual_workers);
   manifest.set("batch_size", plan.batch_size);
   manifest.set("seed", std::to_string(plan.seed));
   manifest.set("shuffle", data::to_string(plan.shuffle));

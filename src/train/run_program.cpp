@@ -61,14 +61,13 @@ void Run::update(Txn txn, coord::Board board) {
   if (spec_.options.clip_grad_norm > 0)
     clip_grad_norm_(chosen.parameters(), spec_.options.clip_grad_norm);
   chosen.step();
-  const std::int64_t steps = global_step(txn) + 1;
-  if (steps < total_steps() && records.end_run()) spec_.plan.end_after(steps);
+  // In the last step too: a run that is given more epochs later stays ended.
+  if (records.end_run()) spec_.plan.end_after(global_step(txn) + 1);
 }
 
 void Run::end_epoch(Txn txn, comm::Exchange& exchange) {
   epoch_ends_.end(txn, exchange);
-  const std::int64_t steps = global_step(txn);
-  if (steps < total_steps() && epoch_ends_.ends_run(txn)) spec_.plan.end_after(steps);
+  if (epoch_ends_.ends_run(txn)) spec_.plan.end_after(global_step(txn));
 }
 
 Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {

@@ -69,7 +69,7 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
   }
   if (before_.has_value())
     LOCKSTEP_TRY(manifest.same_as(*before_, options.output,
-                                  options.new_virtual_workers ? "virtual_workers" : ""));
+                                  options.new_virtual_workers ? kVirtualWorkers : ""));
   LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints.load(spec_.plan, checkpointed, first));
   if (!start) {
     LOCKSTEP_ASSIGN(start, begin_elsewhere(first));

@@ -18,10 +18,11 @@ Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& h
   return self;
 }
 
-// With each checkpoint, and in the last step.
+// With each checkpoint, and in what may be the last step.
 bool Shares::compares(const Position& position) const {
   const std::int64_t every = spec_.options.checkpoint_every;
   return position.global_step + 1 == spec_.plan.total_steps() ||
+         (hooks_.stop_when && position.step + 1 == spec_.plan.steps_per_epoch) ||
          (every > 0 && position.global_step % every == 0);
 }
 

@@ -29,6 +29,7 @@ class BadInput(FaultTest):
                 self.assertEqual(len(errors), 1, run.err)
                 self.assertRegex(errors[0], says)
                 self.assertEqual(run.out, "")
+                self.assertNotIn("has left the run", run.err)
                 self.assertEqual(harness.processes_of(run.output), [])
                 self.assertEqual(self.listing(run.output), before)
 
@@ -40,6 +41,7 @@ class BadInput(FaultTest):
             self.assertEqual(run.code, code, run.err)
             self.assertRegex(run.err, says)
             self.assertEqual(run.err.count("error: "), 1, run.err)
+            self.assertNotIn("has left the run", run.err)
             self.assertEqual(self.listing(output), before)
 
     def listing(self, output):
@@ -242,10 +244,11 @@ class Checkpoints(BadInput):
         self.refused(BAD_DATA, "it is of another run: identity", SHORT + ("--lr", 0.125, "--resume", newest))
 
     def test_another_number_of_virtual_workers(self):
-        output, (_, newest) = self.unfinished()
+        output, (older, newest) = self.unfinished()
         four = SHORT + ("--virtual-workers", 4)
         self.refused_again(output, USAGE, "virtual_workers was 8, now it is 4", four)
         self.refused_again(output, USAGE, "is in the middle of epoch 1", four, flags=("--new-virtual-workers",))
+        self.refused_again(output, USAGE, "is in the middle of epoch 1", four + ("--resume", older), flags=("--new-virtual-workers",))
         self.refused(BAD_DATA, "made with 8 virtual workers, this run has 4", four + ("--resume", newest))
         self.refused(USAGE, "is in the middle of epoch 1", four + ("--resume", newest), flags=("--new-virtual-workers",))
 
@@ -259,6 +262,17 @@ class Checkpoints(BadInput):
             hashes.append(again.hashes())
         self.assertEqual(hashes[0], hashes[1])
         self.assertNotEqual(hashes[0]["weights_sha256"], self.run_to_end(2, four).hashes()["weights_sha256"])
+
+    def test_more_virtual_workers_number_fewer_transactions(self):
+        """The new checkpoints have smaller numbers than the old ones, and count."""
+        run = self.run_to_end(2, ("--epochs", 1, "--virtual-workers", 2))
+        eight = ("--epochs", 2, "--virtual-workers", 8)
+        self.assertIn("resuming from", self.run_to_end(3, eight, output=run.output, flags=("--new-virtual-workers",)).err)
+        hashes = run.hashes()
+        for flags in ((), ("--new-virtual-workers",)):
+            again = self.run_to_end(3, eight, output=run.output, flags=flags)
+            self.assertIn("there is nothing left to train", again.err)
+            self.assertEqual(again.hashes(), hashes)
 
 
 class Output(BadInput):

@@ -180,6 +180,16 @@ TEST_F(Epochs, AnEpochsEndEndsTheRunEarlyForAll) {
   EXPECT_NE(bare.lines.find("\n" + says + last_line(one.lines)), std::string::npos) << bare.lines;
 }
 
+// Had there been more epochs, it would have ended there as well: so more epochs change nothing.
+TEST_F(Epochs, WhatEndsWithItsLastEpochStaysEnded) {
+  const Run four = alone({"stops", "four"});
+  ASSERT_EQ(four.outcome.code, 0) << four.outcome.err;
+  const Run six = alone({"stops"});
+  EXPECT_NE(six.outcome.err.find("was ended by its program after 16 steps"), std::string::npos)
+      << six.outcome.err;
+  EXPECT_EQ(last_line(six.lines), last_line(four.lines));
+}
+
 TEST_F(Epochs, AFileThatCannotBeWrittenIsToldAndTrainingGoesOn) {
   const Run one = alone({"fails"});
   EXPECT_EQ(one.outcome.code, 0) << one.outcome.err;

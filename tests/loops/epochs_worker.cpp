@@ -1,5 +1,6 @@
 // epochs_worker RUN_DIR FOLDER [WORD...]: a Trainer with all that an epoch's end may have: two
-// schedules, the best, lines of its own and files in FOLDER. Words: `slow` steps; `few` epochs;
+// schedules, the best, lines of its own and files in FOLDER. Words: `slow` steps; `few` epochs, or
+// `four`;
 // `fails` to write; a `snapshot` there of each epoch, and no checkpoints but the last: a new run
 // begins from it; `stops` early; `bare`: nothing is written.
 #include <ATen/Functions.h>
@@ -58,7 +59,7 @@ class Job {
     lockstep::RunOptions options;
     options.output = run_;
     options.batch_size = 2;
-    options.epochs = has("few") ? 2 : 6;
+    options.epochs = has("few") ? 2 : has("four") ? 4 : 6;
     options.virtual_workers = 3;
     options.checkpoint_every = has("snapshot") ? 0 : 3;
     options.evaluation_batch_size = 5;

@@ -21,10 +21,10 @@ constexpr std::size_t kMostPoints = 240;  // of a curve: more than its pixels sa
 
 std::optional<double> setting_of(const Texts& manifest, const std::string& key) {
   const auto found = manifest.find(key);
-  return found == manifest.end() ? std::nullopt : lockstep::number_of<double>(found->second);
+  return found == manifest.end() ? std::nullopt : number_of<double>(found->second);
 }
 
-std::optional<double> number_of(const Json& line, const char* key) {
+std::optional<double> number_in(const Json& line, const char* key) {
   const auto found = line.find(key);
   if (found == line.end() || !found->is_number()) return std::nullopt;
   return found->get<double>();
@@ -52,18 +52,18 @@ std::optional<double> learning_rate_of(const Texts& manifest) {
   const std::size_t at = settings->second.find(" lr=");
   if (at == std::string::npos) return std::nullopt;
   const std::string_view rest = std::string_view(settings->second).substr(at + 4);
-  return lockstep::number_of<double>(rest.substr(0, rest.find(' ')));
+  return number_of<double>(rest.substr(0, rest.find(' ')));
 }
 
 // times.jsonl (coord/times.h): run time at which all transactions up to one were recorded.
 class Times {
  public:
   void add(const Json& line) {
-    const auto txn = number_of(line, "txn"), run_s = number_of(line, "run_s");
+    const auto txn = number_in(line, "txn"), run_s = number_in(line, "run_s");
     if (!txn || !run_s) return;
     marks_.push_back({*txn, *run_s});
     // 0: not known. One that changed is no figure.
-    const double workers = number_of(line, "workers").value_or(0);
+    const double workers = number_in(line, "workers").value_or(0);
     if (workers > 0 && workers_.value_or(workers) != workers) changed_ = true;
     if (workers > 0) workers_ = workers;
   }
@@ -91,11 +91,11 @@ class Times {
 class Metrics {
  public:
   void add(const Json& line) {
-    const auto epoch = number_of(line, "epoch"), txn = number_of(line, "txn");
+    const auto epoch = number_in(line, "epoch"), txn = number_in(line, "txn");
     if (!epoch || !txn) return;
     epoch_ends_[*epoch] = *txn;
     if (line.contains("loss_mean"))  // null: it was not finite
-      steps_[*epoch].push_back({*txn, number_of(line, "loss_mean").value_or(std::nan(""))});
+      steps_[*epoch].push_back({*txn, number_in(line, "loss_mean").value_or(std::nan(""))});
     evaluated(line, *epoch, "valid", run_.validation);
     evaluated(line, *epoch, "test", run_.test);
   }
@@ -123,7 +123,7 @@ class Metrics {
                  std::vector<Point>& points) {
     if (!line.contains(set + "_samples") && !line.contains(set + "_loss")) return;
     ended_ = std::max(ended_, epoch);
-    const auto loss = number_of(line, (set + "_loss").c_str());
+    const auto loss = number_in(line, (set + "_loss").c_str());
     if (loss) points.push_back({epoch + 1, std::nullopt, *loss});
     if (set == "valid") {
       if (loss)
@@ -131,7 +131,7 @@ class Metrics {
       return;
     }
     run_.test_loss = loss;
-    run_.top1 = number_of(line, "test_accuracy");
+    run_.top1 = number_in(line, "test_accuracy");
   }
 
   void count_epochs() {

@@ -192,6 +192,15 @@ TEST_F(Store, RetentionDoesNotCountTheDamagedNorTouchTheNewer) {
   EXPECT_EQ(*list_steps(env_, "run"), (std::vector<std::uint64_t>{50, 40, 30, 20}));
 }
 
+TEST_F(Store, RetentionRemovesWhatOtherNumbersOfVirtualWorkersLeft) {
+  put(10);
+  for (const std::uint64_t txn : {20, 40, 50})
+    ASSERT_TRUE(save(env_, "run", Sample(txn), txn, "run-a", 2).ok());
+  put(30);
+  ASSERT_TRUE(retain(env_, "run", 30, 3).ok());
+  EXPECT_EQ(*list_steps(env_, "run"), (std::vector<std::uint64_t>{30, 10}));
+}
+
 TEST_F(Store, TheSameStepAgainReplacesOnlyWhatIsNotGood) {
   put(10);
   put(20);
