@@ -52,7 +52,9 @@ struct RunOptions {
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
   double clip_grad_norm = 0;  // clip_grad_norm_()'s max_norm for each step; 0: none
   data::Shuffle shuffle = data::Shuffle::kReshuffle;  // DistributedSampler with set_epoch()
-  std::string resume = "auto";                        // auto | never | path of a checkpoint
+  // auto | never | path of a checkpoint, from which every launch with this option begins: to go on
+  // after one that was killed, auto.
+  std::string resume = "auto";
   bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
   std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
   int keep_checkpoints = 3;

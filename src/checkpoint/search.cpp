@@ -59,7 +59,7 @@ Verdict compare_run(Env& env, const std::string& path, const Manifest& manifest,
   if (expected.virtual_workers && *expected.virtual_workers != manifest.virtual_workers)
     return foreign("it was made with " + std::to_string(manifest.virtual_workers) +
                    " virtual workers, this run has " + std::to_string(*expected.virtual_workers) +
-                   "; use the same number");
+                   "; use the same number, or --new-virtual-workers (again)");
   if (const auto other = other_parts(manifest, parts)) return foreign(*other);
   if (!expected.run_identity || *expected.run_identity == manifest.run_identity) return {};
   const std::string differs = first_difference(env, path, parts);

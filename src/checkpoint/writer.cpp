@@ -106,6 +106,7 @@ Result<Published> Writer::save() {
   for (const FileBytes& file : image_.files()) published.bytes += file.bytes.size();
   const auto tidy = [&]() -> Status {
     LOCKSTEP_TRY(set_pointer(env_, folder, "last", manifest_.cursor.txn));
+    if (options_.goes_back) LOCKSTEP_TRY(withdraw_after(env_, folder, manifest_.cursor.txn));
     return retain(env_, folder, manifest_.cursor.txn, std::max(1U, options_.keep_last));
   };
   if (const Status tidied = tidy(); !tidied.ok()) published.warning = named(tidied.error().message);

@@ -39,6 +39,9 @@ struct WriterOptions {
   std::string run_identity;
   std::uint32_t virtual_workers = 0;
   unsigned keep_last = 2;  // at least 1
+  // The run has gone back to an older checkpoint, or began from another directory's: what is newer
+  // than one that is published is of a way that is not taken, and is removed.
+  bool goes_back = false;
   // "The run directory is where it was"; called on the writer's thread before anything is made in
   // it. May be empty.
   std::function<Status()> place = {};

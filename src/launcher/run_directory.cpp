@@ -86,9 +86,11 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, Uniqu
                                                          Loop& loop, OnRequest on_request) {
   std::unique_ptr<RunDirectory> directory(
       new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request)));
-  remove_leftovers(directory->path_);
-  LOCKSTEP_TRY(posix_env().make_dirs(directory->path_ + "/incidents"));
-  LOCKSTEP_ASSIGN(const auto names, posix_env().list(directory->path_ + "/incidents"));
+  // What is at the path by now may be another's.
+  const std::string place = place_of(directory->path_, directory->lock());
+  remove_leftovers(place);
+  LOCKSTEP_TRY(posix_env().make_dirs(place + "/incidents"));
+  LOCKSTEP_ASSIGN(const auto names, posix_env().list(place + "/incidents"));
   for (const std::string& name : names)
     directory->earlier_incidents_ = std::max<std::uint64_t>(
         directory->earlier_incidents_, std::strtoul(name.c_str(), nullptr, 10));

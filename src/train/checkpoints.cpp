@@ -91,28 +91,45 @@ Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool
   if (!options_.new_virtual_workers) expected.virtual_workers = *manifest_.virtual_workers();
 
   // A restarted group has checkpoints of its own, unless it died before the first.
-  const bool from_path = options_.resume != "auto" && options_.resume != "never";
   std::optional<checkpoint::Found> found;
-  if (!from_path || checkpointed) {
+  if (!from_path() || checkpointed) {
     LOCKSTEP_ASSIGN(found, load_newest(expected, targets.parts(), first));
   }
   const bool own = found.has_value();
-  if (!found && from_path) {
-    LOCKSTEP_ASSIGN(found, checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected,
-                                                          targets.parts()));
+  if (!found && from_path()) {
+    LOCKSTEP_ASSIGN(found, load_path(expected, targets.parts(), first));
   }
   if (!found) return std::optional<Txn>();
   LOCKSTEP_ASSIGN(const Txn next, place_of(plan, *found));
   LOCKSTEP_TRY(targets.finish());
   LOCKSTEP_TRY(load_texts(state_, found->state));
-  const Txn then(found->manifest.cursor.txn);
-  if (first && !own)
-    LOCKSTEP_TRY(checkpoint::withdraw_after(posix_env(), options_.output, then.value()));
   if (first) log_info("resuming from '" + found->path + "'");
   if (own && same_virtual_workers(*found)) loaded_ = next;
   // That run goes no further; one that begins with --resume PATH of it does.
   if (own && ended_early(found->state)) plan.end_after(plan.at(next).global_step);
   return std::optional<Txn>(next);
+}
+
+bool Checkpoints::from_path() const {
+  return options_.resume != "auto" && options_.resume != "never";
+}
+
+// Every launch with that option begins there; what the run directory has stays until the first new
+// one is published.
+Result<checkpoint::Found> Checkpoints::load_path(const checkpoint::Expectation& expected,
+                                                 std::span<const checkpoint::PartTarget> parts,
+                                                 bool first) const {
+  LOCKSTEP_ASSIGN(const auto own, checkpoint::list_steps(posix_env(), options_.output));
+  const std::string newest = own.empty() ? "" : step_name(own.front());
+  auto found = checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected, parts);
+  if (!found.ok() && !own.empty())
+    return Error{found.error().kind,
+                 found.error().message + ". '" + options_.output +
+                     "' has checkpoints of its own: --resume auto goes on from " + newest};
+  if (found.ok() && first && !own.empty() && own.front() > found->manifest.cursor.txn)
+    log_warning("begins from '" + found->path + "', before " + newest + " of '" + options_.output +
+                "', which the next checkpoint replaces; --resume auto would go on from there");
+  return found;
 }
 
 bool Checkpoints::same_virtual_workers(const checkpoint::Found& found) const {
@@ -168,6 +185,7 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
     options.virtual_workers = *manifest_.virtual_workers();
     options.keep_last = static_cast<unsigned>(options_.keep_checkpoints);
     options.place = [this] { return check_run_directory(options_.output, run_lock_); };
+    options.goes_back = from_path();
     options.gate = [this](const RunCursor& cursor) {
       return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
     };

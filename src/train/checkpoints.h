@@ -49,6 +49,10 @@ class Checkpoints {
   Result<std::optional<checkpoint::Found>> load_newest(
       const checkpoint::Expectation& expected, std::span<const checkpoint::PartTarget> parts,
       bool first) const;
+  Result<checkpoint::Found> load_path(const checkpoint::Expectation& expected,
+                                      std::span<const checkpoint::PartTarget> parts,
+                                      bool first) const;
+  bool from_path() const;
   bool same_virtual_workers(const checkpoint::Found& found) const;
   Result<Txn> place_of(const Plan& plan, const checkpoint::Found& found) const;
   Status take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy);

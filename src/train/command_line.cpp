@@ -201,7 +201,8 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   line.add("--output", o.output, "the run directory");
   line.add(
       "--resume", o.resume,
-      "auto: go on with an unfinished equal run there; never: start over; or a checkpoint's path");
+      "auto: go on with an unfinished equal run there; never: start over; or a checkpoint's path, "
+      "from which every start begins");
   line.add_flag("--new-virtual-workers", o.new_virtual_workers,
                 "go on with another number of virtual workers, at an epoch's start");
   add(train::kCheckpointEvery, "optimizer steps between checkpoints; 0: only the last");

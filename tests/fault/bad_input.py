@@ -252,6 +252,27 @@ class Checkpoints(BadInput):
         self.refused(BAD_DATA, "made with 8 virtual workers, this run has 4", four + ("--resume", newest))
         self.refused(USAGE, "is in the middle of epoch 1", four + ("--resume", newest), flags=("--new-virtual-workers",))
 
+    def test_refused_once_a_checkpoint_was_read(self):
+        """Whatever is wrong then: the newer checkpoints of a run that goes back are still there."""
+        output, (older, newest) = self.unfinished()
+        metrics = output / "metrics.jsonl"
+        metrics.write_text("junk\n" + metrics.read_text())
+        checkpoints = self.listing(output / "checkpoints")
+        for workers in (None, 3):
+            run = self.start(workers, SHORT + ("--resume", older), output=output).wait()
+            self.assertEqual(run.code, BAD_DATA, run.err)
+            self.assertIn("a line starts with 'junk", run.err)
+            self.assertEqual(self.listing(output / "checkpoints"), checkpoints)
+
+    def test_goes_back(self):
+        output, (older, newest) = self.unfinished()
+        run = self.run_to_end(3, SHORT + ("--resume", older, "--checkpoint-every", 3), output=output)
+        self.assertIn(f"before {newest.name} of", run.err)
+        self.assert_same(run, SHORT)
+        gone = self.start(3, SHORT + ("--resume", older.parent / "step-00000001"), output=output).wait()
+        self.assertEqual(gone.code, BAD_DATA, gone.err)
+        self.assertIn("--resume auto goes on from step-", gone.err)
+
     def test_new_virtual_workers_at_an_epochs_end(self):
         hashes = []
         for workers in (1, 4):

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "base/run_lock.h"
@@ -13,6 +14,21 @@ namespace lockstep::launcher {
 namespace {
 
 using namespace std::chrono_literals;
+
+TEST(RunDirectory, NothingIsMadeInAnotherThatTookItsPlace) {
+  const test::TempFolder folder;
+  const std::string path = folder / "run";
+  auto loop = Loop::open();
+  ASSERT_TRUE(loop.ok());
+  auto lock = lock_run_directory(path, Deadline::in(0s));
+  ASSERT_TRUE(lock.ok());
+  std::filesystem::rename(path, folder / "moved");
+  std::filesystem::create_directory(path);
+  const auto directory =
+      RunDirectory::open(path, std::move(*lock), *loop, [](const coord::Message&, const auto&) {});
+  EXPECT_TRUE(std::filesystem::is_empty(path));
+  EXPECT_TRUE(std::filesystem::exists(folder / "moved/incidents"));
+}
 
 TEST(ControlSocket, AQuestionThatTheEndCutsOffIsToldSo) {
   const test::TempFolder folder;
