@@ -30,6 +30,7 @@ class MnistTorchrun(BesidePython):
         write_digits(cls.data)
         cls.theirs = cls.folder("theirs")
         cls.printout = cls.python(cls.theirs)
+        cls.file = cls.file_of(cls.theirs)
 
     @classmethod
     def python(cls, folder, epochs=EPOCHS):
@@ -39,7 +40,8 @@ class MnistTorchrun(BesidePython):
         return recipe(folder, workers, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, "--save_every", SAVE_EVERY,
                       "--virtual-workers", 2, *options, **more)
 
-    def file_of(self, folder):
+    @staticmethod
+    def file_of(folder):
         script = (f"import torch; s = torch.load('{FILE}', weights_only=True); "
                   "print(list(s), s['epoch'], [(k, v.shape, v.numpy().tobytes().hex()) for k, v in s['model_state_dict'].items()])")
         return run(folder, PYTHON, "-c", script)[0]
@@ -52,7 +54,7 @@ class MnistTorchrun(BesidePython):
         self.assertIn("loss: ", out.splitlines()[1])  # batch 100's, of rank 0 alone
         self.assertEqual(out.splitlines()[-6:-1], ["Epoch 3", "-" * 31, "Finished saving model", "", "Done!"])
         self.assertEqual(out.count("Done!\n"), 2)
-        self.assertEqual(self.file_of(ours), self.file_of(self.theirs))
+        self.assertEqual(self.file_of(ours), self.file)
 
     def test_killed_in_mid_epoch_and_while_the_file_is_written(self):
         folder = self.folder("killed")
@@ -60,7 +62,7 @@ class MnistTorchrun(BesidePython):
             "--inject", "kill rank=0 txn=104 phase=snapshot; kill rank=1 txn=140 phase=backward"])
         self.assert_incidents(folder, 2)
         self.assertEqual(out, self.printout)
-        self.assertEqual(self.file_of(folder), self.file_of(self.theirs))
+        self.assertEqual(self.file_of(folder), self.file)
 
     def test_resumes_in_mid_epoch_with_another_number_of_workers(self):
         folder = self.folder("resumed")

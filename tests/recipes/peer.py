@@ -15,7 +15,8 @@ def spawn(train, *arguments):
     """train(rank, *arguments) in each rank; it gives back its losses, which go to losses.json as hexadecimal numbers."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    mp.spawn(begin, (port, train, arguments), RANKS)
+    # Forked: libtorch is imported once, and no thread is there yet.
+    mp.start_processes(begin, (port, train, arguments), RANKS, start_method="fork")
 
 
 def begin(rank, port, train, arguments):
