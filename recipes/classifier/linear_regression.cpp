@@ -29,8 +29,7 @@ Options parse(int argc, char** argv) {
   options.run.output = "linear_regression-run";
   options.run.epochs = 20;
   options.run.batch_size = 32;
-  lockstep::CommandLine line("linear_regression",
-                             "a linear regression, on any number of workers");
+  lockstep::CommandLine line("linear_regression", "a linear regression, on any number of workers");
   line.add("--lr", options.lr, "learning rate", {.least = 0});
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
@@ -66,9 +65,8 @@ lockstep::Status train(lockstep::Context& context, const Options& options) {
   lockstep::SGD optimizer(model->parameters(), {.lr = options.lr});
 
   lockstep::Trainer trainer(context, *model, optimizer, options.run);
-  trainer.loss([&](const Batch& batch) {
-    return F::mse_loss(model->forward(batch.inputs), batch.targets);
-  });
+  trainer.loss(
+      [&](const Batch& batch) { return F::mse_loss(model->forward(batch.inputs), batch.targets); });
   trainer.step_lines([&](const StepEnd& end) { return step_lines(options, end); });
   return trainer.fit(data);
 }

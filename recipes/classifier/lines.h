@@ -12,8 +12,8 @@ namespace classifier {
 
 // `Epoch 3` and a line of dashes; `epoch` from 0.
 std::string epoch_header(std::int64_t epoch);
-// `loss: 0.203195  [  640/60000]`: before the update, after so many of a rank's samples of an epoch,
-// beside those of the whole set.
+// `loss: 0.203195  [  640/60000]`, with newline: before the update, after so many of a rank's
+// samples in an epoch, beside the whole set's.
 std::string loss_line(double loss, std::int64_t current, std::int64_t size);
 // What ranks `first` to `ranks` - 1 of the original say, one after the other: one line of each
 // virtual worker. What a step may print is limited, so of more than 16 the rest are counted.

@@ -73,9 +73,9 @@ lockstep::Status save(const std::string& path, const EpochEnd& end,
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error)
-    return lockstep::Error{lockstep::ErrorKind::kDisk, "cannot make the folder '" +
-                                                           folder.string() + "' for '" + path +
-                                                           "': " + error.message()};
+    return lockstep::Error{
+        lockstep::ErrorKind::kDisk,
+        "cannot make the folder '" + folder.string() + "' for '" + path + "': " + error.message()};
   return lockstep::save_pt(path, {{"epoch", end.epoch}, {"model_state_dict", &model}});
 }
 
