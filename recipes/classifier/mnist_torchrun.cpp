@@ -1,0 +1,128 @@
+// The classifier tutorial's MNIST trainer (000): the quickstart tutorial's network, and a
+// checkpoint file every so many epochs.
+//
+//   mnist_torchrun --data DIR
+#include <ATen/Context.h>
+#include <torch/nn/functional/loss.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "lines.h"
+#include "lockstep/command_line.h"
+#include "lockstep/lockstep.h"
+#include "lockstep/models.h"
+
+namespace F = torch::nn::functional;
+using lockstep::EpochEnd;
+using lockstep::StepEnd;
+using lockstep::data::Batch;
+
+namespace {
+
+struct Options {
+  std::string data = "synthetic";
+  std::string checkpoint_file = "output_model/best_model.pt";
+  std::int64_t save_every = 1;
+  lockstep::RunOptions run;
+
+  bool saves(std::int64_t epoch) const { return epoch % save_every == 0; }
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  options.run.name = "mnist_torchrun";
+  options.run.output = "mnist_torchrun-run";
+  options.run.batch_size = 32;
+  lockstep::CommandLine line("mnist_torchrun",
+                             "MNIST with checkpoint files, on any number of workers");
+  line.add("--data", options.data,
+           "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
+  line.add("--save-every", options.save_every, "epochs between checkpoint files", {.least = 1});
+  line.add("--checkpoint-file", options.checkpoint_file,
+           "weights and epoch; Python's torch.load() opens it");
+  lockstep::add_run_options(line, options.run);
+  line.parse(argc, argv);
+  return options;
+}
+
+bool is_last(const StepEnd& end) {
+  return end.epoch + 1 == end.epochs && end.step + 1 == end.steps_per_epoch;
+}
+
+// Of rank 0, as in the original; the other ranks are done while that one still writes its file.
+std::string step_lines(const Options& options, const StepEnd& end, std::int64_t size) {
+  std::string lines;
+  const std::int64_t every = options.run.log_every;
+  if (every > 0 && end.step % every == 0)
+    lines = classifier::loss_line(end.losses.front(), end.step * end.samples.front(), size);
+  if (is_last(end))
+    lines += classifier::of_each_rank(options.saves(end.epoch) ? 1 : 0, end.losses.size(),
+                                      [](std::size_t) { return "Done!\n"; });
+  return lines;
+}
+
+std::string file_lines(const EpochEnd& end) {
+  return classifier::epoch_header(end.epoch) + "Finished saving model\n\n" +
+         (end.epoch + 1 == end.epochs ? "Done!\n" : "");
+}
+
+lockstep::Status save(const std::string& path, const EpochEnd& end,
+                      const torch::nn::Module& model) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error)
+    return lockstep::Error{
+        lockstep::ErrorKind::kDisk,
+        "cannot make the folder '" + folder.string() + "' for '" + path + "': " + error.message()};
+  return lockstep::save_pt(path, {{"epoch", end.epoch}, {"model_state_dict", &model}});
+}
+
+// A file without a run: its weights and its epoch, all that it has.
+lockstep::Result<std::optional<std::int64_t>> load(const std::string& path,
+                                                   torch::nn::Module& model) {
+  if (!std::filesystem::exists(path)) return std::optional<std::int64_t>();
+  LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(path));
+  for (const auto& [name, value] : fields)
+    if (const auto* epoch = std::get_if<std::int64_t>(&value);
+        name == "epoch" && epoch != nullptr) {
+      LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "model_state_dict"));
+      return std::optional(*epoch + 1);
+    }
+  return lockstep::Error{
+      lockstep::ErrorKind::kBadData,
+      "'" + path + "' has no epoch: it is not of this program; give another --checkpoint-file"};
+}
+
+lockstep::Status train(lockstep::Context& context, const Options& options) {
+  LOCKSTEP_ASSIGN(const auto data,
+                  lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
+  at::manual_seed(options.run.seed);
+  const auto model = lockstep::models::quickstart_mlp();
+  lockstep::Adam optimizer(model->parameters(), {.lr = 1e-3});
+
+  lockstep::Trainer trainer(context, *model, optimizer, options.run);
+  trainer.loss([&](const Batch& batch) {
+    return F::cross_entropy(model->forward(batch.inputs), batch.targets);
+  });
+  trainer.step_lines([&](const StepEnd& end) { return step_lines(options, end, data->size()); });
+  trainer.exports(
+      [&](const EpochEnd& end) -> lockstep::Result<bool> {
+        if (!options.saves(end.epoch)) return false;
+        LOCKSTEP_TRY(save(options.checkpoint_file, end, *model));
+        return true;
+      },
+      file_lines);
+  trainer.start_from([&] { return load(options.checkpoint_file, *model); });
+  return trainer.fit(data);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  auto context = lockstep::init();
+  if (!context.ok()) lockstep::exit_with(context.error());
+  lockstep::exit_with(*context, train(*context, options));
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""The linear regression of tutorial 000 beside stock PyTorch: equal losses, weights and lines, whoever is killed."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from beside_python import BesidePython, python, recipe  # noqa: E402
+
+EPOCHS, BATCH = 6, 4  # 16 steps an epoch
+
+
+class LinearRegression(BesidePython):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.theirs = cls.folder("theirs")
+        cls.printout = python(cls.theirs, EPOCHS, BATCH)
+
+    def recipe(self, folder, workers, *options, **more):
+        return recipe(folder, workers, "--epochs", EPOCHS, "--batch-size", BATCH, "--virtual-workers", 2, *options, **more)
+
+    def test_losses_weights_and_lines(self):
+        ours = self.folder("ours")
+        out, _ = self.recipe(ours, 2)
+        self.assert_losses(ours, self.theirs)
+        self.assertEqual(out, self.printout)
+        lines = out.splitlines()
+        self.assertEqual(lines[:2] + lines[-3:-1], ["Epoch 1", "-" * 31, "Done!", "Done!"])
+        self.assertRegex(lines[3], r"^loss: [0-9]+\.[0-9]{6}  \[    0/  128\]$")
+        self.assertEqual(len(lines), EPOCHS * 4 + 3)
+
+    def test_killed_in_mid_epoch(self):
+        folder = self.folder("killed")
+        out, _ = self.recipe(folder, 2, launcher=["--inject", "kill rank=1 txn=40 phase=backward"])
+        self.assert_incidents(folder, 1)
+        self.assertEqual(out, self.printout)
+
+    def test_resumes_in_mid_epoch_with_another_number_of_workers(self):
+        folder = self.folder("resumed")
+        first, _ = self.recipe(folder, 1, "--max-steps", 40)
+        *lines, cut, _ = first.splitlines()
+        self.assertIn("The run ends here, at step 8 of 16 of epoch 3", cut)
+        second, _ = self.recipe(folder, 2)
+        self.assertEqual(lines + second.splitlines(), self.printout.splitlines())
+
+    def test_one_line_of_each_of_four_ranks(self):
+        alone, _ = self.recipe(self.folder("alone"), 1, "--virtual-workers", 4)
+        folder = self.folder("three")
+        three, _ = self.recipe(folder, 3, "--virtual-workers", 4, launcher=["--inject", "kill rank=0 txn=20 phase=exchange"])
+        self.assert_incidents(folder, 1)
+        self.assertEqual(three, alone)
+        lines = alone.splitlines()
+        self.assertEqual(len(lines), EPOCHS * 6 + 5)
+        self.assertEqual(len({line for line in lines if line.startswith("loss: ")}), EPOCHS * 4, "each rank has samples of its own")
+
+    def test_of_many_ranks_the_rest_is_counted(self):
+        out, _ = self.recipe(self.folder("many"), 1, "--virtual-workers", 20, "--epochs", 1)
+        lines = out.splitlines()
+        self.assertEqual([lines[18], lines[-2]], ["... and so on, of 20 ranks"] * 2)
+        self.assertEqual([out.count("loss: "), out.count("Done!")], [16, 16])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""The MNIST trainer of tutorial 000 beside stock PyTorch: equal losses, weights and lines, files both ways, whoever is killed."""
+import pathlib
+import random
+import shutil
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from beside_python import PYTHON, BesidePython, python, recipe, run  # noqa: E402
+
+SAMPLES, BATCH, EPOCHS, SAVE_EVERY = 820, 4, 3, 2  # 103 steps an epoch, the last one shorter
+FILE = "output_model/best_model.pt"
+
+
+def write_digits(folder):
+    """A tiny set in MNIST's format."""
+    noise = random.Random(0)
+    images, labels = noise.randbytes(SAMPLES * 784), bytes(noise.randrange(10) for _ in range(SAMPLES))
+    (folder / "train-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, SAMPLES, 28, 28) + images)
+    (folder / "train-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, SAMPLES) + labels)
+
+
+class MnistTorchrun(BesidePython):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data = cls.folder("data")
+        write_digits(cls.data)
+        cls.theirs = cls.folder("theirs")
+        cls.printout = cls.python(cls.theirs)
+        cls.file = cls.file_of(cls.theirs)
+
+    @classmethod
+    def python(cls, folder, epochs=EPOCHS):
+        return python(folder, cls.data, epochs, BATCH, SAVE_EVERY)
+
+    def recipe(self, folder, workers, *options, **more):
+        return recipe(folder, workers, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, "--save_every", SAVE_EVERY,
+                      "--virtual-workers", 2, *options, **more)
+
+    @staticmethod
+    def file_of(folder):
+        script = (f"import torch; s = torch.load('{FILE}', weights_only=True); "
+                  "print(list(s), s['epoch'], [(k, v.shape, v.numpy().tobytes().hex()) for k, v in s['model_state_dict'].items()])")
+        return run(folder, PYTHON, "-c", script)[0]
+
+    def test_losses_weights_lines_and_file(self):
+        ours = self.folder("ours")
+        out, _ = self.recipe(ours, 2)
+        self.assert_losses(ours, self.theirs)
+        self.assertEqual(out, self.printout)
+        self.assertIn("loss: ", out.splitlines()[1])  # batch 100's, of rank 0 alone
+        self.assertEqual(out.splitlines()[-6:-1], ["Epoch 3", "-" * 31, "Finished saving model", "", "Done!"])
+        self.assertEqual(out.count("Done!\n"), 2)
+        self.assertEqual(self.file_of(ours), self.file)
+
+    def test_killed_in_mid_epoch_and_while_the_file_is_written(self):
+        folder = self.folder("killed")
+        out, _ = self.recipe(folder, 2, launcher=[
+            "--inject", "kill rank=0 txn=104 phase=snapshot; kill rank=1 txn=140 phase=backward"])
+        self.assert_incidents(folder, 2)
+        self.assertEqual(out, self.printout)
+        self.assertEqual(self.file_of(folder), self.file)
+
+    def test_resumes_in_mid_epoch_with_another_number_of_workers(self):
+        folder = self.folder("resumed")
+        first, _ = self.recipe(folder, 1, "--max-steps", 150)
+        *lines, cut, _ = first.splitlines()
+        self.assertIn("The run ends here, at step 47 of 103 of epoch 2", cut)
+        second, _ = self.recipe(folder, 2)
+        self.assertEqual(lines + second.splitlines(), self.printout.splitlines())
+        self.assert_losses(folder, self.theirs)
+
+    def test_goes_on_from_a_file_of_pythons(self):
+        theirs = self.folder("python-goes-on")
+        self.python(theirs, epochs=1)
+        ours = self.folder("imported")
+        shutil.copytree(theirs / "output_model", ours / "output_model")
+        out, err = self.recipe(ours, 1)
+        self.assertEqual(out, self.python(theirs))
+        self.assertTrue(out.count("Epoch ") == 1 and "Epoch 3\n" in out, out)
+        self.assertIn("with weights of elsewhere; the optimizer's state begins anew", err)
+
+    def test_a_last_epoch_without_a_file_is_done_too(self):
+        out, _ = self.recipe(self.folder("unsaved"), 1, "--epochs", 2)
+        self.assertEqual(out.splitlines()[-3:-1], ["Done!", "Done!"])
+        self.assertEqual(out.count("Finished saving model"), 1)
+
+    def test_a_file_of_another_program_is_refused(self):
+        folder = self.folder("foreign")
+        (folder / "output_model").mkdir()
+        run(folder, PYTHON, "-c", f"import torch; torch.save({{'model_state_dict': {{}}}}, '{FILE}')")
+        _, err = self.recipe(folder, 1, code=65)
+        self.assertIn("has no epoch", err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
