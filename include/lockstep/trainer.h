@@ -87,7 +87,8 @@ struct EpochEnd {
   std::int64_t epochs = 0;       // of the run
   std::int64_t global_step = 0;  // optimizer steps so far
   double train_loss = 0;         // mean over the epoch's samples, each before its step's update
-  double lr = 0;                 // of the first group, in this epoch
+  std::vector<double> train_losses = {};  // the same by virtual worker, over its own samples
+  double lr = 0;                          // of the first group, in this epoch
   // Of the evaluation: NaN and 0 without a test set; correct and accuracy too where Score has none.
   double loss = 0;
   double correct = 0;
