@@ -52,7 +52,9 @@ struct RunOptions {
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
   double clip_grad_norm = 0;  // clip_grad_norm_()'s max_norm for each step; 0: none
   data::Shuffle shuffle = data::Shuffle::kReshuffle;  // DistributedSampler with set_epoch()
-  std::string resume = "auto";                        // auto | never | path of a checkpoint
+  // DataLoader's word: an epoch's last batch is left out if it is shorter than batch_size.
+  bool drop_last = false;
+  std::string resume = "auto";       // auto | never | path of a checkpoint
   bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
   std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
   int keep_checkpoints = 3;
@@ -72,6 +74,18 @@ struct RunOptions {
   // it in. Empty: no such file.
   std::string config = {};
 };
+
+// What is known of a run before its Trainer is made, for settings that follow from it: a rate
+// scaled by V, a seed that the first start chose.
+struct RunSoFar {
+  int virtual_workers = 1;  // V, as fit() will have it
+  // Of the run in RunOptions::output that will be gone on with, RunOptions::identity included;
+  // empty: a new one.
+  std::map<std::string, std::string> manifest = {};
+};
+// The same in all workers, newcomers too. Errors: kUsage, kBadData for what is in that directory,
+// as from fit().
+Result<RunSoFar> run_so_far(Context& context, const RunOptions& options);
 
 // Of one evaluation batch; summed over batches in order, in fp64.
 struct Score {
