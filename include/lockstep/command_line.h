@@ -52,6 +52,12 @@ class CommandLine {
   // `done` gets the resolved options as TOML when the command line has been read.
   void on_parsed(std::function<void(const std::string& toml)> done);
 
+  // As argparse's parse_known_args(): words that are nobody's are no error; `told` gets them, with
+  // the nearest options' names, when the command line has been read.
+  void on_unknown(std::function<void(const std::string& words)> told);
+  // Whether the command line that was read had this option.
+  bool given(const std::string& name) const;
+
   // For tests: kUsage with the message instead of ending the process; --help is kUsage with the
   // help text.
   Status try_parse(int argc, const char* const* argv);
@@ -63,7 +69,7 @@ class CommandLine {
   std::unique_ptr<Impl> impl_;
 };
 
-// --epochs, --batch-size, --seed, --virtual-workers, --max-steps, --output, --resume,
+// --epochs, --batch-size, --drop-last, --seed, --virtual-workers, --max-steps, --output, --resume,
 // --new-virtual-workers, --checkpoint-every, --keep-checkpoints, --on-save-error, --log-every,
 // --shuffle.
 void add_run_options(CommandLine& line, RunOptions& options);

@@ -52,6 +52,8 @@ struct RunOptions {
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
   double clip_grad_norm = 0;  // clip_grad_norm_()'s max_norm for each step; 0: none
   data::Shuffle shuffle = data::Shuffle::kReshuffle;  // DistributedSampler with set_epoch()
+  // DataLoader's word: an epoch's last batch is left out if it is shorter than batch_size.
+  bool drop_last = false;
   // auto | never | path of a checkpoint, from which every launch with this option begins: to go on
   // after one that was killed, auto.
   std::string resume = "auto";
@@ -75,6 +77,18 @@ struct RunOptions {
   std::string config = {};
 };
 
+// What is known of a run before its Trainer is made, for settings that follow from it: a rate
+// scaled by V, a seed that the first start chose.
+struct RunSoFar {
+  int virtual_workers = 1;  // V, as fit() will have it
+  // Of the run in RunOptions::output that will be gone on with, RunOptions::identity included;
+  // empty: a new one.
+  std::map<std::string, std::string> manifest = {};
+};
+// The same in all workers, newcomers too. Errors: kUsage, kBadData for what is in that directory,
+// as from fit().
+Result<RunSoFar> run_so_far(Context& context, const RunOptions& options);
+
 // Of one evaluation batch; summed over batches in order, in fp64.
 struct Score {
   double loss_sum = 0;
@@ -89,7 +103,8 @@ struct EpochEnd {
   std::int64_t epochs = 0;       // of the run
   std::int64_t global_step = 0;  // optimizer steps so far
   double train_loss = 0;         // mean over the epoch's samples, each before its step's update
-  double lr = 0;                 // of the first group, in this epoch
+  std::vector<double> train_losses = {};  // the same by virtual worker, over its own samples
+  double lr = 0;                          // of the first group, in this epoch
   // Of the evaluation: NaN and 0 without a test set; correct and accuracy too where Score has none.
   double loss = 0;
   double correct = 0;

@@ -33,6 +33,7 @@ struct CommandLine::Impl {
   }
   CLI::App app;
   std::vector<std::string> names;
+  std::function<void(const std::string&)> told_of_unknown;
   bool help_wanted = false;
 };
 
@@ -102,6 +103,16 @@ std::string missing_value(const CLI::App& app, std::span<const char* const> word
   return "";
 }
 
+// "--epoch 3 x; did you mean '--epochs'?"
+std::string listed(const std::vector<std::string>& words, const std::vector<std::string>& names) {
+  std::string text, near;
+  for (const std::string& word : words) {
+    text += (text.empty() ? "" : " ") + word;
+    if (word.starts_with("--")) near += suggestion(word.substr(0, word.find('=')), names);
+  }
+  return text + near;
+}
+
 }  // namespace
 
 void CommandLine::add(const std::string& name, std::string& target, const std::string& help) {
@@ -127,7 +138,7 @@ void CommandLine::add(const std::string& name, std::uint64_t& target, const std:
 
 void CommandLine::add_flag(const std::string& name, bool& target, const std::string& help) {
   impl_->names.push_back(name);
-  impl_->app.add_flag(both_spellings(name), target, help);
+  impl_->app.add_flag(both_spellings(name), target, help)->default_str(target ? "true" : "false");
 }
 
 void CommandLine::add_choice(const std::string& name, std::vector<std::string> choices,
@@ -153,9 +164,25 @@ void CommandLine::on_parsed(std::function<void(const std::string& toml)> done) {
   });
 }
 
+void CommandLine::on_unknown(std::function<void(const std::string& words)> told) {
+  impl_->app.allow_extras();
+  impl_->told_of_unknown = std::move(told);
+}
+
+bool CommandLine::given(const std::string& name) const {
+  const CLI::Option* option = impl_->app.get_option_no_throw(name);
+  return option != nullptr && option->count() > 0;
+}
+
 Status CommandLine::try_parse(int argc, const char* const* argv) {
+  const std::span words(argv, static_cast<std::size_t>(argc));
   try {
     impl_->app.parse(argc, argv);
+    const std::vector<std::string> unknown = impl_->app.remaining();
+    if (unknown.empty()) return {};
+    if (const std::string why = missing_value(impl_->app, words); !why.empty())
+      return Error{ErrorKind::kUsage, why};
+    impl_->told_of_unknown(listed(unknown, impl_->names));
     return {};
   } catch (const CLI::CallForHelp&) {
     impl_->help_wanted = true;
@@ -163,8 +190,7 @@ Status CommandLine::try_parse(int argc, const char* const* argv) {
   } catch (const CLI::ValidationError& error) {
     return Error{ErrorKind::kUsage, error.what()};
   } catch (const CLI::ParseError& error) {
-    if (const std::string why = missing_value(impl_->app, {argv, static_cast<std::size_t>(argc)});
-        !why.empty())
+    if (const std::string why = missing_value(impl_->app, words); !why.empty())
       return Error{ErrorKind::kUsage, why};
     for (int i = 1; i < argc; ++i) {
       const std::string word = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
@@ -194,6 +220,8 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   };
   add(train::kEpochs, "passes over the training set");
   add(train::kBatchSize, "samples per step of each virtual worker");
+  line.add_flag("--drop-last", o.drop_last,
+                "leave out an epoch's last batch if it is shorter than the others");
   line.add("--seed", o.seed, "of the model's initial values, the data order and dropout");
   add(train::kVirtualWorkers,
       "fixed shares of each step; 0: the number of workers at the first start");

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "coord/table.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -24,7 +26,9 @@ bool better(double now, double before, BestOf best_of) {
 
 }  // namespace
 
-EpochBook::EpochBook() : figures_(at::zeros({kFigures}, at::kDouble)) {
+EpochBook::EpochBook()
+    : figures_(at::zeros({kFigures}, at::kDouble)),
+      train_sums_(at::zeros({coord::kMaxVirtualWorkers}, at::kDouble)) {
   at(kEpoch) = at(kBestEpoch) = -1;
   at(kBest) = at(kBestBefore) = kNone;
 }
@@ -33,9 +37,21 @@ double& EpochBook::at(Figure figure) const {
   return figures_.mutable_data_ptr<double>()[static_cast<std::size_t>(figure)];
 }
 
-void EpochBook::add_share(double loss_sum, std::uint64_t samples, bool first) {
-  at(kTrainSum) = (first ? 0 : at(kTrainSum)) + loss_sum;
-  at(kTrainCount) = (first ? 0 : at(kTrainCount)) + static_cast<double>(samples);
+void EpochBook::add_share(std::uint32_t v, double loss_sum, std::uint64_t samples, bool first) {
+  const bool anew = first && v == 0;
+  at(kTrainSum) = (anew ? 0 : at(kTrainSum)) + loss_sum;
+  at(kTrainCount) = (anew ? 0 : at(kTrainCount)) + static_cast<double>(samples);
+  double& own = train_sums_.mutable_data_ptr<double>()[v];
+  own = (first ? 0 : own) + loss_sum;
+}
+
+// All have the same number of samples.
+std::vector<double> EpochBook::train_losses(std::uint32_t virtual_workers) const {
+  const double samples = at(kTrainCount) / virtual_workers;
+  const double* const sums = train_sums_.const_data_ptr<double>();
+  std::vector<double> losses(sums, sums + virtual_workers);
+  for (double& loss : losses) loss /= samples;
+  return losses;
 }
 
 void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf best_of) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lockstep/named_tensors.h"
 #include "lockstep/trainer.h"
@@ -16,15 +17,17 @@ namespace lockstep::train {
 class EpochBook {
  public:
   EpochBook();
-  NamedTensors state() const { return {{"figures", figures_}}; }
+  NamedTensors state() const { return {{"figures", figures_}, {"train_sums", train_sums_}}; }
 
-  // One share's losses, step by step; `first`: of the epoch.
-  void add_share(double loss_sum, std::uint64_t samples, bool first);
+  // One share's losses, step by step, in order of virtual workers; `first`: the epoch's first step.
+  void add_share(std::uint32_t v, double loss_sum, std::uint64_t samples, bool first);
   // At the epoch's end, before any schedule: `score` is that of the evaluation, count 0 without
   // one; `rate` the epoch's.
   void end(std::int64_t epoch, const Score& score, double rate, BestOf best_of);
   // Of the epoch that ended last; epochs and global_step are left to the caller.
   EpochEnd last() const;
+  // Each one's mean over its samples, of the epoch whose shares were added last.
+  std::vector<double> train_losses(std::uint32_t virtual_workers) const;
 
  private:
   enum Figure {
@@ -42,7 +45,8 @@ class EpochBook {
     kFigures
   };
   double& at(Figure figure) const;
-  at::Tensor figures_;  // [kFigures] float64
+  at::Tensor figures_;     // [kFigures] float64
+  at::Tensor train_sums_;  // [kMaxVirtualWorkers] float64: a run may go on with another V
 };
 
 }  // namespace lockstep::train

@@ -68,6 +68,7 @@ Score EpochEnds::score_of(comm::Exchange& exchange) const {
 
 EpochEnd EpochEnds::epoch_end(Txn txn) const {
   EpochEnd end = book_->last();
+  end.train_losses = book_->train_losses(spec_.virtual_workers());
   end.epochs = spec_.plan.epochs;
   end.global_step = spec_.plan.at(txn).global_step;
   return end;

@@ -25,6 +25,7 @@ class RunManifest {
   void set(const std::string& key, const std::string& value) { values_[key] = value; }
   void set(const std::string& key, std::int64_t value) { values_[key] = std::to_string(value); }
   std::string value(const std::string& key) const;  // empty: none
+  const std::map<std::string, std::string>& values() const { return values_; }
   // Of a whole number; nullopt: none.
   std::optional<std::int64_t> number(const std::string& key) const;
   // kBadData where the manifest has no such number.

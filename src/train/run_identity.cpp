@@ -20,6 +20,7 @@ void add_data_plan(RunManifest& manifest, const data::DataPlan& plan) {
   if (!plan.generator_state.empty())
     manifest.set("generator_state_sha256", sha256_hex(plan.generator_state));
   manifest.set("dataset_size", plan.dataset_size);
+  if (plan.drop_last_batch) manifest.set("drop_last", "yes");
 }
 
 void add_epoch_ends(RunManifest& manifest, const RunSpec& spec, BestOf best) {

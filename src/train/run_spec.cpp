@@ -61,6 +61,7 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
   data_plan.batch_size = options.batch_size;
   data_plan.seed = options.seed;
   data_plan.shuffle = options.shuffle;
+  data_plan.drop_last_batch = options.drop_last;
   if (options.shuffle == data::Shuffle::kLegacy || options.shuffle == data::Shuffle::kDataLoader)
     data_plan.generator_state = data::default_generator_state();
   LOCKSTEP_TRY(data_plan.check());

@@ -19,13 +19,17 @@ Status RunStart::read_directory() {
   return std::move(before).error();
 }
 
+Result<int> virtual_workers_of(const RunOptions& options, const RunManifest* gone_on_with,
+                               const Context& context) {
+  if (options.virtual_workers != 0) return options.virtual_workers;
+  if (gone_on_with == nullptr) return context.world_size();
+  LOCKSTEP_ASSIGN(const std::uint32_t then, gone_on_with->virtual_workers());
+  return static_cast<int>(then);
+}
+
 Result<int> RunStart::virtual_workers() const {
-  int chosen = spec_.options.virtual_workers;
-  if (chosen == 0 && goes_on()) {
-    LOCKSTEP_ASSIGN(const std::uint32_t then, before_->virtual_workers());
-    chosen = static_cast<int>(then);
-  }
-  if (chosen == 0) chosen = context_.world_size();
+  LOCKSTEP_ASSIGN(const int chosen,
+                  virtual_workers_of(spec_.options, goes_on() ? &*before_ : nullptr, context_));
   if (context_.world_size() > chosen && !session_of(context_).identity().newcomer)
     return Error{ErrorKind::kUsage,
                  "--nproc-per-node is " + std::to_string(context_.world_size()) +

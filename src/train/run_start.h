@@ -15,13 +15,17 @@
 
 namespace lockstep::train {
 
+// V: the option, else that of the run that is gone on with, else the number of workers asked for.
+Result<int> virtual_workers_of(const RunOptions& options, const RunManifest* gone_on_with,
+                               const Context& context);
+
 class RunStart {
  public:
   RunStart(Context& context, RunSpec& spec, const Hooks& hooks, const TrainState& state)
       : context_(context), spec_(spec), hooks_(hooks), state_(state) {}
 
   Status read_directory();
-  // The option, else the existing run's, else the number of workers asked for.
+  // kUsage for more workers than that.
   Result<int> virtual_workers() const;
   // A run begins elsewhere at its first start alone; from then on its manifest says so. Started
   // again before its first checkpoint, it needs those weights again, and no others.

@@ -49,8 +49,10 @@ bool StepRecords::end_run() const {
 }
 
 void StepRecords::add_to(EpochBook& book) const {
-  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
-    book.add_share(record(v).loss_sum, record(v).loss_count, v == 0 && position_.step == 0);
+  for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v) {
+    const coord::ShareRecord& share = record(static_cast<int>(v));
+    book.add_share(v, share.loss_sum, share.loss_count, position_.step == 0);
+  }
 }
 
 StepEnd StepRecords::step_end() const {

@@ -28,11 +28,13 @@ std::string text_of(const EpochEnd& end) {
   char text[256];
   std::snprintf(text, sizeof text,
                 "epoch %ld/%ld after %ld: train %a, lr %g, loss %a, correct %g of %ld, best %a in "
-                "%ld, before %a\n",
+                "%ld, before %a; of each",
                 long{end.epoch}, long{end.epochs}, long{end.global_step}, end.train_loss, end.lr,
                 end.loss, end.correct, long{end.count}, end.best, long{end.best_epoch},
                 end.best_before);
-  return text;
+  std::string whole = text;
+  for (const double loss : end.train_losses) whole += " " + std::to_string(loss);
+  return whole + "\n";
 }
 
 std::string text_of(const lockstep::StepEnd& end) {

@@ -84,5 +84,51 @@ TEST(CommandLine, WrongWordsAreTold) {
   }
 }
 
+TEST(CommandLine, AFlagThatIsOnCanBeTurnedOffAndItsDefaultIsTold) {
+  for (const auto& [word, told] : std::vector<std::pair<const char*, const char*>>{
+           {"--drop_last", "drop-last=true"}, {"--drop-last=false", "drop-last=false"}}) {
+    const Parsed parsed = parse({word});
+    ASSERT_TRUE(parsed.status.ok()) << parsed.status.error().message;
+    EXPECT_EQ(parsed.run.drop_last, word == std::string("--drop_last"));
+    EXPECT_NE(parsed.run.config.find(told), std::string::npos) << parsed.run.config;
+  }
+  CommandLine line("program", "a test");
+  RunOptions run;
+  run.drop_last = true;
+  add_run_options(line, run);
+  const char* words[] = {"program"};
+  ASSERT_TRUE(line.try_parse(1, words).ok());
+  EXPECT_TRUE(run.drop_last);
+  EXPECT_NE(run.config.find("drop-last=true"), std::string::npos) << run.config;
+}
+
+TEST(CommandLine, UnknownWordsAreNoErrorForThoseWhoAreToldOfThem) {
+  RunOptions run;
+  std::string unknown;
+  CommandLine line("program", "a test");
+  add_run_options(line, run);
+  line.on_unknown([&](const std::string& words) { unknown = words; });
+  const std::vector<const char*> words{"program", "--epoch",  "3", "--job-name=x", "-n", "--seed",
+                                       "9",       "--output", ""};
+  const Status status = line.try_parse(static_cast<int>(words.size()), words.data());
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_EQ(unknown, "--epoch 3 --job-name=x -n; did you mean '--epochs'?");
+  EXPECT_EQ(run.seed, 9U);
+  EXPECT_TRUE(line.given("--seed"));
+  EXPECT_TRUE(line.given("--output"));
+  EXPECT_FALSE(line.given("--epochs"));
+}
+
+TEST(CommandLine, AMissingValueIsNotTakenFromTheNextOption) {
+  RunOptions run;
+  CommandLine line("program", "a test");
+  add_run_options(line, run);
+  line.on_unknown([](const std::string&) {});
+  const char* words[] = {"program", "--output", "--epochs", "3"};
+  const Status status = line.try_parse(4, words);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("--output has no value"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep

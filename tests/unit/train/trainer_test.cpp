@@ -22,10 +22,15 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-TEST(Trainer, LeavesFrozenPartsFrozenAndEvaluatesInEvaluationMode) {
+Context& context() {
+  static Result<Context> made = init({.threads = 1});
+  return *made;
+}
+
+// A process has one run.
+TEST(Trainer, LeavesFrozenPartsFrozenEvaluatesInEvaluationModeAndDropsAShortLastBatch) {
   const test::TempFolder folder;
-  auto context = init({.threads = 1});
-  ASSERT_TRUE(context.ok()) << context.error().message;
+  Context& own = context();
   Net net;
   net->norm->eval();
   SGD optimizer(net->parameters(), {.lr = 0.1});
@@ -33,12 +38,14 @@ TEST(Trainer, LeavesFrozenPartsFrozenAndEvaluatesInEvaluationMode) {
   options.output = folder / "run";
   options.epochs = 2;
   options.batch_size = 4;
-  Trainer trainer(*context, *net, optimizer, options);
+  options.drop_last = true;
+  Trainer trainer(own, *net, optimizer, options);
   int steps = 0, evaluations = 0;
   trainer.loss([&](const data::Batch& batch) {
     EXPECT_TRUE(net->is_training() && net->linear->is_training());
     EXPECT_FALSE(net->norm->is_training()) << "step " << steps;
     ++steps;
+    EXPECT_EQ(batch.inputs.size(0), 4);
     return torch::nn::functional::cross_entropy(net->forward(batch.inputs), batch.targets);
   });
   trainer.evaluation([&](const data::Batch& batch) {
@@ -46,12 +53,43 @@ TEST(Trainer, LeavesFrozenPartsFrozenAndEvaluatesInEvaluationMode) {
     ++evaluations;
     return Score{0, 0, batch.inputs.size(0)};
   });
-  const auto data = data::tensor_dataset(at::randn({8, 4}), at::zeros({8}, at::kLong));
+  const auto data = data::tensor_dataset(at::randn({10, 4}), at::zeros({10}, at::kLong));
   ASSERT_TRUE(data.ok());
   const Status done = trainer.fit(*data, *data);
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_EQ(steps, 4);
   EXPECT_EQ(evaluations, 2);
+  EXPECT_EQ(run_so_far(own, options)->manifest.at("drop_last"), "yes");
+}
+
+TEST(RunSoFar, HasTheNumberOfVirtualWorkersAndTheManifestOfARunToGoOnWith) {
+  const test::TempFolder folder;
+  RunOptions options;
+  options.output = folder / "run";
+  const auto fresh = run_so_far(context(), options);
+  ASSERT_TRUE(fresh.ok()) << fresh.error().message;
+  EXPECT_EQ(fresh->virtual_workers, 1);
+  EXPECT_TRUE(fresh->manifest.empty());
+
+  folder.write("run/manifest.json",
+               R"({"initial_weights_sha256":"00","colour":"blue","virtual_workers":"3"})");
+  const auto there = run_so_far(context(), options);
+  ASSERT_TRUE(there.ok()) << there.error().message;
+  EXPECT_EQ(there->virtual_workers, 3);
+  EXPECT_EQ(there->manifest.at("colour"), "blue");
+
+  options.virtual_workers = 2;
+  EXPECT_EQ(run_so_far(context(), options)->virtual_workers, 2);
+  options.virtual_workers = 0;
+  options.resume = "never";
+  const auto anew = run_so_far(context(), options);
+  ASSERT_TRUE(anew.ok()) << anew.error().message;
+  EXPECT_EQ(anew->virtual_workers, 1);
+  EXPECT_TRUE(anew->manifest.empty());
+
+  options.resume = "auto";
+  folder.write("run/manifest.json", "{}");
+  EXPECT_EQ(run_so_far(context(), options).error().kind, ErrorKind::kUsage) << "no run's";
 }
 
 }  // namespace

@@ -1,0 +1,137 @@
+#include "options.h"
+
+#include <time.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "lockstep/command_line.h"
+#include "lockstep/context.h"
+
+namespace cifar_cluster {
+namespace {
+
+using lockstep::Error;
+using lockstep::ErrorKind;
+using lockstep::Status;
+
+// "./s3://bucket/x" is a folder; "s3://bucket/x" is not.
+Status check_folder(const std::string& option, const std::string& value) {
+  const std::size_t scheme = value.find("://");
+  if (scheme == std::string::npos || value.find('/') < scheme) return {};
+  return Error{ErrorKind::kUsage, option + " is '" + value + "': " + value.substr(0, scheme + 3) +
+                                      " cannot be read or written yet; copy it to a folder of this "
+                                      "machine and give that"};
+}
+
+Status check(const Options& options) {
+  if (options.enable_gpu == "true")
+    return Error{ErrorKind::kUsage,
+                 "--enable_gpu is 'true', but this build has no GPU support: give auto or false, "
+                 "or leave it out, to train on the CPU"};
+  LOCKSTEP_TRY(check_folder("--data_url", options.data_url));
+  LOCKSTEP_TRY(check_folder("--output_dir", options.output_dir));
+  return check_folder("--output", options.run.output);
+}
+
+// datetime.datetime.now().year
+std::uint64_t this_year() {
+  const std::time_t now = ::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return static_cast<std::uint64_t>(local.tm_year) + 1900;
+}
+
+std::string folder_of_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
+void add_bool(lockstep::CommandLine& line, const std::string& name, bool& target,
+              const std::string& help) {
+  line.add_choice(
+      name, {"true", "false"}, target ? "true" : "false",
+      [&target](const std::string& value) { target = value == "true"; }, help);
+}
+
+void add_arguments(lockstep::CommandLine& line, Options& options) {
+  line.add_choice(
+      "--enable-gpu", {"true", "false", "auto"}, options.enable_gpu,
+      [&](const std::string& value) { options.enable_gpu = value; }, "auto: if this build can");
+  line.add("--lr", options.lr, "learning rate of one virtual worker; the run's is that times V",
+           {.least = 0});
+  line.add("--init-method", options.init_method,
+           "of the original's start, one command per node: here 'lockstep run' is in its place");
+  line.add("--rank", options.rank, "the same", {.least = 0});
+  line.add("--world-size", options.world_size, "the same", {.least = 1});
+  add_bool(line, "--custom-data", options.custom_data,
+           "random pictures of two classes: nothing is to be downloaded");
+  line.add(
+      "--data-url", options.data_url,
+      "a folder with cifar-10-batches-py or cifar-10-batches-bin, or with pictures by class in "
+      "train and val");
+  line.add("--output-dir", options.output_dir, "a folder for epoch_N.pth; made if it is not there");
+  line.add("--image-size", options.image_size, "pictures' height and width",
+           {.least = 1, .most = 4096});
+  line.add("--train-samples", options.train_samples, "of the random data", {.least = 2});
+  line.add("--val-samples", options.val_samples, "of the random data", {.least = 2});
+  add_bool(line, "--module-prefix", options.module_prefix,
+           "names in epoch_N.pth begin with 'module.', as the original's");
+  line.add("--weights", options.weights,
+           "a new run goes on after epoch N from this epoch_N.pth, whoever wrote it");
+}
+
+}  // namespace
+
+Options parse(int argc, char** argv) {
+  Options options;
+  const std::string here = folder_of_program();
+  options.data_url = here + "/input_dir";
+  options.output_dir = here + "/output_dir";
+  options.run.name = "cifar_cluster";
+  options.run.output = "";
+  options.run.epochs = 100;
+  options.run.batch_size = 128;
+  options.run.drop_last = true;
+  options.run.log_every = 0;
+  options.run.seed = this_year();
+  lockstep::CommandLine line("cifar_cluster",
+                             "CIFAR-10 with a ResNet-18, on any number of workers; DIR/run in "
+                             "--output-dir DIR is the run directory unless --output is given");
+  add_arguments(line, options);
+  lockstep::add_run_options(line, options.run);
+  line.on_unknown([&](const std::string& words) {
+    options.warnings += "WARNING:root:unknown arguments, left aside: " + words + "\n";
+  });
+  line.parse(argc, argv);
+
+  options.seed = options.run.seed;
+  options.seed_given = line.given("--seed");
+  // DistributedSampler's own seed is 0, and the original's epochs begin with set_epoch(1).
+  options.run.seed = 1;
+  if (options.run.output.empty()) options.run.output = options.output_dir + "/run";
+  options.run.evaluation_batch_size = options.run.batch_size;
+  if (options.custom_data)
+    options.warnings +=
+        "WARNING:root:you are training on custom random dataset, validation accuracy may range "
+        "from 0.4 to 0.6.\n";
+  if (const Status status = check(options); !status.ok()) lockstep::exit_with(status.error());
+  return options;
+}
+
+void greet(const Options& options) {
+  std::printf("enable_gpu %s: training on the CPU%s\n", options.enable_gpu.c_str(),
+              options.enable_gpu == "auto" ? ", as this build has no GPU support" : "");
+  std::fputs(options.warnings.c_str(), stderr);
+}
+
+Status check_start(const Options& options, bool launched) {
+  if (launched || (options.init_method.empty() && options.world_size == 1)) return {};
+  return Error{ErrorKind::kUsage,
+               "--init_method is '" + options.init_method + "' and --world_size " +
+                   std::to_string(options.world_size) +
+                   ", but nothing has started the other workers, and starting each by hand is not "
+                   "supported yet: give this command to the launcher, 'lockstep run "
+                   "--nproc-per-node N PROGRAM ...', or leave both out to train alone"};
+}
+
+}  // namespace cifar_cluster

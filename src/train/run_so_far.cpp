@@ -1,0 +1,21 @@
+#include "base/env.h"
+#include "train/manifest.h"
+#include "train/run_start.h"
+#include "train/session_of.h"
+
+namespace lockstep {
+
+// A newcomer finds the manifest of the very run that it joins, whatever --resume was to remove.
+Result<RunSoFar> run_so_far(Context& context, const RunOptions& options) {
+  std::optional<train::RunManifest> before;
+  if (options.resume != "never" || session_of(context).identity().newcomer) {
+    LOCKSTEP_ASSIGN(before, train::read_manifest(posix_env(), options.output));
+  }
+  RunSoFar run;
+  LOCKSTEP_ASSIGN(run.virtual_workers,
+                  train::virtual_workers_of(options, before ? &*before : nullptr, context));
+  if (before) run.manifest = before->values();
+  return run;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Tutorial 004's recipe beside the document's listing in stock PyTorch: equal losses, lines, weights and files, whoever is killed.
+
+LOCKSTEP_PROGRAM, LOCKSTEP_RECIPE, LOCKSTEP_TORCH_DIR (set by CTest). Exit 77: no Python with the same torch, with the reason.
+"""
+import datetime
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+LOCKSTEP, RECIPE = os.environ["LOCKSTEP_PROGRAM"], os.environ["LOCKSTEP_RECIPE"]
+# 35 samples for each of two: four steps of 8, three samples dropped; 32 to validate are whole batches, as the document's mean needs.
+EPOCHS, STEPS = 2, 4
+SMALL = ["--custom_data", "true", "--train_samples", 70, "--val_samples", 32, "--image_size", 8, "--batch_size", 8, "--epochs", EPOCHS]
+SEED = ["--seed", 2019]
+WARNING = "you are training on custom random dataset, validation accuracy may range from 0.4 to 0.6."
+FIRST_LINE = "enable_gpu auto: training on the CPU, as this build has no GPU support"
+
+HASHES = """
+import hashlib, sys, torch
+for path in sys.argv[1:]:
+    state, digest = torch.load(path, weights_only=True), hashlib.sha256()
+    for name, tensor in state.items():
+        digest.update(name.encode() + str(tensor.dtype).encode() + tensor.contiguous().numpy().tobytes())
+    print(len(state), next(iter(state)), digest.hexdigest())
+"""
+
+# CIFAR-10 as it is published, with few pictures: 12 in each of five files, 20 to validate; all 256 values are in them.
+WRITE_CIFAR = """
+import os, pickle, numpy as np
+os.makedirs("data/cifar-10-batches-py")
+def write(name, value):
+    with open("data/cifar-10-batches-py/" + name, "wb") as file: pickle.dump(value, file, protocol=2)
+random = np.random.default_rng(4)
+for name, count in [(f"data_batch_{i}", 12) for i in range(1, 6)] + [("test_batch", 20)]:
+    data = random.integers(0, 256, (count, 3072), dtype=np.uint8)
+    data[0, :256] = np.arange(256)
+    names = [b"%d.png" % i for i in range(count)]
+    write(name, {b"batch_label": name.encode(), b"labels": [int(x) for x in random.integers(0, 10, count)], b"data": data, b"filenames": names})
+write("batches.meta", {b"num_cases_per_batch": 12, b"label_names": [b"class%d" % i for i in range(10)], b"num_vis": 3072})
+"""
+
+
+def find_python():
+    found = subprocess.run([HERE.parent.parent / "tools/find_python"], capture_output=True, text=True)
+    if found.returncode != 0:
+        print(f"skipped: no Python with the same torch: {found.stderr.strip() or 'none found'}")
+        sys.exit(77)
+    return found.stdout.strip()
+
+
+PYTHON = find_python()
+
+
+def start(command, folder):
+    return subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=100,
+                          env=dict(os.environ, OMP_NUM_THREADS="1"))
+
+
+def run(command, folder):
+    done = start(command, folder)
+    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout, done.stderr
+
+
+def peer(folder, ranks, options):
+    """The last line: the weights' hash."""
+    return run([PYTHON, HERE / "cifar_cluster_peer.py", ranks, *options], folder)[0].splitlines()[-1]
+
+
+def recipe(folder, workers, options, launcher=(), virtual=2):
+    """Standard output's lines without the time it took, and standard error. No workers: without the launcher."""
+    program = [RECIPE, "--output_dir", "output_dir", *options]
+    if workers:
+        program = [LOCKSTEP, "run", "--nproc-per-node", workers, *launcher, *program, "--virtual-workers", virtual]
+    out, err = run(program, folder)
+    return re.sub("Training complete in: .*\n", "", out).splitlines(), err
+
+
+def hashes_of(folder, *names):
+    return run([PYTHON, "-c", HASHES, *(folder / name for name in names)], folder)[0].splitlines()
+
+
+def metrics(folder):
+    """{step: record} of the steps, [record] of the epochs' validations."""
+    records = [json.loads(line) for line in (folder / "output_dir/run/metrics.jsonl").read_text().splitlines()]
+    return [r for r in records if "loss" in r], [r for r in records if "test_loss" in r]
+
+
+def manifest(folder):
+    return json.loads((folder / "output_dir/run/manifest.json").read_text())
+
+
+class CifarCluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory(prefix="lockstep-recipe-")
+        cls.addClassCleanup(scratch.cleanup)
+        cls.scratch = pathlib.Path(scratch.name)
+        cls.theirs, cls.ours = cls.folder("theirs"), cls.folder("ours")
+        cls.weights = peer(cls.theirs, 2, SMALL + SEED)
+        cls.out, cls.err = recipe(cls.ours, 2, SMALL + SEED)
+
+    @classmethod
+    def folder(cls, name):
+        folder = cls.scratch / name
+        folder.mkdir()
+        return folder
+
+    def tearDown(self):
+        for folder in self.scratch.iterdir():  # each has hundreds of megabytes
+            if folder not in (self.theirs, self.ours):
+                shutil.rmtree(folder)
+
+    def check_losses(self, folder, theirs, ranks, batch):
+        """Each step's and each validation's, to the last bit."""
+        said = [json.loads((theirs / f"steps_{rank}.json").read_text()) for rank in range(ranks)]
+        steps, ends = metrics(folder)
+        self.assertEqual([float.fromhex(r["loss_hex"]) for r in steps], said[0]["losses"])
+        means = [sum(loss * batch for loss in losses) / (ranks * batch) for losses in zip(*(s["losses"] for s in said))]
+        self.assertEqual([r["loss_mean"] for r in steps], means)
+        self.assertEqual([r["test_loss"] for r in ends], said[0]["exact"])
+
+    def test_losses_lines_and_weights(self):
+        self.check_losses(self.ours, self.theirs, 2, 8)
+        self.assertEqual(len(metrics(self.ours)[0]), EPOCHS * STEPS)
+        ranks = [(self.theirs / f"rank_{rank}.txt").read_text().splitlines() for rank in (0, 1)]
+        self.assertNotEqual(ranks[0][0], ranks[1][0], "each rank has a loss of its own")
+        expected = [FIRST_LINE]
+        for at in range(0, len(ranks[0]), 3):  # train, val, and the empty line that Python's print leaves
+            expected += [rank[at] for rank in ranks] + [line for rank in ranks for line in rank[at + 1:at + 3]]
+        self.assertEqual(self.out, expected + [self.weights])
+        self.assertIn("WARNING:root:" + WARNING, self.err)
+        self.assertEqual(manifest(self.ours)["drop_last"], "yes")
+        self.assertTrue(manifest(self.ours)["optimizer_0"].startswith("Adam lr=0.02 "), "0.01 for each of two")
+
+    def test_files_with_and_without_the_prefix(self):
+        names = [f"output_dir/epoch_{n}.pth" for n in range(1, EPOCHS + 1)]
+        self.assertEqual(hashes_of(self.ours, *names), hashes_of(self.theirs, *names))
+        self.assertIn(" module.conv1.0.weight ", hashes_of(self.ours, names[0])[0])
+        # From Python's file of epoch 1, with nothing left to train: its weights are the run's.
+        given = [*SMALL, *SEED, "--epochs", 1, "--weights", self.theirs / names[0]]
+        first, _ = recipe(self.folder("with"), 1, given)
+        # And on from there, whichever kind of names the file has.
+        folder = self.folder("bare")
+        out, _ = recipe(folder, 1, [*SMALL, *SEED, "--weights", self.theirs / names[0], "--module_prefix", "false"])
+        self.assertIn("train | epoch: 2 |", out[1])
+        self.assertIn(" conv1.0.weight ", hashes_of(folder, names[1])[0])
+        bare, _ = recipe(self.folder("from-bare"), 1, [*SMALL, *SEED, "--weights", folder / names[1]])
+        self.assertEqual(bare[-1], out[-1])
+        self.assertNotEqual(first[-1], out[-1])
+
+    def test_killed_in_mid_epoch(self):
+        out, err = recipe(self.folder("killed"), 2, SMALL + SEED, ["--inject", "kill rank=1 txn=2 phase=backward"])
+        self.assertIn("replacement", err)
+        self.assertEqual(out, self.out)
+
+    def test_resumes_in_mid_epoch_with_another_number_of_workers_and_the_seed_that_it_had(self):
+        folder = self.folder("resumed")
+        recipe(folder, 1, [*SMALL, *SEED, "--max-steps", 2])
+        out, _ = recipe(folder, 2, SMALL)
+        self.assertEqual(out, self.out)
+        self.assertEqual(manifest(folder)["model_seed"], "2019")
+
+    def test_cifar_10_alone_from_this_years_seed(self):
+        folder = self.folder("cifar")
+        run([PYTHON, "-c", WRITE_CIFAR], folder)
+        years = {datetime.datetime.now().year}
+        out, err = recipe(folder, 0, ["--data_url", "data", "--batch_size", 16, "--epochs", 1, "--init_method", "", "--world_size", 1,
+                                      "--rank", 0, "--job_name", "x"])
+        years.add(datetime.datetime.now().year)
+        self.assertIn("WARNING:root:unknown arguments, left aside: --job_name x", err)
+        self.assertNotIn("custom random", err)
+        seed = int(manifest(folder)["model_seed"])
+        self.assertIn(seed, years)
+        weights = peer(folder, 1, ["--data_url", "data", "--batch_size", 16, "--epochs", 1, "--output_dir", "theirs", "--seed", seed])
+        self.assertEqual(out[-1], weights)
+        self.check_losses(folder, folder, 1, 16)  # 20 to validate: the last batch is short
+
+    def test_lines_of_many_virtual_workers_are_cut(self):
+        out, _ = recipe(self.folder("many"), 1, [*SMALL, *SEED, "--train_samples", 80, "--batch_size", 2, "--epochs", 1], virtual=40)
+        shown = sum(line.startswith("train | epoch: 1 | loss: ") for line in out)
+        self.assertEqual(sum(line.startswith("val | epoch: 1 | loss: ") for line in out), shown)
+        self.assertGreater(shown, 12)
+        self.assertEqual(out[-2], f"... and so on for {40 - shown} more virtual workers")
+
+    def test_what_cannot_be_is_said(self):
+        folder = self.folder("refused")
+        for options, told in (
+                (["--enable_gpu", "true"], "--enable_gpu is 'true', but this build has no GPU support"),
+                (["--data_url", "s3://bucket/data"], "--data_url is 's3://bucket/data': s3:// cannot be read or written yet"),
+                (["--output_dir", "obs://bucket/x"], "--output_dir is 'obs://bucket/x': obs:// cannot be read or written yet"),
+                (["--world_size", 2], "'lockstep run"),
+                (["--init_method", "tcp://10.0.0.1:29500"], "'lockstep run"),
+                (["--weights", "last.pth", "--custom_data", "true", "--train_samples", 32, "--batch_size", 8], "must be epoch_N.pth"),
+                (["--data_url", "nowhere"], "the data url is http://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz")):
+            with self.subTest(options[0]):
+                done = start([RECIPE, "--output_dir", "out", *options], folder)
+                self.assertIn(told, done.stderr)
+                self.assertNotEqual(done.returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
