@@ -244,11 +244,11 @@ class Checkpoints(BadInput):
         self.refused(BAD_DATA, "it is of another run: identity", SHORT + ("--lr", 0.125, "--resume", newest))
 
     def test_another_number_of_virtual_workers(self):
-        output, (older, newest) = self.unfinished()
+        output, (_, newest) = self.unfinished()
         four = SHORT + ("--virtual-workers", 4)
         self.refused_again(output, USAGE, "virtual_workers was 8, now it is 4", four)
         self.refused_again(output, USAGE, "is in the middle of epoch 1", four, flags=("--new-virtual-workers",))
-        self.refused_again(output, USAGE, "is in the middle of epoch 1", four + ("--resume", older), flags=("--new-virtual-workers",))
+        self.refused_again(output, USAGE, "is in the middle of epoch 1", four + ("--resume", newest), flags=("--new-virtual-workers",))
         self.refused(BAD_DATA, "made with 8 virtual workers, this run has 4", four + ("--resume", newest))
         self.refused(USAGE, "is in the middle of epoch 1", four + ("--resume", newest), flags=("--new-virtual-workers",))
 
