@@ -9,10 +9,12 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOCKSTEP, RECIPE = os.environ["LOCKSTEP_PROGRAM"], os.environ["LOCKSTEP_RECIPE"]
@@ -46,6 +48,26 @@ for name, count in [(f"data_batch_{i}", 12) for i in range(1, 6)] + [("test_batc
     write(name, {b"batch_label": name.encode(), b"labels": [int(x) for x in random.integers(0, 10, count)], b"data": data, b"filenames": names})
 write("batches.meta", {b"num_cases_per_batch": 12, b"label_names": [b"class%d" % i for i in range(10)], b"num_vis": 3072})
 """
+
+# The same as binary files.
+WRITE_BINARY = """
+import os, pickle
+os.makedirs("binary/cifar-10-batches-bin")
+for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
+    with open("data/cifar-10-batches-py/" + name, "rb") as file: batch = pickle.load(file, encoding="bytes")
+    with open(f"binary/cifar-10-batches-bin/{name}.bin", "wb") as file:
+        for label, picture in zip(batch[b"labels"], batch[b"data"]): file.write(bytes([label]) + picture.tobytes())
+with open("binary/cifar-10-batches-bin/batches.meta.txt", "w") as file: file.writelines(f"class{i}\\n" for i in range(10))
+"""
+
+
+def png(width, height, colour):
+    """A picture of one colour, red, green and blue."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = (b"\0" + bytes(colour) * width) * height
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def find_python():
@@ -183,6 +205,26 @@ class CifarCluster(unittest.TestCase):
         weights = peer(folder, 1, ["--data_url", "data", "--batch_size", 16, "--epochs", 1, "--output_dir", "theirs", "--seed", seed])
         self.assertEqual(out[-1], weights)
         self.check_losses(folder, folder, 1, 16)  # 20 to validate: the last batch is short
+        run([PYTHON, "-c", WRITE_BINARY], folder)
+        shutil.rmtree(folder / "output_dir")
+        binary, _ = recipe(folder, 0, ["--data_url", "binary", "--batch_size", 16, "--epochs", 1, "--seed", seed])
+        self.assertEqual(binary, out)
+
+    def test_pictures_by_class_in_folders(self):
+        folder = self.folder("folders")
+        for split, count in (("train", 6), ("val", 4)):
+            for label, name in enumerate(("fox", "owl", "yak")):
+                (folder / "data" / split / name).mkdir(parents=True)
+                for i in range(count):
+                    colour = [40 * i, 100, 200 - 90 * label]
+                    (folder / "data" / split / name / f"{i}.png").write_bytes(png(20 + i, 30, colour))
+        given = ["--data_url", "data", "--image_size", 16, "--batch_size", 4, "--epochs", 1]
+        out, _ = recipe(folder, 2, given)
+        self.assertTrue(out[1].startswith("train | epoch: 1 | loss: "), out)
+        self.assertEqual(metrics(folder)[1][0]["test_samples"], 12)
+        shutil.rmtree(folder / "data/val/yak")
+        done = start([RECIPE, "--output_dir", "other", *given], folder)
+        self.assertIn("train has 3 classes and val 2", done.stderr)
 
     def test_lines_of_many_virtual_workers_are_cut(self):
         out, _ = recipe(self.folder("many"), 1, [*SMALL, *SEED, "--train_samples", 80, "--batch_size", 2, "--epochs", 1], virtual=40)
