@@ -44,8 +44,8 @@ Result<Data> random_data(const Options& options) {
 }
 
 lockstep::transforms::Compose resized(std::int64_t side) {
-  using namespace lockstep::transforms;
-  return {Resize{static_cast<int>(side), static_cast<int>(side)}, ToTensor{}};
+  const auto size = static_cast<int>(side);
+  return {lockstep::transforms::Resize{size, size}, lockstep::transforms::ToTensor{}};
 }
 
 Result<Data> folders(const std::string& root, std::int64_t side) {

@@ -1,23 +1,16 @@
 #!/usr/bin/env python3
-"""Tutorial 004's recipe beside the document's listing in stock PyTorch: equal losses, lines, weights and files, whoever is killed.
-
-LOCKSTEP_PROGRAM, LOCKSTEP_RECIPE, LOCKSTEP_TORCH_DIR (set by CTest). Exit 77: no Python with the same torch, with the reason.
-"""
+"""Tutorial 004's recipe beside the document's listing in stock PyTorch: equal losses, lines, weights and files, whoever is killed."""
 import datetime
 import json
-import os
 import pathlib
 import re
 import shutil
 import struct
-import subprocess
-import sys
-import tempfile
 import unittest
 import zlib
 
-HERE = pathlib.Path(__file__).resolve().parent
-LOCKSTEP, RECIPE = os.environ["LOCKSTEP_PROGRAM"], os.environ["LOCKSTEP_RECIPE"]
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, python, run
+
 # 35 samples for each of two: four steps of 8, three samples dropped; 32 to validate are whole batches, as the document's mean needs.
 EPOCHS, STEPS = 2, 4
 SMALL = ["--custom_data", "true", "--train_samples", 70, "--val_samples", 32, "--image_size", 8, "--batch_size", 8, "--epochs", EPOCHS]
@@ -70,31 +63,9 @@ def png(width, height, colour):
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
-def find_python():
-    found = subprocess.run([HERE.parent.parent / "tools/find_python"], capture_output=True, text=True)
-    if found.returncode != 0:
-        print(f"skipped: no Python with the same torch: {found.stderr.strip() or 'none found'}")
-        sys.exit(77)
-    return found.stdout.strip()
-
-
-PYTHON = find_python()
-
-
-def start(command, folder):
-    return subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=100,
-                          env=dict(os.environ, OMP_NUM_THREADS="1"))
-
-
-def run(command, folder):
-    done = start(command, folder)
-    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout, done.stderr
-
-
 def peer(folder, ranks, options):
     """The last line: the weights' hash."""
-    return run([PYTHON, HERE / "cifar_cluster_peer.py", ranks, *options], folder)[0].splitlines()[-1]
+    return python(folder, ranks, *options).splitlines()[-1]
 
 
 def recipe(folder, workers, options, launcher=(), virtual=2):
@@ -102,12 +73,12 @@ def recipe(folder, workers, options, launcher=(), virtual=2):
     program = [RECIPE, "--output_dir", "output_dir", *options]
     if workers:
         program = [LOCKSTEP, "run", "--nproc-per-node", workers, *launcher, *program, "--virtual-workers", virtual]
-    out, err = run(program, folder)
+    out, err = run(folder, *program)
     return re.sub("Training complete in: .*\n", "", out).splitlines(), err
 
 
 def hashes_of(folder, *names):
-    return run([PYTHON, "-c", HASHES, *(folder / name for name in names)], folder)[0].splitlines()
+    return run(folder, PYTHON, "-c", HASHES, *names)[0].splitlines()
 
 
 def metrics(folder):
@@ -120,24 +91,16 @@ def manifest(folder):
     return json.loads((folder / "output_dir/run/manifest.json").read_text())
 
 
-class CifarCluster(unittest.TestCase):
+class CifarCluster(BesidePython):
     @classmethod
     def setUpClass(cls):
-        scratch = tempfile.TemporaryDirectory(prefix="lockstep-recipe-")
-        cls.addClassCleanup(scratch.cleanup)
-        cls.scratch = pathlib.Path(scratch.name)
+        super().setUpClass()
         cls.theirs, cls.ours = cls.folder("theirs"), cls.folder("ours")
         cls.weights = peer(cls.theirs, 2, SMALL + SEED)
         cls.out, cls.err = recipe(cls.ours, 2, SMALL + SEED)
 
-    @classmethod
-    def folder(cls, name):
-        folder = cls.scratch / name
-        folder.mkdir()
-        return folder
-
     def tearDown(self):
-        for folder in self.scratch.iterdir():  # each has hundreds of megabytes
+        for folder in pathlib.Path(self.scratch.name).iterdir():  # each has hundreds of megabytes
             if folder not in (self.theirs, self.ours):
                 shutil.rmtree(folder)
 
@@ -193,7 +156,7 @@ class CifarCluster(unittest.TestCase):
 
     def test_cifar_10_alone_from_this_years_seed(self):
         folder = self.folder("cifar")
-        run([PYTHON, "-c", WRITE_CIFAR], folder)
+        run(folder, PYTHON, "-c", WRITE_CIFAR)
         years = {datetime.datetime.now().year}
         out, err = recipe(folder, 0, ["--data_url", "data", "--batch_size", 16, "--epochs", 1, "--init_method", "", "--world_size", 1,
                                       "--rank", 0, "--job_name", "x"])
@@ -205,7 +168,7 @@ class CifarCluster(unittest.TestCase):
         weights = peer(folder, 1, ["--data_url", "data", "--batch_size", 16, "--epochs", 1, "--output_dir", "theirs", "--seed", seed])
         self.assertEqual(out[-1], weights)
         self.check_losses(folder, folder, 1, 16)  # 20 to validate: the last batch is short
-        run([PYTHON, "-c", WRITE_BINARY], folder)
+        run(folder, PYTHON, "-c", WRITE_BINARY)
         shutil.rmtree(folder / "output_dir")
         binary, _ = recipe(folder, 0, ["--data_url", "binary", "--batch_size", 16, "--epochs", 1, "--seed", seed])
         self.assertEqual(binary, out)
@@ -223,8 +186,7 @@ class CifarCluster(unittest.TestCase):
         self.assertTrue(out[1].startswith("train | epoch: 1 | loss: "), out)
         self.assertEqual(metrics(folder)[1][0]["test_samples"], 12)
         shutil.rmtree(folder / "data/val/yak")
-        done = start([RECIPE, "--output_dir", "other", *given], folder)
-        self.assertIn("train has 3 classes and val 2", done.stderr)
+        self.assertIn("train has 3 classes and val 2", run(folder, RECIPE, "--output_dir", "other", *given, code=65)[1])
 
     def test_lines_of_many_virtual_workers_are_cut(self):
         out, _ = recipe(self.folder("many"), 1, [*SMALL, *SEED, "--train_samples", 80, "--batch_size", 2, "--epochs", 1], virtual=40)
@@ -235,18 +197,16 @@ class CifarCluster(unittest.TestCase):
 
     def test_what_cannot_be_is_said(self):
         folder = self.folder("refused")
-        for options, told in (
-                (["--enable_gpu", "true"], "--enable_gpu is 'true', but this build has no GPU support"),
-                (["--data_url", "s3://bucket/data"], "--data_url is 's3://bucket/data': s3:// cannot be read or written yet"),
-                (["--output_dir", "obs://bucket/x"], "--output_dir is 'obs://bucket/x': obs:// cannot be read or written yet"),
-                (["--world_size", 2], "'lockstep run"),
-                (["--init_method", "tcp://10.0.0.1:29500"], "'lockstep run"),
-                (["--weights", "last.pth", "--custom_data", "true", "--train_samples", 32, "--batch_size", 8], "must be epoch_N.pth"),
-                (["--data_url", "nowhere"], "the data url is http://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz")):
+        for options, told, code in (
+                (["--enable_gpu", "true"], "--enable_gpu is 'true', but this build has no GPU support", 2),
+                (["--data_url", "s3://bucket/data"], "--data_url is 's3://bucket/data': s3:// cannot be read or written yet", 2),
+                (["--output_dir", "obs://bucket/x"], "--output_dir is 'obs://bucket/x': obs:// cannot be read or written yet", 2),
+                (["--world_size", 2], "'lockstep run", 2),
+                (["--init_method", "tcp://10.0.0.1:29500"], "'lockstep run", 2),
+                (["--weights", "last.pth", "--custom_data", "true", "--train_samples", 32, "--batch_size", 8], "must be epoch_N.pth", 2),
+                (["--data_url", "nowhere"], "the data url is http://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", 65)):
             with self.subTest(options[0]):
-                done = start([RECIPE, "--output_dir", "out", *options], folder)
-                self.assertIn(told, done.stderr)
-                self.assertNotEqual(done.returncode, 0)
+                self.assertIn(told, run(folder, RECIPE, "--output_dir", "out", *options, code=code)[1])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ steps_R.json. Last line: the weights' SHA-256.
 """
 import argparse
 import datetime
-import hashlib
 import json
 import os
 import pickle
@@ -20,6 +19,8 @@ import torch.multiprocessing as mp
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
+
+from peer import say_weights
 
 
 def _load_data(file_path):
@@ -111,13 +112,6 @@ def setup_seed(seed):
     random.seed(seed)
 
 
-def weights_sha256(state):
-    digest = hashlib.sha256()
-    for name, tensor in sorted(state.items()):
-        digest.update(name.encode() + tensor.contiguous().numpy().tobytes())
-    return digest.hexdigest()
-
-
 def main(rank, args):
     torch.set_num_threads(1)
     setup_seed(args.seed or datetime.datetime.now().year)
@@ -165,7 +159,7 @@ def main(rank, args):
     with open(f"steps_{rank}.json", "w") as file:
         json.dump({"losses": losses, "exact": exact}, file)
     if rank == 0:
-        print("weights sha256", weights_sha256(model.module.state_dict()))
+        say_weights(model.module)
     dist.destroy_process_group()
 
 
@@ -183,4 +177,4 @@ if __name__ == "__main__":
     with socket.create_server(("127.0.0.1", 0)) as probe:
         args.init_method = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    mp.spawn(main, (args,), args.world_size)
+    mp.start_processes(main, (args,), args.world_size, start_method="fork")  # libtorch is imported once
