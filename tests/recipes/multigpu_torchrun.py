@@ -1,69 +1,39 @@
 #!/usr/bin/env python3
 """Tutorial 003's recipe beside stock PyTorch: equal weights, lines, snapshots both ways, whoever is killed.
 
-LOCKSTEP_PROGRAM, LOCKSTEP_RECIPE, LOCKSTEP_TORCH_DIR (set by CTest). Exit 77: no Python with the same torch, with the reason.
+Environment: beside_python.py.
 """
-import os
 import pathlib
-import re
-import subprocess
 import sys
-import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-LOCKSTEP, RECIPE = os.environ["LOCKSTEP_PROGRAM"], os.environ["LOCKSTEP_RECIPE"]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import beside_python  # noqa: E402
+from beside_python import PYTHON, BesidePython, run  # noqa: E402
+
 EPOCHS, SAVE_EVERY = 4, 2
 
 
-def find_python():
-    found = subprocess.run([HERE.parent.parent / "tools/find_python"], capture_output=True, text=True)
-    if found.returncode != 0:
-        print(f"skipped: no Python with the same torch: {found.stderr.strip() or 'none found'}")
-        sys.exit(77)
-    return found.stdout.strip()
-
-
-PYTHON = find_python()
-
-
-def run(command, folder):
-    done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=100,
-                          env=dict(os.environ, OMP_NUM_THREADS="1"))
-    assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout, done.stderr
-
-
 def python(folder, epochs=EPOCHS):
-    return run([PYTHON, HERE / "multigpu_torchrun_peer.py", epochs, SAVE_EVERY], folder)[0]
+    return beside_python.python(folder, epochs, SAVE_EVERY)
 
 
 def recipe(folder, workers, epochs=EPOCHS, options=(), launcher=()):
-    """Standard output without the time it took, and standard error."""
-    program = [RECIPE, epochs, SAVE_EVERY, "--virtual-workers", 2, *options]
-    out, err = run([LOCKSTEP, "run", "--nproc-per-node", workers, *launcher, *program], folder)
-    return re.sub("Training complete in: .*\n", "", out), err
+    return beside_python.recipe(folder, workers, epochs, SAVE_EVERY, "--virtual-workers", 2, *options, launcher=launcher)
 
 
 def snapshot_of(folder):
     script = ("import hashlib, torch; s = torch.load('snapshot.pt', weights_only=True); "
               "print(s['EPOCHS_RUN'], [(k, v.numpy().tobytes().hex()) for k, v in sorted(s['MODEL_STATE'].items())])")
-    return run([PYTHON, "-c", script], folder)[0]
+    return run(folder, PYTHON, "-c", script)[0]
 
 
-class MultiGpuTorchrun(unittest.TestCase):
+class MultiGpuTorchrun(BesidePython):
     @classmethod
     def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory(prefix="lockstep-recipe-")
-        cls.addClassCleanup(cls.scratch.cleanup)
+        super().setUpClass()
         cls.theirs = cls.folder("theirs")
         cls.weights = python(cls.theirs).strip().splitlines()[-1]
-
-    @classmethod
-    def folder(cls, name):
-        folder = pathlib.Path(cls.scratch.name) / name
-        folder.mkdir()
-        return folder
 
     def test_weights_snapshot_and_lines(self):
         ours = self.folder("ours")
