@@ -24,10 +24,10 @@ std::string way_back(const std::string& key, const std::string& then) {
   if (key == "cpu_capability")
     return "start it on a CPU with " + then +
            "; one that has more can be held to less by ATEN_CPU_CAPABILITY";
-  if (key == kVirtualWorkers)
+  if (key == kVirtualWorkersKey)
     return "give --virtual-workers " + then + " (or --new-virtual-workers, at an epoch's start)";
   if (key == "program") return "start the program '" + then + "'";
-  if (key == kInitialWeights)
+  if (key == kInitialWeightsKey)
     return "make the model as it was: its layers, their order and the seed before it";
   if (key.starts_with("dataset") || key.starts_with("test_set"))
     return "give it the data that it had, unchanged";
@@ -42,7 +42,7 @@ std::string RunManifest::json() const { return nlohmann::json(values_).dump(); }
 
 std::string RunManifest::identity() const {
   auto values = values_;
-  values.erase(kVirtualWorkers);
+  values.erase(kVirtualWorkersKey);
   return sha256_hex(nlohmann::json(values).dump());
 }
 
@@ -69,11 +69,11 @@ std::optional<std::int64_t> RunManifest::number(const std::string& key) const {
 }
 
 Result<std::uint32_t> RunManifest::virtual_workers() const {
-  const auto count = number(kVirtualWorkers);
+  const auto count = number(kVirtualWorkersKey);
   if (count && *count > 0 && std::in_range<std::uint32_t>(*count))
     return static_cast<std::uint32_t>(*count);
   return Error{ErrorKind::kBadData, "the run's manifest: virtual_workers is '" +
-                                        value(kVirtualWorkers) +
+                                        value(kVirtualWorkersKey) +
                                         "', not a number above 0; --resume never starts over"};
 }
 
@@ -110,7 +110,7 @@ Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& ru
   if (!has_manifest(env, run_dir)) return std::optional<RunManifest>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimitBytes));
   Result<RunManifest> manifest = RunManifest::parse(text);
-  if (text.find(kInitialWeights) == std::string::npos)
+  if (text.find(kInitialWeightsKey) == std::string::npos)
     return Error{ErrorKind::kUsage, "'" + path_in(run_dir) +
                                         "' is not the manifest of a run of Lockstep; give another "
                                         "--output"};

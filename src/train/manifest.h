@@ -17,8 +17,8 @@
 namespace lockstep::train {
 
 // Keys that more than the writer of a manifest knows.
-inline constexpr const char* kVirtualWorkers = "virtual_workers";
-inline constexpr const char* kInitialWeights = "initial_weights_sha256";  // every run has it
+inline constexpr const char* kVirtualWorkersKey = "virtual_workers";
+inline constexpr const char* kInitialWeightsKey = "initial_weights_sha256";  // every run has it
 
 class RunManifest {
  public:

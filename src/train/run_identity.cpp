@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kStartEpoch = "start_epoch";
 
 void add_data_plan(RunManifest& manifest, const data::DataPlan& plan) {
-  manifest.set(kVirtualWorkers, plan.virtual_workers);
+  manifest.set(kVirtualWorkersKey, plan.virtual_workers);
   manifest.set("batch_size", plan.batch_size);
   manifest.set("seed", std::to_string(plan.seed));
   manifest.set("shuffle", data::to_string(plan.shuffle));
@@ -44,7 +44,7 @@ std::string resolved(std::string config, std::int64_t virtual_workers) {
 std::optional<Origin> origin_of(const RunManifest& manifest) {
   const auto epoch = manifest.number(kStartEpoch);
   if (!epoch) return std::nullopt;
-  return Origin{*epoch, manifest.value(kInitialWeights), false};
+  return Origin{*epoch, manifest.value(kInitialWeightsKey), false};
 }
 
 Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, const Hooks& hooks,
@@ -55,7 +55,7 @@ Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, c
   manifest.set("program", spec.options.name);
   add_data_plan(manifest, spec.data_plan);
   add_epoch_ends(manifest, spec, hooks.best);
-  manifest.set(kInitialWeights, origin ? origin->weights_sha256 : state.weights_sha256());
+  manifest.set(kInitialWeightsKey, origin ? origin->weights_sha256 : state.weights_sha256());
   if (origin) manifest.set(kStartEpoch, origin->epoch);
   for (std::size_t i = 0; i < state.optimizers().size(); ++i)
     manifest.set("optimizer_" + std::to_string(i), state.optimizers()[i]->settings());

@@ -73,7 +73,7 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
   }
   if (before_.has_value())
     LOCKSTEP_TRY(manifest.same_as(*before_, options.output,
-                                  options.new_virtual_workers ? kVirtualWorkers : ""));
+                                  options.new_virtual_workers ? kVirtualWorkersKey : ""));
   LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints.load(spec_.plan, checkpointed, first));
   if (!start) {
     LOCKSTEP_ASSIGN(start, begin_elsewhere(first));
@@ -113,8 +113,7 @@ void RunStart::say_finished(Txn committed) const {
     return log_info("the run in '" + spec_.options.output + "' was ended by its program after " +
                     steps +
                     " steps (Share::end_run, Trainer::stop_when): there is nothing left to train. "
-                    "To go on from "
-                    "there: another --output, and its checkpoint as --resume PATH");
+                    "To go on from there: another --output, and its checkpoint as --resume PATH");
   log_info("the run in '" + spec_.options.output + "' has " + steps + " steps, and " +
            std::to_string(spec_.plan.total_steps()) +
            " are asked for (--epochs, --max-steps): there is nothing left to train");
