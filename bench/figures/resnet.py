@@ -1,34 +1,55 @@
-"""ResNet-18 of the CIFAR-10 tutorial on the whole machine, global batch 128, fp32, as the tutorial is written: images a second.
+"""ResNet-18 of the CIFAR-10 tutorial on the whole machine, global batch 128: images a second.
 
 Ours: two workers with 64 each, one thread each, data in memory. The peer: the same network and optimizer (Adam) in one Python process
-with batch 128 and two threads. Rounds alternate. No row compares bests (channels_last, bf16): there is no recipe with them yet.
+with batch 128 and two threads. Rounds alternate.
+
+cifar_fp32: the peer as the tutorial is written (contiguous), ours with --memory-format channels_last; cifar_fp32_contiguous: both
+contiguous; cifar_fp32_best, cifar_bf16_best: both in channels_last, the latter under autocast.
 
 Checked: every timed run of two workers ends with the weights of one worker that held both shares.
 """
 from figures.common import check, jsons, launch, median, peer_or_reason, weights_hash
 from figures.training import together
 
-MODEL, BATCH, FASTER = "cifar_resnet18", 128, 1.7
+MODEL, BATCH = "cifar_resnet18", 128
+LAST, BF16 = "+channels_last", "+bf16"
+# row: our settings, the peer's flags, how many times the peer's rate is asked for
+ROWS = {"cifar_fp32": (LAST, (), 1.7), "cifar_fp32_contiguous": ("", (), None), "cifar_fp32_best": (LAST, ("--channels-last",), 1.1),
+        "cifar_bf16_best": (LAST + BF16, ("--channels-last", "--bf16"), 1.15)}
 
 
-def peer(bench, warm_up, steps):
-    out = launch([bench.python(), bench.peer("step_rate.py"), "resnet18", "--warmup", str(warm_up), "--steps", str(steps)],
+def peer(bench, warm_up, steps, flags):
+    out = launch([bench.python(), bench.peer("step_rate.py"), "resnet18", "--warmup", str(warm_up), "--steps", str(steps), *flags],
                  env=bench.peer_env(OMP_NUM_THREADS="2"))
     return jsons(out)[-1]["images_per_s_rank"]
 
 
+class Sides:
+    """Each setting of each side is timed once a round, whatever number of rows has it."""
+
+    def __init__(self, bench):
+        self.bench, self.rates, self.peers, self.why = bench, {}, {}, ""
+        self.warm_up, self.steps = (1, 2) if bench.quick else (2, 6)
+        self.expected = {s: weights_hash(together(bench, MODEL + s, self.warm_up, self.steps, workers=1)) for s, _, _ in ROWS.values()}
+
+    def one_round(self):
+        for settings in self.expected:
+            out = together(self.bench, MODEL + settings, self.warm_up, self.steps)
+            check(weights_hash(out) == self.expected[settings], f"resnet{settings}: two workers and one with both shares give other weights")
+            self.rates.setdefault(settings, []).append(jsons(out)[0]["steps_per_s"] * BATCH)
+        for flags in dict.fromkeys(flags for _, flags, _ in ROWS.values()):
+            if not self.why:
+                rate, self.why = peer_or_reason(lambda: peer(self.bench, self.warm_up, self.steps, flags))
+                self.peers.setdefault(flags, []).extend([rate] if rate else [])
+
+
 def measure(bench):
-    warm_up, steps = (1, 2) if bench.quick else (2, 6)
-    expected = weights_hash(together(bench, MODEL, warm_up, steps, workers=1))
-    rates, peers, why = [], [], ""
-    for _ in range(1 if bench.quick else 2):
+    sides = Sides(bench)
+    for _ in range(1 if bench.quick else 3):
         bench.idle()
-        out = together(bench, MODEL, warm_up, steps)
-        check(weights_hash(out) == expected, "resnet: two workers and one with both shares give other weights")
-        rates.append(jsons(out)[0]["steps_per_s"] * BATCH)
-        if not why:
-            rate, why = peer_or_reason(lambda: peer(bench, warm_up, steps))
-            peers += [rate] if rate else []
-    peer_rate = median(peers) if peers else None
-    bench.row("resnet/cifar_fp32", "1/s", rates, goal=FASTER * peer_rate if peers else None, peer=peer_rate, less_is_better=False,
-              why_no_peer=why, note=f"goal: {FASTER} times the peer, which has 2 threads in one process")
+        sides.one_round()
+    for name, (settings, flags, faster) in ROWS.items():
+        peers = sides.peers.get(flags)
+        peer_rate = median(peers) if peers else None
+        bench.row("resnet/" + name, "1/s", sides.rates[settings], goal=faster * peer_rate if faster and peer_rate else None, peer=peer_rate,
+                  less_is_better=False, why_no_peer=sides.why, note=f"goal: {faster} times the peer" if faster else "")

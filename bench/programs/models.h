@@ -19,11 +19,14 @@ struct Model {
   std::shared_ptr<torch::nn::Module> module;
   std::function<at::Tensor(at::Tensor)> forward;  // [B, shape...] -> scores [B, 10]
   std::unique_ptr<Optimizer> optimizer;
-  std::vector<std::int64_t> shape;  // of one image
-  std::int64_t batch_size = 0;      // of each worker; the peers'
+  std::vector<std::int64_t> shape;                         // of one image
+  std::int64_t batch_size = 0;                             // of each worker; the peers'
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;  // of images and weights
+  bool bf16 = false;                                       // autocast
 };
 
-// convnet, wide_mlp, tiny_mlp, resnet18, cifar_resnet18; another name ends the process.
+// convnet, wide_mlp, tiny_mlp, resnet18, cifar_resnet18; behind it "+channels_last" and "+bf16", in
+// this order. Another name ends the process.
 Model make_model(const std::string& name);
 
 }  // namespace lockstep::bench

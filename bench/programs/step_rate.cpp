@@ -22,6 +22,7 @@
 #include <cstdlib>
 
 #include "base/deadline.h"
+#include "lockstep/amp.h"
 #include "lockstep/context.h"
 #include "lockstep/step.h"
 #include "programs/models.h"
@@ -58,13 +59,14 @@ std::vector<data::Batch> make_pool(const Model& model, int rank) {
   shape.insert(shape.end(), model.shape.begin(), model.shape.end());
   std::vector<data::Batch> pool(kPool);
   for (data::Batch& batch : pool) {
-    batch.inputs = at::randn(shape);
+    batch.inputs = at::randn(shape).contiguous(model.format);
     batch.targets = at::randint(10, {model.batch_size}, at::kLong);
   }
   return pool;
 }
 
 at::Tensor loss_of(Model& model, const data::Batch& batch) {
+  const Autocast autocast(at::kCPU, at::kBFloat16, model.bf16);
   return torch::nn::functional::cross_entropy(model.forward(batch.inputs), batch.targets);
 }
 

@@ -87,8 +87,12 @@ Result<NamedTensors> load_safetensors(const std::string& path);
 //   LOCKSTEP_TRY(lockstep::load_state_dict(*model, "snapshot.pt", "MODEL_STATE"));
 //
 // monostate: a value that has no other form here (when reading; nothing is written for it). A
-// module is written as its state_dict(), and read as NamedTensors.
-using PtValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
+// module is written as its state_dict(), and read as NamedTensors. A tensor without dimensions is
+// read as its number.
+struct PtScalar {
+  double value = 0;  // written as such a tensor, float64: what Python calls item() of
+};
+using PtValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, PtScalar,
                              std::vector<double>, NamedTensors, const torch::nn::Module*>;
 using PtFields = std::vector<std::pair<std::string, PtValue>>;
 

@@ -69,9 +69,12 @@ class CommandLine {
   std::unique_ptr<Impl> impl_;
 };
 
-// --epochs, --batch-size, --drop-last, --seed, --virtual-workers, --max-steps, --output, --resume,
-// --new-virtual-workers, --checkpoint-every, --keep-checkpoints, --on-save-error, --log-every,
-// --shuffle.
+// --epochs, --batch-size, --accumulation-steps, --drop-last, --seed, --virtual-workers,
+// --max-steps, --output, --resume, --new-virtual-workers, --checkpoint-every, --keep-checkpoints,
+// --on-save-error, --log-every, --shuffle. The other fields of RunOptions are the program's to set.
+//
+// Options of the program's own are not part of the run's manifest: put into RunOptions::identity
+// those that decide its arithmetic. A run that goes on with others than it had warns of it.
 void add_run_options(CommandLine& line, RunOptions& options);
 
 }  // namespace lockstep

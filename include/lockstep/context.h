@@ -1,9 +1,9 @@
 // The start of every program that links Lockstep.
 //
-// init() is the fork point: under `lockstep run` the code before it runs once per node, the code
-// after it once per worker, in a process forked from there. So parse options before it, and make
-// models and threads after it. RANK and its kin exist only after it. Without the launcher it makes
-// an ordinary single process.
+// init() is the fork point (spawn.h has another way): under `lockstep run` the code before it runs
+// once per node, the code after it once per worker, in a process forked from there. So parse
+// options before it, and make models and threads after it. RANK and its kin exist only after it.
+// Without the launcher it makes an ordinary single process.
 #pragma once
 
 #include <memory>
@@ -32,12 +32,13 @@ class Context {
   int rank() const;
   int local_rank() const;
   int world_size() const;
-  bool launched() const;  // by `lockstep run`
+  bool launched() const;  // by `lockstep run` or spawn()
   int threads() const { return threads_; }
 
  private:
-  friend Result<Context> init(const InitOptions& options);
-  friend worker::Session& session_of(Context& context);  // the library's own
+  // The library's own.
+  friend Context begin_worker(std::unique_ptr<worker::Session> session, int threads);
+  friend worker::Session& session_of(Context& context);
   Context(std::unique_ptr<worker::Session> session, int threads);
   std::unique_ptr<worker::Session> session_;
   int threads_ = 1;

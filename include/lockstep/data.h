@@ -45,13 +45,17 @@ struct Pass {
 };
 
 // Samples 0..size()-1 of fixed content. Equal arguments give equal bits, on any thread, in any
-// order.
+// order. Random augmentation is a function of Pass and the ids (transforms.h has torchvision's,
+// each sample with a stream of its own). What get() draws from PyTorch's default generator is
+// seeded anew for each batch of a run, by (seed, step, virtual worker): as exact, and kUsage with
+// RunOptions::prefetch_threads, whose threads would share that generator with the model.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // One batch of these samples, in this order; the tensors are the caller's. Out of range ids:
-  // kUsage.
+  // One batch of these samples, in this order; the tensors are the caller's. Damaged samples may be
+  // left out of inputs, targets and ids, for every caller the same, as long as one is left. Out of
+  // range ids: kUsage.
   virtual Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const = 0;
   // Of all samples, inputs and targets: another text for another content, so that a run is neither
   // resumed nor joined with changed data. Asked for once at a start. Default: none; then a few
@@ -91,6 +95,13 @@ Result<Parts> random_split(const std::shared_ptr<const Dataset>& whole,
                            const std::vector<std::int64_t>& lengths, std::uint64_t seed);
 Result<Parts> random_split_fractions(const std::shared_ptr<const Dataset>& whole,
                                      const std::vector<double>& fractions, std::uint64_t seed);
+
+// Unpacks NAME.tar, NAME.tar.gz or NAME.tgz into FOLDER/NAME, whole or not at all, and gives that
+// path. At once if it was unpacked there before, by whomever; another process that is about it is
+// waited for, at most 10 minutes. Called before init() it runs once per node.
+// Errors: kBadData for an archive that is damaged, climbs out of its folder, or has links or
+// devices in it; kUsage where FOLDER/NAME is something else; kDisk; kTimedOut.
+Result<std::string> unpack_once(const std::string& archive, const std::string& folder);
 
 // -------------------------------------------------------------------------------------------------
 // order

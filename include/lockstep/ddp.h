@@ -66,6 +66,11 @@ class DdpEngine {
   ~DdpEngine();
   void before_forward();
   bool set_sync(bool sync);  // returns what it was
+  // From now on every backward synchronises, whether there was a before_forward() or not: for a
+  // module that is called by itself.
+  void sync_every_backward();
+  // The first failure, for good.
+  const Status& status() const;
 
  private:
   class Impl;

@@ -10,7 +10,8 @@
 // Values: float32 on the CPU, in training mode, every parameter trainable. Ownership: the caller's.
 // Errors: c10::ValueError for a number that no network can have, as from torch::nn's own modules.
 // Threads: one at a time; construction uses the process's default generator. Not part of
-// lockstep/lockstep.h, since this header includes libtorch's modules; link lockstep::models.
+// lockstep/lockstep.h, since this header includes libtorch's modules; link lockstep::models
+// (lockstep::lockstep has it).
 #pragma once
 
 #include <torch/nn/modules/container/sequential.h>
@@ -74,6 +75,12 @@ std::shared_ptr<Network> quickstart_mlp(std::int64_t inputs = 784, std::int64_t 
 // Linear(20, 1): the toy model of the multi-GPU blog, and of the linear regression. [B, 20] ->
 // [B, 1].
 torch::nn::Linear toy_linear();
+
+// module.to(memory_format=torch.channels_last): weights of four dimensions lie as convolutions on
+// the CPU like them best; `images.contiguous(at::MemoryFormat::ChannelsLast)` is the inputs' side.
+// The bits are others than those of contiguous weights, so a run's manifest says it ("strides");
+// names, shapes and files stay. Before an optimizer takes the parameters.
+void to_channels_last(torch::nn::Module& module);
 
 // Heads. The classifier tutorial's: Linear(features, features), ReLU, Linear(features, classes).
 torch::nn::Sequential two_layer_head(std::int64_t features, std::int64_t num_classes);

@@ -1,6 +1,6 @@
 // Optimizers with the bits of Python's torch.optim (single-tensor form, torch 2.11). The C++
 // frontend's Adam rounds differently (mul_ + add_ in place of lerp_), hence these. Names, meanings
-// and defaults are PyTorch's.
+// and defaults are PyTorch's (betas are beta1 and beta2).
 //
 //   lockstep::SGD sgd(model->parameters(), {.lr = 0.1, .momentum = 0.9});
 //   lockstep::AdamW adamw({{encoder->parameters(), {.lr = 1e-5}},

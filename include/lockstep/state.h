@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/amp.h"
 #include "lockstep/lr_scheduler.h"
 #include "lockstep/named_tensors.h"
 #include "lockstep/optim.h"
@@ -47,17 +48,20 @@ class TrainState {
   Status add(const std::string& name, torch::nn::Module& module);
   Status add(const std::string& name, Optimizer& optimizer);
   Status add(const std::string& name, LRScheduler& scheduler);
+  // At most one: the run's steps scale their losses by it (lockstep/amp.h).
+  Status add(const std::string& name, GradScaler& scaler);
   // One's own tensors: of fixed shape, at an address that stays, the same in all workers at the
   // same step.
-  Status add(const std::string& name, NamedTensors tensors);
+  Status add(const std::string& name, const NamedTensors& tensors);
   Status add(Text text);
 
   const std::vector<Named>& parameters() const { return parameters_; }
   const std::vector<Named>& buffers() const { return buffers_; }
-  // The optimizers', the schedulers', one's own.
+  // The optimizers', the schedulers', the scaler's, one's own.
   const std::vector<Named>& other_tensors() const { return other_tensors_; }
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
   const std::vector<LRScheduler*>& schedulers() const { return schedulers_; }
+  GradScaler* scaler() const { return scaler_; }  // nullptr: none
   const std::vector<Text>& texts() const { return texts_; }
   std::vector<Named> model() const;  // parameters, then buffers
 
@@ -70,8 +74,8 @@ class TrainState {
   // XXH3-64 of all tensors: what workers compare now and then.
   std::uint64_t xxh3() const;
 
-  // One line per parameter and buffer: name, shape, dtype; what workers compare before the first
-  // step.
+  // One line per parameter and buffer: name, shape, dtype and, where it is not contiguous, strides;
+  // what workers compare before the first step.
   std::string signature() const;
 
  private:
@@ -80,6 +84,7 @@ class TrainState {
   std::vector<Named> parameters_, buffers_, other_tensors_;
   std::vector<Optimizer*> optimizers_;
   std::vector<LRScheduler*> schedulers_;
+  GradScaler* scaler_ = nullptr;
   std::vector<Text> texts_;
 };
 

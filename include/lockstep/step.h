@@ -15,11 +15,11 @@
 //   }
 //
 // What is set before run() must be the same in all workers: a function of the step and of nothing
-// else. The closure runs once for each virtual worker that this worker has in the step, and again
-// for those it adopts when others die. It must depend on nothing but the state and the share.
-// Backward, reduction and update are run()'s. How long the loop's own code may take: "Time limits"
-// in docs/guide/errors.md (300 s from the launcher's start to the end of open(); 60 s between steps
-// while others wait).
+// else. The closure runs once for each virtual worker that this worker has in the step (with
+// accumulation_steps once for each of its batches), and again for those it adopts when others die.
+// It must depend on nothing but the state and the share. Backward, reduction and update are
+// run()'s. How long the loop's own code may take: "Time limits" in docs/guide/errors.md (300 s from
+// the launcher's start to the end of open(); 60 s between steps while others wait).
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
 
@@ -27,6 +27,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 
 #include "lockstep/context.h"
@@ -49,6 +50,9 @@ class Share {
   std::int64_t step() const { return step_; }                // in the epoch, from 0
   std::int64_t global_step() const { return global_step_; }  // of the run, from 0
   const data::Batch& batch() const { return *batch_; }       // what the data plan gives this share
+  // With RunOptions::accumulation_steps the closure runs for each batch of the share, in order.
+  std::int64_t micro_batch() const { return micro_batch_; }  // which of them, from 0
+  std::int64_t micro_batches() const { return micro_batches_; }
 
   // Ends the run after this step, in all workers, as --max-steps would: the word of one share is
   // enough, and counts once the step is committed. The final weights are as exact as what it is
@@ -58,9 +62,12 @@ class Share {
 
  private:
   friend class train::Shares;
+  friend class Trainer;
   std::int64_t virtual_worker_ = 0, epoch_ = 0, step_ = 0, global_step_ = 0;
+  std::int64_t micro_batch_ = 0, micro_batches_ = 1;
   const data::Batch* batch_ = nullptr;
   bool ends_ = false;
+  double correct_ = std::numeric_limits<double>::quiet_NaN();  // right answers; see Trainer::loss()
 };
 
 class Step {

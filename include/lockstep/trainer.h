@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/amp.h"
 #include "lockstep/context.h"
 #include "lockstep/data.h"
 #include "lockstep/lr_scheduler.h"
@@ -48,6 +49,10 @@ struct RunOptions {
   std::int64_t epochs = 10;
   std::int64_t max_steps = 0;     // optimizer steps of the whole run, if that comes before `epochs`
   std::int64_t batch_size = 100;  // of each virtual worker
+  // Gradient accumulation: batches of each virtual worker in an optimizer step, each one's loss
+  // divided by their number before its backward. An epoch's last step may have fewer; the next
+  // epoch begins with a step of its own.
+  std::int64_t accumulation_steps = 1;
   std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
   double clip_grad_norm = 0;  // clip_grad_norm_()'s max_norm for each step; 0: none
@@ -89,6 +94,12 @@ struct RunSoFar {
 // as from fit().
 Result<RunSoFar> run_so_far(Context& context, const RunOptions& options);
 
+// Of one share's batch in training, where the right answers are counted, too.
+struct LossAndCorrect {
+  at::Tensor loss;  // see Trainer::Loss
+  double correct = 0;
+};
+
 // Of one evaluation batch; summed over batches in order, in fp64.
 struct Score {
   double loss_sum = 0;
@@ -104,6 +115,7 @@ struct EpochEnd {
   std::int64_t global_step = 0;  // optimizer steps so far
   double train_loss = 0;         // mean over the epoch's samples, each before its step's update
   std::vector<double> train_losses = {};  // the same by virtual worker, over its own samples
+  double train_accuracy = 0;              // over the same samples; NaN where none are counted
   double lr = 0;                          // of the first group, in this epoch
   // Of the evaluation: NaN and 0 without a test set; correct and accuracy too where Score has none.
   double loss = 0;
@@ -114,6 +126,10 @@ struct EpochEnd {
   double best = 0;
   double best_before = 0;  // before this epoch
   std::int64_t best_epoch = 0;
+  // For lines alone; 0 and false elsewhere. How long training and evaluation took, or what of them
+  // came after the run's last start: another number each time.
+  double seconds = 0;
+  bool written = false;  // by exports()
   bool is_best() const { return best_epoch == epoch; }
 };
 
@@ -127,6 +143,13 @@ struct StepEnd {
   std::vector<std::int64_t> samples;
 };
 
+// Where a run begins that begins elsewhere.
+struct StartPoint {
+  std::int64_t epoch = 0;  // from 0: the first to run
+  // Trainer::best() so far, taken for that of the epoch before; NaN: not known.
+  double best = std::numeric_limits<double>::quiet_NaN();
+};
+
 // What an epoch is the best by: the smallest loss of the evaluation, the greatest accuracy, the
 // smallest loss in training.
 enum class BestOf { kNothing, kLoss, kAccuracy, kTrainLoss };
@@ -136,18 +159,21 @@ class Trainer {
   Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer, RunOptions options);
   ~Trainer();
 
-  // Mean loss of a batch: a scalar with a graph. Called once per share; backward is the trainer's.
+  // Mean loss of a batch: a scalar with a graph. Called once per share, with accumulation_steps
+  // once for each batch of it; backward (and the division by their number) is the trainer's.
   // It must depend on the model and the batch alone: not on the rank, the number of workers, the
   // time, or on how often it was called. Any worker may be given any share, and one that another
   // died over is computed again; a loss that knows its rank makes weights that depend on who
   // lives. Random layers are seeded by the library, from seed, step and virtual worker.
   using Loss = std::function<at::Tensor(const data::Batch&)>;
+  using CountedLoss = std::function<LossAndCorrect(const data::Batch&)>;
   // Called under NoGradGuard, with the whole model in evaluation mode; after it each module is in
   // its own mode and has its own buffers again. What it draws is seeded by (seed, step, batch).
   // (Nothing else touches modes: a part that was put into eval() stays there while the rest
   // trains.)
   using Evaluation = std::function<Score(const data::Batch&)>;
   void loss(Loss loss);
+  void loss(CountedLoss loss);
   void evaluation(Evaluation evaluation);
 
   // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
@@ -155,6 +181,9 @@ class Trainer {
   // the manifest. Before fit(); `scheduler` outlives the trainer.
   void schedule(StepLR& scheduler);
   void schedule(ReduceLROnPlateau& scheduler);
+  // The steps scale their losses by it, leave out those whose gradients overflow, and update it.
+  // Part of the state and of the manifest. Before fit(); `scaler` outlives the trainer.
+  void scaler(GradScaler& scaler);
   // What EpochEnd::is_best() means; kNothing until it is said. Before fit(), which refuses
   // (kUsage) kLoss without a test set, and kAccuracy.
   void best(BestOf best_of);
@@ -167,11 +196,11 @@ class Trainer {
   void epoch_lines(std::function<std::string(const EpochEnd&)> lines);
 
   // After each epoch's end, in one worker, with the weights and the rates of the next epoch's
-  // start, while the others wait: the place for the tutorials' files. True: something was written
-  // (then `lines` are printed, once). Again if that worker dies, and when a run goes on from a
-  // checkpoint before it: so it must write beside and rename, as save_pt() does. It has 60 s
-  // (docs/guide/errors.md, "Time limits"). An error is told, and ends the run (kDisk) only with
-  // --on-save-error stop.
+  // start, while the others wait: the place for the tutorials' files. True: something was written.
+  // Then `lines` are printed, once, whether it was or not (EpochEnd::written). Called again if that
+  // worker dies, and when a run goes on from a checkpoint before it: so it must write beside and
+  // rename, as save_pt() does. It has 60 s (docs/guide/errors.md, "Time limits"). An error is told,
+  // and ends the run (kDisk) only with --on-save-error stop.
   void exports(std::function<Result<bool>(const EpochEnd&)> call,
                std::function<std::string(const EpochEnd&)> lines = nullptr);
 
@@ -185,12 +214,12 @@ class Trainer {
   void stop_when(std::function<bool(const EpochEnd&)> call);
 
   // Where a new run begins: may bring weights from elsewhere (a snapshot.pt of Python's) into the
-  // model and says at which epoch's start to go on; nullopt: from the seed. Called in every worker
-  // of the start, within its 300 s; not with --resume never or a path. What is not in such a file,
-  // the optimizer's state and the schedules' above all, begins anew. Where a run has begun so its
-  // manifest says ("start_epoch", "initial_weights_sha256"): killed before its first checkpoint, it
-  // begins from the same weights again, or is an error.
-  void start_from(std::function<Result<std::optional<std::int64_t>>()> call);
+  // model and says at which epoch's start to go on, and with which best; nullopt: from the seed.
+  // Called in every worker of the start, within its 300 s; not with --resume never or a path. What
+  // is not in such a file, the optimizer's state and the schedules' above all, begins anew. Where a
+  // run has begun so its manifest says ("start_epoch", "start_best", "initial_weights_sha256"):
+  // killed before its first checkpoint, it begins from the same weights again, or is an error.
+  void start_from(std::function<Result<std::optional<StartPoint>>()> call);
   // Called in rank 0 of each start of the group that goes on from a checkpoint or from
   // start_from(): `epoch` is the one about to run, from its step `step`.
   void on_resume(std::function<void(std::int64_t epoch, std::int64_t step)> call);

@@ -75,15 +75,20 @@ Status train(lockstep::Context& context, Options options) {
   at::manual_seed(seed);
   LOCKSTEP_ASSIGN(const cifar_cluster::Data data, cifar_cluster::open_data(options));
   const auto model = lockstep::models::cifar_resnet18(data.classes);
+  if (options.channels_last) lockstep::models::to_channels_last(*model);
+  const auto format =
+      options.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto scores_of = [&](const Batch& batch) {
+    return model->forward(batch.inputs.contiguous(format));
+  };
   const Wrapped wrapped(model);
   lockstep::Adam optimizer(model->parameters(), {.lr = options.lr * run.virtual_workers});
 
   lockstep::Trainer trainer(context, *model, optimizer, options.run);
-  trainer.loss([&](const Batch& batch) {
-    return F::cross_entropy(model->forward(batch.inputs), batch.targets);
-  });
+  trainer.loss(
+      [&](const Batch& batch) { return F::cross_entropy(scores_of(batch), batch.targets); });
   trainer.evaluation([&](const Batch& batch) {
-    const at::Tensor scores = model->forward(batch.inputs);
+    const at::Tensor scores = scores_of(batch);
     const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
     return lockstep::Score{F::cross_entropy(scores, batch.targets, sum).item<double>(),
                            scores.argmax(1).eq(batch.targets).sum().item<double>(),
@@ -99,10 +104,10 @@ Status train(lockstep::Context& context, Options options) {
     return true;
   });
   if (!options.weights.empty())
-    trainer.start_from([&]() -> Result<std::optional<std::int64_t>> {
+    trainer.start_from([&]() -> Result<std::optional<lockstep::StartPoint>> {
       LOCKSTEP_ASSIGN(const std::int64_t epoch, epoch_of(options.weights));
       LOCKSTEP_TRY(lockstep::load_state_dict(*model, options.weights));
-      return std::optional(epoch);
+      return std::optional(lockstep::StartPoint{epoch});
     });
   return trainer.fit(data.train, data.val);
 }

@@ -22,6 +22,7 @@ struct Options {
 
   std::int64_t image_size = 32;
   std::int64_t train_samples = 5000, val_samples = 1000;  // of the random data
+  bool channels_last = false;                             // --memory-format
   bool module_prefix =
       true;                 // names in epoch_N.pth as DistributedDataParallel's state_dict has them
   std::string weights;      // an epoch_N.pth that a new run goes on from

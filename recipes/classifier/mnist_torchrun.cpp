@@ -63,6 +63,7 @@ std::string step_lines(const Options& options, const StepEnd& end, std::int64_t 
 }
 
 std::string file_lines(const EpochEnd& end) {
+  if (!end.written) return "";
   return classifier::epoch_header(end.epoch) + "Finished saving model\n\n" +
          (end.epoch + 1 == end.epochs ? "Done!\n" : "");
 }
@@ -80,15 +81,15 @@ lockstep::Status save(const std::string& path, const EpochEnd& end,
 }
 
 // A file without a run: its weights and its epoch, all that it has.
-lockstep::Result<std::optional<std::int64_t>> load(const std::string& path,
-                                                   torch::nn::Module& model) {
-  if (!std::filesystem::exists(path)) return std::optional<std::int64_t>();
+lockstep::Result<std::optional<lockstep::StartPoint>> load(const std::string& path,
+                                                           torch::nn::Module& model) {
+  if (!std::filesystem::exists(path)) return std::optional<lockstep::StartPoint>();
   LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(path));
   for (const auto& [name, value] : fields)
     if (const auto* epoch = std::get_if<std::int64_t>(&value);
         name == "epoch" && epoch != nullptr) {
       LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "model_state_dict"));
-      return std::optional(*epoch + 1);
+      return std::optional(lockstep::StartPoint{*epoch + 1});
     }
   return lockstep::Error{
       lockstep::ErrorKind::kBadData,

@@ -1,9 +1,11 @@
 #include <ATen/Context.h>
 #include <torch/nn/functional/loss.h>
 
+#include "greeting.h"
 #include "lockstep/lockstep.h"
 #include "lockstep/models.h"
-#include "options.h"
+#include "modes.h"
+#include "tutorial.h"
 
 namespace F = torch::nn::functional;
 using lockstep::data::Batch;
@@ -28,12 +30,19 @@ static lockstep::Status train(lockstep::Context& context, const convnet::Options
                            scores.argmax(1).eq(batch.targets).sum().item<double>(),
                            batch.targets.size(0)};
   });
+  if (options.check_against_tutorial)
+    trainer.on_finished(
+        [&] { return convnet::check_against_tutorial(options.mode, options.run.output); });
   return trainer.fit(train_set, test_set);
 }
 
 int main(int argc, char** argv) {
   const convnet::Options options = convnet::parse(argc, argv);
+  convnet::greet(options);
   auto context = lockstep::init({.threads = options.threads});
   if (!context.ok()) lockstep::exit_with(context.error());
-  lockstep::exit_with(*context, train(*context, options));
+  auto* way = train;
+  if (options.mode == convnet::Mode::kDataParallel) way = convnet::train_data_parallel;
+  if (options.mode == convnet::Mode::kHorovod) way = convnet::train_horovod;
+  lockstep::exit_with(*context, way(*context, options));
 }

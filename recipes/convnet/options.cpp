@@ -1,24 +1,122 @@
 #include "options.h"
 
+#include <algorithm>
 #include <charconv>
+#include <string_view>
 
 #include "lockstep/command_line.h"
+#include "tutorial.h"
 
 namespace convnet {
+namespace {
+
+using lockstep::Error;
+using lockstep::ErrorKind;
+using lockstep::Status;
+using lockstep::data::Shuffle;
+
+// What the document's own arguments say, before they are settled.
+struct Cluster {
+  int nodes = 1;
+  int gpus = 0;  // of each node; 0: not given
+  int nr = 0;
+};
 
 // The shortest text that reads back as the same number: another rate is another run.
-static std::string number(double value) {
+std::string number(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
-Options parse(int argc, char** argv) {
-  Options options;
-  options.run.name = "convnet";
-  options.run.output = "convnet-run";
-  lockstep::CommandLine line(
-      "convnet",
-      "MNIST with a small convolutional net, on any number of workers, with the same bits");
+// argparse's short names with one dash, as the document has them.
+std::string spelled_out(const std::string& word) {
+  for (const auto& [brief, name] : {std::pair{"-nr", "--nr"}, {"-n", "--nodes"}, {"-g", "--gpus"}})
+    if (word == brief) return name;
+  return word;
+}
+
+// The mode decides the defaults of other options, so it is looked for before they are read.
+Mode mode_in(const std::vector<std::string>& words) {
+  Mode mode = Mode::kDistributed;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    constexpr std::string_view kName = "--mode=";
+    if (words[i].starts_with(kName)) mode = mode_named(words[i].substr(kName.size()));
+    if (words[i] == "--mode" && i + 1 < words.size()) mode = mode_named(words[i + 1]);
+  }
+  return mode;
+}
+
+bool one_process(Mode mode) { return mode == Mode::kSingle || mode == Mode::kDataParallel; }
+
+Error wrong(const std::string& what) { return Error{ErrorKind::kUsage, what}; }
+
+// V = 1 and R, or V: what the document's arguments stand for in this mode.
+Status settle(const Cluster& cluster, Options& options) {
+  int& workers = options.run.virtual_workers;
+  if (cluster.nr >= cluster.nodes)
+    return wrong("--nr is " + std::to_string(cluster.nr) + "; with --nodes " +
+                 std::to_string(cluster.nodes) + " it is at most " +
+                 std::to_string(cluster.nodes - 1));
+  if (cluster.nr > 0)
+    return wrong("--nr is " + std::to_string(cluster.nr) +
+                 ", but one command starts the whole run: give it once, with --nr 0");
+  if (one_process(options.mode)) {
+    const std::string mode(name_of(options.mode));
+    if (cluster.nodes > 1) return wrong("--nodes: --mode " + mode + " is one process of one node");
+    if (workers > 1)
+      return wrong("--virtual-workers is " + std::to_string(workers) + "; --mode " + mode +
+                   " has one");
+    if (options.mode == Mode::kSingle && cluster.gpus > 1)
+      return wrong("--gpus is " + std::to_string(cluster.gpus) + "; --mode single has one");
+    workers = 1;
+    options.replicas = cluster.gpus == 0 ? kTutorialGpus : cluster.gpus;
+    return {};
+  }
+  if (cluster.nodes > 1 && cluster.gpus == 0)
+    return wrong("--nodes needs --gpus, which says how many workers each has");
+  const int all = cluster.nodes * cluster.gpus;
+  if (all > 0 && workers > 0 && workers != all)
+    return wrong("--virtual-workers is " + std::to_string(workers) + ", but --nodes times --gpus " +
+                 std::to_string(all) + "; give one of them");
+  if (all > 0) workers = all;
+  return {};
+}
+
+// What was published is of these settings.
+Status check_comparable(Options& options) {
+  if (!options.check_against_tutorial) return {};
+  const auto published = [](const std::string& option, const std::string& value) {
+    return wrong("--check-against-tutorial compares with a run of " + option + " " + value +
+                 "; leave the option out, or give it so");
+  };
+  const lockstep::RunOptions& run = options.run;
+  if (options.data == "synthetic") return published("--data", "FOLDER (the real MNIST)");
+  if (options.optimizer != "sgd") return published("--optimizer", "sgd");
+  if (options.lr != 1e-4) return published("--lr", "1e-4");
+  if (options.momentum != 0) return published("--momentum", "0");
+  if (run.batch_size != 100) return published("--batch-size", "100");
+  if (run.accumulation_steps != 1) return published("--accumulation-steps", "1");
+  if (run.seed != 0) return published("--seed", "0");
+  const bool alone = one_process(options.mode);
+  if (run.shuffle != (alone ? Shuffle::kLegacy : Shuffle::kDistributed))
+    return published("--shuffle", alone ? "legacy" : "distributed");
+  if (options.mode == Mode::kDataParallel && options.replicas != kTutorialGpus)
+    return published("--gpus", std::to_string(kTutorialGpus));
+  if (!alone && run.virtual_workers == 0) options.run.virtual_workers = kTutorialGpus;
+  if (!alone && run.virtual_workers != kTutorialGpus)
+    return published("--virtual-workers", std::to_string(kTutorialGpus));
+  const std::int64_t first = published_for(options.mode).every;
+  if (run.max_steps == 0 || run.max_steps >= first) return {};
+  return wrong("--check-against-tutorial: --max-steps is " + std::to_string(run.max_steps) +
+               "; the tutorial's first line is at step " + std::to_string(first));
+}
+
+void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster) {
+  line.add_choice(
+      "--mode", {"single", "dp", "ddp", "horovod"}, "ddp",
+      [&](const std::string& name) { options.mode = mode_named(name); },
+      "one device, DataParallel, DistributedDataParallel or Horovod's style; when given, version, "
+      "devices and model are printed first");
   line.add("--data", options.data,
            "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
   line.add_choice(
@@ -28,12 +126,48 @@ Options parse(int argc, char** argv) {
   line.add("--momentum", options.momentum, "of sgd", {.least = 0});
   line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1",
            {.least = 0, .most = 1024});
-  options.run.shuffle = lockstep::data::Shuffle::kDistributed;  // as the tutorial
+  line.add("--nodes", cluster.nodes, "or -n: nodes; times --gpus the number of virtual workers",
+           {.least = 1, .most = 1024});
+  line.add("--gpus", cluster.gpus,
+           "or -g: of each node; dp: the number of replicas (4); 0: not given",
+           {.least = 0, .most = 1024});
+  line.add("--nr", cluster.nr, "or -nr: this node's number; one command starts the run, so 0",
+           {.least = 0});
+  line.add_flag("--check-against-tutorial", options.check_against_tutorial,
+                "say at the end how many of the loss lines that the tutorial printed agree");
+}
+
+}  // namespace
+
+Options parse(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::string& word : words) word = spelled_out(word);
+  std::vector<char*> pointers(words.size());
+  std::transform(words.begin(), words.end(), pointers.begin(),
+                 [](auto& word) { return word.data(); });
+
+  Options options;
+  Cluster cluster;
+  options.run.name = "convnet";
+  options.run.output = "convnet-run";
+  lockstep::CommandLine line(
+      "convnet",
+      "MNIST with a small convolutional net, on any number of workers, with the same bits");
+  add_options(line, options, cluster);
+  // As the tutorial: its samplers, and the order that its DataLoader of 2019 had.
+  options.run.shuffle = one_process(mode_in(words)) ? Shuffle::kLegacy : Shuffle::kDistributed;
   lockstep::add_run_options(line, options.run);
-  line.parse(argc, argv);
+  line.parse(argc, pointers.data());
+  options.greets = line.given("--mode");
+  Status status = settle(cluster, options);
+  if (status.ok()) status = check_comparable(options);
+  if (!status.ok()) lockstep::exit_with(status.error());
+
   options.run.identity = {{"optimizer", options.optimizer},
                           {"lr", number(options.lr)},
                           {"momentum", number(options.momentum)}};
+  if (options.mode == Mode::kDataParallel)
+    options.run.identity["replicas"] = std::to_string(options.replicas);
   return options;
 }
 

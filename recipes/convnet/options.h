@@ -7,15 +7,20 @@
 
 #include "lockstep/optim.h"
 #include "lockstep/trainer.h"
+#include "mode.h"
 
 namespace convnet {
 
 struct Options {
+  Mode mode = Mode::kDistributed;
+  bool greets = false;             // --mode was given: the notebook's first cells are printed
   std::string data = "synthetic";  // or a folder with MNIST's IDX files
   std::string optimizer = "sgd";   // sgd | adam
   double lr = 1e-4;
   double momentum = 0;  // sgd only
   int threads = 0;
+  int replicas = 0;  // of kDataParallel
+  bool check_against_tutorial = false;
   lockstep::RunOptions run;
 };
 

@@ -177,8 +177,11 @@ class PosixEnv final : public Env {
       return make_dirs_error(path, code.value());
     LOCKSTEP_TRY(make_dirs(fs::path(path).parent_path().string()));
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_dirs_error(path, errno);
-    if (!fs::is_directory(path, code)) return make_dirs_error(path, ENOTDIR);
-    return {};
+    if (fs::is_directory(path, code)) return {};
+    const fs::path target = fs::read_symlink(path, code);
+    if (code) return make_dirs_error(path, ENOTDIR);
+    return Error{ErrorKind::kDisk, "cannot make folder '" + path + "': it is a symbolic link to '" +
+                                       target.string() + "', which is no folder"};
   }
 
   Status sync_dir(const std::string& path) override {

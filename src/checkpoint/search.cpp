@@ -150,6 +150,13 @@ Result<Search> find_newest(Env& env, const std::string& run_dir, const Expectati
 
 Result<Found> load_checkpoint_at(Env& env, const std::string& path, const Expectation& expected,
                                  std::span<const PartTarget> parts) {
+  if (env.exists(checkpoints_dir(path))) {
+    LOCKSTEP_ASSIGN(const auto steps, list_steps(env, path));
+    return refused(path, "it is a run's directory; give one of its checkpoints" +
+                             (steps.empty() ? ", of which it has none"
+                                            : ", the newest is '" + checkpoints_dir(path) + "/" +
+                                                  step_name(steps.front()) + "'"));
+  }
   Found found;
   const Verdict verdict = examine(env, path, expected, parts, found);
   if (verdict.trouble != Trouble::kNone) return refused(path, verdict.reason);

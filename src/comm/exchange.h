@@ -70,6 +70,7 @@ struct EvalCell {
   double loss_sum;
   double correct;
   std::uint64_t count;
+  double seconds;  // of its epoch, so far
 };
 
 enum class Wait { kWhole, kChanged };

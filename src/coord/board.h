@@ -155,12 +155,14 @@ std::uint32_t ring_for(std::uint32_t virtual_workers, std::uint32_t ids_capacity
 struct ShareRecord {
   Word mark;  // txn + 1
   double loss_sum;
+  double correct;  // right answers; NaN where none are counted
   std::uint64_t loss_count;
   std::uint64_t extra;  // the program's own, equal whoever computes it; 0 if unused
   double rate;          // the learning rate its worker is about to update with: the first group's,
   std::uint64_t rates;  // and XXH3 of all groups'
   std::uint64_t state;  // XXH3 of its worker's state; 0 in steps that do not compare it
   std::uint64_t ends;   // 1: it asks to end the run after this step (Share::end_run)
+  std::uint64_t epoch_began_ns;  // CLOCK_MONOTONIC, as far as its worker knows
   std::uint64_t ids_count;
   std::int64_t* ids() { return reinterpret_cast<std::int64_t*>(this + 1); }
   const std::int64_t* ids() const { return reinterpret_cast<const std::int64_t*>(this + 1); }

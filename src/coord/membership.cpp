@@ -258,7 +258,8 @@ void Coordinator::State::fire_timers() {
   evict(*find(hang->worker), Cause::kHung,
         hang->phase == Phase::kIdle
             ? "hung between steps while others waited for " + seconds(hang->still)
-            : std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still));
+            : std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still) +
+                  "; --hang-timeout allows more");
   hangs.grant(now);
 }
 

@@ -33,6 +33,10 @@ void fields(auto& io, M& m) {
       io(m.restart_count);
   io(m.max_restarts), io(m.newcomer), io(m.run_id), io(m.environment);
 }
+template <Is<msg::ForkZygote> M>
+void fields(auto& io, M& m) {
+  io(m.request);
+}
 template <Is<msg::Forked> M>
 void fields(auto& io, M& m) {
   io(m.request), io(m.pid);

@@ -59,6 +59,12 @@ struct ForkRequest {
   friend bool operator==(const ForkRequest&, const ForkRequest&) = default;
 };
 
+// Agent -> zygote: fork another zygote, for the agent's socket beside the message.
+struct ForkZygote {
+  std::uint64_t request = 0;  // 0, which no ForkRequest has
+  friend bool operator==(const ForkZygote&, const ForkZygote&) = default;
+};
+
 // Zygote -> agent. pid < 0: fork failed, and this is -errno.
 struct Forked {
   std::uint64_t request = 0;
@@ -156,7 +162,7 @@ using Message =
                  message::Describe, message::Ready, message::SyncRecords,
                  message::CheckpointPublished, message::CheckpointFailed, message::Fail,
                  message::Leave, message::Finish, message::Admit, message::Refuse, message::Synced,
-                 message::Scale, message::StatusQuery, message::Reply>;
+                 message::Scale, message::StatusQuery, message::Reply, message::ForkZygote>;
 
 Result<std::string> encode(const Message& message);
 Result<Message> decode(std::span<const std::byte> datagram);

@@ -9,12 +9,13 @@ namespace lockstep::coord {
 
 // Of all that the two share: the note, their talk (messages.h) and the board's layout (board.h).
 // Goes up with every change of one of them.
-inline constexpr std::uint32_t kProtocolVersion = 7;
+inline constexpr std::uint32_t kProtocolVersion = 8;
 
 // kUsage: both versions, and what to do.
 Error wrong_version(std::uint64_t program, std::uint64_t launcher);
 
-// The ELF note in every program that links Lockstep (src/worker/note.cpp), as it lies in the file.
+// An ELF note as it lies in the file. Type 1: in every program that links Lockstep
+// (src/worker/note.cpp); type 2: in `lockstep` (src/launcher/main.cpp).
 struct Note {
   std::uint32_t name_bytes, version_bytes, type;
   char name[12];  // padded to a multiple of 4
@@ -22,5 +23,7 @@ struct Note {
 };
 inline constexpr Note kNote{sizeof "Lockstep", sizeof(std::uint32_t), 1, "Lockstep",
                             kProtocolVersion};
+inline constexpr Note kLauncherNote{sizeof "Lockstep", sizeof(std::uint32_t), 2, "Lockstep",
+                                    kProtocolVersion};
 
 }  // namespace lockstep::coord

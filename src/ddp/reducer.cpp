@@ -13,8 +13,17 @@
 namespace lockstep::ddp {
 namespace {
 
+// Elements lie as those of `like` do, so that neither reading nor writing turns them around.
 at::Tensor over(std::byte* memory, const at::Tensor& like) {
-  return at::from_blob(memory, like.sizes(), like.options().requires_grad(false));
+  const at::TensorOptions options = like.options().requires_grad(false);
+  return like.is_non_overlapping_and_dense()
+             ? at::from_blob(memory, like.sizes(), like.strides(), options)
+             : at::from_blob(memory, like.sizes(), options);
+}
+
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_contiguous() && b.is_contiguous()) return true;
+  return a.is_non_overlapping_and_dense() && a.sizes() == b.sizes() && a.strides() == b.strides();
 }
 
 }  // namespace
@@ -106,7 +115,7 @@ const std::vector<at::Tensor>& Reducer::sums() {
 void Reducer::begin_share(FoldStep step) {
   step_ = std::move(step);
   in_share_ = true;
-  any_fired_ = false;
+  any_fired_ = more_ = several_ = false;
   fired_.assign(parameters_.size(), false);
   missing_.clear();
   for (const auto& members : layout_.members)
@@ -125,6 +134,10 @@ void Reducer::on_gradient(std::size_t index) {
   const at::NoGradGuard no_grad;
   const bool first = !std::exchange(any_fired_, true);
   if (gradient_call_) gradient_call_(first);
+  if (!more_) take(index);
+}
+
+void Reducer::take(std::size_t index) {
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
   deposit(index, gradient);
   if (!options_.keep_gradients) gradient.reset();
@@ -150,7 +163,7 @@ void Reducer::deposit(std::size_t index, const at::Tensor& gradient) {
 // never copied.
 void Reducer::put(std::size_t index, const at::Tensor& gradient) {
   const at::Tensor& parameter = parameters_[index].tensor;
-  if (!step_.completes || !gradient.is_contiguous() ||
+  if (!step_.completes || !same_layout(gradient, parameter) ||
       gradient.scalar_type() != parameter.scalar_type()) {
     region(index, step_.leaf).copy_(gradient);
     return;
@@ -169,6 +182,8 @@ void Reducer::bucket_done(std::uint32_t bucket) {
 
 Status Reducer::end_share() {
   const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; several_ && i < parameters_.size(); ++i)  // not in the last backward
+    if (!fired_[i] && parameters_[i].tensor.grad().defined()) take(i);
   if (options_.find_unused_parameters) {
     publish_used();
     for (std::size_t i = 0; i < parameters_.size(); ++i)

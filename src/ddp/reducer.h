@@ -7,6 +7,10 @@
 // undefined, which is what makes the next share's first accumulation a move instead of an addition
 // (and keeps −0).
 //
+// A share of several backwards (gradient accumulation): more_backwards(true) before the first,
+// more_backwards(false) before the last. Until then autograd adds up in `grad()`, and nothing is
+// taken.
+//
 // Ownership: keeps the parameters alive; removes its hooks in the destructor. A parameter that is
 // given twice (a submodule under two names) counts once, under the first. Errors: kUsage for unused
 // parameters (named), and for one that another reducer has.
@@ -53,6 +57,11 @@ class Reducer {
 
   void begin_share(FoldStep step);
   Status end_share();
+  // Whether the next backward of this share is not its last; false after begin_share().
+  void more_backwards(bool more) {
+    more_ = more;
+    several_ = several_ || more;
+  }
   // Forgets a share whose backward has not begun.
   void drop_share() { in_share_ = false; }
   // Called at each gradient of a share, on backward's thread; `first` of its share.
@@ -69,6 +78,7 @@ class Reducer {
   class Hook;
   Reducer(std::vector<Parameter> parameters, const ReducerOptions& options);
   void on_gradient(std::size_t index);
+  void take(std::size_t index);
   void deposit(std::size_t index, const at::Tensor& gradient);
   void put(std::size_t index, const at::Tensor& gradient);
   void bucket_done(std::uint32_t bucket);
@@ -84,6 +94,7 @@ class Reducer {
   comm::Exchange* exchange_ = nullptr;
   FoldStep step_;
   bool in_share_ = false, any_fired_ = false;
+  bool more_ = false, several_ = false;  // see more_backwards()
   std::function<void(bool)> gradient_call_;
   std::vector<at::Tensor> sums_;  // by parameter
   std::vector<bool> fired_;

@@ -46,6 +46,7 @@ coord::Config config_of(const LaunchOptions& options, const Program& program,
                   [](const std::string& word) { return word == "--help" || word == "-h"; });
   config.timing.stop_grace = ns(options.stop_grace);
   config.timing.hang_first = ns(options.hang_timeout);
+  config.timing.hang_floor = ns(options.hang_floor);
   config.timing.kill_grace = ns(options.shutdown_timeout);
   config.timing.orderly = ns(options.shutdown_timeout);
   // Without the zygote a worker loads libtorch first, on a busy machine many at once.
@@ -84,13 +85,13 @@ void warn_of_small_stack() {
 
 }  // namespace
 
-Agent::Agent(LaunchOptions options, Program program, Loop loop)
+Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned, Loop loop)
     : options_(std::move(options)),
       program_(std::move(program)),
       loop_(std::move(loop)),
       console_(loop_),
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
-      spawner_(options_, program_, loop_,
+      spawner_(options_, program_, std::move(spawned), loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       coordinator_(config_of(options_, program_, spawner_)),
       records_(posix_env(), background_, when_recorded()),
@@ -98,9 +99,11 @@ Agent::Agent(LaunchOptions options, Program program, Loop loop)
 
 Agent::~Agent() = default;
 
-Result<std::unique_ptr<Agent>> Agent::open(LaunchOptions options, Program program) {
+Result<std::unique_ptr<Agent>> Agent::open(LaunchOptions options, Program program,
+                                           std::optional<Spawned> spawned) {
   LOCKSTEP_ASSIGN(Loop loop, Loop::open());
-  std::unique_ptr<Agent> agent(new Agent(std::move(options), std::move(program), std::move(loop)));
+  std::unique_ptr<Agent> agent(
+      new Agent(std::move(options), std::move(program), std::move(spawned), std::move(loop)));
   LOCKSTEP_TRY(agent->prepare());
   return agent;
 }
@@ -280,7 +283,7 @@ void Agent::kill_worker(Worker& worker, int signal) {
 
 void Agent::shut_down() {
   spawner_.close();
-  kill_strays(-1);
+  kill_strays(true);
   const auto enough = [this] { return signalled(); };
   std::chrono::milliseconds patience = std::max<std::chrono::milliseconds>(
       options_.shutdown_timeout, 5s);  // with a reader that takes nothing
@@ -354,15 +357,15 @@ void Agent::tell_where_it_goes_on() const {
   log_warning("the workers ended before their last checkpoint was there: " + text);
 }
 
-// What workers left behind; `except`: the zygote, where it is needed still.
-void Agent::kill_strays(pid_t except) {
+// What workers left behind; with `all` the zygotes too, which else are needed still.
+void Agent::kill_strays(bool all) {
   const Deadline deadline = Deadline::in(2s);
   while (!deadline.passed()) {
     while (const auto child = next_child_event()) spawner_.zygote_event(*child);
     std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
     bool any = false;
     for (pid_t pid = 0; children >> pid;) {
-      if (pid == except) continue;
+      if (!all && spawner_.keeps(pid)) continue;
       ::kill(pid, SIGKILL);
       any = true;
     }

@@ -30,6 +30,7 @@
 #include "launcher/records.h"
 #include "launcher/run_directory.h"
 #include "launcher/shared_board.h"
+#include "launcher/spawned.h"
 #include "launcher/spawner.h"
 #include "lockstep/status.h"
 
@@ -38,7 +39,8 @@ namespace lockstep::launcher {
 class Agent {
  public:
   // Errors: kUnavailable, kDisk: what has to be there before the first worker starts.
-  static Result<std::unique_ptr<Agent>> open(LaunchOptions options, Program program);
+  static Result<std::unique_ptr<Agent>> open(LaunchOptions options, Program program,
+                                             std::optional<Spawned> spawned);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -61,7 +63,7 @@ class Agent {
     std::string error_file;  // as the worker was told; empty: none
   };
 
-  Agent(LaunchOptions options, Program program, Loop loop);
+  Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned, Loop loop);
   Status prepare();  // signals, logs, port, board
 
   // agent.cpp: the loop.
@@ -83,7 +85,7 @@ class Agent {
   void tell_missing(const Console::Missing& missing);
   void tell_where_it_goes_on() const;
   void tell_unfired_faults() const;
-  void kill_strays(pid_t except);
+  void kill_strays(bool all);
 
   // worker_talk.cpp: what workers and clients say.
   void read_worker(WorkerUid uid);

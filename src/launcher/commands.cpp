@@ -15,6 +15,7 @@
 #include "launcher/option_table.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_report.h"
+#include "launcher/spawned.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -83,11 +84,16 @@ int print_output(const std::string& text) {
 }
 
 int run_command(std::span<const std::string> arguments) {
+  auto spawned = take_spawned();
+  if (!spawned.ok()) return fail(spawned.error());
   auto options = parse_run_options(arguments, process_environment());
   if (!options.ok()) return fail(options.error());
+  if (*spawned)
+    if (auto checked = check_options(**spawned, *options); !checked.ok())
+      return fail(checked.error());
   if (options->help) return print_output(run_help());
   if (auto faults = coord::parse_faults(options->inject); !faults.ok()) return fail(faults.error());
-  auto program = find_program(*options);
+  auto program = *spawned ? spawned_program(*options) : find_program(*options);
   if (!program.ok()) return fail(program.error());
   if (!program->linked && options->start_method == StartMethod::kFork)
     return fail(usage("--start-method fork: '" + program->name +
@@ -98,7 +104,7 @@ int run_command(std::span<const std::string> arguments) {
                       "option out"));
   if (auto checked = check_local_ranks(*options, *program); !checked.ok())
     return fail(checked.error());
-  auto agent = Agent::open(std::move(*options), std::move(*program));
+  auto agent = Agent::open(std::move(*options), std::move(*program), *std::move(spawned));
   if (!agent.ok()) return fail(agent.error());
   return (*agent)->run();
 }

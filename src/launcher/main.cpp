@@ -8,12 +8,17 @@
 #include "base/log.h"
 #include "base/process_setup.h"
 #include "base/suggest.h"
+#include "coord/version.h"
 #include "data/download.h"
 #include "launcher/commands.h"
 #include "launcher/inspect.h"
 #include "launcher/options.h"
 
 namespace {
+
+// By which lockstep::spawn() knows a launcher that fits.
+[[gnu::section(".note.lockstep"), gnu::used, gnu::aligned(4)]] const lockstep::coord::Note kNote =
+    lockstep::coord::kLauncherNote;
 
 constexpr const char* kHelp =
     "usage: lockstep COMMAND ...\n\n"

@@ -179,7 +179,7 @@ void Agent::act(const action::RestartGroup& restart) {
   attempt_ = restart.restart_count;
   ending_attempt_ = false;
   failures_.clear();
-  kill_strays(spawner_.zygote_pid());
+  kill_strays(false);
   if (plain()) {
     // The old workers' connections may linger on the old port.
     if (auto port = HeldPort::hold(options_.master_port); port.ok())

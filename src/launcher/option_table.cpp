@@ -106,8 +106,7 @@ Status set_start_method(Raw& raw, const std::string& text) {
   return {};
 }
 
-// What a worker is granted in any phase, coord::Timing::hang_floor: less would change nothing.
-constexpr int kLeastHangTimeout = 5;
+constexpr int kLeastHangTimeout = 5;  // LaunchOptions::hang_floor's default
 
 Option number(const std::string& name, int LaunchOptions::*field, int least, int most,
               std::string help) {
@@ -193,11 +192,16 @@ std::vector<Option> basic_options() {
               "from TERM to KILL (default 30)"),
       seconds("stop-grace", &LaunchOptions::stop_grace,
               "how long a worker may be stopped by SIGSTOP (default 1)"),
-      seconds("hang-timeout", &LaunchOptions::hang_timeout,
-              "how long a worker may compute without progress where none has been through yet, the "
-              "first step or evaluation batch (default 30, at least 5); then 10 times the longest "
-              "seen, and 5 at least",
-              kLeastHangTimeout),
+      {"hang-timeout", "SECONDS",
+       "how long a worker may compute without progress: by default 30 where none has been through "
+       "yet, the first step or evaluation batch, then 5; given (at least 5), so long always; and "
+       "always 10 times the longest seen",
+       [](Raw& raw, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN(raw.options.hang_timeout,
+                         to_seconds("hang-timeout", text, kLeastHangTimeout));
+         raw.options.hang_floor = raw.options.hang_timeout;
+         return {};
+       }},
   };
 }
 

@@ -54,10 +54,11 @@ struct LaunchOptions {
   // Of an end in order, the last checkpoint included; and once more, from TERM to KILL.
   std::chrono::milliseconds shutdown_timeout{30'000};
   // How long a worker may compute without progress in a phase that nobody has come through.
-  std::chrono::milliseconds hang_timeout{30'000};
-  std::chrono::milliseconds stop_grace{1'000};  // how long a worker may be stopped (SIGSTOP)
-  std::string inject;                           // faults, for tests (worker/inject.h)
-  std::vector<std::string> program;             // name and arguments, untouched
+  std::chrono::milliseconds hang_timeout{30'000};  // where nobody has been through yet
+  std::chrono::milliseconds hang_floor{5'000};     // later
+  std::chrono::milliseconds stop_grace{1'000};     // how long a worker may be stopped (SIGSTOP)
+  std::string inject;                              // faults, for tests (worker/inject.h)
+  std::vector<std::string> program;                // name and arguments, untouched
   bool help = false;
 };
 

@@ -5,8 +5,6 @@
 // Lockstep. Threads: any.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +21,5 @@ struct Program {
 };
 
 Result<Program> find_program(const LaunchOptions& options);
-
-// The version in the note of `file`, an ELF file that links Lockstep. None for everything else, and
-// for what cannot be read.
-std::optional<std::uint32_t> lockstep_version_of(const std::string& file);
 
 }  // namespace lockstep::launcher

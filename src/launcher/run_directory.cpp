@@ -63,6 +63,13 @@ Error ended(const std::string& run_dir) {
           "the run in '" + run_dir + "' has just ended: its launcher answers no more questions"};
 }
 
+Error nobody_in(const std::string& run_dir) {
+  return {ErrorKind::kUnavailable,
+          "no launcher is running in '" + run_dir +
+              "'; what has ended is known by its records, and "
+              "a loop with DistributedDataParallel or a Python script keeps none"};
+}
+
 // connect(2) on a socket of this kind waits for ever while too many wait to be accepted.
 Result<UniqueFd> connect_to(int directory, const std::string& run_dir) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -71,6 +78,7 @@ Result<UniqueFd> connect_to(int directory, const std::string& run_dir) {
   while (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address),
                               sizeof address) != 0) {
     if (socket && errno == ECONNRESET) return ended(run_dir);
+    if (socket && (errno == ENOENT || errno == ECONNREFUSED)) return nobody_in(run_dir);
     if (!socket || (errno != EAGAIN && errno != EINTR))
       return Error{ErrorKind::kUnavailable,
                    "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};

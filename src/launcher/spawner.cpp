@@ -121,6 +121,7 @@ void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& 
 
 void Spawner::restart_zygote() {
   close();
+  if (spawned_) return take_spawned_zygote();
   auto ends = coord::make_channel();
   if (!ends.ok()) {
     return feed_(event::ZygoteLost{{exit_code(ends.error().kind), 0},
@@ -136,8 +137,20 @@ void Spawner::restart_zygote() {
   if (!pid.ok()) {
     return feed_(event::ZygoteLost{{exit_code(pid.error().kind), 0}, pid.error().message});
   }
-  zygote_pid_ = *pid;
-  zygote_ = std::move(own);
+  watch_zygote({std::move(own), *pid});
+}
+
+// What spawn() was given to call is in that process alone.
+void Spawner::take_spawned_zygote() {
+  if (spawned_->zygote.socket) return watch_zygote(std::exchange(spawned_->zygote, {}));
+  if (auto spare = spare_.take()) return watch_zygote(*std::move(spare));
+  feed_(event::ZygoteLost{{exit_code(ErrorKind::kUnavailable), 0},
+                          "the process from which lockstep::spawn() forks its workers is gone"});
+}
+
+void Spawner::watch_zygote(Zygote zygote) {
+  zygote_pid_ = zygote.pid;
+  zygote_ = std::move(zygote.socket);
   if (auto added = loop_.add(zygote_.get(), [this] { read_zygote(); }); !added.ok())
     log_error(added.error().message);
 }
@@ -155,6 +168,7 @@ void Spawner::read_zygote() {
     } else if (const auto* ready = std::get_if<message::ZygoteReady>(&received->message)) {
       if (ready->version != coord::kProtocolVersion) return refuse_zygote(ready->version);
       feed_(event::ZygoteReady{});
+      if (spawned_ && zygote_) spare_.ask(zygote_.get());
     }
   }
 }
@@ -166,6 +180,7 @@ void Spawner::refuse_zygote(std::uint32_t version) {
 }
 
 void Spawner::forked(const message::Forked& answer) {
+  if (answer.request == SpareZygote::kRequest) return spare_.forked(answer.pid);
   const auto found = requests_.find(answer.request);
   if (found == requests_.end()) return;
   const WorkerUid uid = found->second;
@@ -177,10 +192,14 @@ void Spawner::forked(const message::Forked& answer) {
 }
 
 bool Spawner::zygote_event(const ChildEvent& event) {
-  if (event.pid != zygote_pid_) return false;
+  if (event.pid <= 0 || !keeps(event.pid)) return false;
   if (event.kind == ChildEvent::kStopped)
-    signal_group(zygote_pid_, SIGCONT);  // nobody has a reason to stop it
+    signal_group(event.pid, SIGCONT);  // nobody has a reason to stop it
   if (event.kind == ChildEvent::kStopped || event.kind == ChildEvent::kContinued) return true;
+  if (spare_.ended(event.pid)) {
+    if (zygote_) spare_.ask(zygote_.get());
+    return true;
+  }
   read_zygote();                     // answers that it sent before
   if (zygote_pid_ < 0) return true;  // refused for one of them
   loop_.remove(zygote_.get());

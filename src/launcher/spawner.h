@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "base/unique_fd.h"
 #include "coord/actions.h"
@@ -19,6 +20,8 @@
 #include "launcher/options.h"
 #include "launcher/process.h"
 #include "launcher/program.h"
+#include "launcher/spare_zygote.h"
+#include "launcher/spawned.h"
 #include "launcher/worker_env.h"
 
 namespace lockstep::launcher {
@@ -27,9 +30,14 @@ class Spawner {
  public:
   using Feed = std::function<void(coord::Event)>;
 
-  // All references must outlive the object.
-  Spawner(const LaunchOptions& options, const Program& program, Loop& loop, Feed feed)
-      : options_(options), program_(program), loop_(loop), feed_(std::move(feed)) {}
+  // All references must outlive the object. `spawned`: of a run of lockstep::spawn().
+  Spawner(const LaunchOptions& options, const Program& program, std::optional<Spawned> spawned,
+          Loop& loop, Feed feed)
+      : options_(options),
+        program_(program),
+        loop_(loop),
+        feed_(std::move(feed)),
+        spawned_(std::move(spawned)) {}
   ~Spawner();
   Spawner(const Spawner&) = delete;
   Spawner& operator=(const Spawner&) = delete;
@@ -44,13 +52,16 @@ class Spawner {
   UniqueFd start(const coord::action::Spawn& spawn, const Variables& variables, int board,
                  const Outputs& outputs);
 
-  // Kills the old zygote, if any, and starts another.
+  // Kills the old zygote, if any, and starts another. In a run of spawn() takes the one that is
+  // there, its spare later.
   void restart_zygote();
   // True if the event was the zygote's.
   bool zygote_event(const ChildEvent& event);
   // Lets the zygote go: it ends itself, at once.
   void close();
   pid_t zygote_pid() const { return zygote_pid_; }
+  // The zygote, or its spare.
+  bool keeps(pid_t pid) const { return pid == zygote_pid_ || pid == spare_.pid(); }
 
  private:
   UniqueFd fork_worker(const coord::action::Spawn& spawn, const Variables& variables, int board,
@@ -59,6 +70,8 @@ class Spawner {
                           const Outputs& outputs);
   void execute_plain(const coord::action::Spawn& spawn, const Variables& variables,
                      const Outputs& outputs);
+  void take_spawned_zygote();
+  void watch_zygote(Zygote zygote);
   void read_zygote();
   void refuse_zygote(std::uint32_t version);
   void forked(const coord::message::Forked& answer);
@@ -67,6 +80,8 @@ class Spawner {
   const Program& program_;
   Loop& loop_;
   Feed feed_;
+  std::optional<Spawned> spawned_;  // its zygote: until it is taken
+  SpareZygote spare_;
   pid_t zygote_pid_ = -1;
   UniqueFd zygote_;
   std::map<std::uint64_t, WorkerUid> requests_;  // not answered by the zygote

@@ -27,6 +27,11 @@ void check_head(const nn::Sequential& head) {
   TORCH_CHECK_VALUE(!head.is_empty() && !head->is_empty(), "the new head is empty");
 }
 
+void to_channels_last(nn::Module& module) {
+  for (at::Tensor& p : module.parameters())
+    if (p.dim() == 4) p.set_data(p.contiguous(at::MemoryFormat::ChannelsLast));
+}
+
 void draw_as_torchvision(nn::Module& module, LinearDraw linear) {
   for (const auto& layer : module.modules(false)) {
     if (auto* convolution = layer->as<nn::Conv2d>()) {

@@ -219,7 +219,8 @@ void add_run_options(CommandLine& line, RunOptions& o) {
     line.add(rule.name, o.*rule.field, help, rule.limits);
   };
   add(train::kEpochs, "passes over the training set");
-  add(train::kBatchSize, "samples per step of each virtual worker");
+  add(train::kBatchSize, "samples per batch of each virtual worker");
+  add(train::kAccumulationSteps, "batches of each virtual worker per optimizer step");
   line.add_flag("--drop-last", o.drop_last,
                 "leave out an epoch's last batch if it is shorter than the others");
   line.add("--seed", o.seed, "of the model's initial values, the data order and dropout");

@@ -66,6 +66,12 @@ Result<int> threads_from(const InitOptions& options) {
                                       " threads of each worker are possible"};
 }
 
+// A fact of the process.
+std::atomic_flag& fork_point_passed() {
+  static std::atomic_flag passed;
+  return passed;
+}
+
 }  // namespace
 
 Context::Context(std::unique_ptr<worker::Session> session, int threads)
@@ -81,22 +87,31 @@ bool Context::launched() const { return session_->launched(); }
 
 worker::Session& session_of(Context& context) { return *context.session_; }
 
-Result<Context> init(const InitOptions& options) {
-  static std::atomic_flag called;  // a fact of the process: its fork point is behind it
-  if (called.test())
+Result<int> prepare_worker(const char* call, const InitOptions& options) {
+  if (fork_point_passed().test())
     return Error{ErrorKind::kUsage,
-                 "lockstep::init() was called before in this process; call it once, at the start "
-                 "of main(), and pass the Context on"};
+                 std::string(call) +
+                     ": this process has passed its fork point: lockstep::init() was called "
+                     "before, or it is a worker of lockstep::spawn(). Call one of the two once, at "
+                     "the start of main(), and pass the Context on"};
   prepare_process();
   LOCKSTEP_TRY(check_torch_version());
   keep_the_heap();
-  LOCKSTEP_ASSIGN(const int threads, threads_from(options));
-  LOCKSTEP_ASSIGN(auto session, worker::Session::open());
-  called.test_and_set();
+  return threads_from(options);
+}
+
+Context begin_worker(std::unique_ptr<worker::Session> session, int threads) {
+  fork_point_passed().test_and_set();
   // Into a pipe or file too, lines come out when they are printed: a killed worker's would be lost.
   if (session->launched()) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   at::set_num_threads(threads);
   return Context(std::move(session), threads);
+}
+
+Result<Context> init(const InitOptions& options) {
+  LOCKSTEP_ASSIGN(const int threads, prepare_worker("lockstep::init()", options));
+  LOCKSTEP_ASSIGN(auto session, worker::Session::open());
+  return begin_worker(std::move(session), threads);
 }
 
 void exit_with(const Error& error) {

@@ -1,5 +1,7 @@
 #include "train/data_identity.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -32,6 +34,7 @@ Status add_data(RunManifest& manifest, const std::string& name, const data::Data
   return guarded("the data set", ErrorKind::kInternal, [&]() -> Status {
     const std::string fingerprint = dataset.fingerprint();
     if (!fingerprint.empty()) manifest.set(name + "_fingerprint", fingerprint);
+    at::manual_seed(0);  // should it draw
     LOCKSTEP_ASSIGN(const data::Batch batch, dataset.get(probes(dataset.size()), {}));
     Xxh3 hash;
     add(hash, batch.inputs);

@@ -77,8 +77,11 @@ class DdpEngine::Impl {
   Impl(torch::nn::Module& module, ProcessGroup& group, const DdpOptions& options);
   void before_forward();
   bool set_sync(bool sync) { return std::exchange(sync_, sync); }
+  void sync_every_backward();
+  const Status& status() const { return failed_; }
 
  private:
+  void begin_backward();
   void broadcast_all(const std::vector<TrainState::Named>& tensors);
   void make_exchange(ProcessGroup::Impl& group);
   void after_backward();
@@ -93,6 +96,7 @@ class DdpEngine::Impl {
   Status failed_;       // the first cause, for good
   bool sync_ = true;
   bool begun_ = false;  // this transaction's exchange
+  bool every_backward_ = false;
 };
 
 DdpEngine::Impl::Impl(torch::nn::Module& module, ProcessGroup& group, const DdpOptions& options)
@@ -145,7 +149,15 @@ void DdpEngine::Impl::before_forward() {
   reducer_->drop_share();  // of a forward whose backward never came
   if (!sync_) return;
   if (options_.broadcast_buffers) broadcast_all(state_.buffers());
-  if (!at::GradMode::is_enabled()) return;
+  if (at::GradMode::is_enabled()) begin_backward();
+}
+
+void DdpEngine::Impl::sync_every_backward() {
+  every_backward_ = true;
+  begin_backward();
+}
+
+void DdpEngine::Impl::begin_backward() {
   if (!begun_) require(failed_ = exchange_->begin(table_));
   begun_ = true;
   const auto leaf = static_cast<std::uint32_t>(group_.rank());
@@ -163,6 +175,7 @@ void DdpEngine::Impl::after_backward() {
   reducer_->set_gradients();
   table_.txn = Txn(table_.txn.value() + 1);
   begun_ = false;
+  if (every_backward_) begin_backward();
 }
 
 void DdpEngine::Impl::wait_whole() {
@@ -184,5 +197,7 @@ DdpEngine::DdpEngine(DdpEngine&&) noexcept = default;
 DdpEngine::~DdpEngine() = default;
 void DdpEngine::before_forward() { impl_->before_forward(); }
 bool DdpEngine::set_sync(bool sync) { return impl_->set_sync(sync); }
+void DdpEngine::sync_every_backward() { impl_->sync_every_backward(); }
+const Status& DdpEngine::status() const { return impl_->status(); }
 
 }  // namespace lockstep

@@ -1,6 +1,7 @@
 #include "train/epoch_book.h"
 
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <cmath>
 #include <limits>
@@ -28,7 +29,8 @@ bool better(double now, double before, BestOf best_of) {
 
 EpochBook::EpochBook()
     : figures_(at::zeros({kFigures}, at::kDouble)),
-      train_sums_(at::zeros({coord::kMaxVirtualWorkers}, at::kDouble)) {
+      train_sums_(at::zeros({coord::kMaxVirtualWorkers}, at::kDouble)),
+      train_counts_(at::zeros_like(train_sums_)) {
   at(kEpoch) = at(kBestEpoch) = -1;
   at(kBest) = at(kBestBefore) = kNone;
 }
@@ -37,26 +39,35 @@ double& EpochBook::at(Figure figure) const {
   return figures_.mutable_data_ptr<double>()[static_cast<std::size_t>(figure)];
 }
 
-void EpochBook::add_share(std::uint32_t v, double loss_sum, std::uint64_t samples, bool first) {
-  const bool anew = first && v == 0;
-  at(kTrainSum) = (anew ? 0 : at(kTrainSum)) + loss_sum;
-  at(kTrainCount) = (anew ? 0 : at(kTrainCount)) + static_cast<double>(samples);
-  double& own = train_sums_.mutable_data_ptr<double>()[v];
-  own = (first ? 0 : own) + loss_sum;
+void EpochBook::begin_at(const StartPoint& start) {
+  if (std::isnan(start.best)) return;
+  at(kBest) = start.best;
+  at(kBestEpoch) = static_cast<double>(start.epoch - 1);
 }
 
-// All have the same number of samples.
+void EpochBook::add_share(std::uint32_t v, const Score& share, bool first) {
+  const auto add = [](double& sum, double value, bool anew) { sum = (anew ? 0 : sum) + value; };
+  const auto samples = static_cast<double>(share.count);
+  const bool anew = first && v == 0;
+  add(at(kTrainSum), share.loss_sum, anew);
+  add(at(kTrainCorrect), share.correct, anew);
+  add(at(kTrainCount), samples, anew);
+  add(train_sums_.mutable_data_ptr<double>()[v], share.loss_sum, first);
+  add(train_counts_.mutable_data_ptr<double>()[v], samples, first);
+}
+
 std::vector<double> EpochBook::train_losses(std::uint32_t virtual_workers) const {
-  const double samples = at(kTrainCount) / virtual_workers;
   const double* const sums = train_sums_.const_data_ptr<double>();
-  std::vector<double> losses(sums, sums + virtual_workers);
-  for (double& loss : losses) loss /= samples;
+  const double* const counts = train_counts_.const_data_ptr<double>();
+  std::vector<double> losses(virtual_workers);
+  for (std::size_t v = 0; v < losses.size(); ++v) losses[v] = sums[v] / counts[v];
   return losses;
 }
 
 void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf best_of) {
   at(kEpoch) = static_cast<double>(epoch);
   at(kTrain) = at(kTrainSum) / at(kTrainCount);
+  at(kTrainAccuracy) = at(kTrainCorrect) / at(kTrainCount);
   at(kLossSum) = score.loss_sum;
   at(kCorrect) = score.correct;
   at(kCount) = static_cast<double>(score.count);
@@ -73,6 +84,7 @@ EpochEnd EpochBook::last() const {
   EpochEnd end;
   end.epoch = static_cast<std::int64_t>(at(kEpoch));
   end.train_loss = at(kTrain);
+  end.train_accuracy = at(kTrainAccuracy);
   end.count = static_cast<std::int64_t>(at(kCount));
   end.loss = end.count > 0 ? at(kLossSum) / at(kCount) : kNone;
   end.correct = end.count > 0 ? at(kCorrect) : kNone;

@@ -17,10 +17,14 @@ namespace lockstep::train {
 class EpochBook {
  public:
   EpochBook();
-  NamedTensors state() const { return {{"figures", figures_}, {"train_sums", train_sums_}}; }
+  NamedTensors state() const {
+    return {{"figures", figures_}, {"train_sums", train_sums_}, {"train_counts", train_counts_}};
+  }
 
-  // One share's losses, step by step, in order of virtual workers; `first`: the epoch's first step.
-  void add_share(std::uint32_t v, double loss_sum, std::uint64_t samples, bool first);
+  // Of a run that begins elsewhere, before all else.
+  void begin_at(const StartPoint& start);
+  // Of one share, step by step, in order of virtual workers; `first`: the epoch's first step.
+  void add_share(std::uint32_t v, const Score& share, bool first);
   // At the epoch's end, before any schedule: `score` is that of the evaluation, count 0 without
   // one; `rate` the epoch's.
   void end(std::int64_t epoch, const Score& score, double rate, BestOf best_of);
@@ -32,9 +36,11 @@ class EpochBook {
  private:
   enum Figure {
     kTrainSum,
+    kTrainCorrect,
     kTrainCount,
     kEpoch,
     kTrain,
+    kTrainAccuracy,
     kLossSum,
     kCorrect,
     kCount,
@@ -45,8 +51,9 @@ class EpochBook {
     kFigures
   };
   double& at(Figure figure) const;
-  at::Tensor figures_;     // [kFigures] float64
-  at::Tensor train_sums_;  // [kMaxVirtualWorkers] float64: a run may go on with another V
+  at::Tensor figures_;  // [kFigures] float64
+  // By virtual worker, [kMaxVirtualWorkers] float64: a run may go on with another V.
+  at::Tensor train_sums_, train_counts_;
 };
 
 }  // namespace lockstep::train

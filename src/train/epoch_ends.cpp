@@ -9,6 +9,14 @@
 
 namespace lockstep::train {
 
+std::uint64_t EpochEnds::began_ns(Txn txn) const {
+  return spec_.plan.at(txn).step == 0 || began_ns_ == 0 ? monotonic_ns() : began_ns_;
+}
+
+double EpochEnds::seconds() const {
+  return began_ns_ == 0 ? 0 : static_cast<double>(monotonic_ns() - began_ns_) * 1e-9;
+}
+
 // An end without a test set has one part, which is nothing: so it is agreed on as any other.
 std::uint32_t EpochEnds::items(Kind kind) const {
   if (kind == Kind::kExport || !spec_.evaluates) return 1;
@@ -19,6 +27,7 @@ std::uint32_t EpochEnds::items(Kind kind) const {
 Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const {
   cell.loss_sum = cell.correct = 0;
   cell.count = 0;
+  cell.seconds = seconds();
   if (!spec_.evaluates) return {};
   const at::NoGradGuard no_grad;
   at::manual_seed(batch_seed(spec_.options.seed, spec_.plan.at(txn).global_step, index));
@@ -30,6 +39,7 @@ Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) c
     cell.loss_sum = score.loss_sum;
     cell.correct = score.correct;
     cell.count = static_cast<std::uint64_t>(score.count);
+    cell.seconds = seconds();
     return {};
   });
 }
@@ -52,6 +62,7 @@ Status EpochEnds::export_files(Txn txn, const std::function<Status()>& secured,
     log_warning(status.error().message + "; training goes on (--on-save-error continue)");
   cell.loss_sum = cell.correct = 0;
   cell.count = written ? 1 : 0;
+  cell.seconds = seconds_;
   return {};
 }
 
@@ -74,8 +85,16 @@ EpochEnd EpochEnds::epoch_end(Txn txn) const {
   return end;
 }
 
+// With what is for lines alone.
+EpochEnd EpochEnds::told_end(Txn txn) const {
+  EpochEnd end = epoch_end(txn);
+  end.seconds = seconds_;
+  return end;
+}
+
 void EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   const Position position = spec_.plan.at(txn);
+  seconds_ = exchange.eval(items(position.kind) - 1).seconds;
   if (position.kind != Kind::kEpochEnd) return;
   book_->end(position.epoch, score_of(exchange), state_.optimizers().front()->lr(), hooks_.best);
   const EpochEnd end = epoch_end(txn);
@@ -103,7 +122,7 @@ std::string EpochEnds::last_line(Txn txn) const {
 }
 
 Lines EpochEnds::end_lines(Txn txn) const {
-  const EpochEnd end = epoch_end(txn);
+  const EpochEnd end = told_end(txn);
   Lines lines;
   lines.metrics = epoch_metrics(txn, spec_.plan.at(txn), end);
   if (hooks_.epoch_lines) {
@@ -117,7 +136,9 @@ Lines EpochEnds::end_lines(Txn txn) const {
 Lines EpochEnds::export_lines(Txn txn, bool written) const {
   Lines lines;
   lines.metrics = export_metrics(txn, spec_.plan.at(txn), written);
-  if (written && hooks_.export_lines) lines.console = hooks_.export_lines(epoch_end(txn));
+  EpochEnd end = told_end(txn);
+  end.written = written;
+  if (hooks_.export_lines) lines.console = hooks_.export_lines(end);
   return lines;
 }
 

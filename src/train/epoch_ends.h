@@ -24,6 +24,10 @@ class EpochEnds {
 
   EpochBook* book() const { return book_; }
   std::uint32_t items(Kind kind) const;
+  // When the epoch of this step began, as share records have it: the word of virtual worker 0's is
+  // taken up at each step's commit, so that newcomers know it, too.
+  std::uint64_t began_ns(Txn txn) const;
+  void begun(std::uint64_t at_ns) { began_ns_ = at_ns; }
   // One batch of the evaluation.
   Status evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const;
   // The program's files, once `secured` has succeeded. cell.count: whether something was written.
@@ -37,7 +41,9 @@ class EpochEnds {
 
  private:
   Score score_of(comm::Exchange& exchange) const;
+  double seconds() const;
   EpochEnd epoch_end(Txn txn) const;
+  EpochEnd told_end(Txn txn) const;
   Lines end_lines(Txn txn) const;
   std::string last_line(Txn txn) const;
   Lines export_lines(Txn txn, bool written) const;
@@ -46,6 +52,9 @@ class EpochEnds {
   const Hooks& hooks_;
   const TrainState& state_;
   EpochBook* const book_;
+  // For lines, and so no part of the state: another run has others. 0: not known.
+  std::uint64_t began_ns_ = 0;
+  double seconds_ = 0;  // of the epoch that ended last
 };
 
 }  // namespace lockstep::train

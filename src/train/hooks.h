@@ -24,7 +24,7 @@ struct Hooks {
   std::function<std::string(const EpochEnd&)> epoch_lines, export_lines;
   std::function<Result<bool>(const EpochEnd&)> exports;
   std::function<bool(const EpochEnd&)> stop_when;
-  std::function<Result<std::optional<std::int64_t>>()> start_from;
+  std::function<Result<std::optional<StartPoint>>()> start_from;
   std::function<void(std::int64_t epoch, std::int64_t step)> on_resume;
   std::function<Status()> on_finished;
 

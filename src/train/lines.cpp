@@ -82,16 +82,20 @@ std::string evaluation_line(const EpochEnd& end) {
 }
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
-                         std::uint64_t samples, const std::vector<double>& rates) {
+                         std::uint64_t samples, const std::vector<double>& rates,
+                         std::optional<double> scale) {
   return metrics_of(txn, position,
                     "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
                         "\",\"loss_mean\":" + json_number(loss_mean) +
-                        ",\"samples\":" + std::to_string(samples) + ",\"lr\":" + json_rates(rates));
+                        ",\"samples\":" + std::to_string(samples) + ",\"lr\":" + json_rates(rates) +
+                        (scale ? ",\"scale\":" + json_number(*scale) : ""));
 }
 
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end) {
   std::string rest =
       "\"train_loss\":" + json_number(end.train_loss) + ",\"lr\":" + json_number(end.lr);
+  if (!std::isnan(end.train_accuracy))
+    rest += ",\"train_accuracy\":" + json_number(end.train_accuracy);
   if (end.count > 0) rest += ",\"test_loss\":" + json_number(end.loss);
   if (end.count > 0 && !std::isnan(end.correct))
     rest += ",\"test_accuracy\":" + json_number(end.accuracy) +

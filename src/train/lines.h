@@ -22,11 +22,12 @@ std::string not_finite_line(const Position& position, const Plan& plan, VirtualW
                             double loss);
 // {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,"lr":…}: loss
 // is virtual worker 0's, loss_mean over all samples; lr: a list where there are several groups, of
-// the first 16.
+// the first 16. With a GradScaler "scale":…, the next step's.
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
-                         std::uint64_t samples, const std::vector<double>& rates);
-// {…,"train_loss":…,"lr":…} and, with a test set, "test_loss", "test_accuracy", "test_correct",
-// "test_samples".
+                         std::uint64_t samples, const std::vector<double>& rates,
+                         std::optional<double> scale = std::nullopt);
+// {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
+// "test_loss", "test_accuracy", "test_correct", "test_samples".
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end);
 // {…,"exported":true}
 std::string export_metrics(Txn txn, const Position& position, bool written);

@@ -30,7 +30,7 @@ std::string way_back(const std::string& key, const std::string& then) {
   if (key == kInitialWeightsKey)
     return "make the model as it was: its layers, their order and the seed before it";
   if (key.starts_with("dataset") || key.starts_with("test_set"))
-    return "give it the data that it had, unchanged";
+    return "give it the data and the transforms that it had, unchanged";
   return "give it the same options again";
 }
 

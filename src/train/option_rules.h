@@ -22,6 +22,8 @@ inline constexpr std::int64_t kMostSamples = std::numeric_limits<std::int32_t>::
 inline constexpr NumberRule<std::int64_t> kEpochs{"--epochs", &RunOptions::epochs, {.least = 1}};
 inline constexpr NumberRule<std::int64_t> kBatchSize{
     "--batch-size", &RunOptions::batch_size, {.least = 1, .most = kMostSamples}};
+inline constexpr NumberRule<std::int64_t> kAccumulationSteps{
+    "--accumulation-steps", &RunOptions::accumulation_steps, {.least = 1, .most = kMostSamples}};
 inline constexpr NumberRule<int> kVirtualWorkers{"--virtual-workers",
                                                  &RunOptions::virtual_workers,
                                                  {.least = 0, .most = coord::kMaxVirtualWorkers}};

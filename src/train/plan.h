@@ -28,10 +28,18 @@ struct Plan {
   bool ends_epochs = false;    // an epoch's end is a transaction
   bool exports = false;        // and so are its files; needs ends_epochs
   bool ended_early = false;    // by the program: max_steps is where
+  // Of each virtual worker: the data plan's steps are these. An epoch's last step may have fewer.
+  std::int64_t batches_per_epoch = 1;
+  std::int64_t batches_per_step = 1;
 
   void end_after(std::int64_t steps) {
     max_steps = steps;
     ended_early = true;
+  }
+
+  std::int64_t first_batch(std::int64_t step) const { return step * batches_per_step; }
+  std::int64_t batches_of(std::int64_t step) const {
+    return std::min(batches_per_step, batches_per_epoch - first_batch(step));
   }
 
   std::int64_t total_steps() const {
@@ -65,8 +73,8 @@ struct Plan {
 };
 
 // Seeds of everything random inside a model (dropout): splitmix64 (Steele, Lea, Flood, OOPSLA 2014)
-// over seed, step and virtual worker, or over seed, step and batch for an evaluation after so many
-// steps; docs/design/arithmetic.md.
+// over seed, step, virtual worker and micro-batch, or over seed, step and batch for an evaluation
+// after so many steps; docs/design/arithmetic.md.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -79,6 +87,17 @@ constexpr std::uint64_t part_seed(std::uint64_t seed, std::int64_t global_step,
 }
 constexpr std::uint64_t share_seed(std::uint64_t seed, std::int64_t global_step, VirtualWorker v) {
   return part_seed(seed, global_step, static_cast<std::uint64_t>(v.value()));
+}
+// Of a share's batches the first has the share's own.
+constexpr std::uint64_t micro_batch_seed(std::uint64_t seed, std::int64_t global_step,
+                                         VirtualWorker v, std::int64_t k) {
+  const std::uint64_t share = share_seed(seed, global_step, v);
+  return k == 0 ? share : splitmix64(share ^ static_cast<std::uint64_t>(k));
+}
+// Of what the data set draws for that batch.
+constexpr std::uint64_t data_seed(std::uint64_t seed, std::int64_t global_step, VirtualWorker v,
+                                  std::int64_t k) {
+  return splitmix64(micro_batch_seed(seed, global_step, v, k) ^ 0x64617461);  // "data"
 }
 constexpr std::uint64_t batch_seed(std::uint64_t seed, std::int64_t global_step,
                                    std::uint32_t batch) {

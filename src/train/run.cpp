@@ -42,6 +42,7 @@ Status Run::begin() {
   LOCKSTEP_TRY(make_plans(spec_, hooks, virtual_workers, epoch_ends_.book() != nullptr));
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
+  if (origin_ && epoch_ends_.book() != nullptr) epoch_ends_.book()->begin_at(origin_->start);
   LOCKSTEP_ASSIGN(manifest_, make_manifest(context_, spec_, hooks, state_, origin_));
   return take_part(start);
 }
@@ -50,10 +51,10 @@ ParticipantOptions Run::participant_options() const {
   const Plan& plan = spec_.plan;
   ParticipantOptions options;
   options.board.virtual_workers = spec_.virtual_workers();
-  options.board.ids_capacity = static_cast<std::uint32_t>(spec_.data_plan.batch_size);
+  options.board.ids_capacity = static_cast<std::uint32_t>(spec_.samples_per_share());
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
   options.board.epoch_ends = static_cast<std::uint32_t>(plan.txns_behind_epoch());
-  if (origin_) options.board.first_txn = plan.epoch_start(origin_->epoch).value();
+  if (origin_) options.board.first_txn = plan.epoch_start(origin_->start.epoch).value();
   options.eval_items = plan.ends_epochs ? epoch_ends_.items(Kind::kEpochEnd) : 0;
   options.run_dir = spec_.options.output;
   options.reducer.find_unused_parameters = spec_.options.find_unused_parameters;

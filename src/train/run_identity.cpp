@@ -3,14 +3,26 @@
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <sstream>
+#include <string_view>
+
+#include "base/env.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "train/data_identity.h"
 
 namespace lockstep::train {
 namespace {
 
+constexpr std::uint64_t kMostConfigBytes = std::uint64_t{1} << 20;
 constexpr const char* kStartEpoch = "start_epoch";
+constexpr const char* kStartBest = "start_best";
 
 void add_data_plan(RunManifest& manifest, const data::DataPlan& plan) {
   manifest.set(kVirtualWorkersKey, plan.virtual_workers);
@@ -30,6 +42,36 @@ void add_epoch_ends(RunManifest& manifest, const RunSpec& spec, BestOf best) {
   if (best != BestOf::kNothing) manifest.set("best_of", static_cast<std::int64_t>(best));
 }
 
+// add_run_options()': what they may change from start to start is settled elsewhere.
+bool is_run_option(std::string_view name) {
+  static constexpr std::array<std::string_view, 15> kNames = {
+      "accumulation-steps", "batch-size", "checkpoint-every", "drop-last", "epochs",
+      "keep-checkpoints",   "log-every",  "max-steps",        "seed",      "new-virtual-workers",
+      "on-save-error",      "output",     "virtual-workers",  "resume",    "shuffle"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
+
+std::map<std::string, std::string> settings_of(const std::string& config) {
+  std::map<std::string, std::string> settings;
+  std::istringstream lines(config);
+  for (std::string line; std::getline(lines, line);)
+    if (const auto at = line.find('='); at != line.npos)
+      settings[line.substr(0, at)] = line.substr(at + 1);
+  return settings;
+}
+
+// Of the program's own options.
+std::string changed_settings(const std::string& before, const std::string& now) {
+  const auto old = settings_of(before);
+  std::string changes;
+  for (const auto& [name, value] : settings_of(now)) {
+    const auto was = old.find(name);
+    if (was == old.end() || was->second == value || is_run_option(name)) continue;
+    changes += (changes.empty() ? "--" : ", --") + name + " was " + was->second + ", now " + value;
+  }
+  return changes;
+}
+
 // With the number of virtual workers that 0 came to.
 std::string resolved(std::string config, std::int64_t virtual_workers) {
   const std::string unknown = "virtual-workers=0\n";
@@ -44,7 +86,10 @@ std::string resolved(std::string config, std::int64_t virtual_workers) {
 std::optional<Origin> origin_of(const RunManifest& manifest) {
   const auto epoch = manifest.number(kStartEpoch);
   if (!epoch) return std::nullopt;
-  return Origin{*epoch, manifest.value(kInitialWeightsKey), false};
+  const auto best = number_of<double>(manifest.value(kStartBest));
+  return Origin{{*epoch, best.value_or(std::numeric_limits<double>::quiet_NaN())},
+                manifest.value(kInitialWeightsKey),
+                false};
 }
 
 Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, const Hooks& hooks,
@@ -54,13 +99,21 @@ Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, c
   manifest.set("format", 1);
   manifest.set("program", spec.options.name);
   add_data_plan(manifest, spec.data_plan);
+  if (spec.plan.batches_per_step > 1)
+    manifest.set("accumulation_steps", spec.plan.batches_per_step);
   add_epoch_ends(manifest, spec, hooks.best);
   manifest.set(kInitialWeightsKey, origin ? origin->weights_sha256 : state.weights_sha256());
-  if (origin) manifest.set(kStartEpoch, origin->epoch);
+  if (const std::string signature = state.signature();
+      signature.find(" strides ") != signature.npos)
+    manifest.set("strides", sha256_hex(signature));
+  if (origin) manifest.set(kStartEpoch, origin->start.epoch);
+  if (origin && !std::isnan(origin->start.best))
+    manifest.set(kStartBest, shortest(origin->start.best));
   for (std::size_t i = 0; i < state.optimizers().size(); ++i)
     manifest.set("optimizer_" + std::to_string(i), state.optimizers()[i]->settings());
   for (std::size_t i = 0; i < state.schedulers().size(); ++i)
     manifest.set("scheduler_" + std::to_string(i), state.schedulers()[i]->settings());
+  if (state.scaler() != nullptr) manifest.set("scaler", state.scaler()->settings());
   if (spec.options.clip_grad_norm > 0)
     manifest.set("clip_grad_norm", shortest(spec.options.clip_grad_norm));
   manifest.set("threads", context.threads());
@@ -75,8 +128,14 @@ Status write_identity(const RunSpec& spec, const RunManifest& manifest) {
   const RunOptions& options = spec.options;
   LOCKSTEP_TRY(write_manifest(posix_env(), options.output, manifest));
   if (options.config.empty()) return {};
-  return write_atomically(posix_env(), options.output + "/config.toml",
-                          resolved(options.config, spec.data_plan.virtual_workers));
+  const std::string path = options.output + "/config.toml";
+  const std::string config = resolved(options.config, spec.data_plan.virtual_workers);
+  if (const auto before = posix_env().read(path, kMostConfigBytes); before.ok())
+    if (const std::string changes = changed_settings(*before, config); !changes.empty())
+      log_warning("goes on with other options than it had: " + changes +
+                  ". If the arithmetic depends on them, name them in RunOptions::identity: then "
+                  "this is refused");
+  return write_atomically(posix_env(), path, config);
 }
 
 }  // namespace lockstep::train

@@ -13,9 +13,9 @@
 
 namespace lockstep::train {
 
-// The run began elsewhere: at this epoch's start, from these weights.
+// The run began elsewhere: there, from these weights.
 struct Origin {
-  std::int64_t epoch = 0;
+  StartPoint start;
   std::string weights_sha256;
   bool here = false;  // they are in the state now
 };

@@ -26,6 +26,7 @@ Status Run::before(Txn txn, bool first) {
 }
 
 Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) {
+  record.epoch_began_ns = epoch_ends_.began_ns(txn);
   return shares_->compute(*participant_, txn, v, record);
 }
 
@@ -58,11 +59,20 @@ void Run::update(Txn txn, coord::Board board) {
   const StepRecords records(spec_, state_, txn, board);
   Optimizer& chosen = records.optimizer();
   if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book());
-  if (spec_.options.clip_grad_norm > 0)
-    clip_grad_norm_(chosen.parameters(), spec_.options.clip_grad_norm);
-  chosen.step();
+  epoch_ends_.begun(records.epoch_began_ns());
+  apply(chosen);
   // In the last step too: a run that is given more epochs later stays ended.
   if (records.end_run()) spec_.plan.end_after(global_step(txn) + 1);
+}
+
+void Run::apply(Optimizer& chosen) {
+  GradScaler* const scaler = state_.scaler();
+  if (scaler != nullptr) scaler->unscale_(chosen);
+  if (spec_.options.clip_grad_norm > 0)
+    clip_grad_norm_(chosen.parameters(), spec_.options.clip_grad_norm);
+  if (scaler == nullptr) return chosen.step();
+  scaler->step(chosen);
+  scaler->update();
 }
 
 void Run::end_epoch(Txn txn, comm::Exchange& exchange) {

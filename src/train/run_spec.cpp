@@ -1,5 +1,6 @@
 #include "train/run_spec.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/text.h"
@@ -30,11 +31,13 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   if (state.optimizers().empty()) return wrong("the train state has no optimizer; add one");
   for (const auto& each : state.optimizers()) LOCKSTEP_TRY(each->check());
   for (const auto& each : state.schedulers()) LOCKSTEP_TRY(each->check());
+  if (state.scaler() != nullptr) LOCKSTEP_TRY(state.scaler()->check());
   if (options.output.empty()) return wrong("--output is empty; give the run directory's path");
   if (options.resume.empty())
     return wrong("--resume is empty; give auto, never or a checkpoint's path");
   LOCKSTEP_TRY(obey(kEpochs, options));
   LOCKSTEP_TRY(obey(kBatchSize, options));
+  LOCKSTEP_TRY(obey(kAccumulationSteps, options));
   LOCKSTEP_TRY(obey(kMaxSteps, options));
   if (!std::isfinite(options.clip_grad_norm) || options.clip_grad_norm < 0)
     return wrong("clip_grad_norm is " + shortest(options.clip_grad_norm) +
@@ -66,7 +69,15 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
     data_plan.generator_state = data::default_generator_state();
   LOCKSTEP_TRY(data_plan.check());
   Plan& plan = spec.plan;
-  plan.steps_per_epoch = data_plan.steps_per_epoch();
+  plan.batches_per_epoch = data_plan.steps_per_epoch();
+  plan.batches_per_step = std::min(options.accumulation_steps, plan.batches_per_epoch);
+  plan.steps_per_epoch =
+      (plan.batches_per_epoch + plan.batches_per_step - 1) / plan.batches_per_step;
+  if (spec.samples_per_share() > kMostSamples)
+    return Error{ErrorKind::kUsage,
+                 "--accumulation-steps is " + std::to_string(options.accumulation_steps) +
+                     "; with --batch-size " + std::to_string(options.batch_size) + " at most " +
+                     std::to_string(kMostSamples / options.batch_size)};
   if (const std::int64_t most = kMostTxns / (plan.steps_per_epoch + 1); options.epochs > most)
     return Error{ErrorKind::kUsage, "--epochs is " + std::to_string(options.epochs) + "; with " +
                                         std::to_string(plan.steps_per_epoch) +

@@ -1,11 +1,21 @@
 #include "train/run_start.h"
 
+#include <cmath>
+
 #include "base/log.h"
 #include "base/run_lock.h"
+#include "base/text.h"
 #include "checkpoint/store.h"
 #include "train/session_of.h"
 
 namespace lockstep::train {
+namespace {
+
+bool same(const StartPoint& a, const StartPoint& b) {
+  return a.epoch == b.epoch && (a.best == b.best || (std::isnan(a.best) && std::isnan(b.best)));
+}
+
+}  // namespace
 
 Status RunStart::read_directory() {
   const RunOptions& options = spec_.options;
@@ -49,15 +59,15 @@ Result<std::optional<Origin>> RunStart::bring_origin() {
   if (!hooks_.start_from || elsewhere || session_of(context_).identity().newcomer) return origin_;
   LOCKSTEP_ASSIGN(const auto saved, checkpoint::list_steps(posix_env(), options.output));
   if (!saved.empty()) return origin_;
-  LOCKSTEP_ASSIGN(const std::optional<std::int64_t> epoch, hooks_.start_from());
-  if (!epoch) return origin_;
-  if (*epoch < 0 || *epoch > spec_.plan.epochs)
-    return Error{ErrorKind::kUsage, "Trainer::start_from() gave epoch " + std::to_string(*epoch) +
-                                        "; the run has " + std::to_string(spec_.plan.epochs) +
-                                        " (--epochs)"};
+  LOCKSTEP_ASSIGN(const std::optional<StartPoint> start, hooks_.start_from());
+  if (!start) return origin_;
+  if (start->epoch < 0 || start->epoch > spec_.plan.epochs)
+    return Error{ErrorKind::kUsage, "Trainer::start_from() gave epoch " +
+                                        std::to_string(start->epoch) + "; the run has " +
+                                        std::to_string(spec_.plan.epochs) + " (--epochs)"};
   const std::string weights = state_.weights_sha256();
-  if (!goes_on()) origin_ = {*epoch, weights, true};
-  origin_->here = origin_->epoch == *epoch && origin_->weights_sha256 == weights;
+  if (!goes_on()) origin_ = {*start, weights, true};
+  origin_->here = same(origin_->start, *start) && origin_->weights_sha256 == weights;
   return origin_;
 }
 
@@ -96,9 +106,17 @@ Result<std::optional<Txn>> RunStart::begin_elsewhere(bool first) const {
                      "' began from weights of elsewhere, of which it has no checkpoint yet, and "
                      "they are not there any more; --resume never starts over"};
   if (first)
-    log_info("goes on at the start of epoch " + std::to_string(origin_->epoch) +
-             " with weights of elsewhere; the optimizer's state begins anew");
-  return std::optional(spec_.plan.epoch_start(origin_->epoch));
+    log_info("goes on at the start of epoch " + std::to_string(origin_->start.epoch) +
+             " with weights of elsewhere; the optimizer's state begins anew" + what_else_begins());
+  return std::optional(spec_.plan.epoch_start(origin_->start.epoch));
+}
+
+std::string RunStart::what_else_begins() const {
+  std::string what = hooks_.schedules.empty() ? "" : ", and the schedule's";
+  if (hooks_.best == BestOf::kNothing) return what;
+  const double best = origin_->start.best;
+  return what + (std::isnan(best) ? "; the best so far is not known"
+                                  : "; the best so far is " + shortest(best));
 }
 
 Status RunStart::start_over(const RunManifest& manifest) const {

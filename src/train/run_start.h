@@ -36,6 +36,7 @@ class RunStart {
  private:
   bool goes_on() const { return before_.has_value() && spec_.options.resume != "never"; }
   Result<std::optional<Txn>> begin_elsewhere(bool first) const;
+  std::string what_else_begins() const;
   Status start_over(const RunManifest& manifest) const;
   void say_finished(Txn committed) const;
 

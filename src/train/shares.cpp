@@ -36,77 +36,119 @@ std::uint64_t Shares::state_hash(Txn txn) {
 
 Status Shares::compute(Participant& participant, Txn txn, VirtualWorker v,
                        coord::ShareRecord& record) {
-  const auto share = static_cast<std::uint32_t>(v.value());
   const Position position = spec_.plan.at(txn);
   record.state = compares(position) ? state_hash(txn) : 0;
-  participant.enter(coord::Phase::kData, share);
-  LOCKSTEP_ASSIGN(const data::Batch batch, batch_of(position, v));
-  hint_next(participant, txn, share);
-  record.ids_count = batch.ids.size();
-  std::copy(batch.ids.begin(), batch.ids.end(), record.ids());
   const auto where = [&] {
     return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
            ", virtual worker " + std::to_string(v.value());
   };
-  return guarded(where, ErrorKind::kInternal,
-                 [&] { return forward_backward(participant, position, v, batch, record); });
+  record.ids_count = record.loss_count = record.ends = 0;
+  record.loss_sum = record.correct = 0;
+  for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
+    participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
+    LOCKSTEP_ASSIGN(const data::Batch batch, batch_of(position, v, k));
+    hint_next(participant, txn, v, k);
+    std::copy(batch.ids.begin(), batch.ids.end(), record.ids() + record.ids_count);
+    record.ids_count += batch.ids.size();
+    LOCKSTEP_TRY(guarded(where, ErrorKind::kInternal, [&] {
+      return forward_backward(participant, share_of(position, v, k, batch), record);
+    }));
+  }
+  return {};
 }
 
-Result<data::Batch> Shares::batch_of(const Position& position, VirtualWorker v) {
-  LOCKSTEP_ASSIGN(
-      data::Batch batch,
-      loader_->get({{static_cast<std::uint64_t>(position.epoch), position.step}, v.value()}));
-  const auto wanted = static_cast<std::size_t>(spec_.data_plan.batch_at(position.step));
-  if (batch.ids.size() == wanted) return batch;
+data::ShareId Shares::id_of(const Position& position, std::int64_t v, std::int64_t k) const {
+  return {{static_cast<std::uint64_t>(position.epoch), spec_.plan.first_batch(position.step) + k},
+          v};
+}
+
+Share Shares::share_of(const Position& position, VirtualWorker v, std::int64_t k,
+                       const data::Batch& batch) const {
+  Share share;
+  share.virtual_worker_ = v.value();
+  share.epoch_ = position.epoch;
+  share.step_ = position.step;
+  share.global_step_ = position.global_step;
+  share.micro_batch_ = k;
+  share.micro_batches_ = spec_.plan.batches_of(position.step);
+  share.batch_ = &batch;
+  return share;
+}
+
+Result<data::Batch> Shares::batch_of(const Position& position, VirtualWorker v, std::int64_t k) {
+  const data::ShareId id = id_of(position, v.value(), k);
+  at::manual_seed(data_seed(spec_.options.seed, position.global_step, v, k));
+  const std::string before = checked_draws_ ? "" : data::default_generator_state();
+  LOCKSTEP_ASSIGN(data::Batch batch, loader_->get(id));
+  if (!std::exchange(checked_draws_, true)) LOCKSTEP_TRY(check_draws(before));
+  const auto wanted = static_cast<std::size_t>(spec_.data_plan.batch_at(id.at.step));
+  const std::size_t given = batch.ids.size();
+  // Fewer: what is damaged was left out.
+  if (given == wanted ||
+      (given > 0 && given < wanted && batch.inputs.size(0) == static_cast<std::int64_t>(given)))
+    return batch;
   return Error{ErrorKind::kUsage, "the data set was asked for " + std::to_string(wanted) +
-                                      " samples and gave the ids of " +
-                                      std::to_string(batch.ids.size()) +
-                                      ": Batch::ids must be those that it was asked for"};
+                                      " samples and gave the ids of " + std::to_string(given) +
+                                      ": Batch::ids must be of those that it was asked for, and of "
+                                      "each that it gives"};
+}
+
+// The generator is the process's: in threads of their own, beside the model, batches cannot draw
+// what they would elsewhere. No thread has begun before the first batch.
+Status Shares::check_draws(const std::string& before) const {
+  if (spec_.options.prefetch_threads == 0 || data::default_generator_state() == before) return {};
+  return Error{ErrorKind::kUsage,
+               "prefetch_threads is " + std::to_string(spec_.options.prefetch_threads) +
+                   ", but the data set draws from PyTorch's default generator, which the model "
+                   "uses meanwhile: set it to 0, or draw from a generator of its own, seeded by "
+                   "Pass and the sample's id"};
 }
 
 // Only hints: which share comes next changes with the membership, the batches never.
-void Shares::hint_next(Participant& participant, Txn txn, std::uint32_t current) {
+void Shares::hint_next(Participant& participant, Txn txn, VirtualWorker current, std::int64_t k) {
   if (spec_.options.prefetch_threads == 0) return;
   std::vector<data::ShareId> next;
-  const auto add = [&](Txn t, std::uint32_t v) {
+  const auto add = [&](Txn t, std::uint32_t v, std::int64_t from) {
     const Position position = spec_.plan.at(t);
-    if (t < spec_.plan.end() && position.kind == Kind::kStep)
-      next.push_back({{static_cast<std::uint64_t>(position.epoch), position.step},
-                      static_cast<std::int64_t>(v)});
+    if (t >= spec_.plan.end() || position.kind != Kind::kStep) return;
+    for (std::int64_t i = from; i < spec_.plan.batches_of(position.step); ++i)
+      next.push_back(id_of(position, v, i));
   };
   const comm::Exchange& exchange = participant.exchange();
   const auto& own = exchange.ownership().items_of(exchange.self());
-  const auto at = std::find(own.begin(), own.end(), current);
-  for (auto v = at == own.end() ? at : at + 1; v != own.end(); ++v) add(txn, *v);
-  for (const std::uint32_t v : own) add(Txn(txn.value() + 1), v);
+  const auto share = static_cast<std::uint32_t>(current.value());
+  add(txn, share, k + 1);
+  const auto at = std::find(own.begin(), own.end(), share);
+  for (auto v = at == own.end() ? at : at + 1; v != own.end(); ++v) add(txn, *v, 0);
+  for (const std::uint32_t v : own) add(Txn(txn.value() + 1), v, 0);
   loader_->prefetch(std::move(next));
 }
 
-Status Shares::forward_backward(Participant& participant, const Position& position, VirtualWorker v,
-                                const data::Batch& batch, coord::ShareRecord& record) {
-  const auto share = static_cast<std::uint32_t>(v.value());
-  // Dropout and its like: a stream of its own for each (seed, step, virtual worker).
-  at::manual_seed(share_seed(spec_.options.seed, position.global_step, v));
-  participant.enter(coord::Phase::kForward, share);
-  Share part;
-  part.virtual_worker_ = v.value();
-  part.epoch_ = position.epoch;
-  part.step_ = position.step;
-  part.global_step_ = position.global_step;
-  part.batch_ = &batch;
+Status Shares::forward_backward(Participant& participant, Share part, coord::ShareRecord& record) {
+  const VirtualWorker worker(static_cast<int>(part.virtual_worker()));
+  const auto v = static_cast<std::uint32_t>(part.virtual_worker());
+  // Dropout and its like: a stream of its own, whatever making the batch has drawn.
+  at::manual_seed(
+      micro_batch_seed(spec_.options.seed, part.global_step(), worker, part.micro_batch()));
+  participant.enter(coord::Phase::kForward, v);
   const at::Tensor loss = hooks_.loss(part);
   if (loss.numel() != 1 || !loss.requires_grad())
     return Error{ErrorKind::kUsage,
                  "the loss function must return one number that depends on the model; got " +
                      std::to_string(loss.numel()) + " elements" +
                      (loss.requires_grad() ? "" : " without a graph")};
-  participant.enter(coord::Phase::kBackward, share);
-  loss.backward();
-  const auto samples = static_cast<double>(batch.ids.size());
-  record.loss_sum = loss.item<double>() * samples;
-  record.loss_count = batch.ids.size();
+  participant.enter(coord::Phase::kBackward, v);
+  const std::int64_t batches = part.micro_batches();
+  participant.reducer().more_backwards(part.micro_batch() + 1 < batches);
+  const at::Tensor part_of_mean = batches > 1 ? loss.div(at::Scalar(batches)) : loss;
+  const GradScaler* const scaler = state_.scaler();
+  (scaler != nullptr ? scaler->scale(part_of_mean) : part_of_mean).backward();
+  const std::size_t samples = part.batch().ids.size();
+  record.loss_sum += loss.item<double>() * static_cast<double>(samples);
+  record.correct += part.correct_;
+  record.loss_count += samples;
+  record.ends |= part.ends_ ? 1 : 0;
   record.extra = optimizer_;
-  record.ends = part.ends_ ? 1 : 0;
   record.rate = state_.optimizers()[optimizer_]->lr();
   record.rates = state_.optimizers()[optimizer_]->rates_hash();
   return {};

@@ -1,4 +1,4 @@
-// What a step computes: of each share its batch, forward and backward, and its record.
+// What a step computes: of each share its batches, forward and backward, and its record.
 //
 // Ownership: refers to all that it is given. Errors: those of the data and of the program's loss.
 // Threads: one; the loader has its own.
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "coord/board.h"
 #include "lockstep/step.h"
@@ -31,16 +32,21 @@ class Shares {
       : spec_(spec), hooks_(hooks), state_(state) {}
   bool compares(const Position& position) const;
   std::uint64_t state_hash(Txn txn);
-  Result<data::Batch> batch_of(const Position& position, VirtualWorker v);
-  void hint_next(Participant& participant, Txn txn, std::uint32_t current);
-  Status forward_backward(Participant& participant, const Position& position, VirtualWorker v,
-                          const data::Batch& batch, coord::ShareRecord& record);
+  // Of the share's batches, number k.
+  data::ShareId id_of(const Position& position, std::int64_t v, std::int64_t k) const;
+  Share share_of(const Position& position, VirtualWorker v, std::int64_t k,
+                 const data::Batch& batch) const;
+  Status check_draws(const std::string& before) const;
+  Result<data::Batch> batch_of(const Position& position, VirtualWorker v, std::int64_t k);
+  void hint_next(Participant& participant, Txn txn, VirtualWorker current, std::int64_t k);
+  Status forward_backward(Participant& participant, Share part, coord::ShareRecord& record);
 
   const RunSpec& spec_;
   const Hooks& hooks_;
   const TrainState& state_;
   std::unique_ptr<data::Loader> loader_;
   std::size_t optimizer_ = 0;
+  bool checked_draws_ = false;
   std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
   std::uint64_t hash_ = 0;
 };

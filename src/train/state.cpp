@@ -73,10 +73,18 @@ Status TrainState::add(const std::string& name, LRScheduler& scheduler) {
   return {};
 }
 
-Status TrainState::add(const std::string& name, NamedTensors tensors) {
+Status TrainState::add(const std::string& name, GradScaler& scaler) {
+  if (scaler_ != nullptr)
+    return Error{ErrorKind::kUsage, "the train state has a scaler already; '" + name +
+                                        "' would be a second, and a step has one"};
+  LOCKSTEP_TRY(add(name, scaler.state()));
+  scaler_ = &scaler;
+  return {};
+}
+
+Status TrainState::add(const std::string& name, const NamedTensors& tensors) {
   LOCKSTEP_TRY(claim(name));
-  for (auto& [key, tensor] : tensors)
-    other_tensors_.push_back({name + "." + key, std::move(tensor)});
+  for (const auto& [key, tensor] : tensors) other_tensors_.push_back({name + "." + key, tensor});
   return {};
 }
 
@@ -118,8 +126,11 @@ std::uint64_t TrainState::xxh3() const {
 
 std::string TrainState::signature() const {
   std::ostringstream lines;
-  for (const Named& named : model())
-    lines << named.name << ' ' << named.tensor.sizes() << ' ' << named.tensor.scalar_type() << '\n';
+  for (const Named& named : model()) {
+    lines << named.name << ' ' << named.tensor.sizes() << ' ' << named.tensor.scalar_type();
+    if (!named.tensor.is_contiguous()) lines << " strides " << named.tensor.strides();
+    lines << '\n';
+  }
   return lines.str();
 }
 

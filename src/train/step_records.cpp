@@ -51,7 +51,8 @@ bool StepRecords::end_run() const {
 void StepRecords::add_to(EpochBook& book) const {
   for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v) {
     const coord::ShareRecord& share = record(static_cast<int>(v));
-    book.add_share(v, share.loss_sum, share.loss_count, position_.step == 0);
+    book.add_share(v, {share.loss_sum, share.correct, static_cast<std::int64_t>(share.loss_count)},
+                   position_.step == 0);
   }
 }
 
@@ -80,9 +81,11 @@ Lines StepRecords::lines(const Hooks& hooks) const {
     samples += record(v).loss_count;
   }
   const double loss = loss_of(record(0));
+  std::optional<double> scale;
+  if (state_.scaler() != nullptr) scale = state_.scaler()->get_scale();
   Lines lines;
   lines.metrics = step_metrics(txn_, position_, loss, sum / static_cast<double>(samples), samples,
-                               optimizer().rates());
+                               optimizer().rates(), scale);
   const std::int64_t every = std::min(spec_.options.log_every, plan.steps_per_epoch);
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);

@@ -26,6 +26,7 @@ class StepRecords {
   // A share has asked to end the run with this step (Share::end_run).
   bool end_run() const;
   void add_to(EpochBook& book) const;
+  std::uint64_t epoch_began_ns() const { return record(0).epoch_began_ns; }
   Lines lines(const Hooks& hooks) const;
 
  private:

@@ -64,6 +64,14 @@ void Trainer::loss(Loss loss) {
   impl_->run.hooks.loss = [loss = std::move(loss)](Share& share) { return loss(share.batch()); };
 }
 
+void Trainer::loss(CountedLoss loss) {
+  impl_->run.hooks.loss = [loss = std::move(loss)](Share& share) {
+    LossAndCorrect found = loss(share.batch());
+    share.correct_ = found.correct;
+    return found.loss;
+  };
+}
+
 void Trainer::evaluation(Evaluation evaluation) {
   impl_->run.hooks.evaluation = [this,
                                  evaluation = std::move(evaluation)](const data::Batch& batch) {
@@ -80,6 +88,10 @@ void Trainer::schedule(ReduceLROnPlateau& scheduler) {
   impl_->add(scheduler, [&scheduler](const EpochEnd& end) {
     scheduler.step(end.count > 0 ? end.loss : end.train_loss);
   });
+}
+
+void Trainer::scaler(GradScaler& scaler) {
+  if (impl_->added.ok()) impl_->added = impl_->state.add("scaler", scaler);
 }
 
 void Trainer::best(BestOf best_of) { impl_->run.hooks.best = best_of; }
@@ -102,7 +114,7 @@ void Trainer::stop_when(std::function<bool(const EpochEnd&)> call) {
   impl_->run.hooks.stop_when = std::move(call);
 }
 
-void Trainer::start_from(std::function<Result<std::optional<std::int64_t>>()> call) {
+void Trainer::start_from(std::function<Result<std::optional<StartPoint>>()> call) {
   impl_->run.hooks.start_from = std::move(call);
 }
 

@@ -27,6 +27,7 @@ namespace {
 
 using coord::message::Forked;
 using coord::message::ForkRequest;
+using coord::message::ForkZygote;
 using coord::message::ZygoteReady;
 using namespace std::chrono_literals;
 
@@ -42,28 +43,6 @@ std::string thread_name(const std::string& id) {
   std::string name;
   std::getline(file, name);
   return name;
-}
-
-// A forked worker would have the thread's locks without the thread.
-Status check_single_thread() {
-  DIR* folder = ::opendir("/proc/self/task");
-  if (folder == nullptr)
-    return Error{ErrorKind::kUnavailable,
-                 std::string("opendir /proc/self/task: ") + std::strerror(errno)};
-  const std::string own = std::to_string(::getpid());
-  std::string others;
-  while (const dirent* entry = ::readdir(folder)) {
-    const std::string id = entry->d_name;
-    if (id == "." || id == ".." || id == own) continue;
-    others += (others.empty() ? "" : ", ") + ("'" + thread_name(id) + "' (id " + id + ")");
-  }
-  ::closedir(folder);
-  if (others.empty()) return {};
-  return Error{ErrorKind::kUsage,
-               "lockstep::init() forks the workers and must be called before any other thread is "
-               "started, but thread " +
-                   others +
-                   " is running. Call init() first in main(), or start with --start-method exec"};
 }
 
 [[noreturn]] void end_unstarted(const std::string& why) {
@@ -104,8 +83,8 @@ void become_worker(const coord::Received& received, const ForkRequest& request) 
   set_environment(request);
 }
 
-// Forks twice, so that the agent reaps the worker and not the zygote. Returns true in the worker.
-bool fork_worker(int agent_socket, std::uint64_t request) {
+// Forks twice, so that the agent reaps the child and not the zygote. Returns true in the child.
+bool fork_for_agent(int agent_socket, std::uint64_t request) {
   const pid_t agent = ::getppid();
   const auto answer = [&](pid_t pid) {
     // The agent's death ends us; nothing else can fail here.
@@ -117,12 +96,12 @@ bool fork_worker(int agent_socket, std::uint64_t request) {
     answer(-errno);
   } else if (intermediate == 0) {
     const pid_t self = ::getpid();
-    const pid_t worker = ::fork();
-    if (worker == 0) {
+    const pid_t child = ::fork();
+    if (child == 0) {
       adopt_agent_as_parent(self, agent);
       return true;
     }
-    answer(worker < 0 ? -errno : worker);
+    answer(child < 0 ? -errno : child);
     ::_exit(0);
   } else {
     while (::waitpid(intermediate, nullptr, 0) < 0 && errno == EINTR) {
@@ -146,8 +125,30 @@ Result<UniqueFd> take_descriptor(const char* variable) {
   return UniqueFd(fd);
 }
 
+Status check_single_thread(const std::string& call, const std::string& advice) {
+  DIR* folder = ::opendir("/proc/self/task");
+  if (folder == nullptr)
+    return Error{ErrorKind::kUnavailable,
+                 std::string("opendir /proc/self/task: ") + std::strerror(errno)};
+  const std::string own = std::to_string(::getpid());
+  std::string others;
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string id = entry->d_name;
+    if (id == "." || id == ".." || id == own) continue;
+    others += (others.empty() ? "" : ", ") + ("'" + thread_name(id) + "' (id " + id + ")");
+  }
+  ::closedir(folder);
+  if (others.empty()) return {};
+  return Error{ErrorKind::kUsage,
+               call +
+                   " forks the workers and must be called before any other thread is started, "
+                   "but thread " +
+                   others + " is running. " + advice};
+}
+
 Result<Birth> serve_forks(UniqueFd agent) {
-  LOCKSTEP_TRY(check_single_thread());
+  LOCKSTEP_TRY(check_single_thread(
+      "lockstep::init()", "Call init() first in main(), or start with --start-method exec"));
   // A program that adopts orphans would get the workers; a forked process does not inherit it.
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   LOCKSTEP_TRY(coord::send(agent.get(), ZygoteReady{}, Deadline::in(10s)));
@@ -158,12 +159,20 @@ Result<Birth> serve_forks(UniqueFd agent) {
         ::_exit(0);  // the agent has no more use for us
       return std::move(received).error();
     }
+    const auto* spare = std::get_if<ForkZygote>(&received->message);
+    if (spare != nullptr && received->descriptors.size() == 1) {
+      if (!fork_for_agent(agent.get(), spare->request)) continue;
+      ::setsid();
+      agent = std::move(received->descriptors[0]);
+      LOCKSTEP_TRY(coord::send(agent.get(), ZygoteReady{}, Deadline::in(10s)));
+      continue;
+    }
     const auto* request = std::get_if<ForkRequest>(&received->message);
     if (request == nullptr || received->descriptors.size() != kDescriptors)
       return Error{
           ErrorKind::kBadData,
           "the agent sent something that is no fork request; is 'lockstep' of another version?"};
-    if (!fork_worker(agent.get(), request->request)) continue;
+    if (!fork_for_agent(agent.get(), request->request)) continue;
     become_worker(*received, *request);
     return Birth{*request, std::move(received->descriptors[kControl]),
                  std::move(received->descriptors[kBoard])};

@@ -5,6 +5,8 @@
 // what is no fork request. Threads: the main thread, with no other alive.
 #pragma once
 
+#include <string>
+
 #include "base/unique_fd.h"
 #include "coord/messages.h"
 #include "lockstep/status.h"
@@ -21,8 +23,13 @@ struct Birth {
 // Takes the descriptor out of the environment; an empty UniqueFd if the variable is not set.
 Result<UniqueFd> take_descriptor(const char* variable);
 
-// In the zygote: serves fork requests until the agent closes the socket, then ends the process.
-// Returns in forked workers, with the environment set and their outputs in place.
+// kUsage if the process has a second thread, which is named: a forked worker would have its locks
+// without the thread. `call` and `advice` are part of the message.
+Status check_single_thread(const std::string& call, const std::string& advice);
+
+// In the zygote, and in those that are forked from it: serves fork requests until the agent closes
+// the socket, then ends the process. Returns in forked workers, with the environment set and their
+// outputs in place.
 Result<Birth> serve_forks(UniqueFd agent);
 
 // In an executed worker: reads its fork request.

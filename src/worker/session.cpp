@@ -158,13 +158,15 @@ Result<Admission> Session::describe(const Description& description) {
   return admission;
 }
 
+Result<std::unique_ptr<Session>> Session::serve(UniqueFd agent) {
+  LOCKSTEP_ASSIGN(Birth birth, serve_forks(std::move(agent)));
+  return start(std::move(birth));
+}
+
 Result<std::unique_ptr<Session>> Session::open() {
   keep_note();
   LOCKSTEP_ASSIGN(UniqueFd zygote, take_descriptor(coord::kZygoteVariable));
-  if (zygote) {
-    LOCKSTEP_ASSIGN(Birth birth, serve_forks(std::move(zygote)));
-    return start(std::move(birth));
-  }
+  if (zygote) return serve(std::move(zygote));
   LOCKSTEP_ASSIGN(UniqueFd worker, take_descriptor(coord::kWorkerVariable));
   if (worker) {
     LOCKSTEP_ASSIGN(Birth birth, read_birth(std::move(worker)));

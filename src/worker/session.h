@@ -1,11 +1,12 @@
 // A training process's side of the launcher: the fork point, the environment it gets, and its talk
 // with the agent. No libtorch here. docs/design/launching.md has the life of a worker.
 //
-// Three ways to live:
+// Four ways to live:
 //   zygote   started by `lockstep run` for programs that link Lockstep (found by the ELF note that
 //            this room emits): main() runs up to open(), which then serves fork requests and never
 //            returns; open() returns in the forked workers only
 //   worker   of a program started by fork + exec (--start-method exec)
+//   spawned  forked from the zygote of lockstep::spawn() (worker/spawn.h)
 //   alone    without the launcher: one process, launched() is false, memory() is anonymous
 //
 // Errors: kUsage for a second thread at open() (its name and id are told); kUnavailable when the
@@ -71,6 +72,9 @@ class Session {
   // The fork point. Returns in workers (and alone); in the zygote it serves until the agent closes
   // its socket, then _exit(0).
   static Result<std::unique_ptr<Session>> open();
+
+  // The same in the zygote of lockstep::spawn(), which has its end of the agent's socket.
+  static Result<std::unique_ptr<Session>> serve(UniqueFd agent);
 
   virtual bool launched() const = 0;
   virtual const Identity& identity() const = 0;

@@ -2,7 +2,7 @@
 """Runs the ConvNet recipe and compares it, bit for bit, with what PyTorch or the stranger's script gives on this machine.
 
     golden_run.py CASE --lockstep PROGRAM --convnet PROGRAM --ddp-loop PROGRAM --optimizers PROGRAM --two-groups PROGRAM
-                  --torch-dir DIR
+                  --amp-run PROGRAM --torch-dir DIR
 
 Case                    the run                                             compared with
 initial                 V = 1, one step at learning rate 0                  golden 'initial' (stock PyTorch)
@@ -13,6 +13,7 @@ ddp-killed              the same on 3 workers, one of them killed           the 
 one-gpu                 seed 002's one-GPU run, its lines                   golden 'one_gpu', and the document's own lines
 ddp-loop                examples/ddp_loop on 2 ranks                        ddp_loop.py (stock DistributedDataParallel)
 optimizers              optimizers_print.cpp                                optimizers.py (torch.optim)
+amp-bf16, amp-fp16      V = 3: mixed precision, overflow planted            amp.py (torch.autocast, torch.amp.GradScaler)
 stranger-NAME           V = 3, 5, ... with sgd, momentum, adam, adamw       stranger.py
 
 LOCKSTEP_TEST_DATA  folder with mnist/ (or MNIST/raw/); default: ../shared/data beside the checkout
@@ -46,10 +47,17 @@ STRANGER = {
     # What tests/e2e/two_groups.cpp has built in.
     "stranger-v3-adamw": "--virtual-workers 3 --epochs 2 --batch-size 50 --optimizer adamw --lr 1e-3 --weight-decay 0.05 "
                          "--fc-lr 1e-2 --fc-weight-decay 0.2 --clip-grad-norm 0.5",
+    # The epoch's 7 batches of each virtual worker make steps of 3, 3 and 1.
+    "stranger-v5-accumulation": "--virtual-workers 5 --epochs 2 --batch-size 32 --accumulation-steps 3 --lr 0.01 --momentum 0.9",
     "stranger-v7-epochs": "--virtual-workers 7 --epochs 3 --batch-size 40 --shuffle reshuffle --lr 0.01",
 }
+# 2^19 overflows float16 in the backward: steps are left out until the scale fits, then it grows and overflows again.
+AMP = {
+    "amp-bf16": "--precision bf16 --max-steps 8",
+    "amp-fp16": "--precision fp16 --max-steps 12 --init-scale 524288 --growth-interval 2",
+}
 WORKERS = {"stranger-v3": 2, "stranger-v5": 3, "stranger-v5-momentum": 2, "stranger-v3-adam": 3, "stranger-v8-adam": 3,
-           "stranger-v3-adamw": 2, "stranger-v7-epochs": 2}
+           "stranger-v3-adamw": 2, "stranger-v5-accumulation": 3, "stranger-v7-epochs": 2}
 
 
 class Skip(Exception):
@@ -187,6 +195,26 @@ def compare_stranger(args, data, interpreter, name):
     equal("weights", f"weights sha256 {run.hash()}", lines[-1])
 
 
+def case_amp(args, data, interpreter, name):
+    with tempfile.TemporaryDirectory() as scratch:
+        data = subset(data, pathlib.Path(scratch) / "digits")
+        options = ["--virtual-workers", "3", "--batch-size", "16", *AMP[name].split()]
+        command = [interpreter, GOLDEN / "amp.py", "--data", data, *options]
+        theirs = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=one_thread(), check=True).stdout.splitlines()
+        args.convnet = args.amp_run
+        faults = ["--inject", "kill rank=1 txn=6 phase=backward"]
+        for launcher_options in ([], faults):
+            run = Run(args, data, 2, options, launcher_options)
+            equal("incidents", run.incidents, 1 if launcher_options else 0)
+            steps = [line.split() for line in theirs if line.startswith("step ")]
+            equal("losses", run.losses(), [float.fromhex(words[3]) for words in steps])
+            if "--init-scale" in options:
+                equal("scales", [m["scale"] for m in run.metrics], [float(words[5]) for words in steps])
+            equal("weights", f"weights sha256 {run.hash()}", theirs[-1])
+    if name == "amp-fp16":
+        equal("steps were left out", 2 <= int(theirs[-2].split()[1]) <= 12, True)
+
+
 def case_ddp_loop(args, data, interpreter):
     options = ["--max-steps", "40", "--accumulate", "2", "--batch-size", "100"]
     theirs = subprocess.run([interpreter, GOLDEN / "ddp_loop.py", "--data", data, *options], stdout=subprocess.PIPE, text=True,
@@ -210,6 +238,8 @@ def run_case(args):
     data = mnist()
     if name in STRANGER:
         case_stranger(args, data, interpreter, name)
+    elif name in AMP:
+        case_amp(args, data, interpreter, name)
     elif name == "ddp-loop":
         case_ddp_loop(args, data, interpreter)
     elif name == "ddp-killed":
@@ -243,6 +273,7 @@ def main():
     parser.add_argument("--ddp-loop", required=True, dest="ddp_loop")
     parser.add_argument("--optimizers", required=True)
     parser.add_argument("--two-groups", required=True, dest="two_groups")
+    parser.add_argument("--amp-run", required=True, dest="amp_run")
     parser.add_argument("--torch-dir", required=True)
     args = parser.parse_args()
     return exit_code_of(lambda: run_case(args))

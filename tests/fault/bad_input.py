@@ -229,7 +229,9 @@ class Checkpoints(BadInput):
         self.damage(newest / "model.safetensors", self.flip)
         self.refused(BAD_DATA, f"checkpoint '{newest}' cannot be used: .*model.safetensors", SHORT + ("--resume", newest))
 
-    def test_path_missing(self):
+    def test_path_of_a_run_or_of_nothing(self):
+        output, (_, newest) = self.unfinished()
+        self.refused(BAD_DATA, f"it is a run's directory; give one of its checkpoints, the newest is '{newest}'", SHORT + ("--resume", output))
         self.refused(BAD_DATA, "cannot be used", SHORT + ("--resume", self.folder / "nowhere"))
 
     def test_another_run(self):
@@ -306,23 +308,21 @@ class Output(BadInput):
             (self.folder / "locked").mkdir(mode=0o500)
             self.refused_output(self.folder / "locked" / "run")
 
-    def refused_output(self, output):
+    def refused_output(self, output, says=None):
         for workers in (None, 3):
             run = self.start(workers, SHORT, output=output).wait()
             self.assertEqual(run.code, DISK, run.err)
             self.assertEqual(run.err.count("error: "), 1, run.err)
-            self.assertIn(str(self.folder / "file" if self.folder in output.parents else output), run.err)
+            self.assertIn(says or str(self.folder / "file" if self.folder in output.parents else output), run.err)
 
     def test_unreachable(self):
-        """What no folder can be made of: a loop of links, a name and a path that are too long."""
+        """What no folder can be made of: a loop of links, a link to nothing, a name and a path that are too long."""
         (self.folder / "loop").symlink_to("loop")
+        (self.folder / "link").symlink_to("nothing")
+        self.refused_output(self.folder / "link", "link': it is a symbolic link to 'nothing', which is no folder")
         for output in (self.folder / "loop", self.folder / "loop" / "run", self.folder / ("n" * 300), self.folder / "/".join(["d" * 200] * 25)):
-            for workers in (None, 3):
-                run = self.start(workers, SHORT, output=output).wait()
-                self.assertEqual(run.code, DISK, run.err)
-                self.assertEqual(run.err.count("error: "), 1, run.err)
-                self.assertIn("cannot make folder '" + str(self.folder), run.err)
-        self.assertEqual({p.name for p in self.folder.iterdir()}, {"loop"})
+            self.refused_output(output, "cannot make folder '" + str(self.folder))
+        self.assertEqual({p.name for p in self.folder.iterdir()}, {"link", "loop"})
 
     def foreign(self, *names):
         folder = self.folder / f"foreign{self.count}"

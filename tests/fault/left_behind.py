@@ -56,7 +56,7 @@ class LeftBehind(FaultTest):
         if end:
             end(run)
         self.assertEqual(run.wait().code, code, run.err)
-        if code == -signal.SIGKILL:
+        if code == -signal.SIGKILL or reserved:
             until(lambda: processes() == before["processes"], "the end of the workers", seconds=1)
         after = machine(self.folder)
         for kind, there in before.items():
@@ -160,6 +160,40 @@ class Ends(LeftBehind):
             again = self.check(None, LONG, output=run.output)
             self.assertIn("resuming from", again.err)
             self.assert_same(again, LONG)
+
+
+class Spawned(LeftBehind):
+    """Runs of lockstep::spawn() (tests/loops/spawn_worker.cpp): 60 steps, `slow` for 2 s."""
+
+    def start(self, workers, options=(), launcher=(), output=None, **more):
+        run = super().start(None, (), (), output, delayed=True)
+        run.command = [os.environ["LOCKSTEP_SPAWN_WORKER"], str(workers), options[0], str(run.output), *map(str, launcher)]
+        run.env = {**run.env, "LOCKSTEP_LAUNCHER": harness.LOCKSTEP}
+        return run
+
+    def test_ends(self):
+        self.check(3, ("train",))
+        self.check(3, ("slow",), ("--inject", "kill rank=1 txn=10; kill rank=2 txn=20 phase=exchange"))
+        self.check(3, ("fails",), code=65)
+        self.check(3, ("throws",), code=1)
+        self.check(2, ("train",), ("--no-such-option",), code=2)
+
+    def test_signals(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.check(3, ("slow",), end=self.kill(number, 20), code=-number)
+
+    def test_caller_killed(self):
+        """The launcher ends the run in order: not even its socket's file is left."""
+        for at in (1, 20):
+            self.check(3, ("slow",), end=self.kill(signal.SIGKILL, at), code=-signal.SIGKILL)
+
+    def test_launcher_killed(self):
+        def end(run):
+            run.until_committed(20)
+            children = pathlib.Path(f"/proc/{run.process.pid}/task/{run.process.pid}/children").read_text().split()
+            self.assertEqual(len(children), 1)
+            os.kill(int(children[0]), signal.SIGKILL)
+        self.check(3, ("slow",), end=end, code=75, reserved=True)
 
 
 class Leftovers(LeftBehind):

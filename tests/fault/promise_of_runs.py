@@ -160,6 +160,14 @@ class Resume(FaultTest):
             self.assertIn("resuming from", run.err)
             self.assert_same(run, options)
 
+    def test_other_options_of_the_program_are_told(self):
+        output = self.run_to_end(2, SHORT + ("--max-steps", 5)).output
+        copy = harness.write_idx(self.folder / "copy", *harness.DATA["short"])
+        run = self.run_to_end(2, SHORT + ("--data", copy), output=output)
+        self.assertRegex(run.err, "goes on with other options than it had: --data was .*, now .*copy")
+        self.assertEqual(run.err.count("other options"), 1, run.err)
+        self.assert_same(run, SHORT)
+
     def test_stopped_in_order(self):
         """SIGTERM and Ctrl-C: a checkpoint where it stopped, and the same command goes on from there."""
         output = self.folder / "run"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """compare_lines.py KIND FILE: how many of the loss lines that seed 002 printed in 2019 (seed002_lines.json) a run's log has.
 
-KIND: ddp or one_gpu. FILE: a log, or a golden's JSON. Prints the count of lines equal to all four decimals and the largest
+KIND: ddp, one_gpu or data_parallel. FILE: a log, or a golden's JSON. Prints the count of lines equal to all four decimals and the largest
 difference over the lines that both have; exit 1 if the log has none of them, or one is more than 0.0001 off.
 """
 import json

@@ -63,15 +63,17 @@ def legacy_order(samples):
 
 
 def batches(args, samples):
-    """Yields (epoch, step in epoch, steps per epoch, ids of each virtual worker)."""
+    """Yields (epoch, step in epoch, steps per epoch, of each virtual worker the ids of its batches)."""
     for epoch in range(args.epochs):
         if args.shuffle == "legacy":
             mine = legacy_order(samples)
         else:
             mine = epoch_order(samples, args.virtual_workers, args.seed + (epoch if args.shuffle == "reshuffle" else 0))
-        steps = math.ceil(len(mine[0]) / args.batch_size)
+        cut = [[ids[i:i + args.batch_size] for i in range(0, len(ids), args.batch_size)] for ids in mine]
+        several = args.accumulation_steps
+        steps = math.ceil(len(cut[0]) / several)
         for i in range(steps):
-            yield epoch, i, steps, [ids[i * args.batch_size:(i + 1) * args.batch_size] for ids in mine]
+            yield epoch, i, steps, [own[i * several:(i + 1) * several] for own in cut]
 
 
 def tree_sum(parts):
@@ -123,14 +125,18 @@ class Update:
         p.addcdiv_(self.m[i], (self.v[i].sqrt() / c2 ** 0.5).add_(eps), value=-(lr / c1))
 
 
-def share(model, start_buffers, images, labels):
+def share(model, start_buffers, images, labels, batches):
     """One virtual worker's part of a step: its loss, its gradients, and the buffers it leaves."""
     for buffer, start in zip(model.buffers(), start_buffers):
         buffer.copy_(start)
     model.zero_grad(set_to_none=True)
-    loss = nn.functional.cross_entropy(model(images), labels)
-    loss.backward()
-    return loss.item(), [p.grad for p in model.parameters()], [b.clone() for b in model.buffers()]
+    total = samples = 0
+    for ids in batches:
+        loss = nn.functional.cross_entropy(model(images[ids]), labels[ids])
+        (loss / len(batches) if len(batches) > 1 else loss).backward()
+        total += loss.item() * len(ids)
+        samples += len(ids)
+    return total / samples, [p.grad for p in model.parameters()], [b.clone() for b in model.buffers()]
 
 
 def weights_sha256(model):
@@ -148,7 +154,7 @@ def train(args, model, images, labels, on_step):
         if args.max_steps and number >= args.max_steps:
             return
         start = [b.clone() for b in model.buffers()]
-        shares = [share(model, start, images[part], labels[part]) for part in ids]
+        shares = [share(model, start, images, labels, own) for own in ids]
         mean = [tree_sum(list(parts)).mul(1 / args.virtual_workers) for parts in zip(*(s[1] for s in shares))]
         update.step(mean)
         for buffer, new in zip(model.buffers(), shares[0][2]):
@@ -163,6 +169,7 @@ def arguments(argv=None):
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--max-steps", type=int, default=0, help="0: all epochs")
     parser.add_argument("--batch-size", type=int, default=100, help="of each virtual worker")
+    parser.add_argument("--accumulation-steps", type=int, default=1, help="batches of each virtual worker per optimizer step")
     parser.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
     parser.add_argument("--lr", type=float, default=1e-4)
     parser.add_argument("--momentum", type=float, default=0.0)

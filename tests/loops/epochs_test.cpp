@@ -130,13 +130,20 @@ TEST_F(Epochs, KilledBeforeItsFirstCheckpointARunBeginsWhereItBegan) {
   EXPECT_EQ(last_line(seed_again.outcome.out), last_line(seed.outcome.out));
 
   // From a snapshot of somebody else's, of epoch 1, which the run writes over.
-  EXPECT_EQ(launched("maker", {}, {"snapshot", "few"}).outcome.code, 0);
+  const Run maker = launched("maker", {}, {"snapshot", "few"});
+  EXPECT_EQ(maker.outcome.code, 0);
   const auto given = [&](const std::string& name) {
     std::filesystem::create_directories(files(name));
     std::filesystem::copy_file(files("maker") + "/snapshot.pt", files(name) + "/snapshot.pt");
     return name;
   };
   const Run whole = launched(given("given"), {}, how);
+  const auto word_after = [](const std::string& text, const std::string& name) {
+    const std::size_t at = text.rfind(name) + name.size();
+    return text.substr(at, text.find_first_of(" ;", at) - at);
+  };
+  EXPECT_EQ(word_after(whole.lines.substr(0, whole.lines.find("step 12:")), "before "),
+            word_after(maker.lines, ", best "));
   EXPECT_TRUE(whole.lines.starts_with("goes on at epoch 2, step 0\nstep 8:")) << whole.lines;
   EXPECT_NE(last_line(whole.outcome.out), last_line(seed.outcome.out)) << "Adam begins anew";
   const Run before = interrupted(given("before-an-export"), "step 9:");

@@ -22,6 +22,7 @@ namespace {
 
 using lockstep::EpochEnd;
 using lockstep::Result;
+using lockstep::StartPoint;
 using lockstep::data::Batch;
 
 std::string text_of(const EpochEnd& end) {
@@ -85,7 +86,8 @@ class Job {
     if (!has("bare"))
       trainer.exports([&](const EpochEnd& end) { return write(end, optimizer); },
                       [](const EpochEnd& end) {
-                        return "epoch " + std::to_string(end.epoch) + " is written\n";
+                        return "epoch " + std::to_string(end.epoch) +
+                               (end.written ? " is written\n" : " is not written\n");
                       });
     if (has("stops"))
       trainer.stop_when([](const EpochEnd& end) { return end.best_before - end.best < 0.01; });
@@ -110,17 +112,19 @@ class Job {
   }
   std::string snapshot() const { return folder_ + "/snapshot.pt"; }
 
-  Result<std::optional<std::int64_t>> load() {
-    if (!std::filesystem::exists(snapshot())) return std::optional<std::int64_t>();
+  Result<std::optional<StartPoint>> load() {
+    if (!std::filesystem::exists(snapshot())) return std::optional<StartPoint>();
     LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(snapshot()));
     LOCKSTEP_TRY(lockstep::load_state_dict(*model_, snapshot(), "weights"));
-    return std::optional(std::get<std::int64_t>(fields.at(1).second) + 1);
+    return std::optional(StartPoint{std::get<std::int64_t>(fields.at(1).second) + 1,
+                                    std::get<double>(fields.at(2).second)});
   }
 
   Result<bool> write(const EpochEnd& end, const lockstep::Optimizer& optimizer) {
     if (has("fails")) return lockstep::Error{lockstep::ErrorKind::kDisk, "no room for " + folder_};
     if (has("snapshot"))
-      LOCKSTEP_TRY(lockstep::save_pt(snapshot(), {{"weights", &*model_}, {"epoch", end.epoch}}));
+      LOCKSTEP_TRY(lockstep::save_pt(
+          snapshot(), {{"weights", &*model_}, {"epoch", end.epoch}, {"best", end.best}}));
     if (end.epoch % 2 == 0) return false;
     lockstep::TrainState state;
     LOCKSTEP_TRY(state.add("model", *model_));

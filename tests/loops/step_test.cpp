@@ -4,15 +4,10 @@
 #include <filesystem>
 
 #include "support/child.h"
+#include "support/output.h"
 
 namespace lockstep::test {
 namespace {
-
-int count(const std::string& text, const std::string& word) {
-  int n = 0;
-  for (auto at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) ++n;
-  return n;
-}
 
 class StepLoop : public ::testing::Test {
  protected:
@@ -71,18 +66,14 @@ TEST_F(StepLoop, AShareEndsTheRunEarlyForAll) {
 
 // Whoever said it, and whoever comes new: all end where it was said.
 TEST_F(StepLoop, AnEarlyEndSurvivesDeaths) {
-  const auto hash = [](const Outcome& outcome) {
-    const auto at = outcome.out.find("weights sha256 ");
-    return at == std::string::npos ? outcome.err : outcome.out.substr(at, 79);
-  };
-  const std::string whole = hash(launched("ends"));
+  const std::string whole = hash_in(launched("ends"));
   for (const char* fault :
        {"kill rank=1 txn=7 phase=backward", "kill rank=1 txn=7 phase=exchange",
         "kill rank=1 txn=7 phase=optimizer", "kill rank=0 phase=done", "kill txn=7 repeat=3"}) {
     std::filesystem::remove_all(folder_ / "run");
     const Outcome outcome = run(command("ends", {"--max-restarts", "1", "--inject", fault}));
     EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
-    EXPECT_EQ(hash(outcome), whole) << fault << ": " << outcome.err;
+    EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
   }
 }
 
@@ -102,6 +93,50 @@ TEST_F(StepLoop, AScheduleIsTheSameWhoeverComesAndGoes) {
     EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
     EXPECT_EQ(read_text(metrics), whole) << fault << ": " << outcome.err;
   }
+}
+
+TEST_F(StepLoop, AccumulatedStepsAreTheSameWhoeverComesAndGoes) {
+  const Outcome alone = run({STEP_WORKER, "accumulates", folder_ / "alone"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const std::string ledger = read_text(folder_ / "alone/ledger.jsonl");
+  EXPECT_EQ(count(ledger, "\n"), 80) << ledger;
+  EXPECT_EQ(hash_in(launched("accumulates")), hash_in(alone));
+  EXPECT_EQ(read_text(folder_ / "run/ledger.jsonl"), ledger);
+  for (const char* fault :
+       {"kill rank=1 txn=6 phase=data", "kill rank=1 txn=6 phase=backward",
+        "kill rank=2 txn=7 phase=exchange", "kill txn=31 phase=forward repeat=3"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const Outcome outcome =
+        run(command("accumulates-ahead", {"--max-restarts", "1", "--inject", fault}));
+    EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
+    EXPECT_EQ(hash_in(outcome), hash_in(alone)) << fault << ": " << outcome.err;
+    EXPECT_EQ(read_text(folder_ / "run/ledger.jsonl"), ledger) << fault;
+  }
+}
+
+// What a data set draws from PyTorch's own generator, as people do.
+TEST_F(StepLoop, ARandomDataSetIsTheSameWhoeverComesAndGoes) {
+  const Outcome alone = run({STEP_WORKER, "draws", folder_ / "alone"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(hash_in(launched("draws")), hash_in(alone));
+  for (const char* fault : {"kill rank=1 txn=6 phase=data", "kill rank=2 txn=7 phase=exchange",
+                            "kill txn=31 phase=forward repeat=3"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const Outcome outcome = run(command("draws", {"--max-restarts", "1", "--inject", fault}));
+    EXPECT_EQ(hash_in(outcome), hash_in(alone)) << fault << ": " << outcome.err;
+  }
+  std::filesystem::remove_all(folder_ / "run");
+  expect_refused("draws-ahead", "the data set draws from PyTorch's default generator");
+}
+
+TEST_F(StepLoop, AnotherAccumulationIsAnotherRun) {
+  Outcome outcome =
+      run(command("accumulates", {"--max-restarts", "0", "--inject", "kill txn=31 repeat=3"}));
+  EXPECT_NE(outcome.code, 0);
+  outcome = launched("accumulates-3");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("accumulation_steps was 2, now it is 3"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(StepLoop, ALoopThatJustReturnsIsToldHowToEndARun) {

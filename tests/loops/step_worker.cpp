@@ -23,7 +23,16 @@ struct Job {
   lockstep::Context& context;
   std::string name, output;
   bool is(const char* wanted) const { return name == wanted; }
+  bool draws() const { return name.starts_with("draws"); }
+  bool accumulates() const { return name.starts_with("accumulates"); }
 };
+
+// Random, and the bias is used by a share's first batch alone.
+at::Tensor loss_of_part(lockstep::Share& share, torch::nn::Linear& model) {
+  const at::Tensor inputs = share.batch().inputs;
+  const at::Tensor noisy = (inputs * at::rand_like(inputs)).matmul(model->weight.t()).sum();
+  return share.micro_batch() == 0 ? noisy + model->bias.sum() : noisy;
+}
 
 Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::StepLR& scheduler,
             torch::nn::Linear& model) {
@@ -31,6 +40,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
     if (job.is("throws") && share.global_step() == 5) throw std::runtime_error("no such class");
     if (job.is("crashes") && share.global_step() == 5) ::raise(SIGSEGV);
     if (job.is("ends") && share.global_step() == 7 && share.virtual_worker() == 1) share.end_run();
+    if (job.accumulates()) return loss_of_part(share, model);
     const at::Tensor sum = model->forward(share.batch().inputs).sum();
     const bool bad = job.is("nan") && share.global_step() == 4 && share.virtual_worker() == 1;
     return bad ? sum * std::numeric_limits<double>::quiet_NaN() : sum;
@@ -71,7 +81,21 @@ Status train(const Job& job) {
   options.batch_size = 1;
   options.epochs = 40;
   options.checkpoint_every = 10;
-  LOCKSTEP_ASSIGN(auto data, lockstep::data::tensor_dataset(at::ones({8, 2}), at::ones({8})));
+  if (job.accumulates()) {  // an epoch's 3 batches of each virtual worker make steps of 2 and 1
+    options.virtual_workers = 3;
+    options.accumulation_steps = job.is("accumulates-3") ? 3 : 2;
+    options.prefetch_threads = job.is("accumulates-ahead") ? 2 : 0;
+  }
+  if (job.draws()) options.virtual_workers = 3;
+  if (job.is("draws-ahead")) options.prefetch_threads = 2;
+  const auto noisy = [&](lockstep::data::Batch batch, const lockstep::data::Pass&) {
+    batch.inputs = batch.inputs + at::randn_like(batch.inputs);
+    return batch;
+  };
+  LOCKSTEP_ASSIGN(auto data,
+                  job.draws()
+                      ? lockstep::data::tensor_dataset(at::ones({8, 2}), at::ones({8}), noisy)
+                      : lockstep::data::tensor_dataset(at::ones({8, 2}), at::ones({8})));
   Step step(job.context, state, options);
   step.on_finished([&] {
     std::printf("finished in rank %d\n", job.context.rank());

@@ -5,11 +5,10 @@ import json
 import pathlib
 import re
 import shutil
-import struct
 import unittest
-import zlib
 
 from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, python, run
+from pictures import png
 
 # 35 samples for each of two: four steps of 8, three samples dropped; 32 to validate are whole batches, as the document's mean needs.
 EPOCHS, STEPS = 2, 4
@@ -52,15 +51,6 @@ for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
         for label, picture in zip(batch[b"labels"], batch[b"data"]): file.write(bytes([label]) + picture.tobytes())
 with open("binary/cifar-10-batches-bin/batches.meta.txt", "w") as file: file.writelines(f"class{i}\\n" for i in range(10))
 """
-
-
-def png(width, height, colour):
-    """A picture of one colour, red, green and blue."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = (b"\0" + bytes(colour) * width) * height
-    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) +
-            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
 def peer(folder, ranks, options):
@@ -142,6 +132,18 @@ class CifarCluster(BesidePython):
         self.assertEqual(bare[-1], out[-1])
         self.assertNotEqual(first[-1], out[-1])
 
+    def test_channels_last(self):
+        options = [*SMALL, *SEED, "--epochs", 1, "--memory_format", "channels_last"]
+        theirs, one, two = self.folder("theirs-last"), self.folder("last-1"), self.folder("last-2")
+        weights = peer(theirs, 2, options)
+        out, _ = recipe(one, 1, options)
+        self.assertEqual(out[-1], weights)
+        self.check_losses(one, theirs, 2, 8)
+        killed, err = recipe(two, 2, options, ["--inject", "kill rank=1 txn=2 phase=backward"])
+        self.assertIn("replacement", err)
+        self.assertEqual(killed, out)
+        self.assertIn("strides", manifest(one))
+
     def test_killed_in_mid_epoch(self):
         out, err = recipe(self.folder("killed"), 2, SMALL + SEED, ["--inject", "kill rank=1 txn=2 phase=backward"])
         self.assertIn("replacement", err)
@@ -180,7 +182,7 @@ class CifarCluster(BesidePython):
                 (folder / "data" / split / name).mkdir(parents=True)
                 for i in range(count):
                     colour = [40 * i, 100, 200 - 90 * label]
-                    (folder / "data" / split / name / f"{i}.png").write_bytes(png(20 + i, 30, colour))
+                    (folder / "data" / split / name / f"{i}.png").write_bytes(png(20 + i, 30, bytes(colour) * (20 + i) * 30))
         given = ["--data_url", "data", "--image_size", 16, "--batch_size", 4, "--epochs", 1]
         out, _ = recipe(folder, 2, given)
         self.assertTrue(out[1].startswith("train | epoch: 1 | loss: "), out)

@@ -120,7 +120,8 @@ def main(rank, args):
     tr_sampler = DistributedSampler(tr_set, num_replicas=args.world_size, rank=rank)
     tr_loader = DataLoader(tr_set, batch_size=args.batch_size, sampler=tr_sampler, shuffle=False, drop_last=True)
     val_loader = DataLoader(val_set, batch_size=args.batch_size, shuffle=False)
-    model = nn.parallel.DistributedDataParallel(ResNet(Block))
+    memory_format = torch.channels_last if args.memory_format == "channels_last" else torch.contiguous_format
+    model = nn.parallel.DistributedDataParallel(ResNet(Block).to(memory_format=memory_format))
     optimizer = optim.Adam(model.parameters(), lr=args.lr * 1 * args.world_size)
     loss_func = torch.nn.CrossEntropyLoss()
     os.makedirs(args.output_dir, exist_ok=True)
@@ -131,7 +132,7 @@ def main(rank, args):
         train_loss = 0
         tr_sampler.set_epoch(epoch)
         for tr_x, tr_y in tr_loader:
-            out = model(tr_x)
+            out = model(tr_x.to(memory_format=memory_format))
             loss = loss_func(out, tr_y)
             optimizer.zero_grad()
             loss.backward()
@@ -145,7 +146,7 @@ def main(rank, args):
         model.eval()
         with torch.no_grad():
             for val_x, val_y in val_loader:
-                out = model(val_x)
+                out = model(val_x.to(memory_format=memory_format))
                 pred_record += list(np.argmax(out.cpu().numpy(), axis=1))
                 real_record += list(val_y.cpu().numpy())
                 val_loss += loss_func(out, val_y).item()
@@ -171,6 +172,7 @@ if __name__ == "__main__":
     parser.add_argument("--custom_data", default="false")
     parser.add_argument("--data_url", default="input_dir")
     parser.add_argument("--output_dir", default="output_dir")
+    parser.add_argument("--memory_format", default="contiguous")
     for name, default in (("batch_size", 128), ("train_samples", 5000), ("val_samples", 1000), ("image_size", 32), ("seed", None)):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()

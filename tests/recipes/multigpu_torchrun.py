@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Tutorial 003's recipe beside stock PyTorch: equal weights, lines, snapshots both ways, whoever is killed.
+"""Tutorial 003's recipe beside stock PyTorch: equal weights, lines, snapshots both ways, whoever is killed; and its spawn form.
 
 Environment: beside_python.py.
 """
+import os
 import pathlib
+import re
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import beside_python  # noqa: E402
-from beside_python import PYTHON, BesidePython, run  # noqa: E402
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, run  # noqa: E402
 
 EPOCHS, SAVE_EVERY = 4, 2
+MULTIGPU = pathlib.Path(RECIPE).with_name("multigpu")
 
 
 def python(folder, epochs=EPOCHS):
@@ -20,6 +23,19 @@ def python(folder, epochs=EPOCHS):
 
 def recipe(folder, workers, epochs=EPOCHS, options=(), launcher=()):
     return beside_python.recipe(folder, workers, epochs, SAVE_EVERY, "--virtual-workers", 2, *options, launcher=launcher)
+
+
+def spawned(folder, workers, epochs=EPOCHS, inject=""):
+    """multigpu, without the time it took; `inject` by the environment, as all options of the launcher."""
+    variables = ["env", f"LOCKSTEP_LAUNCHER={LOCKSTEP}", f"PET_INJECT={inject}"][:3 if inject else 2]
+    out, err = run(folder, *variables, MULTIGPU, epochs, SAVE_EVERY, "--nprocs", workers, "--virtual-workers", 2)
+    return re.sub("Training complete in: .*\n", "", out), err
+
+
+def weights_of(folder, file, key=""):
+    script = ("import torch; s = torch.load(%r, weights_only=True); s = s[%r] if %r else s; "
+              "print([(k, v.numpy().tobytes().hex()) for k, v in sorted(s.items())])" % (file, key, key))
+    return run(folder, PYTHON, "-c", script)[0]
 
 
 def snapshot_of(folder):
@@ -74,6 +90,30 @@ class MultiGpuTorchrun(BesidePython):
                    for epochs in (1, 3)}
         self.assertEqual(len(weights), 1, "its gradient is zero")
         self.assertNotIn(self.weights, weights)
+
+    # multigpu, the program with workers of its own, as mp.spawn starts them
+    def test_spawned_weights_checkpoint_and_lines(self):
+        ours = self.folder("spawned")
+        out, _ = spawned(ours, 2)
+        self.assertEqual(out.splitlines()[-1], self.weights)
+        self.assertEqual(weights_of(ours, "checkpoint.pt"), weights_of(self.theirs, "snapshot.pt", "MODEL_STATE"))
+        self.assertEqual(out.count("Training checkpoint saved at checkpoint.pt\n"), 2)
+        self.assertEqual(out.splitlines()[:3], ["[GPU0] Epoch 0 | Batchsize: 32 | Steps: 32", "[GPU1] Epoch 0 | Batchsize: 32 | Steps: 32",
+                                                "Epoch 0 | Training checkpoint saved at checkpoint.pt"])
+        self.assertEqual(sorted(os.listdir(ours)), ["checkpoint.pt", "multigpu-run"])
+
+    def test_spawned_and_killed_in_mid_epoch(self):
+        whole, _ = spawned(self.folder("spawned-whole"), 2)
+        killed, err = spawned(self.folder("spawned-killed"), 2, inject="kill rank=1 txn=40 phase=backward")
+        self.assertIn("replacement", err)
+        self.assertEqual(killed, whole)
+
+    def test_spawned_resumes_with_another_number_of_workers(self):
+        folder = self.folder("spawned-resumed")
+        spawned(folder, 1, epochs=2)
+        out, err = spawned(folder, 2)
+        self.assertIn("resuming from", err)
+        self.assertEqual(out.splitlines()[-1], self.weights)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,15 @@ void transforms() {
   const Compose augment{AutoAugment{}, Resize{244, 244}, ToTensor{}};
 }
 
+struct Options {};
+lockstep::Status train(lockstep::Context& context, const Options& options);
+
+void spawn(const Options& options) {
+  const lockstep::Status done =
+      lockstep::spawn(4, [&](lockstep::Context& context) { return train(context, options); });
+  if (!done.ok()) lockstep::exit_with(done.error());
+}
+
 void vision() {
   using namespace lockstep::transforms;
   auto train = lockstep::data::open_cifar10(
@@ -66,6 +75,53 @@ lockstep::Status ddp(lockstep::Context& context, lockstep::Optimizer& optimizer,
   auto loss = F::cross_entropy(ddp(batch.inputs), batch.targets);
   loss.backward();  // on return every grad() is the mean over ranks
   optimizer.step();
+  return {};
+}
+
+lockstep::Status data_parallel(lockstep::Context& context, lockstep::Optimizer& optimizer,
+                               lockstep::RunOptions options, const Data& train_set) {
+  using lockstep::data::Batch;
+  auto net = Net();
+  lockstep::DataParallel model(
+      net, [] { return Net(); }, 4);
+  options.virtual_workers = 1;
+  options.identity["replicas"] = std::to_string(model.replicas());
+  lockstep::Trainer trainer(context, *net, optimizer, options);
+  trainer.loss(
+      [&](const Batch& batch) { return F::cross_entropy(model(batch.inputs), batch.targets); });
+  return trainer.fit(train_set);
+}
+
+lockstep::Status horovod(lockstep::Context& context, Net net, const lockstep::RunOptions& options,
+                         const Data& train_set) {
+  LOCKSTEP_ASSIGN(auto hvd, lockstep::horovod::init(context, options));
+  lockstep::SGD sgd(net->parameters(), {.lr = 1e-4 * hvd.size()});
+  LOCKSTEP_TRY(hvd.broadcast_parameters(*net));
+  LOCKSTEP_TRY(hvd.broadcast_optimizer_state(sgd));
+  lockstep::horovod::DistributedOptimizer optimizer(hvd, sgd, *net);
+  LOCKSTEP_TRY(hvd.step()->open(train_set));
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, hvd.step()->next());
+    if (!more) break;
+    LOCKSTEP_TRY(optimizer.step([&](lockstep::Share& share) {
+      return loss_of(share.batch());  // hvd.rank(): which virtual worker this is
+    }));
+  }
+  return {};
+}
+
+lockstep::Status horovod_own_form(lockstep::Context& context, Net net, lockstep::SGD sgd,
+                                  const lockstep::data::Batch& batch) {
+  using lockstep::ProcessGroupOptions;
+  LOCKSTEP_ASSIGN(auto hvd,
+                  lockstep::horovod::init(context, ProcessGroupOptions{.output = "runs/1"}));
+  LOCKSTEP_TRY(hvd.broadcast_parameters(*net));
+  LOCKSTEP_TRY(hvd.broadcast_optimizer_state(sgd));
+  lockstep::horovod::DistributedOptimizer optimizer(hvd, sgd, *net);
+  // Then, for each batch of this rank's own:
+  optimizer.zero_grad();
+  F::cross_entropy(net(batch.inputs), batch.targets).backward();  // grad(): the mean over ranks
+  LOCKSTEP_TRY(optimizer.step());
   return {};
 }
 
@@ -123,6 +179,17 @@ lockstep::Status trainer(lockstep::Context& context, Net model, lockstep::Optimi
   });
   const lockstep::Status status = trainer.fit(train_set, test_set);
   return status;
+}
+
+void mixed(lockstep::Context& context, Net model, lockstep::Optimizer& optimizer,
+           const lockstep::RunOptions& options) {
+  lockstep::GradScaler scaler;  // for float16; bfloat16 needs none
+  lockstep::Trainer trainer(context, *model, optimizer, options);
+  trainer.scaler(scaler);
+  trainer.loss([&](const lockstep::data::Batch& batch) {
+    const lockstep::Autocast autocast(at::kCPU, at::kHalf);
+    return F::cross_entropy(model->forward(batch.inputs), batch.targets);
+  });
 }
 
 void optimizers(Net model, Net encoder, Net head) {

@@ -4,24 +4,56 @@
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--load-ms T]
 //              [--print BYTES] [--checkpoint-every N] [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN] [--become-sleep RANK:TXN] [--newcomers-fail]
-//              [--subreaper] [--thread] [--ids N] [--startup-exit CODE] [--startup-kill]
+//              [--spawn N] [--subreaper] [--thread] [--ids N]
+//              [--startup-exit CODE] [--startup-kill]
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <thread>
 
 #include "base/log.h"
+#include "base/process_setup.h"
 #include "support/toy.h"
+#include "worker/spawn.h"
 
 namespace {
 
 using namespace lockstep;
 using toy::Options;
 using toy::Toy;
+
+int train(worker::Session& session, const Options& options) {
+  std::filesystem::create_directories(options.text("run-dir"));
+  Status status;
+  try {
+    status = Toy(session, options).run();
+  } catch (const std::exception& error) {
+    status = Error{ErrorKind::kInternal, error.what()};
+  }
+  if (status.ok()) return 0;
+  (void)session.fail(status.error()).ok();
+  return exit_code(status.error().kind);
+}
+
+int told(const Error& error) {
+  log_error(error.message);
+  return exit_code(error.kind);
+}
+
+int spawn(int workers, const Options& options) {
+  const auto life = [&](std::unique_ptr<worker::Session> session) {
+    const int code = train(*session, options);
+    flush_outputs();
+    ::_exit(code);
+  };
+  const Status done = worker::spawn({workers, {}, life});
+  return done.ok() ? 0 : told(done.error());
+}
 
 int toy_main(int argc, char** argv) {
   const auto parsed = Options::parse(argc, argv);
@@ -40,21 +72,9 @@ int toy_main(int argc, char** argv) {
     });
     while (!named) std::this_thread::yield();
   }
+  if (options.has("spawn")) return spawn(static_cast<int>(options.number("spawn", 1)), options);
   auto session = worker::Session::open();
-  if (!session.ok()) {
-    log_error(session.error().message);
-    return exit_code(session.error().kind);
-  }
-  std::filesystem::create_directories(options.text("run-dir"));
-  Status status;
-  try {
-    status = Toy(**session, options).run();
-  } catch (const std::exception& error) {
-    status = Error{ErrorKind::kInternal, error.what()};
-  }
-  if (status.ok()) return 0;
-  (void)(*session)->fail(status.error()).ok();
-  return exit_code(status.error().kind);
+  return session.ok() ? train(**session, options) : told(session.error());
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // lockstep/checkpoint.h's .pt files: values of the reader and writer as a caller's few kinds.
+#include <ATen/ops/scalar_tensor.h>
+
 #include "base/env.h"
 #include "checkpoint/pt/convert.h"
 #include "checkpoint/pt/reader.h"
@@ -20,6 +22,9 @@ struct ToPickle {
   Result<Value> operator()(std::int64_t value) const { return Value(value); }
   Result<Value> operator()(double value) const { return Value(value); }
   Result<Value> operator()(const std::string& value) const { return Value(value); }
+  Result<Value> operator()(PtScalar scalar) const {
+    return out.tensor(at::scalar_tensor(scalar.value, at::kDouble));
+  }
   Result<Value> operator()(const std::vector<double>& values) const {
     return Value::list(pickle::Items(values.begin(), values.end()));
   }
@@ -41,12 +46,24 @@ std::optional<std::vector<double>> numbers(const Value& value) {
   return result;
 }
 
+PtValue from_item(const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  if (tensor.dim() != 0 || at::isComplexType(type)) return std::monostate();
+  if (type == at::kBool) return tensor.item<bool>();
+  if (at::isFloatingType(type)) return tensor.item<double>();
+  return tensor.item<std::int64_t>();
+}
+
 PtValue from_pickle(Importer& in, const Value& value) {
   if (const bool* held = value.boolean()) return *held;
   if (const std::int64_t* held = value.integer()) return *held;
   if (const double* held = value.number()) return *held;
   if (const std::string* held = value.text()) return *held;
   if (auto held = numbers(value)) return *std::move(held);
+  if (value.as<checkpoint::pt::TensorValue>() != nullptr) {
+    const auto tensor = in.tensor(value);
+    return tensor.ok() ? from_item(*tensor) : PtValue(std::monostate());
+  }
   if (value.dict_value() == nullptr) return std::monostate();
   auto tensors = in.state_dict(value);
   return tensors.ok() ? PtValue(*std::move(tensors)) : PtValue(std::monostate());

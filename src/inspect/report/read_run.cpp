@@ -211,7 +211,8 @@ Result<Run> read_run_directory(Env& env, const std::string& path) {
   run.learning_rate = learning_rate_of(manifest);
   const auto batch = setting_of(manifest, "batch_size"),
              v = setting_of(manifest, "virtual_workers");
-  if (batch && v) run.global_batch = *batch * *v;
+  const double batches = setting_of(manifest, "accumulation_steps").value_or(1);
+  if (batch && v) run.global_batch = *batch * *v * batches;
   return run;
 }
 

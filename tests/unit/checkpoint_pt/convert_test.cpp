@@ -1,5 +1,6 @@
 #include "checkpoint/pt/convert.h"
 
+#include <ATen/Functions.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -54,6 +55,33 @@ TEST(PtConvert, AModuleInPythonsOrderWithItsVersions) {
             (std::vector<std::string>{"", "features", "features.0", "features.1", "head"}));
   EXPECT_EQ(*metadata.find("features.1")->find("version")->integer(), 2);
   EXPECT_EQ(*metadata.find("head")->find("version")->integer(), 1);
+}
+
+TEST(PtConvert, ATensorWithoutDimensionsIsReadAsItsNumber) {
+  const lockstep::test::TempFolder folder;
+  ASSERT_TRUE(save_pt(folder / "s.pt", {{"accuracy", PtScalar{0.1}}}).ok());
+  const auto tensor = read(posix_env(), folder / "s.pt");
+  ASSERT_TRUE(tensor.ok()) << tensor.error().message;
+  const auto made = Importer().tensor(*tensor->find("accuracy"));
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_EQ(made->scalar_type(), at::kDouble);
+  EXPECT_EQ(made->dim(), 0);
+
+  Exporter exporter;
+  Value fields = Value::dict();
+  const std::vector<at::Tensor> tensors{at::scalar_tensor(0.25, at::kFloat),
+                                        at::scalar_tensor(7, at::kLong),
+                                        at::scalar_tensor(true, at::kBool), at::ones({2})};
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    fields.set(std::to_string(i), *exporter.tensor(tensors[i]));
+  ASSERT_TRUE(write(posix_env(), folder / "t.pt", fields).ok());
+  const auto back = load_pt(folder / "t.pt");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(std::get<double>(back->at(0).second), 0.25);
+  EXPECT_EQ(std::get<std::int64_t>(back->at(1).second), 7);
+  EXPECT_EQ(std::get<bool>(back->at(2).second), true);
+  EXPECT_TRUE(std::holds_alternative<std::monostate>(back->at(3).second));
+  EXPECT_EQ(std::get<double>(load_pt(folder / "s.pt")->at(0).second), 0.1);
 }
 
 TEST(PtConvert, AModuleComesBackFromAFile) {

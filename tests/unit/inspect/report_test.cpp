@@ -135,6 +135,9 @@ TEST_F(Report, ARunDirectory) {
   EXPECT_EQ(run["train"][3][2], 0.5);
   EXPECT_TRUE(run["train"][0][1].is_null());
   EXPECT_EQ(run["test"][0], (nlohmann::json{1, nullptr, 1.5}));
+  folder_.write("run/manifest.json", R"({"accumulation_steps":"3","batch_size":"5",)"
+                                     R"("virtual_workers":"2","initial_weights_sha256":"00"})");
+  EXPECT_EQ(json_of({folder_ / "run"})[0]["global_batch"], 30);
   // A slash at the end is the same run.
   EXPECT_EQ(json_of({folder_ / "run/"})[0]["name"], "run");
 }

@@ -37,6 +37,15 @@ TEST(Options, DefaultsAreTorchruns) {
   EXPECT_EQ(options->stop_grace.count(), 1'000);
 }
 
+TEST(Options, AHangTimeoutThatIsGivenHoldsForTheWholeRun) {
+  const auto given = parse({"--hang-timeout", "60", "prog"}), defaults = parse({"prog"});
+  ASSERT_TRUE(given.ok() && defaults.ok());
+  EXPECT_EQ(given->hang_timeout.count(), 60'000);
+  EXPECT_EQ(given->hang_floor.count(), 60'000);
+  EXPECT_EQ(defaults->hang_timeout.count(), 30'000);
+  EXPECT_EQ(defaults->hang_floor.count(), 5'000);
+}
+
 TEST(Options, BothSpellingsAndBothForms) {
   for (const Words& words : {Words{"--nproc-per-node", "3", "p"},
                              {"--nproc_per_node", "3", "p"},

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/unique_fd.h"
-#include "coord/version.h"
+#include "coord/note_file.h"
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
 #include "launcher/incident_table.h"
@@ -151,20 +151,28 @@ TEST(Incidents, AreToldInTheOrderOfTime) {
   EXPECT_NE(printed[1].find("incident 2 "), std::string::npos) << printed[1];
 }
 
+std::optional<std::uint32_t> program_version(const std::string& file) {
+  return coord::noted_version(file, coord::kNote);
+}
+
 TEST(Program, TheNoteIsFoundInLinkedProgramsOnly) {
-  EXPECT_EQ(lockstep_version_of(TOY_WORKER), coord::kProtocolVersion);
-  EXPECT_FALSE(lockstep_version_of("/bin/sh"));
-  EXPECT_FALSE(lockstep_version_of("/nowhere"));
+  EXPECT_EQ(program_version(TOY_WORKER), coord::kProtocolVersion);
+  EXPECT_FALSE(program_version("/bin/sh"));
+  EXPECT_FALSE(program_version("/nowhere"));
   test::TempFolder folder;
   const std::string stripped = folder / "stripped";
   ASSERT_EQ(test::run({"strip", "-o", stripped, TOY_WORKER}).code, 0);
-  EXPECT_EQ(lockstep_version_of(stripped), coord::kProtocolVersion);
+  EXPECT_EQ(program_version(stripped), coord::kProtocolVersion);
   // Cut short anywhere near the start it is no program, and no reason to crash.
   const std::string whole = test::read_text(TOY_WORKER);
   for (const std::size_t size : {0U, 3U, 20U, 64U, 100U, 400U, 900U}) {
     std::ofstream(folder / "cut") << whole.substr(0, size);
-    EXPECT_FALSE(lockstep_version_of(folder / "cut")) << size;
+    EXPECT_FALSE(program_version(folder / "cut")) << size;
   }
+  // The launcher has one of its own, and is no program to launch.
+  EXPECT_FALSE(coord::noted_version(TOY_WORKER, coord::kLauncherNote));
+  EXPECT_EQ(coord::noted_version(LOCKSTEP_PROGRAM, coord::kLauncherNote), coord::kProtocolVersion);
+  EXPECT_FALSE(program_version(LOCKSTEP_PROGRAM));
 }
 
 TEST(Program, OfAnotherVersionIsRefused) {

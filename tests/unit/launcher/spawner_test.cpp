@@ -36,7 +36,8 @@ class Zygote {
     EXPECT_TRUE(loop.ok());
     const LaunchOptions options;
     std::vector<coord::Event> events;
-    Spawner spawner(options, program_, *loop, [&](coord::Event e) { events.push_back(e); });
+    Spawner spawner(options, program_, {}, *loop,
+                    [&](coord::Event e) { events.push_back(std::move(e)); });
     spawner.restart_zygote();
     const pid_t pid = spawner.zygote_pid();
     EXPECT_GT(pid, 0);

@@ -11,13 +11,14 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 TEST(EpochBook, TheTrainingsLossIsOfItsOwnEpochAlone) {
   EpochBook book;
-  book.add_share(0, 100, 1, true);  // another epoch's
-  book.add_share(0, 3, 2, true);
-  book.add_share(0, 5, 2, false);
+  book.add_share(0, {100, 0, 1}, true);  // another epoch's
+  book.add_share(0, {3, 2, 2}, true);
+  book.add_share(0, {5, 1, 2}, false);
   book.end(1, {10, 6, 8}, 0.25, BestOf::kNothing);
   const EpochEnd end = book.last();
   EXPECT_EQ(end.epoch, 1);
   EXPECT_EQ(end.train_loss, 2.0);
+  EXPECT_EQ(end.train_accuracy, 0.75);
   EXPECT_EQ(end.loss, 1.25);
   EXPECT_EQ(end.accuracy, 0.75);
   EXPECT_EQ(end.count, 8);
@@ -32,7 +33,7 @@ TEST(EpochBook, TheBestIsTheFirstOfEquals) {
   const double losses[] = {kNone, 4, 4, 3, kNone, 3.5};
   const std::int64_t best[] = {-1, 1, 1, 3, 3, 3};
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
-    book.add_share(0, 1, 1, true);
+    book.add_share(0, {1, 0, 1}, true);
     book.end(epoch, {losses[epoch], 0, 1}, 0.1, BestOf::kLoss);
     EXPECT_EQ(book.last().best_epoch, best[epoch]) << epoch;
     EXPECT_EQ(book.last().is_best(), best[epoch] == epoch) << epoch;
@@ -45,7 +46,7 @@ TEST(EpochBook, AccuracyIsBetterWhenItIsGreaterAndTrainingWhenItIsLess) {
   EpochBook accuracy, training;
   for (const double value : {2, 5, 4}) {
     accuracy.end(static_cast<std::int64_t>(value), {0, value, 10}, 0.1, BestOf::kAccuracy);
-    training.add_share(0, value, 1, true);
+    training.add_share(0, {value, 0, 1}, true);
     training.end(static_cast<std::int64_t>(value), {0, 0, 0}, 0.1, BestOf::kTrainLoss);
   }
   EXPECT_EQ(accuracy.last().best_epoch, 5);
@@ -57,22 +58,48 @@ TEST(EpochBook, AccuracyIsBetterWhenItIsGreaterAndTrainingWhenItIsLess) {
 TEST(EpochBook, EachVirtualWorkerHasALossOfItsOwn) {
   EpochBook book;
   for (const bool first : {true, false, true, false})  // two epochs of two steps
-    for (std::uint32_t v = 0; v < 3; ++v) book.add_share(v, v + (first ? 1 : 3), 2, first);
+    for (std::uint32_t v = 0; v < 3; ++v)
+      book.add_share(v, {v + (first ? 1.0 : 3.0), kNone, 2}, first);
   EXPECT_EQ(book.train_losses(3), (std::vector<double>{1, 1.5, 2}));
   book.end(1, {0, 0, 0}, 0.1, BestOf::kNothing);
   EXPECT_EQ(book.last().train_loss, 1.5);
+  EXPECT_TRUE(std::isnan(book.last().train_accuracy)) << "not counted";
+}
+
+TEST(EpochBook, AShareMayHaveFewerSamples) {
+  EpochBook book;
+  book.add_share(0, {6, 0, 3}, true);
+  book.add_share(1, {3, 0, 1}, true);
+  EXPECT_EQ(book.train_losses(2), (std::vector<double>{2, 3}));
+  book.end(0, {0, 0, 0}, 0.1, BestOf::kNothing);
+  EXPECT_EQ(book.last().train_loss, 2.25);
+}
+
+// The epoch before the first has it.
+TEST(EpochBook, ARunMayBeginWithABest) {
+  EpochBook book, unknown;
+  book.begin_at({3, 0.5});
+  unknown.begin_at({3});
+  for (EpochBook* each : {&book, &unknown}) {
+    each->add_share(0, {1, 0, 1}, true);
+    each->end(3, {0, 2, 4}, 0.1, BestOf::kAccuracy);
+  }
+  EXPECT_EQ(book.last().best_epoch, 2);
+  EXPECT_EQ(book.last().best_before, 0.5);
+  EXPECT_EQ(unknown.last().best_epoch, 3);
+  EXPECT_TRUE(std::isnan(unknown.last().best_before));
 }
 
 // What a newcomer copies is all there is.
 TEST(EpochBook, ItsStateIsWhole) {
   EpochBook one, other;
-  one.add_share(0, 3, 2, true);
+  one.add_share(0, {3, 0, 2}, true);
   one.end(4, {1, 2, 4}, 0.5, BestOf::kAccuracy);
-  one.add_share(0, 8, 2, true);
+  one.add_share(0, {8, 0, 2}, true);
   for (std::size_t i = 0; i < one.state().size(); ++i)
     other.state()[i].second.copy_(one.state()[i].second);
   for (EpochBook* book : {&one, &other}) {
-    book->add_share(0, 4, 1, false);
+    book->add_share(0, {4, 0, 1}, false);
     book->end(5, {1, 1, 4}, 0.5, BestOf::kAccuracy);
     EXPECT_EQ(book->last().train_loss, 4.0);
     EXPECT_EQ(book->train_losses(1), std::vector<double>{4.0});

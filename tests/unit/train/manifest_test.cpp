@@ -54,14 +54,15 @@ TEST(RunManifest, NamesTheFirstDifferenceWithBothValues) {
 }
 
 TEST(RunManifest, SaysWhatMakesEachDifferenceAsItWas) {
-  for (const auto& [key, advice] : {std::pair{"threads", "OMP_NUM_THREADS"},
-                                    {"torch", "libtorch then"},
-                                    {"cpu_capability", "a CPU with then"},
-                                    {"virtual_workers", "--virtual-workers then"},
-                                    {"dataset_size", "the data that it had"},
-                                    {"test_set_fingerprint", "the data that it had"},
-                                    {"initial_weights_sha256", "make the model as it was"},
-                                    {"momentum", "the same options"}}) {
+  for (const auto& [key, advice] :
+       {std::pair{"threads", "OMP_NUM_THREADS"},
+        {"torch", "libtorch then"},
+        {"cpu_capability", "a CPU with then"},
+        {"virtual_workers", "--virtual-workers then"},
+        {"dataset_size", "the data and the transforms that it had"},
+        {"test_set_fingerprint", "the data and the transforms that it had"},
+        {"initial_weights_sha256", "make the model as it was"},
+        {"momentum", "the same options"}}) {
     RunManifest before = sample(), now = sample();
     before.set(key, "then");
     now.set(key, "now");

@@ -42,6 +42,28 @@ TEST(Plan, MaxStepsCutsTheRunAndABrokenEpochHasNoEnd) {
   EXPECT_EQ((Plan{10, 3, 99, true, true}).end(), Txn(36));
 }
 
+TEST(Plan, ABatchOfTheDataPlanIsInOneStep) {
+  Plan plan{3, 2};
+  plan.batches_per_epoch = 7;
+  plan.batches_per_step = 3;
+  std::int64_t next = 0;
+  for (std::int64_t step = 0; step < plan.steps_per_epoch; ++step) {
+    EXPECT_EQ(plan.first_batch(step), next);
+    next += plan.batches_of(step);
+  }
+  EXPECT_EQ(next, plan.batches_per_epoch);
+  EXPECT_EQ(plan.batches_of(2), 1);
+}
+
+TEST(ShareSeed, IsAnotherForEachMicroBatchAndTheSharesForTheFirst) {
+  std::set<std::uint64_t> seen;
+  for (int v = 0; v < 8; ++v) {
+    EXPECT_EQ(micro_batch_seed(5, 7, VirtualWorker(v), 0), share_seed(5, 7, VirtualWorker(v)));
+    for (std::int64_t k = 0; k < 16; ++k) seen.insert(micro_batch_seed(5, 7, VirtualWorker(v), k));
+  }
+  EXPECT_EQ(seen.size(), 8U * 16);
+}
+
 TEST(ShareSeed, IsAnotherForEachShareAndAFunctionOfItsPlaceAlone) {
   std::set<std::uint64_t> seen;
   for (std::uint64_t seed = 0; seed < 4; ++seed)

@@ -1,7 +1,5 @@
-// The blog's trainer (tutorial 003): PyTorch's toy model, an epoch line of each rank, a snapshot.pt
-// every so many epochs.
-//
-//   multigpu_torchrun 50 10
+#include "toy.h"
+
 #include <ATen/Functions.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
@@ -10,44 +8,14 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "lockstep/command_line.h"
-#include "lockstep/lockstep.h"
-
 namespace F = torch::nn::functional;
 using lockstep::EpochEnd;
 using lockstep::data::Batch;
 
+namespace multigpu {
 namespace {
 
 constexpr std::int64_t kSamples = 2048, kInputs = 20;
-
-struct Options {
-  std::int64_t save_every = 10;
-  std::string snapshot = "snapshot.pt";
-  bool mean_squared_error = true;
-  lockstep::RunOptions run;
-};
-
-Options parse(int argc, char** argv) {
-  Options options;
-  options.run.name = "multigpu_torchrun";
-  options.run.output = "multigpu_torchrun-run";
-  options.run.epochs = 50;
-  options.run.batch_size = 32;
-  lockstep::CommandLine line("multigpu_torchrun",
-                             "a toy model with snapshots, on any number of workers");
-  line.add("total_epochs", options.run.epochs, "epochs of the whole run", {.least = 1});
-  line.add("save_every", options.save_every, "epochs between snapshots", {.least = 1});
-  line.add("--snapshot", options.snapshot, "the snapshot's path; Python's torch.load() opens it");
-  line.add_choice(
-      "--loss", {"mse", "cross_entropy"}, "mse",
-      [&](const std::string& name) { options.mean_squared_error = name == "mse"; },
-      "cross_entropy, the original's, is over one column: its gradient is zero");
-  lockstep::add_run_options(line, options.run);
-  line.parse(argc, argv);
-  options.run.identity = {{"loss", options.mean_squared_error ? "mse" : "cross_entropy"}};
-  return options;
-}
 
 // PyTorch's MyTrainDataset: a list of pairs, each drawn after the other.
 lockstep::Result<std::shared_ptr<const lockstep::data::Dataset>> toy_data() {
@@ -74,17 +42,60 @@ std::string epoch_start(const lockstep::StepEnd& end) {
 }
 
 // A snapshot without a run: its weights and its epoch, all that it has.
-lockstep::Result<std::optional<std::int64_t>> load(torch::nn::Module& model,
-                                                   const std::string& path) {
-  if (!std::filesystem::exists(path)) return std::optional<std::int64_t>();
+lockstep::Result<std::optional<lockstep::StartPoint>> load(torch::nn::Module& model,
+                                                           const std::string& path) {
+  if (!std::filesystem::exists(path)) return std::optional<lockstep::StartPoint>();
   LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(path));
   for (const auto& [name, value] : fields)
     if (const auto* epochs = std::get_if<std::int64_t>(&value);
         name == "EPOCHS_RUN" && epochs != nullptr) {
       LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "MODEL_STATE"));
-      return std::optional(*epochs + 1);
+      return std::optional(lockstep::StartPoint{*epochs + 1});
     }
   return lockstep::Error{lockstep::ErrorKind::kBadData, "'" + path + "' has no EPOCHS_RUN"};
+}
+
+// What the trainer saves, and says that it has saved.
+lockstep::Status save(const Options& options, const torch::nn::Module& model, std::int64_t epoch) {
+  if (!options.snapshots) return lockstep::save_pt(options.file, model);
+  return lockstep::save_pt(options.file, {{"MODEL_STATE", &model}, {"EPOCHS_RUN", epoch}});
+}
+
+void go_on_from_snapshot(lockstep::Trainer& trainer, torch::nn::Module& model,
+                         const std::string& file) {
+  trainer.start_from([&model, file] { return load(model, file); });
+  trainer.on_resume([](std::int64_t epoch, std::int64_t) {
+    std::printf("Loading snapshot\nResuming training from snapshot at Epoch %ld\n", long{epoch});
+  });
+}
+
+}  // namespace
+
+Options options_of(const std::string& program, bool snapshots) {
+  Options options;
+  options.snapshots = snapshots;
+  options.file = snapshots ? "snapshot.pt" : "checkpoint.pt";
+  options.run.name = program;
+  options.run.output = program + "-run";
+  options.run.epochs = 50;
+  options.run.batch_size = 32;
+  return options;
+}
+
+void parse(lockstep::CommandLine& line, Options& options, int argc, char** argv) {
+  line.add("total_epochs", options.run.epochs, "epochs of the whole run", {.least = 1});
+  line.add("save_every", options.save_every,
+           "epochs between " + std::string(options.snapshots ? "snapshots" : "checkpoints"),
+           {.least = 1});
+  line.add(options.snapshots ? "--snapshot" : "--checkpoint", options.file,
+           "the file's path; Python's torch.load() opens it");
+  line.add_choice(
+      "--loss", {"mse", "cross_entropy"}, "mse",
+      [&](const std::string& name) { options.mean_squared_error = name == "mse"; },
+      "cross_entropy, the original's, is over one column: its gradient is zero");
+  lockstep::add_run_options(line, options.run);
+  line.parse(argc, argv);
+  options.run.identity = {{"loss", options.mean_squared_error ? "mse" : "cross_entropy"}};
 }
 
 lockstep::Status train(lockstep::Context& context, const Options& options) {
@@ -103,26 +114,16 @@ lockstep::Status train(lockstep::Context& context, const Options& options) {
   trainer.exports(
       [&](const EpochEnd& end) -> lockstep::Result<bool> {
         if (end.epoch % options.save_every != 0) return false;
-        LOCKSTEP_TRY(lockstep::save_pt(options.snapshot,
-                                       {{"MODEL_STATE", &*model}, {"EPOCHS_RUN", end.epoch}}));
+        LOCKSTEP_TRY(save(options, *model, end.epoch));
         return true;
       },
       [&](const EpochEnd& end) {
-        return "Epoch " + std::to_string(end.epoch) + " | Training snapshot saved at " +
-               options.snapshot + "\n";
+        if (!end.written) return std::string();
+        return "Epoch " + std::to_string(end.epoch) + " | Training " +
+               (options.snapshots ? "snapshot" : "checkpoint") + " saved at " + options.file + "\n";
       });
-  trainer.start_from([&] { return load(*model, options.snapshot); });
-  trainer.on_resume([](std::int64_t epoch, std::int64_t) {
-    std::printf("Loading snapshot\nResuming training from snapshot at Epoch %ld\n", long{epoch});
-  });
+  if (options.snapshots) go_on_from_snapshot(trainer, *model, options.file);
   return trainer.fit(data);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  lockstep::exit_with(*context, train(*context, options));
-}
+}  // namespace multigpu

@@ -1,0 +1,51 @@
+// Workers without a command: the program starts its own, as mp.spawn() does in Python.
+//
+//   const lockstep::Status done = lockstep::spawn(4, [&](lockstep::Context& context) {
+//     return train(context, options);
+//   });
+//   if (!done.ok()) lockstep::exit_with(done.error());
+//
+// A run under the launcher `lockstep` as any other: killed workers are replaced, the weights are
+// those of `lockstep run`, `lockstep status` and `lockstep scale` know it.
+//
+// Workers are forked from here, replacements too, so what the caller has made is in each of them,
+// as it was at the call, variables of the environment included; what they change is their own.
+// Files that are open share their offset: open what is read in `fn`. Make models, threads and
+// tensors in `fn`, for a process that has a second thread cannot be forked from. Standard input is
+// the caller's, /dev/null if that is a terminal.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lockstep/context.h"
+#include "lockstep/status.h"
+
+namespace lockstep {
+
+struct SpawnOptions {
+  InitOptions init;  // of each worker
+  // Options of `lockstep run`, over its PET_* variables: {"--max-restarts", "3", "--log-dir", "l"}.
+  std::vector<std::string> launcher;
+};
+
+// Calls `fn` in `n` workers (1 to 128), with the Context that init() would have given; returns in
+// the caller once the run is over and all its processes are gone. A worker ends with fn's Status,
+// by exit_with(), and never returns from here; an exception that leaves `fn` ends it with SIGABRT.
+//
+// The launcher is LOCKSTEP_LAUNCHER, or `lockstep` beside this program, in ../bin or ../../bin from
+// there, or in PATH; of this version.
+//
+// Signals: INT, TERM, HUP and QUIT go to the run, which ends in order; then the caller gets what
+// ended it, and dies of it unless it has a handler. If the caller dies itself, the run ends as by
+// TERM.
+//
+// Errors: kUsage for a second thread (its name is told), for a call inside a run or after init(),
+// for a wrong option, and for no launcher that fits. Of a run that failed: the kind with its exit
+// code (docs/guide/errors.md; kResumable for signals, kAborted for others); the first worker's
+// own error was printed. Threads: main's thread, with no other alive; one run after the other.
+[[nodiscard]] Status spawn(int n, const std::function<Status(Context&)>& fn,
+                           const SpawnOptions& options = {});
+
+}  // namespace lockstep

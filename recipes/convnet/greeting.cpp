@@ -1,0 +1,44 @@
+#include "greeting.h"
+
+#include <torch/headeronly/version.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "base/cpus.h"
+#include "lockstep/models.h"
+
+namespace convnet {
+namespace {
+
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (const auto colon = line.find(": "); line.starts_with("model name") && colon != line.npos)
+      return line.substr(colon + 2);
+  return "CPU";
+}
+
+// Where each worker is started by itself (--start-method exec) it has its rank already.
+bool first_process() {
+  const char* const rank = std::getenv("RANK");
+  return rank == nullptr || std::string_view(rank) == "0";
+}
+
+}  // namespace
+
+void greet(const Options& options) {
+  if (!options.greets || !first_process()) return;
+  const auto model = lockstep::models::convnet();
+  std::printf("%d.%d.%d\nFalse\n%d\n%s\n%s\n", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
+              TORCH_VERSION_PATCH, lockstep::usable_cpus(), cpu_name().c_str(),
+              lockstep::models::python_repr(*model).c_str());
+  if (options.mode == Mode::kDataParallel && options.replicas > 1)
+    std::printf("Using  %d  GPUs!\n", options.replicas);
+  std::fflush(stdout);
+}
+
+}  // namespace convnet

@@ -1,0 +1,38 @@
+// Tar archives (POSIX.1-2001 ustar and pax, GNU's long names), as a list of folders and files: one
+// pass, nothing is held in memory but one block.
+//
+// Nothing can name a place outside: absolute paths and ".." are refused, and so are links, devices
+// and all else that is neither folder nor file. Errors: kBadData with the entry's name; those of
+// source and sink. Threads: a pure function.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/archive/source.h"
+#include "lockstep/status.h"
+
+namespace lockstep::data {
+
+struct TarLimits {
+  std::uint64_t entries = 20'000'000;
+  std::uint64_t bytes = std::uint64_t{4} << 40;  // of all files
+  std::size_t path_bytes = 4000;
+  std::size_t depth = 64;
+};
+
+// Gets each entry in the archive's order. Paths are relative, as "a/b", their parts neither empty,
+// "." nor ".."; a file's content comes behind it, in pieces of `size` bytes in all.
+class TarSink {
+ public:
+  virtual ~TarSink() = default;
+  virtual Status folder(const std::string& path) = 0;
+  virtual Status file(const std::string& path, std::uint64_t size) = 0;
+  virtual Status content(std::span<const std::byte> piece) = 0;
+};
+
+Status read_tar(const Source& source, const TarLimits& limits, TarSink& sink);
+
+}  // namespace lockstep::data

@@ -1,0 +1,28 @@
+#include "lockstep/spawn.h"
+
+#include <memory>
+#include <utility>
+
+#include "coord/table.h"
+#include "train/session_of.h"
+#include "worker/spawn.h"
+
+namespace lockstep {
+
+Status spawn(int n, const std::function<Status(Context&)>& fn, const SpawnOptions& options) {
+  if (n < 1 || n > static_cast<int>(coord::kMaxWorkers))
+    return Error{ErrorKind::kUsage, "lockstep::spawn(" + std::to_string(n) + ", ...): 1 to " +
+                                        std::to_string(coord::kMaxWorkers) +
+                                        " workers are possible"};
+  if (!fn) return Error{ErrorKind::kUsage, "lockstep::spawn(): the function is empty"};
+  LOCKSTEP_TRY(worker::check_outside_of_runs());
+  LOCKSTEP_ASSIGN(const int threads, prepare_worker("lockstep::spawn()", options.init));
+  // noexcept: an exception would lead out of the worker and into the caller's own code.
+  const auto life = [&](std::unique_ptr<worker::Session> session) noexcept {
+    Context context = begin_worker(std::move(session), threads);
+    exit_with(context, fn(context));
+  };
+  return worker::spawn({n, options.launcher, life});
+}
+
+}  // namespace lockstep

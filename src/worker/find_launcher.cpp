@@ -1,0 +1,56 @@
+#include "worker/find_launcher.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "base/path_search.h"
+#include "coord/note_file.h"
+
+namespace lockstep::worker {
+namespace {
+
+constexpr const char* kVariable = "LOCKSTEP_LAUNCHER";
+
+// PREFIX/bin is one folder above PREFIX/lib, and two above Debian's PREFIX/lib/x86_64-linux-gnu.
+std::vector<std::string> places_near_program() {
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  if (error) return {};
+  const std::filesystem::path above = folder.parent_path();
+  return {folder / "lockstep", above / "bin/lockstep", above.parent_path() / "bin/lockstep"};
+}
+
+Result<std::string> checked(const std::string& file) {
+  const auto version = coord::noted_version(file, coord::kLauncherNote);
+  if (version && *version == coord::kProtocolVersion) return file;
+  Error error = version ? coord::wrong_version(coord::kProtocolVersion, *version)
+                        : Error{ErrorKind::kUsage, "it is not the program 'lockstep'"};
+  error.message = "lockstep::spawn() cannot use '" + file + "' as its launcher: " + error.message;
+  return error;
+}
+
+}  // namespace
+
+Result<std::string> find_launcher() {
+  if (const char* given = std::getenv(kVariable); given != nullptr && *given != '\0') {
+    if (is_executable(given)) return checked(given);
+    return Error{ErrorKind::kUsage, std::string("lockstep::spawn(): ") + kVariable + "='" + given +
+                                        "' is not an executable file; it names the program "
+                                        "'lockstep', which supervises the workers"};
+  }
+  std::string tried;
+  for (const std::string& place : places_near_program()) {
+    if (is_executable(place)) return checked(place);
+    tried += "'" + place + "', ";
+  }
+  if (const auto found = search_path("lockstep")) return checked(*found);
+  return Error{ErrorKind::kUsage,
+               "lockstep::spawn() needs the program 'lockstep', which supervises the workers, and "
+               "it is neither at " +
+                   tried + "nor in PATH. Install it beside this program, or set " + kVariable +
+                   " to its path"};
+}
+
+}  // namespace lockstep::worker

@@ -1,0 +1,16 @@
+// Which `lockstep` supervises what lockstep::spawn() starts.
+#pragma once
+
+#include <string>
+
+#include "lockstep/status.h"
+
+namespace lockstep::worker {
+
+// LOCKSTEP_LAUNCHER if it is set; else beside this program (which the library is a part of), or in
+// the bin folder of its installation; else in PATH.
+// Errors: kUsage, with all places, if there is none; for a file that is not `lockstep`; and for one
+// of another version, with both. Threads: any, while nobody changes the environment.
+Result<std::string> find_launcher();
+
+}  // namespace lockstep::worker

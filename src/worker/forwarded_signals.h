@@ -1,0 +1,40 @@
+// While a run of lockstep::spawn() lasts: signals that ask for an end go to its launcher.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include "base/unique_fd.h"
+#include "lockstep/status.h"
+
+namespace lockstep::worker {
+
+class ForwardedSignals {
+ public:
+  // Blocks INT, TERM, QUIT, and HUP unless it is ignored (nohup); SIGCHLD gets its default, for a
+  // program that reaps or ignores all children would take the launcher's exit status. Undone by
+  // restore() or the destructor. Errors: kUnavailable.
+  static Result<ForwardedSignals> take();
+  ForwardedSignals(ForwardedSignals&& other) noexcept;
+  ForwardedSignals& operator=(ForwardedSignals&&) = delete;
+  ~ForwardedSignals() { restore(); }
+
+  // Sends them to the child `pid` until it has ended, and reaps it. Without a deadline: a run takes
+  // as long as it takes.
+  Result<siginfo_t> forward_until_end(pid_t pid);
+  // The last one that was forwarded; 0: none.
+  int last() const { return last_; }
+  // Also in a forked child, for itself.
+  void restore();
+
+ private:
+  ForwardedSignals() = default;
+
+  UniqueFd signals_;
+  sigset_t old_mask_{};
+  struct sigaction old_child_ {};
+  bool taken_ = false;
+  int last_ = 0;
+};
+
+}  // namespace lockstep::worker

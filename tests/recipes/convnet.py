@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""Tutorial 002's ConvNet four ways: DataParallel beside Python, each mode killed in mid-epoch, its arguments, runs side by side."""
+import json
+import pathlib
+import random
+import re
+import struct
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from beside_python import HERE, RECIPE, BesidePython, python, recipe, run, run_dir  # noqa: E402
+
+# 83 steps an epoch of one process, in chunks of 3, 3, 3 and 1; the last one of 1 and 1.
+SAMPLES, BATCH, EPOCHS, REPLICAS = 822, 10, 2, 4
+TESTS = 40
+COMPARE = pathlib.Path(RECIPE).parent / "convnet_compare"
+
+
+def write_digits(folder, samples=SAMPLES):
+    """A tiny set in MNIST's format."""
+    noise = random.Random(0)
+    for part, count in (("train", samples), ("t10k", TESTS)):
+        images, labels = noise.randbytes(count * 784), bytes(noise.randrange(10) for _ in range(count))
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 0x803, count, 28, 28) + images)
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 0x801, count) + labels)
+
+
+def weights(printout):
+    return re.search("weights sha256 .*", printout)[0]
+
+
+class ConvNet(BesidePython):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data = cls.folder("data")
+        write_digits(cls.data)
+
+    def recipe(self, folder, workers, *options, **more):
+        return recipe(folder, workers, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, *options, **more)
+
+    def alone(self, folder, *options, code=0):
+        return run(folder, RECIPE, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, *options, code=code)
+
+    def test_data_parallel_has_the_bits_of_the_same_done_by_hand(self):
+        theirs, ours = self.folder("theirs"), self.folder("ours")
+        printout = python(theirs, self.data, EPOCHS, BATCH, REPLICAS)
+        out, _ = self.recipe(ours, 1, "--mode", "dp", "-g", REPLICAS)
+        self.assert_losses(ours, theirs)
+        self.assertEqual(weights(out), weights(printout))
+        version, cuda, devices, _, *lines = out.splitlines()
+        self.assertRegex(version, r"^\d+\.\d+\.\d+$")
+        self.assertEqual(cuda, "False")
+        self.assertGreater(int(devices), 0)
+        model = printout.splitlines()[:-1]
+        self.assertEqual(lines[:len(model)], model)
+        self.assertEqual(lines[len(model)], "Using  4  GPUs!")
+        self.assertTrue(lines[len(model) + 1].startswith("Epoch [1/2], Step [83/83], Loss: "), lines[len(model) + 1])
+        self.assertEqual(json.loads((run_dir(ours) / "manifest.json").read_text())["replicas"], "4")
+
+    def assert_survives(self, name, options, workers, launcher, rung):
+        whole, _ = self.recipe(self.folder(f"{name}-whole"), workers, *options)
+        folder = self.folder(f"{name}-killed")
+        killed, err = self.recipe(folder, workers, *options, launcher=launcher)
+        self.assertIn(rung, err)
+        self.assertEqual(killed, whole)  # the first cells too are printed once
+        self.assert_incidents(folder, 1)
+        return folder, whole
+
+    def test_one_process_killed_in_mid_epoch_goes_on_from_its_checkpoint(self):
+        launcher = ["--max-restarts", 1, "--inject", "kill rank=0 txn=50 phase=backward"]
+        _, single = self.assert_survives("single", ["--mode", "single", "--checkpoint-every", 20], 1, launcher, "starts again")
+        _, dp = self.assert_survives("dp", ["--mode", "dp", "--checkpoint-every", 20], 1, launcher, "starts again")
+        self.assertNotEqual(weights(single), weights(dp))  # batch norm by chunk
+
+    def test_a_killed_worker_is_replaced_and_horovod_has_the_bits_of_ddp(self):
+        launcher = ["--inject", "kill rank=1 txn=10 phase=backward"]
+        options = ["-n", 1, "-g", 4, "-nr", 0, "--log-every", 5]
+        ddp_folder, ddp = self.assert_survives("ddp", ["--mode", "ddp", *options], 2, launcher, "replacement")
+        hvd_folder, hvd = self.assert_survives("horovod", ["--mode", "horovod", *options], 2, launcher, "replacement")
+        self.assertEqual(weights(hvd), weights(ddp))
+        self.assertEqual([line for line in ddp.splitlines() if "Step [" in line], [line for line in hvd.splitlines() if "Step [" in line])
+        default, _ = self.recipe(self.folder("default"), 3, "--virtual-workers", 4, "--log-every", 5)
+        self.assertTrue(default.startswith("Epoch [1/2], Step [5/21], Loss: "), default)  # nothing before it
+        self.assertEqual(ddp[ddp.index("Epoch [1/2]"):], default)
+        self.compare(run_dir(ddp_folder), run_dir(hvd_folder))
+
+    def compare(self, ddp, hvd):
+        out, _ = run(ddp, COMPARE, ddp, hvd)
+        head, first, second, blank, columns = out.splitlines()
+        self.assertEqual(head.split(), ["run", "mode", "workers", "steps", "seconds", "directory"])
+        self.assertEqual(first.split()[:4], ["1", "ddp", "4", "42"])
+        self.assertEqual(second.split()[:4], ["2", "horovod", "4", "42"])
+        self.assertEqual(columns.split(), ["samples", "loss", "1", "loss", "2"])
+        self.assertIn("is not the directory of a convnet run", run(ddp, COMPARE, ddp / "checkpoints", code=65)[1])
+        run(ddp, COMPARE, code=2)
+
+    def test_the_first_cells_are_printed_once_however_workers_start(self):
+        out, _ = self.recipe(self.folder("exec"), 2, "--mode", "ddp", "--max-steps", 1, launcher=["--start-method", "exec"])
+        self.assertEqual(out.count("ConvNet("), 1)
+
+    def test_data_parallel_goes_on_from_its_checkpoint(self):
+        folder = self.folder("dp-resumed")
+        self.alone(folder, "--mode=dp", "--gpus", 3, "--max-steps", 40)
+        self.assertIn("replicas was 3, now it is 2", self.alone(folder, "--mode=dp", "--gpus", 2, code=2)[1])
+        resumed, _ = self.alone(folder, "--mode=dp", "--gpus", 3)
+        whole, _ = self.alone(self.folder("dp-at-once"), "--mode=dp", "--gpus", 3)
+        self.assertEqual(weights(resumed), weights(whole))
+
+    def test_wrong_arguments_are_told(self):
+        folder = self.folder("wrong")
+        for words, message in (
+                ("--mode apex", "--mode is 'apex', expected single, dp, ddp or horovod"),
+                ("--mode dp --virtual-workers 2", "--virtual-workers is 2; --mode dp has one"),
+                ("--mode single -g 2", "--gpus is 2; --mode single has one"),
+                ("--mode dp -n 2 -g 4", "--mode dp is one process of one node"),
+                ("-n 2", "--nodes needs --gpus"),
+                ("-n 1 -g 4 -nr 1", "--nr is 1; with --nodes 1 it is at most 0"),
+                ("-n 2 -g 4 -nr 1", "one command starts the whole run"),
+                ("-g 4 --virtual-workers 3", "--virtual-workers is 3, but --nodes times --gpus 4"),
+                ("--check-against-tutorial --seed 1 --batch-size 100", "a run of --seed 0"),
+                ("--check-against-tutorial --batch-size 100 --max-steps 49", "the tutorial's first line is at step 50"),
+                ("--check-against-tutorial --mode dp -g 3 --batch-size 100", "a run of --gpus 4")):
+            self.assertIn(message, self.alone(folder, *words.split(), code=2)[1])
+        _, err = self.recipe(folder, 2, "--mode", "dp", code=2)
+        self.assertIn("1 virtual workers", err)
+
+    def test_other_data_are_not_the_tutorials(self):
+        folder = self.folder("other")
+        write_digits(folder, samples=100)  # one step an epoch, 25 for each
+        out, err = run(folder, RECIPE, "--mode", "horovod", "--data", folder, "--epochs", 50, "--check-against-tutorial", code=65)
+        self.assertIn("Tutorial, DistributedDataParallel: 0 of 1 lines equal", out)
+        self.assertIn("is not the tutorial's", err)
+
+    def test_the_published_losses_are_those_of_the_document(self):
+        lines = json.loads((HERE.parent / "golden/seed002_lines.json").read_text())
+        source = (HERE.parent.parent / "recipes/convnet/tutorial.cpp").read_text()
+        for name, kind in (("kOneGpu", "one_gpu"), ("kDataParallel", "data_parallel"), ("kFourProcesses", "ddp")):
+            table = re.search(rf"std::array {name} = {{(.*?)}};", source, re.S)[1]
+            self.assertEqual(re.findall(r"\d\.\d{4}", table), [line[-6:] for line in lines[kind]])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,89 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <future>
+
+#include "lockstep/data.h"
+#include "support/temp_folder.h"
+#include "unit/data/archive/tars.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+using test::read_text;
+using testing::HasSubstr;
+
+class Unpack : public testing::Test {
+ protected:
+  std::string archive(const std::string& content = "one") const {
+    return folder_.write("data.tar.gz", gzip(Tar().add("Train/a/1.jpg", content).end()));
+  }
+  std::string error(const std::string& path, ErrorKind kind = ErrorKind::kBadData) const {
+    const auto result = unpack_once(path, stage());
+    if (result.ok()) return "none";
+    EXPECT_EQ(result.error().kind, kind) << result.error().message;
+    return result.error().message;
+  }
+  std::string stage() const { return folder_ / "stage"; }
+  std::size_t staged() const {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(stage()), fs::directory_iterator()));
+  }
+  const test::TempFolder folder_;
+};
+
+TEST_F(Unpack, OnceAndThenItIsThere) {
+  const std::string path = archive();
+  for (int i = 0; i < 2; ++i) {
+    const auto target = unpack_once(path, stage());
+    ASSERT_TRUE(target.ok()) << target.error().message;
+    EXPECT_EQ(*target, stage() + "/data");
+    EXPECT_EQ(read_text(*target + "/Train/a/1.jpg"), "one");
+    folder_.write("stage/data/seen", "");
+  }
+  EXPECT_TRUE(fs::exists(stage() + "/data/seen")) << "unpacked twice";
+  EXPECT_EQ(staged(), 1U);
+}
+
+TEST_F(Unpack, SeveralAtOnceAndAfterOneThatWasKilled) {
+  const std::string path = archive();
+  folder_.write("stage/.tmp-lockstep-data/left", "half");
+  std::vector<std::future<Result<std::string>>> all;
+  for (int i = 0; i < 4; ++i)
+    all.push_back(std::async(std::launch::async, [&] { return unpack_once(path, stage()); }));
+  for (auto& one : all) {
+    const auto target = one.get();
+    ASSERT_TRUE(target.ok()) << target.error().message;
+    EXPECT_EQ(read_text(*target + "/Train/a/1.jpg"), "one");
+    EXPECT_FALSE(fs::exists(*target + "/left"));
+  }
+  EXPECT_EQ(staged(), 1U);
+}
+
+TEST_F(Unpack, WhatIsThereAlreadyStays) {
+  ASSERT_EQ(error(archive()), "none");
+  EXPECT_THAT(error(archive("another"), ErrorKind::kUsage), HasSubstr("another archive"));
+  EXPECT_EQ(read_text(stage() + "/data/Train/a/1.jpg"), "one");
+  fs::remove_all(stage());
+  folder_.write("stage/data/mine", "mine");
+  EXPECT_THAT(error(archive(), ErrorKind::kUsage), HasSubstr("not unpacked by this program"));
+  EXPECT_EQ(read_text(stage() + "/data/mine"), "mine");
+}
+
+TEST_F(Unpack, ABadArchiveLeavesNothing) {
+  const std::string path =
+      folder_.write("bad.tar", Tar().add("a", "x").add("../../climbed", "x").end());
+  EXPECT_THAT(error(path), HasSubstr("bad.tar': the archive's entry '../../climbed' climbs out"));
+  EXPECT_FALSE(fs::exists(folder_ / "climbed"));
+  EXPECT_EQ(staged(), 0U);
+  EXPECT_THAT(error(folder_.write("x.zip", ""), ErrorKind::kUsage),
+              HasSubstr("not read as an archive"));
+  EXPECT_THAT(error(folder_ / "none.tar"), HasSubstr("there is no archive"));
+  EXPECT_THAT(error(folder_.write("empty.tar", "")), HasSubstr("cut off"));
+}
+
+}  // namespace
+}  // namespace lockstep::data
