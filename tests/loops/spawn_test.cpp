@@ -112,7 +112,7 @@ TEST_F(Spawn, KilledWorkersAreReplacedAndChangeNothing) {
   const Outcome outcome =
       spawned("3", "slow",
               {"--inject", "kill rank=1 txn=10 phase=backward; kill rank=0 txn=20 phase=exchange",
-               "--inject", "kill rank=2 txn=30 phase=forward"});
+               "--inject", "kill rank=2 txn=55 phase=forward"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(count(outcome.err, "a replacement is started"), 3) << outcome.err;
   EXPECT_EQ(hash_in(outcome), expected());
