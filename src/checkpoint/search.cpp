@@ -148,8 +148,9 @@ Result<Search> find_newest(Env& env, const std::string& run_dir, const Expectati
   return load_newest(env, run_dir, expected, {});
 }
 
-Result<Found> load_checkpoint_at(Env& env, const std::string& path, const Expectation& expected,
+Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expectation& expected,
                                  std::span<const PartTarget> parts) {
+  const std::string path = led_to(env, given);
   if (env.exists(checkpoints_dir(path))) {
     LOCKSTEP_ASSIGN(const auto steps, list_steps(env, path));
     return refused(path, "it is a run's directory; give one of its checkpoints" +

@@ -122,6 +122,12 @@ std::optional<std::uint64_t> pointed_at(Env& env, const std::string& folder, con
   return step_of(text->substr(0, text->find('\n')));
 }
 
+// For good: nothing is to point to it.
+Status forget(Env& env, const std::string& folder, std::uint64_t step) {
+  if (pointed_at(env, folder, "best") == step) LOCKSTEP_TRY(env.remove_all(folder + "/best"));
+  return withdraw(env, folder, step_name(step));
+}
+
 }  // namespace
 
 Result<Manifest> read_manifest(Env& env, const std::string& folder) {
@@ -160,14 +166,13 @@ Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned 
   unsigned kept = 1;
   for (const std::uint64_t step : steps) {
     if (step == txn) continue;
-    const std::string name = step_name(step);
-    const auto manifest = read_manifest(env, folder + "/" + name);
+    const auto manifest = read_manifest(env, folder + "/" + step_name(step));
     const bool renumbered = manifest.ok() && manifest->virtual_workers != own.virtual_workers;
     if (step > txn && !renumbered) continue;
     if (kept < keep_last && !renumbered) {
       if (manifest.ok()) ++kept;
     } else if (best != step || renumbered) {
-      LOCKSTEP_TRY(withdraw(env, folder, name));
+      LOCKSTEP_TRY(forget(env, folder, step));
     }
   }
   return {};
@@ -176,13 +181,23 @@ Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned 
 Status withdraw_after(Env& env, const std::string& run_dir, std::uint64_t txn) {
   LOCKSTEP_ASSIGN(const auto steps, list_steps(env, run_dir));
   for (const std::uint64_t step : steps)
-    if (step > txn) LOCKSTEP_TRY(withdraw(env, checkpoints_dir(run_dir), step_name(step)));
+    if (step > txn) LOCKSTEP_TRY(forget(env, checkpoints_dir(run_dir), step));
   return {};
 }
 
 Status set_pointer(Env& env, const std::string& run_dir, const std::string& name,
                    std::uint64_t txn) {
   return write_atomically(env, checkpoints_dir(run_dir) + "/" + name, step_name(txn) + "\n");
+}
+
+std::string led_to(Env& env, const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  for (const char* pointer : {"last", "best"})
+    if (path == pointer || path.ends_with(std::string("/") + pointer))
+      if (const auto step = pointed_at(env, folder, pointer))
+        return folder + "/" + step_name(*step);
+  return path;
 }
 
 Status remove_unpublished(Env& env, const std::string& run_dir) {

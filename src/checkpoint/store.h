@@ -4,8 +4,7 @@
 //   RUN_DIR/checkpoints/step-00000100/   published: complete and synced before it got this name
 //   RUN_DIR/checkpoints/.tmp-lockstep-*  reserved: being written or removed; remove_unpublished()
 //                                        clears them at start
-//   RUN_DIR/checkpoints/last             the newest one's name, for people; the search does not
-//                                        rely on it
+//   RUN_DIR/checkpoints/last, best       a name of one, for people; the search does not rely on it
 //
 // A checkpoint appears by one rename and disappears by one rename, so no moment has half of one.
 // Damaged (a hash, size or file is wrong): the search goes on to the next older. Foreign (whole,
@@ -54,12 +53,16 @@ Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manif
 // resume skipped) are not its business.
 Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned keep_last);
 
-// Removes all newer than `txn`: of a way that is not taken, once a run goes back to `txn`.
+// Removes all newer than `txn`, and a `best` that names one of them: of a way that is not taken,
+// once a run goes back to `txn`.
 Status withdraw_after(Env& env, const std::string& run_dir, std::uint64_t txn);
 
 // Atomic; NAME is "last" or "best".
 Status set_pointer(Env& env, const std::string& run_dir, const std::string& name,
                    std::uint64_t txn);
+
+// The checkpoint that a pointer's file names; any other path as it is.
+std::string led_to(Env& env, const std::string& path);
 
 // What a process that died was writing or removing. Only while no other writes.
 Status remove_unpublished(Env& env, const std::string& run_dir);

@@ -82,6 +82,7 @@ void Coordinator::State::write_first_table() {
     member.first_txn = table.txn;
   }
   group = Group::kRunning;
+  tell_policy();
   applied = table.txn.value();
   furthest = std::max(furthest, applied);
   proposal = table;

@@ -59,7 +59,10 @@ void Coordinator::State::on(const event::Forked& forked) {
   worker->stage = Stage::kForked;
   worker->since = now;
   if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
-  if (config.plain && group == Group::kStarting) group = Group::kRunning;
+  if (config.plain && group == Group::kStarting) {
+    group = Group::kRunning;
+    tell_policy();
+  }
 }
 
 void Coordinator::State::on(const event::SpawnFailed& failed) {

@@ -143,6 +143,7 @@ struct Coordinator::State {
   // then they may be the program's, and what was to mend them comes to nothing.
   std::vector<std::string> held;
   Txn held_txn;
+  bool policy_told = false;
   std::string ended_early;  // of a loop of its own: who has ended with 0 while others went on
   std::optional<std::uint64_t> orderly_until, term_until;  // deadlines of a stop
 
@@ -198,6 +199,7 @@ struct Coordinator::State {
                   const std::string& then);
   void tell_held();
   void tell_scaled(std::uint32_t members);
+  void tell_policy();
   std::string why_none_is_left(const std::string& otherwise);
 
   void note_progress(const event::Progress& report);

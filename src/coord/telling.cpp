@@ -64,6 +64,19 @@ void Coordinator::State::tell_held() {
   for (const std::string& line : std::exchange(held, {})) print(action::Severity::kWarning, line);
 }
 
+// What will be done about failures: once, before the first.
+void Coordinator::State::tell_policy() {
+  if (std::exchange(policy_told, true) || config.asked_for_help) return;
+  std::string first = "when one dies, all are stopped";
+  if (elastic && !config.plain)
+    first = "replacements of those that die: " + number(std::uint64_t(config.max_replacements)) +
+            " (--max-replacements)";
+  print(action::Severity::kInfo,
+        number(config.workers) + (config.workers == 1 ? " worker; " : " workers; ") + first +
+            "; restarts of all: " + number(std::uint64_t(config.max_restarts)) +
+            " (--max-restarts)");
+}
+
 // `members`: those that are to stay. Done: as many as are wanted are in a table, and whoever was to
 // leave is gone.
 void Coordinator::State::tell_scaled(std::uint32_t members) {

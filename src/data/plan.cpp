@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <limits>
 #include <mutex>
 
 #include "base/guard.h"
@@ -133,9 +134,10 @@ Result<Shuffle> parse_shuffle(std::string_view name) {
 
 Status DataPlan::check() const {
   LOCKSTEP_TRY(sampler_of(*this).check());
-  if (batch_size < 1 || batch_size > dataset_size + virtual_workers)
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (batch_size < 1 || batch_size > kMost)
     return usage("data plan: batch size of a virtual worker is " + std::to_string(batch_size) +
-                 ", must be 1 to the data set's size (" + std::to_string(dataset_size) + ")");
+                 ", must be 1 to " + std::to_string(kMost));
   if (one_process(shuffle) && virtual_workers != 1)
     return usage(std::string("data plan: shuffle '") + to_string(shuffle) +
                  "' is the order of one process, but there are " + std::to_string(virtual_workers) +

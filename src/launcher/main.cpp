@@ -9,6 +9,7 @@
 #include "base/process_setup.h"
 #include "base/suggest.h"
 #include "coord/version.h"
+#include "data/copy.h"
 #include "data/download.h"
 #include "launcher/commands.h"
 #include "launcher/inspect.h"
@@ -29,6 +30,7 @@ constexpr const char* kHelp =
     "  data get mnist DIR                  download MNIST, checked, into DIR/MNIST/raw\n"
     "  data show DIR [--out SHEET.html]    counts and samples of a data set ('lockstep data show "
     "--help')\n"
+    "  copy SRC DST                        copy a folder or a file, what is not there yet\n"
     "  checkpoint ls|show|verify|diff|export ...\n"
     "                                      look into checkpoints ('lockstep checkpoint help')\n"
     "  report RUN... [--out PAGE.html]     table and graphs of runs ('lockstep report --help')\n"
@@ -41,6 +43,12 @@ constexpr const char* kDataHelp =
     "get: downloads MNIST's four files, checks their SHA-256 and puts them into DIR/MNIST/raw, as\n"
     "torchvision does; what is there already is checked and kept. No other data set is known.\n"
     "show: counts and samples of a data set.\n";
+
+constexpr const char* kCopyHelp =
+    "usage: lockstep copy SRC DST\n\n"
+    "Copies all that is in the folder SRC into the folder DST (made if it is not there), or the\n"
+    "file SRC to the file DST, several files at a time. A file that is there with equal size and\n"
+    "time of change is kept, so the same command goes on with a copy that was broken off.\n";
 
 int usage(const std::string& message) {
   lockstep::log_error(message);
@@ -60,9 +68,11 @@ int help(const std::vector<std::string>& arguments) {
   if (command == "scale") return lockstep::launcher::print_output(lockstep::launcher::kScaleHelp);
   if (command == "status") return lockstep::launcher::print_output(lockstep::launcher::kStatusHelp);
   if (command == "data") return lockstep::launcher::print_output(kDataHelp);
+  if (command == "copy") return lockstep::launcher::print_output(kCopyHelp);
   if (command == "checkpoint" || command == "report")
     return lockstep::launcher::inspect_command(command, std::array<std::string, 1>{"--help"});
-  const std::array<std::string, 6> known{"run", "scale", "status", "data", "checkpoint", "report"};
+  const std::array<std::string, 7> known{"run",  "scale",      "status", "data",
+                                         "copy", "checkpoint", "report"};
   return usage("no help on '" + command + "'" + lockstep::suggestion(command, known) +
                " ('lockstep help' lists the commands)");
 }
@@ -73,7 +83,7 @@ int version(const std::vector<std::string>& arguments) {
 }
 
 int unknown(const std::string& command) {
-  const std::array<std::string, 8> known{"run",        "scale",  "status",  "data",
+  const std::array<std::string, 9> known{"run",        "scale",  "status",  "data", "copy",
                                          "checkpoint", "report", "version", "help"};
   return usage("unknown command '" + command + "'" + lockstep::suggestion(command, known) +
                " ('lockstep help' lists them)");
@@ -95,6 +105,21 @@ int data(const std::vector<std::string>& arguments) {
   return lockstep::exit_code(status.error().kind);
 }
 
+int copy(const std::vector<std::string>& arguments) {
+  if (asks_for_help(arguments)) return help({"copy"});
+  if (arguments.size() != 2) return usage("usage: lockstep copy SRC DST");
+  const auto copied = lockstep::data::copy_all(arguments[0], arguments[1]);
+  if (!copied.ok()) {
+    lockstep::log_error(copied.error().message);
+    return lockstep::exit_code(copied.error().kind);
+  }
+  lockstep::log_info(std::to_string(copied->files) + " files copied, " +
+                     std::to_string(copied->bytes) + " bytes; " + std::to_string(copied->kept) +
+                     " were there already");
+  return lockstep::launcher::print_output("end copy data from " + arguments[0] + " to " +
+                                          arguments[1] + "\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -111,6 +136,7 @@ int main(int argc, char** argv) {
   if (command == "scale") return lockstep::launcher::scale_command(arguments);
   if (command == "status") return lockstep::launcher::status_command(arguments);
   if (command == "data") return data(arguments);
+  if (command == "copy") return copy(arguments);
   if (command == "checkpoint" || command == "report")
     return lockstep::launcher::inspect_command(command, arguments);
   if (command == "help" || command == "--help" || command == "-h") return help(arguments);

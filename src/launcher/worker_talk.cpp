@@ -1,6 +1,8 @@
 // What workers and `lockstep scale|status` say to the agent.
+#include <algorithm>
 #include <bit>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
@@ -179,19 +181,22 @@ std::string Agent::status_json() const {
   using Json = nlohmann::ordered_json;
   coord::event::Progress progress = observe();
   const coord::Table table = progress.tables.empty() ? coord::Table{} : progress.tables.back();
-  Json members = Json::array();
+  std::map<std::pair<bool, std::size_t>, Json> members;  // those with a rank first
   for (const coord::WorkerProgress& seen : progress.workers) {
     const Worker& worker = workers_.at(seen.uid);
-    Json rank = nullptr;  // not a member (yet)
-    for (std::size_t i = 0; i < table.members.size(); ++i)
-      if (table.members[i].uid == seen.uid) rank = i;
-    members.push_back({{"uid", seen.uid.value()},
-                       {"pid", worker.pid},
-                       {"rank", rank},
-                       {"local_rank", worker.local_rank.value()},
-                       {"txn", seen.current_txn.value()},
-                       {"applied", seen.applied}});
+    const auto place = std::ranges::find(table.members, seen.uid, &coord::Member::uid);
+    const bool outside = place == table.members.end();  // not a member (yet)
+    const auto rank = static_cast<std::size_t>(place - table.members.begin());
+    members[{outside, outside ? seen.uid.value() : rank}] = {
+        {"uid", seen.uid.value()},
+        {"pid", worker.pid},
+        {"rank", outside ? Json() : Json(rank)},
+        {"local_rank", worker.local_rank.value()},
+        {"txn", seen.current_txn.value()},
+        {"applied", seen.applied}};
   }
+  Json in_order = Json::array();
+  for (auto& [place, member] : members) in_order.push_back(std::move(member));
   const coord::RunStatus status = coordinator_.status();
   return Json{{"schema", 1},
               {"run_id", options_.run_id},
@@ -207,7 +212,7 @@ std::string Agent::status_json() const {
               {"max_restarts", status.max_restarts},
               {"generation", table.generation.value()},
               {"recorded", records_.next().value()},
-              {"members", members}}
+              {"members", in_order}}
       .dump();
 }
 

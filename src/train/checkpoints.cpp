@@ -212,13 +212,22 @@ Status Checkpoints::snapshot(const Plan& plan, Txn next) {
   return take(plan, next, checkpoint::WhenBusy::kSkip);
 }
 
-Status Checkpoints::save(const Plan& plan, Txn next) {
-  const bool last = next >= plan.end();
-  if (last && loaded_ == next) return {};
+Status Checkpoints::publish(const Plan& plan, Txn next) {
   awaited_ = next.value() + 1;
   LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
   LOCKSTEP_TRY(check());
-  const Status saved = writer_->wait(Deadline::in(kSaveDeadline));
+  return writer_->wait(Deadline::in(kSaveDeadline));
+}
+
+Status Checkpoints::save_best(const Plan& plan, Txn next) {
+  LOCKSTEP_TRY(publish(plan, next));
+  return checkpoint::set_pointer(posix_env(), path_through(run_lock_), "best", next.value());
+}
+
+Status Checkpoints::save(const Plan& plan, Txn next) {
+  const bool last = next >= plan.end();
+  if (last && loaded_ == next) return {};
+  const Status saved = publish(plan, next);
   if (saved.ok()) return {};
   if (last)
     return Error{ErrorKind::kDisk,

@@ -44,6 +44,8 @@ class Checkpoints {
   // its end it is kDisk if that cannot be, whatever --on-save-error says: a run whose weights are
   // not on disk has not finished. Before, with --on-save-error continue, it is said aloud.
   Status save(const Plan& plan, Txn next);
+  // The same, an error whatever --on-save-error says; `best` points to it.
+  Status save_best(const Plan& plan, Txn next);
 
  private:
   Result<std::optional<checkpoint::Found>> load_newest(
@@ -56,6 +58,7 @@ class Checkpoints {
   bool same_virtual_workers(const checkpoint::Found& found) const;
   Result<Txn> place_of(const Plan& plan, const checkpoint::Found& found) const;
   Status take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy);
+  Status publish(const Plan& plan, Txn next);
   void on_done(const Position& position, Txn txn, const Result<checkpoint::Published>& result);
 
   worker::Session& session_;

@@ -44,17 +44,19 @@ Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) c
   });
 }
 
-Status EpochEnds::export_files(Txn txn, const std::function<Status()>& secured,
-                               comm::EvalCell& cell) const {
+Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& cell) const {
   const at::NoGradGuard no_grad;
   const Position position = spec_.plan.at(txn);
   at::manual_seed(batch_seed(spec_.options.seed, position.global_step, 0));
   bool written = false;
   const auto where = "the files of epoch " + std::to_string(position.epoch);
   const Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
-    LOCKSTEP_TRY(secured());
-    LOCKSTEP_ASSIGN(written, hooks_.exports(epoch_end(txn)));
-    return {};
+    const EpochEnd end = epoch_end(txn);
+    if (hooks_.exports) {
+      LOCKSTEP_TRY(guard.secure());
+      LOCKSTEP_ASSIGN(written, hooks_.exports(end));
+    }
+    return end.is_best() ? guard.keep_best() : Status();
   });
   if (!status.ok() && !spec_.options.continue_on_save_error)
     return Error{ErrorKind::kDisk, status.error().message + "; stopped (--on-save-error stop)"};

@@ -16,6 +16,12 @@
 
 namespace lockstep::train {
 
+// What checkpoints have to do with an epoch's files.
+struct FileGuard {
+  std::function<Status()> secure;     // before the program's: they may write over its beginnings
+  std::function<Status()> keep_best;  // after them: this epoch is the best
+};
+
 class EpochEnds {
  public:
   // `book` is in the train state; null: epochs have no end of their own.
@@ -30,8 +36,8 @@ class EpochEnds {
   void begun(std::uint64_t at_ns) { began_ns_ = at_ns; }
   // One batch of the evaluation.
   Status evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const;
-  // The program's files, once `secured` has succeeded. cell.count: whether something was written.
-  Status export_files(Txn txn, const std::function<Status()>& secured, comm::EvalCell& cell) const;
+  // The program's files, and the best checkpoint. cell.count: whether the program wrote something.
+  Status export_files(Txn txn, const FileGuard& guard, comm::EvalCell& cell) const;
   // At the commit: the book, then the schedules.
   void end(Txn txn, comm::Exchange& exchange);
   // The program ends the run with this epoch. Asked at its last commit: no transaction follows, so

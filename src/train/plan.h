@@ -11,7 +11,7 @@ namespace lockstep::train {
 enum class Kind {
   kStep,
   kEpochEnd,  // the evaluation after an epoch's last step, and what follows from it
-  kExport,    // the files that go with that end
+  kExport,    // the files that go with that end, the best checkpoint among them
 };
 
 struct Position {

@@ -70,6 +70,7 @@ class Run final : public Program {
   Status last_words();
   bool checkpoint_due(Txn txn) const;
   Status secure_origin(Txn txn);
+  Status keep_best(Txn txn);
   void apply(Optimizer& chosen);  // gradients are set
 
   Context& context_;

@@ -34,7 +34,7 @@ Status Run::compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) {
   if (spec_.plan.at(txn).kind == Kind::kEpochEnd) return epoch_ends_.evaluate(txn, index, cell);
   participant_->enter(coord::Phase::kSnapshot);  // a disk may be slow
   return epoch_ends_.export_files(
-      txn, [&] { return secure_origin(txn); }, cell);
+      txn, {[&] { return secure_origin(txn); }, [&] { return keep_best(txn); }}, cell);
 }
 
 // What the run began from may be what an export is about to write over.
@@ -49,6 +49,14 @@ Status Run::secure_origin(Txn txn) {
   if (!after.empty()) return {};
   return Error{ErrorKind::kDisk,
                "not written, as there is no checkpoint yet: it may be what the run began from"};
+}
+
+// The state is that of the epoch's end until this transaction is committed: so whoever does it
+// again after a death keeps the same.
+Status Run::keep_best(Txn txn) {
+  if (spec_.options.checkpoint_every == 0) return {};
+  LOCKSTEP_TRY(participant_->record_all());
+  return checkpoints_->save_best(spec_.plan, txn);
 }
 
 Status Run::check(Txn txn, coord::Board board) const {

@@ -84,7 +84,7 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
                                         " steps an epoch at most " + std::to_string(most)};
   plan.epochs = options.epochs;
   plan.max_steps = options.max_steps;
-  plan.exports = hooks.exports != nullptr;
+  plan.exports = hooks.exports != nullptr || hooks.best != BestOf::kNothing;
   plan.ends_epochs = keeps_book && (spec.evaluates || hooks.ends_epochs());
   return {};
 }

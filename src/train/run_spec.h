@@ -21,7 +21,7 @@ struct RunSpec {
   bool evaluates = false;
 
   // At most, in a step.
-  std::int64_t samples_per_share() const { return data_plan.batch_size * plan.batches_per_step; }
+  std::int64_t samples_per_share() const { return data_plan.batch_at(0) * plan.batches_per_step; }
   std::uint32_t virtual_workers() const {
     return static_cast<std::uint32_t>(data_plan.virtual_workers);
   }

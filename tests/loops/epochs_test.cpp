@@ -20,6 +20,7 @@ class Epochs : public ::testing::Test {
     Outcome outcome;
     std::string lines;                         // but for the time it took
     std::map<std::string, std::string> files;  // by name
+    std::string best;                          // the checkpoint it points to, if it is there
   };
 
   std::string files(const std::string& name) const { return folder_ / name + "-files"; }
@@ -40,6 +41,12 @@ class Epochs : public ::testing::Test {
     result.lines = std::regex_replace(outcome.out, std::regex("Training complete in: .*\n"), "");
     for (const auto& entry : std::filesystem::directory_iterator(files(name)))
       result.files[entry.path().filename()] = read_text(entry.path());
+    const std::string checkpoints = folder_ / name + "/checkpoints/";
+    if (std::filesystem::exists(checkpoints + "best")) {
+      result.best = read_text(checkpoints + "best");
+      result.best.pop_back();
+      EXPECT_TRUE(std::filesystem::exists(checkpoints + result.best + "/manifest.json"));
+    }
     result.outcome = std::move(outcome);
     return result;
   }
@@ -67,6 +74,21 @@ TEST_F(Epochs, SchedulesTheBestLinesAndFilesAreTheSameForAnyNumberOfWorkers) {
   EXPECT_EQ(three.outcome.code, 0) << three.outcome.err;
   EXPECT_EQ(three.lines, one.lines);
   EXPECT_EQ(three.files, one.files);
+  EXPECT_EQ(three.best, one.best);
+}
+
+// With the epoch's weights, and whatever newer ones are kept.
+TEST_F(Epochs, TheBestHasACheckpoint) {
+  const Run one = alone({"four"});
+  const std::regex best(" best [^ ]+ in ([0-9]+), ");
+  std::string epoch;
+  for (std::sregex_iterator it(one.lines.begin(), one.lines.end(), best), end; it != end; ++it)
+    epoch = (*it)[1];
+  ASSERT_EQ(epoch, "3") << one.lines;
+  EXPECT_EQ(one.best, "step-00000023");  // its files' transaction
+  const std::string weights =
+      run({LOCKSTEP_PROGRAM, "checkpoint", "show", folder_ / "alone/checkpoints/best"}).out;
+  EXPECT_NE(weights.find(last_line(one.lines).substr(15)), std::string::npos) << weights;
 }
 
 TEST_F(Epochs, WhoeverIsKilledAtAnEpochsEndTheResultIsTheSame) {
@@ -85,6 +107,7 @@ TEST_F(Epochs, WhoeverIsKilledAtAnEpochsEndTheResultIsTheSame) {
       EXPECT_NE(killed.outcome.err.find("replacement"), std::string::npos) << killed.outcome.err;
       EXPECT_EQ(killed.lines, one.lines) << name;
       EXPECT_EQ(killed.files, one.files) << name;
+      EXPECT_EQ(killed.best, one.best) << name;
     }
 }
 

@@ -2,7 +2,7 @@
 // schedules, the best, lines of its own and files in FOLDER. Words: `slow` steps; `few` epochs, or
 // `four`;
 // `fails` to write; a `snapshot` there of each epoch, and no checkpoints but the last: a new run
-// begins from it; `stops` early; `bare`: nothing is written.
+// begins from it; `stops` early; `bare`: nothing is written, and none is the best.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -80,7 +80,7 @@ class Job {
     });
     trainer.schedule(steps);
     trainer.schedule(plateau);
-    trainer.best(lockstep::BestOf::kLoss);
+    if (!has("bare")) trainer.best(lockstep::BestOf::kLoss);
     trainer.step_lines([](const lockstep::StepEnd& end) { return text_of(end); });
     trainer.epoch_lines([](const EpochEnd& end) { return text_of(end); });
     if (!has("bare"))
@@ -90,7 +90,9 @@ class Job {
                                (end.written ? " is written\n" : " is not written\n");
                       });
     if (has("stops"))
-      trainer.stop_when([](const EpochEnd& end) { return end.best_before - end.best < 0.01; });
+      trainer.stop_when([this](const EpochEnd& end) {
+        return has("bare") ? end.epoch == 3 : end.best_before - end.best < 0.01;
+      });
     if (has("snapshot")) trainer.start_from([&] { return load(); });
     trainer.on_resume([](std::int64_t epoch, std::int64_t step) {
       std::printf("goes on at epoch %ld, step %ld\n", long{epoch}, long{step});

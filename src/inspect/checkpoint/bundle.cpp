@@ -122,7 +122,8 @@ Error not_a_bundle(Env& env, const std::string& path) {
                                    "checkpoint's folder, a .safetensors or a .pt file"};
 }
 
-Result<Bundle> open_bundle(Env& env, const std::string& path) {
+Result<Bundle> open_bundle(Env& env, const std::string& given) {
+  const std::string path = checkpoint::led_to(env, given);
   if (is_run_directory(env, path)) return open_run(env, path);
   if (is_checkpoint_folder(env, path)) {
     LOCKSTEP_ASSIGN(auto found, checkpoint::load_checkpoint_at(env, path, {}, {}));

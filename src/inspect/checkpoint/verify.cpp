@@ -48,7 +48,8 @@ Verified verify_file(Env& env, const std::string& path) {
                                             : ", readable; what a zip has checksums of, has them")};
 }
 
-Result<std::vector<Verified>> verify(Env& env, const std::string& path) {
+Result<std::vector<Verified>> verify(Env& env, const std::string& given) {
+  const std::string path = checkpoint::led_to(env, given);
   if (is_checkpoint_folder(env, path)) return std::vector{verify_folder(env, path)};
   if (!is_run_directory(env, path)) {
     if (!is_file(path)) return not_a_bundle(env, path);

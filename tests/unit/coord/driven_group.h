@@ -39,8 +39,10 @@ class DrivenGroup {
   }
   void feed(const Event& event) {
     for (Action& action : coordinator_.handle(event, now)) {
-      if (const auto* print = std::get_if<action::Print>(&action.what))
-        printed += print->text + "\n";
+      if (const auto* print = std::get_if<action::Print>(&action.what)) {
+        const bool policy = print->text.ends_with("(--max-restarts)");  // each run's first
+        (policy ? policies : printed) += print->text + "\n";
+      }
       if (const auto* table = std::get_if<action::WriteTable>(&action.what)) table_ = table->table;
       if (const auto* stop = std::get_if<action::Stop>(&action.what)) exit_code = stop->exit_code;
       actions.push_back(std::move(action));
@@ -88,7 +90,7 @@ class DrivenGroup {
   std::uint64_t now = kSecond;
   std::map<WorkerUid, WorkerProgress> workers;  // alive, as the board shows them
   Actions actions;
-  std::string printed;
+  std::string printed, policies;
   std::optional<int> exit_code;
 
  private:

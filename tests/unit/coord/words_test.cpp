@@ -39,6 +39,19 @@ TEST(Words, OfAMemberThatEndsWellButTooEarly) {
               HasSubstr("rank 1 (worker 2) left before the run's end (exit 0 in epoch 0, step 0)"));
 }
 
+TEST(Words, OfWhatWillBeDoneAboutFailures) {
+  DrivenGroup group({.workers = 3, .max_restarts = 2, .timing = {}});
+  group.start();
+  EXPECT_EQ(group.policies,
+            "3 workers; replacements of those that die: 10 (--max-replacements); restarts of all: "
+            "2 (--max-restarts)\n");
+  DrivenGroup fixed({.workers = 2, .timing = {}});
+  fixed.elastic = false;
+  fixed.start();
+  EXPECT_EQ(fixed.policies,
+            "2 workers; when one dies, all are stopped; restarts of all: 0 (--max-restarts)\n");
+}
+
 // Of three workers in the same step of a program that fails there.
 class SameEnd : public testing::Test {
  protected:

@@ -124,6 +124,15 @@ TEST(Plan, BadPlansSayWhatAndTheLimit) {
   EXPECT_EQ(DataOrder::make(damaged).error().kind, ErrorKind::kBadData);
 }
 
+// As DataLoader has it: one batch of what there is.
+TEST(Plan, ABatchMayBeLargerThanTheDataSet) {
+  const DataPlan plan{.dataset_size = 5, .virtual_workers = 2, .batch_size = 1'000'000};
+  ASSERT_TRUE(plan.check().ok());
+  EXPECT_EQ(plan.steps_per_epoch(), 1);
+  EXPECT_EQ(plan.batch_at(0), 3);
+  EXPECT_EQ((*DataOrder::make(plan))->ids({0, 0}, 1)->size(), 3U);
+}
+
 TEST(Plan, SharesOutsideThePlanAreRefused) {
   const auto order = *DataOrder::make({.dataset_size = 50, .virtual_workers = 2, .batch_size = 10});
   EXPECT_THAT(order->ids({0, 3}, 0).error().message, HasSubstr("step is 3, must be 0 to 2"));

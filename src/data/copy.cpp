@@ -1,0 +1,241 @@
+#include "data/copy.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/env.h"
+#include "base/unique_fd.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kDeepest = 64;  // folders in each other: a link may lead upwards
+// Of a file under way, under the lock of the whole copy's folder.
+const std::string kUnderWay = std::string(kReservedPrefix) + "copy-";
+
+struct Item {
+  std::string from, to;
+  struct stat found {};
+};
+
+Error unreadable(const std::string& path) {
+  return {ErrorKind::kBadData, "cannot read '" + path + "': " + std::strerror(errno)};
+}
+Error unwritable(const std::string& path) {
+  return {ErrorKind::kDisk, "cannot write '" + path + "': " + std::strerror(errno)};
+}
+
+// "./s3://bucket/x" is a folder; "s3://bucket/x" is not.
+Status check_place(const std::string& place) {
+  const std::size_t scheme = place.find("://");
+  if (scheme == std::string::npos || place.find('/') < scheme) return {};
+  return Error{ErrorKind::kUsage, "'" + place + "': " + place.substr(0, scheme + 3) +
+                                      " cannot be read or written yet, only files and folders of "
+                                      "this machine"};
+}
+
+Result<struct stat> look(const std::string& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return unreadable(path);
+  if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode))
+    return Error{ErrorKind::kBadData, "'" + path + "' is no file and no folder"};
+  return found;
+}
+
+Status make_folder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error) return {};
+  return Error{ErrorKind::kDisk, "cannot make the folder '" + path + "': " + error.message()};
+}
+
+// What a copy that was killed has left.
+Status remove_leftovers(const std::string& folder) {
+  LOCKSTEP_ASSIGN(const auto names, posix_env().list(folder));
+  for (const std::string& name : names)
+    if (name.starts_with(kUnderWay)) LOCKSTEP_TRY(posix_env().remove_all(folder + "/" + name));
+  return {};
+}
+
+struct Work {
+  std::vector<std::string> folders;  // to be, from above
+  std::vector<Item> files;
+};
+
+// Nothing is made yet.
+Status collect(const std::string& from, const std::string& to, std::size_t depth, Work& work) {
+  LOCKSTEP_ASSIGN(const struct stat found, look(from));
+  if (S_ISREG(found.st_mode)) {
+    work.files.push_back({from, to, found});
+    return {};
+  }
+  if (depth > kDeepest)
+    return Error{ErrorKind::kBadData, "'" + from + "' is deeper than " + std::to_string(kDeepest) +
+                                          " folders; does a link in it lead upwards?"};
+  work.folders.push_back(to);
+  LOCKSTEP_ASSIGN(const auto names, posix_env().list(from));
+  for (const std::string& name : names)
+    if (!name.starts_with(kUnderWay))
+      LOCKSTEP_TRY(collect(from + "/" + name, to + "/" + name, depth + 1, work));
+  return {};
+}
+
+bool is_there(const Item& item) {
+  struct stat there {};
+  return ::stat(item.to.c_str(), &there) == 0 && there.st_size == item.found.st_size &&
+         there.st_mtim.tv_sec == item.found.st_mtim.tv_sec &&
+         there.st_mtim.tv_nsec == item.found.st_mtim.tv_nsec;
+}
+
+Status write_all(int fd, const std::string& path, const char* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t written = ::write(fd, data, size);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return unwritable(path);
+    data += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return {};
+}
+
+Result<std::uint64_t> copy_content(const Item& item, const std::string& temporary,
+                                   std::vector<char>& piece) {
+  const UniqueFd in(::open(item.from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!in) return unreadable(item.from);
+  const UniqueFd out(
+      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!out) return unwritable(item.to);
+  std::uint64_t bytes = 0;
+  for (;;) {
+    const ssize_t got = ::read(in.get(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return unreadable(item.from);
+    if (got == 0) break;
+    LOCKSTEP_TRY(write_all(out.get(), item.to, piece.data(), static_cast<std::size_t>(got)));
+    bytes += static_cast<std::uint64_t>(got);
+  }
+  const std::array<timespec, 2> times{item.found.st_atim, item.found.st_mtim};
+  if (::fchmod(out.get(), item.found.st_mode & 07777) != 0 ||
+      ::futimens(out.get(), times.data()) != 0)
+    return unwritable(item.to);
+  return bytes;
+}
+
+Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vector<char>& piece) {
+  const std::string temporary =
+      (fs::path(item.to).parent_path() / (kUnderWay + std::to_string(number))).string();
+  auto bytes = copy_content(item, temporary, piece);
+  if (bytes.ok() && ::rename(temporary.c_str(), item.to.c_str()) != 0) bytes = unwritable(item.to);
+  if (!bytes.ok()) ::unlink(temporary.c_str());
+  return bytes;
+}
+
+class Copy {
+ public:
+  explicit Copy(std::vector<Item> items) : items_(std::move(items)) {}
+
+  Result<Copied> run(unsigned threads) {
+    std::vector<std::thread> others;
+    const std::size_t most = std::min<std::size_t>(std::max(1U, threads), items_.size());
+    try {
+      for (std::size_t i = 1; i < most; ++i) others.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // no more threads are to be had
+    }
+    work();
+    for (std::thread& other : others) other.join();
+    if (failure_) return *failure_;
+    return copied_;
+  }
+
+ private:
+  void work() {
+    std::vector<char> piece(kPieceBytes);
+    for (std::size_t i = next_++; i < items_.size() && !failed_; i = next_++) {
+      const bool keeps = is_there(items_[i]);
+      const auto bytes = keeps ? Result<std::uint64_t>(0) : copy_file(items_[i], i, piece);
+      const std::lock_guard lock(mutex_);
+      if (!bytes.ok()) {
+        failed_ = true;
+        if (!failure_) failure_ = bytes.error();
+        return;
+      }
+      ++(keeps ? copied_.kept : copied_.files);
+      copied_.bytes += *bytes;
+    }
+  }
+
+  const std::vector<Item> items_;
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  Copied copied_;
+  std::optional<Error> failure_;
+};
+
+Status check_apart(const std::string& from, const std::string& to) {
+  std::error_code error;
+  const fs::path source = fs::weakly_canonical(from, error), goal = fs::weakly_canonical(to, error);
+  const auto [rest, _] = std::mismatch(source.begin(), source.end(), goal.begin(), goal.end());
+  if (error || rest != source.end()) return {};
+  return Error{ErrorKind::kUsage,
+               "'" + to + "' is in '" + from + "': a copy of it would never end"};
+}
+
+// One copy at a time into a folder. The lock goes with the descriptor.
+Result<UniqueFd> lock_folder(const std::string& path) {
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder) return unwritable(path);
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
+  return Error{ErrorKind::kUnavailable,
+               "another copy into '" + path + "' is under way; try again when it has ended"};
+}
+
+Status sync_file_system(const std::string& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file && ::syncfs(file.get()) == 0 ? Status() : Status(unwritable(path));
+}
+
+}  // namespace
+
+Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads) {
+  for (const std::string& place : {from, to}) LOCKSTEP_TRY(check_place(place));
+  LOCKSTEP_TRY(check_apart(from, to));
+  LOCKSTEP_ASSIGN(const struct stat source, look(from));
+  Work work;
+  LOCKSTEP_TRY(collect(from, to, 0, work));
+  const bool to_folder = fs::is_directory(to);
+  if (S_ISREG(source.st_mode) && to_folder)
+    return Error{ErrorKind::kUsage, "'" + to + "' is a folder, '" + from +
+                                        "' a file: give the name that it is to have there"};
+  const fs::path parent = fs::path(to).parent_path();
+  const std::string folder = !S_ISREG(source.st_mode) ? to : parent.empty() ? "." : parent.string();
+  LOCKSTEP_TRY(make_folder(folder));
+  LOCKSTEP_ASSIGN(const UniqueFd lock, lock_folder(folder));
+  for (const std::string& each : work.folders) {
+    LOCKSTEP_TRY(make_folder(each));
+    LOCKSTEP_TRY(remove_leftovers(each));
+  }
+  LOCKSTEP_ASSIGN(const Copied copied, Copy(std::move(work.files)).run(threads));
+  LOCKSTEP_TRY(sync_file_system(to));
+  return copied;
+}
+
+}  // namespace lockstep::data

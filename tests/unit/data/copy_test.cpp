@@ -1,0 +1,109 @@
+// `lockstep copy`: whole files or none, twice is once, errors that name the place.
+#include "data/copy.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "support/temp_folder.h"
+
+namespace lockstep::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CopyAll : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"a", "deep/b", "deep/er/c", "empty"}) write(from_ + "/" + name);
+    fs::create_directories(from_ + "/nothing");
+    fs::create_symlink("../deep/b", from_ + "/nothing/link");
+    fs::permissions(from_ + "/a", fs::perms::owner_all);
+    fs::resize_file(from_ + "/empty", 0);
+  }
+  static void write(const std::string& path) {
+    fs::create_directories(fs::path(path).parent_path());
+    std::ofstream(path) << "this is " << fs::path(path).filename().string();
+  }
+  static std::string read(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void expect_equal() const {
+    for (const char* name : {"a", "deep/b", "deep/er/c", "empty", "nothing/link"})
+      EXPECT_EQ(read(to_ + "/" + name), read(from_ + "/" + name)) << name;
+    EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(to_ + "/nothing/link")));
+    EXPECT_EQ(fs::status(to_ + "/a").permissions(), fs::perms::owner_all);
+    for (const auto& entry : fs::recursive_directory_iterator(to_))
+      EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
+  }
+  ErrorKind kind_of(const std::string& from, const std::string& to, const std::string& says) {
+    const auto copied = copy_all(from, to);
+    if (copied.ok()) return ErrorKind::kInternal;
+    EXPECT_NE(copied.error().message.find(says), std::string::npos) << copied.error().message;
+    return copied.error().kind;
+  }
+  test::TempFolder folder_;
+  const std::string from_ = folder_ / "from", to_ = folder_ / "new/to";
+};
+
+TEST_F(CopyAll, AFolderAndThenWhatIsNotThereYet) {
+  const auto first = copy_all(from_, to_);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->files, 5U);
+  EXPECT_EQ(first->kept, 0U);
+  EXPECT_EQ(first->bytes, 3U * 9 + 9);
+  expect_equal();
+  write(from_ + "/deep/b");  // another time of change, seen through the link too
+  fs::last_write_time(from_ + "/deep/b", fs::last_write_time(from_ + "/a") + std::chrono::hours(1));
+  fs::remove(to_ + "/deep/er/c");
+  write(to_ + "/deep/er/.tmp-lockstep-copy-7");  // of one that was killed
+  const auto second = copy_all(from_, to_, 1);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->files, 3U);
+  EXPECT_EQ(second->kept, 2U);
+  expect_equal();
+}
+
+TEST_F(CopyAll, AFile) {
+  ASSERT_TRUE(copy_all(from_ + "/a", folder_ / "elsewhere/b").ok());
+  EXPECT_EQ(read(folder_ / "elsewhere/b"), "this is a");
+  EXPECT_EQ(kind_of(from_ + "/a", from_ + "/deep", "is a folder"), ErrorKind::kUsage);
+}
+
+TEST_F(CopyAll, WhatCannotBeIsTold) {
+  EXPECT_EQ(kind_of("s3://bucket/x", to_, "'s3://bucket/x'"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of(from_, "obs://bucket/x", "obs://"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of(from_, from_ + "/deep/new", "would never end"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of(from_, from_, "would never end"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of(folder_ / "none", to_, "none"), ErrorKind::kBadData);
+  ASSERT_EQ(::mkfifo((from_ + "/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(kind_of(from_, to_, "pipe' is no file"), ErrorKind::kBadData);
+}
+
+TEST_F(CopyAll, ALinkThatLeadsUpwardsEnds) {
+  fs::create_directory_symlink("..", from_ + "/deep/up");
+  EXPECT_EQ(kind_of(from_, to_, "lead upwards"), ErrorKind::kBadData);
+  EXPECT_FALSE(fs::exists(to_));
+}
+
+TEST_F(CopyAll, OneAtATime) {
+  fs::create_directories(to_);
+  const int other = ::open(to_.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  EXPECT_EQ(kind_of(from_, to_, "under way"), ErrorKind::kUnavailable);
+  ::close(other);
+  EXPECT_TRUE(copy_all(from_, to_).ok());
+}
+
+TEST_F(CopyAll, AFolderInAFilesPlaceIsADiskError) {
+  write(to_ + "/a/in the way");
+  EXPECT_EQ(kind_of(from_, to_, "/a'"), ErrorKind::kDisk);
+}
+
+}  // namespace
+}  // namespace lockstep::data
