@@ -184,9 +184,9 @@ class Trainer {
   // The steps scale their losses by it, leave out those whose gradients overflow, and update it.
   // Part of the state and of the manifest. Before fit(); `scaler` outlives the trainer.
   void scaler(GradScaler& scaler);
-  // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a checkpoint
-  // that stays: checkpoints/best points to it, and --resume takes that as a PATH; none with
-  // --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss without a test set, and
+  // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a
+  // checkpoint that stays: checkpoints/best points to it, and --resume takes that as a PATH; none
+  // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss without a test set, and
   // kAccuracy.
   void best(BestOf best_of);
 
