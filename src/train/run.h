@@ -45,6 +45,7 @@ class Run final : public Program {
   const TrainState& state() const { return state_; }
   bool opened() const { return participant_ != nullptr; }
   Txn at() const { return participant_->next(); }
+  bool is_first() const { return participant_->first_live(); }
   std::int64_t steps_per_epoch() const { return spec_.plan.steps_per_epoch; }
   std::int64_t total_steps() const { return spec_.plan.total_steps(); }
 

@@ -20,6 +20,7 @@ Result<bool> Step::next() {
   return run_->next();
 }
 
+bool Step::is_first() const { return run_->opened() && run_->is_first(); }
 std::int64_t Step::epoch() const { return run_->opened() ? run_->epoch(run_->at()) : 0; }
 std::int64_t Step::global_step() const {
   return run_->opened() ? run_->global_step(run_->at()) : 0;

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
+#include <sstream>
 
 #include "support/child.h"
 #include "support/output.h"
@@ -40,6 +42,28 @@ TEST_F(StepLoop, WorkersThatStartFromDifferentStatesAreTold) {
 TEST_F(StepLoop, NextAndRunTakeTurns) {
   expect_refused("next-twice", "next() again before run()");
   expect_refused("run-twice", "run() without next()");
+}
+
+// Each step's word is said, also after the first of the first start is dead; once, if nobody dies.
+TEST_F(StepLoop, OneOfTheLiveMembersIsTheFirst) {
+  const auto said = [](const Outcome& outcome) {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::map<int, int> times;  // by step
+    std::istringstream lines(outcome.out);
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("before step ")) ++times[std::stoi(line.substr(12))];
+    return times;
+  };
+  const auto whole = said(launched("says"));
+  EXPECT_EQ(whole.size(), 40U * 3);
+  for (const auto& [step, times] : whole) EXPECT_EQ(times, 1) << step;
+  for (const char* fault :
+       {"kill rank=0 txn=7 phase=forward", "kill rank=0 txn=7 phase=optimizer"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const auto killed = said(run(command("says", {"--inject", fault})));
+    EXPECT_EQ(killed.size(), whole.size()) << fault;
+    EXPECT_EQ(killed.at(60), 1) << fault;
+  }
 }
 
 TEST_F(StepLoop, RatesThatDifferAreFoundInTheSameStep) {

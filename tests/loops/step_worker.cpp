@@ -57,6 +57,10 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
       model->weight.mul_(1.5);
     }
     while (job.is("schedule") && scheduler.last_epoch() < step.epoch()) scheduler.step();
+    if (job.is("says") && step.is_first()) {
+      std::printf("before step %ld\n", long{step.global_step()});
+      std::fflush(stdout);
+    }
     if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     LOCKSTEP_TRY(step.run(optimizer, loss));
     if (job.is("run-twice")) LOCKSTEP_TRY(step.run(optimizer, loss));
