@@ -1,5 +1,6 @@
 // The inside of the coordinator, shared by membership.cpp (events and timers), joining.cpp (how
-// workers come in), recovery.cpp (deaths, rungs 1 and 3), telling.cpp (what is said of deaths) and
+// workers come in), attached.cpp (those that come by
+// themselves), recovery.cpp (deaths, rungs 1 and 3), telling.cpp (what is said of deaths) and
 // ending.cpp (stops). Nothing else includes it.
 #pragma once
 
@@ -125,6 +126,7 @@ struct Coordinator::State {
   ReplacementBudget replacements;
   RestartBudget restarts;
   std::optional<std::uint64_t> own_doing_at;  // `furthest` at the last restart by own doing
+  bool lost_at_start = false;                 // attached: somebody, before the first step
   bool hopeless = false;                      // one share crashed three owners
   std::optional<std::uint64_t> orphaned_since;
 
@@ -184,6 +186,14 @@ struct Coordinator::State {
   void grow_or_shrink(std::uint32_t count);
   void dismiss(Worker& worker, const char* why);
   void dismiss_newcomers();
+
+  // attached.cpp
+  bool anybody_has_come() const;
+  void end_if_all_have_gone();
+  void on_lost_at_start(const Worker& worker, ExitStatus status);
+  void refuse_at_start(Worker& worker, const Error& error);
+  std::string missing_ranks() const;
+  std::string what_goes_on(bool rejoins) const;
 
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);

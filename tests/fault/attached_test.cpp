@@ -1,0 +1,304 @@
+// Runs whose processes are started by hand, one command for each rank, with toy workers.
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <memory>
+
+#include "coord/channel.h"
+#include "fault/launcher_support.h"
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::Not;
+
+template <class Condition>
+bool until(Condition condition, std::chrono::milliseconds limit = 10s) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(2ms);
+  }
+  return true;
+}
+
+class Attached : public ToyRun {
+ protected:
+  using Ranks = std::vector<std::unique_ptr<Child>>;
+  static constexpr int kRanks = 3;
+
+  // Of this test alone, on this machine: nothing binds the port itself.
+  static std::string port() { return std::to_string(20'000 + ::getpid() % 40'000); }
+  static std::string address() { return "tcp://127.0.0.1:" + port(); }
+  static std::string socket_name() {
+    return "@lockstep/" + std::to_string(::geteuid()) + "/127.0.0.1/" + port();
+  }
+  Words by_hand(int rank, const Words& options, int world = kRanks,
+                const std::string& where = address()) const {
+    Words words{TOY_WORKER, "--run-dir",          run_dir(), "--address",          where,
+                "--rank",   std::to_string(rank), "--world", std::to_string(world)};
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+  std::unique_ptr<Child> begin(int rank, const Words& options, const Child::Variables& more = {},
+                               int world = kRanks) const {
+    return std::make_unique<Child>(by_hand(rank, options, world), variables(more));
+  }
+  Ranks begin_all(const Words& options, const Child::Variables& more = {}) const {
+    Ranks ranks;
+    for (int rank = kRanks - 1; rank >= 0; --rank) ranks.push_back(begin(rank, options, more));
+    std::ranges::reverse(ranks);
+    return ranks;
+  }
+  static Child::Variables variables(const Child::Variables& more = {}) {
+    Child::Variables all{{"LOCKSTEP_LAUNCHER", LOCKSTEP_PROGRAM}};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  pid_t launcher() const {
+    for (const pid_t pid : processes_with(run_dir()))
+      if (read_text("/proc/" + std::to_string(pid) + "/cmdline").find(LOCKSTEP_PROGRAM) == 0)
+        return pid;
+    return -1;
+  }
+  bool all_gone() const {
+    return until([&] { return processes_with(run_dir()).empty(); });
+  }
+  static void expect_well(Child& rank) {
+    const Outcome outcome = rank.wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(all_gone()) << "a process is left behind";
+    EXPECT_THAT(read_text("/proc/net/unix"), Not(HasSubstr(socket_name() + "\n")));
+    ToyRun::TearDown();
+  }
+};
+
+const std::vector<std::string> kSlow{"--txns", "60", "--step-us", "20000"};
+
+TEST_F(Attached, ThreeCommandsAreOneRun) {
+  Ranks ranks = begin_all({"--txns", "40"});
+  for (auto& rank : ranks) {
+    const Outcome outcome = rank->wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    // The run's lines are rank 0's; the others have none of their own.
+    if (rank == ranks[0])
+      EXPECT_EQ(last_line(outcome.out), expected("40"));
+    else
+      EXPECT_EQ(outcome.out, "");
+  }
+  EXPECT_TRUE(all_gone());
+}
+
+TEST_F(Attached, AKilledOneJoinsAgainByTheSameCommand) {
+  Ranks ranks = begin_all(kSlow);
+  for (const int victim : {1, 0}) {
+    const std::string step = victim == 1 ? "step 5\n" : "step 10\n";
+    ASSERT_TRUE(ranks[0]->wait_for_output(step)) << ranks[0]->err();
+    ranks[victim]->send(SIGKILL);
+    EXPECT_EQ(ranks[victim]->wait().code, -SIGKILL);
+    ranks[victim] = begin(victim, kSlow);
+    ASSERT_TRUE(until([&] {
+      return run({LOCKSTEP_PROGRAM, "status", run_dir()}).out.find("3 of 3") != std::string::npos;
+    }));
+  }
+  const Outcome first = ranks[0]->wait();
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(last_line(first.out), expected("60"));
+  for (const int rank : {1, 2}) expect_well(*ranks[rank]);
+  EXPECT_EQ(incidents(), 2);
+}
+
+TEST_F(Attached, TheOthersFinishWithoutTheDead) {
+  Ranks ranks = begin_all(kSlow);
+  ASSERT_TRUE(ranks[0]->wait_for_output("step 5\n"));
+  ranks[2]->send(SIGKILL);
+  const Outcome first = ranks[0]->wait();
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(last_line(first.out), expected("60"));
+  EXPECT_THAT(first.err, HasSubstr("rank 2 (worker 3) died (cause unknown); the others go on, and "
+                                   "the same command joins them again"));
+  expect_well(*ranks[1]);
+}
+
+TEST_F(Attached, AllKilledGoOnByTheSameCommands) {
+  const Words options{"--txns", "60", "--step-us", "20000", "--checkpoint-every", "5"};
+  Ranks ranks = begin_all(options);
+  ASSERT_TRUE(ranks[0]->wait_for_output("step 12\n"));
+  for (auto& rank : ranks) rank->send(SIGKILL);
+  for (auto& rank : ranks) rank->wait();
+  ranks = begin_all(options);  // while the launcher may still be ending
+  const Outcome first = ranks[0]->wait();
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(last_line(first.out), expected("60"));
+  EXPECT_EQ(steps_in(first.out).front(), 10);
+  for (const int rank : {1, 2}) expect_well(*ranks[rank]);
+}
+
+TEST_F(Attached, AStoppedOneIsGivenUpAfterItsGrace) {
+  Ranks ranks = begin_all(kSlow);
+  ASSERT_TRUE(ranks[0]->wait_for_output("step 5\n"));
+  ranks[1]->send(SIGSTOP);
+  EXPECT_EQ(ranks[1]->wait().code, -SIGKILL);
+  const Outcome first = ranks[0]->wait();
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(last_line(first.out), expected("60"));
+  EXPECT_THAT(first.err, HasSubstr("rank 1 (worker 2) died (stopped for 1."));
+  expect_well(*ranks[2]);
+}
+
+TEST_F(Attached, ALaunchersDeathEndsAllAtOnce) {
+  Ranks ranks = begin_all({"--txns", "100000", "--step-us", "20000"});
+  ASSERT_TRUE(ranks[0]->wait_for_output("step 5\n"));
+  const pid_t agent = launcher();
+  ASSERT_GT(agent, 0);
+  ::kill(agent, SIGKILL);
+  for (auto& rank : ranks) {
+    const Outcome outcome = rank->wait();
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("the launcher of this run is gone"));
+  }
+  std::filesystem::remove(run_dir() + "/.tmp-lockstep-control");  // all that a killed one leaves
+}
+
+TEST_F(Attached, TermToTheLauncherEndsTheRunInOrder) {
+  Ranks ranks = begin_all({"--txns", "100000", "--step-us", "20000"});
+  ASSERT_TRUE(ranks[0]->wait_for_output("step 5\n"));
+  ::kill(launcher(), SIGTERM);
+  for (auto& rank : ranks) expect_well(*rank);
+}
+
+TEST_F(Attached, AnErrorOfOneIsToldWhereTheOthersAre) {
+  Ranks ranks = begin_all({"--txns", "60", "--step-us", "5000", "--exit-early", "1:20:2"});
+  EXPECT_EQ(ranks[1]->wait().code, 2);
+  // What it exits with nobody knows but its parent: the others go on.
+  for (const int rank : {0, 2}) expect_well(*ranks[rank]);
+}
+
+TEST_F(Attached, NotAllRanksCome) {
+  Ranks ranks;
+  for (const int rank : {0, 2}) ranks.push_back(begin(rank, {"--wait", "1500"}));
+  for (auto& rank : ranks) {
+    const Outcome outcome = rank->wait();
+    EXPECT_EQ(outcome.code, 69) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("not all workers were ready within 1.5 s: of 3 nobody has "
+                                       "come as rank 1"));
+  }
+}
+
+TEST_F(Attached, ARankIsOneProcess) {
+  Ranks ranks = begin_all(kSlow);
+  ASSERT_TRUE(ranks[0]->wait_for_output("step 5\n"));
+  const Outcome twice = begin(1, kSlow)->wait();
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_THAT(twice.err, HasSubstr("rank 1 of the run at " + address() + " is process " +
+                                   std::to_string(ranks[1]->pid()) + ", which is alive"));
+  const Outcome other_size = begin(1, kSlow, {}, 4)->wait();
+  EXPECT_EQ(other_size.code, 2);
+  EXPECT_THAT(other_size.err, HasSubstr("is one of 3 ranks, and this process was started as one "
+                                        "of 4"));
+  for (auto& rank : ranks) expect_well(*rank);
+}
+
+TEST_F(Attached, AnotherManifestIsRefusedAndTheRightOneIsTaken) {
+  Ranks ranks;
+  for (const int rank : {0, 2}) ranks.push_back(begin(rank, kSlow));
+  const Outcome wrong = begin(1, {"--txns", "61", "--step-us", "20000"})->wait();
+  EXPECT_EQ(wrong.code, 2);
+  ranks.push_back(begin(1, kSlow));
+  for (auto& rank : ranks) {
+    const Outcome outcome = rank->wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    if (rank == ranks[0]) {
+      EXPECT_EQ(last_line(outcome.out), expected("60"));
+      EXPECT_THAT(outcome.err, HasSubstr("rank 1 (worker 2) cannot take part: it is not about to "
+                                         "run the same as the others"));
+    }
+  }
+}
+
+TEST_F(Attached, ADeadFirstOneDecidesNothing) {
+  // A wrong command alone: what it was about to run is forgotten with it.
+  auto wrong = begin(0, {"--txns", "61"});
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(run_dir() + "/.tmp-lockstep-control"); }));
+  auto right = begin(2, {"--txns", "40", "--load-ms", "300"}, {});
+  ASSERT_TRUE(until([&] { return right->pid() > 0 && launcher() > 0; }));
+  wrong->send(SIGKILL);
+  wrong->wait();
+  Ranks ranks;
+  for (const int rank : {0, 1}) ranks.push_back(begin(rank, {"--txns", "40"}));
+  const Outcome other = right->wait();  // refused if it was sooner than the other's end
+  if (other.code != 0) {
+    EXPECT_EQ(other.code, 2) << other.err;
+    ranks.push_back(begin(2, {"--txns", "40"}));
+  }
+  for (auto& rank : ranks) expect_well(*rank);
+}
+
+TEST_F(Attached, ManyAtTheSameInstantHaveOneLauncher) {
+  for (int i = 0; i < 5; ++i) {
+    Ranks ranks;
+    for (int rank = 0; rank < 8; ++rank)
+      ranks.push_back(begin(rank, {"--txns", "10", "--shares", "8"}, {}, 8));
+    for (auto& rank : ranks) expect_well(*rank);
+    EXPECT_TRUE(all_gone());
+    std::filesystem::remove_all(run_dir());
+  }
+}
+
+TEST_F(Attached, RanksAndAddressesThatCannotBe) {
+  const auto fails = [&](int rank, int world, const std::string& where, const std::string& word) {
+    const Outcome outcome = run(by_hand(rank, {}, world, where), variables());
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(word));
+  };
+  fails(3, 3, address(), "of 3 ranks there are 0 to 2");
+  fails(0, 0, address(), "the number of ranks (world size) is 0");
+  fails(0, 200, address(), "1 to 128 are possible");
+  fails(0, 3, "tcp://192.0.2.1:29500", "to come with the launcher, 'lockstep run'");
+  fails(0, 3, "tcp://127.0.0.1", "it must be tcp://HOST:PORT");
+  fails(0, 3, "tcp://127.0.0.1:99999", "the port '99999'");
+  fails(0, 3, "file:///tmp/x", "by a file is not supported");
+  fails(0, 3, "", "nothing says where the others are");
+  EXPECT_FALSE(std::filesystem::exists(run_dir()));
+}
+
+TEST_F(Attached, TheEnvironmentSaysItAsWithTorch) {
+  Ranks ranks;
+  for (int rank = 0; rank < kRanks; ++rank)
+    ranks.push_back(
+        std::make_unique<Child>(Words{TOY_WORKER, "--run-dir", run_dir(), "--txns", "40"},
+                                variables({{"MASTER_ADDR", "localhost"},
+                                           {"MASTER_PORT", port()},
+                                           {"RANK", std::to_string(rank)},
+                                           {"WORLD_SIZE", "3"}})));
+  EXPECT_EQ(last_line(ranks[0]->wait().out), expected("40"));
+  for (const int rank : {1, 2}) expect_well(*ranks[rank]);
+}
+
+TEST_F(Attached, OneRankRunsAlone) {
+  for (const std::string& where : {std::string(), address()}) {
+    const Outcome alone = run(by_hand(0, {"--txns", "40"}, 1, where), variables());
+    EXPECT_EQ(alone.code, 0) << alone.err;
+    EXPECT_EQ(last_line(alone.out), expected("40"));
+    std::filesystem::remove_all(run_dir());
+  }
+}
+
+TEST_F(Attached, ALauncherThatCannotStartIsAnError) {
+  const Outcome none = run(by_hand(0, {}), {{"LOCKSTEP_LAUNCHER", "/bin/true"}});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("lockstep::init() cannot use '/bin/true' as its launcher"));
+  const Outcome broken = run(by_hand(0, {}), variables({{"PET_STOP_GRACE", "soon"}}));
+  EXPECT_EQ(broken.code, 69);
+  EXPECT_THAT(broken.err, HasSubstr("PET_STOP_GRACE"));
+  EXPECT_THAT(broken.err, HasSubstr("has ended; its error is above"));
+}
+
+}  // namespace
+}  // namespace lockstep::test
