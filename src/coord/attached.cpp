@@ -9,23 +9,22 @@ bool Coordinator::State::anybody_has_come() const {
                      [](const auto& entry) { return entry.second.stage > Stage::kSpawning; });
 }
 
-// Before the first step; later it is check_survivors() that sees it.
-void Coordinator::State::end_if_all_have_gone() {
-  if (group != Group::kStarting || !lost_at_start || anybody_has_come()) return;
-  stop_now(exit_code(ErrorKind::kUnavailable), "the last worker is gone before the first step");
-}
-
 // Nothing is lost with it, and its place waits: a wrong command of one shall not end the others.
 void Coordinator::State::on_lost_at_start(const Worker& worker, ExitStatus status) {
-  lost_at_start = true;
-  if (worker.refused) return;
-  const std::string why = worker.evicted ? *worker.evicted : describe(status);
-  print(action::Severity::kWarning, name(worker) + " is gone before the first step (" + why +
-                                        "); the others wait for the same command again");
+  const std::string fact = name(worker) + " is gone before the first step (" +
+                           (worker.evicted ? *worker.evicted : describe(status)) + ")";
+  if (!anybody_has_come())
+    return stop_now(exit_code(ErrorKind::kUnavailable), fact + ", and nobody else is there",
+                    worker.refused);
+  if (!worker.refused)
+    print(action::Severity::kWarning, fact + "; the others wait for the same command again");
 }
 
 void Coordinator::State::refuse_at_start(Worker& worker, const Error& error) {
   worker.refused = true;
+  const std::pair<std::string, Txn> failure{error.message, Txn(0)};
+  // Once for all, where rank 0 is; it leaves the telling of its own to us.
+  if (std::exchange(last_failure, failure) == failure && worker.seat != 0) return;
   print(action::Severity::kError, name(worker) + " cannot take part: " + error.message);
 }
 

@@ -277,7 +277,6 @@ void Coordinator::State::fire_timers() {
 
 void Coordinator::State::settle() {
   end_if_empty();
-  if (config.attached) end_if_all_have_gone();
   if (group == Group::kRunning && !config.plain && elastic) check_survivors();
   if (group == Group::kStarting && target == 0)
     restart_or_stop("no worker is left", blame_outside());

@@ -126,7 +126,6 @@ struct Coordinator::State {
   ReplacementBudget replacements;
   RestartBudget restarts;
   std::optional<std::uint64_t> own_doing_at;  // `furthest` at the last restart by own doing
-  bool lost_at_start = false;                 // attached: somebody, before the first step
   bool hopeless = false;                      // one share crashed three owners
   std::optional<std::uint64_t> orphaned_since;
 
@@ -189,7 +188,6 @@ struct Coordinator::State {
 
   // attached.cpp
   bool anybody_has_come() const;
-  void end_if_all_have_gone();
   void on_lost_at_start(const Worker& worker, ExitStatus status);
   void refuse_at_start(Worker& worker, const Error& error);
   std::string missing_ranks() const;

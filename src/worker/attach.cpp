@@ -107,7 +107,9 @@ Result<std::optional<Birth>> ask(const Meeting& meeting, UniqueFd agent, Deadlin
   auto answer = coord::receive(agent.get(), deadline);
   if (!answer.ok()) {
     if (answer.error().kind == ErrorKind::kUnavailable) return std::optional<Birth>();
-    return std::move(answer).error();
+    if (answer.error().kind != ErrorKind::kTimedOut) return std::move(answer).error();
+    return Error{ErrorKind::kUnavailable, "the launcher of the ranks at " + meeting.address() +
+                                              " does not answer; is it stopped?"};
   }
   if (const auto* refusal = std::get_if<message::Refuse>(&answer->message))
     return Error{refusal->kind, refusal->message};

@@ -1,8 +1,10 @@
 // Runs whose processes are started by hand, one command for each rank, with toy workers.
 #include <gmock/gmock.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <functional>
 #include <memory>
 
 #include "coord/channel.h"
@@ -208,6 +210,7 @@ TEST_F(Attached, ARankIsOneProcess) {
 TEST_F(Attached, AnotherManifestIsRefusedAndTheRightOneIsTaken) {
   Ranks ranks;
   for (const int rank : {0, 2}) ranks.push_back(begin(rank, kSlow));
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(run_dir() + "/.tmp-lockstep-control"); }));
   const Outcome wrong = begin(1, {"--txns", "61", "--step-us", "20000"})->wait();
   EXPECT_EQ(wrong.code, 2);
   ranks.push_back(begin(1, kSlow));
@@ -249,6 +252,129 @@ TEST_F(Attached, ManyAtTheSameInstantHaveOneLauncher) {
     EXPECT_TRUE(all_gone());
     std::filesystem::remove_all(run_dir());
   }
+}
+
+// Whoever knows the socket's name may say anything there.
+class Stranger {
+ public:
+  explicit Stranger(const std::string& name)
+      : socket_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    address_.sun_family = AF_UNIX;
+    name.copy(address_.sun_path + 1, name.size() - 1, 1);  // without the @
+    size_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  }
+  bool connects() const { return ::connect(socket_.get(), get(), size_) == 0; }
+  bool binds() const { return ::bind(socket_.get(), get(), size_) == 0; }
+  bool listens() const { return binds() && ::listen(socket_.get(), 8) == 0; }
+  std::string says(const coord::Message& text, pid_t process) const {
+    if (!connects()) return "does not connect";
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+    const int descriptors[] = {pidfd.get(), 1, 2};
+    if (!coord::send(socket_.get(), text, Deadline::in(1s), descriptors).ok()) return "cannot say";
+    const auto answer = coord::receive(socket_.get(), Deadline::in(5s));
+    if (!answer.ok()) return answer.error().message;
+    const auto* refusal = std::get_if<coord::message::Refuse>(&answer->message);
+    return refusal == nullptr ? "it is let in" : refusal->message;
+  }
+  bool says_garbage() const {
+    return connects() && ::send(socket_.get(), "garbage", 7, MSG_NOSIGNAL) == 7 &&
+           !coord::receive(socket_.get(), Deadline::in(5s)).ok();
+  }
+
+ private:
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address_); }
+  UniqueFd socket_;
+  sockaddr_un address_{};
+  socklen_t size_ = 0;
+};
+
+TEST_F(Attached, StrangersAreSentAway) {
+  auto first = begin(0, {"--txns", "40"});
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(run_dir() + "/.tmp-lockstep-control"); }));
+  using coord::kProtocolVersion;
+  using coord::message::Attach;
+  const auto says = [&](const Attach& wish, pid_t process) {
+    return Stranger(socket_name()).says(wish, process);
+  };
+  EXPECT_THAT(
+      says({kProtocolVersion + 1, Rank(1), 3}, ::getpid()),
+      HasSubstr("the program was built with version " + std::to_string(kProtocolVersion + 1)));
+  // A number that is another process's by now, or was never its own.
+  EXPECT_THAT(says({kProtocolVersion, Rank(1), 3}, first->pid()),
+              HasSubstr("is not the one that wants to attach"));
+  EXPECT_THAT(says({kProtocolVersion, Rank(-1), 3}, ::getpid()), HasSubstr("started as rank -1"));
+  EXPECT_THAT(Stranger(socket_name()).says(coord::message::StatusQuery{}, ::getpid()),
+              HasSubstr("is no wish to attach"));
+  EXPECT_FALSE(Stranger(socket_name()).says_garbage());
+  const Stranger silent(socket_name());
+  EXPECT_TRUE(silent.connects());
+  Ranks ranks;
+  for (const int rank : {1, 2}) ranks.push_back(begin(rank, {"--txns", "40"}));
+  ranks.push_back(std::move(first));
+  for (auto& rank : ranks) expect_well(*rank);
+}
+
+TEST_F(Attached, ABinderThatDoesNotListenIsWaitedFor) {
+  Ranks ranks;
+  {
+    const Stranger slow(socket_name());
+    ASSERT_TRUE(slow.binds());
+    ranks = begin_all({"--txns", "40"});
+    std::this_thread::sleep_for(100ms);
+    EXPECT_EQ(launcher(), -1);
+  }
+  for (auto& rank : ranks) expect_well(*rank);
+}
+
+// In a process of that user, with the socket held until `hold` ends; false: it cannot be.
+bool as_another_user(const std::function<bool()>& begin, const std::function<void()>& meanwhile) {
+  int ready[2], hold[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0 || ::pipe2(hold, O_CLOEXEC) != 0) return false;
+  const pid_t other = ::fork();
+  char byte = 0;
+  if (other == 0) {
+    ::close(hold[1]);
+    const bool done = ::setresuid(65534, 65534, 65534) == 0 && begin();
+    byte = done ? 1 : 0;
+    [[maybe_unused]] auto n = ::write(ready[1], &byte, 1);
+    n = ::read(hold[0], &byte, 1);
+    ::_exit(0);
+  }
+  [[maybe_unused]] const auto n = ::read(ready[0], &byte, 1);
+  meanwhile();
+  for (const int fd : {ready[0], ready[1], hold[0], hold[1]}) ::close(fd);
+  ::waitpid(other, nullptr, 0);
+  return byte == 1;
+}
+
+TEST_F(Attached, OtherUsersAreNotTrusted) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  const Stranger stranger(socket_name());
+  EXPECT_TRUE(as_another_user([&] { return stranger.listens(); },
+                              [&] {
+                                const Outcome outcome = begin(0, {})->wait();
+                                EXPECT_EQ(outcome.code, 69);
+                                EXPECT_THAT(outcome.err,
+                                            HasSubstr("is taken by another user (65534)"));
+                              }));
+}
+
+TEST_F(Attached, OtherUsersAreNotLetIn) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  auto first = begin(0, {"--txns", "40"});
+  ASSERT_TRUE(until([&] { return launcher() > 0; }));
+  const coord::message::Attach wish{coord::kProtocolVersion, Rank(1), 3};
+  const std::string name = socket_name();  // ours, whoever asks
+  EXPECT_TRUE(as_another_user(
+      [&] {
+        const std::string answer = Stranger(name).says(wish, ::getpid());
+        return answer == "cannot say" || answer.find("the other side") != std::string::npos;
+      },
+      [] {}));
+  Ranks ranks;
+  for (const int rank : {1, 2}) ranks.push_back(begin(rank, {"--txns", "40"}));
+  ranks.push_back(std::move(first));
+  for (auto& rank : ranks) expect_well(*rank);
 }
 
 TEST_F(Attached, RanksAndAddressesThatCannotBe) {

@@ -47,6 +47,8 @@ def machine(run_folder):
 
 
 class LeftBehind(FaultTest):
+    OUTLIVED = False  # the launcher is nobody's child and ends a moment after the workers
+
     def check(self, workers, options, launcher=(), end=None, code=0, reserved=False, output=None, **more):
         """Runs, ends it by end(run), and compares. `reserved`: names of that kind may be left in the run directory."""
         harness.undisturbed(SHORT)  # all that the test itself keeps is there
@@ -56,7 +58,7 @@ class LeftBehind(FaultTest):
         if end:
             end(run)
         self.assertEqual(run.wait().code, code, run.err)
-        if code == -signal.SIGKILL or reserved:
+        if code == -signal.SIGKILL or reserved or self.OUTLIVED:
             until(lambda: processes() == before["processes"], "the end of the workers", seconds=1)
         after = machine(self.folder)
         for kind, there in before.items():
@@ -199,6 +201,8 @@ class Spawned(LeftBehind):
 class ByHand(LeftBehind):
     """One command for each rank, as torch's env:// has it; a shell starts three of them."""
 
+    OUTLIVED = True
+
     def start(self, workers, options=(), launcher=(), output=None, **more):
         run = super().start(None, options, (), output, delayed=True)
         run.command = ["sh", "-c", 'for rank in 1 2; do RANK=$rank "$@" & done; RANK=0 "$@"; code=$?; wait; exit $code',
@@ -235,7 +239,7 @@ class ByHand(LeftBehind):
         def end(run):
             run.until_committed(20)
             os.kill(self.launcher(run), signal.SIGTERM)
-        run = self.check(3, LONG, end=end)
+        run = self.check(3, LONG, end=end, code=75)
         self.assert_same(self.check(3, LONG, output=run.output), LONG)
 
 

@@ -99,6 +99,18 @@ TEST_F(AttachedGroup, AWrongCommandAtTheStartEndsNobodyElse) {
   EXPECT_FALSE(group_.exit_code);
 }
 
+TEST_F(AttachedGroup, AnErrorOfAllIsToldOnceButAlwaysToRank0) {
+  for (int rank = 0; rank < 3; ++rank) group_.greet(group_.take_spawn()->uid);
+  for (const std::uint64_t uid : {3, 2, 1}) {
+    group_.feed(event::Failed{WorkerUid(uid), {ErrorKind::kBadData, "no such folder"}});
+    group_.exit(WorkerUid(uid), {65, 0});
+  }
+  EXPECT_EQ(group_.printed,
+            "rank 2 (worker 3) cannot take part: no such folder\n"
+            "rank 0 (worker 1) cannot take part: no such folder\n");
+  EXPECT_EQ(group_.exit_code, 69);
+}
+
 TEST_F(AttachedGroup, EndsWithItsLastWorker) {
   for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(group_.take_spawn());
   group_.greet(WorkerUid(1));
