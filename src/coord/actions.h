@@ -16,8 +16,8 @@ namespace lockstep::coord {
 
 namespace action {
 
-// Start a worker, by a ForkRequest or fork + exec; or, attached, open a place for whoever comes with
-// that rank. Answer: event Forked or SpawnFailed. `rank` and
+// Start a worker, by a ForkRequest or fork + exec; or, attached, open a place for whoever comes
+// with that rank. Answer: event Forked or SpawnFailed. `rank` and
 // `local_rank` are below `world_size`, and no other worker alive has them (but for one that was let
 // go 2 s ago and does not end). `world_size`:
 // workers wanted now, at least as many as at the first start: a run that was given no number of

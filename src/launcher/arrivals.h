@@ -51,7 +51,7 @@ class Arrivals {
   Arrivals(const Attached& attached, Loop& loop, Seat seat)
       : attached_(attached), loop_(loop), seat_(std::move(seat)) {}
   void accept();
-  void hear(int connection);
+  void hear(int fd);
   Result<Arrival> examine(UniqueFd connection);
   Status check(const coord::message::Attach& wish) const;
   bool settle(Arrival& arrival);

@@ -1,8 +1,8 @@
 // A run whose workers are started by hand: the first of them has bound the socket that the others
 // find it by, and has executed `lockstep run` with it (src/worker/attach.h).
 //
-// Errors: kUsage for a variable that nobody but such a worker has a reason to set. Threads: the main
-// thread.
+// Errors: kUsage for a variable that nobody but such a worker has a reason to set. Threads: the
+// main thread.
 #pragma once
 
 #include <sys/types.h>

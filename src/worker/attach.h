@@ -1,5 +1,6 @@
-// Processes that were started by hand become workers of one run. They find each other by an abstract
-// Unix socket, named by user, address and port: whoever binds it starts the launcher with it.
+// Processes that were started by hand become workers of one run. They find each other by an
+// abstract Unix socket, named by user, address and port: whoever binds it starts the launcher
+// with it.
 //
 //   rank 0 ─┐
 //   rank 1 ─┼─ agent: executes `lockstep run`, a session of its own, nobody's child
@@ -15,8 +16,9 @@
 namespace lockstep::worker {
 
 // Waits until the launcher has taken this process in, `meeting.wait` at most.
-// Errors: kUsage as the launcher gives it (a rank that is taken, another number of ranks or version),
-// and for no launcher that fits; kUnavailable where it cannot be started or does not answer.
+// Errors: kUsage as the launcher gives it (a rank that is taken, another number of ranks or
+// version), and for no launcher that fits; kUnavailable where it cannot be started or does not
+// answer.
 // Threads: any number may run; while it forks they need nothing of it.
 Result<Birth> attach(const Meeting& meeting);
 

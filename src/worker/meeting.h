@@ -23,8 +23,9 @@ struct Meeting {
   std::string socket_name(uid_t user) const;
 };
 
-// By the program's own words, else by MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE unless a launcher
-// has set them; nullopt: it runs alone. Errors: kUsage. Threads: main's: reads the environment.
+// By the program's own words, else by MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE unless a
+// launcher has set them; nullopt: it runs alone. Errors: kUsage. Threads: main's: reads the
+// environment.
 Result<std::optional<Meeting>> meeting_of(const std::optional<Rendezvous>& rendezvous);
 
 }  // namespace lockstep::worker
