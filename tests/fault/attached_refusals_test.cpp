@@ -16,23 +16,23 @@ using testing::HasSubstr;
 
 TEST_F(Attached, NotAllRanksCome) {
   Ranks ranks;
-  for (const int rank : {0, 2}) ranks.push_back(begin(rank, {"--wait", "1500"}));
+  for (const int rank : {0, 2}) ranks.push_back(begin(rank, {"--wait", "3000"}));
   for (auto& rank : ranks) {
     const Outcome outcome = rank->wait();
     EXPECT_EQ(outcome.code, 69) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("not all workers were ready within 1.5 s: of 3 nobody has "
+    EXPECT_THAT(outcome.err, HasSubstr("not all workers were ready within 3.0 s: of 3 nobody has "
                                        "come as rank 1"));
   }
 }
 
 TEST_F(Attached, ARankIsOneProcess) {
-  Ranks ranks = begin_all(kSlow);
+  Ranks ranks = begin_all(kLong);
   ASSERT_TRUE(ranks[0]->wait_for_output("step 5\n"));
-  const Outcome twice = begin(1, kSlow)->wait();
+  const Outcome twice = begin(1, kLong)->wait();
   EXPECT_EQ(twice.code, 2);
   EXPECT_THAT(twice.err, HasSubstr("rank 1 of the run at " + address() + " is process " +
                                    std::to_string(ranks[1]->pid()) + ", which is alive"));
-  const Outcome other_size = begin(1, kSlow, {}, 4)->wait();
+  const Outcome other_size = begin(1, kLong, {}, 4)->wait();
   EXPECT_EQ(other_size.code, 2);
   EXPECT_THAT(other_size.err, HasSubstr("is one of 3 ranks, and this process was started as one "
                                         "of 4"));

@@ -68,12 +68,16 @@ class Attached : public ToyRun {
   }
   void TearDown() override {
     EXPECT_TRUE(all_gone()) << "a process is left behind";
-    EXPECT_THAT(read_text("/proc/net/unix"),
-                testing::Not(testing::HasSubstr(socket_name() + "\n")));
+    const auto bound = [] {
+      return read_text("/proc/net/unix").find(socket_name() + "\n") != std::string::npos;
+    };
+    EXPECT_TRUE(until([&] { return !bound(); })) << "a socket is left behind";
     ToyRun::TearDown();
   }
 };
 
 inline const std::vector<std::string> kSlow{"--txns", "60", "--step-us", "20000"};
+// Time enough for others to be started meanwhile.
+inline const std::vector<std::string> kLong{"--txns", "200", "--step-us", "20000"};
 
 }  // namespace lockstep::test

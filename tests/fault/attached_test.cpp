@@ -12,31 +12,32 @@ TEST_F(Attached, ThreeCommandsAreOneRun) {
   for (auto& rank : ranks) {
     const Outcome outcome = rank->wait();
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(outcome.err, "");
     // The run's lines are rank 0's; the others have none of their own.
-    if (rank == ranks[0])
+    if (rank == ranks[0]) {
       EXPECT_EQ(last_line(outcome.out), expected("40"));
-    else
-      EXPECT_EQ(outcome.out, "");
+      EXPECT_THAT(outcome.err, HasSubstr("3 workers, started by hand; "));
+    } else {
+      EXPECT_EQ(outcome.out + outcome.err, "");
+    }
   }
   EXPECT_TRUE(all_gone());
 }
 
 TEST_F(Attached, AKilledOneJoinsAgainByTheSameCommand) {
-  Ranks ranks = begin_all(kSlow);
+  Ranks ranks = begin_all(kLong);
   for (const int victim : {1, 0}) {
     const std::string step = victim == 1 ? "step 5\n" : "step 10\n";
     ASSERT_TRUE(ranks[0]->wait_for_output(step)) << ranks[0]->err();
     ranks[victim]->send(SIGKILL);
     EXPECT_EQ(ranks[victim]->wait().code, -SIGKILL);
-    ranks[victim] = begin(victim, kSlow);
+    ranks[victim] = begin(victim, kLong);
     ASSERT_TRUE(until([&] {
       return run({LOCKSTEP_PROGRAM, "status", run_dir()}).out.find("3 of 3") != std::string::npos;
     }));
   }
   const Outcome first = ranks[0]->wait();
   EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_EQ(last_line(first.out), expected("60"));
+  EXPECT_EQ(last_line(first.out), expected("200"));
   for (const int rank : {1, 2}) expect_well(*ranks[rank]);
   EXPECT_EQ(incidents(), 2);
 }
@@ -63,7 +64,7 @@ TEST_F(Attached, AllKilledGoOnByTheSameCommands) {
   const Outcome first = ranks[0]->wait();
   EXPECT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(last_line(first.out), expected("60"));
-  EXPECT_EQ(steps_in(first.out).front(), 10);
+  EXPECT_GE(steps_in(first.out).front(), 10);  // from a checkpoint
   for (const int rank : {1, 2}) expect_well(*ranks[rank]);
 }
 
@@ -100,7 +101,7 @@ TEST_F(Attached, TermToTheLauncherEndsTheRunInOrder) {
   for (auto& rank : ranks) expect_well(*rank);
 }
 
-TEST_F(Attached, AnErrorOfOneIsToldWhereTheOthersAre) {
+TEST_F(Attached, AnExitBeforeTheEndIsADeathOfUnknownCause) {
   Ranks ranks = begin_all({"--txns", "60", "--step-us", "5000", "--exit-early", "1:20:2"});
   EXPECT_EQ(ranks[1]->wait().code, 2);
   // What it exits with nobody knows but its parent: the others go on.

@@ -127,7 +127,9 @@ TEST_F(AttachedGroup, EndsWithItsLastWorker) {
   finished.feed(event::Finished{WorkerUid(1)});
   for (const std::uint64_t uid : {1, 2, 3}) finished.exit(WorkerUid(uid), kUnknown);
   EXPECT_EQ(finished.exit_code, 0);
-  EXPECT_EQ(finished.printed, "");
+  EXPECT_EQ(finished.printed,
+            "3 workers, started by hand; the others go on without one that dies, and the same "
+            "command joins them again\n");
 }
 
 TEST_F(AttachedGroup, NobodyAtAllIsNotWaitedForLong) {
