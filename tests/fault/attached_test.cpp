@@ -108,6 +108,17 @@ TEST_F(Attached, AnExitBeforeTheEndIsADeathOfUnknownCause) {
   for (const int rank : {0, 2}) expect_well(*ranks[rank]);
 }
 
+TEST_F(Attached, AnErrorThatEndsTheRunIsToldEverywhere) {
+  Ranks ranks = begin_all({"--txns", "60", "--step-us", "5000", "--fail", "1:20:65"});
+  const std::string error = "rank 1 (worker 2): the toy was told to fail in transaction 20";
+  for (const int rank : {0, 1, 2}) {
+    const Outcome outcome = ranks[rank]->wait();
+    EXPECT_EQ(outcome.code, 65) << outcome.err;
+    if (rank == 0) EXPECT_THAT(outcome.err, HasSubstr("lockstep: error: " + error));
+    if (rank == 2) EXPECT_EQ(outcome.err, "lockstep: error: the run ends: " + error + "\n");
+  }
+}
+
 TEST_F(Attached, ManyAtTheSameInstantHaveOneLauncher) {
   for (int i = 0; i < 5; ++i) {
     Ranks ranks;

@@ -3,7 +3,7 @@
 //
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--load-ms T]
 //              [--print BYTES] [--checkpoint-every N] [--exit-early RANK:TXN:CODE]
-//              [--fail RANK:TXN] [--become-sleep RANK:TXN] [--newcomers-fail]
+//              [--fail RANK:TXN[:65]] [--become-sleep RANK:TXN] [--newcomers-fail]
 //              [--spawn N] [--subreaper] [--thread] [--ids N]
 //              [--startup-exit CODE] [--startup-kill]
 //              [--address A --rank R --world N [--wait MS]]
