@@ -6,7 +6,10 @@
 // Without the launcher it makes an ordinary single process.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "lockstep/status.h"
 
@@ -16,10 +19,26 @@ namespace worker {
 class Session;
 }
 
+// How processes meet that were started by hand, one command for each rank, as in torch's
+// init_process_group(init_method, rank, world_size). They make one run under a launcher that the
+// first of them starts; a killed one is not started again, but the same command joins them again.
+struct Rendezvous {
+  // "tcp://HOST:PORT", of this machine: a name among all runs, on which nothing listens. Blank, or
+  // "env://": MASTER_ADDR and MASTER_PORT.
+  std::string address = {};
+  int rank = 0;
+  int world_size = 1;  // 1 to 128; 1 meets nobody: that process runs alone
+  // For all ranks, at the first start; that of whoever comes first.
+  std::chrono::milliseconds wait{300'000};
+};
+
 struct InitOptions {
   // Of the CPU kernels, in each worker; part of the run's manifest since it decides bits. 0:
   // OMP_NUM_THREADS if set, else 1. At most 1024.
   int threads = 0;
+  // Without it a process that MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are set for meets the
+  // others by these, as with torch's env://. Under the launcher, and in spawn(), neither counts.
+  std::optional<Rendezvous> rendezvous = std::nullopt;
 };
 
 class Context {
@@ -32,7 +51,7 @@ class Context {
   int rank() const;
   int local_rank() const;
   int world_size() const;
-  bool launched() const;  // by `lockstep run` or spawn()
+  bool launched() const;  // a launcher supervises it: every run but that of a process alone
   int threads() const { return threads_; }
 
  private:
@@ -49,7 +68,13 @@ class Context {
 //
 // Errors: kUsage for a second thread (its name is told), for a number of threads out of range or
 // for a libtorch of another version than the headers (both are told); kUnavailable when the
-// launcher is gone. Threads: call once, from main's thread.
+// launcher is gone. Of a Rendezvous: kUsage for an address that is not this machine's, a rank that
+// is taken or out of range, another number of ranks, no launcher that fits (spawn.h says where it
+// is looked for), and for a blank address where nothing else says where the others are; kUnavailable
+// where not all ranks come in time.
+//
+// Started by hand, a process loses its launcher only where that is killed: it then says so and ends
+// at once with exit code 1. Threads: call once, from main's thread.
 [[nodiscard]] Result<Context> init(const InitOptions& options = {});
 
 // Ends the process as `main` should: prints the error if there is one, tells the launcher, flushes,

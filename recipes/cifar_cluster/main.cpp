@@ -67,7 +67,6 @@ Result<std::int64_t> epoch_of(const std::string& path) {
 }
 
 Status train(lockstep::Context& context, Options options) {
-  LOCKSTEP_TRY(cifar_cluster::check_start(options, context.launched()));
   LOCKSTEP_ASSIGN(const lockstep::RunSoFar run, lockstep::run_so_far(context, options.run));
   const std::uint64_t seed = seed_of(options, run);
   options.run.identity = {{kModelSeed, std::to_string(seed)},
@@ -117,7 +116,7 @@ Status train(lockstep::Context& context, Options options) {
 int main(int argc, char** argv) {
   const Options options = cifar_cluster::parse(argc, argv);
   cifar_cluster::greet(options);
-  auto context = lockstep::init();
+  auto context = lockstep::init({.rendezvous = options.rendezvous});
   if (!context.ok()) lockstep::exit_with(context.error());
   lockstep::exit_with(*context, train(*context, options));
 }

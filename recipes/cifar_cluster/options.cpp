@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
@@ -53,16 +54,34 @@ void add_bool(lockstep::CommandLine& line, const std::string& name, bool& target
       [&target](const std::string& value) { target = value == "true"; }, help);
 }
 
-void add_arguments(lockstep::CommandLine& line, Options& options) {
+// As on the command line.
+struct Start {
+  std::string address;
+  int rank = 0, world_size = 1, seconds = 300;
+};
+
+// Without a word of it the environment may have one.
+std::optional<lockstep::Rendezvous> rendezvous_of(const lockstep::CommandLine& line,
+                                                  const Start& start) {
+  if (!line.given("--init-method") && !line.given("--rank") && !line.given("--world-size"))
+    return std::nullopt;
+  return lockstep::Rendezvous{start.address, start.rank, start.world_size,
+                              std::chrono::seconds(start.seconds)};
+}
+
+void add_arguments(lockstep::CommandLine& line, Options& options, Start& start) {
   line.add_choice(
       "--enable-gpu", {"true", "false", "auto"}, options.enable_gpu,
       [&](const std::string& value) { options.enable_gpu = value; }, "auto: if this build can");
   line.add("--lr", options.lr, "learning rate of one virtual worker; the run's is that times V",
            {.least = 0});
-  line.add("--init-method", options.init_method,
-           "of the original's start, one command per node: here 'lockstep run' is in its place");
-  line.add("--rank", options.rank, "the same", {.least = 0});
-  line.add("--world-size", options.world_size, "the same", {.least = 1});
+  line.add("--init-method", start.address,
+           "one command for each rank: tcp://HOST:PORT where they meet, on this machine; blank: by "
+           "'lockstep run', or MASTER_ADDR and MASTER_PORT");
+  line.add("--rank", start.rank, "of this command's process", {.least = 0});
+  line.add("--world-size", start.world_size, "number of ranks", {.least = 1});
+  line.add("--init-timeout", start.seconds, "how long the first start waits for all ranks",
+           {.least = 1});
   add_bool(line, "--custom-data", options.custom_data,
            "random pictures of two classes: nothing is to be downloaded");
   line.add(
@@ -101,7 +120,8 @@ Options parse(int argc, char** argv) {
   lockstep::CommandLine line("cifar_cluster",
                              "CIFAR-10 with a ResNet-18, on any number of workers; DIR/run in "
                              "--output-dir DIR is the run directory unless --output is given");
-  add_arguments(line, options);
+  Start start;
+  add_arguments(line, options, start);
   lockstep::add_run_options(line, options.run);
   line.on_unknown([&](const std::string& words) {
     options.warnings += "WARNING:root:unknown arguments, left aside: " + words + "\n";
@@ -110,6 +130,7 @@ Options parse(int argc, char** argv) {
 
   options.seed = options.run.seed;
   options.seed_given = line.given("--seed");
+  options.rendezvous = rendezvous_of(line, start);
   // DistributedSampler's own seed is 0, and the original's epochs begin with set_epoch(1).
   options.run.seed = 1;
   if (options.run.output.empty()) options.run.output = options.output_dir + "/run";
@@ -126,16 +147,6 @@ void greet(const Options& options) {
   std::printf("enable_gpu %s: training on the CPU%s\n", options.enable_gpu.c_str(),
               options.enable_gpu == "auto" ? ", as this build has no GPU support" : "");
   std::fputs(options.warnings.c_str(), stderr);
-}
-
-Status check_start(const Options& options, bool launched) {
-  if (launched || (options.init_method.empty() && options.world_size == 1)) return {};
-  return Error{ErrorKind::kUsage,
-               "--init_method is '" + options.init_method + "' and --world_size " +
-                   std::to_string(options.world_size) +
-                   ", but nothing has started the other workers, and starting each by hand is not "
-                   "supported yet: give this command to the launcher, 'lockstep run "
-                   "--nproc-per-node N PROGRAM ...', or leave both out to train alone"};
 }
 
 }  // namespace cifar_cluster

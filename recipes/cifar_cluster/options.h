@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
-#include "lockstep/status.h"
+#include "lockstep/context.h"
 #include "lockstep/trainer.h"
 
 namespace cifar_cluster {
@@ -16,9 +17,8 @@ struct Options {
   std::string data_url;             // a folder; beside the program: input_dir
   std::string output_dir;           // the same: output_dir
 
-  // How the original's processes find each other: under the launcher they already have.
-  std::string init_method;
-  std::int64_t rank = 0, world_size = 1;
+  // How processes that are started by hand find each other; under the launcher they already have.
+  std::optional<lockstep::Rendezvous> rendezvous;
 
   std::int64_t image_size = 32;
   std::int64_t train_samples = 5000, val_samples = 1000;  // of the random data
@@ -38,8 +38,5 @@ Options parse(int argc, char** argv);
 
 // What the program says at its start: a line on standard output, warnings on standard error.
 void greet(const Options& options);
-
-// kUsage where others were to be started by hand, which cannot be yet.
-lockstep::Status check_start(const Options& options, bool launched);
 
 }  // namespace cifar_cluster

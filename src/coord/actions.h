@@ -16,7 +16,8 @@ namespace lockstep::coord {
 
 namespace action {
 
-// Start a worker, by a ForkRequest or fork + exec. Answer: event Forked or SpawnFailed. `rank` and
+// Start a worker, by a ForkRequest or fork + exec; or, attached, open a place for whoever comes
+// with that rank. Answer: event Forked or SpawnFailed. `rank` and
 // `local_rank` are below `world_size`, and no other worker alive has them (but for one that was let
 // go 2 s ago and does not end). `world_size`:
 // workers wanted now, at least as many as at the first start: a run that was given no number of
@@ -35,6 +36,12 @@ struct Spawn {
 struct Kill {
   WorkerUid uid;
   int signal = 0;
+};
+// Of attached workers, in TERM's place: it is to say `text` and to end with `code`.
+struct End {
+  WorkerUid uid;
+  int code = 0;
+  std::string text;
 };
 // header().dead_uid, dead_count, then ring all bells (once per list of actions, at its end).
 struct AppendDead {
@@ -97,7 +104,7 @@ struct Stop {
 }  // namespace action
 
 struct Action {
-  std::variant<action::Spawn, action::Kill, action::AppendDead, action::WriteProposal,
+  std::variant<action::Spawn, action::Kill, action::End, action::AppendDead, action::WriteProposal,
                action::WriteTable, action::NameDonor, action::Admit, action::Refuse,
                action::RecordIncident, action::RestartGroup, action::RestartZygote,
                action::SetFinalRecorded, action::Reply, action::Print, action::Stop>

@@ -61,13 +61,16 @@ std::vector<UniqueFd> detach(msghdr& header) {
 
 }  // namespace
 
+void make_room(int socket) {
+  const int room = static_cast<int>(kMaxMessageBytes);
+  ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+}
+
 Result<std::pair<UniqueFd, UniqueFd>> make_channel() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return Error{ErrorKind::kUnavailable, std::string("socketpair: ") + std::strerror(errno)};
-  const int room = static_cast<int>(kMaxMessageBytes);
-  for (const int end : ends)
-    ::setsockopt(end, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);  // as far as allowed
+  for (const int end : ends) make_room(end);
   return std::pair{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 

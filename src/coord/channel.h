@@ -18,6 +18,8 @@ namespace lockstep::coord {
 
 inline constexpr std::size_t kMaxDescriptors = 8;  // beside one message
 
+// For long messages, as far as the system allows it.
+void make_room(int socket);
 // A connected pair, close-on-exec, with room for long messages.
 Result<std::pair<UniqueFd, UniqueFd>> make_channel();
 

@@ -9,5 +9,9 @@ inline constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";  // be a wo
 // For `lockstep run`, from lockstep::spawn(): "SOCKET:PID:N", of the zygote that is there already,
 // its child, and the number of workers.
 inline constexpr const char* kSpawnedVariable = "LOCKSTEP_SPAWNED";
+// For `lockstep run`, from a program that was started by hand: "SOCKET:N:MS:PORT:HOST", of the
+// socket that it has bound and listens on, the number of ranks, and how long the first start may
+// take.
+inline constexpr const char* kAttachedVariable = "LOCKSTEP_ATTACHED";
 
 }  // namespace lockstep::coord

@@ -17,7 +17,11 @@ bool is_final(ErrorKind kind) {
 void Coordinator::State::kill_all(int signal, const char* why) {
   for (auto& [uid, worker] : workers) {
     worker.dismissed = worker.dismissed || signal == SIGKILL || worker.stage == Stage::kSpawning;
-    act(action::Kill{uid, signal}, why);
+    const bool told = config.attached && signal == SIGTERM && worker.stage > Stage::kSpawning;
+    if (!told)
+      act(action::Kill{uid, signal}, why);
+    else if (!worker.failure && !worker.refused)  // else it is about to end by itself
+      act(action::End{uid, stop_code, stop_reason}, why);
   }
 }
 
@@ -69,6 +73,7 @@ void Coordinator::State::on(const event::Failed& failed) {
   Worker* worker = find(failed.uid);
   if (worker == nullptr || worker->refused || worker->dismissed || group > Group::kFinishing)
     return;
+  if (group == Group::kStarting && config.attached) return refuse_at_start(*worker, failed.error);
   if (group == Group::kRunning && !worker->holds_state() && is_final(failed.error.kind)) {
     worker->refused = true;  // its own trouble: the others are training
     return print(action::Severity::kError,
@@ -111,42 +116,46 @@ void Coordinator::State::on(const event::Exited& exited) {
   if (it == workers.end()) return;
   Worker worker = it->second;
   workers.erase(it);
+  ExitStatus status = exited.status;
+  // What it had to do is done, and nobody can know more of a process that is not our child.
+  if (status.is_unknown() && (worker.left || group == Group::kFinishing)) status = {0, 0};
   if (group == Group::kRunning && !config.plain && elastic && !worker.holds_state())
-    worker.refused = worker.refused || is_wrong_input(exited.status);
+    worker.refused = worker.refused || is_wrong_input(status);
   hangs.forget(worker.uid);
-  if (config.plain) return on_plain_exit(worker, exited.status);
+  if (config.plain) return on_plain_exit(worker, status);
 
   const bool group_works = group != Group::kRestarting && group != Group::kFinishing;
   if (worker.proposed && !worker.left && group_works) {
     dead.push_back(worker.uid);
-    act(action::AppendDead{worker.uid}, name(worker) + " is gone: " + describe(exited.status));
+    act(action::AppendDead{worker.uid}, name(worker) + " is gone: " + describe(status));
   }
   worker.proposed ? slots.retire(worker.slot) : slots.give_back(worker.slot);
-  if (group == Group::kFinishing && exited.status.code != 0 && !worker.dismissed) {
+  if (group == Group::kFinishing && status.code != 0 && !worker.dismissed) {
     print(action::Severity::kWarning,
-          name(worker) + " ended with " + describe(exited.status) + " after the run was finished");
+          name(worker) + " ended with " + describe(status) + " after the run was finished");
     // Killed, it has lost nothing; its own error is one of the program.
-    if (stop_code == 0 && exited.status.signal == 0) stop_code = exited.status.code;
+    if (stop_code == 0 && status.signal == 0) stop_code = status.code;
   }
   if (group != Group::kStarting && group != Group::kRunning) return;
+  if (group == Group::kStarting && config.attached) return on_lost_at_start(worker, status);
   // Once it has left in order, its own end is nobody's business.
   if (worker.dismissed || (worker.left && worker.stage == Stage::kLeaving)) return;
-  if (!elastic && exited.status.signal == 0 && exited.status.code == 0) {
+  if (!elastic && status.signal == 0 && status.code == 0) {
     --target;  // a loop of its own has come to its end
     ended_early += (ended_early.empty() ? "" : ", ") + name(worker);
     return;
   }
-  if (is_wrong_input(exited.status) && !worker.refused)
-    return stop_now(exited.status.code,
-                    name(worker) + " ended with " + describe(exited.status) +
+  if (is_wrong_input(status) && !worker.refused)
+    return stop_now(status.code,
+                    name(worker) + " ended with " + describe(status) +
                         ": wrong usage or bad data, another try would end the same way");
 
-  if (worker.evicted && exited.status.signal == SIGKILL)
+  if (worker.evicted && status.signal == SIGKILL)
     return on_death(worker, {worker.evicted_for, *worker.evicted});
-  const bool well = exited.status.code == 0, told_to_leave = worker.left && well;
-  on_death(worker, {is_from_outside(exited.status) || told_to_leave ? Cause::kFromOutside
-                                                                    : Cause::kOwnDoing,
-                    describe(exited.status), well});
+  const bool well = status.code == 0, told_to_leave = worker.left && well;
+  on_death(worker,
+           {is_from_outside(status) || told_to_leave ? Cause::kFromOutside : Cause::kOwnDoing,
+            describe(status), well});
 }
 
 void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) {

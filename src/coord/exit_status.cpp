@@ -8,12 +8,14 @@
 namespace lockstep::coord {
 
 std::string describe(ExitStatus status) {
+  if (status.is_unknown()) return "cause unknown";
   if (status.signal == 0) return "exit " + std::to_string(status.code);
   const char* name = sigabbrev_np(status.signal);
   return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(status.signal);
 }
 
 bool is_from_outside(ExitStatus status) {
+  if (status.is_unknown()) return true;
   switch (status.signal) {
     case 0:
     case SIGSEGV:

@@ -152,6 +152,8 @@ void Coordinator::State::name_donor() {
 void Coordinator::State::dismiss(Worker& worker, const char* why) {
   worker.dismissed = true;
   worker.going_at = now;
+  if (config.attached && worker.stage > Stage::kSpawning)
+    return act(action::End{worker.uid, stop_code, why}, why);
   act(action::Kill{worker.uid, SIGKILL}, why);
 }
 
@@ -200,6 +202,9 @@ void Coordinator::State::on(const event::Scale& scale) {
   if (scale.workers > kMaxWorkers)
     return answer(false, "cannot scale to " + count + " workers: the limit is " +
                              std::to_string(kMaxWorkers));
+  if (scale.workers > config.workers && config.attached)
+    return answer(false, "cannot scale to " + count + " workers: the run was started by hand for " +
+                             std::to_string(config.workers) + ", and there are no other ranks");
   if (scale.workers > target && config.zygote && zygote_losses >= kMostZygoteLosses)
     return answer(false, "cannot grow: the program ended before lockstep::init() too often");
   const std::uint32_t before = target;

@@ -99,13 +99,14 @@ void Coordinator::State::on(const event::Described& described) {
   std::optional<Error> refusal = described.refusal;
   if (!refusal && starts && target > described.virtual_workers)
     refusal = Error{ErrorKind::kUsage,
-                    std::to_string(target) +
-                        " workers were asked for (--nproc-per-node), but the run has only " +
+                    std::to_string(target) + " workers were asked for" +
+                        (config.attached ? "" : " (--nproc-per-node)") + ", but the run has only " +
                         std::to_string(described.virtual_workers) +
                         " virtual workers (--virtual-workers), and each worker needs at least one"};
   if (refusal) {
-    worker->refused = true;
     act(action::Refuse{worker->uid, *refusal}, "it does not fit the run");
+    if (starts && config.attached) return refuse_at_start(*worker, *refusal);
+    worker->refused = true;
     if (starts) return stop_now(exit_code(refusal->kind), name(*worker) + ": " + refusal->message);
     print(action::Severity::kError, name(*worker) + " cannot take part: " + refusal->message);
     return;
@@ -208,15 +209,23 @@ void Coordinator::State::each_timer(Visit visit) {
               "closed its connection to the launcher and did not end within " +
                   seconds(timing.close_grace));
       });
-    if (worker->stopped_at && group != Group::kRestarting)
+    const bool awaited =
+        group != Group::kRestarting && !(config.attached && group == Group::kStarting);
+    if (worker->stopped_at && awaited)
       visit(*worker->stopped_at + timing.stop_grace, [this, worker] {
         evict(*worker, Cause::kFromOutside, "stopped for " + seconds(now - *worker->stopped_at));
       });
   }
   if (group == Group::kStarting && !config.plain)
     visit(group_since + timing.first_table, [this] {
+      stop_now(
+          exit_code(ErrorKind::kUnavailable),
+          "not all workers were ready within " + seconds(timing.first_table) + missing_ranks());
+    });
+  if (group == Group::kStarting && config.attached && !anybody_has_come())
+    visit(group_since + timing.attach, [this] {
       stop_now(exit_code(ErrorKind::kUnavailable),
-               "not all workers were ready within " + seconds(timing.first_table));
+               "no worker has come within " + seconds(timing.attach));
     });
   if (group < Group::kFinishing && zygote_pause.until())
     visit(*zygote_pause.until(), [this] {

@@ -28,6 +28,7 @@ namespace lockstep::coord {
 struct Timing {
   std::uint64_t hello = 2'000'000'000;          // from Forked to Hello
   std::uint64_t fork = 10'000'000'000;          // from Spawn to Forked while the zygote is ready
+  std::uint64_t attach = 10'000'000'000;        // attached: until the first one has come
   std::uint64_t first_table = 300'000'000'000;  // from the (re)start to all being ready
   std::uint64_t join = 300'000'000'000;         // from a newcomer's Forked to its first table
   std::uint64_t stop_grace = 1'000'000'000;     // SIGSTOP to eviction
@@ -55,6 +56,9 @@ struct Config {
   // A program that never says Hello, under the plain torchrun contract: no table, no replacement;
   // any failure is a restart, and the run is done when all have exited 0.
   bool plain = false;
+  // Workers come by themselves, one of each rank, and nobody starts another in a dead one's place:
+  // it waits, at no cost, for the same command. The run ends with its last worker.
+  bool attached = false;
   bool asked_for_help = false;  // then the program ends with 0 before its first worker
   Timing timing;
 };

@@ -1,5 +1,6 @@
 // The inside of the coordinator, shared by membership.cpp (events and timers), joining.cpp (how
-// workers come in), recovery.cpp (deaths, rungs 1 and 3), telling.cpp (what is said of deaths) and
+// workers come in), attached.cpp (those that come by
+// themselves), recovery.cpp (deaths, rungs 1 and 3), telling.cpp (what is said of deaths) and
 // ending.cpp (stops). Nothing else includes it.
 #pragma once
 
@@ -184,6 +185,13 @@ struct Coordinator::State {
   void grow_or_shrink(std::uint32_t count);
   void dismiss(Worker& worker, const char* why);
   void dismiss_newcomers();
+
+  // attached.cpp
+  bool anybody_has_come() const;
+  void on_lost_at_start(const Worker& worker, ExitStatus status);
+  void refuse_at_start(Worker& worker, const Error& error);
+  std::string missing_ranks() const;
+  std::string what_goes_on(bool rejoins) const;
 
   // recovery.cpp
   void evict(Worker& worker, Cause cause, std::string text);

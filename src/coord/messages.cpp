@@ -15,13 +15,15 @@ static_assert(std::endian::native == std::endian::little,
 
 // Each message's fields, in the order of the wire; the one list serves writer and reader.
 namespace msg = message;
-void fields(auto& io, auto& m) requires
-    std::is_same_v<std::remove_const_t<std::remove_reference_t<decltype(m)>>, msg::StatusQuery> {
+template <class M, class Want>
+concept Is = std::is_same_v<std::remove_const_t<M>, Want>;
+
+template <class M>
+requires Is<M, msg::StatusQuery> || Is<M, msg::Done>
+void fields(auto& io, M& m) {
   static_cast<void>(io);
   static_cast<void>(m);
 }
-template <class M, class Want>
-concept Is = std::is_same_v<std::remove_const_t<M>, Want>;
 
 template <Is<msg::ZygoteReady> M>
 void fields(auto& io, M& m) {
@@ -76,6 +78,14 @@ void fields(auto& io, M& m) {
 template <Is<msg::Admit> M>
 void fields(auto& io, M& m) {
   io(m.newcomer), io(m.checkpointed);
+}
+template <Is<msg::Attach> M>
+void fields(auto& io, M& m) {
+  io(m.version), io(m.rank), io(m.world_size);
+}
+template <Is<msg::End> M>
+void fields(auto& io, M& m) {
+  io(m.code), io(m.text);
 }
 template <Is<msg::Scale> M>
 void fields(auto& io, M& m) {

@@ -7,7 +7,8 @@
 // and lists with a u32 count in front, an optional as a bool and then the value. Nothing may follow
 // the last field. Descriptors travel beside a message by SCM_RIGHTS and are no part of it:
 // ForkRequest carries the worker's socket, the board and its outputs, Admit the run directory's
-// lock.
+// lock. Of a program that is started by hand, Attach carries its pidfd, standard output and error;
+// the ForkRequest that answers it the board and the lifeline, on which End comes.
 //
 // A datagram has to fit the socket's send buffer: set SO_SNDBUF to kMaxMessageBytes where the
 // kernel allows it (net.core.wmem_max). Ownership: values. Errors: kBadData for what cannot be
@@ -139,6 +140,25 @@ struct Synced {
   friend bool operator==(const Synced&, const Synced&) = default;
 };
 
+// A program that was started by hand -> agent, on a connection of its own: its first word. The
+// answer: ForkRequest or Refuse. The same in all versions, so that they can refuse each other.
+struct Attach {
+  std::uint32_t version = kProtocolVersion;
+  Rank rank;
+  std::int32_t world_size = 1;
+  friend bool operator==(const Attach&, const Attach&) = default;
+};
+// The last word of one that is about to end by itself, without an error.
+struct Done {
+  friend bool operator==(const Done&, const Done&) = default;
+};
+// Agent -> such a worker: say `text`, unless it is empty, and end with `code`.
+struct End {
+  std::int32_t code = 0;
+  std::string text;
+  friend bool operator==(const End&, const End&) = default;
+};
+
 // Control socket in the run directory.
 struct Scale {
   std::uint32_t workers = 0;
@@ -162,7 +182,8 @@ using Message =
                  message::Describe, message::Ready, message::SyncRecords,
                  message::CheckpointPublished, message::CheckpointFailed, message::Fail,
                  message::Leave, message::Finish, message::Admit, message::Refuse, message::Synced,
-                 message::Scale, message::StatusQuery, message::Reply, message::ForkZygote>;
+                 message::Scale, message::StatusQuery, message::Reply, message::ForkZygote,
+                 message::Attach, message::Done, message::End>;
 
 Result<std::string> encode(const Message& message);
 Result<Message> decode(std::span<const std::byte> datagram);

@@ -61,6 +61,11 @@ void Coordinator::State::note_crash(const Worker& worker) {
 std::string Coordinator::State::replace(const Worker& worker, Cause cause,
                                         IncidentBook::Entry& incident) {
   const bool has_room = dead.size() + workers.size() < kMaxDead;
+  if (config.attached) {
+    incident.replaced = has_room;
+    if (!has_room) --target;
+    return what_goes_on(has_room);
+  }
   const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
   // One charge per incident; but each try to start somebody is one, or they would never end.
   const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
@@ -184,6 +189,9 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
     const bool spent = verdict == RestartBudget::Verdict::kSpent;
     // Of restarts in a row each has a cause.
     const bool resumable = from_outside && (spent || own_doing_at != furthest);
+    if (config.attached)
+      return stop_now(resumable ? exit_code(ErrorKind::kResumable) : 1,
+                      reason + "; nobody starts workers that were started by hand again");
     return stop_now(
         resumable ? exit_code(ErrorKind::kResumable) : 1,
         reason + (spent ? "; --max-restarts " + std::to_string(restarts.most()) + " is spent"

@@ -67,6 +67,12 @@ void Coordinator::State::tell_held() {
 // What will be done about failures: once, before the first.
 void Coordinator::State::tell_policy() {
   if (std::exchange(policy_told, true) || config.asked_for_help) return;
+  if (config.attached)
+    return print(action::Severity::kInfo,
+                 number(config.workers) + " workers, started by hand; " +
+                     (elastic ? "the others go on without one that dies, and the same command "
+                                "joins them again"
+                              : "when one dies, all are ended"));
   std::string first = "when one dies, all are stopped";
   if (elastic && !config.plain)
     first = "replacements of those that die: " + number(std::uint64_t(config.max_replacements)) +

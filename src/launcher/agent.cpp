@@ -34,7 +34,7 @@ std::uint64_t ns(std::chrono::milliseconds time) {
 }
 
 coord::Config config_of(const LaunchOptions& options, const Program& program,
-                        const Spawner& spawner) {
+                        const Spawner& spawner, const std::optional<Attached>& attached) {
   coord::Config config;
   config.workers = static_cast<std::uint32_t>(options.nproc_per_node);
   config.max_restarts = options.max_restarts;
@@ -51,6 +51,8 @@ coord::Config config_of(const LaunchOptions& options, const Program& program,
   config.timing.orderly = ns(options.shutdown_timeout);
   // Without the zygote a worker loads libtorch first, on a busy machine many at once.
   if (!config.zygote) config.timing.hello = 60'000'000'000;
+  config.attached = attached.has_value();
+  if (attached) config.timing.first_table = ns(attached->wait);
   return config;
 }
 
@@ -85,25 +87,28 @@ void warn_of_small_stack() {
 
 }  // namespace
 
-Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned, Loop loop)
+Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned,
+             std::optional<Attached> attached, Loop loop)
     : options_(std::move(options)),
       program_(std::move(program)),
+      attached_(std::move(attached)),
       loop_(std::move(loop)),
       console_(loop_),
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, std::move(spawned), loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
-      coordinator_(config_of(options_, program_, spawner_)),
+      coordinator_(config_of(options_, program_, spawner_, attached_)),
       records_(posix_env(), background_, when_recorded()),
       incidents_([this](const std::string& table) { console_.write(Console::kErr, table); }) {}
 
 Agent::~Agent() = default;
 
 Result<std::unique_ptr<Agent>> Agent::open(LaunchOptions options, Program program,
-                                           std::optional<Spawned> spawned) {
+                                           std::optional<Spawned> spawned,
+                                           std::optional<Attached> attached) {
   LOCKSTEP_ASSIGN(Loop loop, Loop::open());
-  std::unique_ptr<Agent> agent(
-      new Agent(std::move(options), std::move(program), std::move(spawned), std::move(loop)));
+  std::unique_ptr<Agent> agent(new Agent(std::move(options), std::move(program), std::move(spawned),
+                                         std::move(attached), std::move(loop)));
   LOCKSTEP_TRY(agent->prepare());
   return agent;
 }
@@ -116,7 +121,12 @@ Status Agent::prepare() {
   LOCKSTEP_ASSIGN(signals_, open_signals());
   LOCKSTEP_TRY(loop_.add(signals_.get(), [this] { on_signal(); }));
   LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));
-  LOCKSTEP_ASSIGN(port_, HeldPort::hold(options_.master_port));
+  if (attached_) {
+    LOCKSTEP_ASSIGN(arrivals_, Arrivals::open(*attached_, loop_,
+                                              [this](Arrival& arrival) { return seat(arrival); }));
+  } else {
+    LOCKSTEP_ASSIGN(port_, HeldPort::hold(options_.master_port));
+  }
   if (!plain()) {
     warn_of_small_stack();
     LOCKSTEP_ASSIGN(board_, SharedBoard::make());
@@ -155,7 +165,7 @@ Deadline Agent::next_wake() const {
   const std::uint64_t now = monotonic_ns(), due = coordinator_.next_deadline(now);
   auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
   if (records_.is_open()) left = std::min<std::chrono::nanoseconds>(left, records_.pause());
-  if (lock_deadline_ || console_.waits_unwatched())
+  if (lock_deadline_ || console_.waits_unwatched() || (arrivals_ && arrivals_->anybody_waits()))
     left = std::min<std::chrono::nanoseconds>(left, 20ms);
   return Deadline::in(left);
 }
@@ -164,6 +174,7 @@ void Agent::tick() {
   console_.flush();
   console_.look();
   logs_->go_on();
+  if (attached_) watch_attached();
   if (lock_deadline_) try_run_lock();
   if (records_.is_open()) {
     records_.pump();
@@ -182,14 +193,16 @@ coord::event::Progress Agent::observe(const Worker* dead) const {
     if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
   coord::event::Progress progress = coord::observe(board_->view(), members);
   for (coord::WorkerProgress& seen : progress.workers)
-    seen.unread = logs_->waits_for_reader(workers_.at(seen.uid).local_rank.value()).has_value();
+    seen.unread = waits_for_reader(workers_.at(seen.uid)).has_value();
   return progress;
 }
 
 // Where a worker may sit in a write(2) now.
 std::optional<Console::Target> Agent::unread_output() const {
-  for (const auto& [uid, worker] : workers_)
-    if (const auto where = logs_->waits_for_reader(worker.local_rank.value())) return where;
+  for (const auto& [uid, worker] : workers_) {
+    if (attached_ && worker.rank != Rank(0)) continue;  // has a console of its own
+    if (const auto where = waits_for_reader(worker)) return where;
+  }
   return std::nullopt;
 }
 
@@ -251,14 +264,19 @@ void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
   const WorkerUid uid = worker.uid;
   if (child.kind == ChildEvent::kStopped) return feed(event::Stopped{uid});
   if (child.kind == ChildEvent::kContinued) return feed(event::Continued{uid});
+  if (plain()) note_failure(worker, child);
+  bury(worker, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
+                                                 : coord::ExitStatus{-1, child.status});
+}
+
+void Agent::bury(Worker& worker, coord::ExitStatus status) {
+  const WorkerUid uid = worker.uid;
   read_worker(uid);  // its last words
   if (worker.control) loop_.remove(worker.control.get());
   worker.control.reset();
-  if (plain()) note_failure(worker, child);
   if (!plain()) feed(observe(&worker));
   workers_.erase(uid);
-  feed(event::Exited{uid, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
-                                                            : coord::ExitStatus{-1, child.status}});
+  feed(event::Exited{uid, status});
 }
 
 // Killed, and no child of ours: an adopter in between has reaped it, and nobody will tell us.
@@ -266,7 +284,7 @@ void Agent::give_up_lost_children() {
   std::vector<WorkerUid> lost;
   for (const auto& [uid, worker] : workers_) {
     siginfo_t info{};
-    if (worker.gone_by && worker.gone_by->passed() &&
+    if (!worker.process && worker.gone_by && worker.gone_by->passed() &&
         ::waitid(P_PID, static_cast<id_t>(worker.pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 &&
         errno == ECHILD)
       lost.push_back(uid);
@@ -277,11 +295,15 @@ void Agent::give_up_lost_children() {
 }
 
 void Agent::kill_worker(Worker& worker, int signal) {
-  signal_group(worker.pid, signal);
+  if (worker.process)
+    signal_process(worker.process.get(), signal);
+  else
+    signal_group(worker.pid, signal);
   if (signal == SIGKILL && !worker.gone_by) worker.gone_by = Deadline::in(2s);
 }
 
 void Agent::shut_down() {
+  arrivals_.reset();  // whoever comes now begins another run
   spawner_.close();
   kill_strays(true);
   const auto enough = [this] { return signalled(); };

@@ -17,6 +17,8 @@
 #include "base/unique_fd.h"
 #include "coord/membership.h"
 #include "coord/messages.h"
+#include "launcher/arrivals.h"
+#include "launcher/attached.h"
 #include "launcher/background.h"
 #include "launcher/console.h"
 #include "launcher/failure_report.h"
@@ -40,7 +42,8 @@ class Agent {
  public:
   // Errors: kUnavailable, kDisk: what has to be there before the first worker starts.
   static Result<std::unique_ptr<Agent>> open(LaunchOptions options, Program program,
-                                             std::optional<Spawned> spawned);
+                                             std::optional<Spawned> spawned,
+                                             std::optional<Attached> attached);
   ~Agent();
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
@@ -61,9 +64,19 @@ class Agent {
     UniqueFd control;
     UniqueFd error_memory;   // the file of error_file, without a log directory
     std::string error_file;  // as the worker was told; empty: none
+
+    // Of one that was started by hand, and is no child of ours.
+    UniqueFd process;   // pidfd
+    UniqueFd lifeline;  // on which it is told to end
+    UniqueFd out, err;  // its own
+    bool stopped = false;
+    bool described = false;
+    std::optional<Deadline> end_by;                // it was told to end
+    std::optional<coord::ExitStatus> last_report;  // by its own last word
   };
 
-  Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned, Loop loop);
+  Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned,
+        std::optional<Attached> attached, Loop loop);
   Status prepare();  // signals, logs, port, board
 
   // agent.cpp: the loop.
@@ -76,6 +89,7 @@ class Agent {
   bool unforked() const;
   void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);
+  void bury(Worker& worker, coord::ExitStatus status);
   coord::event::Progress observe(const Worker* dead = nullptr) const;
   std::optional<Console::Target> unread_output() const;
   void give_up_lost_children();
@@ -87,11 +101,20 @@ class Agent {
   void tell_unfired_faults() const;
   void kill_strays(bool all);
 
+  // attached_workers.cpp: those that were started by hand.
+  Result<bool> seat(Arrival& arrival);
+  Status take_in(const coord::action::Spawn& spawn, Arrival& arrival);
+  bool close_place(WorkerUid uid);
+  void process_ended(WorkerUid uid);
+  void watch_attached();
+  void forget_descriptions();
+  std::optional<Console::Target> waits_for_reader(const Worker& worker) const;
+
   // worker_talk.cpp: what workers and clients say.
   void read_worker(WorkerUid uid);
   void on_message(Worker& worker, coord::Message text);
-  void on_fail(const Worker& worker, const coord::message::Fail& fail);
-  void on_describe(const Worker& worker, coord::message::Describe description);
+  void on_fail(Worker& worker, const coord::message::Fail& fail);
+  void on_describe(Worker& worker, coord::message::Describe description);
   void try_run_lock();
   void settle_descriptions(const std::optional<Error>& refusal);
   std::optional<Error> check(const coord::message::Describe& description) const;
@@ -102,6 +125,7 @@ class Agent {
   void obey(const coord::Action& action);
   void act(const coord::action::Spawn& spawn);
   void act(const coord::action::Kill& kill);
+  void act(const coord::action::End& end);
   void act(const coord::action::AppendDead& dead);
   void act(const coord::action::WriteProposal& proposal);
   void act(const coord::action::WriteTable& first);
@@ -129,6 +153,7 @@ class Agent {
 
   LaunchOptions options_;
   Program program_;
+  std::optional<Attached> attached_;
   Loop loop_;
   Console console_;
   LogSink log_sink_;
@@ -141,6 +166,8 @@ class Agent {
   Records records_;
   Incidents incidents_;
   UniqueFd signals_;
+  std::unique_ptr<Arrivals> arrivals_;
+  std::map<Rank, coord::action::Spawn> places_;  // open
 
   std::map<WorkerUid, Worker> workers_;
   // Of children whose Forked message has not been read yet.

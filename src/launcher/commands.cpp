@@ -86,14 +86,18 @@ int print_output(const std::string& text) {
 int run_command(std::span<const std::string> arguments) {
   auto spawned = take_spawned();
   if (!spawned.ok()) return fail(spawned.error());
+  auto attached = take_attached();
+  if (!attached.ok()) return fail(attached.error());
   auto options = parse_run_options(arguments, process_environment());
   if (!options.ok()) return fail(options.error());
+  if (*attached) fit_options(*options, **attached);
   if (*spawned)
     if (auto checked = check_options(**spawned, *options); !checked.ok())
       return fail(checked.error());
   if (options->help) return print_output(run_help());
   if (auto faults = coord::parse_faults(options->inject); !faults.ok()) return fail(faults.error());
-  auto program = *spawned ? spawned_program(*options) : find_program(*options);
+  const bool running = *spawned || *attached;
+  auto program = running ? running_program(*options) : find_program(*options);
   if (!program.ok()) return fail(program.error());
   if (!program->linked && options->start_method == StartMethod::kFork)
     return fail(usage("--start-method fork: '" + program->name +
@@ -104,7 +108,8 @@ int run_command(std::span<const std::string> arguments) {
                       "option out"));
   if (auto checked = check_local_ranks(*options, *program); !checked.ok())
     return fail(checked.error());
-  auto agent = Agent::open(std::move(*options), std::move(*program), *std::move(spawned));
+  auto agent = Agent::open(std::move(*options), std::move(*program), *std::move(spawned),
+                           *std::move(attached));
   if (!agent.ok()) return fail(agent.error());
   return (*agent)->run();
 }

@@ -41,6 +41,22 @@ Console::~Console() {
     if (stream.watched) loop_.remove(stream.number());
 }
 
+void Console::move_to(int out, int err) {
+  for (Stream& stream : streams_)
+    if (std::exchange(stream.watched, false)) loop_.remove(stream.number());
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(err, STDERR_FILENO);
+  for (std::size_t i = 0; i < 2; ++i) {
+    Stream old = std::exchange(streams_[i], open(i == 0 ? STDOUT_FILENO : STDERR_FILENO));
+    streams_[i].waiting = std::move(old.waiting);
+    streams_[i].lost = old.lost;
+    streams_[i].lost_bytes = old.lost_bytes;
+  }
+  one_ = one_stream(STDOUT_FILENO, STDERR_FILENO);
+  if (one_) streams_[kOut].waiting += std::exchange(streams_[kErr].waiting, {});
+  flush();
+}
+
 Console::Stream Console::open(int fd) {
   Stream stream;
   stream.fd = fd;

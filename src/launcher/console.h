@@ -28,6 +28,9 @@ class Console {
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
+  // These take the place of standard output and error; what has not been written yet goes there.
+  void move_to(int out, int err);
+
   // Whole lines: those of several workers never tear each other.
   void write(Target target, std::string_view lines);
   // True: nothing is left to write.

@@ -61,6 +61,10 @@ void Agent::ring_workers() {
 }
 
 void Agent::act(const action::Spawn& spawn) {
+  if (attached_) {
+    places_.insert_or_assign(spawn.rank, spawn);
+    return;
+  }
   auto outputs = logs_->open_worker(attempt_, spawn.local_rank.value(), spawn.rank.value());
   if (!outputs.ok()) return feed(event::SpawnFailed{spawn.uid, outputs.error().message});
   Worker& worker = workers_[spawn.uid];
@@ -99,6 +103,7 @@ void Agent::error_place(Worker& worker, const Outputs& outputs) {
 }
 
 void Agent::act(const action::Kill& kill) {
+  if (close_place(kill.uid)) return feed(event::SpawnFailed{kill.uid, "nobody has come"});
   Worker* worker = find(kill.uid);
   if (worker == nullptr) return;
   ending_attempt_ = true;
@@ -108,6 +113,16 @@ void Agent::act(const action::Kill& kill) {
     worker->pending_kill = kill.signal;
   // A stopped process takes no TERM until it goes on.
   if (worker->pid > 0 && kill.signal != SIGKILL) signal_group(worker->pid, SIGCONT);
+}
+
+void Agent::act(const action::End& end) {
+  Worker* worker = find(end.uid);
+  if (worker == nullptr) return;
+  // Where rank 0 is, errors of the run are told already.
+  std::string text = end.text;
+  if (end.code != 0) text = worker->rank == Rank(0) ? "" : "the run ends: " + end.text;
+  (void)coord::send(worker->lifeline.get(), message::End{end.code, text}, Deadline::in(0s)).ok();
+  if (!worker->end_by) worker->end_by = Deadline::in(2s);
 }
 
 void Agent::act(const action::AppendDead& dead) {

@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,6 +116,10 @@ void signal_group(pid_t pid, int signal) {
   if (pid <= 1) return;  // 0 and -1 would mean others
   ::kill(-pid, signal);
   ::kill(pid, signal);  // a worker that has not become a group leader yet
+}
+
+void signal_process(int process, int signal) {
+  ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0);
 }
 
 std::string signal_name(int signal) {

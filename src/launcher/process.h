@@ -43,6 +43,9 @@ std::optional<ChildEvent> next_child_event();
 // To the process and its group (which has the same number).
 void signal_group(pid_t pid, int signal);
 
+// To the one process of a pidfd, which is nobody else's.
+void signal_process(int process, int signal);
+
 std::string signal_name(int signal);  // "SIGKILL", or "signal 34"
 
 // The environment of this process, with `changes` (NAME=value) over it and `removed` taken out.

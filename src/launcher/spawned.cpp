@@ -51,7 +51,7 @@ Status check_options(const Spawned& spawned, const LaunchOptions& options) {
   return {};
 }
 
-Program spawned_program(const LaunchOptions& options) {
+Program running_program(const LaunchOptions& options) {
   Program program;
   program.name = program.file = options.program.front();
   program.arguments = options.program;

@@ -34,7 +34,7 @@ Result<std::optional<Spawned>> take_spawned();
 
 Status check_options(const Spawned& spawned, const LaunchOptions& options);
 
-// The caller's: nothing is executed, all its workers come from the zygote.
-Program spawned_program(const LaunchOptions& options);
+// The one that has begun the run, by spawn() or started by hand: nothing is executed.
+Program running_program(const LaunchOptions& options);
 
 }  // namespace lockstep::launcher

@@ -18,8 +18,19 @@ using namespace std::chrono_literals;
 namespace event = coord::event;
 namespace message = coord::message;
 
-message::ForkRequest request_of(const coord::action::Spawn& spawn, const std::string& run_id,
-                                const Variables& variables) {
+// torchrun puts the local rank in for this word.
+std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank) {
+  constexpr std::string_view kMacro = "${local_rank}";
+  for (std::string& argument : arguments)
+    for (std::size_t at; (at = argument.find(kMacro)) != std::string::npos;)
+      argument.replace(at, kMacro.size(), std::to_string(local_rank));
+  return arguments;
+}
+
+}  // namespace
+
+message::ForkRequest fork_request(const coord::action::Spawn& spawn, const std::string& run_id,
+                                  const Variables& variables) {
   message::ForkRequest request;
   request.request = spawn.uid.value();
   request.uid = spawn.uid;
@@ -34,17 +45,6 @@ message::ForkRequest request_of(const coord::action::Spawn& spawn, const std::st
   request.environment = variables;
   return request;
 }
-
-// torchrun puts the local rank in for this word.
-std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank) {
-  constexpr std::string_view kMacro = "${local_rank}";
-  for (std::string& argument : arguments)
-    for (std::size_t at; (at = argument.find(kMacro)) != std::string::npos;)
-      argument.replace(at, kMacro.size(), std::to_string(local_rank));
-  return arguments;
-}
-
-}  // namespace
 
 Spawner::~Spawner() { close(); }
 
@@ -67,7 +67,7 @@ UniqueFd Spawner::fork_worker(const coord::action::Spawn& spawn, const Variables
   const int descriptors[] = {ends->second.get(), board, outputs.out.get(), outputs.err.get()};
   // A zygote that takes nothing is dead or stopped: its end is told by its exit, its silence by the
   // coordinator's deadline.
-  if (auto sent = coord::send(zygote_.get(), request_of(spawn, options_.run_id, variables),
+  if (auto sent = coord::send(zygote_.get(), fork_request(spawn, options_.run_id, variables),
                               Deadline::in(0s), descriptors);
       !sent.ok())
     log_debug("fork request: " + sent.error().message);
@@ -93,7 +93,7 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
     return {};
   }
   const int descriptors[] = {board};
-  if (auto sent = coord::send(own.get(), request_of(spawn, options_.run_id, variables),
+  if (auto sent = coord::send(own.get(), fork_request(spawn, options_.run_id, variables),
                               Deadline::in(1s), descriptors);
       !sent.ok())
     log_debug("birth message: " + sent.error().message);  // its exit follows

@@ -26,6 +26,10 @@
 
 namespace lockstep::launcher {
 
+// What a worker is to know of itself.
+coord::message::ForkRequest fork_request(const coord::action::Spawn& spawn,
+                                         const std::string& run_id, const Variables& variables);
+
 class Spawner {
  public:
   using Feed = std::function<void(coord::Event)>;

@@ -68,6 +68,9 @@ void Agent::on_message(Worker& worker, coord::Message text) {
                       " was not saved: " + failed.error);  // the worker says so
           },
           [&](message::Fail& fail) { on_fail(worker, fail); },
+          [&](message::Done&) {
+            worker.last_report = coord::ExitStatus{0, 0};
+          },
           [&](message::Leave& leave) {
             feed(event::Left{uid, leave.applied});
           },
@@ -83,7 +86,8 @@ void Agent::on_message(Worker& worker, coord::Message text) {
       text);
 }
 
-void Agent::on_fail(const Worker& worker, const message::Fail& fail) {
+void Agent::on_fail(Worker& worker, const message::Fail& fail) {
+  worker.last_report = coord::ExitStatus{exit_code(fail.kind), 0};
   if (!worker.error_file.empty()) {
     std::string text = error_file_text(std::string(to_string(fail.kind)) + ": " + fail.message,
                                        posix_env().wall_time_s());
@@ -95,7 +99,8 @@ void Agent::on_fail(const Worker& worker, const message::Fail& fail) {
   feed(event::Failed{worker.uid, {fail.kind, fail.message}});
 }
 
-void Agent::on_describe(const Worker& worker, message::Describe description) {
+void Agent::on_describe(Worker& worker, message::Describe description) {
+  worker.described = true;
   if (!first_description_) {
     if (auto refusal = check(description)) {
       options_refused_ = true;

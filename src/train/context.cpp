@@ -110,7 +110,7 @@ Context begin_worker(std::unique_ptr<worker::Session> session, int threads) {
 
 Result<Context> init(const InitOptions& options) {
   LOCKSTEP_ASSIGN(const int threads, prepare_worker("lockstep::init()", options));
-  LOCKSTEP_ASSIGN(auto session, worker::Session::open());
+  LOCKSTEP_ASSIGN(auto session, worker::Session::open(options.rendezvous));
   return begin_worker(std::move(session), threads);
 }
 
@@ -123,12 +123,14 @@ void exit_with(const Error& error) {
 void exit_with(Context& context, const Status& status) {
   if (!status.ok() && status.error().kind != ErrorKind::kLeft) {
     // The agent prints the first worker's error; a worker alone prints its own.
-    if (!context.launched() || !session_of(context).fail(status.error()).ok())
+    worker::Session& session = session_of(context);
+    if (!session.fail(status.error()).ok() || !session.is_told_by_agent())
       log_error(status.error().message);
     flush_outputs();
     _exit(exit_code(status.error().kind));
   }
   flush_outputs();
+  session_of(context).done();
   _exit(0);
 }
 

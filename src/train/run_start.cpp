@@ -42,8 +42,9 @@ Result<int> RunStart::virtual_workers() const {
                   virtual_workers_of(spec_.options, goes_on() ? &*before_ : nullptr, context_));
   if (context_.world_size() > chosen && !session_of(context_).identity().newcomer)
     return Error{ErrorKind::kUsage,
-                 "--nproc-per-node is " + std::to_string(context_.world_size()) +
-                     ", but the run has " + std::to_string(chosen) +
+                 std::to_string(context_.world_size()) +
+                     " workers were asked for (--nproc-per-node, or the number of ranks), but the "
+                     "run has " + std::to_string(chosen) +
                      " virtual workers, and each worker needs at least one: use at most " +
                      std::to_string(chosen) + " workers (or more --virtual-workers for a new run)"};
   return chosen;

@@ -62,6 +62,8 @@ class AloneSession final : public Session {
   Status checkpoint_published(Txn) override { return {}; }
   Status checkpoint_failed(Txn, const Error&) override { return {}; }
   Status fail(const Error&) override { return {}; }
+  bool is_told_by_agent() const override { return false; }
+  void done() override {}
   Status leave(Txn) override { return {}; }
 
  private:

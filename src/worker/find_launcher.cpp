@@ -22,33 +22,34 @@ std::vector<std::string> places_near_program() {
   return {folder / "lockstep", above / "bin/lockstep", above.parent_path() / "bin/lockstep"};
 }
 
-Result<std::string> checked(const std::string& file) {
+Result<std::string> checked(const std::string& call, const std::string& file) {
   const auto version = coord::noted_version(file, coord::kLauncherNote);
   if (version && *version == coord::kProtocolVersion) return file;
   Error error = version ? coord::wrong_version(coord::kProtocolVersion, *version)
                         : Error{ErrorKind::kUsage, "it is not the program 'lockstep'"};
-  error.message = "lockstep::spawn() cannot use '" + file + "' as its launcher: " + error.message;
+  error.message = call + " cannot use '" + file + "' as its launcher: " + error.message;
   return error;
 }
 
 }  // namespace
 
-Result<std::string> find_launcher() {
+Result<std::string> find_launcher(const std::string& call) {
   if (const char* given = std::getenv(kVariable); given != nullptr && *given != '\0') {
-    if (is_executable(given)) return checked(given);
-    return Error{ErrorKind::kUsage, std::string("lockstep::spawn(): ") + kVariable + "='" + given +
+    if (is_executable(given)) return checked(call, given);
+    return Error{ErrorKind::kUsage, call + ": " + kVariable + "='" + given +
                                         "' is not an executable file; it names the program "
                                         "'lockstep', which supervises the workers"};
   }
   std::string tried;
   for (const std::string& place : places_near_program()) {
-    if (is_executable(place)) return checked(place);
+    if (is_executable(place)) return checked(call, place);
     tried += "'" + place + "', ";
   }
-  if (const auto found = search_path("lockstep")) return checked(*found);
+  if (const auto found = search_path("lockstep")) return checked(call, *found);
   return Error{ErrorKind::kUsage,
-               "lockstep::spawn() needs the program 'lockstep', which supervises the workers, and "
-               "it is neither at " +
+               call +
+                   " needs the program 'lockstep', which supervises the workers, and "
+                   "it is neither at " +
                    tried + "nor in PATH. Install it beside this program, or set " + kVariable +
                    " to its path"};
 }

@@ -70,10 +70,6 @@ void adopt_agent_as_parent(pid_t intermediate, pid_t agent) {
   if (::getppid() != agent) end_as_nobodys(agent);
 }
 
-void set_environment(const ForkRequest& request) {
-  for (const auto& [name, value] : request.environment) ::setenv(name.c_str(), value.c_str(), 1);
-}
-
 // Everything between fork and the worker's own life. The order matters: outputs before anything can
 // fail loudly.
 void become_worker(const coord::Received& received, const ForkRequest& request) {
@@ -111,6 +107,10 @@ bool fork_for_agent(int agent_socket, std::uint64_t request) {
 }
 
 }  // namespace
+
+void set_environment(const ForkRequest& request) {
+  for (const auto& [name, value] : request.environment) ::setenv(name.c_str(), value.c_str(), 1);
+}
 
 Result<UniqueFd> take_descriptor(const char* variable) {
   const char* text = std::getenv(variable);
@@ -174,8 +174,10 @@ Result<Birth> serve_forks(UniqueFd agent) {
           "the agent sent something that is no fork request; is 'lockstep' of another version?"};
     if (!fork_for_agent(agent.get(), request->request)) continue;
     become_worker(*received, *request);
-    return Birth{*request, std::move(received->descriptors[kControl]),
-                 std::move(received->descriptors[kBoard])};
+    return Birth{*request,
+                 std::move(received->descriptors[kControl]),
+                 std::move(received->descriptors[kBoard]),
+                 {}};
   }
 }
 
@@ -187,7 +189,7 @@ Result<Birth> read_birth(UniqueFd agent) {
         ErrorKind::kBadData,
         "the agent sent something that is no fork request; is 'lockstep' of another version?"};
   set_environment(*request);
-  return Birth{*request, std::move(agent), std::move(received.descriptors[0])};
+  return Birth{*request, std::move(agent), std::move(received.descriptors[0]), {}};
 }
 
 }  // namespace lockstep::worker

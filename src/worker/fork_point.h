@@ -16,8 +16,9 @@ namespace lockstep::worker {
 // What a worker starts with.
 struct Birth {
   coord::message::ForkRequest request;
-  UniqueFd control;  // its socket to the agent
-  UniqueFd board;    // the memfd
+  UniqueFd control;   // its socket to the agent
+  UniqueFd board;     // the memfd
+  UniqueFd lifeline;  // of one that was started by hand: its end, and End, come from the agent
 };
 
 // Takes the descriptor out of the environment; an empty UniqueFd if the variable is not set.
@@ -31,6 +32,9 @@ Status check_single_thread(const std::string& call, const std::string& advice);
 // the socket, then ends the process. Returns in forked workers, with the environment set and their
 // outputs in place.
 Result<Birth> serve_forks(UniqueFd agent);
+
+// The identity in the environment, as a program expects it.
+void set_environment(const coord::message::ForkRequest& request);
 
 // In an executed worker: reads its fork request.
 Result<Birth> read_birth(UniqueFd agent);

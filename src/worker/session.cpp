@@ -17,7 +17,9 @@
 #include "coord/channel.h"
 #include "coord/descriptors.h"
 #include "worker/alone.h"
+#include "worker/attach.h"
 #include "worker/fork_point.h"
+#include "worker/lifeline.h"
 #include "worker/note.h"
 
 namespace lockstep::worker {
@@ -34,9 +36,16 @@ constexpr auto kSendTime = 10s;
 // The session of a worker that the agent started.
 class LaunchedSession final : public Session {
  public:
-  LaunchedSession(Identity identity, UniqueFd control, std::byte* memory)
-      : identity_(std::move(identity)), control_(std::move(control)), memory_(memory) {}
-  ~LaunchedSession() override { ::munmap(memory_, coord::kBoardBytes); }
+  LaunchedSession(Identity identity, UniqueFd control, std::byte* memory, UniqueFd lifeline)
+      : identity_(std::move(identity)),
+        control_(std::move(control)),
+        lifeline_(lifeline ? std::make_unique<Lifeline>(std::move(lifeline)) : nullptr),
+        memory_(memory) {}
+  ~LaunchedSession() override {
+    done();
+    lifeline_.reset();
+    ::munmap(memory_, coord::kBoardBytes);
+  }
 
   bool launched() const override { return true; }
   const Identity& identity() const override { return identity_; }
@@ -71,7 +80,15 @@ class LaunchedSession final : public Session {
     return tell(message::CheckpointFailed{txn, error.message});
   }
   Status fail(const Error& error) override {
+    if (lifeline_) lifeline_->let_go();
     return tell(message::Fail{error.kind, error.message});
+  }
+  bool is_told_by_agent() const override { return !lifeline_ || identity_.rank == Rank(0); }
+  // Nobody but the parent knows how a process has ended.
+  void done() override {
+    if (!lifeline_) return;
+    lifeline_->let_go();
+    (void)tell(message::Done{}).ok();
   }
   Status leave(Txn applied) override { return tell(message::Leave{applied}); }
   Status finish(const Finale& finale) override {
@@ -109,6 +126,7 @@ class LaunchedSession final : public Session {
   Identity identity_;
   std::mutex ask_mutex_, send_mutex_;  // apart: a failure must be told while a question is open
   UniqueFd control_;
+  std::unique_ptr<Lifeline> lifeline_;  // of one that was started by hand
   bool out_of_step_ = false;
   std::byte* memory_;
 };
@@ -138,8 +156,9 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
         std::string("cannot map the run's shared memory (1 TiB of address space, hardly any of it "
                     "used); is 'ulimit -v' set? mmap: ") +
             std::strerror(errno)};
-  auto session = std::make_unique<LaunchedSession>(
-      identity_of(birth.request), std::move(birth.control), static_cast<std::byte*>(memory));
+  auto session =
+      std::make_unique<LaunchedSession>(identity_of(birth.request), std::move(birth.control),
+                                        static_cast<std::byte*>(memory), std::move(birth.lifeline));
   coord::Board(session->memory(), {}).slot(session->identity().slot).claim(session->identity().uid);
   LOCKSTEP_TRY(session->hello());
   return std::unique_ptr<Session>(std::move(session));
@@ -163,7 +182,7 @@ Result<std::unique_ptr<Session>> Session::serve(UniqueFd agent) {
   return start(std::move(birth));
 }
 
-Result<std::unique_ptr<Session>> Session::open() {
+Result<std::unique_ptr<Session>> Session::open(const std::optional<Rendezvous>& rendezvous) {
   keep_note();
   LOCKSTEP_ASSIGN(UniqueFd zygote, take_descriptor(coord::kZygoteVariable));
   if (zygote) return serve(std::move(zygote));
@@ -172,7 +191,10 @@ Result<std::unique_ptr<Session>> Session::open() {
     LOCKSTEP_ASSIGN(Birth birth, read_birth(std::move(worker)));
     return start(std::move(birth));
   }
-  return open_alone();
+  LOCKSTEP_ASSIGN(const auto meeting, meeting_of(rendezvous));
+  if (!meeting) return open_alone();
+  LOCKSTEP_ASSIGN(Birth birth, attach(*meeting));
+  return start(std::move(birth));
 }
 
 }  // namespace lockstep::worker

@@ -1,12 +1,14 @@
 // A training process's side of the launcher: the fork point, the environment it gets, and its talk
 // with the agent. No libtorch here. docs/design/launching.md has the life of a worker.
 //
-// Four ways to live:
+// Five ways to live:
 //   zygote   started by `lockstep run` for programs that link Lockstep (found by the ELF note that
 //            this room emits): main() runs up to open(), which then serves fork requests and never
 //            returns; open() returns in the forked workers only
 //   worker   of a program started by fork + exec (--start-method exec)
 //   spawned  forked from the zygote of lockstep::spawn() (worker/spawn.h)
+//   by hand  one command for each rank: attaches to the launcher that the first of them has started
+//            (worker/attach.h)
 //   alone    without the launcher: one process, launched() is false, memory() is anonymous
 //
 // Errors: kUsage for a second thread at open() (its name and id are told); kUnavailable when the
@@ -24,6 +26,7 @@
 #include "base/ids.h"
 #include "base/unique_fd.h"
 #include "coord/board.h"
+#include "lockstep/context.h"
 #include "lockstep/status.h"
 
 namespace lockstep::worker {
@@ -71,7 +74,9 @@ class Session {
 
   // The fork point. Returns in workers (and alone); in the zygote it serves until the agent closes
   // its socket, then _exit(0).
-  static Result<std::unique_ptr<Session>> open();
+  // `rendezvous`: of a program that may have been started by hand (lockstep/context.h).
+  static Result<std::unique_ptr<Session>> open(
+      const std::optional<Rendezvous>& rendezvous = std::nullopt);
 
   // The same in the zygote of lockstep::spawn(), which has its end of the agent's socket.
   static Result<std::unique_ptr<Session>> serve(UniqueFd agent);
@@ -97,6 +102,10 @@ class Session {
   // This worker's own error, for the agent's report; then the process ends with
   // exit_code(error.kind).
   virtual Status fail(const Error& error) = 0;
+  // Whether the agent tells this worker's errors where its own standard error is.
+  virtual bool is_told_by_agent() const = 0;
+  // The program has come to its end by itself, without an error; the process is about to end.
+  virtual void done() = 0;
   // Orderly leave after a shrink or stop.
   virtual Status leave(Txn applied) = 0;
   // Final checkpoint is published: the agent prints and records `finale` once, then sets

@@ -12,8 +12,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "base/deadline.h"
@@ -25,6 +23,7 @@
 #include "worker/fork_point.h"
 #include "worker/forwarded_signals.h"
 #include "worker/note.h"
+#include "worker/own_command.h"
 
 namespace lockstep::worker {
 namespace {
@@ -83,17 +82,6 @@ void leave_terminal() {
   if (!session.ok()) end_with(session.error());
   call.lives(*std::move(session));
   ::_exit(0);
-}
-
-// This program, and its arguments for people who look at the list of processes.
-std::vector<std::string> own_command() {
-  std::error_code error;
-  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe", error).string()};
-  std::ifstream file("/proc/self/cmdline");
-  std::string word;
-  std::getline(file, word, '\0');
-  while (std::getline(file, word, '\0')) words.push_back(word);
-  return words;
 }
 
 std::vector<std::string> launcher_command(const SpawnCall& call, const std::string& launcher) {
@@ -183,7 +171,7 @@ Status spawn(const SpawnCall& call) {
       "lockstep::spawn()",
       "Call spawn() before anything that starts threads; libtorch starts its own with the first "
       "large tensor unless OMP_NUM_THREADS=1, so make tensors in the function given to spawn()"));
-  LOCKSTEP_ASSIGN(const std::string launcher, find_launcher());
+  LOCKSTEP_ASSIGN(const std::string launcher, find_launcher("lockstep::spawn()"));
   flush_outputs();
   const pid_t caller = ::getpid();
   int life[2];

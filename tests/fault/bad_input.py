@@ -164,7 +164,7 @@ class Options(BadInput):
         self.assertIn("cannot write to standard output: No space left on device", done.stderr)
 
     def test_more_workers_than_shares(self):
-        self.refused(USAGE, "--nproc-per-node is 9, but the run has 8 virtual workers", SHORT, (9,))
+        self.refused(USAGE, r"9 workers were asked for \(--nproc-per-node, or the number of ranks\), but the run has 8 virtual workers", SHORT, (9,))
 
     def test_no_program(self):
         for name, code in (("no-such-program", USAGE), ("/etc/passwd", USAGE)):

@@ -47,6 +47,8 @@ def machine(run_folder):
 
 
 class LeftBehind(FaultTest):
+    OUTLIVED = False  # the launcher is nobody's child and ends a moment after the workers
+
     def check(self, workers, options, launcher=(), end=None, code=0, reserved=False, output=None, **more):
         """Runs, ends it by end(run), and compares. `reserved`: names of that kind may be left in the run directory."""
         harness.undisturbed(SHORT)  # all that the test itself keeps is there
@@ -56,7 +58,7 @@ class LeftBehind(FaultTest):
         if end:
             end(run)
         self.assertEqual(run.wait().code, code, run.err)
-        if code == -signal.SIGKILL or reserved:
+        if code == -signal.SIGKILL or reserved or self.OUTLIVED:
             until(lambda: processes() == before["processes"], "the end of the workers", seconds=1)
         after = machine(self.folder)
         for kind, there in before.items():
@@ -194,6 +196,51 @@ class Spawned(LeftBehind):
             self.assertEqual(len(children), 1)
             os.kill(int(children[0]), signal.SIGKILL)
         self.check(3, ("slow",), end=end, code=75, reserved=True)
+
+
+class ByHand(LeftBehind):
+    """One command for each rank, as torch's env:// has it; a shell starts three of them."""
+
+    OUTLIVED = True
+
+    def start(self, workers, options=(), launcher=(), output=None, **more):
+        run = super().start(None, options, (), output, delayed=True)
+        run.command = ["sh", "-c", 'for rank in 1 2; do RANK=$rank "$@" & done; RANK=0 "$@"; code=$?; wait; exit $code',
+                       "sh", *run.command]
+        run.env = {**run.env, "LOCKSTEP_LAUNCHER": harness.LOCKSTEP, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
+                   "WORLD_SIZE": "3", **({"PET_INJECT": launcher[0]} if launcher else {})}
+        return run
+
+    def launcher(self, run):
+        return next(pid for pid in harness.processes_of(run.output)
+                    if pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().startswith(harness.LOCKSTEP.encode()))
+
+    def test_ends(self):
+        self.assert_same(self.check(3, SHORT), SHORT)
+        self.assert_same(self.check(3, SHORT, ("kill rank=1 txn=6 phase=backward",)), SHORT)
+        self.check(3, SHORT + ("--data", "nowhere"), code=65)
+
+    def test_all_killed(self):
+        def end(run):
+            run.until_committed(20)
+            for member in run.members():
+                os.kill(member["pid"], signal.SIGKILL)
+        run = self.check(3, LONG + ("--checkpoint-every", 10), end=end, code=128 + signal.SIGKILL)
+        self.assert_same(self.check(3, LONG + ("--checkpoint-every", 10), output=run.output), LONG)
+
+    def test_launcher_killed(self):
+        def end(run):
+            run.until_committed(20)
+            os.kill(self.launcher(run), signal.SIGKILL)
+        run = self.check(3, LONG, end=end, code=1, reserved=True)
+        self.assertIn("the launcher of this run is gone", run.err)
+
+    def test_launcher_stopped_in_order(self):
+        def end(run):
+            run.until_committed(20)
+            os.kill(self.launcher(run), signal.SIGTERM)
+        run = self.check(3, LONG, end=end, code=75)
+        self.assert_same(self.check(3, LONG, output=run.output), LONG)
 
 
 class Leftovers(LeftBehind):

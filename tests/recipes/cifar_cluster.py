@@ -1,10 +1,16 @@
 #!/usr/bin/env python3
 """Tutorial 004's recipe beside the document's listing in stock PyTorch: equal losses, lines, weights and files, whoever is killed."""
+import contextlib
 import datetime
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
+import subprocess
+import tempfile
+import time
 import unittest
 
 from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, python, run
@@ -75,6 +81,44 @@ def metrics(folder):
     """{step: record} of the steps, [record] of the epochs' validations."""
     records = [json.loads(line) for line in (folder / "output_dir/run/metrics.jsonl").read_text().splitlines()]
     return [r for r in records if "loss" in r], [r for r in records if "test_loss" in r]
+
+
+def by_hand_address():
+    return f"tcp://127.0.0.1:{20000 + os.getpid() % 40000}"
+
+
+class ByHand:
+    """One rank of two, started by its own command."""
+
+    def __init__(self, folder, rank, options):
+        words = [RECIPE, "--output_dir", "output_dir", "--init_method", by_hand_address(), "--world_size", 2, "--rank", rank, *options]
+        self.out, self.err = (tempfile.TemporaryFile("w+") for _ in range(2))
+        self.process = subprocess.Popen([str(word) for word in words], cwd=folder, stdout=self.out, stderr=self.err,
+                                        env=dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_LAUNCHER=LOCKSTEP))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def text(self, file):
+        return os.pread(file.fileno(), 1 << 20, 0).decode()
+
+    def until_line(self, start):
+        deadline = time.monotonic() + 60
+        while f"\n{start}" not in self.text(self.out):
+            assert time.monotonic() < deadline and self.process.poll() is None, self.text(self.err)
+            time.sleep(0.005)
+
+    def kill(self):
+        self.process.kill()
+        assert self.process.wait() == -signal.SIGKILL
+
+    def finish(self):
+        assert self.process.wait(timeout=100) == 0, self.text(self.err)
+        return self.text(self.out)
 
 
 def manifest(folder):
@@ -197,14 +241,33 @@ class CifarCluster(BesidePython):
         self.assertGreater(shown, 12)
         self.assertEqual(out[-2], f"... and so on for {40 - shown} more virtual workers")
 
+    def test_started_by_hand_and_killed(self):
+        """The document's own start: one command for each rank. The killed one comes again by the same command."""
+        launched, folder = self.folder("launched"), self.folder("by_hand")
+        options = [*SMALL, *SEED, "--epochs", 12]
+        expected, _ = recipe(launched, 2, options)
+        with contextlib.ExitStack() as stack:
+            ranks = [stack.enter_context(ByHand(folder, rank, options)) for rank in (1, 0)][::-1]
+            ranks[0].until_line("train | epoch: 2 ")
+            ranks[1].kill()
+            with ByHand(folder, 1, options) as again:
+                out = ranks[0].finish()
+                again.finish()
+        self.assertEqual(re.sub("Training complete in: .*\n", "", out).splitlines(), expected)
+        self.assertEqual(manifest(folder)["virtual_workers"], 2)
+        self.assertEqual(metrics(folder)[0], metrics(launched)[0])
+
     def test_what_cannot_be_is_said(self):
         folder = self.folder("refused")
         for options, told, code in (
                 (["--enable_gpu", "true"], "--enable_gpu is 'true', but this build has no GPU support", 2),
                 (["--data_url", "s3://bucket/data"], "--data_url is 's3://bucket/data': s3:// cannot be read or written yet", 2),
                 (["--output_dir", "obs://bucket/x"], "--output_dir is 'obs://bucket/x': obs:// cannot be read or written yet", 2),
-                (["--world_size", 2], "'lockstep run", 2),
-                (["--init_method", "tcp://10.0.0.1:29500"], "'lockstep run", 2),
+                (["--world_size", 2], "give all ranks one address (--init_method tcp://127.0.0.1:29500, or MASTER_ADDR", 2),
+                (["--init_method", "", "--world_size", 2], "by the launcher ('lockstep run", 2),
+                (["--init_method", "tcp://192.0.2.1:29500", "--world_size", 2], "has the host '192.0.2.1', which is another machine", 2),
+                (["--init_method", "tcp://127.0.0.1:29500", "--world_size", 2, "--rank", 2], "the rank is 2", 2),
+                (["--init_method", by_hand_address(), "--world_size", 2, "--init-timeout", 1], "of 2 nobody has come as rank 1", 69),
                 (["--weights", "last.pth", "--custom_data", "true", "--train_samples", 32, "--batch_size", 8], "must be epoch_N.pth", 2),
                 (["--data_url", "nowhere"], "the data url is http://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", 65)):
             with self.subTest(options[0]):

@@ -22,7 +22,8 @@ class Schedule {
       : random_(seed),
         plan_(make_plan(seed)),
         reference_(plan_.reference()),
-        host_{clock_, random_, plan_, reference_} {
+        host_{clock_, random_, plan_, reference_},
+        attached_(seed % 8 == 1) {
     host_.step_time = random_.between(500 * kMicrosecond, 8 * kMillisecond);
     if (random_.chance(0.5)) {
       host_.preempted = 0.02;
@@ -52,6 +53,7 @@ class Schedule {
         outcome_.journal += lines[i] + "\n";
       outcome_.journal += agent_->picture();
     }
+    outcome_.attached = attached_ ? 1 : 0;
     outcome_.restarts = static_cast<std::uint64_t>(agent_->restarts());
     outcome_.scales = static_cast<std::uint64_t>(agent_->replies_ok());
     outcome_.incidents = agent_->incidents().size();
@@ -89,6 +91,13 @@ class Schedule {
     gives_back_ = options.config.give_back_after < 1'000'000;
     options.slowest_message = random_.chance(0.3) ? 60 * kMillisecond : kMillisecond;
     options.tick = random_.between(kMillisecond, 30 * kMillisecond);
+    if (attached_) {
+      options.config.attached = true;
+      options.config.zygote = false;
+      max_restarts_ = max_replacements_ = 0;
+      options.config.max_restarts = options.config.max_replacements = 0;
+      slack_ = 310 * kSecond;  // one that is stopped before the first step is waited for
+    }
     return options;
   }
 
@@ -319,6 +328,7 @@ class Schedule {
       return;
     }
     if (signalled_ && code == 128 + SIGTERM) return;
+    if (attached_ && code == 69 && agent_->lost_at_start()) return;
     require(code == 1 || code == 75, "exit code " + std::to_string(code));
     require(agent_->lost_everybody() || agent_->lost_at_start() || stormy_,
             "the run stopped although somebody could go on");
@@ -345,6 +355,7 @@ class Schedule {
   std::size_t ends_ = 0;  // of workers, so far
   bool stormy_ = false;   // all zygotes may have been killed before any worker was there
   bool patient_ = false;  // has faults that take minutes
+  const bool attached_;   // its workers are started by hand
   struct Wait {
     std::uint64_t commits, time, last_event;
   };

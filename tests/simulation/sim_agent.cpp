@@ -86,6 +86,8 @@ void SimAgent::reap(WorkerUid uid, coord::ExitStatus status) {
   const auto found = workers_.find(uid);
   graveyard_.push_back(std::move(found->second));
   workers_.erase(found);
+  if (options_.config.attached)
+    status = killed_.contains(uid) ? coord::ExitStatus{-1, SIGKILL} : coord::ExitStatus{};
   feed(event::Exited{uid, status});
 }
 
@@ -180,6 +182,7 @@ void SimAgent::act(const action::Spawn& spawn) {
   require(spawn.rank.value() < spawn.world_size && spawn.local_rank.value() < spawn.world_size,
           "rank " + std::to_string(spawn.rank.value()) + " is given to one of " +
               std::to_string(spawn.world_size));
+  if (options_.config.attached) return open_place(spawn);
   const std::uint64_t zygote = zygote_;
   if (refuse_spawns_ > 0 && spawn.newcomer) {
     --refuse_spawns_;
@@ -204,8 +207,32 @@ void SimAgent::fork(const action::Spawn& spawn, const std::shared_ptr<SimBoard>&
   feed(event::Forked{spawn.uid, 1});
 }
 
+// Somebody comes with the same command, soon; for a dead one's place perhaps nobody ever does.
+void SimAgent::open_place(const action::Spawn& place) {
+  places_.insert(place.uid);
+  if (place.newcomer && host_.random.chance(0.2)) return;
+  host_.clock.after(host_.random.between(kMillisecond, 40 * kMillisecond),
+                    [this, place, board = board_] {
+                      if (!exit_code_ && places_.erase(place.uid) != 0) fork(place, board);
+                    });
+}
+
+// Who is stopped cannot read it.
+void SimAgent::act(const action::End& end) {
+  host_.clock.after(host_.random.between(kMicrosecond, kMillisecond), [this, end] {
+    SimWorker* worker = find(end.uid);
+    if (worker != nullptr && !worker->stopped()) return worker->end({end.code, 0});
+    host_.clock.after(2 * kSecond, [this, uid = end.uid] { act(action::Kill{uid, SIGKILL}); });
+  });
+}
+
 void SimAgent::act(const action::Kill& kill) {
   const WorkerUid uid = kill.uid;
+  if (places_.erase(uid) != 0) {
+    host_.clock.after(0, [this, uid] { feed(event::SpawnFailed{uid, "nobody has come"}); });
+    return;
+  }
+  if (find(uid) != nullptr) killed_.insert(uid);
   // Workers do not handle TERM: it ends them as KILL does.
   host_.clock.after(host_.random.between(kMicrosecond, 100 * kMicrosecond),
                     [this, uid, signal = kill.signal] {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,9 @@ class SimAgent {
 
   void act(const coord::action::Spawn& spawn);
   void fork(const coord::action::Spawn& spawn, const std::shared_ptr<SimBoard>& board);
+  void open_place(const coord::action::Spawn& place);
   void act(const coord::action::Kill& kill);
+  void act(const coord::action::End& end);
   void act(const coord::action::AppendDead& dead);
   void act(const coord::action::WriteProposal& proposal);
   void act(const coord::action::WriteTable& table);
@@ -88,6 +91,8 @@ class SimAgent {
   std::map<WorkerUid, std::unique_ptr<SimWorker>> workers_;
   std::vector<std::unique_ptr<SimWorker>> graveyard_;  // the clock may still hold their names
   std::map<WorkerUid, std::deque<coord::Event>> mail_;
+  std::set<WorkerUid> places_;  // attached: open
+  std::set<WorkerUid> killed_;  // by us: of others' ends nobody tells
   std::map<std::uint64_t, coord::Incident> incidents_;
   std::optional<int> exit_code_;
   std::uint64_t requests_ = 0, zygote_ = 0;

@@ -39,6 +39,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
     total.crowded += outcome.crowded;
     total.held_back += outcome.held_back;
     total.finished += outcome.finished;
+    total.attached += outcome.attached;
+    total.attached_rejoins += outcome.attached * outcome.rejoins;
     total.events += outcome.events;
   }
   std::cout << schedules << " schedules, " << total.events << " events: " << total.faults
@@ -46,7 +48,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
             << total.rejoins << " rejoined, " << total.joiners_killed
             << " newcomers killed while healing, " << total.orphaned << " orphaned, "
             << total.restarts << " restarts, " << total.scales << " scalings, " << total.overtaken
-            << " overtaken, " << total.finished << " runs finished\n";
+            << " overtaken, " << total.attached << " started by hand, " << total.attached_rejoins
+            << " rejoined there, " << total.finished << " runs finished\n";
   if (schedules < 10000) return;
   // A fault that never fires proves nothing.
   EXPECT_GT(total.deaths, schedules);
@@ -58,6 +61,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
   EXPECT_GT(total.crowded, 0U);
   EXPECT_GT(total.held_back, schedules / 20);
   EXPECT_GT(total.finished, schedules / 2);
+  EXPECT_GT(total.attached, schedules / 10);
+  EXPECT_GT(total.attached_rejoins, schedules / 200);
   if (schedules < 100'000) return;
   EXPECT_GT(total.overtaken, 0U);  // in one of 5000
 }

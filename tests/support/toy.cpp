@@ -101,7 +101,7 @@ Status Toy::train(std::uint64_t txn) {
     if (other.rank == rank_.value() && other.txn == txn && !session_.identity().newcomer)
       ::execlp("sleep", "sleep", "1000", nullptr);
     if (failing.rank == rank_.value() && failing.txn == txn)
-      return Error{ErrorKind::kInternal,
+      return Error{failing.code == 65 ? ErrorKind::kBadData : ErrorKind::kInternal,
                    "the toy was told to fail in transaction " + std::to_string(txn)};
     step(table, txn);
     save(txn + 1);

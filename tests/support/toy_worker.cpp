@@ -3,14 +3,16 @@
 //
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--load-ms T]
 //              [--print BYTES] [--checkpoint-every N] [--exit-early RANK:TXN:CODE]
-//              [--fail RANK:TXN] [--become-sleep RANK:TXN] [--newcomers-fail]
+//              [--fail RANK:TXN[:65]] [--become-sleep RANK:TXN] [--newcomers-fail]
 //              [--spawn N] [--subreaper] [--thread] [--ids N]
 //              [--startup-exit CODE] [--startup-kill]
+//              [--address A --rank R --world N [--wait MS]]
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -55,6 +57,13 @@ int spawn(int workers, const Options& options) {
   return done.ok() ? 0 : told(done.error());
 }
 
+std::optional<Rendezvous> rendezvous_of(const Options& options) {
+  if (!options.has("rank")) return std::nullopt;
+  return Rendezvous{options.text("address"), static_cast<int>(options.number("rank", 0)),
+                    static_cast<int>(options.number("world", 1)),
+                    std::chrono::milliseconds(options.number("wait", 20'000))};
+}
+
 int toy_main(int argc, char** argv) {
   const auto parsed = Options::parse(argc, argv);
   if (!parsed) return 2;
@@ -73,7 +82,7 @@ int toy_main(int argc, char** argv) {
     while (!named) std::this_thread::yield();
   }
   if (options.has("spawn")) return spawn(static_cast<int>(options.number("spawn", 1)), options);
-  auto session = worker::Session::open();
+  auto session = worker::Session::open(rendezvous_of(options));
   return session.ok() ? train(**session, options) : told(session.error());
 }
 

@@ -1,0 +1,54 @@
+#include "launcher/attached.h"
+
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "coord/descriptors.h"
+#include "launcher/option_table.h"
+
+namespace lockstep::launcher {
+
+std::string Attached::address() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return "tcp://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<std::optional<Attached>> take_attached() {
+  const char* text = std::getenv(coord::kAttachedVariable);
+  if (text == nullptr) return std::optional<Attached>();
+  int fd = -1, workers = 0, port = 0, end = 0;
+  long long wait = 0;
+  const bool read =
+      std::sscanf(text, "%d:%d:%lld:%d:%n", &fd, &workers, &wait, &port, &end) == 4 && end > 0;
+  if (!read || workers < 1 || fd <= 2 || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+    return usage(std::string(coord::kAttachedVariable) + "=" + quoted(text) +
+                 " names no socket of this process; lockstep::init() alone sets it");
+  Attached attached{UniqueFd(fd), workers, std::chrono::milliseconds(wait), text + end, port};
+  ::unsetenv(coord::kAttachedVariable);
+  return std::optional(std::move(attached));
+}
+
+void fit_options(LaunchOptions& options, const Attached& attached) {
+  options.nproc_per_node = attached.workers;
+  options.start_method = StartMethod::kExec;  // there is no zygote
+  options.max_restarts = options.max_replacements = 0;
+  options.log_dir.clear();
+  options.redirects = options.tee = {};
+  options.local_ranks_filter.clear();
+  options.master_addr = attached.host;
+  options.master_port = attached.port;
+}
+
+bool is_stopped(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(") ");  // the name may have anything in it
+  return name_end != std::string::npos && line.compare(name_end + 2, 2, "T ") == 0;
+}
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,50 @@
+#include "worker/lifeline.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <variant>
+
+#include "base/log.h"
+#include "coord/channel.h"
+
+namespace lockstep::worker {
+
+Lifeline::Lifeline(UniqueFd agent) : agent_(std::move(agent)), ended_(::eventfd(0, EFD_CLOEXEC)) {
+  sigset_t all, before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's own business
+  thread_ = std::thread([this] { watch(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Lifeline::~Lifeline() {
+  let_go();
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(ended_.get(), &one, sizeof one);
+  thread_.join();
+}
+
+// Without a deadline: as long as the session.
+void Lifeline::watch() {
+  pollfd entries[] = {{agent_.get(), POLLIN, 0}, {ended_.get(), POLLIN, 0}};
+  while (::poll(entries, 2, -1) < 0) {
+  }
+  if (let_go_) return;
+  const auto received = coord::receive(agent_.get(), Deadline::in({}));
+  const auto* end = received.ok() ? std::get_if<coord::message::End>(&received->message) : nullptr;
+  if (end != nullptr) {
+    if (!end->text.empty()) log(end->code == 0 ? LogLevel::kInfo : LogLevel::kError, end->text);
+    ::_exit(end->code);
+  }
+  log_error(
+      "the launcher of this run is gone: it was killed, or has failed; this worker ends with it. "
+      "Start all ranks again: they go on from the newest checkpoint");
+  ::_exit(1);
+}
+
+}  // namespace lockstep::worker

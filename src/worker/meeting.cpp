@@ -1,0 +1,161 @@
+#include "worker/meeting.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+
+#include "base/text.h"
+#include "coord/table.h"
+
+namespace lockstep::worker {
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+Error wrong(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+struct Place {
+  std::string host, port;
+};
+
+// "tcp://HOST:PORT", "tcp://[::1]:PORT"
+Result<Place> parse(const std::string& address) {
+  const std::string form =
+      "the address to meet at is '" + address + "'; it must be tcp://HOST:PORT";
+  constexpr std::string_view kScheme = "tcp://";
+  if (!address.starts_with(kScheme))
+    return wrong(form +
+                 (address.starts_with("file://") ? ": meeting by a file is not supported" : ""));
+  std::string_view rest = std::string_view(address).substr(kScheme.size());
+  rest = rest.substr(0, rest.find_first_of("/?"));
+  const std::size_t colon = rest.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return wrong(form);
+  std::string_view host = rest.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return Place{std::string(host), std::string(rest.substr(colon + 1))};
+}
+
+// Of an interface's address, or one that it is looked up by.
+std::string number_of_host(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address->sa_family == AF_INET) {
+    const in_addr& v4 = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+    const std::uint32_t value = ntohl(v4.s_addr);
+    if (value >> 24 == 127 || value == INADDR_ANY) return kLoopback;
+    return ::inet_ntop(AF_INET, &v4, text.data(), text.size());
+  }
+  if (address->sa_family != AF_INET6) return "";
+  const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+  if (IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6)) return kLoopback;
+  return ::inet_ntop(AF_INET6, &v6, text.data(), text.size());
+}
+
+bool is_own(const std::string& host) {
+  if (host == kLoopback) return true;
+  ifaddrs* interfaces = nullptr;
+  if (::getifaddrs(&interfaces) != 0) return false;
+  bool own = false;
+  for (const ifaddrs* each = interfaces; each != nullptr; each = each->ifa_next)
+    own = own || (each->ifa_addr != nullptr && number_of_host(each->ifa_addr) == host);
+  ::freeifaddrs(interfaces);
+  return own;
+}
+
+// The first of its addresses that is this machine's.
+Result<std::string> own_host(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); code != 0)
+    return wrong("the address to meet at has the host '" + host +
+                 "', which cannot be found: " + ::gai_strerror(code));
+  std::string own, first;
+  for (const addrinfo* each = found; each != nullptr && own.empty(); each = each->ai_next) {
+    const std::string number = number_of_host(each->ai_addr);
+    if (first.empty()) first = number;
+    if (is_own(number)) own = number;
+  }
+  ::freeaddrinfo(found);
+  if (!own.empty()) return own;
+  return wrong("the address to meet at has the host '" + host + "'" +
+               (first == host ? "" : " (" + first + ")") +
+               ", which is another machine: ranks that are started by hand meet on one machine "
+               "alone so far. Runs over several machines are to come with the launcher, "
+               "'lockstep run'");
+}
+
+Result<Meeting> meeting_at(const Place& place, const Rendezvous& wish) {
+  const int port = number_of<int>(place.port).value_or(0);
+  if (port < 1 || port > 65'535)
+    return wrong("the address to meet at has the port '" + place.port +
+                 "'; 1 to 65535 are possible");
+  LOCKSTEP_ASSIGN(std::string host, own_host(place.host));
+  return Meeting{std::move(host), port, wish.rank, wish.world_size, wish.wait};
+}
+
+Status check_ranks(const Rendezvous& wish) {
+  if (wish.world_size < 1 || wish.world_size > static_cast<int>(coord::kMaxWorkers))
+    return wrong("the number of ranks (world size) is " + std::to_string(wish.world_size) +
+                 "; 1 to " + std::to_string(coord::kMaxWorkers) + " are possible");
+  if (wish.rank < 0 || wish.rank >= wish.world_size)
+    return wrong("the rank is " + std::to_string(wish.rank) + ", and of " +
+                 std::to_string(wish.world_size) + " ranks there are 0 to " +
+                 std::to_string(wish.world_size - 1));
+  return {};
+}
+
+// torch's env://, whole or not at all.
+Result<std::optional<Rendezvous>> from_environment() {
+  const std::string rank = variable("RANK"), world = variable("WORLD_SIZE");
+  if (rank.empty() || world.empty() || !variable("TORCHELASTIC_RUN_ID").empty())
+    return std::optional<Rendezvous>();
+  const auto rank_number = number_of<int>(rank), world_number = number_of<int>(world);
+  if (!rank_number || !world_number)
+    return wrong("RANK is '" + rank + "' and WORLD_SIZE '" + world + "'; they are whole numbers");
+  return std::optional(Rendezvous{"", *rank_number, *world_number});
+}
+
+}  // namespace
+
+std::string Meeting::address() const {
+  const bool v6 = host.find(':') != std::string::npos;
+  return "tcp://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+std::string Meeting::socket_name(uid_t user) const {
+  return "lockstep/" + std::to_string(user) + "/" + host + "/" + std::to_string(port);
+}
+
+Result<std::optional<Meeting>> meeting_of(const std::optional<Rendezvous>& rendezvous) {
+  std::optional<Rendezvous> wish = rendezvous;
+  if (!wish) {
+    LOCKSTEP_ASSIGN(wish, from_environment());
+  }
+  if (!wish) return std::optional<Meeting>();
+  LOCKSTEP_TRY(check_ranks(*wish));
+  if (wish->world_size == 1) return std::optional<Meeting>();
+  Place place{variable("MASTER_ADDR"), variable("MASTER_PORT")};
+  if (!wish->address.empty() && wish->address != "env://") {
+    LOCKSTEP_ASSIGN(place, parse(wish->address));
+  } else if (place.host.empty() || place.port.empty()) {
+    return wrong("this is rank " + std::to_string(wish->rank) + " of " +
+                 std::to_string(wish->world_size) +
+                 ", and nothing says where the others are: give all ranks one address "
+                 "(--init_method tcp://127.0.0.1:29500, or MASTER_ADDR and MASTER_PORT), or start "
+                 "them all by the launcher ('lockstep run --nproc-per-node N PROGRAM ...')");
+  }
+  LOCKSTEP_ASSIGN(Meeting meeting, meeting_at(place, *wish));
+  return std::optional(std::move(meeting));
+}
+
+}  // namespace lockstep::worker
