@@ -39,6 +39,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
     total.crowded += outcome.crowded;
     total.held_back += outcome.held_back;
     total.finished += outcome.finished;
+    total.out_of_time += outcome.out_of_time;
+    total.out_of_time_again += outcome.out_of_time_again;
     total.events += outcome.events;
   }
   std::cout << schedules << " schedules, " << total.events << " events: " << total.faults
@@ -46,7 +48,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
             << total.rejoins << " rejoined, " << total.joiners_killed
             << " newcomers killed while healing, " << total.orphaned << " orphaned, "
             << total.restarts << " restarts, " << total.scales << " scalings, " << total.overtaken
-            << " overtaken, " << total.finished << " runs finished\n";
+            << " overtaken, " << total.finished << " runs finished, " << total.out_of_time
+            << " of them out of time (" << total.out_of_time_again << " after another start)\n";
   if (schedules < 10000) return;
   // A fault that never fires proves nothing.
   EXPECT_GT(total.deaths, schedules);
@@ -58,6 +61,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
   EXPECT_GT(total.crowded, 0U);
   EXPECT_GT(total.held_back, schedules / 20);
   EXPECT_GT(total.finished, schedules / 2);
+  EXPECT_GT(total.out_of_time, schedules / 20);
+  EXPECT_GT(total.out_of_time_again, schedules / 500);
   if (schedules < 100'000) return;
   EXPECT_GT(total.overtaken, 0U);  // in one of 5000
 }
@@ -83,6 +88,11 @@ TEST(Simulation, FindsThatThreeRegionsForBuffersAreTooFew) {
 
 TEST(Simulation, FindsThatOneEvaluationIsTooFew) {
   EXPECT_THAT(first_violation({.evaluations = 1}), testing::HasSubstr("is gone before all"));
+}
+
+// Then the group can die when the stop has taken effect and nobody knows where.
+TEST(Simulation, FindsThatAStopHasToBeRecordedFirst) {
+  EXPECT_THAT(first_violation({.stops_wait = false}), testing::HasSubstr("the run stops behind"));
 }
 
 // Each found a mistake about something that happens in it. Where it happens no more, as the draws
