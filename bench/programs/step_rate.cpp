@@ -141,7 +141,7 @@ Status together(Context& context, Model& model, const Work& work) {
   options.batch_size = model.batch_size;
   options.virtual_workers = work.virtual_workers;
   options.resume = "never";
-  options.checkpoint_every = 0;
+  options.checkpoint_every = {};
   options.log_every = 0;
   TrainState state;
   LOCKSTEP_TRY(state.add("model", *model.module));

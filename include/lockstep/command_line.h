@@ -43,6 +43,8 @@ class CommandLine {
            Limits<std::int64_t> limits = {});
   void add(const std::string& name, std::uint64_t& target, const std::string& help,
            Limits<std::uint64_t> limits = {});
+  // A bare number is of unit `bare`.
+  void add(const std::string& name, Duration& target, Duration::Unit bare, const std::string& help);
   void add_flag(const std::string& name, bool& target, const std::string& help);
   // One of `choices`, given to `set`; `shown`: the default as the user would write it.
   void add_choice(const std::string& name, std::vector<std::string> choices,
@@ -70,7 +72,7 @@ class CommandLine {
 };
 
 // --epochs, --batch-size, --accumulation-steps, --drop-last, --seed, --virtual-workers,
-// --max-steps, --output, --resume, --new-virtual-workers, --checkpoint-every, --keep-checkpoints,
+// --max-steps, --max-duration, --output, --resume, --new-virtual-workers, --checkpoint-every, --keep-checkpoints,
 // --on-save-error, --log-every, --shuffle. The other fields of RunOptions are the program's to set.
 //
 // Options of the program's own are not part of the run's manifest: put into RunOptions::identity

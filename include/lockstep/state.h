@@ -36,11 +36,12 @@ class TrainState {
     at::Tensor tensor;
   };
   // A small part that is no tensor (a schedule, a generator's state). Text must be the same in all
-  // workers at the same step; all texts together take at most 64 KiB.
+  // workers at the same step; all texts together take at most 1 MiB.
   struct Text {
     std::string name;
     std::function<std::string()> save;
     std::function<Status(const std::string&)> load;
+    bool hashed = true;  // false: it has times in it, other ones in each run; then in no hash
   };
 
   // Parameters and buffers under the module's own names, as in state_dict(). One module has no

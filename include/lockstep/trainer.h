@@ -31,6 +31,7 @@
 #include "lockstep/amp.h"
 #include "lockstep/context.h"
 #include "lockstep/data.h"
+#include "lockstep/duration.h"
 #include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
 #include "lockstep/status.h"
@@ -47,7 +48,16 @@ struct RunOptions {
   std::string name = "run";             // of the recipe; part of the manifest
   std::string output = "lockstep-run";  // the run directory
   std::int64_t epochs = 10;
-  std::int64_t max_steps = 0;     // optimizer steps of the whole run, if that comes before `epochs`
+  std::int64_t max_steps = 0;  // optimizer steps of the whole run, if that comes before `epochs`
+  // Seconds of the whole run, evaluation, recovery and all its starts included, each from what its
+  // checkpoint has; 0: no limit. Reached, the run stops after the next step, the same in all
+  // workers: RUN_DIR/stop.json says after which, before it does, and max_steps with that number
+  // makes the same weights. The broken epoch is evaluated and exported (EpochEnd::broken). A longer
+  // limit, or none, goes on as though it had never stopped.
+  double max_seconds = 0;
+  // How long the whole run is, in place of `epochs`: so many of them; or those that so many steps,
+  // samples or seconds need. max_steps and max_seconds hold beside it. none: `epochs`.
+  Duration max_duration = {};
   std::int64_t batch_size = 100;  // of each virtual worker
   // Gradient accumulation: batches of each virtual worker in an optimizer step, each one's loss
   // divided by their number before its backward. An epoch's last step may have fewer; the next
@@ -63,7 +73,9 @@ struct RunOptions {
   // after one that was killed, auto.
   std::string resume = "auto";
   bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
-  std::int64_t checkpoint_every = 100;  // optimizer steps; 0: at the end only
+  // Time is that of the worker that writes; of samples and epochs, the step that reaches them. none:
+  // at the end only.
+  Duration checkpoint_every = Duration::steps(100);
   int keep_checkpoints = 3;
   bool continue_on_save_error = true;         // --on-save-error continue|stop
   std::int64_t log_every = 100;               // optimizer steps of an epoch, at most all; 0: never
@@ -108,6 +120,12 @@ struct Score {
   std::int64_t count = 0;
 };
 
+// See Trainer::keep_history().
+struct EpochFigures {
+  double train_loss = 0, loss = 0;  // as EpochEnd has them
+  double run_seconds = 0;           // of the run, at the epoch's end
+};
+
 // What is known at an epoch's end: the same in all workers, whoever computed it.
 struct EpochEnd {
   std::int64_t epoch = 0;        // from 0
@@ -130,6 +148,10 @@ struct EpochEnd {
   // came after the run's last start: another number each time.
   double seconds = 0;
   bool written = false;  // by exports()
+  // The time limit ends the run here; and this epoch is not whole: its sums are of the steps so far,
+  // no schedule steps, and a run that goes on after all knows nothing of it.
+  bool out_of_time = false, broken = false;
+  std::vector<EpochFigures> history = {};  // with keep_history(): of all epochs, this one last
   bool is_best() const { return best_epoch == epoch; }
 };
 
@@ -138,6 +160,8 @@ struct StepEnd {
   std::int64_t epoch = 0, step = 0;  // from 0, the step within its epoch
   std::int64_t epochs = 0, steps_per_epoch = 0;
   std::int64_t global_step = 0;
+  // EpochEnd's train_loss and loss of the epoch before; NaN in the first.
+  double last_train_loss = 0, last_loss = 0;
   // By virtual worker: its batch's mean loss, before the update, and its samples.
   std::vector<double> losses;
   std::vector<std::int64_t> samples;
@@ -148,6 +172,8 @@ struct StartPoint {
   std::int64_t epoch = 0;  // from 0: the first to run
   // Trainer::best() so far, taken for that of the epoch before; NaN: not known.
   double best = std::numeric_limits<double>::quiet_NaN();
+  // Of the epochs before, for keep_history(); the run's time goes on from the last one's.
+  std::vector<EpochFigures> history = {};
 };
 
 // What an epoch is the best by: the smallest loss of the evaluation, the greatest accuracy, the
@@ -184,6 +210,8 @@ class Trainer {
   // The steps scale their losses by it, leave out those whose gradients overflow, and update it.
   // Part of the state and of the manifest. Before fit(); `scaler` outlives the trainer.
   void scaler(GradScaler& scaler);
+  // EpochEnd::history is kept, in the state: some 50 bytes an epoch. Before fit().
+  void keep_history();
   // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a
   // checkpoint that stays: checkpoints/best points to it, and --resume takes that as a PATH; none
   // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss without a test set, and

@@ -14,9 +14,9 @@
 namespace lockstep {
 
 // What a run writes into its directory besides manifest.json, and starting over removes.
-inline constexpr std::array<const char*, 7> kRunNames{
+inline constexpr std::array<const char*, 8> kRunNames{
     "checkpoints", "incidents",   "ledger.jsonl", "metrics.jsonl",
-    "times.jsonl", "result.json", "config.toml"};
+    "times.jsonl", "result.json", "config.toml",  "stop.json"};
 
 // "step-00000100": the folder of the checkpoint of that transaction's start.
 std::string step_name(std::uint64_t txn);

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "coord/incident.h"
 #include "coord/table.h"
+#include "coord/time_stop.h"
 #include "lockstep/status.h"
 
 namespace lockstep::coord {
@@ -55,6 +56,12 @@ struct WriteProposal {
 // it as WriteProposal.
 struct WriteTable {
   Table table;
+  std::uint64_t ran_ns = 0;  // by now: header().ran_ns
+};
+// A table has named the run's last step: RUN_DIR/stop.json, then header().stop_recorded, and ring
+// all bells, since everybody waits for it. An error is event RecordsFailed.
+struct RecordStop {
+  TimeStop stop;
 };
 // header().heal_donor, then heal_request; ring the donor. uid 0: nobody needs a copy.
 struct NameDonor {
@@ -107,7 +114,8 @@ struct Action {
   std::variant<action::Spawn, action::Kill, action::End, action::AppendDead, action::WriteProposal,
                action::WriteTable, action::NameDonor, action::Admit, action::Refuse,
                action::RecordIncident, action::RestartGroup, action::RestartZygote,
-               action::SetFinalRecorded, action::Reply, action::Print, action::Stop>
+               action::RecordStop, action::SetFinalRecorded, action::Reply, action::Print,
+               action::Stop>
       what;
   std::string reason;  // for logs and tests: why, in a few words
 };

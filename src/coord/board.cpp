@@ -115,6 +115,7 @@ void store_members(Cell& cell, const Table& table) {
   assert(table.members.size() <= kMaxWorkers);
   cell.generation.store(table.generation.value(), std::memory_order_relaxed);
   cell.flags.store(table.flags, std::memory_order_relaxed);
+  cell.stop_after_step.store(table.stop_after_step, std::memory_order_relaxed);
   cell.count.store(table.members.size(), std::memory_order_relaxed);
   for (std::size_t i = 0; i < table.members.size(); ++i) {
     cell.uid[i].store(table.members[i].uid.value(), std::memory_order_relaxed);
@@ -127,6 +128,7 @@ Table load_members(const Cell& cell) {
   Table table;
   table.generation = Generation(cell.generation.load(std::memory_order_relaxed));
   table.flags = static_cast<std::uint32_t>(cell.flags.load(std::memory_order_relaxed));
+  table.stop_after_step = cell.stop_after_step.load(std::memory_order_relaxed);
   const auto count =
       std::min<std::uint64_t>(cell.count.load(std::memory_order_relaxed), kMaxWorkers);
   for (std::uint64_t i = 0; i < count; ++i)
@@ -137,6 +139,12 @@ Table load_members(const Cell& cell) {
 }
 
 }  // namespace
+
+std::uint64_t ran_ns(const Header& header, std::uint64_t now_ns) {
+  const std::uint64_t from = header.ran_from_ns.load(std::memory_order_acquire);
+  if (from == 0) return 0;
+  return header.ran_ns.load(std::memory_order_relaxed) + (now_ns > from ? now_ns - from : 0);
+}
 
 void write_table(TableCell& cell, const Table& table) {
   // The agent reads tables at any time: it must not take a half-written one.

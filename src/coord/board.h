@@ -70,6 +70,7 @@ struct TableCell {
   Word mark;  // txn + 1
   Word generation;
   Word flags;
+  Word stop_after_step;
   Word count;
   Word uid[kMaxWorkers];
   Word slot[kMaxWorkers];
@@ -81,6 +82,7 @@ struct ProposalCell {
   Word sequence;
   Word generation;
   Word flags;
+  Word stop_after_step;  // 0: tables have it, not the proposal
   // Members wanted, joiners last; the publisher leaves out joiners that are not ready for this txn.
   Word count;
   Word uid[kMaxWorkers];
@@ -96,6 +98,9 @@ struct Header {
   ProposalCell proposal;
   Word recorded_txn;  // transactions below it are in the run directory's files (not yet synced)
   Word started_ns;    // CLOCK_MONOTONIC when the launcher published its first table; 0: no launcher
+  // The run's time: it had run for `ran_ns` at CLOCK_MONOTONIC `ran_from_ns`, its first table.
+  Word ran_ns, ran_from_ns;
+  Word stop_recorded;   // RUN_DIR/stop.json has this stop_after_step: it may take effect
   Word final_recorded;  // 1: final checkpoint and hash line are recorded, workers may exit 0
   Word heal_donor;      // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;    // number of the request; the donor copies once per number
@@ -213,6 +218,9 @@ Status check_board(int memory);
 
 // Bytes from the start of the board that exist before any plan is known (Header and slots).
 std::uint64_t fixed_bytes();
+
+// Nanoseconds that the run has run, all its starts together; 0: it has no table yet.
+std::uint64_t ran_ns(const Header& header, std::uint64_t now_ns);
 
 void write_table(TableCell& cell, const Table& table);          // mark last
 bool read_table(const TableCell& cell, Txn txn, Table& table);  // false: not the table of txn

@@ -57,6 +57,17 @@ void Coordinator::State::stop_in_order(int code, const std::string& reason) {
   propose();
 }
 
+// Once for each board: members wait until it is recorded, so no table is missed.
+void Coordinator::State::note_stop() {
+  for (const Table& table : tables) {
+    if (table.stop_after_step == 0 || table.stop_after_step == stop_after_step) continue;
+    stop_after_step = table.stop_after_step;
+    act(action::RecordStop{{stop_after_step, static_cast<double>(time_limit) * 1e-9,
+                            static_cast<double>(ran_now()) * 1e-9}},
+        "a table names the last step");
+  }
+}
+
 void Coordinator::State::on(const event::Signal& signal) {
   if (group == Group::kStopped) return;
   const std::string by = "stopped by " + describe(ExitStatus{-1, signal.number});

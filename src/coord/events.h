@@ -11,6 +11,7 @@
 #include "coord/board.h"
 #include "coord/exit_status.h"
 #include "coord/table.h"
+#include "coord/time_stop.h"
 #include "lockstep/status.h"
 
 namespace lockstep::coord {
@@ -57,6 +58,7 @@ struct Ready {
   WorkerUid uid;
   Txn next;
   std::uint64_t state_hash = 0;
+  RunTime time = {};
 };
 // Reaped. Feed a fresh Progress just before, the dead worker's slot included.
 struct Exited {

@@ -67,7 +67,7 @@ void Coordinator::State::write_first_table() {
                              " start from different states (weights, optimizer state with its "
                              "learning rate, texts): nothing in it may depend on the rank");
   }
-  Table table{first->next, Generation(++generation), kNone, {}};
+  Table table{first->next, Generation(++generation), kNone, {}, first->time.stop_after_step};
   std::vector<const Worker*> seated;
   for (const auto& [uid, worker] : workers)
     if (!worker.dismissed) seated.push_back(&worker);
@@ -87,13 +87,23 @@ void Coordinator::State::write_first_table() {
   furthest = std::max(furthest, applied);
   proposal = table;
   tables = {table};
+  begin_time(first->time);
   act(action::WriteProposal{table}, "all workers are ready");
-  act(action::WriteTable{table}, "all workers are ready");
+  act(action::WriteTable{table, ran_now()}, "all workers are ready");
+}
+
+// Through restarts of the group the time goes on, recovery included. What is recorded is in force.
+void Coordinator::State::begin_time(const RunTime& time) {
+  time_limit = time.limit;
+  stop_after_step = time.stop_after_step;
+  if (ran_from) return;
+  ran = time.ran;
+  ran_from = now;
 }
 
 void Coordinator::State::propose() {
   Table wish;
-  wish.flags = group == Group::kStopping ? kStop : kNone;
+  wish.flags = group == Group::kStopping ? kStop : time_is_up ? kTimeIsUp : kNone;
   std::erase_if(order, [&](WorkerUid uid) {
     const Worker* worker = find(uid);
     return worker == nullptr || worker->leaving();
@@ -109,7 +119,10 @@ void Coordinator::State::propose() {
   wish.generation = Generation(++generation);
   proposal = wish;
   act(action::WriteProposal{wish},
-      wish.flags == kStop ? "the run is to stop in order" : "the members wanted have changed");
+      wish.flags == kStop ? "the run is to stop in order"
+      : wish.flags == kTimeIsUp && stop_after_step == 0
+          ? "the time limit is reached: the next table names the last step"
+          : "the members wanted have changed");
 }
 
 // A donor serves all newcomers with one copy. Another copy is asked for when the donor died, or

@@ -125,6 +125,7 @@ void Coordinator::State::on(const event::Ready& ready) {
   worker->stage = Stage::kReady;
   worker->next = ready.next;
   worker->state_hash = ready.state_hash;
+  worker->time = ready.time;
   if (group == Group::kRunning) order.push_back(worker->uid);
 }
 
@@ -237,6 +238,12 @@ void Coordinator::State::each_timer(Visit visit) {
   if (group == Group::kRunning && orphaned_since)
     visit(*orphaned_since + timing.orphan_grace, [this] {
       restart_or_stop("all workers that could finish the transaction died", blame_outside());
+    });
+  if (watches_time())
+    visit(*ran_from + (time_limit > ran ? time_limit - ran : 0), [this] {
+      time_is_up = true;
+      print(action::Severity::kInfo, "the run's time limit is reached after " + seconds(ran_now()) +
+                                         "; it stops after the next step");
     });
   if (orderly_until)
     visit(*orderly_until, [this] {

@@ -84,6 +84,7 @@ struct Worker {
   std::optional<Error> failure;  // its own words
   Txn next;                      // Ready
   std::uint64_t state_hash = 0;
+  RunTime time;                  // the same
   std::optional<Txn> first_txn;  // of the first table it was seen in
   WorkerProgress seen;
 
@@ -133,6 +134,14 @@ struct Coordinator::State {
   int zygote_losses = 0;  // since a worker last said Hello while one was ready
   Pause zygote_pause;     // the same
 
+  // The run's time limit. Its time goes on from what the first start's checkpoint has, through
+  // restarts of the group too.
+  std::uint64_t time_limit = 0;           // ns; 0: none
+  std::uint64_t ran = 0;                  // ns, at ...
+  std::optional<std::uint64_t> ran_from;  // ... the first table of all
+  bool time_is_up = false;
+  std::uint64_t stop_after_step = 0;  // as told to be recorded; of this board
+
   WorkerUid donor{0};
   std::uint64_t heal_request = 0, heal_asked_at = 0, heal_asked_txn = 0;
 
@@ -180,6 +189,7 @@ struct Coordinator::State {
   bool holds_seat(const Worker& worker) const;
   void drop_unforked(const char* why);
   void write_first_table();
+  void begin_time(const RunTime& time);
   void propose();
   void name_donor();
   void grow_or_shrink(std::uint32_t count);
@@ -219,6 +229,11 @@ struct Coordinator::State {
   void begin_group();
 
   // ending.cpp
+  bool watches_time() const {
+    return group == Group::kRunning && time_limit > 0 && !time_is_up && stop_after_step == 0;
+  }
+  std::uint64_t ran_now() const { return ran + (now - ran_from.value_or(now)); }
+  void note_stop();  // a table may name the last step
   // TERM, grace, KILL. `reason` is printed unless `told`: who caused it has said why.
   void stop_now(int code, const std::string& reason, bool told = false);
   void stop_in_order(int code, const std::string& reason);

@@ -26,6 +26,7 @@
 
 #include "base/ids.h"
 #include "coord/board.h"
+#include "coord/time_stop.h"
 #include "coord/version.h"
 #include "lockstep/status.h"
 
@@ -93,6 +94,7 @@ struct Describe {  // worker::Description
 struct Ready {
   Txn next;
   std::uint64_t state_hash = 0;
+  RunTime time = {};
   friend bool operator==(const Ready&, const Ready&) = default;
 };
 struct SyncRecords {

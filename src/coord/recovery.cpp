@@ -91,6 +91,7 @@ void Coordinator::State::note_progress(const event::Progress& report) {
     }
   }
   if (!report.tables.empty()) tables = report.tables;
+  note_stop();
   // The next table of whoever works may still list the dead; and they may have been ahead of all
   // others, and have published one themselves.
   std::uint64_t last_listed = 0;

@@ -27,6 +27,8 @@ struct Member {
 enum TableFlags : std::uint32_t {
   kNone = 0,
   kStop = 1,  // do not begin `txn`: leave in order, resumable (exit 75 or the signal's code)
+  // In the proposal: the time limit is reached. The next table to be published names the last step.
+  kTimeIsUp = 2,
 };
 
 struct Table {
@@ -34,6 +36,9 @@ struct Table {
   Generation generation;
   std::uint32_t flags = kNone;
   std::vector<Member> members;  // in rank order
+  // The run ends after so many optimizer steps, its time limit being reached; this and all later
+  // tables say so. 0: it does not.
+  std::uint64_t stop_after_step = 0;
 
   bool has(WorkerUid uid) const;
 };

@@ -135,6 +135,7 @@ class Agent {
   void act(const coord::action::RecordIncident& record);
   void act(const coord::action::RestartGroup& restart);
   void act(const coord::action::RestartZygote&);
+  void act(const coord::action::RecordStop& record);
   void act(const coord::action::SetFinalRecorded& final);
   void act(const coord::action::Reply& reply);
   void act(const coord::action::Print& print);

@@ -147,8 +147,24 @@ void Agent::act(const action::WriteTable& first) {
     return records_.fail(opened.error());
   coord::Header& header = board_->view().header();
   if (header.started_ns.load() == 0) header.started_ns.store(monotonic_ns());
+  header.ran_ns.store(first.ran_ns, std::memory_order_relaxed);
+  header.ran_from_ns.store(monotonic_ns(), std::memory_order_release);
+  header.stop_recorded.store(table.stop_after_step, std::memory_order_release);
   coord::write_table(header.table[table.txn.value() % coord::kTables], table);
   ring_ = true;
+}
+
+// Beside the loop: a disk may be slow, and only those wait who are to stop.
+void Agent::act(const action::RecordStop& record) {
+  const coord::TimeStop stop = record.stop;
+  background_.run(
+      [path = run_dir_->path(), stop] { return coord::write_time_stop(posix_env(), path, stop); },
+      [this, stop](const Status& written) {
+        if (!written.ok()) return feed(event::RecordsFailed{written.error()});
+        board_->view().header().stop_recorded.store(stop.stop_after_step,
+                                                    std::memory_order_release);
+        ring_workers();
+      });
 }
 
 Records::Told Agent::when_recorded() {

@@ -55,7 +55,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
           },
           [&](message::Describe& description) { on_describe(worker, std::move(description)); },
           [&](message::Ready& ready) {
-            feed(event::Ready{uid, ready.next, ready.state_hash});
+            feed(event::Ready{uid, ready.next, ready.state_hash, ready.time});
           },
           [&](message::SyncRecords& sync) { records_.sync(uid, sync.txn); },
           [&](message::CheckpointPublished& done) {

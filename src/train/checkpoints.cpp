@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/run_lock.h"
+#include "base/text.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensors.h"
@@ -19,6 +20,10 @@ constexpr auto kSaveDeadline = 10min;
 // Beside the state's texts: the program has ended the run here (Share::end_run,
 // Trainer::stop_when).
 constexpr const char* kEndedEarly = "lockstep:ended_early";
+// The same: nanoseconds of run time; and that the time limit's stop is complete, its broken epoch
+// evaluated. Its place is that of the step which a longer limit goes on with.
+constexpr const char* kRan = "lockstep:ran_ns";
+constexpr const char* kStopped = "lockstep:stopped";
 
 CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Named>& tensors) {
   CheckpointPart part{name, {}};
@@ -32,10 +37,12 @@ std::vector<CheckpointPart> parts_of(const TrainState& state) {
   return {part_of("model", state.model()), part_of("optimizer", state.other_tensors())};
 }
 
-std::string texts_json(const TrainState& state, bool ended_early) {
+std::string texts_json(const TrainState& state, const Plan& plan, Txn next, std::uint64_t ran_ns) {
   nlohmann::json texts = nlohmann::json::object();
   for (const TrainState::Text& text : state.texts()) texts[text.name] = text.save();
-  if (ended_early) texts[kEndedEarly] = "yes";
+  if (plan.ended_early) texts[kEndedEarly] = "yes";
+  texts[kRan] = std::to_string(ran_ns);
+  if (plan.stops() && next >= plan.end()) texts[kStopped] = "yes";
   return texts.dump();
 }
 
@@ -50,9 +57,20 @@ Status load_texts(const TrainState& state, const std::string& json) {
   return {};
 }
 
-bool ended_early(const std::string& json) {
+bool says(const std::string& json, const char* key) {
   const nlohmann::json texts = nlohmann::json::parse(json, nullptr, false);
-  return texts.is_object() && texts.contains(kEndedEarly);
+  return texts.is_object() && texts.contains(key);
+}
+
+std::uint64_t ran_at(const std::string& json) {
+  const nlohmann::json texts = nlohmann::json::parse(json, nullptr, false);
+  if (!texts.is_object() || !texts.contains(kRan) || !texts[kRan].is_string()) return 0;
+  return number_of<std::uint64_t>(texts[kRan].get<std::string>()).value_or(0);
+}
+
+// A broken epoch's end is no place to go on from: the one of its last step is.
+Txn place_in(const Plan& plan, Txn next) {
+  return plan.in_broken_end(next) ? plan.place_of_end() : next;
 }
 
 }  // namespace
@@ -104,10 +122,15 @@ Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool
   LOCKSTEP_TRY(targets.finish());
   LOCKSTEP_TRY(load_texts(state_, found->state));
   if (first) log_info("resuming from '" + found->path + "'");
-  if (own && same_virtual_workers(*found)) loaded_ = next;
+  if (!own) return std::optional<Txn>(next);
+  ran_ns_ = ran_at(found->state);
   // That run goes no further; one that begins with --resume PATH of it does.
-  if (own && ended_early(found->state)) plan.end_after(plan.at(next).global_step);
-  return std::optional<Txn>(next);
+  if (says(found->state, kEndedEarly)) plan.end_after(plan.at(next).global_step);
+  if (plan.stops() && next > plan.place_of_end()) plan.stop_after = 0;  // it never took effect
+  const bool stopped = plan.stops() && next == plan.place_of_end() && says(found->state, kStopped);
+  const Txn place = stopped ? plan.end() : next;
+  if (same_virtual_workers(*found)) loaded_ = place;
+  return std::optional<Txn>(place);
 }
 
 bool Checkpoints::from_path() const {
@@ -197,14 +220,16 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   }
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(const auto sources, checkpoint::Sources::of(parts));
-  const Position at = plan.at(next);
-  const RunCursor cursor{next.value(), static_cast<std::uint64_t>(at.epoch),
+  const Txn place = place_in(plan, next);
+  const Position at = plan.at(place);
+  const RunCursor cursor{place.value(), static_cast<std::uint64_t>(at.epoch),
                          static_cast<std::uint64_t>(at.step)};
-  const std::uint64_t generation =
-      coord::Board(session_.memory(), {}).table(next).generation.load();
-  const Result<bool> taken =
-      writer_->snapshot(sources.parts(), texts_json(state_, plan.ended_early), cursor, generation,
-                        when_busy, Deadline::in(kSaveDeadline));
+  const coord::Board board(session_.memory(), {});
+  const std::uint64_t generation = board.table(next).generation.load();
+  const std::string texts =
+      texts_json(state_, plan, next, coord::ran_ns(board.header(), monotonic_ns()));
+  const Result<bool> taken = writer_->snapshot(sources.parts(), texts, cursor, generation,
+                                               when_busy, Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());
 }
 
@@ -213,7 +238,7 @@ Status Checkpoints::snapshot(const Plan& plan, Txn next) {
 }
 
 Status Checkpoints::publish(const Plan& plan, Txn next) {
-  awaited_ = next.value() + 1;
+  awaited_ = place_in(plan, next).value() + 1;
   LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
   LOCKSTEP_TRY(check());
   return writer_->wait(Deadline::in(kSaveDeadline));

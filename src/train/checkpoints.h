@@ -37,6 +37,8 @@ class Checkpoints {
 
   // kDisk: one could not be saved, and the run is to stop for it.
   Status check() const;
+  // Of the run, nanoseconds, at the checkpoint that was loaded; 0: none of its own.
+  std::uint64_t ran_ns() const { return ran_ns_; }
   // Copies the state of the start of `next` and returns; skipped while the last one is being
   // written.
   Status snapshot(const Plan& plan, Txn next);
@@ -68,6 +70,7 @@ class Checkpoints {
   const int run_lock_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
+  std::uint64_t ran_ns_ = 0;
   std::optional<Txn> loaded_;                   // the run directory's newest checkpoint is of this
   std::atomic<std::uint64_t> awaited_{0};       // 1 + what is saved and waited for; 0: nothing yet
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest

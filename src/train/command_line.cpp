@@ -136,6 +136,19 @@ void CommandLine::add(const std::string& name, std::uint64_t& target, const std:
   add_number(*impl_, name, target, help, limits);
 }
 
+void CommandLine::add(const std::string& name, Duration& target, Duration::Unit bare,
+                      const std::string& help) {
+  impl_->names.push_back(name);
+  const auto set = [name, bare, &target](const std::string& text) {
+    const Result<Duration> duration = Duration::parse(text, bare);
+    if (!duration.ok()) throw CLI::ValidationError(name + ": " + duration.error().message);
+    target = *duration;
+  };
+  impl_->app.add_option_function<std::string>(both_spellings(name), set, help)
+      ->type_name("DURATION")
+      ->default_str(target.unit == bare ? std::to_string(target.count) : target.text());
+}
+
 void CommandLine::add_flag(const std::string& name, bool& target, const std::string& help) {
   impl_->names.push_back(name);
   impl_->app.add_flag(both_spellings(name), target, help)->default_str(target ? "true" : "false");
@@ -227,6 +240,9 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   add(train::kVirtualWorkers,
       "fixed shares of each step; 0: the number of workers at the first start");
   add(train::kMaxSteps, "optimizer steps of the whole run; 0: no limit");
+  line.add("--max-duration", o.max_duration, Duration::Unit::kEpochs,
+           "how long the whole run is, in place of --epochs: 10ep, 500ba (steps), 100000sp "
+           "(samples) or 2h30m; 0: as --epochs says");
   line.add("--output", o.output, "the run directory");
   line.add(
       "--resume", o.resume,
@@ -234,7 +250,10 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       "from which every start begins");
   line.add_flag("--new-virtual-workers", o.new_virtual_workers,
                 "go on with another number of virtual workers, at an epoch's start");
-  add(train::kCheckpointEvery, "optimizer steps between checkpoints; 0: only the last");
+  line.add(
+      "--checkpoint-every", o.checkpoint_every, Duration::Unit::kSteps,
+      "between checkpoints: optimizer steps or, with a unit, 1ep, 500ba, 100000sp, 10m; 0: only "
+      "the last");
   add(train::kKeepCheckpoints, "newest checkpoints to keep");
   line.add_choice(
       "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",

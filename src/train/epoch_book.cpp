@@ -28,7 +28,7 @@ bool better(double now, double before, BestOf best_of) {
 }  // namespace
 
 EpochBook::EpochBook()
-    : figures_(at::zeros({kFigures}, at::kDouble)),
+    : figures_(at::zeros({2, kFigures}, at::kDouble)),
       train_sums_(at::zeros({coord::kMaxVirtualWorkers}, at::kDouble)),
       train_counts_(at::zeros_like(train_sums_)) {
   at(kEpoch) = at(kBestEpoch) = -1;
@@ -36,10 +36,12 @@ EpochBook::EpochBook()
 }
 
 double& EpochBook::at(Figure figure) const {
-  return figures_.mutable_data_ptr<double>()[static_cast<std::size_t>(figure)];
+  return figures_.mutable_data_ptr<double>()[row_ * kFigures + static_cast<std::size_t>(figure)];
 }
 
 void EpochBook::begin_at(const StartPoint& start) {
+  if (keeps_history_)
+    for (const EpochFigures& figures : start.history) history_.add(figures);
   if (std::isnan(start.best)) return;
   at(kBest) = start.best;
   at(kBestEpoch) = static_cast<double>(start.epoch - 1);
@@ -49,6 +51,10 @@ void EpochBook::add_share(std::uint32_t v, const Score& share, bool first) {
   const auto add = [](double& sum, double value, bool anew) { sum = (anew ? 0 : sum) + value; };
   const auto samples = static_cast<double>(share.count);
   const bool anew = first && v == 0;
+  if (v == 0 && was_broken()) {  // and the run has gone on after all
+    figures_[1].zero_();
+    history_.forget_broken();
+  }
   add(at(kTrainSum), share.loss_sum, anew);
   add(at(kTrainCorrect), share.correct, anew);
   add(at(kTrainCount), samples, anew);
@@ -64,7 +70,30 @@ std::vector<double> EpochBook::train_losses(std::uint32_t virtual_workers) const
   return losses;
 }
 
-void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf best_of) {
+void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
+                    double run_seconds) {
+  close(epoch, score, rate, best_of);
+  if (!keeps_history_) return;
+  const EpochEnd end = told();
+  history_.add({end.train_loss, end.loss, run_seconds});
+}
+
+void EpochBook::end_broken(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
+                           double run_seconds) {
+  figures_[1].copy_(figures_[0]);
+  row_ = 1;
+  close(epoch, score, rate, best_of);
+  const EpochEnd end = told();
+  row_ = 0;
+  if (keeps_history_) history_.add_broken({end.train_loss, end.loss, run_seconds});
+}
+
+TrainState::Text EpochBook::keep_history() {
+  keeps_history_ = true;
+  return history_.text();
+}
+
+void EpochBook::close(std::int64_t epoch, const Score& score, double rate, BestOf best_of) {
   at(kEpoch) = static_cast<double>(epoch);
   at(kTrain) = at(kTrainSum) / at(kTrainCount);
   at(kTrainAccuracy) = at(kTrainCorrect) / at(kTrainCount);
@@ -74,13 +103,25 @@ void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf 
   at(kRate) = rate;
   at(kBestBefore) = at(kBest);
   if (best_of == BestOf::kNothing) return;
-  const double now = metric_of(last(), best_of);
+  const double now = metric_of(told(), best_of);
   if (!better(now, at(kBest), best_of)) return;
   at(kBest) = now;
   at(kBestEpoch) = static_cast<double>(epoch);
 }
 
+bool EpochBook::was_broken() const {
+  return figures_.const_data_ptr<double>()[kFigures + kTrainCount] > 0;
+}
+
 EpochEnd EpochBook::last() const {
+  row_ = was_broken() ? 1 : 0;
+  EpochEnd end = told();
+  end.broken = row_ == 1;
+  row_ = 0;
+  return end;
+}
+
+EpochEnd EpochBook::told() const {
   EpochEnd end;
   end.epoch = static_cast<std::int64_t>(at(kEpoch));
   end.train_loss = at(kTrain);

@@ -11,6 +11,7 @@
 
 #include "lockstep/named_tensors.h"
 #include "lockstep/trainer.h"
+#include "train/epoch_history.h"
 
 namespace lockstep::train {
 
@@ -26,10 +27,22 @@ class EpochBook {
   // Of one share, step by step, in order of virtual workers; `first`: the epoch's first step.
   void add_share(std::uint32_t v, const Score& share, bool first);
   // At the epoch's end, before any schedule: `score` is that of the evaluation, count 0 without
-  // one; `rate` the epoch's.
-  void end(std::int64_t epoch, const Score& score, double rate, BestOf best_of);
+  // one; `rate` the epoch's, `run_seconds` for the history.
+  void end(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
+           double run_seconds = 0);
+  // Of an epoch that the time limit broke: told as any other, and forgotten with the next step, if
+  // the run goes on after all.
+  void end_broken(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
+                  double run_seconds = 0);
+  // Its files are written.
+  void ended_at(double run_seconds) { history_.ended_at(run_seconds); }
+  // From then on it is kept; the state's text of it.
+  TrainState::Text keep_history();
   // Of the epoch that ended last; epochs and global_step are left to the caller.
   EpochEnd last() const;
+  // Of the newest whole one, whatever was broken since.
+  EpochEnd last_whole() const { return told(); }
+  std::vector<EpochFigures> history() const { return history_.all(); }
   // Each one's mean over its samples, of the epoch whose shares were added last.
   std::vector<double> train_losses(std::uint32_t virtual_workers) const;
 
@@ -51,7 +64,15 @@ class EpochBook {
     kFigures
   };
   double& at(Figure figure) const;
-  at::Tensor figures_;  // [kFigures] float64
+  void close(std::int64_t epoch, const Score& score, double rate, BestOf best_of);
+  bool was_broken() const;
+  EpochEnd told() const;
+  // [2, kFigures] float64: of the epochs; and of the one that the time limit broke, zeros where
+  // there is none.
+  at::Tensor figures_;
+  mutable std::size_t row_ = 0;  // which of them at() is of
+  EpochHistory history_;
+  bool keeps_history_ = false;
   // By virtual worker, [kMaxVirtualWorkers] float64: a run may go on with another V.
   at::Tensor train_sums_, train_counts_;
 };

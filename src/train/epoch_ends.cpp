@@ -84,6 +84,8 @@ EpochEnd EpochEnds::epoch_end(Txn txn) const {
   end.train_losses = book_->train_losses(spec_.virtual_workers());
   end.epochs = spec_.plan.epochs;
   end.global_step = spec_.plan.at(txn).global_step;
+  end.out_of_time = spec_.plan.stops() && end.global_step == spec_.plan.stop_after;
+  end.history = book_->history();
   return end;
 }
 
@@ -96,9 +98,14 @@ EpochEnd EpochEnds::told_end(Txn txn) const {
 
 void EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   const Position position = spec_.plan.at(txn);
-  seconds_ = exchange.eval(items(position.kind) - 1).seconds;
-  if (position.kind != Kind::kEpochEnd) return;
-  book_->end(position.epoch, score_of(exchange), state_.optimizers().front()->lr(), hooks_.best);
+  const comm::EvalCell& last = exchange.eval(items(position.kind) - 1);
+  seconds_ = last.seconds;
+  if (position.kind != Kind::kEpochEnd) return book_->ended_at(last.run_seconds);
+  const double rate = state_.optimizers().front()->lr();
+  if (spec_.plan.in_broken_end(txn))
+    return book_->end_broken(position.epoch, score_of(exchange), rate, hooks_.best,
+                             last.run_seconds);
+  book_->end(position.epoch, score_of(exchange), rate, hooks_.best, last.run_seconds);
   const EpochEnd end = epoch_end(txn);
   for (const auto& schedule : hooks_.schedules) schedule(end);
 }
@@ -113,7 +120,10 @@ Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
   const Kind kind = spec_.plan.at(txn).kind;
   Lines lines =
       kind == Kind::kEpochEnd ? end_lines(txn) : export_lines(txn, exchange.eval(0).count != 0);
-  if (spec_.plan.ended_early && spec_.plan.closes_epoch(kind)) lines.console += last_line(txn);
+  const Plan& plan = spec_.plan;
+  const bool last = plan.ended_early || (plan.stops() && !plan.breaks_epoch() &&
+                                         plan.at(txn).global_step == plan.stop_after);
+  if (last && plan.closes_epoch(kind)) lines.console += last_line(txn);
   return lines;
 }
 

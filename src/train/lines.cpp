@@ -61,8 +61,11 @@ std::string cut_line(const Position& position, const Plan& plan, bool evaluates)
   const bool whole = position.step + 1 == plan.steps_per_epoch;
   return "The run ends here, at step " + std::to_string(position.step + 1) + " of " +
          std::to_string(plan.steps_per_epoch) + " of epoch " + std::to_string(position.epoch + 1) +
-         " (" + (plan.ended_early ? "by the program" : "--max-steps") + ")" +
-         (evaluates && !whole ? "; the epoch is not evaluated\n" : "\n");
+         " (" +
+         (plan.ended_early ? "by the program"
+          : plan.stops()   ? "the time limit"
+                           : "--max-steps") +
+         ")" + (evaluates && !whole && !plan.stops() ? "; the epoch is not evaluated\n" : "\n");
 }
 
 std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,
@@ -100,6 +103,7 @@ std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end
   if (end.count > 0 && !std::isnan(end.correct))
     rest += ",\"test_accuracy\":" + json_number(end.accuracy) +
             ",\"test_correct\":" + with_decimals(end.correct, 0);
+  if (end.broken) rest += ",\"broken\":true";
   if (end.count > 0) rest += ",\"test_samples\":" + std::to_string(end.count);
   return metrics_of(txn, position, rest);
 }

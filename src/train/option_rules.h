@@ -29,8 +29,8 @@ inline constexpr NumberRule<int> kVirtualWorkers{"--virtual-workers",
                                                  {.least = 0, .most = coord::kMaxVirtualWorkers}};
 inline constexpr NumberRule<std::int64_t> kMaxSteps{
     "--max-steps", &RunOptions::max_steps, {.least = 0}};
-inline constexpr NumberRule<std::int64_t> kCheckpointEvery{
-    "--checkpoint-every", &RunOptions::checkpoint_every, {.least = 0}};
+inline constexpr NumberRule<double> kMaxSeconds{
+    "--max-seconds", &RunOptions::max_seconds, {.least = 0, .most = 1e9}};
 inline constexpr NumberRule<int> kKeepCheckpoints{
     "--keep-checkpoints", &RunOptions::keep_checkpoints, {.least = 1}};
 inline constexpr NumberRule<std::int64_t> kLogEvery{

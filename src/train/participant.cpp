@@ -66,9 +66,9 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
   injector_.at(phase, next_, rank_, share);
 }
 
-Status Participant::join(Txn next) {
+Status Participant::join(Txn next, const coord::RunTime& time) {
   next_ = next;
-  LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0));
+  LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0, time));
   return log_.open(options_.run_dir, next);
 }
 
@@ -99,9 +99,22 @@ Result<Participant::Turn> Participant::turn() {
                    [&](const coord::Member& m) { return m.uid == session_.identity().uid; });
   if (self == table_.members.end()) return Turn::kLeft;
   rank_ = Rank(static_cast<int>(self - table_.members.begin()));
+  LOCKSTEP_TRY(heed_stop());
   if (next_ >= program_.end()) return Turn::kEnd;
   if ((table_.flags & coord::kStop) != 0) return Turn::kStopped;
   return Turn::kRun;
+}
+
+// Nobody goes on towards a last step that is not recorded: if all died now, another one would be.
+Status Participant::heed_stop() {
+  const std::uint64_t stop = table_.stop_after_step;
+  if (stop == 0) return {};
+  program_.stop_after(stop);
+  const coord::Word& recorded = board_.header().stop_recorded;
+  const auto there = [&] { return recorded.load(std::memory_order_acquire) == stop; };
+  if (there()) return {};
+  if (!session_.launched()) return session_.record_stop(stop);
+  return wait_bell(self_slot().bell, there, "the launcher to record the last step", kPeerDeadline);
 }
 
 bool Participant::first_live() const {

@@ -35,8 +35,8 @@ class Participant {
                                                      Program& program,
                                                      const ParticipantOptions& options);
 
-  // Takes part from `next` on; the state is that of its start.
-  Status join(Txn next);
+  // Takes part from `next` on; the state is that of its start, `time` the run's.
+  Status join(Txn next, const coord::RunTime& time);
   // Takes state from a live peer, and its first transaction with it.
   Status heal();
 
@@ -79,6 +79,7 @@ class Participant {
   void publish_table(std::vector<coord::Member> joiners);
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
   Status commit();
+  Status heed_stop();
   Status donate_if_asked();
   Result<bool> try_heal(std::uint64_t mark);
   std::uint64_t state_hash() const;

@@ -26,6 +26,7 @@ std::vector<coord::Member> Participant::wanted_joiners(const coord::Table& wish)
 
 // The next table: the proposal's members that live, and of the joiners those given.
 void Participant::publish_table(std::vector<coord::Member> joiners) {
+  session_.look_at_time();
   coord::Table table = coord::read_proposal(board_.header().proposal);
   const std::vector<WorkerUid> dead = board_.dead();
   std::erase_if(table.members, [&](const coord::Member& m) {
@@ -35,6 +36,11 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
   // Nobody of today's in tomorrow's table (all were asked to leave at once): go on as we are.
   if (table.members.empty()) table.members = table_.members;
   table.txn = Txn(next_.value() + 1);
+  const bool time_is_up = (table.flags & coord::kTimeIsUp) != 0;
+  table.flags &= ~coord::kTimeIsUp;
+  table.stop_after_step = table_.stop_after_step;
+  if (time_is_up && table.stop_after_step == 0)
+    table.stop_after_step = program_.steps_if_last(table.txn);
   coord::write_table(board_.table(table.txn), table);
   exchange_->ring_members();
   for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
@@ -105,6 +111,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   coord::WorkerSlot& slot = self_slot();
   next_ = Txn(mark - 1);
   if (!coord::read_table(board_.table(next_), next_, table_)) return false;
+  if (table_.stop_after_step != 0) program_.stop_after(table_.stop_after_step);
   slot.loading_txn.store(mark, std::memory_order_release);
   enter(coord::Phase::kHeal);
   const auto texts = load_tensors(state_, exchange_->heal_region());

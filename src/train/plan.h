@@ -28,6 +28,9 @@ struct Plan {
   bool ends_epochs = false;    // an epoch's end is a transaction
   bool exports = false;        // and so are its files; needs ends_epochs
   bool ended_early = false;    // by the program: max_steps is where
+  // Optimizer steps after which the time limit ends it; 0: it does not. The epoch that it breaks
+  // has its end all the same, in transactions of its own behind the last step.
+  std::int64_t stop_after = 0;
   // Of each virtual worker: the data plan's steps are these. An epoch's last step may have fewer.
   std::int64_t batches_per_epoch = 1;
   std::int64_t batches_per_step = 1;
@@ -43,9 +46,13 @@ struct Plan {
   }
 
   std::int64_t total_steps() const {
-    const std::int64_t all = steps_per_epoch * epochs;
-    return max_steps > 0 && max_steps < all ? max_steps : all;
+    std::int64_t all = steps_per_epoch * epochs;
+    for (const std::int64_t limit : {max_steps, stop_after})
+      if (limit > 0) all = std::min(all, limit);
+    return all;
   }
+  bool stops() const { return stop_after > 0 && total_steps() == stop_after; }
+  bool breaks_epoch() const { return stops() && ends_epochs && stop_after % steps_per_epoch != 0; }
   std::int64_t txns_behind_epoch() const { return (ends_epochs ? 1 : 0) + (exports ? 1 : 0); }
   std::int64_t txns_per_epoch() const { return steps_per_epoch + txns_behind_epoch(); }
   // The last transaction of its epoch, which is no step.
@@ -53,15 +60,29 @@ struct Plan {
   Txn epoch_start(std::int64_t epoch) const {
     return Txn(static_cast<std::uint64_t>(epoch * txns_per_epoch()));
   }
-  // A broken last epoch has no end.
-  Txn end() const {
+  // Behind the last step or, where its epoch is whole, behind that epoch's end. A longer time limit
+  // goes on from here: so checkpoints never have a later place.
+  Txn place_of_end() const {
     const std::int64_t steps = total_steps();
     return Txn(epoch_start(steps / steps_per_epoch).value() +
                static_cast<std::uint64_t>(steps % steps_per_epoch));
   }
+  // A broken last epoch has no end, unless the time limit broke it.
+  Txn end() const {
+    const std::int64_t more = breaks_epoch() ? txns_behind_epoch() : 0;
+    return Txn(place_of_end().value() + static_cast<std::uint64_t>(more));
+  }
+  bool in_broken_end(Txn txn) const { return breaks_epoch() && txn >= place_of_end(); }
   Position at(Txn txn) const {
     const auto t = static_cast<std::int64_t>(txn.value());
     Position position;
+    if (in_broken_end(txn)) {
+      position.epoch = stop_after / steps_per_epoch;
+      position.step = stop_after % steps_per_epoch;
+      position.kind = txn == place_of_end() ? Kind::kEpochEnd : Kind::kExport;
+      position.global_step = stop_after;
+      return position;
+    }
     position.epoch = t / txns_per_epoch();
     const std::int64_t in_epoch = t % txns_per_epoch();
     position.step = std::min(in_epoch, steps_per_epoch);

@@ -32,6 +32,11 @@ class Program {
   virtual std::int64_t epoch(Txn txn) const = 0;
   virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
   virtual std::int64_t epoch_step(Txn txn) const = 0;   // the same, of its epoch
+  // The time limit is reached, and this transaction is the last that begins: after so many
+  // optimizer steps the run ends. 0: it has ended by then anyway.
+  virtual std::uint64_t steps_if_last(Txn txn) const = 0;
+  // From the table: the run ends after so many steps. Again and again, with the same number.
+  virtual void stop_after(std::uint64_t steps) = 0;
 
   // One share of a step: forward and backward of virtual worker v; fills the record, all but its
   // mark.

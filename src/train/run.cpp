@@ -81,7 +81,7 @@ Status Run::take_part(RunStart& start) {
   if (admission.newcomer) return participant_->heal();
   LOCKSTEP_TRY(check_run_directory(options.run_dir, run_lock_.get()));  // else from nothing again
   LOCKSTEP_ASSIGN(const Txn next, start.settle(manifest_, *checkpoints_, admission.checkpointed));
-  return participant_->join(next);
+  return participant_->join(next, start.time());
 }
 
 Result<bool> Run::next() {

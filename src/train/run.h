@@ -55,6 +55,10 @@ class Run final : public Program {
   std::int64_t epoch(Txn txn) const override { return spec_.plan.at(txn).epoch; }
   std::int64_t global_step(Txn txn) const override { return spec_.plan.at(txn).global_step; }
   std::int64_t epoch_step(Txn txn) const override { return spec_.plan.at(txn).step; }
+  std::uint64_t steps_if_last(Txn txn) const override;
+  void stop_after(std::uint64_t steps) override {
+    spec_.plan.stop_after = static_cast<std::int64_t>(steps);
+  }
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   Status check(Txn txn, coord::Board board) const override;
@@ -85,9 +89,10 @@ class Run final : public Program {
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::uint64_t started_ns_ = 0;
-  bool trained_ = false;    // a step or more in this start: its seconds count
-  bool announced_ = false;  // next() has said true, and the step has not been run
-  bool over_ = false;       // the loop was told so, or of an error
+  std::uint64_t checkpointed_ns_ = 0;  // by this worker; 0: never
+  bool trained_ = false;               // a step or more in this start: its seconds count
+  bool announced_ = false;             // next() has said true, and the step has not been run
+  bool over_ = false;                  // the loop was told so, or of an error
 };
 
 }  // namespace lockstep::train

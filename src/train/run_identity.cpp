@@ -44,10 +44,22 @@ void add_epoch_ends(RunManifest& manifest, const RunSpec& spec, BestOf best) {
 
 // add_run_options()': what they may change from start to start is settled elsewhere.
 bool is_run_option(std::string_view name) {
-  static constexpr std::array<std::string_view, 15> kNames = {
-      "accumulation-steps", "batch-size", "checkpoint-every", "drop-last", "epochs",
-      "keep-checkpoints",   "log-every",  "max-steps",        "seed",      "new-virtual-workers",
-      "on-save-error",      "output",     "virtual-workers",  "resume",    "shuffle"};
+  static constexpr std::array<std::string_view, 16> kNames = {"accumulation-steps",
+                                                              "batch-size",
+                                                              "checkpoint-every",
+                                                              "drop-last",
+                                                              "epochs",
+                                                              "keep-checkpoints",
+                                                              "log-every",
+                                                              "max-steps",
+                                                              "max-duration",
+                                                              "seed",
+                                                              "new-virtual-workers",
+                                                              "on-save-error",
+                                                              "output",
+                                                              "virtual-workers",
+                                                              "resume",
+                                                              "shuffle"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 

@@ -10,11 +10,20 @@ std::uint32_t Run::items(Txn txn) const {
   return kind == Kind::kStep ? spec_.virtual_workers() : epoch_ends_.items(kind);
 }
 
+std::uint64_t Run::steps_if_last(Txn txn) const {
+  if (txn >= end()) return 0;
+  const std::int64_t steps = global_step(txn) + (is_step(txn) ? 1 : 0);
+  return steps < spec_.plan.total_steps() ? static_cast<std::uint64_t>(steps) : 0;
+}
+
 // One is enough for a step and its epoch's end: that of the next epoch's start, where another
 // number of virtual workers may go on.
 bool Run::checkpoint_due(Txn txn) const {
-  const std::int64_t every = spec_.options.checkpoint_every;
-  return every > 0 && txn.value() > 0 && is_step(txn) && global_step(txn) % every == 0;
+  const Duration& every = spec_.options.checkpoint_every;
+  if (every.unit != Duration::Unit::kTime) return spec_.checkpoint_due(spec_.plan.at(txn));
+  const std::uint64_t since = checkpointed_ns_ != 0 ? checkpointed_ns_ : started_ns_;
+  return every.seconds > 0 && is_step(txn) &&
+         static_cast<double>(monotonic_ns() - since) * 1e-9 >= every.seconds;
 }
 
 Status Run::before(Txn txn, bool first) {
@@ -22,6 +31,7 @@ Status Run::before(Txn txn, bool first) {
   if (!first || !checkpoint_due(txn)) return {};
   participant_->enter(coord::Phase::kSnapshot);
   LOCKSTEP_TRY(participant_->record_all());
+  checkpointed_ns_ = monotonic_ns();
   return checkpoints_->snapshot(spec_.plan, txn);
 }
 
@@ -31,10 +41,16 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
 }
 
 Status Run::compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) {
-  if (spec_.plan.at(txn).kind == Kind::kEpochEnd) return epoch_ends_.evaluate(txn, index, cell);
-  participant_->enter(coord::Phase::kSnapshot);  // a disk may be slow
-  return epoch_ends_.export_files(
-      txn, {[&] { return secure_origin(txn); }, [&] { return keep_best(txn); }}, cell);
+  if (spec_.plan.at(txn).kind == Kind::kEpochEnd) {
+    LOCKSTEP_TRY(epoch_ends_.evaluate(txn, index, cell));
+  } else {
+    participant_->enter(coord::Phase::kSnapshot);  // a disk may be slow
+    LOCKSTEP_TRY(epoch_ends_.export_files(
+        txn, {[&] { return secure_origin(txn); }, [&] { return keep_best(txn); }}, cell));
+  }
+  cell.run_seconds =
+      static_cast<double>(coord::ran_ns(participant_->board().header(), monotonic_ns())) * 1e-9;
+  return {};
 }
 
 // What the run began from may be what an export is about to write over.
@@ -54,7 +70,7 @@ Status Run::secure_origin(Txn txn) {
 // The state is that of the epoch's end until this transaction is committed: so whoever does it
 // again after a death keeps the same.
 Status Run::keep_best(Txn txn) {
-  if (spec_.options.checkpoint_every == 0) return {};
+  if (spec_.options.checkpoint_every == 0 || spec_.plan.in_broken_end(txn)) return {};
   LOCKSTEP_TRY(participant_->record_all());
   return checkpoints_->save_best(spec_.plan, txn);
 }
@@ -85,11 +101,12 @@ void Run::apply(Optimizer& chosen) {
 
 void Run::end_epoch(Txn txn, comm::Exchange& exchange) {
   epoch_ends_.end(txn, exchange);
-  if (epoch_ends_.ends_run(txn)) spec_.plan.end_after(global_step(txn));
+  if (!spec_.plan.in_broken_end(txn) && epoch_ends_.ends_run(txn))
+    spec_.plan.end_after(global_step(txn));
 }
 
 Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
-  if (is_step(txn)) return StepRecords(spec_, state_, txn, board).lines(hooks);
+  if (is_step(txn)) return StepRecords(spec_, state_, txn, board).lines(hooks, epoch_ends_.book());
   return epoch_ends_.lines(txn, exchange);
 }
 

@@ -10,18 +10,75 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
+constexpr std::int64_t kEpochsInTime = 1'000'000;  // more than there is time for
 
 template <class T>
 Status obey(const NumberRule<T>& rule, const RunOptions& options) {
   const T value = options.*rule.field;
   const auto& [least, most] = rule.limits;
   if (value >= least && value <= most) return {};
-  return Error{ErrorKind::kUsage, std::string(rule.name) + " is " + std::to_string(value) + "; " +
-                                      (value < least ? "at least " + std::to_string(least)
-                                                     : "at most " + std::to_string(most))};
+  return Error{ErrorKind::kUsage,
+               std::string(rule.name) + " is " + shortest(value) + "; " +
+                   (value < least ? "at least " + shortest(least) : "at most " + shortest(most))};
+}
+
+// Rounded up.
+std::int64_t quotient(std::int64_t number, std::int64_t by) {
+  return number / by + (number % by != 0 ? 1 : 0);
+}
+
+// The step that reaches so many samples is the last.
+std::int64_t steps_for(const RunSpec& spec, std::int64_t samples) {
+  const std::int64_t workers = spec.data_plan.virtual_workers;
+  const std::int64_t per_epoch = spec.samples_per_epoch();
+  const std::int64_t whole = samples / per_epoch, rest = samples % per_epoch;
+  return whole * spec.plan.steps_per_epoch + quotient(rest, spec.samples_per_share() * workers);
+}
+
+void limit_by_duration(RunSpec& spec) {
+  RunOptions& options = spec.options;
+  const Duration& duration = options.max_duration;
+  if (duration.none()) return;
+  Plan& plan = spec.plan;
+  if (duration.unit == Duration::Unit::kEpochs) {
+    plan.epochs = duration.count;
+    return;
+  }
+  if (duration.unit == Duration::Unit::kTime) {
+    plan.epochs = kEpochsInTime;
+    const double before = options.max_seconds;
+    options.max_seconds = before > 0 ? std::min(before, duration.seconds) : duration.seconds;
+    return;
+  }
+  const bool steps = duration.unit == Duration::Unit::kSteps;
+  const std::int64_t last = steps ? duration.count : steps_for(spec, duration.count);
+  plan.epochs = quotient(last, plan.steps_per_epoch);
+  plan.max_steps = plan.max_steps > 0 ? std::min(plan.max_steps, last) : last;
 }
 
 }  // namespace
+
+std::int64_t RunSpec::samples_per_epoch() const {
+  const std::int64_t padded = data_plan.samples_per_worker();
+  const std::int64_t each =
+      data_plan.drop_last_batch ? padded / data_plan.batch_size * data_plan.batch_size : padded;
+  return each * data_plan.virtual_workers;
+}
+
+std::int64_t RunSpec::samples_before(const Position& at) const {
+  const std::int64_t in_epoch = at.step * samples_per_share() * data_plan.virtual_workers;
+  return at.epoch * samples_per_epoch() + std::min(in_epoch, samples_per_epoch());
+}
+
+bool RunSpec::checkpoint_due(const Position& at) const {
+  const Duration& every = options.checkpoint_every;
+  if (every.count == 0 || at.kind != Kind::kStep || at.global_step == 0) return false;
+  if (every.unit == Duration::Unit::kEpochs) return at.step == 0 && at.epoch % every.count == 0;
+  if (every.unit == Duration::Unit::kSteps) return at.global_step % every.count == 0;
+  Position before = at;
+  if (--before.step < 0) before = {at.epoch - 1, plan.steps_per_epoch - 1};
+  return samples_before(at) / every.count != samples_before(before) / every.count;
+}
 
 // Said of the options' names on the command line.
 Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& state) {
@@ -39,10 +96,17 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   LOCKSTEP_TRY(obey(kBatchSize, options));
   LOCKSTEP_TRY(obey(kAccumulationSteps, options));
   LOCKSTEP_TRY(obey(kMaxSteps, options));
+  LOCKSTEP_TRY(obey(kMaxSeconds, options));
   if (!std::isfinite(options.clip_grad_norm) || options.clip_grad_norm < 0)
     return wrong("clip_grad_norm is " + shortest(options.clip_grad_norm) +
                  "; a finite number, at least 0 (0: none)");
-  LOCKSTEP_TRY(obey(kCheckpointEvery, options));
+  const auto negative = [](const Duration& duration) {
+    return duration.count < 0 || !(duration.seconds >= 0) || std::isinf(duration.seconds);
+  };
+  if (negative(options.checkpoint_every))
+    return wrong("--checkpoint-every is " + options.checkpoint_every.text() + "; at least 0");
+  if (negative(options.max_duration))
+    return wrong("--max-duration is " + options.max_duration.text() + "; at least 0");
   LOCKSTEP_TRY(obey(kKeepCheckpoints, options));
   LOCKSTEP_TRY(obey(kLogEvery, options));
   LOCKSTEP_TRY(obey(kVirtualWorkers, options));
@@ -78,12 +142,13 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
                  "--accumulation-steps is " + std::to_string(options.accumulation_steps) +
                      "; with --batch-size " + std::to_string(options.batch_size) + " at most " +
                      std::to_string(kMostSamples / options.batch_size)};
-  if (const std::int64_t most = kMostTxns / (plan.steps_per_epoch + 1); options.epochs > most)
-    return Error{ErrorKind::kUsage, "--epochs is " + std::to_string(options.epochs) + "; with " +
-                                        std::to_string(plan.steps_per_epoch) +
-                                        " steps an epoch at most " + std::to_string(most)};
   plan.epochs = options.epochs;
   plan.max_steps = options.max_steps;
+  limit_by_duration(spec);
+  if (const std::int64_t most = kMostTxns / (plan.steps_per_epoch + 1); plan.epochs > most)
+    return Error{ErrorKind::kUsage, "--epochs is " + std::to_string(plan.epochs) + "; with " +
+                                        std::to_string(plan.steps_per_epoch) +
+                                        " steps an epoch at most " + std::to_string(most)};
   plan.exports = hooks.exports != nullptr || hooks.best != BestOf::kNothing;
   plan.ends_epochs = keeps_book && (spec.evaluates || hooks.ends_epochs());
   return {};

@@ -22,6 +22,10 @@ struct RunSpec {
 
   // At most, in a step.
   std::int64_t samples_per_share() const { return data_plan.batch_at(0) * plan.batches_per_step; }
+  // A checkpoint is due before this step; time apart, of which each worker knows another.
+  bool checkpoint_due(const Position& at) const;
+  std::int64_t samples_per_epoch() const;                 // of all virtual workers
+  std::int64_t samples_before(const Position& at) const;  // of all virtual workers
   std::uint32_t virtual_workers() const {
     return static_cast<std::uint32_t>(data_plan.virtual_workers);
   }

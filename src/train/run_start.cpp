@@ -69,6 +69,7 @@ Result<std::optional<Origin>> RunStart::bring_origin() {
   const std::string weights = state_.weights_sha256();
   if (!goes_on()) origin_ = {*start, weights, true};
   origin_->here = same(origin_->start, *start) && origin_->weights_sha256 == weights;
+  origin_->start.history = start->history;
   return origin_;
 }
 
@@ -78,6 +79,7 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
                              bool checkpointed) {
   const RunOptions& options = spec_.options;
   const bool first = context_.rank() == 0;
+  time_.limit = static_cast<std::uint64_t>(options.max_seconds * 1e9);
   if (options.resume == "never" && !checkpointed) {
     if (first) LOCKSTEP_TRY(start_over(manifest));
     return Txn(0);
@@ -85,9 +87,14 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
   if (before_.has_value())
     LOCKSTEP_TRY(manifest.same_as(*before_, options.output,
                                   options.new_virtual_workers ? kVirtualWorkersKey : ""));
+  if (options.resume == "auto" || checkpointed) LOCKSTEP_TRY(heed_stop(first));
   LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints.load(spec_.plan, checkpointed, first));
+  time_.ran = checkpoints.ran_ns();
+  if (spec_.plan.stop_after == 0) time_.stop_after_step = 0;
   if (!start) {
     LOCKSTEP_ASSIGN(start, begin_elsewhere(first));
+    if (start && !origin_->start.history.empty())
+      time_.ran = static_cast<std::uint64_t>(origin_->start.history.back().run_seconds * 1e9);
   }
   if (!first) return start.value_or(Txn(0));
   LOCKSTEP_TRY(write_identity(spec_, manifest));
@@ -96,6 +103,19 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
   if (hooks_.on_resume) hooks_.on_resume(position.epoch, position.step);
   if (*start >= spec_.plan.end()) say_finished(*start);
   return *start;
+}
+
+// A longer limit than it was stopped by, or none, and it goes on from there. Another number of
+// virtual workers has other steps.
+Status RunStart::heed_stop(bool first) {
+  LOCKSTEP_ASSIGN(const auto stop, coord::read_time_stop(posix_env(), spec_.options.output));
+  if (!stop) return {};
+  const double limit = spec_.options.max_seconds;
+  if (limit == 0 || limit > stop->limit_s || spec_.options.new_virtual_workers)
+    return first ? coord::remove_time_stop(posix_env(), spec_.options.output) : Status();
+  time_.stop_after_step = stop->stop_after_step;
+  spec_.plan.stop_after = static_cast<std::int64_t>(stop->stop_after_step);
+  return {};
 }
 
 // nullopt: from the seed.
@@ -133,6 +153,10 @@ void RunStart::say_finished(Txn committed) const {
                     steps +
                     " steps (Share::end_run, Trainer::stop_when): there is nothing left to train. "
                     "To go on from there: another --output, and its checkpoint as --resume PATH");
+  if (spec_.plan.stops())
+    return log_info("the run in '" + spec_.options.output +
+                    "' was stopped by its time limit after " + steps +
+                    " steps: there is nothing left to train. A longer limit goes on");
   log_info("the run in '" + spec_.options.output + "' has " + steps + " steps, and " +
            std::to_string(spec_.plan.total_steps()) +
            " are asked for (--epochs, --max-steps): there is nothing left to train");

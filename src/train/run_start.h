@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "coord/time_stop.h"
 #include "lockstep/context.h"
 #include "train/checkpoints.h"
 #include "train/manifest.h"
@@ -32,6 +33,8 @@ class RunStart {
   Result<std::optional<Origin>> bring_origin();
   // The state is that of the start of this transaction. `checkpointed`: see Checkpoints::load().
   Result<Txn> settle(const RunManifest& manifest, Checkpoints& checkpoints, bool checkpointed);
+  // After settle(): the time limit, what it has used of it, and the stop that is in force.
+  coord::RunTime time() const { return time_; }
 
  private:
   bool goes_on() const { return before_.has_value() && spec_.options.resume != "never"; }
@@ -39,6 +42,7 @@ class RunStart {
   std::string what_else_begins() const;
   Status start_over(const RunManifest& manifest) const;
   void say_finished(Txn committed) const;
+  Status heed_stop(bool first);
 
   Context& context_;
   RunSpec& spec_;
@@ -46,6 +50,7 @@ class RunStart {
   const TrainState& state_;
   std::optional<RunManifest> before_;  // the run directory's, if a run is there
   std::optional<Origin> origin_;
+  coord::RunTime time_;
 };
 
 }  // namespace lockstep::train

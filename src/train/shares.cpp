@@ -9,6 +9,11 @@
 #include "base/guard.h"
 
 namespace lockstep::train {
+namespace {
+
+constexpr std::int64_t kComparedInTime = 100;  // steps, where checkpoints go by the clock
+
+}  // namespace
 
 Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& hooks,
                                              const TrainState& state) {
@@ -20,10 +25,13 @@ Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& h
 
 // With each checkpoint, and in what may be the last step.
 bool Shares::compares(const Position& position) const {
-  const std::int64_t every = spec_.options.checkpoint_every;
+  const Duration& every = spec_.options.checkpoint_every;
+  const bool due = every.unit == Duration::Unit::kTime
+                       ? position.global_step % kComparedInTime == 0
+                       : position.global_step == 0 || spec_.checkpoint_due(position);
   return position.global_step + 1 == spec_.plan.total_steps() ||
          (hooks_.stop_when && position.step + 1 == spec_.plan.steps_per_epoch) ||
-         (every > 0 && position.global_step % every == 0);
+         (due && !every.none());
 }
 
 // Of the step's start, once for all own shares: buffers too are as they were then, whatever share

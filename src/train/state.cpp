@@ -111,6 +111,7 @@ std::string TrainState::sha256() const {
   hash_sorted(hash, model());
   hash_sorted(hash, other_tensors_);
   for (const Text& text : texts_) {
+    if (!text.hashed) continue;
     hash.update(text.name);
     hash.update(text.save());
   }

@@ -11,7 +11,7 @@ namespace {
 
 using Named = TrainState::Named;
 
-constexpr std::uint64_t kTextBytes = std::uint64_t{64} << 10;  // all texts together
+constexpr std::uint64_t kTextBytes = std::uint64_t{1} << 20;  // all texts together
 constexpr std::uint64_t kAlignment = 64;
 
 std::uint64_t padded(const at::Tensor& tensor) {

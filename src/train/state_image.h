@@ -3,7 +3,7 @@
 // only a process of the same program reads it.
 //
 // Layout: parameters, buffers and the other tensors in the order of their registration, contiguous,
-// each from a multiple of 64 bytes; then each text's length (8 bytes) and bytes, 64 KiB for all.
+// each from a multiple of 64 bytes; then each text's length (8 bytes) and bytes, 1 MiB for all.
 // Threads: one at a time.
 #pragma once
 
@@ -19,7 +19,7 @@
 namespace lockstep::train {
 
 std::uint64_t image_bytes(const TrainState& state);
-// kUsage when the texts take more than 64 KiB. `image` has image_bytes().
+// kUsage when the texts take more than 1 MiB. `image` has image_bytes().
 Status store_image(const TrainState& state, std::span<std::byte> image);
 
 // Tensors, in place. The image may be overwritten while it is read: so the texts' bytes come back

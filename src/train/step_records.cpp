@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "base/text.h"
@@ -9,6 +10,8 @@
 
 namespace lockstep::train {
 namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double loss_of(const coord::ShareRecord& record) {
   return record.loss_sum / static_cast<double>(record.loss_count);
@@ -26,8 +29,9 @@ Status StepRecords::check() const {
       return Error{ErrorKind::kUsage,
                    step + "the state of virtual worker " + std::to_string(v) +
                        "'s worker differs from that of virtual worker 0's: only step.run() may "
-                       "change what is in the train state (checkpoints of the last " +
-                       std::to_string(spec_.options.checkpoint_every) + " steps may have it)"};
+                       "change what is in the train state (the last checkpoint may have it: "
+                       "--checkpoint-every is " +
+                       spec_.options.checkpoint_every.text() + ")"};
     if (record(v).rates != rates)
       return Error{ErrorKind::kUsage,
                    step + "the learning rate is " + shortest(record(v).rate) +
@@ -56,15 +60,22 @@ void StepRecords::add_to(EpochBook& book) const {
   }
 }
 
-StepEnd StepRecords::step_end() const {
+StepEnd StepRecords::step_end(const EpochBook* book) const {
   const Plan& plan = spec_.plan;
   StepEnd end{position_.epoch,
               position_.step,
               plan.epochs,
               plan.steps_per_epoch,
               position_.global_step,
+              kNone,
+              kNone,
               {},
               {}};
+  if (book != nullptr && position_.epoch > 0) {
+    const EpochEnd before = book->last_whole();
+    end.last_train_loss = before.train_loss;
+    end.last_loss = before.loss;
+  }
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
     end.losses.push_back(loss_of(record(v)));
     end.samples.push_back(static_cast<std::int64_t>(record(v).loss_count));
@@ -72,7 +83,7 @@ StepEnd StepRecords::step_end() const {
   return end;
 }
 
-Lines StepRecords::lines(const Hooks& hooks) const {
+Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book) const {
   const Plan& plan = spec_.plan;
   double sum = 0;
   std::uint64_t samples = 0;
@@ -90,7 +101,7 @@ Lines StepRecords::lines(const Hooks& hooks) const {
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
   if (hooks.step_lines) {
-    lines.console = hooks.step_lines(step_end());
+    lines.console = hooks.step_lines(step_end(book));
   } else if (every > 0 && (cut || (position_.step + 1) % every == 0)) {
     lines.console = step_line(position_, plan, loss);
   }

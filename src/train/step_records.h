@@ -27,11 +27,12 @@ class StepRecords {
   bool end_run() const;
   void add_to(EpochBook& book) const;
   std::uint64_t epoch_began_ns() const { return record(0).epoch_began_ns; }
-  Lines lines(const Hooks& hooks) const;
+  // `book`: of a run whose epochs have ends; else null.
+  Lines lines(const Hooks& hooks, const EpochBook* book) const;
 
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
-  StepEnd step_end() const;
+  StepEnd step_end(const EpochBook* book) const;
   std::optional<VirtualWorker> not_finite(Txn txn) const;
   std::optional<VirtualWorker> newly_not_finite() const;
 

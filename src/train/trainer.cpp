@@ -94,6 +94,10 @@ void Trainer::scaler(GradScaler& scaler) {
   if (impl_->added.ok()) impl_->added = impl_->state.add("scaler", scaler);
 }
 
+void Trainer::keep_history() {
+  if (impl_->added.ok()) impl_->added = impl_->state.add(impl_->book.keep_history());
+}
+
 void Trainer::best(BestOf best_of) { impl_->run.hooks.best = best_of; }
 
 void Trainer::step_lines(std::function<std::string(const StepEnd&)> lines) {

@@ -41,11 +41,33 @@ class AloneSession final : public Session {
 
   // What the agent does for launched workers: the first table and the proposal, both with this
   // worker alone.
-  Status ready(Txn next, std::uint64_t) override {
-    const coord::Table table{next, Generation(1), coord::kNone, {{identity_.uid, identity_.slot}}};
+  Status ready(Txn next, std::uint64_t, const coord::RunTime& time) override {
+    time_ = time;
+    const coord::Table table{
+        next, Generation(1), coord::kNone, {{identity_.uid, identity_.slot}}, time.stop_after_step};
     header().generation.store(1);
+    header().ran_ns.store(time.ran);
+    header().ran_from_ns.store(monotonic_ns());
+    header().stop_recorded.store(time.stop_after_step);
     coord::write_proposal(header().proposal, table);
     coord::write_table(header().table[next.value() % coord::kTables], table);
+    return {};
+  }
+
+  void look_at_time() override {
+    if (time_.limit == 0 || coord::ran_ns(header(), monotonic_ns()) < time_.limit) return;
+    coord::Table wish = coord::read_proposal(header().proposal);
+    if (wish.flags == coord::kTimeIsUp) return;
+    wish.flags = coord::kTimeIsUp;
+    coord::write_proposal(header().proposal, wish);
+  }
+
+  Status record_stop(std::uint64_t step) override {
+    const auto seconds = [](std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; };
+    LOCKSTEP_TRY(coord::write_time_stop(
+        posix_env(), run_dir_,
+        {step, seconds(time_.limit), seconds(coord::ran_ns(header(), monotonic_ns()))}));
+    header().stop_recorded.store(step, std::memory_order_release);
     return {};
   }
 
@@ -85,6 +107,7 @@ class AloneSession final : public Session {
 
   Identity identity_;
   std::string run_dir_;
+  coord::RunTime time_;
   std::byte* memory_;
   std::uint64_t bytes_;
 };

@@ -26,6 +26,7 @@
 #include "base/ids.h"
 #include "base/unique_fd.h"
 #include "coord/board.h"
+#include "coord/time_stop.h"
 #include "lockstep/context.h"
 #include "lockstep/status.h"
 
@@ -92,8 +93,12 @@ class Session {
   Result<Admission> describe(const Description& description);
   // State is loaded (first start: that of `next`'s start; newcomer: nothing yet, ready to heal).
   // `state_hash` must be equal in all workers of a first start. Members then find their table on
-  // the board, newcomers the donor's copy.
-  virtual Status ready(Txn next, std::uint64_t state_hash) = 0;
+  // the board, newcomers the donor's copy. `time`: of the run, at a start.
+  virtual Status ready(Txn next, std::uint64_t state_hash, const coord::RunTime& time = {}) = 0;
+  // Alone: what the agent does by itself. Looks at the time before a table is published; and
+  // records the stop that a table has named. Launched: nothing, header().stop_recorded says when.
+  virtual void look_at_time() {}
+  virtual Status record_stop(std::uint64_t) { return {}; }
   // Returns once all records of transactions below `txn` are written and synced by the agent.
   virtual Status sync_records(Txn txn, Deadline deadline) = 0;
   // A checkpoint with cursor `txn` is published.

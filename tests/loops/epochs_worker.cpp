@@ -64,7 +64,7 @@ class Job {
     options.batch_size = 2;
     options.epochs = has("few") ? 2 : has("four") ? 4 : 6;
     options.virtual_workers = 3;
-    options.checkpoint_every = has("snapshot") ? 0 : 3;
+    options.checkpoint_every = lockstep::Duration::steps(has("snapshot") ? 0 : 3);
     options.evaluation_batch_size = 5;
     lockstep::Adam optimizer(model_->parameters(), {.lr = 0.1});
     lockstep::StepLR steps(optimizer, 4, 0.5);

@@ -45,7 +45,7 @@ Status train(Context& context, const Job& job) {
   options.batch_size = 2;
   options.epochs = 20;
   options.virtual_workers = 4;
-  options.checkpoint_every = 10;
+  options.checkpoint_every = lockstep::Duration::steps(10);
   lockstep::Step step(context, state, options);
   LOCKSTEP_TRY(step.open(data));
   for (;;) {

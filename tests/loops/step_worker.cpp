@@ -84,7 +84,7 @@ Status train(const Job& job) {
   options.output = job.output;
   options.batch_size = 1;
   options.epochs = 40;
-  options.checkpoint_every = 10;
+  options.checkpoint_every = lockstep::Duration::steps(10);
   if (job.accumulates()) {  // an epoch's 3 batches of each virtual worker make steps of 2 and 1
     options.virtual_workers = 3;
     options.accumulation_steps = job.is("accumulates-3") ? 3 : 2;

@@ -32,6 +32,8 @@ class Schedule {
     AgentOptions options = make_options(sizes);
     patient_ = seed % 8 == 3;
     options.idles = patient_;
+    host_.stops_wait = sizes.stops_wait;
+    if (seed % 4 == 0) limit_time(seed);
     agent_ = std::make_unique<SimAgent>(host_, options);
   }
 
@@ -58,6 +60,8 @@ class Schedule {
     outcome_.scales = static_cast<std::uint64_t>(agent_->replies_ok());
     outcome_.incidents = agent_->incidents().size();
     outcome_.overtaken = host_.overtaken;
+    outcome_.out_of_time = host_.stopped > 0 && host_.stop_file != 0 ? 1 : 0;
+    outcome_.out_of_time_again = outcome_.out_of_time != 0 && agent_->repeated() ? 1 : 0;
     outcome_.crowded = agent_->crowded();
     outcome_.held_back = agent_->held_back();
     for (const auto& [number, incident] : agent_->incidents()) {
@@ -99,6 +103,34 @@ class Schedule {
       slack_ = 310 * kSecond;  // one that is stopped before the first step is waited for
     }
     return options;
+  }
+
+  // Its draws are its own: the other schedules stay what they are.
+  void limit_time(std::uint64_t seed) {
+    Random random(~seed);
+    const std::uint64_t all = plan_.transactions * plan_.virtual_workers * host_.step_time;
+    host_.time_limit = random.between(kMillisecond, all);
+    around_the_stop_ = random.between(0, 3);
+    for (std::uint64_t i = 0; i < around_the_stop_; ++i)
+      if (random.chance(0.5))
+        clock_.after(random.between(0, 60 * kMillisecond), [this] { fault_at_the_stop(2000); });
+  }
+
+  // Once the time is up, or the last step recorded: whichever is seen first.
+  void fault_at_the_stop(int tries) {
+    if (agent_->exit_code() || tries == 0) return;
+    if (!agent_->time_is_up() && host_.stop_file == 0) {
+      clock_.after(kMillisecond, [this, tries] { fault_at_the_stop(tries - 1); });
+      return;
+    }
+    clock_.after(random_.between(0, 30 * kMillisecond), [this] {
+      if (agent_->exit_code()) return;
+      ++outcome_.faults;
+      last_fault_ = clock_.now();
+      SimWorker* worker = victim();
+      if (random_.chance(0.3)) return kill_everybody();
+      if (worker != nullptr) worker->end({-1, SIGKILL});
+    });
   }
 
   void plan_faults() {
@@ -324,6 +356,7 @@ class Schedule {
     const bool own = agent_->finished() && code != 1 && code < 75;
     if (code == 0 || own) {
       require(host_.last_commit_at != 0, "the run ended well without a commit");
+      require(host_.stop_file == 0 || host_.stopped > 0, "a recorded stop had no effect");
       ++outcome_.finished;
       return;
     }
@@ -353,6 +386,7 @@ class Schedule {
   Outcome outcome_;
   std::uint64_t last_fault_ = 0, last_end_ = 0, hangs_ = 0, slack_ = 0;
   std::size_t ends_ = 0;  // of workers, so far
+  std::uint64_t around_the_stop_ = 0;
   bool stormy_ = false;   // all zygotes may have been killed before any worker was there
   bool patient_ = false;  // has faults that take minutes
   const bool attached_;   // its workers are started by hand

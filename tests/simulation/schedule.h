@@ -15,6 +15,9 @@ struct Outcome {
   std::uint64_t faults = 0, deaths = 0, incidents = 0, rejoins = 0, restarts = 0, scales = 0;
   std::uint64_t joiners_killed = 0, orphaned = 0, overtaken = 0, finished = 0, events = 0;
   std::uint64_t attached = 0, attached_rejoins = 0;  // runs whose workers are started by hand
+  std::uint64_t out_of_time = 0;                     // runs that ended by their time limit
+  std::uint64_t out_of_time_again =
+      0;                        // of them, those whose group restarted after it was recorded
   std::uint64_t crowded = 0;    // times that more workers were alive than there are shares
   std::uint64_t held_back = 0;  // spawns that left out a slot as a table to come listed its owner
 };

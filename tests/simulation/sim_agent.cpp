@@ -259,8 +259,23 @@ void SimAgent::act(const action::WriteProposal& proposal) {
 void SimAgent::act(const action::WriteTable& first) {
   require(first.table.txn.value() == host_.checkpoint.txn,
           "the group does not begin at the newest checkpoint");
+  require(first.table.stop_after_step == host_.stop_file, "a recorded stop is not repeated");
+  board_->stop_recorded = first.table.stop_after_step;
+  repeated_ = repeated_ || board_->stop_recorded != 0;
   board_->write_table(first.table);
   ring_all();
+}
+
+// Written beside: the group may have ended meanwhile.
+void SimAgent::act(const action::RecordStop& record) {
+  const std::uint64_t stop = record.stop.stop_after_step;
+  host_.clock.after(host_.random.between(100 * kMicrosecond, 20 * kMillisecond),
+                    [this, stop, board = board_] {
+                      if (board != board_) return;
+                      host_.stop_file = stop;
+                      board_->stop_recorded = stop;
+                      ring_all();
+                    });
 }
 
 void SimAgent::act(const action::NameDonor& donor) {

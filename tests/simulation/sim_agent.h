@@ -44,6 +44,8 @@ class SimAgent {
   std::size_t ended() const { return graveyard_.size(); }  // workers
   int restarts() const { return restarts_; }
   int replies_ok() const { return replies_ok_; }
+  bool time_is_up() const { return (board_->proposal.flags & coord::kTimeIsUp) != 0; }
+  bool repeated() const { return repeated_; }             // a recorded stop, on another board
   std::uint64_t crowded() const { return crowded_; }      // as Outcome has it
   std::uint64_t held_back() const { return held_back_; }  // the same
   // A group without anyone who holds the state: only then may a run end early.
@@ -79,6 +81,7 @@ class SimAgent {
   void act(const coord::action::RecordIncident& record);
   void act(const coord::action::RestartGroup& restart);
   void act(const coord::action::RestartZygote&);
+  void act(const coord::action::RecordStop& record);
   void act(const coord::action::SetFinalRecorded& final);
   void act(const coord::action::Reply& reply) { replies_ok_ += reply.ok ? 1 : 0; }
   void act(const coord::action::Print&) {}
@@ -96,6 +99,7 @@ class SimAgent {
   std::map<std::uint64_t, coord::Incident> incidents_;
   std::optional<int> exit_code_;
   std::uint64_t requests_ = 0, zygote_ = 0;
+  bool repeated_ = false;
   bool zygote_ready_ = false, lost_everybody_ = false, lost_at_start_ = false;
   int refuse_spawns_ = 0;
   int spawned_ = 0, restarts_ = 0, replies_ok_ = 0;

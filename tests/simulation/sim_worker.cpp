@@ -112,7 +112,7 @@ void SimWorker::phase(Phase phase) {
 void SimWorker::write_check(const char* what) const {
   require(!dead_ && !board_->is_dead(spawn_.uid),
           std::string("a worker on the dead list writes: ") + what);
-  require(value_ == host_.reference[txn_],
+  require(value_ == reference(txn_),
           std::string("not made from the undisturbed run's state: ") + what);
 }
 
@@ -135,9 +135,16 @@ void SimWorker::loaded() {
   txn_ = host_.checkpoint.txn;
   value_ = host_.checkpoint.txn == 0 ? host_.reference[0] : host_.checkpoint.state;
   self().needs = txn_ + 1;
-  host_.to_agent(uid(), event::Ready{uid(), Txn(txn_), value_});
+  host_.to_agent(uid(),
+                 event::Ready{uid(), Txn(txn_), value_, {0, host_.time_limit, host_.stop_file}});
   state_ = State::kWaitTable;
   wait_table();
+}
+
+// What comes behind the last step evaluates it, and changes nothing.
+std::uint64_t SimWorker::reference(std::uint64_t txn) const {
+  const std::uint64_t stop = table_.stop_after_step;
+  return host_.reference[stop != 0 ? std::min(txn, stop) : txn];
 }
 
 std::uint32_t SimWorker::index_in(const coord::Table& table) const {
@@ -148,7 +155,7 @@ std::uint32_t SimWorker::index_in(const coord::Table& table) const {
 }
 
 void SimWorker::share_out() {
-  ownership_.emplace(table_, host_.plan.items(txn_), board_->dead);
+  ownership_.emplace(table_, host_.plan.items(txn_, table_.stop_after_step), board_->dead);
   ownership_dead_ = board_->dead.size();
 }
 
@@ -174,7 +181,7 @@ void SimWorker::begin_after_own_code() {
   patience_until_ = 0;
   share_out();
   // Passed without this worker, whose state may be spoilt: see apply().
-  if (!host_.plan.is_step(txn_) && whole() && table_published() && leaving()) return skip();
+  if (!is_step(txn_) && whole() && table_published() && leaving()) return skip();
   phase(Phase::kData);
   if (board_->heal_request != handled_request_ && board_->heal_donor == uid()) return donate();
   before();
@@ -198,13 +205,16 @@ void SimWorker::before() {
 
 void SimWorker::saved() {
   write_check("a checkpoint");
-  if (txn_ > host_.checkpoint.txn) host_.checkpoint = {txn_, value_};
+  // Behind the last step the place is that step's end.
+  const std::uint64_t stop = table_.stop_after_step,
+                      place = stop != 0 ? std::min(txn_, stop) : txn_;
+  if (place > host_.checkpoint.txn) host_.checkpoint = {place, value_};
   compute();
 }
 
 void SimWorker::compute() {
   const auto& items = ownership_->items_of(index_in(table_));
-  const bool step = host_.plan.is_step(txn_);
+  const bool step = is_step(txn_);
   // The dead may have finished a batch. A share is computed again, for its piece.
   while (!step && done_ < items.size() && board_->batches(txn_)[items[done_]].mark > txn_) ++done_;
   if (done_ == items.size()) {
@@ -226,8 +236,10 @@ void SimWorker::compute() {
 void SimWorker::computed() {
   const std::uint32_t item = ownership_->items_of(index_in(table_))[done_];
   write_check("a share or batch");
+  require(host_.stop_file == 0 || !is_step(txn_) || txn_ < host_.stop_file,
+          "a step behind the recorded stop");
   host_.computing.erase({txn_, item});
-  host_.plan.is_step(txn_) ? deliver_share(item) : deliver_batch(item);
+  is_step(txn_) ? deliver_share(item) : deliver_batch(item);
   ++done_;
   compute();
 }
@@ -273,7 +285,7 @@ void SimWorker::sum_chunks() {
 // All but the next table is there. A later mark: the others have gone on without this worker.
 bool SimWorker::whole() const {
   const auto marked = [&](const Cell& cell) { return cell.mark > txn_; };
-  if (!host_.plan.is_step(txn_)) return std::ranges::all_of(board_->batches(txn_), marked);
+  if (!is_step(txn_)) return std::ranges::all_of(board_->batches(txn_), marked);
   return std::all_of(board_->chunks.begin(), board_->chunks.end(), marked) &&
          marked(board_->buffer(txn_)) &&
          std::all_of(board_->recorded.begin(), board_->recorded.end(),
@@ -286,7 +298,7 @@ void SimWorker::exchange() {
   rung_ = false;
   phase(Phase::kExchange);
   const bool member = index_in(table_) < table_.members.size();
-  if (member && host_.plan.is_step(txn_)) sum_chunks();
+  if (member && is_step(txn_)) sum_chunks();
   if (!whole() || (!table_published() && !(first_live() && settle_joiners()))) {
     state_ = State::kChecking;
     return later(host_.random.between(kMicrosecond, 20 * kMicrosecond), &SimWorker::check_dead);
@@ -309,7 +321,7 @@ void SimWorker::check_dead() {
 void SimWorker::committed() {
   const bool overtaken = !apply();
   ++txn_;
-  require(overtaken || value_ == host_.reference[txn_],
+  require(overtaken || value_ == reference(txn_),
           "the state after transaction " + std::to_string(txn_ - 1) + " differs");
   require(self().progress.applied <= txn_, "a committed transaction went back");
   self().progress.applied = txn_;
@@ -326,7 +338,7 @@ void SimWorker::committed() {
 bool SimWorker::apply() {
   const auto mine = [&](const Cell& cell) { return cell.mark == txn_ + 1; };
   bool intact = true;
-  if (host_.plan.is_step(txn_)) {
+  if (is_step(txn_)) {
     intact = std::all_of(board_->chunks.begin(), board_->chunks.end(), mine) &&
              mine(board_->buffer(txn_));
     value_ = Plan::apply(value_, board_->chunks, board_->buffer(txn_));
@@ -334,7 +346,7 @@ bool SimWorker::apply() {
     for (std::uint32_t item = 0; item < host_.plan.batches; ++item) {
       const Cell& cell = board_->batches(txn_)[item];
       intact = intact && mine(cell);
-      require(!mine(cell) || cell.value == host_.plan.batch(host_.reference[txn_], txn_, item),
+      require(!mine(cell) || cell.value == host_.plan.batch(reference(txn_), txn_, item),
               "a batch of transaction " + std::to_string(txn_) + " differs");
     }
   }
@@ -351,7 +363,7 @@ bool SimWorker::passed_over() const {
     const auto found = board_->history.find(txn);
     if (found == board_->history.end()) return false;
     if (!found->second.has(uid())) return true;
-    if (host_.plan.is_step(txn)) return false;
+    if (is_step(txn)) return false;
   }
 }
 

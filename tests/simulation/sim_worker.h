@@ -27,6 +27,11 @@ struct Host {
   std::optional<std::uint64_t> own_code_txn{};
   std::uint64_t own_code = 0, own_code_more = 0;
   std::uint64_t last_commit_at = 0, commits = 0;  // by any worker
+  std::uint64_t time_limit = 0;                   // of the run; 0: none
+  bool stops_wait = true;                         // for its record
+  std::uint64_t stop_in_effect = 0;               // somebody has gone on behind it
+  std::uint64_t stop_file = 0;                    // as recorded; 0: none
+  std::uint64_t stopped = 0;                      // workers that came to the end of a stopped run
   std::uint64_t overtaken = 0;  // commits by workers that nobody waited for any more
   // (txn, share) -> uid at it now
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> computing{};
@@ -48,9 +53,7 @@ class SimWorker {
     return state_ == State::kHealWait || state_ == State::kHealLoad || state_ == State::kJoining;
   }
   // Has done its part of the last step before an evaluation, and the others have not.
-  bool waits() const {
-    return state_ == State::kWaitWhole && !stopped_ && !host_.plan.is_step(txn_ + 1);
-  }
+  bool waits() const { return state_ == State::kWaitWhole && !stopped_ && !is_step(txn_ + 1); }
 
   // The agent's answer.
   void admit(bool newcomer);
@@ -103,11 +106,15 @@ class SimWorker {
   bool apply();
   void begin_after_own_code();
   bool passed_over() const;
+  bool is_step(std::uint64_t txn) const { return host_.plan.is_step(txn, table_.stop_after_step); }
+  // The undisturbed run's state at its start.
+  std::uint64_t reference(std::uint64_t txn) const;
 
   // sim_worker_membership.cpp
   void wait_table();
   void depart();
   void finish();
+  std::uint64_t stop_behind(std::uint64_t txn) const;
   bool leaving() const;
   bool table_published() const { return board_->table_mark(txn_ + 1) > txn_ + 1; }
   std::vector<coord::Member> wanted_joiners() const;

@@ -14,7 +14,16 @@ void SimWorker::wait_table() {
   const coord::Table* table = board_->table(txn_);
   if (table == nullptr || !table->has(uid())) return depart();  // none: passed by those who stay
   table_ = *table;
-  if (txn_ == host_.plan.transactions) {
+  const std::uint64_t stop = table_.stop_after_step;
+  if (stop != 0 && host_.stops_wait && board_->stop_recorded != stop) return;
+  if (stop != 0 && txn_ >= stop) {
+    require(host_.stop_in_effect == 0 || host_.stop_in_effect == stop,
+            "the run stops behind transaction " + std::to_string(stop - 1) + " and behind " +
+                std::to_string(host_.stop_in_effect - 1));
+    host_.stop_in_effect = stop;
+  }
+  if (txn_ == host_.plan.end(stop)) {
+    host_.stopped += stop != 0 ? 1 : 0;
     state_ = State::kEnding;
     phase(Phase::kDone);
     write_check("the end");
@@ -22,6 +31,13 @@ void SimWorker::wait_table() {
   }
   if ((table_.flags & coord::kStop) != 0) return depart();
   begin();
+}
+
+// As Run::steps_if_last(): an epoch that is whole has its end as ever.
+std::uint64_t SimWorker::stop_behind(std::uint64_t txn) const {
+  std::uint64_t stop = txn + 1;
+  while (!host_.plan.is_step(stop)) ++stop;
+  return stop < host_.plan.transactions ? stop : 0;
 }
 
 // Not in the table, or asked to stop.
@@ -79,6 +95,11 @@ bool SimWorker::settle_joiners() {
 void SimWorker::publish_table(const std::vector<coord::Member>& joiners) {
   coord::Table next = board_->proposal;
   next.txn = Txn(txn_ + 1);
+  const bool time_is_up = (next.flags & coord::kTimeIsUp) != 0;
+  next.flags &= ~coord::kTimeIsUp;
+  next.stop_after_step = table_.stop_after_step;
+  // Here the number is that of the transactions; the last is the one that the table is for.
+  if (time_is_up && next.stop_after_step == 0) next.stop_after_step = stop_behind(txn_ + 1);
   std::erase_if(next.members, [&](const coord::Member& member) {
     return board_->is_dead(member.uid) ||
            (!table_.has(member.uid) &&

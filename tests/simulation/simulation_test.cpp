@@ -41,6 +41,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
     total.finished += outcome.finished;
     total.attached += outcome.attached;
     total.attached_rejoins += outcome.attached * outcome.rejoins;
+    total.out_of_time += outcome.out_of_time;
+    total.out_of_time_again += outcome.out_of_time_again;
     total.events += outcome.events;
   }
   std::cout << schedules << " schedules, " << total.events << " events: " << total.faults
@@ -49,7 +51,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
             << " newcomers killed while healing, " << total.orphaned << " orphaned, "
             << total.restarts << " restarts, " << total.scales << " scalings, " << total.overtaken
             << " overtaken, " << total.attached << " started by hand, " << total.attached_rejoins
-            << " rejoined there, " << total.finished << " runs finished\n";
+            << " rejoined there, " << total.finished << " runs finished, " << total.out_of_time
+            << " of them out of time (" << total.out_of_time_again << " after another start)\n";
   if (schedules < 10000) return;
   // A fault that never fires proves nothing.
   EXPECT_GT(total.deaths, schedules);
@@ -63,6 +66,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
   EXPECT_GT(total.finished, schedules / 2);
   EXPECT_GT(total.attached, schedules / 10);
   EXPECT_GT(total.attached_rejoins, schedules / 200);
+  EXPECT_GT(total.out_of_time, schedules / 20);
+  EXPECT_GT(total.out_of_time_again, schedules / 500);
   if (schedules < 100'000) return;
   EXPECT_GT(total.overtaken, 0U);  // in one of 5000
 }
@@ -88,6 +93,11 @@ TEST(Simulation, FindsThatThreeRegionsForBuffersAreTooFew) {
 
 TEST(Simulation, FindsThatOneEvaluationIsTooFew) {
   EXPECT_THAT(first_violation({.evaluations = 1}), testing::HasSubstr("is gone before all"));
+}
+
+// Then the group can die when the stop has taken effect and nobody knows where.
+TEST(Simulation, FindsThatAStopHasToBeRecordedFirst) {
+  EXPECT_THAT(first_violation({.stops_wait = false}), testing::HasSubstr("the run stops behind"));
 }
 
 // Each found a mistake about something that happens in it. Where it happens no more, as the draws

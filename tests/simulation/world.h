@@ -97,8 +97,18 @@ struct Plan {
   std::uint64_t evaluations = 1;  // in a row, at an epoch's end
   std::uint32_t batches = 1;      // of each
 
-  bool is_step(std::uint64_t txn) const { return epoch == 0 || txn % epoch < epoch - evaluations; }
-  std::uint32_t items(std::uint64_t txn) const { return is_step(txn) ? virtual_workers : batches; }
+  // `stop`: so many transactions there are, its time being up; 0: none. Behind it the epoch that it
+  // breaks is evaluated.
+  bool is_step(std::uint64_t txn, std::uint64_t stop = 0) const {
+    return (stop == 0 || txn < stop) && (epoch == 0 || txn % epoch < epoch - evaluations);
+  }
+  std::uint64_t end(std::uint64_t stop) const {
+    if (stop == 0) return transactions;
+    return stop + (epoch != 0 && is_step(stop - 1) && stop % epoch != 0 ? evaluations : 0);
+  }
+  std::uint32_t items(std::uint64_t txn, std::uint64_t stop) const {
+    return is_step(txn, stop) ? virtual_workers : batches;
+  }
   std::uint64_t share(std::uint64_t state, std::uint64_t txn, std::uint32_t v) const {
     return mix(mix(state, txn), v);
   }
@@ -120,6 +130,7 @@ struct BoardSizes {
   std::uint32_t tables = coord::kTables;
   std::uint32_t evaluations = coord::kTables;
   std::uint32_t buffers = coord::kTables;
+  bool stops_wait = true;  // for the record of the last step
 };
 
 // What coord/board.h and the engine keep in shared memory.
@@ -146,6 +157,7 @@ struct SimBoard {
   };
   std::map<WorkerUid, Copy> heal_writers;  // those who are at it
   bool final_recorded = false;
+  std::uint64_t stop_recorded = 0;
   std::vector<SimSlot> slots{coord::kMaxSlots};
   std::array<Cell, kChunks> chunks;            // of the sum
   std::vector<Cell> buffers;                   // of a step: at txn % size
@@ -165,7 +177,7 @@ struct SimBoard {
   }
 };
 
-// A committed checkpoint survives the board.
+// What the run directory has survives the board.
 struct Checkpoint {
   std::uint64_t txn = 0, state = 0;
 };

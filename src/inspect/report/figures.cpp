@@ -1,12 +1,12 @@
 #include "inspect/report/figures.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "base/text.h"
 #include "inspect/report/keys.h"
 #include "inspect/text.h"
+#include "lockstep/duration.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -85,28 +85,9 @@ std::vector<Row> rows_of(std::span<const Run> runs) {
 }
 
 Result<double> parse_duration(std::string_view text) {
-  struct Unit {
-    std::string_view name;
-    double seconds;
-  };
-  constexpr std::array<Unit, 4> kUnits{{{"h", 3600}, {"min", 60}, {"m", 60}, {"s", 1}}};
-  double seconds = 0;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    double number = 0;
-    const auto [end, error] =
-        std::from_chars(rest.data(), rest.data() + rest.size(), number, std::chars_format::fixed);
-    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
-    const auto* const unit =
-        std::ranges::find_if(kUnits, [&](const Unit& each) { return rest.starts_with(each.name); });
-    if (error != std::errc() || unit == kUnits.end() || !std::isfinite(number) || number < 0) {
-      seconds = 0;
-      break;
-    }
-    rest.remove_prefix(unit->name.size());
-    seconds += number * unit->seconds;
-  }
-  if (seconds > 0) return seconds;
+  const auto duration = Duration::parse(text);
+  if (duration.ok() && duration->unit == Duration::Unit::kTime && duration->seconds > 0)
+    return duration->seconds;
   return Error{
       ErrorKind::kUsage,
       "'" + std::string(text) + "' is no time above 0; write it as 2h, 90min, 1h30min or 45s"};

@@ -122,7 +122,7 @@ class Metrics {
   void evaluated(const Json& line, double epoch, const std::string& set,
                  std::vector<Point>& points) {
     if (!line.contains(set + "_samples") && !line.contains(set + "_loss")) return;
-    ended_ = std::max(ended_, epoch);
+    if (!line.contains("broken")) ended_ = std::max(ended_, epoch);
     const auto loss = number_in(line, (set + "_loss").c_str());
     if (loss) points.push_back({epoch + 1, std::nullopt, *loss});
     if (set == "valid") {

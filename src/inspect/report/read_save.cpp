@@ -1,4 +1,5 @@
 // What the time-budget tutorial's trainer saves, as a Run.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -52,10 +53,13 @@ class Save {
   const std::string& path_;
 };
 
-void add_points(const Numbers& losses, const Numbers& times, std::vector<Point>& points) {
+// Losses may have one more than there are times: of the epoch that the time limit broke, at the end
+// of the run's time.
+void add_points(const Numbers& losses, const Numbers& times, double run_time,
+                std::vector<Point>& points) {
   double seconds = 0;
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    seconds += times[i];
+    seconds = i < times.size() ? seconds + times[i] : std::max(seconds, run_time);
     if (std::isfinite(losses[i]))
       points.push_back({static_cast<double>(i + 1), seconds / 60, losses[i]});
   }
@@ -71,11 +75,14 @@ Result<Run> read_training_save(Env& env, const std::string& path) {
   LOCKSTEP_ASSIGN(const Numbers times, save.numbers("EPOCH_TIMES"));
   LOCKSTEP_ASSIGN(const double lowest, save.number("LOWEST_LOSS"));
   LOCKSTEP_ASSIGN(const double epochs, save.number("EPOCHS_RUN"));
-  if (train.size() != times.size() || validation.size() != times.size())
+  LOCKSTEP_ASSIGN(const double run_time, save.number("RUN_TIME"));
+  const bool broken = train.size() == times.size() + 1;
+  if ((train.size() != times.size() && !broken) || validation.size() != train.size())
     return save.bad("TRAIN_HISTORY", "has " + std::to_string(train.size()) +
                                          " values, VALID_HISTORY " +
                                          std::to_string(validation.size()) + ", EPOCH_TIMES " +
-                                         std::to_string(times.size()) + "; one each per epoch");
+                                         std::to_string(times.size()) +
+                                         "; one each per epoch, and at most one more loss");
   Run run;
   run.path = path;
   run.epochs_run = epochs;
@@ -83,8 +90,8 @@ Result<Run> read_training_save(Env& env, const std::string& path) {
   double seconds = 0;
   for (const double time : times) seconds += time;
   if (!times.empty()) run.epoch_time_s = seconds / static_cast<double>(times.size());
-  add_points(train, times, run.train);
-  add_points(validation, times, run.validation);
+  add_points(train, times, run_time, run.train);
+  add_points(validation, times, run_time, run.validation);
   return run;
 }
 

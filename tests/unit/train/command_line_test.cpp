@@ -49,10 +49,22 @@ TEST(CommandLine, NumbersAreDecimal) {
   EXPECT_EQ(parsed.lr, 1e-3);
 }
 
+TEST(CommandLine, Durations) {
+  const Parsed parsed = parse({"--checkpoint-every", "20", "--max-duration=2h30m"});
+  ASSERT_TRUE(parsed.status.ok()) << parsed.status.error().message;
+  EXPECT_EQ(parsed.run.checkpoint_every, Duration::steps(20));
+  EXPECT_EQ(parsed.run.max_duration.seconds, 9000);
+  EXPECT_NE(parse({}).run.config.find("checkpoint-every=100"), std::string::npos);
+  EXPECT_EQ(parse({"--checkpoint-every", "1ep"}).run.checkpoint_every.unit,
+            Duration::Unit::kEpochs);
+}
+
 TEST(CommandLine, WrongWordsAreTold) {
   for (const auto& [words, told] : std::vector<std::pair<std::vector<const char*>, const char*>>{
            {{"--epoch", "3"}, "did you mean '--epochs'"},
            {{"--epochs", "many"}, "--epochs"},
+           {{"--max-duration", "soon"}, "--max-duration: 'soon' says no duration"},
+           {{"--checkpoint-every", "-1"}, "--checkpoint-every: '-1' says no duration"},
            {{"--shuffle", "random"},
             "--shuffle is 'random', expected distributed, reshuffle, legacy, sequential or "
             "dataloader"},

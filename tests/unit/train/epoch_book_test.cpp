@@ -27,6 +27,55 @@ TEST(EpochBook, TheTrainingsLossIsOfItsOwnEpochAlone) {
   EXPECT_FALSE(end.is_best());
 }
 
+// It is told as any other; with the next step all is as though it had never been.
+TEST(EpochBook, TheEpochThatTheTimeLimitBreaksIsForgotten) {
+  EpochBook book, whole;
+  for (EpochBook* each : {&book, &whole}) {
+    static_cast<void>(each->keep_history());
+    each->add_share(0, {4, 0, 2}, true);
+    each->end(0, {8, 4, 8}, 0.25, BestOf::kLoss, 10);
+    each->add_share(0, {2, 0, 2}, true);
+  }
+  book.end_broken(1, {4, 6, 8}, 0.25, BestOf::kLoss, 12);
+  book.ended_at(13);
+  const EpochEnd broken = book.last();
+  EXPECT_TRUE(broken.broken);
+  EXPECT_TRUE(broken.is_best());
+  EXPECT_EQ(broken.train_loss, 1);
+  EXPECT_EQ(broken.loss, 0.5);
+  EXPECT_EQ(broken.best_before, 1);
+  ASSERT_EQ(book.history().size(), 2U);
+  EXPECT_EQ(book.history()[0].run_seconds, 10);
+  EXPECT_EQ(book.history()[1].run_seconds, 13);
+  for (EpochBook* each : {&book, &whole}) {
+    each->add_share(0, {6, 0, 2}, false);
+    EXPECT_EQ(each->history().size(), 1U);
+    each->end(1, {24, 4, 8}, 0.25, BestOf::kLoss, 20);
+  }
+  for (std::size_t i = 0; i < book.state().size(); ++i)
+    EXPECT_TRUE(book.state()[i].second.equal(whole.state()[i].second)) << book.state()[i].first;
+  EXPECT_EQ(book.last().best_epoch, 0);
+  EXPECT_EQ(book.last().train_loss, 2);
+  EXPECT_FALSE(book.last().broken);
+}
+
+// What a newcomer and a resumed run read.
+TEST(EpochBook, TheHistoryIsAText) {
+  EpochBook from, to;
+  const TrainState::Text text = from.keep_history(), other = to.keep_history();
+  EXPECT_FALSE(text.hashed);
+  from.add_share(0, {1, 0, 3}, true);
+  from.end(0, {kNone, 0, 7}, 0.1, BestOf::kLoss, 1.5);
+  from.end_broken(1, {2, 0, 7}, 0.1, BestOf::kLoss, 2.5);
+  ASSERT_TRUE(other.load(text.save()).ok());
+  ASSERT_EQ(to.history().size(), 2U);
+  EXPECT_EQ(to.history()[0].train_loss, 1.0 / 3);
+  EXPECT_TRUE(std::isnan(to.history()[0].loss));
+  EXPECT_EQ(to.history()[1].run_seconds, 2.5);
+  EXPECT_FALSE(other.load("[]").ok());
+  EXPECT_FALSE(other.load(R"({"ends":[[1,2]]})").ok());
+}
+
 // Equal is not better, what is no number never is.
 TEST(EpochBook, TheBestIsTheFirstOfEquals) {
   EpochBook book;

@@ -42,6 +42,32 @@ TEST(Plan, MaxStepsCutsTheRunAndABrokenEpochHasNoEnd) {
   EXPECT_EQ((Plan{10, 3, 99, true, true}).end(), Txn(36));
 }
 
+// Behind the last step, in the numbers of the steps that a longer limit goes on with.
+TEST(Plan, TheEpochThatTheTimeLimitBreaksHasAnEnd) {
+  Plan plan{10, 3, 0, true, true};
+  EXPECT_FALSE(plan.stops());
+  plan.stop_after = 14;  // 10 steps, the end of epoch 1 and its files, 4 steps
+  EXPECT_TRUE(plan.stops());
+  EXPECT_TRUE(plan.breaks_epoch());
+  EXPECT_EQ(plan.total_steps(), 14);
+  EXPECT_EQ(plan.place_of_end(), Txn(16));
+  EXPECT_EQ(plan.end(), Txn(18));
+  EXPECT_EQ(plan.at(Txn(15)).kind, Kind::kStep);
+  for (const auto& [txn, kind] : {std::pair(16, Kind::kEpochEnd), std::pair(17, Kind::kExport)}) {
+    const Position at = plan.at(Txn(static_cast<std::uint64_t>(txn)));
+    EXPECT_EQ(at.kind, kind);
+    EXPECT_EQ(at.epoch, 1);
+    EXPECT_EQ(at.step, 4);
+    EXPECT_EQ(at.global_step, 14);
+  }
+  // A whole one has its own; and so has one that ends the run by itself, or earlier.
+  EXPECT_EQ((Plan{10, 3, 0, true, true, false, 20}).end(), Txn(24));
+  EXPECT_FALSE((Plan{10, 3, 0, true, true, false, 20}).breaks_epoch());
+  EXPECT_FALSE((Plan{10, 3, 13, true, true, false, 14}).stops());
+  EXPECT_EQ((Plan{10, 3, 13, true, true, false, 14}).end(), Txn(15));
+  EXPECT_EQ((Plan{10, 3, 0, false, false, false, 14}).end(), Txn(14));
+}
+
 TEST(Plan, ABatchOfTheDataPlanIsInOneStep) {
   Plan plan{3, 2};
   plan.batches_per_epoch = 7;

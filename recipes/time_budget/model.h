@@ -1,0 +1,21 @@
+// The tutorial's model: torchvision's VGG-19 with a classifier of its own, all of it trained.
+#pragma once
+
+#include <memory>
+
+#include "lockstep/models.h"
+#include "lockstep/status.h"
+#include "lockstep/trainer.h"
+#include "options.h"
+
+namespace time_budget {
+
+// Drawn from libtorch's default generator, in Python's order: first torchvision's network, then the
+// new classifier 25088-4096-2048-classes. `weights`: torchvision's file, or none.
+lockstep::Result<std::shared_ptr<lockstep::models::Backbone>> make_model(const Options& options,
+                                                                         std::int64_t classes);
+
+// Summed over a batch's samples.
+lockstep::Score score_of(const at::Tensor& scores, const at::Tensor& targets);
+
+}  // namespace time_budget

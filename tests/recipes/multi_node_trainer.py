@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Tutorial 001's recipe beside the original's listing in stock PyTorch and torchvision: equal losses, lines, weights and files; the time limit replayed.
+
+Environment: beside_python.py. Without torchvision the comparisons are left out, and say so.
+"""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import beside_python
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, run
+from pictures import drawn
+
+# 29 photographs: 24 to train, 12 for each of two, three steps of 4; 5 to validate: the last batch is short.
+EPOCHS, STEPS, BATCH, SIZE, WIDTH = 3, 3, 4, 32, 16
+CLASSES = ("n01", "n02", "n03")
+SETTINGS = ["--batch_size", BATCH, "--image_size", SIZE, "--classifier_width", WIDTH]
+# What stands in each file, times apart: the model's hash, the rest as it is; and that the times are those of the epochs.
+FILES = """
+import hashlib, sys, torch
+for path in sys.argv[1:]:
+    saved, digest = torch.load(path, weights_only=True), hashlib.sha256()
+    for name, tensor in saved.pop("MODEL_STATE", {}).items():
+        digest.update(name.encode() + str(tensor.dtype).encode() + tensor.contiguous().numpy().tobytes())
+    times, total = saved.pop("EPOCH_TIMES"), saved.pop("RUN_TIME")
+    assert sum(times) <= total + 1e-6 and all(time >= 0 for time in times) and len(times) == saved["EPOCHS_RUN"], (times, total)
+    print(saved, digest.hexdigest())
+"""
+METRICS = "import json, sys, torch; print(json.dumps(torch.load(sys.argv[1], weights_only=True)))"
+HAS_TORCHVISION = subprocess.run([PYTHON, "-c", "import torchvision"], capture_output=True).returncode == 0
+
+
+def write_pictures(root, count=29):
+    for i in range(count):
+        folder = root / CLASSES[i % 3]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{i}.png").write_bytes(drawn(f"photograph {i}"))
+
+
+def without_times(text):
+    text = re.sub(r"Train Time: .* minutes", "Train Time: 0.0 hours & 0.00 minutes", text)
+    return re.sub(r"Total train time: .* seconds", "Total train time: 0.00 seconds", text)
+
+
+def blocks(path):
+    """A rank's lines: each epoch's first, then what follows its end."""
+    return re.split(r"(?=\n\[GPU|Training snapshot|\nCurrent)", path.read_text())
+
+
+def expected_lines(folder):
+    """Of two ranks, each block by both in turn; that of the file by one."""
+    lines = ""
+    ranks = [blocks(folder / f"rank_{rank}.txt") for rank in (0, 1)]
+    others = iter(ranks[1])
+    for block in ranks[0]:
+        lines += block + ("" if block.startswith("Training snapshot") else next(others))
+    return lines
+
+
+def saves(folder):
+    return [folder / "training_saves" / name for name in ("model_snapshot.pt", "model_snapshot_metrics.pt")]
+
+
+def run_dir(folder):
+    return folder / "training_saves/model_snapshot-run"
+
+
+beside_python.run_dir = run_dir
+
+
+class TimeBudget(BesidePython):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.data = cls.folder("data")
+        write_pictures(cls.data)
+        cls.theirs, cls.ours = cls.folder("theirs"), cls.folder("ours")
+        if HAS_TORCHVISION:
+            cls.weights = cls.peer(cls.theirs)
+        cls.out, cls.err = cls.recipe(cls.ours, 2)
+
+    @classmethod
+    def peer(cls, folder, *more, weights="", epochs=EPOCHS):
+        """The last line: the weights' hash."""
+        return beside_python.python(folder, cls.data, weights, epochs, BATCH, SIZE, WIDTH, *more).splitlines()[-1]
+
+    @classmethod
+    def recipe(cls, folder, workers, *options, launcher=(), code=0):
+        out, err = beside_python.recipe(folder, workers, "--data", cls.data, "--virtual-workers", 2, "--train_time", 0, "--epochs", EPOCHS, *SETTINGS,
+                                        *options, launcher=launcher, code=code)
+        return without_times(out), err
+
+    def tearDown(self):
+        for folder in pathlib.Path(self.scratch.name).iterdir():  # each has hundreds of megabytes
+            if folder not in (self.data, self.theirs, self.ours):
+                shutil.rmtree(folder)
+
+    def beside(self):
+        if not HAS_TORCHVISION:
+            self.skipTest(f"{PYTHON} has no torchvision")
+
+    def assert_files(self, ours, theirs):
+        """Equal, but for the times."""
+        content = run(self.data, PYTHON, "-c", FILES, *saves(ours), *saves(theirs))[0].splitlines()
+        self.assertEqual(content[:2], content[2:])
+
+    def metrics(self, folder):
+        return json.loads(run(folder, PYTHON, "-c", METRICS, saves(folder)[1])[0])
+
+    def test_losses_lines_files_and_weights(self):
+        self.beside()
+        self.assert_losses(self.ours, self.theirs)
+        self.assertEqual(len(beside_python.steps(self.ours)), EPOCHS * STEPS)
+        self.assertEqual(self.out, expected_lines(self.theirs) + self.weights + "\n")
+        self.assert_files(self.ours, self.theirs)
+
+    def test_from_weights_of_torchvisions(self):
+        self.beside()
+        weights, theirs, ours = self.folder("weights") / "vgg19.pth", self.folder("theirs-weights"), self.folder("ours-weights")
+        run(self.data, PYTHON, "-c", "import sys, torch, torchvision; torch.manual_seed(5); "
+            "torch.save(torchvision.models.vgg19(init_weights=False).state_dict(), sys.argv[1])", weights)
+        expected = self.peer(theirs, weights=weights, epochs=1)
+        out, err = self.recipe(ours, 2, "--weights", weights, "--epochs", 1)
+        self.assertEqual(out.splitlines()[-1], expected)
+        self.assert_losses(ours, theirs)
+        self.assertNotIn("random values", err)
+
+    def test_killed_in_mid_epoch(self):
+        folder = self.folder("killed")
+        out, err = self.recipe(folder, 2, launcher=["--inject", "kill rank=1 txn=6 phase=backward"])
+        self.assertIn("replacement", err)
+        self.assertEqual(out, self.out)
+        self.assert_files(folder, self.ours)
+
+    def test_resumes_in_mid_epoch_with_another_number_of_workers(self):
+        folder = self.folder("resumed")
+        self.recipe(folder, 1, "--max-steps", 4)
+        self.assertEqual(self.metrics(folder)["EPOCHS_RUN"], 1)
+        out, _ = self.recipe(folder, 2)
+        self.assertTrue(out.startswith("Learning Rate = 0.00014142\n" * 2 + "Loading snapshot\nResuming training from save at Epoch 1\n"), out)
+        self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1])
+        self.assert_files(folder, self.ours)
+
+    def stopped(self, folder, workers, launcher=()):
+        """A run whose time is up at its first look; how many steps it made."""
+        out, err = self.recipe(folder, workers, "--train_time", 1e-6, launcher=launcher)
+        stop = json.loads((run_dir(folder) / "stop.json").read_text())
+        self.assertEqual(json.loads((run_dir(folder) / "result.json").read_text())["steps"], stop["stop_after_step"], err)
+        self.assertIn("Training completed -> Total train time", out)
+        return stop["stop_after_step"], out
+
+    def test_the_time_limit_is_replayed_to_its_recorded_step(self):
+        for workers, launcher in ((1, ()), (2, ()), (2, ["--inject", "kill rank=1 txn=1 phase=backward"])):
+            folder, again = self.folder(f"stopped-{workers}{len(launcher)}"), self.folder(f"again-{workers}{len(launcher)}")
+            steps, out = self.stopped(folder, workers, launcher)
+            replayed, _ = self.recipe(again, 1, "--max-steps", steps)
+            self.assertEqual(replayed.splitlines()[-1], out.splitlines()[-1])
+            saved = self.metrics(folder)
+            self.assertEqual(saved["EPOCHS_RUN"], steps // STEPS)
+            self.assertEqual(len(saved["EPOCH_TIMES"]), steps // STEPS)
+            self.assertEqual(len(saved["VALID_HISTORY"]), -(-steps // STEPS), "the broken epoch is evaluated")
+            # Without the launcher, too; and the same command has nothing left to do.
+            _, err = self.recipe(folder, 2, "--train_time", 1e-6)
+            self.assertIn("stopped by its time limit", err)
+            # A longer limit goes on, and all is as though it had never stopped.
+            out, _ = self.recipe(folder, 2)
+            self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1])
+            self.assertEqual(self.metrics(folder)["VALID_HISTORY"], self.metrics(self.ours)["VALID_HISTORY"])
+            self.assertGreater(self.metrics(folder)["RUN_TIME"], saved["RUN_TIME"])
+            self.assertFalse((run_dir(folder) / "stop.json").exists())
+
+    def test_the_broken_epoch_beside_python(self):
+        self.beside()
+        ours, theirs = self.folder("broken"), self.folder("theirs-broken")
+        steps, out = self.stopped(ours, 2)
+        weights = self.peer(theirs, steps % STEPS, epochs=-(-steps // STEPS))
+        self.assertEqual(out.splitlines()[-1], weights)
+        self.assert_losses(ours, theirs)
+        self.assert_files(ours, theirs)
+        self.assertEqual(out, expected_lines(theirs) + weights + "\n")
+
+    def test_goes_on_from_a_snapshot_of_pythons(self):
+        self.beside()
+        theirs, ours = self.folder("theirs-first"), self.folder("from-python")
+        self.peer(theirs, epochs=1)
+        (ours / "training_saves").mkdir()
+        shutil.copy(saves(theirs)[0], saves(ours)[0])
+        out, err = self.recipe(ours, 2)
+        self.assertIn("Resuming training from save at Epoch 1\n", out)
+        self.assertIn("the optimizer's state begins anew", err)
+        self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1], "plain SGD has no state")
+        self.assert_files(ours, self.ours)
+
+    def test_evaluates_a_checkpoint_for_the_report(self):
+        test = self.folder("test-set")
+        write_pictures(test, 11)
+        program = [RECIPE, "--data", test, *SETTINGS]
+        checkpoint = sorted((run_dir(self.ours) / "checkpoints").glob("step-*"))[-1]
+        out, _ = run(test, *program, "--evaluate", saves(self.ours)[0], "--json", "figures.json")
+        self.assertRegex(out, r"^Test loss: \d\.\d{4}\nTop-1 accuracy: .* \(\d+/11\)\n  n01: .*/4\)\n  n02: .*/4\)\n  n03: .*/3\)\n$")
+        figures = json.loads((test / "figures.json").read_text())["runs"][0]
+        self.assertEqual(figures["name"], "model_snapshot")
+        report = json.loads(run(test, LOCKSTEP, "report", "--json", saves(self.ours)[1], "figures.json")[0])["runs"]
+        self.assertEqual([(r["name"], r["test_loss"], r["epochs_run"]) for r in report], [("model_snapshot", figures["test_loss"], EPOCHS)])
+        run(test, *program, "--evaluate", checkpoint, "--json", "of_run.json")
+        self.assertEqual(json.loads((test / "of_run.json").read_text())["runs"][0]["name"], "model_snapshot-run")
+        _, err = run(test, *program[:3], "--evaluate", saves(self.ours)[0], "--classifier_width", 8, code=65)
+        self.assertIn("classifier.0.weight", err)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

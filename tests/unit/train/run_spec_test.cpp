@@ -1,0 +1,78 @@
+// How long a run is, and where its checkpoints are, in whatever unit that is said.
+#include "train/run_spec.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+namespace lockstep::train {
+namespace {
+
+// 22 samples for two of batch 4: 11 each, so an epoch has 3 steps of 8, 8 and 6 samples.
+RunSpec spec_of(RunOptions options, bool drop_last = false) {
+  RunSpec spec;
+  spec.options = std::move(options);
+  spec.options.batch_size = 4;
+  spec.options.drop_last = drop_last;
+  spec.train = *data::tensor_dataset(at::zeros({22, 1}), at::zeros({22}));
+  EXPECT_TRUE(make_plans(spec, {}, 2, true).ok());
+  return spec;
+}
+
+std::int64_t steps_of(const char* duration, RunOptions options = {}) {
+  options.max_duration = *Duration::parse(duration);
+  return spec_of(options).plan.total_steps();
+}
+
+TEST(RunSpec, HowLongItIsTakesThePlaceOfEpochs) {
+  EXPECT_EQ(spec_of({}).plan.total_steps(), 30);
+  EXPECT_EQ(steps_of("20ep"), 60);
+  EXPECT_EQ(steps_of("100ba"), 100);
+  EXPECT_EQ(steps_of("1sp"), 1);
+  EXPECT_EQ(steps_of("16sp"), 2);
+  EXPECT_EQ(steps_of("17sp"), 3);
+  EXPECT_EQ(steps_of("22sp"), 3);
+  EXPECT_EQ(steps_of("23sp"), 4);
+  EXPECT_EQ(steps_of("0ep"), 30);
+  RunOptions limited;
+  limited.max_steps = 50;
+  EXPECT_EQ(steps_of("20ep", limited), 50);
+  EXPECT_EQ(steps_of("100ba", limited), 50);
+  EXPECT_EQ(steps_of("40ba", limited), 40);
+}
+
+TEST(RunSpec, TimeIsALimitOfSeconds) {
+  RunOptions options;
+  options.max_duration = *Duration::parse("2h");
+  EXPECT_EQ(spec_of(options).options.max_seconds, 7200);
+  EXPECT_GT(spec_of(options).plan.epochs, 1000);
+  options.max_seconds = 60;
+  EXPECT_EQ(spec_of(options).options.max_seconds, 60);
+}
+
+std::string checkpoints(const char* every, bool drop_last = false) {
+  RunOptions options;
+  options.checkpoint_every = *Duration::parse(every);
+  const RunSpec spec = spec_of(options, drop_last);
+  std::string text;
+  for (std::int64_t step = 0; step < 9; ++step) {
+    const std::int64_t each = spec.plan.steps_per_epoch;
+    const Position at{step / each, step % each, Kind::kStep, step};
+    text += spec.checkpoint_due(at) ? 'x' : '.';
+  }
+  return text;
+}
+
+TEST(RunSpec, CheckpointsAreDueBeforeTheStepBehindTheOneThatReachesThem) {
+  EXPECT_EQ(checkpoints("2ba"), "..x.x.x.x");
+  EXPECT_EQ(checkpoints("1ep"), "...x..x..");
+  EXPECT_EQ(checkpoints("2ep"), "......x..");
+  EXPECT_EQ(checkpoints("22sp"), "...x..x..");
+  EXPECT_EQ(checkpoints("16sp"), "..x..x.x.");
+  EXPECT_EQ(checkpoints("1sp"), ".xxxxxxxx");
+  EXPECT_EQ(checkpoints("16sp", true), "..x.x.x.x") << "two steps of 8 an epoch";
+  EXPECT_EQ(checkpoints("0ba"), ".........");
+  EXPECT_EQ(checkpoints("5m"), ".........") << "by each worker's clock";
+}
+
+}  // namespace
+}  // namespace lockstep::train
