@@ -182,41 +182,43 @@ void Coordinator::State::on(const event::ZygoteLost& lost) {
 }
 
 template <class Visit>
+void Coordinator::State::each_timer_of(Worker& worker, Visit visit) {
+  if (worker.stage == Stage::kSpawning && config.zygote && zygote_ready)
+    visit(worker.since + timing.fork, [this] {
+      zygote_ready = false;
+      drop_unforked("its zygote does not answer");
+      act(action::RestartZygote{}, "no answer to a fork request for " + seconds(timing.fork));
+    });
+  if (worker.stage == Stage::kForked)
+    visit(worker.since + timing.hello, [this, &worker] {
+      evict(worker, Cause::kFailedSpawn, "no hello within " + seconds(timing.hello));
+    });
+  const bool joins =
+      group == Group::kRunning && worker.stage >= Stage::kForked && worker.stage <= Stage::kReady;
+  if (joins)
+    visit(worker.since + timing.join, [this, &worker] {
+      evict(worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));
+    });
+  if (worker.closed_at && !worker.left && elastic &&
+      (group == Group::kStarting || group == Group::kRunning))
+    visit(*worker.closed_at + timing.close_grace, [this, &worker] {
+      evict(worker, Cause::kOwnDoing,
+            "closed its connection to the launcher and did not end within " +
+                seconds(timing.close_grace));
+    });
+  const bool awaited =
+      group != Group::kRestarting && !(config.attached && group == Group::kStarting);
+  if (worker.stopped_at && awaited)
+    visit(*worker.stopped_at + timing.stop_grace, [this, &worker] {
+      evict(worker, Cause::kFromOutside, "stopped for " + seconds(now - *worker.stopped_at));
+    });
+}
+
+template <class Visit>
 void Coordinator::State::each_timer(Visit visit) {
   if (group == Group::kStopped) return;
-  for (auto& [uid, entry] : workers) {
-    Worker* worker = &entry;
-    if (worker->dismissed || worker->evicted || config.plain) continue;
-    if (worker->stage == Stage::kSpawning && config.zygote && zygote_ready)
-      visit(worker->since + timing.fork, [this] {
-        zygote_ready = false;
-        drop_unforked("its zygote does not answer");
-        act(action::RestartZygote{}, "no answer to a fork request for " + seconds(timing.fork));
-      });
-    if (worker->stage == Stage::kForked)
-      visit(worker->since + timing.hello, [this, worker] {
-        evict(*worker, Cause::kFailedSpawn, "no hello within " + seconds(timing.hello));
-      });
-    const bool joins = group == Group::kRunning && worker->stage >= Stage::kForked &&
-                       worker->stage <= Stage::kReady;
-    if (joins)
-      visit(worker->since + timing.join, [this, worker] {
-        evict(*worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));
-      });
-    if (worker->closed_at && !worker->left && elastic &&
-        (group == Group::kStarting || group == Group::kRunning))
-      visit(*worker->closed_at + timing.close_grace, [this, worker] {
-        evict(*worker, Cause::kOwnDoing,
-              "closed its connection to the launcher and did not end within " +
-                  seconds(timing.close_grace));
-      });
-    const bool awaited =
-        group != Group::kRestarting && !(config.attached && group == Group::kStarting);
-    if (worker->stopped_at && awaited)
-      visit(*worker->stopped_at + timing.stop_grace, [this, worker] {
-        evict(*worker, Cause::kFromOutside, "stopped for " + seconds(now - *worker->stopped_at));
-      });
-  }
+  for (auto& [uid, worker] : workers)
+    if (!worker.dismissed && !worker.evicted && !config.plain) each_timer_of(worker, visit);
   if (group == Group::kStarting && !config.plain)
     visit(group_since + timing.first_table, [this] {
       stop_now(

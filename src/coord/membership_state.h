@@ -180,6 +180,8 @@ struct Coordinator::State {
   void on(const event::Tick&) {}
   // Calls visit(time, what to do then) for every timer that runs.
   template <class Visit>
+  void each_timer_of(Worker& worker, Visit visit);
+  template <class Visit>
   void each_timer(Visit visit);
   void fire_timers();
   void settle();  // what follows from the state as it is now
