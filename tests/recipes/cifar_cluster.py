@@ -102,6 +102,8 @@ class ByHand:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
+        self.out.close()
+        self.err.close()
 
     def text(self, file):
         return os.pread(file.fileno(), 1 << 20, 0).decode()
@@ -267,7 +269,7 @@ class CifarCluster(BesidePython):
                 (["--init_method", "", "--world_size", 2], "by the launcher ('lockstep run", 2),
                 (["--init_method", "tcp://192.0.2.1:29500", "--world_size", 2], "has the host '192.0.2.1', which is another machine", 2),
                 (["--init_method", "tcp://127.0.0.1:29500", "--world_size", 2, "--rank", 2], "the rank is 2", 2),
-                (["--init_method", by_hand_address(), "--world_size", 2, "--init-timeout", 1], "of 2 nobody has come as rank 1", 69),
+                (["--init_method", by_hand_address(), "--world_size", 2, "--init-timeout", 1, "--custom_data", "true"], "of 2 nobody has come as rank 1", 69),
                 (["--weights", "last.pth", "--custom_data", "true", "--train_samples", 32, "--batch_size", 8], "must be epoch_N.pth", 2),
                 (["--data_url", "nowhere"], "the data url is http://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", 65)):
             with self.subTest(options[0]):
