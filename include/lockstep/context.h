@@ -70,8 +70,8 @@ class Context {
 // for a libtorch of another version than the headers (both are told); kUnavailable when the
 // launcher is gone. Of a Rendezvous: kUsage for an address that is not this machine's, a rank that
 // is taken or out of range, another number of ranks, no launcher that fits (spawn.h says where it
-// is looked for), and for a blank address where nothing else says where the others are; kUnavailable
-// where not all ranks come in time.
+// is looked for), and for a blank address where nothing else says where the others are;
+// kUnavailable where not all ranks come in time.
 //
 // Started by hand, a process loses its launcher only where that is killed: it then says so and ends
 // at once with exit code 1. Threads: call once, from main's thread.

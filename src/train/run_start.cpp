@@ -44,7 +44,8 @@ Result<int> RunStart::virtual_workers() const {
     return Error{ErrorKind::kUsage,
                  std::to_string(context_.world_size()) +
                      " workers were asked for (--nproc-per-node, or the number of ranks), but the "
-                     "run has " + std::to_string(chosen) +
+                     "run has " +
+                     std::to_string(chosen) +
                      " virtual workers, and each worker needs at least one: use at most " +
                      std::to_string(chosen) + " workers (or more --virtual-workers for a new run)"};
   return chosen;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/process_setup.h"
 #include "coord/channel.h"
 #include "coord/descriptors.h"
 #include "worker/alone.h"
@@ -193,6 +194,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::optional<Rendezvous>& 
   }
   LOCKSTEP_ASSIGN(const auto meeting, meeting_of(rendezvous));
   if (!meeting) return open_alone();
+  flush_outputs();  // before the run's lines, which the launcher writes where rank 0 does
   LOCKSTEP_ASSIGN(Birth birth, attach(*meeting));
   return start(std::move(birth));
 }
