@@ -4,7 +4,6 @@
 Environment: beside_python.py. Without torchvision the comparisons are left out, and say so.
 """
 import json
-import os
 import pathlib
 import re
 import shutil
@@ -90,8 +89,12 @@ class TimeBudget(BesidePython):
 
     @classmethod
     def recipe(cls, folder, workers, *options, launcher=(), code=0):
-        out, err = beside_python.recipe(folder, workers, "--data", cls.data, "--virtual-workers", 2, "--train_time", 0, "--epochs", EPOCHS, *SETTINGS,
-                                        *options, launcher=launcher, code=code)
+        """No workers: without the launcher."""
+        options = ["--data", cls.data, "--virtual-workers", 2, "--train_time", 0, "--epochs", EPOCHS, *SETTINGS, *options]
+        if workers is None:
+            out, err = run(folder, RECIPE, *options, code=code)
+            return without_times(re.sub("Training complete in: .*\n", "", out)), err
+        out, err = beside_python.recipe(folder, workers, *options, launcher=launcher, code=code)
         return without_times(out), err
 
     def tearDown(self):
@@ -145,7 +148,7 @@ class TimeBudget(BesidePython):
         self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1])
         self.assert_files(folder, self.ours)
 
-    def stopped(self, folder, workers, launcher=()):
+    def stopped(self, folder, workers=2, launcher=()):
         """A run whose time is up at its first look; how many steps it made."""
         out, err = self.recipe(folder, workers, "--train_time", 1e-6, launcher=launcher)
         stop = json.loads((run_dir(folder) / "stop.json").read_text())
@@ -153,30 +156,37 @@ class TimeBudget(BesidePython):
         self.assertIn("Training completed -> Total train time", out)
         return stop["stop_after_step"], out
 
-    def test_the_time_limit_is_replayed_to_its_recorded_step(self):
-        for workers, launcher in ((1, ()), (2, ()), (2, ["--inject", "kill rank=1 txn=1 phase=backward"])):
-            folder, again = self.folder(f"stopped-{workers}{len(launcher)}"), self.folder(f"again-{workers}{len(launcher)}")
-            steps, out = self.stopped(folder, workers, launcher)
-            replayed, _ = self.recipe(again, 1, "--max-steps", steps)
-            self.assertEqual(replayed.splitlines()[-1], out.splitlines()[-1])
-            saved = self.metrics(folder)
-            self.assertEqual(saved["EPOCHS_RUN"], steps // STEPS)
-            self.assertEqual(len(saved["EPOCH_TIMES"]), steps // STEPS)
-            self.assertEqual(len(saved["VALID_HISTORY"]), -(-steps // STEPS), "the broken epoch is evaluated")
-            # Without the launcher, too; and the same command has nothing left to do.
-            _, err = self.recipe(folder, 2, "--train_time", 1e-6)
-            self.assertIn("stopped by its time limit", err)
-            # A longer limit goes on, and all is as though it had never stopped.
-            out, _ = self.recipe(folder, 2)
-            self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1])
-            self.assertEqual(self.metrics(folder)["VALID_HISTORY"], self.metrics(self.ours)["VALID_HISTORY"])
-            self.assertGreater(self.metrics(folder)["RUN_TIME"], saved["RUN_TIME"])
-            self.assertFalse((run_dir(folder) / "stop.json").exists())
+    def assert_replayed(self, folder, steps, out):
+        """Those steps without a limit have the same weights; and the file counts whole epochs."""
+        replayed, _ = self.recipe(self.folder(f"again-{folder.name}"), 1, "--max-steps", steps)
+        self.assertEqual(replayed.splitlines()[-1], out.splitlines()[-1])
+        saved = self.metrics(folder)
+        self.assertEqual((saved["EPOCHS_RUN"], len(saved["EPOCH_TIMES"])), (steps // STEPS, steps // STEPS))
+        self.assertEqual(len(saved["VALID_HISTORY"]), -(-steps // STEPS), "the broken epoch is evaluated")
+        return saved
+
+    def test_the_time_limit_is_replayed_and_lifted(self):
+        folder = self.folder("stopped")
+        steps, out = self.stopped(folder, launcher=["--inject", "kill rank=1 txn=1 phase=backward"])
+        saved = self.assert_replayed(folder, steps, out)
+        _, err = self.recipe(folder, 1, "--train_time", 1e-6)
+        self.assertIn("stopped by its time limit", err)
+        # A longer limit goes on, and all is as though it had never stopped.
+        out, _ = self.recipe(folder, 2)
+        self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1])
+        self.assertEqual(self.metrics(folder)["VALID_HISTORY"], self.metrics(self.ours)["VALID_HISTORY"])
+        self.assertGreater(self.metrics(folder)["RUN_TIME"], saved["RUN_TIME"])
+        self.assertFalse((run_dir(folder) / "stop.json").exists())
+
+    def test_the_time_limit_without_the_launcher(self):
+        folder = self.folder("alone")
+        steps, out = self.stopped(folder, None)
+        self.assert_replayed(folder, steps, out)
 
     def test_the_broken_epoch_beside_python(self):
         self.beside()
         ours, theirs = self.folder("broken"), self.folder("theirs-broken")
-        steps, out = self.stopped(ours, 2)
+        steps, out = self.stopped(ours)
         weights = self.peer(theirs, steps % STEPS, epochs=-(-steps // STEPS))
         self.assertEqual(out.splitlines()[-1], weights)
         self.assert_losses(ours, theirs)

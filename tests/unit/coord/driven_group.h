@@ -24,7 +24,7 @@ class DrivenGroup {
   void start() {
     feed(event::ZygoteReady{});
     while (const auto spawn = take_spawn()) greet(spawn->uid);
-    for (const auto& [uid, seen] : workers) feed(event::Ready{uid, Txn(0), 0, time});
+    for (const auto& [uid, seen] : workers) feed(event::Ready{uid, Txn(0), 0, run_time});
   }
   void greet(WorkerUid uid) {
     feed(event::Forked{uid, 100});
@@ -87,7 +87,7 @@ class DrivenGroup {
   RunStatus status() const { return coordinator_.status(); }
 
   bool elastic = true;  // what its workers say they are
-  RunTime time;         // what they say of the run's
+  RunTime run_time;     // what they say of the run's
   std::uint64_t now = kSecond;
   std::map<WorkerUid, WorkerProgress> workers;  // alive, as the board shows them
   Actions actions;

@@ -30,7 +30,7 @@ class TimeLimit : public testing::Test {
 };
 
 TEST_F(TimeLimit, IsOfTheWholeRun) {
-  group_.time = {.ran = 3 * kSecond, .limit = 5 * kSecond};
+  group_.run_time = {.ran = 3 * kSecond, .limit = 5 * kSecond};
   group_.start();
   EXPECT_EQ(group_.take<action::WriteTable>()->ran_ns, 3 * kSecond);
   group_.pass(1900 * kMillisecond);
@@ -41,21 +41,21 @@ TEST_F(TimeLimit, IsOfTheWholeRun) {
 }
 
 TEST_F(TimeLimit, WithoutOneThereIsNone) {
-  group_.time = {.ran = 3 * kSecond};
+  group_.run_time = {.ran = 3 * kSecond};
   group_.start();
   group_.pass(10 * kSecond);
   EXPECT_FALSE(is_up());
 }
 
 TEST_F(TimeLimit, OneThatIsUsedUpStopsAtOnce) {
-  group_.time = {.ran = 9 * kSecond, .limit = 5 * kSecond};
+  group_.run_time = {.ran = 9 * kSecond, .limit = 5 * kSecond};
   group_.start();
   group_.pass(20 * kMillisecond);
   EXPECT_TRUE(is_up());
 }
 
 TEST_F(TimeLimit, TheStepThatATableNamesIsRecordedOnce) {
-  group_.time = {.limit = 5 * kSecond};
+  group_.run_time = {.limit = 5 * kSecond};
   group_.start();
   group_.pass(6 * kSecond);
   ASSERT_TRUE(is_up());
@@ -72,14 +72,14 @@ TEST_F(TimeLimit, TheStepThatATableNamesIsRecordedOnce) {
 
 // What the workers of the next start have read counts; the time goes on, as recovery is part of it.
 TEST_F(TimeLimit, IsRepeatedWhenTheGroupStartsAgain) {
-  group_.time = {.limit = 5 * kSecond};
+  group_.run_time = {.limit = 5 * kSecond};
   group_.start();
   group_.pass(3 * kSecond);
   while (group_.take<action::WriteTable>()) {
   }
   const auto old = group_.workers;
   for (const auto& [uid, seen] : old) group_.exit(uid, kKilled);
-  group_.time.stop_after_step = 17;
+  group_.run_time.stop_after_step = 17;
   group_.start();
   const auto first = group_.take<action::WriteTable>();
   ASSERT_TRUE(first);

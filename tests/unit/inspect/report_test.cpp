@@ -184,6 +184,25 @@ TEST_F(Report, TheTutorialsSaves) {
   EXPECT_TRUE(run["test_loss"].is_null());
 }
 
+// Evaluated where the time limit stopped it, and no epoch run.
+TEST_F(Report, TheEpochThatTheTimeLimitBroke) {
+  const auto run = json_of({save("broken_metrics.pt", {2, 1, 0.5}, {60, 66})})[0];
+  EXPECT_EQ(run["epochs_run"], 2);
+  EXPECT_EQ(run["epoch_time_s"], 63);
+  EXPECT_EQ(run["validation"][2], (nlohmann::json{3, 2.175, 0.5}));
+
+  const std::string path = run_directory();
+  folder_.write("run/metrics.jsonl", R"({"txn":0,"epoch":0,"loss_mean":3}
+{"txn":1,"epoch":0,"loss_mean":2}
+{"txn":2,"epoch":0,"test_loss":1.5,"test_samples":4}
+{"txn":3,"epoch":1,"loss_mean":1}
+{"txn":4,"epoch":1,"test_loss":1.25,"broken":true,"test_samples":4}
+)");
+  const auto directory = json_of({path})[0];
+  EXPECT_EQ(directory["epochs_run"], 1);
+  EXPECT_EQ(directory["test_loss"], 1.25);
+}
+
 TEST_F(Report, FiguresFromAsideFillInWhatIsMissing) {
   const std::string one = save("one_metrics.pt", {2, 1}, {60, 60}),
                     two = save("two_metrics.pt", {2, 1}, {40, 40});
@@ -261,8 +280,8 @@ TEST_F(Report, WhatIsNoRunIsRefused) {
   refused(run, "metrics.jsonl', line 2: not a JSON object");
   EXPECT_TRUE(checkpoint::pt::write(posix_env(), folder_ / "w.pt", Value::dict({{"a", 1}})).ok());
   refused(folder_ / "w.pt", "has no TRAIN_HISTORY: it is no save of the tutorial's trainer");
-  refused(save("uneven.pt", {1, 2}, {60}),
-          "TRAIN_HISTORY has 2 values, VALID_HISTORY 2, EPOCH_TIMES 1");
+  refused(save("uneven.pt", {1, 2, 3}, {60}),
+          "TRAIN_HISTORY has 3 values, VALID_HISTORY 3, EPOCH_TIMES 1");
   refused(folder_.write("page.pt", "<html>"), "neither a zip nor a pickle");
   refused(folder_.write("a.json", "[]"), "not JSON of the form");
   refused(folder_.write("b.json", R"({"runs":[{"name":"x","top1":"high"}]})"),

@@ -54,8 +54,7 @@ TEST(Duration, WhatIsNoneIsAnErrorThatSaysWhatWouldBe) {
 
 TEST(Duration, TextReadsBack) {
   for (const char* text : {"10ep", "500ba", "100000sp", "9000s", "0.25s", "100000s"})
-    if (const auto duration = Duration::parse(text); duration.ok())
-      EXPECT_EQ(*Duration::parse(duration->text()), *duration) << text;
+    EXPECT_EQ(Duration::parse(text)->text(), text);
   EXPECT_EQ(Duration::parse("2h30m")->text(), "9000s");
 }
 

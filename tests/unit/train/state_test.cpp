@@ -84,13 +84,27 @@ TEST(TrainState, ANameIsGivenOnce) {
 TEST(TrainState, ATextThatDoesNotFitIsRefusedAndWritesNothingBehindTheImage) {
   Kit kit(0.25);
   std::vector<std::byte> memory(train::image_bytes(kit.state) + 1024, std::byte{0x5a});
-  kit.text.assign(100'000, 'x');
+  kit.text.assign(2'000'000, 'x');
   const Status stored =
       train::store_image(kit.state, std::span(memory).first(train::image_bytes(kit.state)));
   ASSERT_FALSE(stored.ok());
   EXPECT_NE(stored.error().message.find("note"), std::string::npos) << stored.error().message;
   for (std::size_t i = train::image_bytes(kit.state); i < memory.size(); ++i)
     ASSERT_EQ(memory[i], std::byte{0x5a});
+}
+
+// Times differ from run to run, its hash does not.
+TEST(TrainState, ATextThatIsNotHashedIsInNoHash) {
+  Kit kit(0.25);
+  const std::string before = kit.state.sha256();
+  const auto text = [](const std::string& name, bool hashed) {
+    return TrainState::Text{name, [] { return std::string("12.5 s"); },
+                            [](const std::string&) { return Status(); }, hashed};
+  };
+  ASSERT_TRUE(kit.state.add(text("times", false)).ok());
+  EXPECT_EQ(kit.state.sha256(), before);
+  ASSERT_TRUE(kit.state.add(text("other", true)).ok());
+  EXPECT_NE(kit.state.sha256(), before);
 }
 
 TEST(TrainState, ABadImageIsRefused) {
