@@ -39,10 +39,17 @@ static lockstep::Status train(lockstep::Context& context, const convnet::Options
 int main(int argc, char** argv) {
   const convnet::Options options = convnet::parse(argc, argv);
   convnet::greet(options);
-  auto context = lockstep::init({.threads = options.threads});
-  if (!context.ok()) lockstep::exit_with(context.error());
   auto* way = train;
   if (options.mode == convnet::Mode::kDataParallel) way = convnet::train_data_parallel;
   if (options.mode == convnet::Mode::kHorovod) way = convnet::train_horovod;
+  const lockstep::InitOptions process{.threads = options.threads};
+  if (options.spawned > 0) {
+    const auto worker = [&](lockstep::Context& context) { return way(context, options); };
+    const lockstep::Status done = lockstep::spawn(options.spawned, worker, {.init = process});
+    if (!done.ok()) lockstep::exit_with(done.error());
+    return 0;
+  }
+  auto context = lockstep::init(process);
+  if (!context.ok()) lockstep::exit_with(context.error());
   lockstep::exit_with(*context, way(*context, options));
 }

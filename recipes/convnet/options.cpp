@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "lockstep/command_line.h"
+#include "lockstep/spawn.h"
 #include "tutorial.h"
 
 namespace convnet {
@@ -14,6 +15,8 @@ using lockstep::Error;
 using lockstep::ErrorKind;
 using lockstep::Status;
 using lockstep::data::Shuffle;
+
+constexpr int kMostGpus = 128;  // lockstep::spawn()'s limit
 
 // What the document's own arguments say, before they are settled.
 struct Cluster {
@@ -50,35 +53,48 @@ bool one_process(Mode mode) { return mode == Mode::kSingle || mode == Mode::kDat
 
 Error wrong(const std::string& what) { return Error{ErrorKind::kUsage, what}; }
 
-// V = 1 and R, or V: what the document's arguments stand for in this mode.
-Status settle(const Cluster& cluster, Options& options) {
-  int& workers = options.run.virtual_workers;
+Status check_nodes(const Cluster& cluster) {
+  const std::string nodes = std::to_string(cluster.nodes);
   if (cluster.nr >= cluster.nodes)
-    return wrong("--nr is " + std::to_string(cluster.nr) + "; with --nodes " +
-                 std::to_string(cluster.nodes) + " it is at most " +
-                 std::to_string(cluster.nodes - 1));
-  if (cluster.nr > 0)
-    return wrong("--nr is " + std::to_string(cluster.nr) +
-                 ", but one command starts the whole run: give it once, with --nr 0");
-  if (one_process(options.mode)) {
-    const std::string mode(name_of(options.mode));
-    if (cluster.nodes > 1) return wrong("--nodes: --mode " + mode + " is one process of one node");
-    if (workers > 1)
-      return wrong("--virtual-workers is " + std::to_string(workers) + "; --mode " + mode +
-                   " has one");
-    if (options.mode == Mode::kSingle && cluster.gpus > 1)
-      return wrong("--gpus is " + std::to_string(cluster.gpus) + "; --mode single has one");
-    workers = 1;
-    options.replicas = cluster.gpus == 0 ? kTutorialGpus : cluster.gpus;
-    return {};
-  }
-  if (cluster.nodes > 1 && cluster.gpus == 0)
-    return wrong("--nodes needs --gpus, which says how many workers each has");
-  const int all = cluster.nodes * cluster.gpus;
-  if (all > 0 && workers > 0 && workers != all)
-    return wrong("--virtual-workers is " + std::to_string(workers) + ", but --nodes times --gpus " +
-                 std::to_string(all) + "; give one of them");
-  if (all > 0) workers = all;
+    return wrong("--nr is " + std::to_string(cluster.nr) + "; with --nodes " + nodes +
+                 " it is at most " + std::to_string(cluster.nodes - 1));
+  if (cluster.nodes == 1) return {};
+  const std::string same = cluster.gpus == 0
+                               ? ""
+                               : "; the same weights come from one node with --gpus " +
+                                     std::to_string(cluster.nodes * cluster.gpus);
+  return wrong("--nodes is " + nodes +
+               ", but the launcher of this version starts workers on one node; runs over several "
+               "are to come" +
+               same);
+}
+
+Status settle_one_process(const Cluster& cluster, Options& options) {
+  const std::string mode(name_of(options.mode));
+  int& workers = options.run.virtual_workers;
+  if (workers > 1)
+    return wrong("--virtual-workers is " + std::to_string(workers) + "; --mode " + mode +
+                 " has one");
+  if (options.mode == Mode::kSingle && cluster.gpus > 1)
+    return wrong("--gpus is " + std::to_string(cluster.gpus) + "; --mode single has one");
+  workers = 1;
+  options.replicas = cluster.gpus == 0 ? kTutorialGpus : cluster.gpus;
+  return {};
+}
+
+// V = 1 and R, or V and who starts the workers: what the document's arguments stand for in this
+// mode.
+Status settle(const Cluster& cluster, Options& options) {
+  LOCKSTEP_TRY(check_nodes(cluster));
+  if (one_process(options.mode)) return settle_one_process(cluster, options);
+  if (cluster.gpus == 0) return {};
+  int& workers = options.run.virtual_workers;
+  if (workers > 0 && workers != cluster.gpus)
+    return wrong("--virtual-workers is " + std::to_string(workers) + ", but --gpus " +
+                 std::to_string(cluster.gpus) + "; give one of them");
+  workers = cluster.gpus;
+  options.others_start = lockstep::inside_run();
+  options.spawned = options.others_start ? 0 : cluster.gpus;
   return {};
 }
 
@@ -126,13 +142,13 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
   line.add("--momentum", options.momentum, "of sgd", {.least = 0});
   line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1",
            {.least = 0, .most = 1024});
-  line.add("--nodes", cluster.nodes, "or -n: nodes; times --gpus the number of virtual workers",
-           {.least = 1, .most = 1024});
+  line.add("--nodes", cluster.nodes, "or -n: nodes; 1, as runs over several are to come",
+           {.least = 1, .most = kMostGpus});
   line.add("--gpus", cluster.gpus,
-           "or -g: of each node; dp: the number of replicas (4); 0: not given",
-           {.least = 0, .most = 1024});
-  line.add("--nr", cluster.nr, "or -nr: this node's number; one command starts the run, so 0",
-           {.least = 0});
+           "or -g: workers that the program starts, each of them a virtual worker; under `lockstep "
+           "run` the number of virtual workers alone; dp: the number of replicas (4); 0: not given",
+           {.least = 0, .most = kMostGpus});
+  line.add("--nr", cluster.nr, "or -nr: this node's number, from 0", {.least = 0});
   line.add_flag("--check-against-tutorial", options.check_against_tutorial,
                 "say at the end how many of the loss lines that the tutorial printed agree");
 }

@@ -20,6 +20,8 @@ struct Options {
   double momentum = 0;  // sgd only
   int threads = 0;
   int replicas = 0;  // of kDataParallel
+  int spawned = 0;   // workers that the program starts itself; 0: it is one process, or in a run
+  bool others_start = false;  // --gpus was given, but the workers are a launcher's
   bool check_against_tutorial = false;
   lockstep::RunOptions run;
 };
