@@ -212,6 +212,10 @@ class Trainer {
   void scaler(GradScaler& scaler);
   // EpochEnd::history is kept, in the state: some 50 bytes an epoch. Before fit().
   void keep_history();
+  // The model has half weights, and these are what is trained (lockstep/amp.h): the optimizer has
+  // MasterWeights::parameters(). Part of the state and of the manifest. Before fit(); `masters`
+  // outlives the trainer.
+  void master_weights(MasterWeights& masters);
   // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a
   // checkpoint that stays: checkpoints/best points to it, and --resume takes that as a PATH; none
   // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss without a test set, and

@@ -69,6 +69,18 @@ Status check_nodes(const Cluster& cluster) {
                same);
 }
 
+// Where it is not fp32, it decides the arithmetic.
+Status settle_precision(Options& options) {
+  if (options.opt_level == OptLevel::kO0) return {};
+  if (options.mode == Mode::kDataParallel)
+    return wrong(
+        "--opt-level: --mode dp trains in fp32 (O0); the document, too, has mixed "
+        "precision with DistributedDataParallel alone");
+  options.run.identity["opt_level"] = "O" + std::to_string(static_cast<int>(options.opt_level));
+  options.run.identity["half_dtype"] = options.half == HalfType::kFloat16 ? "fp16" : "bf16";
+  return {};
+}
+
 Status settle_one_process(const Cluster& cluster, Options& options) {
   const std::string mode(name_of(options.mode));
   int& workers = options.run.virtual_workers;
@@ -110,6 +122,7 @@ Status check_comparable(Options& options) {
   if (options.optimizer != "sgd") return published("--optimizer", "sgd");
   if (options.lr != 1e-4) return published("--lr", "1e-4");
   if (options.momentum != 0) return published("--momentum", "0");
+  if (options.opt_level != OptLevel::kO0) return published("--opt-level", "O0");
   if (run.batch_size != 100) return published("--batch-size", "100");
   if (run.accumulation_steps != 1) return published("--accumulation-steps", "1");
   if (run.seed != 0) return published("--seed", "0");
@@ -140,6 +153,16 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
       [&](const std::string& value) { options.optimizer = value; }, "the optimizer");
   line.add("--lr", options.lr, "learning rate", {.least = 0});
   line.add("--momentum", options.momentum, "of sgd", {.least = 0});
+  line.add_choice(
+      "--opt-level", {"O0", "O1", "O2", "O3"}, "O0",
+      [&](const std::string& level) { options.opt_level = static_cast<OptLevel>(level[1] - '0'); },
+      "Apex's: fp32; autocast; half weights with fp32 masters and batch norm; half throughout");
+  line.add_choice(
+      "--half-dtype", {"fp16", "bf16"}, "fp16",
+      [&](const std::string& name) {
+        options.half = name == "fp16" ? HalfType::kFloat16 : HalfType::kBFloat16;
+      },
+      "of O1, O2, O3");
   line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1",
            {.least = 0, .most = 1024});
   line.add("--nodes", cluster.nodes, "or -n: nodes; 1, as runs over several are to come",
@@ -176,12 +199,12 @@ Options parse(int argc, char** argv) {
   line.parse(argc, pointers.data());
   options.greets = line.given("--mode");
   Status status = settle(cluster, options);
-  if (status.ok()) status = check_comparable(options);
-  if (!status.ok()) lockstep::exit_with(status.error());
-
   options.run.identity = {{"optimizer", options.optimizer},
                           {"lr", number(options.lr)},
                           {"momentum", number(options.momentum)}};
+  if (status.ok()) status = settle_precision(options);
+  if (status.ok()) status = check_comparable(options);
+  if (!status.ok()) lockstep::exit_with(status.error());
   if (options.mode == Mode::kDataParallel)
     options.run.identity["replicas"] = std::to_string(options.replicas);
   return options;

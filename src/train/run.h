@@ -71,12 +71,14 @@ class Run final : public Program {
   Status begin();
   ParticipantOptions participant_options() const;
   Status take_part(RunStart& start);
+  void renew_half_weights();
   Result<bool> announce();
   Status last_words();
   bool checkpoint_due(Txn txn) const;
   Status secure_origin(Txn txn);
   Status keep_best(Txn txn);
   void apply(Optimizer& chosen);  // gradients are set
+  void update_by(Optimizer& chosen);
 
   Context& context_;
   TrainState& state_;

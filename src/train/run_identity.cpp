@@ -126,6 +126,8 @@ Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, c
   for (std::size_t i = 0; i < state.schedulers().size(); ++i)
     manifest.set("scheduler_" + std::to_string(i), state.schedulers()[i]->settings());
   if (state.scaler() != nullptr) manifest.set("scaler", state.scaler()->settings());
+  for (std::size_t i = 0; i < state.master_weights().size(); ++i)
+    manifest.set("master_weights_" + std::to_string(i), state.master_weights()[i]->settings());
   if (spec.options.clip_grad_norm > 0)
     manifest.set("clip_grad_norm", shortest(spec.options.clip_grad_norm));
   manifest.set("threads", context.threads());

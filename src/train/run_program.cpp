@@ -90,6 +90,12 @@ void Run::update(Txn txn, coord::Board board) {
 }
 
 void Run::apply(Optimizer& chosen) {
+  for (MasterWeights* masters : state_.master_weights()) masters->model_grads_to_master_grads();
+  update_by(chosen);
+  renew_half_weights();
+}
+
+void Run::update_by(Optimizer& chosen) {
   GradScaler* const scaler = state_.scaler();
   if (scaler != nullptr) scaler->unscale_(chosen);
   if (spec_.options.clip_grad_norm > 0)
