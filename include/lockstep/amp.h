@@ -1,5 +1,5 @@
 // Mixed precision: torch.autocast and torch.amp.GradScaler (torch 2.11), with their names, defaults
-// and bits.
+// and bits; and half weights with fp32 masters (MasterWeights).
 //
 //   lockstep::GradScaler scaler;  // for float16; bfloat16 needs none
 //   lockstep::Trainer trainer(context, *model, optimizer, options);
@@ -19,13 +19,20 @@
 #include <c10/core/DeviceType.h>
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lockstep/named_tensors.h"
 #include "lockstep/optim.h"
 #include "lockstep/status.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace lockstep {
 
@@ -53,6 +60,8 @@ struct GradScalerOptions {
   double growth_factor = 2.0;   // after `growth_interval` steps in a row without inf or NaN
   double backoff_factor = 0.5;  // after a step with one
   std::int64_t growth_interval = 2000;
+  // Not PyTorch's, which has none: the scale grows no further. Apex's is 2^24.
+  double max_scale = std::numeric_limits<double>::infinity();
   bool enabled = true;  // false: all its calls do what they would without a scaler
 };
 
@@ -90,6 +99,69 @@ class GradScaler {
   GradScalerOptions options_;
   at::Tensor scale_, growth_tracker_;
   std::map<const Optimizer*, OfOptimizer> since_update_;
+};
+
+// A model of half weights that is trained in fp32: Apex's opt_level O2 (apex.amp, 0.1), by its
+// rules.
+//
+//   const auto model = lockstep::models::convnet();
+//   lockstep::MasterWeights masters(*model, at::kHalf);  // the model's weights are half now
+//   lockstep::SGD optimizer(masters.parameters(), {.lr = 1e-4});
+//   lockstep::GradScaler scaler({.max_scale = 16777216});
+//   lockstep::Trainer trainer(context, *model, optimizer, options);
+//   trainer.master_weights(masters);
+//   trainer.scaler(scaler);
+//   trainer.loss([&](const lockstep::data::Batch& batch) {
+//     const at::Tensor scores = model->forward(batch.inputs.to(at::kHalf)).to(at::kFloat);
+//     return F::cross_entropy(scores, batch.targets);
+//   });
+//
+// The masters are what the run keeps: its train state has them in the half weights' place, under
+// the same names, so checkpoints, newcomers and hashes are fp32. Gradients are half, and so is
+// their mean over virtual workers. A run does the copying both ways by itself; a loop in PyTorch's
+// style does it around the update:
+//
+//   model->zero_grad();
+//   scaler.scale(loss).backward();
+//   masters.model_grads_to_master_grads();
+//   scaler.step(optimizer);
+//   scaler.update();
+//   masters.master_params_to_model_params();
+//
+// Weights from elsewhere are loaded into the model before this is made: Trainer::start_from() is
+// refused (kUsage). Ownership: shares the model's tensors. Threads: one at a time.
+class MasterWeights {
+ public:
+  struct Pair {
+    at::Tensor model;   // half, the module's own
+    at::Tensor master;  // fp32, the same shape and layout
+  };
+
+  // Turns the module's floating parameters and buffers into `dtype` (float16 or bfloat16; else
+  // throws std::invalid_argument), in place, but for batch norms with weights of their own, which
+  // stay as they are. The masters begin as the rounded weights.
+  MasterWeights(torch::nn::Module& module, at::ScalarType dtype);
+
+  // For the optimizer, in the module's order: masters, and the parameters that are none's.
+  std::vector<at::Tensor> parameters() const;
+  // PyTorch's, in fp32: of parameters() and the module's buffers, for save_safetensors(), save_pt()
+  // and weights_sha256().
+  NamedTensors state_dict() const;
+  at::ScalarType dtype() const { return dtype_; }
+  const std::vector<Pair>& pairs() const { return pairs_; }
+
+  // apex.fp16_utils' names. The gradients of the half weights, as fp32, become the masters'; none
+  // stays none.
+  void model_grads_to_master_grads();
+  // The half weights become the masters, rounded to nearest; the masters' gradients are let go.
+  void master_params_to_model_params();
+
+  std::string settings() const;  // for the run's manifest
+
+ private:
+  at::ScalarType dtype_;
+  std::vector<Pair> pairs_;  // of converted parameters, each once
+  NamedTensors parameters_, buffers_;
 };
 
 }  // namespace lockstep

@@ -45,7 +45,14 @@ struct SpawnOptions {
 // for a wrong option, and for no launcher that fits. Of a run that failed: the kind with its exit
 // code (docs/guide/errors.md; kResumable for signals, kAborted for others); the first worker's
 // own error was printed. Threads: main's thread, with no other alive; one run after the other.
+//
+// A program for both ways looks at inside_run() first, and calls init() there.
 [[nodiscard]] Status spawn(int n, const std::function<Status(Context&)>& fn,
                            const SpawnOptions& options = {});
+
+// Whether something else starts this program's workers: it is under `lockstep run` (before init()
+// too) or torchrun, or is a worker of spawn(). By the environment. Threads: any, while nobody
+// changes that.
+[[nodiscard]] bool inside_run();
 
 }  // namespace lockstep

@@ -51,18 +51,23 @@ class TrainState {
   Status add(const std::string& name, LRScheduler& scheduler);
   // At most one: the run's steps scale their losses by it (lockstep/amp.h).
   Status add(const std::string& name, GradScaler& scaler);
+  // After their model: its parameters are the masters from then on.
+  Status add(const std::string& name, MasterWeights& masters);
   // One's own tensors: of fixed shape, at an address that stays, the same in all workers at the
   // same step.
   Status add(const std::string& name, const NamedTensors& tensors);
   Status add(Text text);
 
   const std::vector<Named>& parameters() const { return parameters_; }
+  // The same, as backward gives gradients to them: with MasterWeights the half weights.
+  const std::vector<Named>& leaves() const { return leaves_; }
   const std::vector<Named>& buffers() const { return buffers_; }
   // The optimizers', the schedulers', the scaler's, one's own.
   const std::vector<Named>& other_tensors() const { return other_tensors_; }
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
   const std::vector<LRScheduler*>& schedulers() const { return schedulers_; }
   GradScaler* scaler() const { return scaler_; }  // nullptr: none
+  const std::vector<MasterWeights*>& master_weights() const { return master_weights_; }
   const std::vector<Text>& texts() const { return texts_; }
   std::vector<Named> model() const;  // parameters, then buffers
 
@@ -82,10 +87,11 @@ class TrainState {
  private:
   Status claim(const std::string& name);
   std::vector<std::string> names_;
-  std::vector<Named> parameters_, buffers_, other_tensors_;
+  std::vector<Named> parameters_, leaves_, buffers_, other_tensors_;
   std::vector<Optimizer*> optimizers_;
   std::vector<LRScheduler*> schedulers_;
   GradScaler* scaler_ = nullptr;
+  std::vector<MasterWeights*> master_weights_;
   std::vector<Text> texts_;
 };
 

@@ -42,6 +42,15 @@ class Module;
 
 namespace lockstep {
 
+// What becomes of a step in which the loss of a virtual worker is infinite or NaN or, where no
+// GradScaler looks at them, the mean gradient of a parameter: the same in all workers. Each is told
+// in a line, with its place.
+//   kContinue  the update is made, as in PyTorch
+//   kSkip      the step counts, but changes nothing: no parameter, no buffer, no optimizer's or
+//              scaler's state, and the epoch's means are without it
+//   kStop      the run ends with kBadData, before the update; the newest checkpoint stays
+enum class OnNan { kContinue, kSkip, kStop };
+
 // What every run has. The defaults are the library's; a recipe may set its own before it adds the
 // options to its command line (convnet: name, output and shuffle).
 struct RunOptions {
@@ -65,7 +74,8 @@ struct RunOptions {
   std::int64_t accumulation_steps = 1;
   std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
-  double clip_grad_norm = 0;  // clip_grad_norm_()'s max_norm for each step; 0: none
+  double clip_grad_norm = 0;        // clip_grad_norm_()'s max_norm for each step; 0: none
+  OnNan on_nan = OnNan::kContinue;  // --on-nan continue|skip|stop; skip is part of the manifest
   data::Shuffle shuffle = data::Shuffle::kReshuffle;  // DistributedSampler with set_epoch()
   // DataLoader's word: an epoch's last batch is left out if it is shorter than batch_size.
   bool drop_last = false;
@@ -212,6 +222,10 @@ class Trainer {
   void scaler(GradScaler& scaler);
   // EpochEnd::history is kept, in the state: some 50 bytes an epoch. Before fit().
   void keep_history();
+  // The model has half weights, and these are what is trained (lockstep/amp.h): the optimizer has
+  // MasterWeights::parameters(). Part of the state and of the manifest. Before fit(); `masters`
+  // outlives the trainer.
+  void master_weights(MasterWeights& masters);
   // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a
   // checkpoint that stays: checkpoints/best points to it, and --resume takes that as a PATH; none
   // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss without a test set, and

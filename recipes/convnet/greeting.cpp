@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/cpus.h"
+#include "base/log.h"
 #include "lockstep/models.h"
 
 namespace convnet {
@@ -31,7 +32,12 @@ bool first_process() {
 }  // namespace
 
 void greet(const Options& options) {
-  if (!options.greets || !first_process()) return;
+  if (!first_process()) return;
+  if (options.others_start)
+    lockstep::log_info("--gpus " + std::to_string(options.run.virtual_workers) +
+                       ": the launcher starts the workers (--nproc-per-node), and they share " +
+                       std::to_string(options.run.virtual_workers) + " virtual workers");
+  if (!options.greets) return;
   const auto model = lockstep::models::convnet();
   std::printf("%d.%d.%d\nFalse\n%d\n%s\n%s\n", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
               TORCH_VERSION_PATCH, lockstep::usable_cpus(), cpu_name().c_str(),

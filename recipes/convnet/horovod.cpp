@@ -5,6 +5,7 @@
 
 #include "lockstep/models.h"
 #include "modes.h"
+#include "precision.h"
 #include "tutorial.h"
 
 namespace convnet {
@@ -17,9 +18,11 @@ lockstep::Status train_horovod(lockstep::Context& context, const Options& option
                   lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
   at::manual_seed(options.run.seed);
   const auto model = lockstep::models::convnet();
-  const auto own = make_optimizer(options, model->parameters());
+  Precision precision(options, *model);
+  const auto own = make_optimizer(options, precision.parameters());
   LOCKSTEP_TRY(hvd.broadcast_parameters(*model));
   LOCKSTEP_TRY(hvd.broadcast_optimizer_state(*own));
+  LOCKSTEP_TRY(precision.attach(*hvd.state()));
   lockstep::horovod::DistributedOptimizer optimizer(hvd, *own, *model);
 
   if (options.check_against_tutorial)
@@ -30,7 +33,7 @@ lockstep::Status train_horovod(lockstep::Context& context, const Options& option
     LOCKSTEP_ASSIGN(const bool more, hvd.step()->next());
     if (!more) return {};
     LOCKSTEP_TRY(optimizer.step([&](lockstep::Share& share) {
-      return F::cross_entropy(model->forward(share.batch().inputs), share.batch().targets);
+      return F::cross_entropy(precision.forward(share.batch().inputs), share.batch().targets);
     }));
   }
 }

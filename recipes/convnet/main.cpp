@@ -5,6 +5,7 @@
 #include "lockstep/lockstep.h"
 #include "lockstep/models.h"
 #include "modes.h"
+#include "precision.h"
 #include "tutorial.h"
 
 namespace F = torch::nn::functional;
@@ -17,14 +18,16 @@ static lockstep::Status train(lockstep::Context& context, const convnet::Options
                   lockstep::data::open_images(options.data, lockstep::data::Split::kTest));
   at::manual_seed(options.run.seed);
   const auto model = lockstep::models::convnet();
-  const auto optimizer = convnet::make_optimizer(options, model->parameters());
+  convnet::Precision precision(options, *model);  // --opt-level
+  const auto optimizer = convnet::make_optimizer(options, precision.parameters());
 
   lockstep::Trainer trainer(context, *model, *optimizer, options.run);
+  precision.attach(trainer);
   trainer.loss([&](const Batch& batch) {
-    return F::cross_entropy(model->forward(batch.inputs), batch.targets);
+    return F::cross_entropy(precision.forward(batch.inputs), batch.targets);
   });
   trainer.evaluation([&](const Batch& batch) {
-    const at::Tensor scores = model->forward(batch.inputs);
+    const at::Tensor scores = precision.forward(batch.inputs);
     const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
     return lockstep::Score{F::cross_entropy(scores, batch.targets, sum).item<double>(),
                            scores.argmax(1).eq(batch.targets).sum().item<double>(),
@@ -39,10 +42,18 @@ static lockstep::Status train(lockstep::Context& context, const convnet::Options
 int main(int argc, char** argv) {
   const convnet::Options options = convnet::parse(argc, argv);
   convnet::greet(options);
-  auto context = lockstep::init({.threads = options.threads});
-  if (!context.ok()) lockstep::exit_with(context.error());
   auto* way = train;
   if (options.mode == convnet::Mode::kDataParallel) way = convnet::train_data_parallel;
   if (options.mode == convnet::Mode::kHorovod) way = convnet::train_horovod;
+  const lockstep::InitOptions process{.threads = options.threads};
+  if (options.spawned > 0) {
+    const auto worker = [&](lockstep::Context& context) { return way(context, options); };
+    const lockstep::Status done =
+        lockstep::spawn(options.spawned, worker, {.init = process, .launcher = {}});
+    if (!done.ok()) lockstep::exit_with(done.error());
+    return 0;
+  }
+  auto context = lockstep::init(process);
+  if (!context.ok()) lockstep::exit_with(context.error());
   lockstep::exit_with(*context, way(*context, options));
 }

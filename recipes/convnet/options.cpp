@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "lockstep/command_line.h"
+#include "lockstep/spawn.h"
 #include "tutorial.h"
 
 namespace convnet {
@@ -14,6 +15,8 @@ using lockstep::Error;
 using lockstep::ErrorKind;
 using lockstep::Status;
 using lockstep::data::Shuffle;
+
+constexpr int kMostGpus = 128;  // lockstep::spawn()'s limit
 
 // What the document's own arguments say, before they are settled.
 struct Cluster {
@@ -50,35 +53,60 @@ bool one_process(Mode mode) { return mode == Mode::kSingle || mode == Mode::kDat
 
 Error wrong(const std::string& what) { return Error{ErrorKind::kUsage, what}; }
 
-// V = 1 and R, or V: what the document's arguments stand for in this mode.
-Status settle(const Cluster& cluster, Options& options) {
-  int& workers = options.run.virtual_workers;
+Status check_nodes(const Cluster& cluster) {
+  const std::string nodes = std::to_string(cluster.nodes);
   if (cluster.nr >= cluster.nodes)
-    return wrong("--nr is " + std::to_string(cluster.nr) + "; with --nodes " +
-                 std::to_string(cluster.nodes) + " it is at most " +
-                 std::to_string(cluster.nodes - 1));
-  if (cluster.nr > 0)
-    return wrong("--nr is " + std::to_string(cluster.nr) +
-                 ", but one command starts the whole run: give it once, with --nr 0");
-  if (one_process(options.mode)) {
-    const std::string mode(name_of(options.mode));
-    if (cluster.nodes > 1) return wrong("--nodes: --mode " + mode + " is one process of one node");
-    if (workers > 1)
-      return wrong("--virtual-workers is " + std::to_string(workers) + "; --mode " + mode +
-                   " has one");
-    if (options.mode == Mode::kSingle && cluster.gpus > 1)
-      return wrong("--gpus is " + std::to_string(cluster.gpus) + "; --mode single has one");
-    workers = 1;
-    options.replicas = cluster.gpus == 0 ? kTutorialGpus : cluster.gpus;
-    return {};
-  }
-  if (cluster.nodes > 1 && cluster.gpus == 0)
-    return wrong("--nodes needs --gpus, which says how many workers each has");
-  const int all = cluster.nodes * cluster.gpus;
-  if (all > 0 && workers > 0 && workers != all)
-    return wrong("--virtual-workers is " + std::to_string(workers) + ", but --nodes times --gpus " +
-                 std::to_string(all) + "; give one of them");
-  if (all > 0) workers = all;
+    return wrong("--nr is " + std::to_string(cluster.nr) + "; with --nodes " + nodes +
+                 " it is at most " + std::to_string(cluster.nodes - 1));
+  if (cluster.nodes == 1) return {};
+  const std::string same = cluster.gpus == 0
+                               ? ""
+                               : "; the same weights come from one node with --gpus " +
+                                     std::to_string(cluster.nodes * cluster.gpus);
+  return wrong("--nodes is " + nodes +
+               ", but the launcher of this version starts workers on one node; runs over several "
+               "are to come" +
+               same);
+}
+
+// Where it is not fp32, it decides the arithmetic.
+Status settle_precision(Options& options) {
+  if (options.opt_level == OptLevel::kO0) return {};
+  if (options.mode == Mode::kDataParallel)
+    return wrong(
+        "--opt-level: --mode dp trains in fp32 (O0); the document, too, has mixed "
+        "precision with DistributedDataParallel alone");
+  options.run.identity["opt_level"] = "O" + std::to_string(static_cast<int>(options.opt_level));
+  options.run.identity["half_dtype"] = options.half == HalfType::kFloat16 ? "fp16" : "bf16";
+  return {};
+}
+
+Status settle_one_process(const Cluster& cluster, Options& options) {
+  const std::string mode(name_of(options.mode));
+  int& workers = options.run.virtual_workers;
+  if (workers > 1)
+    return wrong("--virtual-workers is " + std::to_string(workers) + "; --mode " + mode +
+                 " has one");
+  if (options.mode == Mode::kSingle && cluster.gpus > 1)
+    return wrong("--gpus is " + std::to_string(cluster.gpus) + "; --mode single has one");
+  workers = 1;
+  options.replicas = cluster.gpus == 0 ? kTutorialGpus : cluster.gpus;
+  return {};
+}
+
+// V = 1 and R, or V and who starts the workers: what the document's arguments stand for in this
+// mode.
+Status settle(const Cluster& cluster, Options& options) {
+  LOCKSTEP_TRY(check_nodes(cluster));
+  if (one_process(options.mode)) return settle_one_process(cluster, options);
+  if (cluster.gpus == 0) return {};
+  int& workers = options.run.virtual_workers;
+  if (workers > 0 && workers != cluster.gpus)
+    return wrong("--virtual-workers is " + std::to_string(workers) + ", but --gpus " +
+                 std::to_string(cluster.gpus) + "; give one of them");
+  workers = cluster.gpus;
+  options.others_start = lockstep::inside_run();
+  options.spawned = options.others_start ? 0 : cluster.gpus;
   return {};
 }
 
@@ -94,6 +122,7 @@ Status check_comparable(Options& options) {
   if (options.optimizer != "sgd") return published("--optimizer", "sgd");
   if (options.lr != 1e-4) return published("--lr", "1e-4");
   if (options.momentum != 0) return published("--momentum", "0");
+  if (options.opt_level != OptLevel::kO0) return published("--opt-level", "O0");
   if (run.batch_size != 100) return published("--batch-size", "100");
   if (run.accumulation_steps != 1) return published("--accumulation-steps", "1");
   if (run.seed != 0) return published("--seed", "0");
@@ -124,15 +153,25 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
       [&](const std::string& value) { options.optimizer = value; }, "the optimizer");
   line.add("--lr", options.lr, "learning rate", {.least = 0});
   line.add("--momentum", options.momentum, "of sgd", {.least = 0});
+  line.add_choice(
+      "--opt-level", {"O0", "O1", "O2", "O3"}, "O0",
+      [&](const std::string& level) { options.opt_level = static_cast<OptLevel>(level[1] - '0'); },
+      "Apex's: fp32; autocast; half weights with fp32 masters and batch norm; half throughout");
+  line.add_choice(
+      "--half-dtype", {"fp16", "bf16"}, "fp16",
+      [&](const std::string& name) {
+        options.half = name == "fp16" ? HalfType::kFloat16 : HalfType::kBFloat16;
+      },
+      "of O1, O2, O3");
   line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1",
            {.least = 0, .most = 1024});
-  line.add("--nodes", cluster.nodes, "or -n: nodes; times --gpus the number of virtual workers",
-           {.least = 1, .most = 1024});
+  line.add("--nodes", cluster.nodes, "or -n: nodes; 1, as runs over several are to come",
+           {.least = 1, .most = kMostGpus});
   line.add("--gpus", cluster.gpus,
-           "or -g: of each node; dp: the number of replicas (4); 0: not given",
-           {.least = 0, .most = 1024});
-  line.add("--nr", cluster.nr, "or -nr: this node's number; one command starts the run, so 0",
-           {.least = 0});
+           "or -g: workers that the program starts, each of them a virtual worker; under `lockstep "
+           "run` the number of virtual workers alone; dp: the number of replicas (4); 0: not given",
+           {.least = 0, .most = kMostGpus});
+  line.add("--nr", cluster.nr, "or -nr: this node's number, from 0", {.least = 0});
   line.add_flag("--check-against-tutorial", options.check_against_tutorial,
                 "say at the end how many of the loss lines that the tutorial printed agree");
 }
@@ -160,12 +199,12 @@ Options parse(int argc, char** argv) {
   line.parse(argc, pointers.data());
   options.greets = line.given("--mode");
   Status status = settle(cluster, options);
-  if (status.ok()) status = check_comparable(options);
-  if (!status.ok()) lockstep::exit_with(status.error());
-
   options.run.identity = {{"optimizer", options.optimizer},
                           {"lr", number(options.lr)},
                           {"momentum", number(options.momentum)}};
+  if (status.ok()) status = settle_precision(options);
+  if (status.ok()) status = check_comparable(options);
+  if (!status.ok()) lockstep::exit_with(status.error());
   if (options.mode == Mode::kDataParallel)
     options.run.identity["replicas"] = std::to_string(options.replicas);
   return options;

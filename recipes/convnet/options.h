@@ -11,6 +11,10 @@
 
 namespace convnet {
 
+// apex.amp's opt_level, and its half type: Apex knows float16 alone.
+enum class OptLevel { kO0, kO1, kO2, kO3 };
+enum class HalfType { kFloat16, kBFloat16 };
+
 struct Options {
   Mode mode = Mode::kDistributed;
   bool greets = false;             // --mode was given: the notebook's first cells are printed
@@ -19,7 +23,11 @@ struct Options {
   double lr = 1e-4;
   double momentum = 0;  // sgd only
   int threads = 0;
+  OptLevel opt_level = OptLevel::kO0;
+  HalfType half = HalfType::kFloat16;
   int replicas = 0;  // of kDataParallel
+  int spawned = 0;   // workers that the program starts itself; 0: it is one process, or in a run
+  bool others_start = false;  // --gpus was given, but the workers are a launcher's
   bool check_against_tutorial = false;
   lockstep::RunOptions run;
 };

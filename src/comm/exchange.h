@@ -108,6 +108,9 @@ class Exchange {
   // ownership() is the new one. What was marked before a death counts: kWhole is checked first.
   virtual Result<Wait> wait(const std::function<bool()>& also, Deadline deadline) = 0;
   virtual std::span<const std::byte> sum(std::uint32_t bucket) const = 0;
+  // Whether sum() has no infinity and no NaN: the same answer in all members, as long as sum() may
+  // be read. Found where the sums are made, so asking costs nothing.
+  virtual bool finite(std::uint32_t bucket) const = 0;
 
   // Rings all other live members' bells: a word of theirs to look at has changed.
   // Newcomers in the agent's proposal are rung too.

@@ -2,23 +2,30 @@
 
 #include <emmintrin.h>
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "comm/half.h"
 
 namespace lockstep::comm {
 namespace {
 
-// One element type each: how two are added and how one is scaled.
+// One element type each: how two are added, how one is scaled, and the bits of the exponent, which
+// are all set in what is not finite.
 template <class T>
 struct Native {
   using Type = T;
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  static constexpr Bits kExponent = sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000;
   [[gnu::always_inline]] static T add(T a, T b) { return a + b; }
   [[gnu::always_inline]] static T scaled(T a, float scale) { return a * static_cast<T>(scale); }
 };
 struct BFloat16 {
   using Type = std::uint16_t;
+  using Bits = Type;
+  static constexpr Bits kExponent = 0x7f80;
   [[gnu::always_inline]] static Type add(Type a, Type b) {
     return to_bf16(from_bf16(a) + from_bf16(b));
   }
@@ -28,6 +35,8 @@ struct BFloat16 {
 };
 struct Float16 {
   using Type = std::uint16_t;
+  using Bits = Type;
+  static constexpr Bits kExponent = 0x7c00;
   [[gnu::always_inline]] static Type add(Type a, Type b) {
     return to_fp16(from_fp16(a) + from_fp16(b));
   }
@@ -83,6 +92,18 @@ template <class E, bool kScale>
   }
 }
 
+// The exponent's lowest bit added to it carries into the sign's place if all of it is set.
+template <class E>
+[[gnu::always_inline]] inline bool finite_body(const void* a_, std::size_t count) {
+  using Bits = typename E::Bits;
+  constexpr Bits kLowest = E::kExponent & (~E::kExponent + 1);
+  const auto* a = static_cast<const typename E::Type*>(a_);
+  Bits carried = 0;
+  for (std::size_t i = 0; i < count; ++i)
+    carried |= static_cast<Bits>((std::bit_cast<Bits>(a[i]) & E::kExponent) + kLowest);
+  return (carried & static_cast<Bits>(E::kExponent + kLowest)) == 0;
+}
+
 #define LOCKSTEP_KERNELS(name, ...)                                                         \
   template <class E>                                                                        \
   struct name {                                                                             \
@@ -106,7 +127,10 @@ template <class E, bool kScale>
       else                                                                                  \
         three_body<E, true>(out, a, b, c, count, scale);                                    \
     }                                                                                       \
-    static constexpr Kernels kTable{one, two, three};                                       \
+    __VA_ARGS__ static bool finite(const void* a, std::size_t count) {                      \
+      return finite_body<E>(a, count);                                                      \
+    }                                                                                       \
+    static constexpr Kernels kTable{one, two, three, finite};                               \
   }
 
 LOCKSTEP_KERNELS(Baseline, );

@@ -19,6 +19,8 @@ struct Kernels {
   // (a + b) + c
   void (*three)(void* out, const void* a, const void* b, const void* c, std::size_t count,
                 float scale);
+  // Whether no element is infinite or NaN.
+  bool (*finite)(const void* a, std::size_t count);
 };
 
 enum class Isa { kBaseline, kAvx2, kAvx512 };

@@ -66,13 +66,14 @@ TreeSum::TreeSum(std::span<const coord::Node> nodes, std::uint32_t virtual_worke
   assert(stack.size() == 1 && temporaries_ <= kMaxTemporaries);
 }
 
-void TreeSum::operator()(DType dtype, std::span<const std::byte* const> inputs, std::byte* out,
+bool TreeSum::operator()(DType dtype, std::span<const std::byte* const> inputs, std::byte* out,
                          std::size_t count, float scale, bool past_caches) const {
   assert(inputs.size() == inputs_ && inputs_ > 0);
   const Kernels& kernels = kernels_for(dtype);
   const std::size_t size = size_of(dtype);
   const std::size_t block = kBlockBytes / size;
   alignas(64) std::array<std::array<std::byte, kBlockBytes>, kMaxTemporaries> temporaries;
+  bool finite = true;
   for (std::size_t first = 0; first < count; first += block) {
     const std::size_t n = std::min(block, count - first);
     const auto operand = [&](int which) -> const std::byte* {
@@ -92,9 +93,11 @@ void TreeSum::operator()(DType dtype, std::span<const std::byte* const> inputs, 
                     operand(steps_[i].b), n, 1.0F);
       kernels.two(result, operand(steps_.back().a), operand(steps_.back().b), n, scale);
     }
+    finite = kernels.finite(result, n) && finite;  // while it is in the first cache
     if (past_caches) stream(target, result, n * size);
   }
   if (past_caches) stream_fence();
+  return finite;
 }
 
 }  // namespace lockstep::comm

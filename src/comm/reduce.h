@@ -32,7 +32,8 @@ class TreeSum {
   // untouched. inputs[i]: nodes[i]'s `count` elements. `past_caches`: write out with non-temporal
   // stores (out 64-byte aligned), already fenced. Memory is read once, in blocks that stay in the
   // first cache.
-  void operator()(DType dtype, std::span<const std::byte* const> inputs, std::byte* out,
+  // True: every element of out is finite.
+  bool operator()(DType dtype, std::span<const std::byte* const> inputs, std::byte* out,
                   std::size_t count, float scale, bool past_caches) const;
 
  private:

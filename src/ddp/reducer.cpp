@@ -257,6 +257,13 @@ void Reducer::set_gradients() {
   }
 }
 
+const std::string* Reducer::first_not_finite() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    if (!exchange_->finite(layout_.places[i].bucket) && !at::isfinite(sums()[i]).all().item<bool>())
+      return &parameters_[i].name;
+  return nullptr;
+}
+
 void Reducer::clear_gradients() {
   for (Parameter& p : parameters_) p.tensor.mutable_grad().reset();
 }

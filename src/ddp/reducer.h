@@ -71,6 +71,9 @@ class Reducer {
   // by agreement), or undefined where no share used it. With `keep_gradients` the sums are copied
   // into grad(), which stays as it is where no share used the parameter.
   void set_gradients();
+  // The first parameter, in their order, whose sum has an infinity or a NaN; nullptr: none has.
+  // Once the exchange is whole.
+  const std::string* first_not_finite();
   // grad() of every parameter becomes undefined.
   void clear_gradients();
 

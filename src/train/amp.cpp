@@ -92,6 +92,7 @@ void GradScaler::update() {
     if (own.found_inf.defined()) found_inf += own.found_inf;
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf, options_.growth_factor,
                          options_.backoff_factor, options_.growth_interval);
+  if (std::isfinite(options_.max_scale)) scale_.clamp_max_(options_.max_scale);
   since_update_.clear();
 }
 
@@ -107,7 +108,8 @@ std::string GradScaler::settings() const {
   return "GradScaler init_scale=" + shortest(options_.init_scale) +
          " growth_factor=" + shortest(options_.growth_factor) +
          " backoff_factor=" + shortest(options_.backoff_factor) +
-         " growth_interval=" + std::to_string(options_.growth_interval);
+         " growth_interval=" + std::to_string(options_.growth_interval) +
+         (std::isfinite(options_.max_scale) ? " max_scale=" + shortest(options_.max_scale) : "");
 }
 
 Status GradScaler::check() const {
@@ -120,6 +122,9 @@ Status GradScaler::check() const {
   if (!(options_.growth_factor > 1.0)) return wrong("The growth factor must be > 1.0.");
   if (!(options_.backoff_factor < 1.0) || options_.backoff_factor <= 0)
     return wrong("The backoff factor must be < 1.0, and above 0.");
+  if (!(options_.max_scale >= options_.init_scale))
+    return wrong("max_scale is " + shortest(options_.max_scale) + "; at least init_scale, " +
+                 shortest(options_.init_scale));
   if (options_.growth_interval < 1)
     return wrong("growth_interval is " + std::to_string(options_.growth_interval) + "; at least 1");
   return {};

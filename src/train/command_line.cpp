@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -16,6 +17,8 @@
 
 namespace lockstep {
 namespace {
+
+constexpr std::array<std::string_view, 3> kOnNan = {"continue", "skip", "stop"};  // as OnNan's
 
 // `--batch-size` also as `--batch_size`.
 std::string both_spellings(const std::string& name) {
@@ -259,6 +262,14 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
       [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
       "when a checkpoint cannot be written");
+  line.add_choice(
+      "--on-nan", {"continue", "skip", "stop"},
+      std::string(kOnNan[static_cast<std::size_t>(o.on_nan)]),
+      [&o](const std::string& value) {
+        o.on_nan = static_cast<OnNan>(std::ranges::find(kOnNan, value) - kOnNan.begin());
+      },
+      "when a loss or a gradient is infinite or NaN: make the update, leave it out, or end the "
+      "run");
   add(train::kLogEvery, "optimizer steps between printed lines; 0: none");
   line.add_choice(
       "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"},

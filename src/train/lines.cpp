@@ -68,11 +68,10 @@ std::string cut_line(const Position& position, const Plan& plan, bool evaluates)
          ")" + (evaluates && !whole && !plan.stops() ? "; the epoch is not evaluated\n" : "\n");
 }
 
-std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,
-                            double loss) {
-  return "Warning: " + epoch_of(position.epoch, plan.epochs) + step_of(position, plan) +
-         ": the loss of virtual worker " + std::to_string(v.value()) + " is " + shortest(loss) +
-         "; training goes on\n";
+std::string not_finite_line(const Position& position, const Plan& plan, const std::string& what,
+                            bool skipped) {
+  return "Warning: " + epoch_of(position.epoch, plan.epochs) + step_of(position, plan) + ": " +
+         what + (skipped ? "; the update is left out (--on-nan skip)\n" : "; training goes on\n");
 }
 
 std::string evaluation_line(const EpochEnd& end) {
@@ -86,12 +85,13 @@ std::string evaluation_line(const EpochEnd& end) {
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
-                         std::optional<double> scale) {
+                         std::optional<double> scale, bool skipped) {
   return metrics_of(txn, position,
                     "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
                         "\",\"loss_mean\":" + json_number(loss_mean) +
                         ",\"samples\":" + std::to_string(samples) + ",\"lr\":" + json_rates(rates) +
-                        (scale ? ",\"scale\":" + json_number(*scale) : ""));
+                        (scale ? ",\"scale\":" + json_number(*scale) : "") +
+                        (skipped ? ",\"skipped\":true" : ""));
 }
 
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end) {

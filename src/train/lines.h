@@ -17,15 +17,16 @@ std::string step_line(const Position& position, const Plan& plan, double loss);
 std::string evaluation_line(const EpochEnd& end);
 // `The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not evaluated`.
 std::string cut_line(const Position& position, const Plan& plan, bool evaluates);
-// `Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 1 is nan; …`.
-std::string not_finite_line(const Position& position, const Plan& plan, VirtualWorker v,
-                            double loss);
+// `Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 1 is nan; …`, `what` being the
+// loss or the gradient.
+std::string not_finite_line(const Position& position, const Plan& plan, const std::string& what,
+                            bool skipped);
 // {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,"lr":…}: loss
 // is virtual worker 0's, loss_mean over all samples; lr: a list where there are several groups, of
-// the first 16. With a GradScaler "scale":…, the next step's.
+// the first 16. With a GradScaler "scale":…, the next step's. "skipped":true: by --on-nan.
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
-                         std::optional<double> scale = std::nullopt);
+                         std::optional<double> scale = std::nullopt, bool skipped = false);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples".
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end);

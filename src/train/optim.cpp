@@ -1,6 +1,7 @@
 #include "lockstep/optim.h"
 
 #include <ATen/Functions.h>
+#include <ATen/ScalarOps.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 
@@ -35,6 +36,12 @@ at::Tensor zeros_for(const at::Tensor& parameter) { return at::zeros_like(parame
 void append(NamedTensors& state, const char* name, const std::vector<at::Tensor>& tensors) {
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (tensors[i].defined()) state.emplace_back(std::to_string(i) + "." + name, tensors[i]);
+}
+
+// Python's t.mul_(number): the kernel has the number in fp32 where t is half. Tensor::mul_(Scalar)
+// puts it first, and there it is rounded to half.
+at::Tensor& multiply(at::Tensor& t, double number) {
+  return t.mul_(at::native::wrapped_scalar_tensor(number));
 }
 
 template <class Options>
@@ -145,7 +152,8 @@ double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_nor
     all.insert(all.end(), of_dtype.begin(), of_dtype.end());
   const at::Tensor norm = at::linalg_vector_norm(at::stack(all), 2.0);
   // A number over a tensor is the tensor's reciprocal times the number in Python.
-  const at::Tensor factor = at::clamp_max((norm + 1e-6).reciprocal() * max_norm, 1.0);
+  at::Tensor reciprocal = (norm + 1e-6).reciprocal();
+  const at::Tensor factor = at::clamp_max(multiply(reciprocal, max_norm), 1.0);
   for (const at::Tensor& p : parameters)
     if (p.grad().defined()) p.mutable_grad() = p.grad().mul(factor);
   return norm.item<double>();
@@ -182,7 +190,7 @@ void SGD::update(std::size_t i) {
     if (steps == 0)
       buffer.copy_(g);
     else
-      buffer.mul_(options.momentum).add_(g, 1 - options.dampening);
+      multiply(buffer, options.momentum).add_(g, 1 - options.dampening);
     g = options.nesterov ? g.add(buffer, options.momentum) : buffer;
   }
   p.add_(g, -lr(group_of(i)));
@@ -246,13 +254,13 @@ void Adam::update(std::size_t i) {
   at::Tensor& p = parameters_[i];
   at::Tensor g = p.grad();
   if (options.weight_decay != 0 && options.decoupled_weight_decay)
-    p.mul_(1 - rate * options.weight_decay);
+    multiply(p, 1 - rate * options.weight_decay);
   else if (options.weight_decay != 0)
     g = g.add(p, options.weight_decay);
   at::Tensor& m = exp_avg_[i];
   at::Tensor& v = exp_avg_sq_[i];
   m.lerp_(g, 1 - options.beta1);
-  v.mul_(options.beta2).addcmul_(g, g, 1 - options.beta2);
+  multiply(v, options.beta2).addcmul_(g, g, 1 - options.beta2);
   const double correction1 = 1 - std::pow(options.beta1, t);
   const double correction2 = 1 - std::pow(options.beta2, t);
   if (options.amsgrad) at::maximum_out(max_exp_avg_sq_[i], max_exp_avg_sq_[i], v);

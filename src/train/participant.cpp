@@ -32,7 +32,7 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
                                                          const ParticipantOptions& options) {
   std::unique_ptr<Participant> self(new Participant(session, state, program, options));
   std::vector<ddp::Parameter> parameters;
-  for (const TrainState::Named& p : state.parameters()) parameters.push_back({p.name, p.tensor});
+  for (const TrainState::Named& p : state.leaves()) parameters.push_back({p.name, p.tensor});
   LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(std::move(parameters), options.reducer));
   comm::ExchangePlan plan;
   plan.virtual_workers = options.board.virtual_workers;

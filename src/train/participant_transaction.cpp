@@ -160,9 +160,10 @@ Status Participant::commit() {
   if (step) {
     LOCKSTEP_TRY(program_.check(next_, board_));
     reducer_->set_gradients();
-    program_.update(next_, board_);
+    const bool updated = program_.update(next_, board_);
     reducer_->clear_gradients();
-    if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
+    if (!start_buffers_.empty())
+      load_buffers(state_, updated ? exchange_->buffers() : std::span(start_buffers_));
   } else {
     program_.end_epoch(next_, *exchange_);
   }

@@ -43,10 +43,12 @@ class Program {
   virtual Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) = 0;
   // One batch of an evaluation, or the files of an epoch's end; fills the cell, all but its mark.
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
-  // Once a step is whole, before the update: an error if the workers' records do not fit together.
-  virtual Status check(Txn txn, coord::Board board) const = 0;
-  // The step's update of the state, from gradients that are set.
-  virtual void update(Txn txn, coord::Board board) = 0;
+  // Once a step is whole, before the update: an error if the workers' records do not fit together,
+  // or if the step has to be the last.
+  virtual Status check(Txn txn, coord::Board board) = 0;
+  // The step's update of the state, from gradients that are set. False: the step is left out, and
+  // its buffers with it.
+  virtual bool update(Txn txn, coord::Board board) = 0;
   // An epoch's end is whole: what follows from it for the state.
   virtual void end_epoch(Txn txn, comm::Exchange& exchange) = 0;
   // What to say about a transaction that this worker has committed.

@@ -78,10 +78,20 @@ Status Run::take_part(RunStart& start) {
   LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
   checkpoints_ =
       std::make_unique<Checkpoints>(session, state_, spec_.options, manifest_, run_lock_.get());
-  if (admission.newcomer) return participant_->heal();
+  if (admission.newcomer) {
+    LOCKSTEP_TRY(participant_->heal());
+    renew_half_weights();
+    return {};
+  }
   LOCKSTEP_TRY(check_run_directory(options.run_dir, run_lock_.get()));  // else from nothing again
   LOCKSTEP_ASSIGN(const Txn next, start.settle(manifest_, *checkpoints_, admission.checkpointed));
+  renew_half_weights();
   return participant_->join(next, start.time());
+}
+
+// They are no part of the state that came: they follow from the masters.
+void Run::renew_half_weights() {
+  for (MasterWeights* masters : state_.master_weights()) masters->master_params_to_model_params();
 }
 
 Result<bool> Run::next() {

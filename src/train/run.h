@@ -22,6 +22,7 @@
 #include "train/run_spec.h"
 #include "train/run_start.h"
 #include "train/shares.h"
+#include "train/step_records.h"
 
 namespace lockstep::train {
 
@@ -61,8 +62,8 @@ class Run final : public Program {
   }
   Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
-  Status check(Txn txn, coord::Board board) const override;
-  void update(Txn txn, coord::Board board) override;
+  Status check(Txn txn, coord::Board board) override;
+  bool update(Txn txn, coord::Board board) override;
   void end_epoch(Txn txn, comm::Exchange& exchange) override;
   Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
   Status before(Txn txn, bool first) override;
@@ -71,12 +72,16 @@ class Run final : public Program {
   Status begin();
   ParticipantOptions participant_options() const;
   Status take_part(RunStart& start);
+  void renew_half_weights();
   Result<bool> announce();
   Status last_words();
   bool checkpoint_due(Txn txn) const;
   Status secure_origin(Txn txn);
   Status keep_best(Txn txn);
+  std::optional<std::string> not_finite(const StepRecords& records) const;
+  bool skips() const { return not_finite_ && spec_.options.on_nan == OnNan::kSkip; }
   void apply(Optimizer& chosen);  // gradients are set
+  void update_by(Optimizer& chosen);
 
   Context& context_;
   TrainState& state_;
@@ -88,6 +93,7 @@ class Run final : public Program {
   std::unique_ptr<Shares> shares_;
   std::unique_ptr<Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
+  std::optional<std::string> not_finite_;  // of the step that is being committed: what, in words
   std::uint64_t started_ns_ = 0;
   std::uint64_t checkpointed_ns_ = 0;  // by this worker; 0: never
   bool trained_ = false;               // a step or more in this start: its seconds count

@@ -44,7 +44,7 @@ void add_epoch_ends(RunManifest& manifest, const RunSpec& spec, BestOf best) {
 
 // add_run_options()': what they may change from start to start is settled elsewhere.
 bool is_run_option(std::string_view name) {
-  static constexpr std::array<std::string_view, 16> kNames = {"accumulation-steps",
+  static constexpr std::array<std::string_view, 17> kNames = {"accumulation-steps",
                                                               "batch-size",
                                                               "checkpoint-every",
                                                               "drop-last",
@@ -53,13 +53,14 @@ bool is_run_option(std::string_view name) {
                                                               "log-every",
                                                               "max-steps",
                                                               "max-duration",
-                                                              "seed",
                                                               "new-virtual-workers",
+                                                              "on-nan",
                                                               "on-save-error",
                                                               "output",
-                                                              "virtual-workers",
                                                               "resume",
-                                                              "shuffle"};
+                                                              "seed",
+                                                              "shuffle",
+                                                              "virtual-workers"};
   return std::ranges::find(kNames, name) != kNames.end();
 }
 
@@ -126,8 +127,11 @@ Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, c
   for (std::size_t i = 0; i < state.schedulers().size(); ++i)
     manifest.set("scheduler_" + std::to_string(i), state.schedulers()[i]->settings());
   if (state.scaler() != nullptr) manifest.set("scaler", state.scaler()->settings());
+  for (std::size_t i = 0; i < state.master_weights().size(); ++i)
+    manifest.set("master_weights_" + std::to_string(i), state.master_weights()[i]->settings());
   if (spec.options.clip_grad_norm > 0)
     manifest.set("clip_grad_norm", shortest(spec.options.clip_grad_norm));
+  if (spec.options.on_nan == OnNan::kSkip) manifest.set("on_nan", "skip");
   manifest.set("threads", context.threads());
   manifest.set("torch", TORCH_VERSION);
   manifest.set("cpu_capability", at::get_cpu_capability());

@@ -75,21 +75,45 @@ Status Run::keep_best(Txn txn) {
   return checkpoints_->save_best(spec_.plan, txn);
 }
 
-Status Run::check(Txn txn, coord::Board board) const {
-  return StepRecords(spec_, state_, txn, board).check();
+Status Run::check(Txn txn, coord::Board board) {
+  const StepRecords records(spec_, state_, txn, board);
+  LOCKSTEP_TRY(records.check());
+  not_finite_ = not_finite(records);
+  if (!not_finite_ || spec_.options.on_nan != OnNan::kStop) return {};
+  return Error{ErrorKind::kBadData,
+               "step " + std::to_string(global_step(txn)) + " (epoch " +
+                   std::to_string(epoch(txn)) + ", step " + std::to_string(epoch_step(txn)) +
+                   "): " + *not_finite_ +
+                   "; stopped before its update (--on-nan stop). Checkpoints are of before it"};
 }
 
-void Run::update(Txn txn, coord::Board board) {
+// Gradients under a GradScaler overflow now and then: that is its own business.
+std::optional<std::string> Run::not_finite(const StepRecords& records) const {
+  if (auto loss = records.loss_not_finite()) return loss;
+  if (state_.scaler() != nullptr) return std::nullopt;
+  const std::string* const name = participant_->reducer().first_not_finite();
+  if (name == nullptr) return std::nullopt;
+  return "the gradient of '" + *name + "' is not finite";
+}
+
+bool Run::update(Txn txn, coord::Board board) {
   const StepRecords records(spec_, state_, txn, board);
   Optimizer& chosen = records.optimizer();
-  if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book());
+  if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !skips());
   epoch_ends_.begun(records.epoch_began_ns());
-  apply(chosen);
+  if (!skips()) apply(chosen);
   // In the last step too: a run that is given more epochs later stays ended.
   if (records.end_run()) spec_.plan.end_after(global_step(txn) + 1);
+  return !skips();
 }
 
 void Run::apply(Optimizer& chosen) {
+  for (MasterWeights* masters : state_.master_weights()) masters->model_grads_to_master_grads();
+  update_by(chosen);
+  renew_half_weights();
+}
+
+void Run::update_by(Optimizer& chosen) {
   GradScaler* const scaler = state_.scaler();
   if (scaler != nullptr) scaler->unscale_(chosen);
   if (spec_.options.clip_grad_norm > 0)
@@ -106,7 +130,9 @@ void Run::end_epoch(Txn txn, comm::Exchange& exchange) {
 }
 
 Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
-  if (is_step(txn)) return StepRecords(spec_, state_, txn, board).lines(hooks, epoch_ends_.book());
+  if (is_step(txn))
+    return StepRecords(spec_, state_, txn, board)
+        .lines(hooks, epoch_ends_.book(), not_finite_, skips());
   return epoch_ends_.lines(txn, exchange);
 }
 

@@ -56,6 +56,27 @@ void limit_by_duration(RunSpec& spec) {
   plan.max_steps = plan.max_steps > 0 ? std::min(plan.max_steps, last) : last;
 }
 
+bool has(const std::vector<TrainState::Named>& tensors, const at::Tensor& wanted) {
+  return std::ranges::any_of(tensors, [&](const auto& t) { return t.tensor.is_alias_of(wanted); });
+}
+
+// What an optimizer updates and the state does not have, a newcomer could not copy.
+Status check_parameters(const TrainState& state) {
+  for (const Optimizer* optimizer : state.optimizers())
+    for (const at::Tensor& p : optimizer->parameters()) {
+      if (has(state.parameters(), p) || has(state.other_tensors(), p)) continue;
+      if (has(state.leaves(), p))
+        return Error{ErrorKind::kUsage,
+                     "the optimizer has the model's half weights, which follow from their masters: "
+                     "make it of MasterWeights::parameters()"};
+      return Error{ErrorKind::kUsage,
+                   "the optimizer updates a tensor that is not in the train state, so that a "
+                   "newcomer could not copy it: add its module (MasterWeights: "
+                   "Trainer::master_weights())"};
+    }
+  return {};
+}
+
 }  // namespace
 
 std::int64_t RunSpec::samples_per_epoch() const {
@@ -87,6 +108,11 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   if (spec.train == nullptr) return wrong("a run needs a training set");
   if (state.optimizers().empty()) return wrong("the train state has no optimizer; add one");
   for (const auto& each : state.optimizers()) LOCKSTEP_TRY(each->check());
+  LOCKSTEP_TRY(check_parameters(state));
+  if (hooks.start_from && !state.master_weights().empty())
+    return wrong(
+        "Trainer::start_from() loads into half weights, which MasterWeights would overwrite: load "
+        "into the model before they are made");
   for (const auto& each : state.schedulers()) LOCKSTEP_TRY(each->check());
   if (state.scaler() != nullptr) LOCKSTEP_TRY(state.scaler()->check());
   if (options.output.empty()) return wrong("--output is empty; give the run directory's path");

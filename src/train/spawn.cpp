@@ -25,4 +25,6 @@ Status spawn(int n, const std::function<Status(Context&)>& fn, const SpawnOption
   return worker::spawn({n, options.launcher, life});
 }
 
+bool inside_run() { return !worker::check_outside_of_runs().ok(); }
+
 }  // namespace lockstep

@@ -55,6 +55,7 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
         return Error{ErrorKind::kUsage, "the train state has two tensors named '" + named.name +
                                             "'; give '" + name + "' another name"};
   parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
+  leaves_.insert(leaves_.end(), parameters.begin(), parameters.end());
   buffers_.insert(buffers_.end(), buffers.begin(), buffers.end());
   return {};
 }
@@ -79,6 +80,25 @@ Status TrainState::add(const std::string& name, GradScaler& scaler) {
                                         "' would be a second, and a step has one"};
   LOCKSTEP_TRY(add(name, scaler.state()));
   scaler_ = &scaler;
+  return {};
+}
+
+Status TrainState::add(const std::string& name, MasterWeights& masters) {
+  LOCKSTEP_TRY(claim(name));
+  for (const MasterWeights::Pair& pair : masters.pairs()) {
+    bool known = false;
+    for (Named& named : parameters_) {
+      if (!named.tensor.is_same(pair.model)) continue;
+      named.tensor = pair.master;
+      known = true;
+    }
+    if (!known)
+      return Error{ErrorKind::kUsage,
+                   "the train state does not have the model of the master "
+                   "weights '" +
+                       name + "': add the model first, and these once"};
+  }
+  master_weights_.push_back(&masters);
   return {};
 }
 

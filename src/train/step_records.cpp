@@ -52,11 +52,11 @@ bool StepRecords::end_run() const {
   return false;
 }
 
-void StepRecords::add_to(EpochBook& book) const {
+void StepRecords::add_to(EpochBook& book, bool counts) const {
   for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v) {
     const coord::ShareRecord& share = record(static_cast<int>(v));
-    book.add_share(v, {share.loss_sum, share.correct, static_cast<std::int64_t>(share.loss_count)},
-                   position_.step == 0);
+    const Score score{share.loss_sum, share.correct, static_cast<std::int64_t>(share.loss_count)};
+    book.add_share(v, counts ? score : Score{0, 0, 0}, position_.step == 0);
   }
 }
 
@@ -83,7 +83,8 @@ StepEnd StepRecords::step_end(const EpochBook* book) const {
   return end;
 }
 
-Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book) const {
+Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
+                         const std::optional<std::string>& not_finite, bool skipped) const {
   const Plan& plan = spec_.plan;
   double sum = 0;
   std::uint64_t samples = 0;
@@ -96,7 +97,7 @@ Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book) const {
   if (state_.scaler() != nullptr) scale = state_.scaler()->get_scale();
   Lines lines;
   lines.metrics = step_metrics(txn_, position_, loss, sum / static_cast<double>(samples), samples,
-                               optimizer().rates(), scale);
+                               optimizer().rates(), scale, skipped);
   const std::int64_t every = std::min(spec_.options.log_every, plan.steps_per_epoch);
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
@@ -106,8 +107,8 @@ Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book) const {
     lines.console = step_line(position_, plan, loss);
   }
   if (every > 0 && cut) lines.console += cut_line(position_, plan, spec_.evaluates);
-  if (const auto v = newly_not_finite())
-    lines.console += not_finite_line(position_, plan, *v, loss_of(record(v->value())));
+  if (not_finite && (skipped || !told_before()))
+    lines.console += not_finite_line(position_, plan, *not_finite, skipped);
   return lines;
 }
 
@@ -117,19 +118,25 @@ std::optional<VirtualWorker> StepRecords::not_finite(Txn txn) const {
   return std::nullopt;
 }
 
-// The first of a stretch: such losses stay, and one remark is enough. Where the step before is not
-// known (the group has just begun) it is told again.
-std::optional<VirtualWorker> StepRecords::newly_not_finite() const {
+std::optional<std::string> StepRecords::loss_not_finite() const {
   const auto v = not_finite(txn_);
-  if (!v) return v;
+  if (!v) return std::nullopt;
+  return "the loss of virtual worker " + std::to_string(v->value()) + " is " +
+         shortest(loss_of(record(v->value())));
+}
+
+// Such losses stay, and the first of a stretch is enough of a remark. Where the step before is not
+// known (the group has just begun) it is made again.
+bool StepRecords::told_before() const {
+  if (!not_finite(txn_)) return false;  // a gradient
   std::uint64_t back = 1;
   while (back <= txn_.value() && spec_.plan.at(Txn(txn_.value() - back)).kind != Kind::kStep)
     ++back;
-  if (txn_.value() < back) return v;
+  if (txn_.value() < back) return false;
   const Txn before(txn_.value() - back);
   const std::uint64_t mark =
       board_.record(before, VirtualWorker(0)).mark.load(std::memory_order_acquire);
-  return mark == before.value() + 1 && not_finite(before) ? std::nullopt : v;
+  return mark == before.value() + 1 && not_finite(before).has_value();
 }
 
 }  // namespace lockstep::train

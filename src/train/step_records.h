@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 
 #include "coord/board.h"
 #include "train/epoch_book.h"
@@ -25,16 +26,21 @@ class StepRecords {
   Optimizer& optimizer() const;
   // A share has asked to end the run with this step (Share::end_run).
   bool end_run() const;
-  void add_to(EpochBook& book) const;
+  // `counts`: false for a step that is left out.
+  void add_to(EpochBook& book, bool counts) const;
   std::uint64_t epoch_began_ns() const { return record(0).epoch_began_ns; }
-  // `book`: of a run whose epochs have ends; else null.
-  Lines lines(const Hooks& hooks, const EpochBook* book) const;
+  // The first virtual worker's loss that is not finite, in words.
+  std::optional<std::string> loss_not_finite() const;
+  // `book`: of a run whose epochs have ends; else null. `not_finite`: what of the step is not, in
+  // words; `skipped`: the update was left out for it.
+  Lines lines(const Hooks& hooks, const EpochBook* book,
+              const std::optional<std::string>& not_finite, bool skipped) const;
 
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
   StepEnd step_end(const EpochBook* book) const;
   std::optional<VirtualWorker> not_finite(Txn txn) const;
-  std::optional<VirtualWorker> newly_not_finite() const;
+  bool told_before() const;
 
   const RunSpec& spec_;
   const TrainState& state_;

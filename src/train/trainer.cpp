@@ -98,6 +98,10 @@ void Trainer::keep_history() {
   if (impl_->added.ok()) impl_->added = impl_->state.add(impl_->book.keep_history());
 }
 
+void Trainer::master_weights(MasterWeights& masters) {
+  if (impl_->added.ok()) impl_->added = impl_->state.add("master_weights", masters);
+}
+
 void Trainer::best(BestOf best_of) { impl_->run.hooks.best = best_of; }
 
 void Trainer::step_lines(std::function<std::string(const StepEnd&)> lines) {

@@ -113,16 +113,21 @@ inline std::string check_sums(const comm::Exchange& exchange, const Work& work, 
     const std::span<const std::byte> sum = exchange.sum(b);
     if (sum.size() != spec.count * size)
       return "bucket " + std::to_string(b) + " has the wrong size";
+    bool finite = true;
     for (std::uint64_t i = 0; i < spec.count; ++i) {
       const std::uint64_t expected =
           scale(spec.dtype,
                 node_value(work.values, spec.dtype, txn.value(), work.plan.virtual_workers,
                            root_of(work.plan.virtual_workers), b, i),
                 work.plan.scale);
+      finite = finite && is_finite(spec.dtype, expected);
       if (std::memcmp(sum.data() + i * size, &expected, size) != 0)
         return "transaction " + std::to_string(txn.value()) + ", bucket " + std::to_string(b) +
                ", element " + std::to_string(i) + " is wrong";
     }
+    if (exchange.finite(b) != finite)
+      return "transaction " + std::to_string(txn.value()) + ", bucket " + std::to_string(b) +
+             " is said to be " + (finite ? "not finite" : "finite");
   }
   return "";
 }

@@ -113,7 +113,7 @@ enum class Values {
   kIntegers,  // (leaf + 1) × (i % 7 + 1): the sum is exact in any order, V (V + 1) / 2 × (i % 7 +
               // 1)
   kAdversarial,  // all signs, wide exponents, subnormals, zeros of both signs: any other order
-                 // shows
+                 // shows; in every second transaction infinities in some buckets
 };
 
 inline std::uint64_t from_double(DType dtype, double value) {
@@ -131,10 +131,17 @@ inline std::uint64_t from_double(DType dtype, double value) {
   return 0;
 }
 
+inline bool is_finite(DType dtype, std::uint64_t value) {
+  const std::uint64_t infinity = from_double(dtype, std::numeric_limits<double>::infinity());
+  return (value & infinity) != infinity;
+}
+
 inline std::uint64_t leaf_value(Values values, DType dtype, std::uint64_t txn, std::uint32_t leaf,
                                 std::uint32_t bucket, std::uint64_t i) {
   if (values == Values::kIntegers)
     return from_double(dtype, (leaf + 1.0) * (static_cast<double>(i % 7) + 1.0));
+  if (txn % 2 == 1 && bucket % 3 == 2 && leaf == txn % 3 && i == txn % 71)
+    return from_double(dtype, std::numeric_limits<double>::infinity());
   const std::uint64_t random = mix(((txn * 131 + leaf) * 131 + bucket) * 1000003 + i);
   const auto mantissa = static_cast<double>(random >> 40) + 0.5;
   const bool tiny = random % 13 == 0;

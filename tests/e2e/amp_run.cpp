@@ -1,5 +1,6 @@
 // convnet in mixed precision (--precision bf16|fp16|fp32) with a GradScaler (--init-scale S: none
 // for 0): compared with tests/golden/amp.py, which has torch.autocast and torch.amp.GradScaler.
+// With --masters half weights and fp32 masters: compared with tests/golden/apex.py.
 #include <torch/nn/functional/loss.h>
 
 #include <optional>
@@ -16,6 +17,8 @@ struct Options {
   std::string data, precision = "fp32";
   double init_scale = 0;
   std::int64_t growth_interval = 2000;
+  double max_scale = 16777216;
+  bool masters = false;
 };
 
 static lockstep::Status train(lockstep::Context& context, const Options& options) {
@@ -23,15 +26,21 @@ static lockstep::Status train(lockstep::Context& context, const Options& options
                   lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
   at::manual_seed(options.run.seed);
   const auto model = lockstep::models::convnet();
-  lockstep::SGD optimizer(model->parameters(), {.lr = 0.01, .momentum = 0.9});
-  lockstep::GradScaler scaler(
-      {.init_scale = options.init_scale, .growth_interval = options.growth_interval});
+  const at::ScalarType half = options.precision == "fp16" ? at::kHalf : at::kBFloat16;
+  std::optional<lockstep::MasterWeights> masters;
+  if (options.masters) masters.emplace(*model, half);
+  lockstep::SGD optimizer(masters ? masters->parameters() : model->parameters(),
+                          {.lr = 0.01, .momentum = 0.9});
+  lockstep::GradScaler scaler({.init_scale = options.init_scale,
+                               .growth_interval = options.growth_interval,
+                               .max_scale = options.max_scale});
   lockstep::Trainer trainer(context, *model, optimizer, options.run);
   if (options.init_scale != 0) trainer.scaler(scaler);
+  if (masters) trainer.master_weights(*masters);
   trainer.loss([&](const Batch& batch) {
-    const lockstep::Autocast autocast(at::kCPU,
-                                      options.precision == "fp16" ? at::kHalf : at::kBFloat16,
-                                      options.precision != "fp32");
+    if (masters)
+      return F::cross_entropy(model->forward(batch.inputs.to(half)).to(at::kFloat), batch.targets);
+    const lockstep::Autocast autocast(at::kCPU, half, options.precision != "fp32");
     return F::cross_entropy(model->forward(batch.inputs), batch.targets);
   });
   return trainer.fit(digits);
@@ -48,6 +57,8 @@ int main(int argc, char** argv) {
       [&](const std::string& value) { options.precision = value; }, "of the forward");
   line.add("--init-scale", options.init_scale, "the GradScaler's; 0: none");
   line.add("--growth-interval", options.growth_interval, "the GradScaler's");
+  line.add("--max-scale", options.max_scale, "the GradScaler's");
+  line.add_flag("--masters", options.masters, "half weights with fp32 masters");
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
   auto context = lockstep::init();

@@ -12,6 +12,8 @@ ddp-w1 ... ddp-w4       seed 002's 4-GPU run, its lines, on 1 to 4 workers  gold
 ddp-killed              the same on 3 workers, one of them killed           the same
 one-gpu                 seed 002's one-GPU run, its lines                   golden 'one_gpu', and the document's own lines
 ddp-loop                examples/ddp_loop on 2 ranks                        ddp_loop.py (stock DistributedDataParallel)
+apex-levels             V = 1, 2: convnet --opt-level, overflow as it comes     apex.py (Apex's rules)
+apex-masters            V = 3: half weights, fp32 masters, overflow planted     apex.py
 optimizers              optimizers_print.cpp                                optimizers.py (torch.optim)
 amp-bf16, amp-fp16      V = 3: mixed precision, overflow planted            amp.py (torch.autocast, torch.amp.GradScaler)
 stranger-NAME           V = 3, 5, ... with sgd, momentum, adam, adamw       stranger.py
@@ -56,6 +58,11 @@ AMP = {
     "amp-bf16": "--precision bf16 --max-steps 8",
     "amp-fp16": "--precision fp16 --max-steps 12 --init-scale 524288 --growth-interval 2",
 }
+# The scale of 2^16 overflows in the second or fifth of these steps.
+APEX_LEVELS = ["--opt-level O1 --virtual-workers 2", "--opt-level O2 --virtual-workers 1",
+               "--opt-level O2 --virtual-workers 2", "--opt-level O2 --half-dtype bf16 --virtual-workers 2",
+               "--opt-level O3 --virtual-workers 2"]
+APEX_STEPS = "--batch-size 16 --max-steps 6 --lr 0.01 --momentum 0.9"
 WORKERS = {"stranger-v3": 2, "stranger-v5": 3, "stranger-v5-momentum": 2, "stranger-v3-adam": 3, "stranger-v8-adam": 3,
            "stranger-v3-adamw": 2, "stranger-v5-accumulation": 3, "stranger-v7-epochs": 2}
 
@@ -215,6 +222,47 @@ def case_amp(args, data, interpreter, name):
         equal("steps were left out", 2 <= int(theirs[-2].split()[1]) <= 12, True)
 
 
+def apex(interpreter, data, options):
+    """What apex.py prints, by what it is of."""
+    command = [interpreter, GOLDEN / "apex.py", "--data", data, *options]
+    lines = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=one_thread(), check=True).stdout.splitlines()
+    steps = [line.split() for line in lines if line.startswith("step ")]
+    return {"losses": [float.fromhex(words[3]) for words in steps], "scales": [float(words[5]) for words in steps],
+            "skipped": int(lines[-2].split()[1]), "hash": lines[-1].removeprefix("weights sha256 ")}
+
+
+def compare_apex(run, theirs):
+    equal("losses", run.losses(), theirs["losses"])
+    if "scale" in run.metrics[0]:
+        equal("scales", [m["scale"] for m in run.metrics], theirs["scales"])
+    equal("weights", run.hash(), theirs["hash"])
+
+
+def case_apex_levels(args, data, interpreter):
+    skipped = 0
+    for level in APEX_LEVELS:
+        options = [*level.split(), *APEX_STEPS.split()]
+        theirs = apex(interpreter, data, options)
+        compare_apex(Run(args, data, 2 if "2" in options[:6] else 1, options), theirs)
+        skipped += theirs["skipped"]
+    equal("steps were left out", skipped > 0, True)
+
+
+def case_apex_masters(args, data, interpreter):
+    options = ["--virtual-workers", "3", "--batch-size", "16", "--max-steps", "12", "--init-scale", "524288"]
+    theirs = apex(interpreter, data, [*options, "--half-dtype", "fp16", "--scale-window", "2", "--clip-grad-norm", "0.5", "--max-scale", "524288"])
+    args.convnet = args.amp_run
+    options += ["--precision", "fp16", "--masters", "--growth-interval", "2", "--max-scale", "524288"]
+    for launcher_options in ([], ["--inject", "kill rank=1 txn=6 phase=backward"]):
+        run = Run(args, data, 2, options, launcher_options)
+        equal("incidents", run.incidents, 1 if launcher_options else 0)
+        compare_apex(run, theirs)
+    equal("steps were left out", 2 <= theirs["skipped"] <= 10, True)
+
+
+APEX = {"apex-levels": case_apex_levels, "apex-masters": case_apex_masters}
+
+
 def case_ddp_loop(args, data, interpreter):
     options = ["--max-steps", "40", "--accumulate", "2", "--batch-size", "100"]
     theirs = subprocess.run([interpreter, GOLDEN / "ddp_loop.py", "--data", data, *options], stdout=subprocess.PIPE, text=True,
@@ -240,6 +288,9 @@ def run_case(args):
         case_stranger(args, data, interpreter, name)
     elif name in AMP:
         case_amp(args, data, interpreter, name)
+    elif name in APEX:
+        with tempfile.TemporaryDirectory() as scratch:
+            APEX[name](args, subset(data, pathlib.Path(scratch) / "digits"), interpreter)
     elif name == "ddp-loop":
         case_ddp_loop(args, data, interpreter)
     elif name == "ddp-killed":

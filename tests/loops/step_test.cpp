@@ -212,6 +212,53 @@ TEST_F(StepLoop, ALossThatIsNoNumberIsToldOnce) {
       << outcome.out;
 }
 
+TEST_F(StepLoop, AGradientThatIsNoNumberIsToldByName) {
+  const Outcome outcome = launched("bad-gradient");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto gradient = outcome.out.find(
+      "Warning: Epoch [2/40], Step [2/3]: the gradient of 'weight' is not finite; "
+      "training goes on\n");
+  const auto loss = outcome.out.find("Warning: Epoch [2/40], Step [3/3]: the loss of virtual ");
+  EXPECT_TRUE(gradient < loss && loss != std::string::npos) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "Warning: "), 2) << outcome.out;
+}
+
+// A step that is left out is one at rate 0: also if somebody dies in it.
+TEST_F(StepLoop, WhatIsNoNumberCanBeLeftOut) {
+  const std::string expected = hash_in(launched("no-update"));
+  for (const char* name : {"nan-skip", "bad-gradient-skip"})
+    for (const char* fault :
+         {"", "kill rank=1 txn=4 phase=backward", "kill rank=0 txn=4 phase=exchange",
+          "kill rank=2 txn=4 phase=optimizer"}) {
+      std::filesystem::remove_all(folder_ / "run");
+      const Outcome outcome =
+          *fault == '\0' ? launched(name) : run(command(name, {"--inject", fault}));
+      EXPECT_EQ(outcome.code, 0) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_EQ(hash_in(outcome), expected) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_EQ(count(outcome.out, "the update is left out (--on-nan skip)"), 1) << outcome.out;
+      const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
+      EXPECT_EQ(count(metrics, "\"skipped\":true"), 1) << metrics;
+      EXPECT_NE(read_text(folder_ / "run/manifest.json").find("\"on_nan\":\"skip\""),
+                std::string::npos);
+    }
+}
+
+TEST_F(StepLoop, WhatIsNoNumberCanEndTheRun) {
+  for (const auto& [name, what] :
+       {std::pair{"nan-stop", "the loss of virtual worker 1 is nan"},
+        std::pair{"bad-gradient-stop", "the gradient of 'weight' is not finite"}})
+    for (const char* fault : {"kill rank=9 txn=4", "kill rank=1 txn=4 phase=backward"}) {
+      std::filesystem::remove_all(folder_ / "run");
+      const Outcome outcome = run(command(name, {"--max-restarts", "2", "--inject", fault}));
+      EXPECT_EQ(outcome.code, 65) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_EQ(count(outcome.err, std::string("step 4 (epoch 1, step 1): ") + what +
+                                       "; stopped before its update (--on-nan stop)"),
+                1)
+          << outcome.err;
+      EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\n"), 4);
+    }
+}
+
 TEST_F(StepLoop, AProgramHasOneRun) { expect_refused("second-run", "a program has one run"); }
 
 TEST_F(StepLoop, AProgramHasOneInit) { expect_refused("second-init", "init() was called before"); }

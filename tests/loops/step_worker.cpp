@@ -42,8 +42,10 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
     if (job.is("ends") && share.global_step() == 7 && share.virtual_worker() == 1) share.end_run();
     if (job.accumulates()) return loss_of_part(share, model);
     const at::Tensor sum = model->forward(share.batch().inputs).sum();
-    const bool bad = job.is("nan") && share.global_step() == 4 && share.virtual_worker() == 1;
-    return bad ? sum * std::numeric_limits<double>::quiet_NaN() : sum;
+    if (share.global_step() != 4 || share.virtual_worker() != 1) return sum;
+    if (job.name.starts_with("nan")) return sum * std::numeric_limits<double>::quiet_NaN();
+    // The loss stays as it is, its derivative by the weight is 0 / 0.
+    return job.name.starts_with("bad-gradient") ? sum + (model->weight * 0).sqrt().sum() : sum;
   };
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
@@ -56,6 +58,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
       const at::NoGradGuard no_grad;
       model->weight.mul_(1.5);
     }
+    if (job.is("no-update")) optimizer.set_lr(step.global_step() == 4 ? 0 : 0.1);
     while (job.is("schedule") && scheduler.last_epoch() < step.epoch()) scheduler.step();
     if (job.is("says") && step.is_first()) {
       std::printf("before step %ld\n", long{step.global_step()});
@@ -85,6 +88,8 @@ Status train(const Job& job) {
   options.batch_size = 1;
   options.epochs = 40;
   options.checkpoint_every = lockstep::Duration::steps(10);
+  if (job.name.ends_with("-skip")) options.on_nan = lockstep::OnNan::kSkip;
+  if (job.name.ends_with("-stop")) options.on_nan = lockstep::OnNan::kStop;
   if (job.accumulates()) {  // an epoch's 3 batches of each virtual worker make steps of 2 and 1
     options.virtual_workers = 3;
     options.accumulation_steps = job.is("accumulates-3") ? 3 : 2;

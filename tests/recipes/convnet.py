@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from beside_python import HERE, RECIPE, BesidePython, python, recipe, run, run_dir  # noqa: E402
+from beside_python import HERE, LOCKSTEP, PYTHON, RECIPE, BesidePython, python, recipe, run, run_dir, steps  # noqa: E402
 
 # 83 steps an epoch of one process, in chunks of 3, 3, 3 and 1; the last one of 1 and 1.
 SAMPLES, BATCH, EPOCHS, REPLICAS = 822, 10, 2, 4
@@ -96,6 +96,64 @@ class ConvNet(BesidePython):
         self.assertIn("is not the directory of a convnet run", run(ddp, COMPARE, ddp / "checkpoints", code=65)[1])
         run(ddp, COMPARE, code=2)
 
+    def spawned(self, folder, *options, inject=""):
+        """The tutorial's only command: workers of its own, without the time it took."""
+        variables = ["env", f"LOCKSTEP_LAUNCHER={LOCKSTEP}", *([f"PET_INJECT={inject}"] if inject else [])]
+        out, err = run(folder, *variables, RECIPE, "-n", 1, "-g", 4, "-nr", 0, "--epochs", EPOCHS, "--data", self.data, "--batch-size", BATCH,
+                       "--log-every", 5, *options)
+        return re.sub("Training complete in: .*\n", "", out), err
+
+    def test_the_tutorials_command_starts_its_workers(self):
+        launched, err = self.recipe(self.folder("launched"), 2, "-n", 1, "-g", 4, "-nr", 0, "--log-every", 5)
+        self.assertIn("--gpus 4: the launcher starts the workers", err)
+        folder = self.folder("spawned")
+        whole, err = self.spawned(folder)
+        self.assertNotIn("the launcher starts", err)
+        self.assertEqual(whole, launched)
+        self.assert_incidents(folder, 0)
+        self.assertEqual(json.loads((run_dir(folder) / "manifest.json").read_text())["virtual_workers"], "4")
+        folder = self.folder("spawned-killed")
+        killed, err = self.spawned(folder, inject="kill rank=3 txn=10 phase=backward")
+        self.assertIn("replacement", err)
+        self.assert_incidents(folder, 1)
+        self.assertEqual(killed, launched)
+
+    def test_spawned_horovod_prints_the_first_cells_once_and_resumes(self):
+        folder = self.folder("spawned-horovod")
+        out, _ = self.spawned(folder, "--mode", "horovod", "--max-steps", 20)
+        self.assertEqual(out.count("ConvNet("), 1)
+        resumed, _ = self.recipe(folder, 2, "--mode", "horovod", "-g", 4, "--log-every", 5)
+        whole, _ = self.spawned(self.folder("spawned-ddp"), "--mode", "ddp")
+        self.assertEqual(weights(resumed), weights(whole))
+
+    def test_half_weights_with_masters_survive_and_are_kept_in_fp32(self):
+        options = ["-g", 4, "--opt-level", "O2", "--half-dtype", "bf16", "--lr", 0.01, "--momentum", 0.9, "--max-steps", 12]
+        launcher = ["--inject", "kill rank=1 txn=6 phase=backward"]
+        folder, whole = self.assert_survives("o2", options, 2, launcher, "replacement")
+        hvd, _ = self.recipe(self.folder("o2-horovod"), 2, "--mode", "horovod", *options)
+        self.assertEqual(weights(hvd), weights(whole))
+        resumed = self.folder("o2-resumed")
+        self.recipe(resumed, 1, *options[:-1], 5)
+        self.assertIn("half_dtype was bf16, now it is fp16", self.recipe(resumed, 1, *options, "--half-dtype", "fp16", code=2)[1])
+        out, _ = self.recipe(resumed, 3, *options)
+        self.assertEqual(weights(out), weights(whole))
+        run(folder, LOCKSTEP, "checkpoint", "export", run_dir(folder), "o2.pt")
+        script = "import torch; print({str(v.dtype) for k, v in torch.load('o2.pt', weights_only=True).items() if v.is_floating_point()})"
+        self.assertEqual(run(folder, PYTHON, "-c", script)[0].strip(), "{'torch.float32'}")
+
+    def test_a_step_that_is_left_out_changes_nothing(self):
+        # The first update makes the weights so large that no later loss is a number.
+        blown = ["--lr", "1e30", "--virtual-workers", 2, "--log-every", 0]
+        one, _ = self.recipe(self.folder("nan-one"), 1, *blown, "--max-steps", 1)
+        folder = self.folder("nan-skip")
+        four, _ = self.recipe(folder, 2, *blown, "--max-steps", 4, "--on-nan", "skip")
+        self.assertEqual(weights(four), weights(one), "buffers too")
+        self.assertEqual([step.get("skipped", False) for step in steps(folder)], [False, True, True, True])
+        goes_on, _ = self.recipe(self.folder("nan-continue"), 2, *blown, "--max-steps", 4)
+        self.assertNotEqual(weights(goes_on), weights(one))
+        _, err = self.recipe(self.folder("nan-stop"), 2, *blown, "--max-steps", 4, "--on-nan", "stop", code=65)
+        self.assertRegex(err, r"step 1 \(epoch 0, step 1\): the loss of virtual worker 0 is -?(nan|inf); stopped before its update")
+
     def test_the_first_cells_are_printed_once_however_workers_start(self):
         out, _ = self.recipe(self.folder("exec"), 2, "--mode", "ddp", "--max-steps", 1, launcher=["--start-method", "exec"])
         self.assertEqual(out.count("ConvNet("), 1)
@@ -114,15 +172,21 @@ class ConvNet(BesidePython):
                 ("--mode apex", "--mode is 'apex', expected single, dp, ddp or horovod"),
                 ("--mode dp --virtual-workers 2", "--virtual-workers is 2; --mode dp has one"),
                 ("--mode single -g 2", "--gpus is 2; --mode single has one"),
-                ("--mode dp -n 2 -g 4", "--mode dp is one process of one node"),
-                ("-n 2", "--nodes needs --gpus"),
+                ("--mode dp -n 2 -g 4", "--nodes is 2, but the launcher of this version starts workers on one node"),
+                ("-n 2", "runs over several are to come"),
+                ("-g 129", "--gpus is '129', expected a whole number from 0 to 128"),
                 ("-n 1 -g 4 -nr 1", "--nr is 1; with --nodes 1 it is at most 0"),
-                ("-n 2 -g 4 -nr 1", "one command starts the whole run"),
-                ("-g 4 --virtual-workers 3", "--virtual-workers is 3, but --nodes times --gpus 4"),
+                ("-n 2 -g 4 -nr 1", "the same weights come from one node with --gpus 8"),
+                ("--mode dp --opt-level O2", "--mode dp trains in fp32 (O0)"),
+                ("--opt-level O4", "--opt-level is 'O4', expected O0, O1, O2 or O3"),
+                ("--check-against-tutorial --batch-size 100 --opt-level O1", "a run of --opt-level O0"),
+                ("-g 4 --virtual-workers 3", "--virtual-workers is 3, but --gpus 4"),
                 ("--check-against-tutorial --seed 1 --batch-size 100", "a run of --seed 0"),
                 ("--check-against-tutorial --batch-size 100 --max-steps 49", "the tutorial's first line is at step 50"),
                 ("--check-against-tutorial --mode dp -g 3 --batch-size 100", "a run of --gpus 4")):
             self.assertIn(message, self.alone(folder, *words.split(), code=2)[1])
+        _, err = self.recipe(folder, 3, "-g", 2, code=2)
+        self.assertIn("--nproc-per-node is 3, but the run has 2 virtual workers", err)
         _, err = self.recipe(folder, 2, "--mode", "dp", code=2)
         self.assertIn("1 virtual workers", err)
 

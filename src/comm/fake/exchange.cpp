@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "comm/fake/plain_sum.h"
+#include "comm/kernels.h"
 
 namespace lockstep::comm {
 
@@ -102,6 +103,11 @@ class FakeExchange final : public Exchange {
 
   std::span<const std::byte> sum(std::uint32_t bucket) const override {
     return world_->sums[bucket].bytes;
+  }
+
+  bool finite(std::uint32_t bucket) const override {
+    const BucketSpec& spec = world_->plan.buckets[bucket];
+    return kernels_for(spec.dtype, Isa::kBaseline).finite(sum(bucket).data(), spec.count);
   }
 
   void ring_members() override {

@@ -47,6 +47,7 @@ class ShmExchange final : public Exchange {
   std::span<const std::byte> sum(std::uint32_t bucket) const override {
     return {data_ + layout_.sum(bucket), layout_.bucket_bytes(bucket)};
   }
+  bool finite(std::uint32_t bucket) const override { return sums_.finite(bucket); }
   void ring_members() override;
   std::span<std::byte> buffers() override {
     return {data_ + layout_.buffers(table_.txn), plan_.buffer_bytes};

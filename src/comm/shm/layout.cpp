@@ -60,7 +60,9 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
     return too_large("buffers and state", std::max(plan.buffer_bytes, plan.state_bytes), room);
   layout.piece_marks_ = shm_group_bytes();
   layout.chunk_marks_ = layout.piece_marks_ + coord::kMaxSlots * layout.slot_marks_;
-  layout.buffers_marks_ = round_up(layout.chunk_marks_ + chunks * sizeof(coord::Word), kLine);
+  layout.not_finite_marks_ = layout.chunk_marks_ + chunks * sizeof(coord::Word);  // whole lines
+  layout.buffers_marks_ =
+      round_up(layout.not_finite_marks_ + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.eval_ = round_up(layout.heal_mark() + kLine, kPage);
   layout.eval_items_ = plan.eval_items;
   layout.buffers_ = round_up(layout.eval_cell(Txn(kTables - 1), plan.eval_items), kPage);

@@ -36,6 +36,10 @@ class Layout {
   std::uint64_t piece_mark(std::uint32_t slot, std::uint32_t first_leaf,
                            std::uint32_t bucket) const;
   std::uint64_t chunk_mark(std::uint32_t bucket, std::uint32_t chunk) const;
+  // txn + 1 of the last sum that had an element that is not finite.
+  std::uint64_t not_finite_mark(std::uint32_t bucket) const {
+    return not_finite_marks_ + bucket * sizeof(coord::Word);
+  }
   std::uint64_t buffers_mark(Txn txn) const { return buffers_marks_ + txn.value() % kTables * 64; }
   std::uint64_t heal_mark() const { return buffers_marks_ + std::uint64_t{kTables} * 64; }
   std::uint64_t eval_cell(Txn txn, std::uint32_t item) const {
@@ -57,8 +61,8 @@ class Layout {
   std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
   std::vector<std::uint32_t> chunks_, first_chunk_;  // of each bucket; its first mark
   std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0;
-  std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, buffers_marks_ = 0, eval_ = 0, buffers_ = 0,
-                heal_ = 0, sums_ = 0, pieces_ = 0;
+  std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, not_finite_marks_ = 0, buffers_marks_ = 0,
+                eval_ = 0, buffers_ = 0, heal_ = 0, sums_ = 0, pieces_ = 0;
 };
 
 }  // namespace lockstep::comm::shm

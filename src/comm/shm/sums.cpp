@@ -118,6 +118,10 @@ bool Sums::whole() {
   return true;
 }
 
+bool Sums::finite(std::uint32_t b) const {
+  return word(layout_.not_finite_mark(b)).load() != mark_;
+}
+
 bool Sums::progress() {
   if (done()) return false;
   for (std::uint32_t b = first_open_; b < bucket_.size(); ++b) {
@@ -140,8 +144,9 @@ void Sums::sum_own_chunks(std::uint32_t b) {
     const std::uint64_t bytes =
         std::min<std::uint64_t>(plan_.chunk_bytes, layout_.bucket_bytes(b) - first);
     for (std::size_t i = 0; i < places_.size(); ++i) inputs_[i] = input(places_[i], b, chunk);
-    tree_(spec.dtype, inputs_, data_ + layout_.sum(b) + first, bytes / size_of(spec.dtype),
-          plan_.scale, past_caches_);
+    const bool finite = tree_(spec.dtype, inputs_, data_ + layout_.sum(b) + first,
+                              bytes / size_of(spec.dtype), plan_.scale, past_caches_);
+    if (!finite) word(layout_.not_finite_mark(b)).store(mark_);  // before the chunk's: told by it
     chunk_mark.store(mark_);
   }
 }

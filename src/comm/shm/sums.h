@@ -49,6 +49,8 @@ class Sums {
   bool done() const { return own_left_ == 0; }
   // All chunks of all buckets are marked.
   bool whole();
+  // See Exchange::finite().
+  bool finite(std::uint32_t bucket) const;
 
   // For messages: the first chunk that is not marked, and the first piece that is not there.
   struct Missing {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -43,6 +44,33 @@ void expect_elements(DType dtype, const std::byte* data, std::size_t count, Expe
     ASSERT_EQ(std::memcmp(data + i * size_of(dtype), &bits, size_of(dtype)), 0)
         << "element " << i << " of " << count;
   }
+}
+
+// Every place in turn, with the largest numbers around it.
+TEST(Kernels, FindWhatIsNotFinite) {
+  struct Pattern {
+    DType dtype;
+    std::uint64_t largest, infinity, nan;
+  };
+  for (const auto& [dtype, largest, infinity, nan] :
+       {Pattern{DType::kFloat32, 0xff7fffff, 0x7f800000, 0xff800001},
+        Pattern{DType::kFloat64, 0xffefffffffffffff, 0x7ff0000000000000, 0xfff0000000000001},
+        Pattern{DType::kBFloat16, 0xff7f, 0x7f80, 0xff81},
+        Pattern{DType::kFloat16, 0xfbff, 0x7c00, 0xfc01}})
+    for (const Isa isa : supported_isas())
+      for (const std::size_t count : kCounts) {
+        const Kernels& kernels = kernels_for(dtype, isa);
+        const std::size_t size = size_of(dtype);
+        std::vector<std::byte> memory(count * size);
+        for (std::size_t i = 0; i < count; ++i) std::memcpy(&memory[i * size], &largest, size);
+        EXPECT_TRUE(kernels.finite(memory.data(), count));
+        for (std::size_t i = 0; i < std::min<std::size_t>(count, 70); ++i)
+          for (const std::uint64_t bad : {infinity, nan}) {
+            std::memcpy(&memory[i * size], &bad, size);
+            EXPECT_FALSE(kernels.finite(memory.data(), count)) << i << " of " << count;
+            std::memcpy(&memory[i * size], &largest, size);
+          }
+      }
 }
 
 TEST(Kernels, EveryInstructionSetGivesTheOraclesBits) {

@@ -2,7 +2,10 @@
 
 #include <ATen/Functions.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
 
 #include <limits>
 #include <stdexcept>
@@ -106,6 +109,91 @@ TEST(TrainState, HasOneScaler) {
   EXPECT_EQ(state.other_tensors().size(), 2U);
   EXPECT_EQ(state.add("another", second).error().kind, ErrorKind::kUsage);
   EXPECT_EQ(state.scaler(), &scaler);
+}
+
+TEST(GradScaler, GrowsNoFurtherThanItsMost) {
+  Trained one;
+  GradScaler scaler({.init_scale = 8, .growth_interval = 1, .max_scale = 24});
+  EXPECT_TRUE(scaler.check().ok());
+  for (const double scale : {16, 24, 24}) {
+    one.set(1);
+    scaler.step(one.optimizer);
+    scaler.update();
+    EXPECT_EQ(scaler.get_scale(), scale);
+  }
+  EXPECT_FALSE(GradScaler({.init_scale = 8, .max_scale = 4}).check().ok());
+  EXPECT_EQ(GradScaler().settings().find("max_scale"), std::string::npos);
+}
+
+struct HalfNetImpl : torch::nn::Module {
+  HalfNetImpl() {
+    register_module("linear", linear);
+    register_module("norm", norm);
+    register_module("plain", plain);
+    register_module("again", linear);
+  }
+  torch::nn::Linear linear{2, 2};
+  torch::nn::BatchNorm1d norm{2};
+  torch::nn::BatchNorm1d plain{torch::nn::BatchNormOptions(2).affine(false)};
+};
+TORCH_MODULE(HalfNet);
+
+TEST(MasterWeights, ConvertsAllButBatchNormsWithWeights) {
+  HalfNet net;
+  net->linear->bias.set_requires_grad(false);
+  const at::Tensor made = net->linear->weight.detach().clone();
+  const MasterWeights masters(*net, at::kHalf);
+  EXPECT_EQ(net->linear->weight.scalar_type(), at::kHalf);
+  EXPECT_EQ(net->norm->weight.scalar_type(), at::kFloat);
+  EXPECT_EQ(net->norm->running_mean.scalar_type(), at::kFloat);
+  EXPECT_EQ(net->plain->running_mean.scalar_type(), at::kHalf);
+  EXPECT_EQ(net->plain->num_batches_tracked.scalar_type(), at::kLong);
+  ASSERT_EQ(masters.pairs().size(), 2U) << "a layer that is there twice has its weights once";
+  EXPECT_TRUE(at::equal(masters.pairs()[0].master, made.to(at::kHalf).to(at::kFloat)));
+  EXPECT_TRUE(masters.pairs()[0].master.requires_grad());
+  EXPECT_FALSE(masters.pairs()[1].master.requires_grad()) << "what is frozen stays frozen";
+  for (const auto& [name, tensor] : masters.state_dict())
+    EXPECT_EQ(tensor.scalar_type() == at::kHalf,
+              name == "plain.running_mean" || name == "plain.running_var")
+        << name;
+  EXPECT_THROW(MasterWeights(*net, at::kDouble), std::invalid_argument);
+}
+
+TEST(MasterWeights, TrainsWhatHalfWeightsWouldSwallow) {
+  HalfNet net;
+  MasterWeights masters(*net, at::kHalf);
+  SGD optimizer(masters.parameters(), {.lr = 1});
+  const MasterWeights::Pair weight = masters.pairs()[0];
+  {
+    const at::NoGradGuard no_grad;
+    weight.master.fill_(1);
+  }
+  masters.master_params_to_model_params();
+  net->linear->weight.mutable_grad() = at::full({2, 2}, -0.0001, at::kHalf);
+  for (int step = 0; step < 10; ++step) {  // each one is a fifth of what half 1 can be moved by
+    masters.model_grads_to_master_grads();
+    optimizer.step();
+    masters.master_params_to_model_params();
+    EXPECT_FALSE(weight.master.grad().defined());
+  }
+  EXPECT_NEAR(weight.master[0][0].item<double>(), 1.001, 1e-5);
+  EXPECT_TRUE(at::equal(net->linear->weight, at::full({2, 2}, 1.001, at::kHalf)));
+  net->linear->weight.mutable_grad().reset();
+  masters.model_grads_to_master_grads();
+  EXPECT_FALSE(weight.master.grad().defined()) << "an unused one stays without";
+}
+
+TEST(MasterWeights, AreTheModelInTheTrainState) {
+  HalfNet net;
+  MasterWeights masters(*net, at::kBFloat16);
+  TrainState state;
+  EXPECT_FALSE(state.add("masters", masters).ok()) << "their model is not there yet";
+  ASSERT_TRUE(state.add("model", *net).ok());
+  ASSERT_TRUE(state.add("master_weights", masters).ok());
+  EXPECT_FALSE(state.add("again", masters).ok());
+  EXPECT_EQ(state.parameters().front().name, "linear.weight");
+  EXPECT_TRUE(state.parameters().front().tensor.is_same(masters.pairs()[0].master));
+  EXPECT_TRUE(state.leaves().front().tensor.is_same(net->linear->weight));
 }
 
 }  // namespace

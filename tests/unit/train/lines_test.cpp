@@ -24,10 +24,12 @@ TEST(Lines, OfABrokenEpochSayThatItIsNotEvaluated) {
 }
 
 TEST(Lines, OfALossThatIsNoNumberNameItsPlace) {
-  EXPECT_EQ(not_finite_line(kPlan.at(Txn(5)), kPlan, VirtualWorker(2),
-                            -std::numeric_limits<double>::infinity()),
+  EXPECT_EQ(not_finite_line(kPlan.at(Txn(5)), kPlan, "the loss of virtual worker 2 is -inf", false),
             "Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 2 is -inf; training "
             "goes on\n");
+  EXPECT_EQ(not_finite_line(kPlan.at(Txn(5)), kPlan, "the gradient of 'w' is not finite", true),
+            "Warning: Epoch [1/10], Step [6/600]: the gradient of 'w' is not finite; the update is "
+            "left out (--on-nan skip)\n");
 }
 
 TEST(Lines, OfAStepHaveItsRates) {

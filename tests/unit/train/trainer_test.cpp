@@ -62,6 +62,25 @@ TEST(Trainer, LeavesFrozenPartsFrozenEvaluatesInEvaluationModeAndDropsAShortLast
   EXPECT_EQ(run_so_far(own, options)->manifest.at("drop_last"), "yes");
 }
 
+TEST(Trainer, RefusesAnOptimizerOfWeightsThatNobodyKeeps) {
+  const test::TempFolder folder;
+  RunOptions options;
+  options.output = folder / "run";
+  const auto refusal = [&](Net& net, SGD& optimizer, MasterWeights* masters) {
+    Trainer trainer(context(), *net, optimizer, options);
+    if (masters != nullptr) trainer.master_weights(*masters);
+    trainer.loss([&](const data::Batch& batch) { return net->forward(batch.inputs).sum(); });
+    const Status done = trainer.fit(*data::tensor_dataset(at::randn({8, 4}), at::zeros({8})));
+    return done.ok() ? "" : done.error().message;
+  };
+  Net net;
+  SGD early(net->parameters(), {.lr = 0.1});
+  MasterWeights masters(*net, at::kHalf);
+  SGD right(masters.parameters(), {.lr = 0.1});
+  EXPECT_NE(refusal(net, early, &masters).find("half weights"), std::string::npos);
+  EXPECT_NE(refusal(net, right, nullptr).find("not in the train state"), std::string::npos);
+}
+
 TEST(RunSoFar, HasTheNumberOfVirtualWorkersAndTheManifestOfARunToGoOnWith) {
   const test::TempFolder folder;
   RunOptions options;
