@@ -70,7 +70,7 @@ Status Run::secure_origin(Txn txn) {
 // The state is that of the epoch's end until this transaction is committed: so whoever does it
 // again after a death keeps the same.
 Status Run::keep_best(Txn txn) {
-  if (spec_.options.checkpoint_every == 0 || spec_.plan.in_broken_end(txn)) return {};
+  if (spec_.options.checkpoint_every.none() || spec_.plan.in_broken_end(txn)) return {};
   LOCKSTEP_TRY(participant_->record_all());
   return checkpoints_->save_best(spec_.plan, txn);
 }
