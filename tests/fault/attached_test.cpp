@@ -114,8 +114,11 @@ TEST_F(Attached, AnErrorThatEndsTheRunIsToldEverywhere) {
   for (const int rank : {0, 1, 2}) {
     const Outcome outcome = ranks[rank]->wait();
     EXPECT_EQ(outcome.code, 65) << outcome.err;
-    if (rank == 0) EXPECT_THAT(outcome.err, HasSubstr("lockstep: error: " + error));
-    if (rank == 2) EXPECT_EQ(outcome.err, "lockstep: error: the run ends: " + error + "\n");
+    if (rank == 0) {
+      EXPECT_THAT(outcome.err, HasSubstr("lockstep: error: " + error));
+    } else if (rank == 2) {
+      EXPECT_EQ(outcome.err, "lockstep: error: the run ends: " + error + "\n");
+    }
   }
 }
 

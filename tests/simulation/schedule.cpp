@@ -50,10 +50,7 @@ class Schedule {
       check_end();
     } catch (const Violation& violation) {
       outcome_.violation = violation.what();
-      const auto& lines = agent_->journal;
-      for (std::size_t i = lines.size() > 60 ? lines.size() - 60 : 0; i < lines.size(); ++i)
-        outcome_.journal += lines[i] + "\n";
-      outcome_.journal += agent_->picture();
+      outcome_.journal = agent_->report();
     }
     outcome_.attached = attached_ ? 1 : 0;
     outcome_.restarts = static_cast<std::uint64_t>(agent_->restarts());
@@ -88,18 +85,14 @@ class Schedule {
     options.sizes = sizes;
     options.config.workers =
         static_cast<std::uint32_t>(random_.between(1, std::min(plan_.virtual_workers, 5U)));
-    max_restarts_ = options.config.max_restarts = static_cast<int>(random_.between(0, 4));
+    options.config.max_restarts = static_cast<int>(random_.between(0, 4));
     static constexpr int kReplacements[] = {0, 1, 3, 10};
-    max_replacements_ = options.config.max_replacements = kReplacements[random_.between(0, 3)];
+    options.config.max_replacements = kReplacements[random_.between(0, 3)];
     options.config.give_back_after = random_.chance(0.5) ? 1'000'000 : random_.between(1, 10);
-    gives_back_ = options.config.give_back_after < 1'000'000;
     options.slowest_message = random_.chance(0.3) ? 60 * kMillisecond : kMillisecond;
     options.tick = random_.between(kMillisecond, 30 * kMillisecond);
     if (attached_) {
-      options.config.attached = true;
-      options.config.zygote = false;
-      max_restarts_ = max_replacements_ = 0;
-      options.config.max_restarts = options.config.max_replacements = 0;
+      options.start_by_hand();
       slack_ = 310 * kSecond;  // one that is stopped before the first step is waited for
     }
     return options;
@@ -349,7 +342,9 @@ class Schedule {
 
   void check_end() {
     const int code = *agent_->exit_code();
-    const auto charged = static_cast<std::size_t>(max_replacements_ - replacements_left());
+    const coord::RunStatus status = agent_->coordinator().status();
+    const auto charged =
+        static_cast<std::size_t>(status.max_replacements - status.replacements_left);
     require(charged <= agent_->incidents().size() + failed_starts(),
             "more replacements charged than incidents and tries to start somebody");
     // After the end of the run a worker's own error is the program's, and nobody's work is lost.
@@ -375,8 +370,6 @@ class Schedule {
     return count;
   }
 
-  int replacements_left() const { return agent_->coordinator().status().replacements_left; }
-
   Random random_;
   Clock clock_;
   Plan plan_;
@@ -394,8 +387,7 @@ class Schedule {
     std::uint64_t commits, time, last_event;
   };
   std::map<WorkerUid, Wait> waiting_;  // newcomers, since they were first seen
-  int max_restarts_ = 0, max_replacements_ = 0;
-  bool signalled_ = false, gives_back_ = false;
+  bool signalled_ = false;
 };
 
 }  // namespace

@@ -157,6 +157,13 @@ std::string SimAgent::picture() const {
   return text;
 }
 
+std::string SimAgent::report() const {
+  std::string text;
+  for (std::size_t i = journal.size() > 60 ? journal.size() - 60 : 0; i < journal.size(); ++i)
+    text += journal[i] + "\n";
+  return text + picture();
+}
+
 void SimAgent::ring_all() {
   for (const auto& [uid, worker] : workers_) worker->ring();
 }

@@ -20,6 +20,11 @@ struct AgentOptions {
   std::uint64_t slowest_message = kMillisecond;
   std::uint64_t tick = 10 * kMillisecond;
   bool idles = false;  // looks seldom where nothing is committed for long
+  void start_by_hand() {
+    config.attached = true;
+    config.zygote = false;
+    config.max_restarts = config.max_replacements = 0;
+  }
 };
 
 class SimAgent {
@@ -53,6 +58,7 @@ class SimAgent {
   bool finished() const { return board_->final_recorded; }
   bool lost_at_start() const { return lost_at_start_; }  // a worker died before the first table
   std::string picture() const;                           // of the board and the workers
+  std::string report() const;                            // the last actions, and the picture
   std::vector<std::string> journal;                      // for the report of a failure
 
  private:

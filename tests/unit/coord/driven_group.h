@@ -50,9 +50,9 @@ class DrivenGroup {
   }
   // Time passes, with a tick every 10 ms (in minutes every 200 ms) and whatever `meanwhile` does.
   void pass(
-      std::uint64_t time, const std::function<void()>& meanwhile = [] {}) {
-    for (const std::uint64_t end = now + time; now < end && !exit_code;) {
-      now += time < 100 * kSecond ? 10 * kMillisecond : 200 * kMillisecond;
+      std::uint64_t span, const std::function<void()>& meanwhile = [] {}) {
+    for (const std::uint64_t end = now + span; now < end && !exit_code;) {
+      now += span < 100 * kSecond ? 10 * kMillisecond : 200 * kMillisecond;
       observe();
       feed(event::Tick{});
       meanwhile();
