@@ -50,8 +50,10 @@ def jobs(bench):
     if pictures := photographs(bench):
         root = pathlib.Path(bench.path("photographs"))
         found["classifier"] = [recipes / "classifier/classifier", "--data", dealt(pictures, root / "three", ["Train", "Train", "Validation"], 3)]
+        found["multi_node_trainer"] = [recipes / "time_budget/multi_node_trainer", "--train-time", "0", "--data",
+                                       dealt(pictures, root / "twenty", ["train"], 20) / "train"]
     else:
-        print("recipes/classifier: no photographs (photos-200.tar) at hand: left out")
+        print("recipes/classifier, recipes/time_budget: no photographs (photos-200.tar) at hand: left out")
     return found
 
 
