@@ -83,8 +83,8 @@ struct RunOptions {
   // after one that was killed, auto.
   std::string resume = "auto";
   bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
-  // Time is that of the worker that writes; of samples and epochs, the step that reaches them. none:
-  // at the end only.
+  // Time is that of the worker that writes; of samples and epochs, the step that reaches them.
+  // none: at the end only.
   Duration checkpoint_every = Duration::steps(100);
   int keep_checkpoints = 3;
   bool continue_on_save_error = true;         // --on-save-error continue|stop
@@ -158,8 +158,8 @@ struct EpochEnd {
   // came after the run's last start: another number each time.
   double seconds = 0;
   bool written = false;  // by exports()
-  // The time limit ends the run here; and this epoch is not whole: its sums are of the steps so far,
-  // no schedule steps, and a run that goes on after all knows nothing of it.
+  // The time limit ends the run here; and this epoch is not whole: its sums are of the steps so
+  // far, no schedule steps, and a run that goes on after all knows nothing of it.
   bool out_of_time = false, broken = false;
   std::vector<EpochFigures> history = {};  // with keep_history(): of all epochs, this one last
   bool is_best() const { return best_epoch == epoch; }

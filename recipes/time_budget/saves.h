@@ -1,5 +1,5 @@
-// training_saves/NAME.pt, the best model so far with all that the tutorial's trainer needs to go on,
-// and NAME_metrics.pt, the same without the model: as its torch.save() makes them, and as its
+// training_saves/NAME.pt, the best model so far with all that the tutorial's trainer needs to go
+// on, and NAME_metrics.pt, the same without the model: as its torch.save() makes them, and as its
 // torch.load() and `lockstep report` read them.
 #pragma once
 
