@@ -3,6 +3,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,8 +46,9 @@ inline void append_number(std::string& out, std::uint64_t number) {
   out.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr);
 }
 
-// As printf's %.Nf in the C locale.
+// As Python's %.Nf: printf's in the C locale, but that a NaN has no sign.
 inline std::string with_decimals(double number, int decimals) {
+  if (std::isnan(number)) return "nan";
   std::array<char, 400> text;  // the largest double has 309 digits
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number,
                                      std::chars_format::fixed, decimals)

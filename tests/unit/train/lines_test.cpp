@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "base/text.h"
+
 namespace lockstep::train {
 namespace {
 
@@ -21,6 +23,13 @@ TEST(Lines, OfABrokenEpochSayThatItIsNotEvaluated) {
   plan.end_after(600);
   EXPECT_EQ(cut_line(plan.at(Txn(599)), plan, /*evaluates=*/true),
             "The run ends here, at step 600 of 600 of epoch 1 (by the program)\n");
+}
+
+TEST(Lines, ANaNHasNoSignAsInPython) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(with_decimals(nan, 4), "nan");
+  EXPECT_EQ(with_decimals(-nan, 4), "nan");
+  EXPECT_EQ(with_decimals(-std::numeric_limits<double>::infinity(), 4), "-inf");
 }
 
 TEST(Lines, OfALossThatIsNoNumberNameItsPlace) {
