@@ -96,8 +96,8 @@ class Step {
   // Of the live members exactly one is the first, whatever rank it was started with: what a loop
   // does once, a line or an evaluation (under at::NoGradGuard, within the 60 s), is its to do.
   //   if (step.is_first() && step.global_step() % step.steps_per_epoch() == 0) evaluate(*model);
-  // When it dies another one is, from the next step on: what must not be missed in the step that it
-  // died in belongs to a Trainer, whose epochs' ends are done again. After next().
+  // When it dies another one is, and in that very step there may have been none, or two: what must
+  // be done whoever dies belongs to a Trainer, whose epochs' ends are done again. After next().
   bool is_first() const;
   // A whole step: shares, sum, update of `optimizer` (one of the state's; the others' parameters
   // stay as they are), commit.

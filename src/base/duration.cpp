@@ -64,9 +64,10 @@ std::optional<Duration> with_unit(std::string_view text) {
 }
 
 Error wrong(std::string_view text) {
-  return {ErrorKind::kUsage, "'" + std::string(text) +
-                                 "' says no duration; write it as 10ep (epochs), 500ba (optimizer "
-                                 "steps), 100000sp (samples), 2h30m, 90min or 45s"};
+  return {ErrorKind::kUsage,
+          "'" + std::string(text) +
+              "', which is no duration; write it as 10ep (epochs), 500ba (optimizer "
+              "steps), 100000sp (samples), 2h30m, 90min or 45s"};
 }
 
 }  // namespace

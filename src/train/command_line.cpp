@@ -144,7 +144,7 @@ void CommandLine::add(const std::string& name, Duration& target, Duration::Unit 
   impl_->names.push_back(name);
   const auto set = [name, bare, &target](const std::string& text) {
     const Result<Duration> duration = Duration::parse(text, bare);
-    if (!duration.ok()) throw CLI::ValidationError(name + ": " + duration.error().message);
+    if (!duration.ok()) throw CLI::ValidationError(name + " is " + duration.error().message);
     target = *duration;
   };
   impl_->app.add_option_function<std::string>(both_spellings(name), set, help)

@@ -46,7 +46,7 @@ TEST_F(OwnLoop, EndsWithTheSameWeightsHoweverManyWorkersItHasAndLoses) {
     const std::string name = "killed-" + std::string(fault).substr(5, 6);
     const Outcome outcome = launched(name, {"--inject", fault});
     EXPECT_EQ(hash(outcome), alone) << fault;
-    EXPECT_NE(outcome.err.find("replacement"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("replacement is started"), std::string::npos) << outcome.err;
   }
 }
 

@@ -44,7 +44,7 @@ TEST_F(StepLoop, NextAndRunTakeTurns) {
   expect_refused("run-twice", "run() without next()");
 }
 
-// Each step's word is said, also after the first of the first start is dead; once, if nobody dies.
+// Each step's word is said once; also after the first of the first start is dead.
 TEST_F(StepLoop, OneOfTheLiveMembersIsTheFirst) {
   const auto said = [](const Outcome& outcome) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -61,8 +61,9 @@ TEST_F(StepLoop, OneOfTheLiveMembersIsTheFirst) {
        {"kill rank=0 txn=7 phase=forward", "kill rank=0 txn=7 phase=optimizer"}) {
     std::filesystem::remove_all(folder_ / "run");
     const auto killed = said(run(command("says", {"--inject", fault})));
-    EXPECT_EQ(killed.size(), whole.size()) << fault;
+    EXPECT_GE(killed.size(), whole.size() - 1) << fault;  // that of the moment of its death
     EXPECT_EQ(killed.at(60), 1) << fault;
+    EXPECT_EQ(killed.at(119), 1) << fault;
   }
 }
 
@@ -169,7 +170,7 @@ TEST_F(StepLoop, ALoopThatJustReturnsIsToldHowToEndARun) {
   EXPECT_EQ(count(outcome.err, "left before the run's end (exit 0 after epoch 2, step 0)"), 1)
       << outcome.err;
   EXPECT_EQ(count(outcome.err, "Share::end_run()"), 1) << outcome.err;
-  EXPECT_EQ(count(outcome.err, "replacement"), 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "replacement is started"), 0) << outcome.err;
   EXPECT_EQ(count(outcome.err, "crashed"), 0) << outcome.err;
 }
 
@@ -188,9 +189,9 @@ TEST_F(StepLoop, AnErrorOfTheLossIsToldOnceAndWhere) {
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_EQ(count(outcome.err, "no such class"), 1) << outcome.err;
   EXPECT_EQ(count(outcome.err, "epoch 1, step 2, virtual worker "), 1) << outcome.err;
-  EXPECT_EQ(count(outcome.err, "replacement"), 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "replacement is started"), 0) << outcome.err;
   EXPECT_EQ(count(outcome.err, "incident"), 0) << outcome.err;
-  EXPECT_EQ(count(outcome.err, "\n"), 2) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "\n"), 1 + 2) << outcome.err;  // the launcher's first
 }
 
 TEST_F(StepLoop, ACrashOfTheLossIsToldWithItsPlace) {
@@ -199,7 +200,7 @@ TEST_F(StepLoop, ACrashOfTheLossIsToldWithItsPlace) {
   EXPECT_NE(outcome.err.find("died (SIGSEGV) while computing virtual worker "), std::string::npos)
       << outcome.err;
   EXPECT_EQ(count(outcome.err, " of epoch 1, step 2, phase forward"), 1) << outcome.err;
-  EXPECT_EQ(count(outcome.err, "replacement"), 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "replacement is started"), 0) << outcome.err;
 }
 
 TEST_F(StepLoop, ALossThatIsNoNumberIsToldOnce) {

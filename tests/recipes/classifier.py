@@ -119,7 +119,7 @@ class Classifier(BesidePython):
     def test_killed_in_mid_epoch(self):
         folder = self.folder("killed")
         out, err = self.recipe(folder, 2, self.frozen, ["--inject", "kill rank=1 txn=6 phase=backward"])
-        self.assertIn("replacement", err)
+        self.assertIn("replacement is started", err)
         self.assertEqual(out, self.out)
         self.assertEqual(file_of(folder), file_of(self.ours))
 

@@ -77,8 +77,8 @@ class ConvNet(BesidePython):
     def test_a_killed_worker_is_replaced_and_horovod_has_the_bits_of_ddp(self):
         launcher = ["--inject", "kill rank=1 txn=10 phase=backward"]
         options = ["-n", 1, "-g", 4, "-nr", 0, "--log-every", 5]
-        ddp_folder, ddp = self.assert_survives("ddp", ["--mode", "ddp", *options], 2, launcher, "replacement")
-        hvd_folder, hvd = self.assert_survives("horovod", ["--mode", "horovod", *options], 2, launcher, "replacement")
+        ddp_folder, ddp = self.assert_survives("ddp", ["--mode", "ddp", *options], 2, launcher, "replacement is started")
+        hvd_folder, hvd = self.assert_survives("horovod", ["--mode", "horovod", *options], 2, launcher, "replacement is started")
         self.assertEqual(weights(hvd), weights(ddp))
         self.assertEqual([line for line in ddp.splitlines() if "Step [" in line], [line for line in hvd.splitlines() if "Step [" in line])
         default, _ = self.recipe(self.folder("default"), 3, "--virtual-workers", 4, "--log-every", 5)
@@ -114,7 +114,7 @@ class ConvNet(BesidePython):
         self.assertEqual(json.loads((run_dir(folder) / "manifest.json").read_text())["virtual_workers"], "4")
         folder = self.folder("spawned-killed")
         killed, err = self.spawned(folder, inject="kill rank=3 txn=10 phase=backward")
-        self.assertIn("replacement", err)
+        self.assertIn("replacement is started", err)
         self.assert_incidents(folder, 1)
         self.assertEqual(killed, launched)
 
@@ -129,7 +129,7 @@ class ConvNet(BesidePython):
     def test_half_weights_with_masters_survive_and_are_kept_in_fp32(self):
         options = ["-g", 4, "--opt-level", "O2", "--half-dtype", "bf16", "--lr", 0.01, "--momentum", 0.9, "--max-steps", 12]
         launcher = ["--inject", "kill rank=1 txn=6 phase=backward"]
-        folder, whole = self.assert_survives("o2", options, 2, launcher, "replacement")
+        folder, whole = self.assert_survives("o2", options, 2, launcher, "replacement is started")
         hvd, _ = self.recipe(self.folder("o2-horovod"), 2, "--mode", "horovod", *options)
         self.assertEqual(weights(hvd), weights(whole))
         resumed = self.folder("o2-resumed")
@@ -186,7 +186,7 @@ class ConvNet(BesidePython):
                 ("--check-against-tutorial --mode dp -g 3 --batch-size 100", "a run of --gpus 4")):
             self.assertIn(message, self.alone(folder, *words.split(), code=2)[1])
         _, err = self.recipe(folder, 3, "-g", 2, code=2)
-        self.assertIn("--nproc-per-node is 3, but the run has 2 virtual workers", err)
+        self.assertIn("3 workers were asked for (--nproc-per-node, or the number of ranks), but the run has 2 virtual workers", err)
         _, err = self.recipe(folder, 2, "--mode", "dp", code=2)
         self.assertIn("1 virtual workers", err)
 

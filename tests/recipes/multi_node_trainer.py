@@ -135,7 +135,7 @@ class TimeBudget(BesidePython):
     def test_killed_in_mid_epoch(self):
         folder = self.folder("killed")
         out, err = self.recipe(folder, 2, launcher=["--inject", "kill rank=1 txn=6 phase=backward"])
-        self.assertIn("replacement", err)
+        self.assertIn("replacement is started", err)
         self.assertEqual(out, self.out)
         self.assert_files(folder, self.ours)
 

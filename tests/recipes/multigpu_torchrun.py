@@ -66,7 +66,7 @@ class MultiGpuTorchrun(BesidePython):
     def test_killed_in_mid_epoch(self):
         whole, _ = recipe(self.folder("whole"), 2)
         killed, err = recipe(self.folder("killed"), 2, launcher=["--inject", "kill rank=1 txn=40 phase=backward"])
-        self.assertIn("replacement", err)
+        self.assertIn("replacement is started", err)
         self.assertEqual(killed, whole)
 
     def test_resumes_with_another_number_of_workers(self):
@@ -105,7 +105,7 @@ class MultiGpuTorchrun(BesidePython):
     def test_spawned_and_killed_in_mid_epoch(self):
         whole, _ = spawned(self.folder("spawned-whole"), 2)
         killed, err = spawned(self.folder("spawned-killed"), 2, inject="kill rank=1 txn=40 phase=backward")
-        self.assertIn("replacement", err)
+        self.assertIn("replacement is started", err)
         self.assertEqual(killed, whole)
 
     def test_spawned_resumes_with_another_number_of_workers(self):

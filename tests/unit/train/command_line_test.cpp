@@ -63,8 +63,8 @@ TEST(CommandLine, WrongWordsAreTold) {
   for (const auto& [words, told] : std::vector<std::pair<std::vector<const char*>, const char*>>{
            {{"--epoch", "3"}, "did you mean '--epochs'"},
            {{"--epochs", "many"}, "--epochs"},
-           {{"--max-duration", "soon"}, "--max-duration: 'soon' says no duration"},
-           {{"--checkpoint-every", "-1"}, "--checkpoint-every: '-1' says no duration"},
+           {{"--max-duration", "soon"}, "--max-duration is 'soon', which is no duration"},
+           {{"--checkpoint-every", "-1"}, "--checkpoint-every is '-1', which is no duration"},
            {{"--shuffle", "random"},
             "--shuffle is 'random', expected distributed, reshuffle, legacy, sequential or "
             "dataloader"},
