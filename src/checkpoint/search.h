@@ -46,9 +46,9 @@ Result<Search> load_newest(Env& env, const std::string& run_dir, const Expectati
 // The same, only verifying.
 Result<Search> find_newest(Env& env, const std::string& run_dir, const Expectation& expected = {});
 
-// That one, or the one that the pointer `last` or `best` at `path` names, and no other: damaged is
+// That one, or the one that the pointer `last` or `best` at `given` names, and no other: damaged is
 // kBadData too.
-Result<Found> load_checkpoint_at(Env& env, const std::string& path, const Expectation& expected,
+Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expectation& expected,
                                  std::span<const PartTarget> parts);
 
 // A safetensors file's tensors, in the data's order; only the header is read.

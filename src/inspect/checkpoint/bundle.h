@@ -45,7 +45,7 @@ struct Bundle {
   std::vector<std::pair<std::string, std::string>> values;
 };
 
-Result<Bundle> open_bundle(Env& env, const std::string& path);
+Result<Bundle> open_bundle(Env& env, const std::string& given);
 
 // The part called so; with an empty name the weights: the only part, or "model", or what recipes
 // and tutorials call them (MODEL_STATE, model_state_dict, state_dict). kUsage names those there
