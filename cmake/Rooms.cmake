@@ -35,13 +35,18 @@ if(LOCKSTEP_FUZZ)  # so that a fuzzer sees which of a room's branches an input t
   target_compile_options(lockstep_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# lockstep_room(NAME sources... [NO_THREADS] [DEPS rooms and libraries...])
+# lockstep_room(NAME sources... [NO_THREADS] [HOT | COLD] [DEPS rooms and libraries...])
 # NO_THREADS: nothing in it is for the thread sanitizer, which leaves it out.
+# HOT: its loops need -O3. COLD: it computes little, and a release compiles it in two thirds of the time with -O1.
 function(lockstep_room name)
-  cmake_parse_arguments(ROOM "NO_THREADS" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ROOM "NO_THREADS;HOT;COLD" "" "DEPS" ${ARGN})
   add_library(lockstep_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
   target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
-  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name})
+  set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name}
+    UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(lockstep_${name} PRIVATE $<$<BOOL:${ROOM_HOT}>:-O3> $<$<BOOL:${ROOM_COLD}>:-O1>)
+  endif()
   if(ROOM_NO_THREADS AND LOCKSTEP_SANITIZE STREQUAL "thread")
     set_target_properties(lockstep_${name} PROPERTIES EXCLUDE_FROM_ALL TRUE)
   endif()

@@ -6,12 +6,12 @@
 namespace lockstep::checkpoint {
 namespace {
 
-using Json = nlohmann::json;
+using Parsed = nlohmann::json;
 
 constexpr std::size_t kMaxRank = 64;
 
 // Every event is allowed in exactly one place; anything else ends the parse with a reason.
-class HeaderSax final : public nlohmann::json_sax<Json> {
+class HeaderSax final : public nlohmann::json_sax<Parsed> {
  public:
   explicit HeaderSax(Header& header) : header_(header) {}
 
@@ -92,7 +92,7 @@ class HeaderSax final : public nlohmann::json_sax<Json> {
     return refuse("a number that is not a whole one");
   }
   bool binary(binary_t&) override { return refuse("binary data"); }
-  bool parse_error(std::size_t position, const std::string&, const Json::exception&) override {
+  bool parse_error(std::size_t position, const std::string&, const Parsed::exception&) override {
     return refuse("not JSON at byte " + std::to_string(position));
   }
 
@@ -171,7 +171,7 @@ class HeaderSax final : public nlohmann::json_sax<Json> {
 
 Status read_header_json(std::string_view json, Header& header) {
   HeaderSax sax(header);
-  if (!Json::sax_parse(json.begin(), json.end(), &sax))
+  if (!Parsed::sax_parse(json.begin(), json.end(), &sax))
     return Error{ErrorKind::kBadData, "safetensors: the header is not valid: " + sax.reason()};
   return {};
 }

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxFiles = 64;
 
-Error bad(const std::string& what) { return {ErrorKind::kBadData, "manifest: " + what}; }
+Error bad_manifest(const std::string& what) { return {ErrorKind::kBadData, "manifest: " + what}; }
 
 std::string hex64(std::uint64_t value) {
   char text[17];
@@ -98,13 +98,15 @@ Result<std::vector<FileEntry>> read_files(const Json& object) {
     Fields fields(value);
     FileEntry entry{name, fields.number("size"), 0};
     const auto hash = from_hex64(fields.text("xxh3"));
-    if (!plain_name(name)) return bad("file name " + quote(name) + " is not allowed");
-    if (!fields.missing().empty() || !hash) return bad("file " + quote(name) + ": wrong fields");
+    if (!plain_name(name)) return bad_manifest("file name " + quote(name) + " is not allowed");
+    if (!fields.missing().empty() || !hash)
+      return bad_manifest("file " + quote(name) + ": wrong fields");
     entry.xxh3 = *hash;
-    if (files.size() == kMaxFiles) return bad("more than 64 files");
+    if (files.size() == kMaxFiles) return bad_manifest("more than 64 files");
     files.push_back(std::move(entry));
   }
-  if (!std::ranges::is_sorted(files, {}, &FileEntry::name)) return bad("files are not sorted");
+  if (!std::ranges::is_sorted(files, {}, &FileEntry::name))
+    return bad_manifest("files are not sorted");
   return files;
 }
 
@@ -113,7 +115,7 @@ Result<Manifest> read_fields(const Json& document) {
   Manifest m;
   m.version = fields.number("version");
   if (fields.text("format") != "lockstep-checkpoint")
-    return bad("this is no checkpoint's manifest");
+    return bad_manifest("this is no checkpoint's manifest");
   if (fields.missing().empty() && m.version != kFormatVersion) return m;
   m.generation = fields.number("generation");
   const std::uint64_t v = fields.number("virtual_workers");
@@ -123,10 +125,11 @@ Result<Manifest> read_fields(const Json& document) {
   m.weights_sha256 = fields.text("weights_sha256");
   LOCKSTEP_ASSIGN(m.files, read_files(fields.object("files")));
   const std::string& missing = fields.missing().empty() ? cursor.missing() : fields.missing();
-  if (!missing.empty()) return bad("'" + missing + "' is missing or of the wrong type");
+  if (!missing.empty()) return bad_manifest("'" + missing + "' is missing or of the wrong type");
   m.virtual_workers = static_cast<std::uint32_t>(v);
-  if (m.virtual_workers != v) return bad("virtual_workers is " + std::to_string(v));
-  if (!printable(m.run_identity) || !printable(m.weights_sha256)) return bad("text not printable");
+  if (m.virtual_workers != v) return bad_manifest("virtual_workers is " + std::to_string(v));
+  if (!printable(m.run_identity) || !printable(m.weights_sha256))
+    return bad_manifest("text not printable");
   return m;
 }
 
@@ -154,17 +157,17 @@ std::string to_json(const Manifest& m) {
 }
 
 Result<Manifest> parse_manifest(std::string_view text) {
-  if (text.size() > kMaxManifestBytes) return bad("larger than 1 MiB");
+  if (text.size() > kMaxManifestBytes) return bad_manifest("larger than 1 MiB");
   const std::size_t tail = seal_of("").size();
-  if (text.size() < tail) return bad("cut short");
+  if (text.size() < tail) return bad_manifest("cut short");
   const std::string_view body = text.substr(0, text.size() - tail);
-  if (text.substr(body.size()) != seal_of(body)) return bad("its own hash does not match");
+  if (text.substr(body.size()) != seal_of(body)) return bad_manifest("its own hash does not match");
   const Json document = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) return bad("not JSON");
+  if (document.is_discarded()) return bad_manifest("not JSON");
   LOCKSTEP_ASSIGN(Manifest manifest, read_fields(document));
   // Duplicate and unknown keys, and any other way to write the same, end here.
   if (manifest.version == kFormatVersion && to_json(manifest) != text)
-    return bad("not in the form in which manifests are written");
+    return bad_manifest("not in the form in which manifests are written");
   return manifest;
 }
 

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::size_t kDataAlignment = 64;
 
-Error bad(const std::string& what) { return {ErrorKind::kBadData, "safetensors: " + what}; }
-Error misuse(const std::string& what) { return {ErrorKind::kUsage, "safetensors: " + what}; }
+Error bad_file(const std::string& what) { return {ErrorKind::kBadData, "safetensors: " + what}; }
+Error bad_request(const std::string& what) { return {ErrorKind::kUsage, "safetensors: " + what}; }
 
 // Sizes match, and the tensors cover the data from its first to its last byte, each byte once.
 Status check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
@@ -22,19 +22,19 @@ Status check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
   for (const Entry& entry : entries) {
     const std::string who = "tensor " + quote(entry.info.name) + ": ";
     if (entry.begin != covered || entry.end < entry.begin)
-      return bad(who + "data_offsets [" + std::to_string(entry.begin) + ", " +
-                 std::to_string(entry.end) + "] leave a hole or overlap; expected begin " +
-                 std::to_string(covered));
+      return bad_file(who + "data_offsets [" + std::to_string(entry.begin) + ", " +
+                      std::to_string(entry.end) + "] leave a hole or overlap; expected begin " +
+                      std::to_string(covered));
     LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(entry.info));
     if (entry.end - entry.begin != bytes)
-      return bad(who + describe(entry.info) + " needs " + std::to_string(bytes) +
-                 " bytes, data_offsets give " + std::to_string(entry.end - entry.begin));
+      return bad_file(who + describe(entry.info) + " needs " + std::to_string(bytes) +
+                      " bytes, data_offsets give " + std::to_string(entry.end - entry.begin));
     covered = entry.end;
   }
   if (covered != data_bytes)
-    return bad("the file holds " + std::to_string(data_bytes) +
-               " bytes of data, its header names " + std::to_string(covered) +
-               (covered > data_bytes ? "; the file is cut short" : ""));
+    return bad_file("the file holds " + std::to_string(data_bytes) +
+                    " bytes of data, its header names " + std::to_string(covered) +
+                    (covered > data_bytes ? "; the file is cut short" : ""));
   return {};
 }
 
@@ -51,10 +51,10 @@ Status check_names(std::span<const TensorInfo> tensors, std::span<const std::siz
   for (const std::size_t i : order) names.push_back(tensors[i].name);
   std::ranges::sort(names);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i].empty()) return misuse("a tensor has no name");
-    if (names[i] == "__metadata__") return misuse("the name '__metadata__' is reserved");
+    if (names[i].empty()) return bad_request("a tensor has no name");
+    if (names[i] == "__metadata__") return bad_request("the name '__metadata__' is reserved");
     if (i > 0 && names[i] == names[i - 1])
-      return misuse("two tensors are named " + quote(names[i]));
+      return bad_request("two tensors are named " + quote(names[i]));
   }
   return {};
 }
@@ -64,7 +64,7 @@ Result<std::string> metadata_json(const Metadata& metadata) {
   for (const auto& [key, value] : metadata) {
     const auto k = json_string(key);
     const auto v = json_string(value);
-    if (!k || !v) return misuse("metadata " + quote(key) + " is not UTF-8");
+    if (!k || !v) return bad_request("metadata " + quote(key) + " is not UTF-8");
     if (json.back() != '{') json += ',';
     json += *k + ":" + *v;
   }
@@ -73,7 +73,7 @@ Result<std::string> metadata_json(const Metadata& metadata) {
 
 Result<std::string> entry_json(const Entry& entry) {
   const auto name = json_string(entry.info.name);
-  if (!name) return misuse("the name " + quote(entry.info.name) + " is not UTF-8");
+  if (!name) return bad_request("the name " + quote(entry.info.name) + " is not UTF-8");
   std::string shape;
   for (const std::uint64_t extent : entry.info.shape) {
     if (!shape.empty()) shape += ',';
@@ -90,8 +90,8 @@ Result<std::string> frame(std::string json) {
                   kLengthBytes,
               ' ');
   if (json.size() > kMaxHeaderBytes)
-    return misuse("the header has " + std::to_string(json.size()) + " bytes, limit " +
-                  std::to_string(kMaxHeaderBytes) + "; use fewer or shorter names");
+    return bad_request("the header has " + std::to_string(json.size()) + " bytes, limit " +
+                       std::to_string(kMaxHeaderBytes) + "; use fewer or shorter names");
   std::string text(kLengthBytes, '\0');
   const std::uint64_t length = json.size();
   std::memcpy(text.data(), &length, kLengthBytes);
@@ -102,25 +102,26 @@ Result<std::string> frame(std::string json) {
 
 Result<std::uint64_t> data_start_of(std::span<const std::byte> start, std::uint64_t file_bytes) {
   if (start.size() < kLengthBytes || file_bytes < kLengthBytes)
-    return bad("the file has " + std::to_string(file_bytes) + " bytes, fewer than a header's 8");
+    return bad_file("the file has " + std::to_string(file_bytes) +
+                    " bytes, fewer than a header's 8");
   std::uint64_t length = 0;
   std::memcpy(&length, start.data(), kLengthBytes);
   if (length > kMaxHeaderBytes)
-    return bad("the header claims " + std::to_string(length) + " bytes, limit " +
-               std::to_string(kMaxHeaderBytes));
+    return bad_file("the header claims " + std::to_string(length) + " bytes, limit " +
+                    std::to_string(kMaxHeaderBytes));
   if (length > file_bytes - kLengthBytes)
-    return bad("the header claims " + std::to_string(length) + " bytes, the file has " +
-               std::to_string(file_bytes) + "; it is cut short");
+    return bad_file("the header claims " + std::to_string(length) + " bytes, the file has " +
+                    std::to_string(file_bytes) + "; it is cut short");
   return kLengthBytes + length;
 }
 
 Result<Header> parse_header(std::span<const std::byte> start, std::uint64_t file_bytes) {
   Header header;
   LOCKSTEP_ASSIGN(header.data_start, data_start_of(start, file_bytes));
-  if (start.size() < header.data_start) return bad("only a part of the header was given");
+  if (start.size() < header.data_start) return bad_file("only a part of the header was given");
   const auto* const text = reinterpret_cast<const char*>(start.data());
   const std::string_view json(text + kLengthBytes, header.data_start - kLengthBytes);
-  if (json.empty() || json.front() != '{') return bad("the header does not start with '{'");
+  if (json.empty() || json.front() != '{') return bad_file("the header does not start with '{'");
   LOCKSTEP_TRY(read_header_json(json, header));
   LOCKSTEP_TRY(check_coverage(header.entries, file_bytes - header.data_start));
   return header;

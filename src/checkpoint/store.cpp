@@ -10,7 +10,7 @@
 namespace lockstep::checkpoint {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{8} << 20;
+constexpr std::size_t kWriteBytes = std::size_t{8} << 20;
 
 // Writing, before the data is known to be on storage.
 struct OpenFile {
@@ -29,8 +29,8 @@ Result<OpenFile> open_file(Env& env, const std::string& folder, const FileBytes&
 // Hashes piece by piece, so that the disk works on one while the next is hashed.
 Status fill_file(OpenFile& open, std::span<const std::byte> bytes) {
   Xxh3 hash;
-  for (std::size_t at = 0; at < bytes.size(); at += kPieceBytes) {
-    const auto piece = bytes.subspan(at, std::min(kPieceBytes, bytes.size() - at));
+  for (std::size_t at = 0; at < bytes.size(); at += kWriteBytes) {
+    const auto piece = bytes.subspan(at, std::min(kWriteBytes, bytes.size() - at));
     hash.update(piece);
     LOCKSTEP_TRY(open.file->append(piece));
   }

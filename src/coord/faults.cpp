@@ -34,7 +34,7 @@ constexpr Names<Phase, 10> kPhases{{{"idle", Phase::kIdle},
                                     {"done", Phase::kDone}}};
 constexpr std::string_view kSpace = " \t\n,";
 
-Error bad(std::string_view rule, const std::string& what) {
+Error bad_rule(std::string_view rule, const std::string& what) {
   return {ErrorKind::kUsage, "--inject: in '" + std::string(rule) + "': " + what};
 }
 
@@ -53,16 +53,16 @@ Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::s
     if (name == word) return value;
     known.emplace_back(name);
   }
-  return bad(rule, std::string("unknown ") + what + " '" + std::string(word) + "'" +
-                       near_or_all(word, known));
+  return bad_rule(rule, std::string("unknown ") + what + " '" + std::string(word) + "'" +
+                            near_or_all(word, known));
 }
 
 Result<std::uint64_t> number(std::string_view key, std::string_view text, std::uint64_t most,
                              std::string_view rule) {
   const auto value = number_of<std::uint64_t>(text);
   if (!value || *value > most)
-    return bad(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) +
-                         ", not '" + std::string(text) + "'");
+    return bad_rule(rule, std::string(key) + " takes a whole number up to " + std::to_string(most) +
+                              ", not '" + std::string(text) + "'");
   return *value;
 }
 
@@ -87,9 +87,9 @@ Status set_rank(Fault& fault, std::string_view value, std::string_view rule) {
   const auto rank = number("rank", value, kMaxWorkers - 1, rule);
   const std::array<std::string, 2> words{"any", "new"};
   if (!rank.ok())
-    return bad(rule, "rank takes a whole number up to " + std::to_string(kMaxWorkers - 1) +
-                         ", any or new, not '" + std::string(value) + "'" +
-                         suggestion(value, words));
+    return bad_rule(rule, "rank takes a whole number up to " + std::to_string(kMaxWorkers - 1) +
+                              ", any or new, not '" + std::string(value) + "'" +
+                              suggestion(value, words));
   fault.rank = Rank(static_cast<int>(*rank));
   return {};
 }
@@ -109,12 +109,12 @@ Status set_key(Fault& fault, std::string_view key, std::string_view value, std::
   } else if (key == "generation") {
     const std::array<std::string, 2> known{"first", "any"};
     if (value != "first" && value != "any")
-      return bad(rule, "generation takes first or any, not '" + std::string(value) + "'" +
-                           suggestion(value, known));
+      return bad_rule(rule, "generation takes first or any, not '" + std::string(value) + "'" +
+                                suggestion(value, known));
     fault.first_generation_only = value == "first";
   } else {
     const std::array<std::string, 6> known{"rank", "txn", "phase", "share", "repeat", "generation"};
-    return bad(rule, "unknown key '" + std::string(key) + "'" + near_or_all(key, known));
+    return bad_rule(rule, "unknown key '" + std::string(key) + "'" + near_or_all(key, known));
   }
   return {};
 }
@@ -127,14 +127,14 @@ Result<Fault> parse_rule(std::string_view rule) {
   const std::size_t equal = std::min(parts[0].find('='), parts[0].size());
   LOCKSTEP_ASSIGN(fault.action, lookup(kActions, parts[0].substr(0, equal), rule, "action"));
   if (equal < parts[0].size()) {
-    if (fault.action != FaultAction::kExit) return bad(rule, "only exit takes a value");
+    if (fault.action != FaultAction::kExit) return bad_rule(rule, "only exit takes a value");
     LOCKSTEP_ASSIGN(const auto code, number("exit", parts[0].substr(equal + 1), 255, rule));
     fault.exit_code = static_cast<int>(code);
   }
   for (const std::string_view part : std::span(parts).subspan(1)) {
     const std::size_t at = part.find('=');
     if (at == std::string_view::npos)
-      return bad(rule, "'" + std::string(part) + "' is not of the form key=value");
+      return bad_rule(rule, "'" + std::string(part) + "' is not of the form key=value");
     LOCKSTEP_TRY(set_key(fault, part.substr(0, at), part.substr(at + 1), rule));
   }
   return fault;

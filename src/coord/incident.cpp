@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::pair<const char*, std::uint64_t IncidentPhases::*> kPhases[] = {
+constexpr std::pair<const char*, std::uint64_t IncidentPhases::*> kTimes[] = {
     {"death", &IncidentPhases::death},       {"noticed", &IncidentPhases::noticed},
     {"aborted", &IncidentPhases::aborted},   {"regrouped", &IncidentPhases::regrouped},
     {"resumed", &IncidentPhases::resumed},   {"committed", &IncidentPhases::committed},
@@ -20,7 +20,7 @@ std::string to_json(const Incident& incident, double wall_time_s) {
   const IncidentPhases& phases = incident.phases;
   const std::uint64_t start = phases.death != 0 ? phases.death : phases.noticed;
   Json ns = Json::object(), ms = Json::object();
-  for (const auto& [name, member] : kPhases) {
+  for (const auto& [name, member] : kTimes) {
     const std::uint64_t at = phases.*member;
     ns[name] = at;
     ms[name] = at == 0 || at < start ? Json() : Json(static_cast<double>(at - start) / 1e6);

@@ -205,7 +205,9 @@ class Reader {
   std::string fault_;
 };
 
-Error bad(std::string what) { return {ErrorKind::kBadData, "control message: " + std::move(what)}; }
+Error bad_message(std::string what) {
+  return {ErrorKind::kBadData, "control message: " + std::move(what)};
+}
 
 template <std::size_t I>
 Result<Message> decode_as(std::string_view body) {
@@ -213,7 +215,8 @@ Result<Message> decode_as(std::string_view body) {
   Reader reader(body);
   fields(reader, m);
   reader.expect_end();
-  if (!reader.fault().empty()) return bad("type " + std::to_string(I + 1) + ": " + reader.fault());
+  if (!reader.fault().empty())
+    return bad_message("type " + std::to_string(I + 1) + ": " + reader.fault());
   return Message(std::move(m));
 }
 
@@ -245,11 +248,11 @@ Result<std::string> encode(const Message& message) {
 
 Result<Message> decode(std::span<const std::byte> datagram) {
   if (datagram.size() > kMaxMessageBytes)
-    return bad(std::to_string(datagram.size()) + " bytes, limit " +
-               std::to_string(kMaxMessageBytes));
+    return bad_message(std::to_string(datagram.size()) + " bytes, limit " +
+                       std::to_string(kMaxMessageBytes));
   if (datagram.size() < kMessageHeaderBytes)
-    return bad(std::to_string(datagram.size()) + " bytes, a header has " +
-               std::to_string(kMessageHeaderBytes));
+    return bad_message(std::to_string(datagram.size()) + " bytes, a header has " +
+                       std::to_string(kMessageHeaderBytes));
   std::string_view text(reinterpret_cast<const char*>(datagram.data()), datagram.size());
   Reader reader(text.substr(0, kMessageHeaderBytes));
   std::uint32_t magic = 0, length = 0;
@@ -257,13 +260,14 @@ Result<Message> decode(std::span<const std::byte> datagram) {
   reader(magic), reader(type), reader(zero), reader(length);
   text.remove_prefix(kMessageHeaderBytes);
   if (magic != kMessageMagic)
-    return bad("starts with " + std::to_string(magic) + ", expected " +
-               std::to_string(kMessageMagic) + "; launcher and program are of different versions");
+    return bad_message("starts with " + std::to_string(magic) + ", expected " +
+                       std::to_string(kMessageMagic) +
+                       "; launcher and program are of different versions");
   if (type == 0 || type > std::variant_size_v<Message> || zero != 0)
-    return bad("unknown type " + std::to_string(type));
+    return bad_message("unknown type " + std::to_string(type));
   if (length != text.size())
-    return bad("says " + std::to_string(length) + " bytes of body, has " +
-               std::to_string(text.size()));
+    return bad_message("says " + std::to_string(length) + " bytes of body, has " +
+                       std::to_string(text.size()));
   return decode_type(type - 1u, text, std::make_index_sequence<std::variant_size_v<Message>>());
 }
 

@@ -5,7 +5,7 @@
 namespace lockstep::coord {
 namespace {
 
-constexpr std::uint64_t kMostBytes = 4096;
+constexpr std::uint64_t kMostStopBytes = 4096;
 
 std::string path_in(const std::string& run_dir) { return run_dir + "/stop.json"; }
 
@@ -20,7 +20,7 @@ Status write_time_stop(Env& env, const std::string& run_dir, const TimeStop& sto
 Result<std::optional<TimeStop>> read_time_stop(Env& env, const std::string& run_dir) {
   const std::string path = path_in(run_dir);
   if (!env.exists(path)) return std::optional<TimeStop>();
-  LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostBytes));
+  LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostStopBytes));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   const auto number = [&](const char* key) {
     return json.is_object() ? json.value(key, nlohmann::json()) : nlohmann::json();

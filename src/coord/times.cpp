@@ -10,7 +10,7 @@
 namespace lockstep::coord {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kMostTimesBytes = std::uint64_t{64} << 20;
 constexpr double kLeastSeconds = 0.02, kLeastShare = 0.002;  // of growth, for a line
 constexpr std::string_view kRunTime = ",\"run_s\":";
 
@@ -47,7 +47,7 @@ Status Times::start(const std::string& path, Txn first, Txn next) {
   opened_ns_ = env_->now_ns();
   Kept kept;
   if (env_->exists(path)) {
-    LOCKSTEP_ASSIGN(const std::string text, env_->read(path, kMostBytes));
+    LOCKSTEP_ASSIGN(const std::string text, env_->read(path, kMostTimesBytes));
     kept = kept_of(text, next);
     LOCKSTEP_TRY(env_->truncate(path, kept.bytes));
   }

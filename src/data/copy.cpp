@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 constexpr std::size_t kDeepest = 64;  // folders in each other: a link may lead upwards
 // Of a file under way, under the lock of the whole copy's folder.
 const std::string kUnderWay = std::string(kReservedPrefix) + "copy-";
@@ -167,7 +167,7 @@ class Copy {
 
  private:
   void work() {
-    std::vector<char> piece(kPieceBytes);
+    std::vector<char> piece(kCopyBytes);
     for (std::size_t i = next_++; i < items_.size() && !failed_; i = next_++) {
       const bool keeps = is_there(items_[i]);
       const auto bytes = keeps ? Result<std::uint64_t>(0) : copy_file(items_[i], i, piece);

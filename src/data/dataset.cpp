@@ -16,7 +16,7 @@
 namespace lockstep::data {
 namespace {
 
-using Ids = std::span<const std::int64_t>;
+using IdSpan = std::span<const std::int64_t>;
 
 // ToTensor's value / 255, for each byte. One table in place of a conversion and a division per
 // pixel: same bits, no ATen kernel, so that a prefetch thread starts no thread pool.
@@ -32,7 +32,7 @@ class ImageDataset final : public Dataset {
 
   std::int64_t size() const override { return images_.count(); }
 
-  Result<Batch> get(Ids ids, const Pass&) const override {
+  Result<Batch> get(IdSpan ids, const Pass&) const override {
     LOCKSTEP_TRY(check_ids(ids, size()));
     return guarded("image batch", ErrorKind::kInternal, [&]() -> Result<Batch> {
       const auto count = static_cast<std::int64_t>(ids.size());
@@ -76,7 +76,7 @@ class TensorDataset final : public Dataset {
 
   std::int64_t size() const override { return inputs_.size(0); }
 
-  Result<Batch> get(Ids ids, const Pass& pass) const override {
+  Result<Batch> get(IdSpan ids, const Pass& pass) const override {
     LOCKSTEP_TRY(check_ids(ids, size()));
     return guarded("tensor batch", ErrorKind::kInternal, [&]() -> Result<Batch> {
       const at::Tensor index = at::empty({static_cast<std::int64_t>(ids.size())}, at::kLong);

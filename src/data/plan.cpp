@@ -7,6 +7,7 @@
 #include <limits>
 #include <mutex>
 
+#include "base/errors.h"
 #include "base/guard.h"
 #include "base/suggest.h"
 #include "lockstep/data.h"
@@ -23,8 +24,6 @@ constexpr std::array<std::pair<Shuffle, const char*>, 5> kNames = {{
     {Shuffle::kDataLoader, "dataloader"},
     {Shuffle::kLegacy, "legacy"},
 }};
-
-Error usage(const std::string& message) { return {ErrorKind::kUsage, message}; }
 
 bool one_process(Shuffle shuffle) {
   return shuffle == Shuffle::kDataLoader || shuffle == Shuffle::kLegacy;
@@ -56,11 +55,11 @@ class CachedOrder final : public DataOrder {
 
   Result<Ids> ids(const Cursor& at, std::int64_t v) override {
     if (at.step < 0 || at.step >= plan_.steps_per_epoch())
-      return usage("data: step is " + std::to_string(at.step) + ", must be 0 to " +
-                   std::to_string(plan_.steps_per_epoch() - 1) + " (steps per epoch - 1)");
+      return misuse("data: step is " + std::to_string(at.step) + ", must be 0 to " +
+                    std::to_string(plan_.steps_per_epoch() - 1) + " (steps per epoch - 1)");
     if (v < 0 || v >= plan_.virtual_workers)
-      return usage("data: virtual worker is " + std::to_string(v) + ", must be 0 to " +
-                   std::to_string(plan_.virtual_workers - 1));
+      return misuse("data: virtual worker is " + std::to_string(v) + ", must be 0 to " +
+                    std::to_string(plan_.virtual_workers - 1));
     LOCKSTEP_ASSIGN(const std::shared_ptr<const Ids> order, epoch_order(at.epoch));
     Ids ids(static_cast<std::size_t>(plan_.batch_at(at.step)));
     const std::int64_t first = at.step * plan_.batch_size;
@@ -127,30 +126,31 @@ Result<Shuffle> parse_shuffle(std::string_view name) {
     if (name == text) return value;
     known.emplace_back(text);
   }
-  return usage("unknown shuffle '" + std::string(name) +
-               "'; known: sequential, distributed, reshuffle, dataloader, legacy" +
-               suggestion(name, known));
+  return misuse("unknown shuffle '" + std::string(name) +
+                "'; known: sequential, distributed, reshuffle, dataloader, legacy" +
+                suggestion(name, known));
 }
 
 Status DataPlan::check() const {
   LOCKSTEP_TRY(sampler_of(*this).check());
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
   if (batch_size < 1 || batch_size > kMost)
-    return usage("data plan: batch size of a virtual worker is " + std::to_string(batch_size) +
-                 ", must be 1 to " + std::to_string(kMost));
+    return misuse("data plan: batch size of a virtual worker is " + std::to_string(batch_size) +
+                  ", must be 1 to " + std::to_string(kMost));
   if (one_process(shuffle) && virtual_workers != 1)
-    return usage(std::string("data plan: shuffle '") + to_string(shuffle) +
-                 "' is the order of one process, but there are " + std::to_string(virtual_workers) +
-                 " virtual workers; take 'reshuffle' or one virtual worker");
+    return misuse(std::string("data plan: shuffle '") + to_string(shuffle) +
+                  "' is the order of one process, but there are " +
+                  std::to_string(virtual_workers) +
+                  " virtual workers; take 'reshuffle' or one virtual worker");
   if (one_process(shuffle) && generator_state.empty())
-    return usage(std::string("data plan: shuffle '") + to_string(shuffle) +
-                 "' needs generator_state, the default generator's state after the model was made "
-                 "(default_generator_state())");
+    return misuse(std::string("data plan: shuffle '") + to_string(shuffle) +
+                  "' needs generator_state, the default generator's state after the model was made "
+                  "(default_generator_state())");
   if (steps_per_epoch() < 1)
-    return usage("data plan: no step in an epoch: " + std::to_string(dataset_size) + " samples, " +
-                 std::to_string(virtual_workers) + " virtual workers of batch " +
-                 std::to_string(batch_size) +
-                 ", remainders dropped; take fewer workers, a smaller batch, or drop nothing");
+    return misuse("data plan: no step in an epoch: " + std::to_string(dataset_size) + " samples, " +
+                  std::to_string(virtual_workers) + " virtual workers of batch " +
+                  std::to_string(batch_size) +
+                  ", remainders dropped; take fewer workers, a smaller batch, or drop nothing");
   return {};
 }
 

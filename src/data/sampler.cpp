@@ -6,6 +6,7 @@
 #include <mutex>
 #include <numeric>
 
+#include "base/errors.h"
 #include "base/guard.h"
 #include "data/ids.h"
 #include "lockstep/data.h"
@@ -16,8 +17,6 @@ namespace {
 constexpr std::int64_t kMaxDatasetSize = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxReplicas = std::int64_t{1} << 20;
 
-Error usage(const std::string& message) { return {ErrorKind::kUsage, message}; }
-
 // What Python writes torch.empty((), dtype=torch.int64).random_(generator=generator).item().
 std::int64_t draw(const at::Generator& generator) {
   return at::empty({}, at::kLong).random_(generator).item<std::int64_t>();
@@ -27,14 +26,14 @@ std::int64_t draw(const at::Generator& generator) {
 
 Status DistributedSampler::check() const {
   if (dataset_size < 1 || dataset_size > kMaxDatasetSize)
-    return usage("sampler: dataset_size is " + std::to_string(dataset_size) + ", must be 1 to " +
-                 std::to_string(kMaxDatasetSize));
+    return misuse("sampler: dataset_size is " + std::to_string(dataset_size) + ", must be 1 to " +
+                  std::to_string(kMaxDatasetSize));
   if (num_replicas < 1 || num_replicas > kMaxReplicas)
-    return usage("sampler: num_replicas is " + std::to_string(num_replicas) + ", must be 1 to " +
-                 std::to_string(kMaxReplicas));
+    return misuse("sampler: num_replicas is " + std::to_string(num_replicas) + ", must be 1 to " +
+                  std::to_string(kMaxReplicas));
   if (rank < 0 || rank >= num_replicas)
-    return usage("sampler: rank is " + std::to_string(rank) + ", must be 0 to " +
-                 std::to_string(num_replicas - 1) + " (num_replicas - 1)");
+    return misuse("sampler: rank is " + std::to_string(rank) + ", must be 0 to " +
+                  std::to_string(num_replicas - 1) + " (num_replicas - 1)");
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/errors.h"
 #include "base/guard.h"
 #include "base/hash.h"
 #include "data/ids.h"
@@ -12,8 +13,6 @@
 
 namespace lockstep::data {
 namespace {
-
-Error usage(const std::string& message) { return {ErrorKind::kUsage, message}; }
 
 class Subset final : public Dataset {
  public:
@@ -57,25 +56,25 @@ class Subset final : public Dataset {
 
 Result<std::shared_ptr<const Dataset>> subset(std::shared_ptr<const Dataset> whole,
                                               std::vector<std::int64_t> ids) {
-  if (whole == nullptr) return usage("subset: there is no data set");
+  if (whole == nullptr) return misuse("subset: there is no data set");
   LOCKSTEP_TRY(check_ids(ids, whole->size()));
   return std::shared_ptr<const Dataset>(std::make_shared<Subset>(std::move(whole), std::move(ids)));
 }
 
 Result<Parts> random_split(const std::shared_ptr<const Dataset>& whole,
                            const std::vector<std::int64_t>& lengths, std::uint64_t seed) {
-  if (whole == nullptr) return usage("random_split: there is no data set");
+  if (whole == nullptr) return misuse("random_split: there is no data set");
   std::int64_t sum = 0;
   for (const std::int64_t length : lengths) {
     if (length < 0 || length > whole->size() - sum)
-      return usage("random_split: the lengths must sum to the set's " +
-                   std::to_string(whole->size()) + " samples, " + std::to_string(length) +
-                   " after " + std::to_string(sum) + " do not fit");
+      return misuse("random_split: the lengths must sum to the set's " +
+                    std::to_string(whole->size()) + " samples, " + std::to_string(length) +
+                    " after " + std::to_string(sum) + " do not fit");
     sum += length;
   }
   if (sum != whole->size())
-    return usage("random_split: the lengths sum to " + std::to_string(sum) +
-                 ", must be the set's " + std::to_string(whole->size()) + " samples");
+    return misuse("random_split: the lengths sum to " + std::to_string(sum) +
+                  ", must be the set's " + std::to_string(whole->size()) + " samples");
   return guarded("random_split", ErrorKind::kInternal, [&]() -> Result<Parts> {
     const auto order = randperm(whole->size(), at::detail::createCPUGenerator(seed));
     auto next = order.begin();
@@ -91,15 +90,15 @@ Result<Parts> random_split(const std::shared_ptr<const Dataset>& whole,
 
 Result<Parts> random_split_fractions(const std::shared_ptr<const Dataset>& whole,
                                      const std::vector<double>& fractions, std::uint64_t seed) {
-  if (whole == nullptr) return usage("random_split: there is no data set");
+  if (whole == nullptr) return misuse("random_split: there is no data set");
   const double sum = std::accumulate(fractions.begin(), fractions.end(), 0.0);
   if (!(std::abs(sum - 1) <= 1e-9))  // math.isclose's default, where Python asks
-    return usage("random_split: the fractions sum to " + std::to_string(sum) + ", must be 1");
+    return misuse("random_split: the fractions sum to " + std::to_string(sum) + ", must be 1");
   std::vector<std::int64_t> lengths;
   for (const double fraction : fractions) {
     if (!(fraction >= 0 && fraction <= 1))
-      return usage("random_split: a fraction is " + std::to_string(fraction) +
-                   ", each must be 0 to 1");
+      return misuse("random_split: a fraction is " + std::to_string(fraction) +
+                    ", each must be 0 to 1");
     lengths.push_back(
         static_cast<std::int64_t>(std::floor(static_cast<double>(whole->size()) * fraction)));
   }

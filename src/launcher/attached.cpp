@@ -25,7 +25,7 @@ Result<std::optional<Attached>> take_attached() {
   const bool read =
       std::sscanf(text, "%d:%d:%lld:%d:%n", &fd, &workers, &wait, &port, &end) == 4 && end > 0;
   if (!read || workers < 1 || fd <= 2 || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-    return usage(std::string(coord::kAttachedVariable) + "=" + quoted(text) +
+    return usage(std::string(coord::kAttachedVariable) + "=" + in_quotes(text) +
                  " names no socket of this process; lockstep::init() alone sets it");
   Attached attached{UniqueFd(fd), workers, std::chrono::milliseconds(wait), text + end, port};
   ::unsetenv(coord::kAttachedVariable);

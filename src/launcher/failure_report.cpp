@@ -43,7 +43,7 @@ std::string entry(std::size_t index, const WorkerFailure& f, const std::string& 
          "\n  traceback : " + indented(message) + "\n";
 }
 
-double number_of(const Json& value, double otherwise) {
+double number_in(const Json& value, double otherwise) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return otherwise;
   const double number = std::strtod(value.get_ref<const std::string&>().c_str(), nullptr);
@@ -58,13 +58,13 @@ void read_error_file(std::string_view text, WorkerFailure& failure) {
   const Json& message = json["message"];
   if (message.is_string()) {  // the other form that torchrun reads
     failure.message = message.get<std::string>();
-    if (json.contains("timestamp")) failure.time_s = number_of(json["timestamp"], failure.time_s);
+    if (json.contains("timestamp")) failure.time_s = number_in(json["timestamp"], failure.time_s);
     return;
   }
   if (!message.is_object()) return;
   const Json extra = message.value("extraInfo", Json::object());
   if (!extra.is_object()) return;
-  if (extra.contains("timestamp")) failure.time_s = number_of(extra["timestamp"], failure.time_s);
+  if (extra.contains("timestamp")) failure.time_s = number_in(extra["timestamp"], failure.time_s);
   for (const Json* source : {&extra, &message}) {
     const char* key = source == &extra ? "py_callstack" : "message";
     if (!source->contains(key) || !(*source)[key].is_string()) continue;

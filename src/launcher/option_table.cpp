@@ -13,13 +13,13 @@ namespace lockstep::launcher {
 
 Error usage(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 Result<int> to_int(std::string_view name, std::string_view text, int least, int most) {
   const auto value = number_of<int>(text);
   if (!value || *value < least || *value > most)
     return usage("--" + std::string(name) + " takes a whole number from " + std::to_string(least) +
-                 " to " + std::to_string(most) + ", not " + quoted(text));
+                 " to " + std::to_string(most) + ", not " + in_quotes(text));
   return *value;
 }
 
@@ -31,7 +31,7 @@ Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::s
   const double seconds = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(seconds >= least) || seconds > 86'400)
     return usage("--" + std::string(name) + " takes seconds from " + std::to_string(least) +
-                 " to 86400, not " + quoted(text));
+                 " to 86400, not " + in_quotes(text));
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
@@ -50,7 +50,7 @@ Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
   const Error wrong = usage("--" + std::string(name) +
                             " takes 0 to 3 (1 stdout, 2 stderr, 3 both), or pairs like 0:1,1:3 of "
                             "a local rank and one of these, not " +
-                            quoted(text));
+                            in_quotes(text));
   StreamMap map;
   if (text.find(':') == std::string::npos) {
     const auto value = to_int(name, text, 0, 3);
@@ -90,7 +90,7 @@ Status check_nnodes(const std::string& text) {
 Status check_backend(const std::string& text) {
   if (text == "static" || text == "c10d") return {};
   const std::array<std::string, 2> known{"static", "c10d"};
-  return usage("--rdzv-backend " + quoted(text) +
+  return usage("--rdzv-backend " + in_quotes(text) +
                " is not supported: on one node use static or c10d" + suggestion(text, known));
 }
 
@@ -101,7 +101,7 @@ Status set_start_method(Raw& raw, const std::string& text) {
   else if (text == "exec")
     raw.options.start_method = StartMethod::kExec;
   else if (text != "spawn" && text != "forkserver")
-    return usage("--start-method takes fork, exec, spawn or forkserver, not " + quoted(text) +
+    return usage("--start-method takes fork, exec, spawn or forkserver, not " + in_quotes(text) +
                  suggestion(text, known));
   return {};
 }
@@ -246,7 +246,7 @@ std::vector<Option> rendezvous_options() {
        [](Raw&, const std::string& text) -> Status {
          for (const std::string& part : split(text, ','))
            if (part.find('=') == std::string::npos)
-             return usage("--rdzv-conf takes pairs like key=value, not " + quoted(part));
+             return usage("--rdzv-conf takes pairs like key=value, not " + in_quotes(part));
          return {};
        }},
       text_option("master-addr", "HOST", &LaunchOptions::master_addr,

@@ -43,7 +43,7 @@ Status apply_environment(Raw& raw, const std::vector<Option>& options,
       text = environment(name = "PET_N_PROC_PER_NODE");
     if (!text || text->empty()) continue;
     if (option.value.empty() && *text != "0" && *text != "1")
-      return usage("environment variable " + name + " takes 0 or 1, not " + quoted(*text));
+      return usage("environment variable " + name + " takes 0 or 1, not " + in_quotes(*text));
     if (auto status = option.set(raw, *text); !status.ok())
       return usage("environment variable " + name + ": " + status.error().message);
   }
@@ -55,7 +55,7 @@ Error unknown_option(const std::string& name, const std::vector<Option>& options
   for (const Option& option : options)
     if (!option.help.empty()) known.push_back("--" + option.name);
   const std::string near = suggestion(with_dashes(name), known);
-  return usage("unknown option " + quoted(name) +
+  return usage("unknown option " + in_quotes(name) +
                (near.empty() ? "; 'lockstep help run' lists them" : near) +
                " (options of the program come after its name)");
 }
@@ -94,10 +94,11 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
     const Option* option = find_option(options, name);
     if (option == nullptr) return unknown_option(name, options);
     if (option->value.empty()) {
-      if (value) return usage(quoted(name) + " takes no value, but got " + quoted(*value));
+      if (value) return usage(in_quotes(name) + " takes no value, but got " + in_quotes(*value));
       value = "1";
     } else if (!value) {
-      if (++i == arguments.size()) return usage(quoted(name) + " needs a value: " + option->value);
+      if (++i == arguments.size())
+        return usage(in_quotes(name) + " needs a value: " + option->value);
       value = arguments[i];
     }
     LOCKSTEP_TRY(option->set(raw, *value));
@@ -110,7 +111,7 @@ Status combine(Raw& raw) {
   if (raw.id_given) options.run_id = raw.rdzv_id;
   if (options.standalone) options.run_id = random_id();  // as in torchrun, over --rdzv-id
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
-    return usage("--rdzv-id " + quoted(options.run_id) +
+    return usage("--rdzv-id " + in_quotes(options.run_id) +
                  " must not be empty or contain '/': logs are named after it");
   if (options.standalone || raw.rdzv_backend != "static" || raw.rdzv_endpoint.empty()) return {};
   const std::size_t colon = raw.rdzv_endpoint.rfind(':');

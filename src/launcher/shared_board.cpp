@@ -11,7 +11,7 @@
 namespace lockstep::launcher {
 namespace {
 
-Error refused(const char* call, int code) {
+Error no_memory(const char* call, int code) {
   std::string message =
       std::string("cannot make the run's shared memory: ") + call + ": " + std::strerror(code);
   rlimit limit{};
@@ -30,12 +30,12 @@ Error refused(const char* call, int code) {
 
 Result<SharedBoard> SharedBoard::make() {
   UniqueFd fd(::memfd_create("lockstep", MFD_CLOEXEC));
-  if (!fd) return refused("memfd_create", errno);
+  if (!fd) return no_memory("memfd_create", errno);
   if (::ftruncate(fd.get(), static_cast<off_t>(coord::kBoardBytes)) != 0)
-    return refused("ftruncate", errno);
+    return no_memory("ftruncate", errno);
   void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
-  if (memory == MAP_FAILED) return refused("mmap", errno);
+  if (memory == MAP_FAILED) return no_memory("mmap", errno);
   SharedBoard board(std::move(fd), memory);
   coord::label_board(board.view().header());
   return board;

@@ -26,7 +26,7 @@ Result<std::optional<Spawned>> take_spawned() {
   const bool read = std::sscanf(text, "%d:%d:%d%n", &fd, &pid, &workers, &end) == 3;
   if (!read || text[end] != '\0' || fd <= 2 || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
       !is_child(pid))
-    return usage(std::string(coord::kSpawnedVariable) + "=" + quoted(text) +
+    return usage(std::string(coord::kSpawnedVariable) + "=" + in_quotes(text) +
                  " names no socket and child of this process; lockstep::spawn() alone sets it");
   ::unsetenv(coord::kSpawnedVariable);
   return std::optional(Spawned{{UniqueFd(fd), pid}, workers});
@@ -42,7 +42,7 @@ Status check_options(const Spawned& spawned, const LaunchOptions& options) {
   const std::string program = std::filesystem::read_symlink(zygote, error).string();
   if (!options.help && !error && options.program.front() != program)
     return usage("in the options of lockstep::spawn() one has no value, or " +
-                 launcher::quoted(options.program.front()) + " is none of the launcher's");
+                 launcher::in_quotes(options.program.front()) + " is none of the launcher's");
   if (options.help || options.module || options.no_python ||
       options.start_method == StartMethod::kExec)
     return usage(

@@ -6,10 +6,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/errors.h"
+
 namespace lockstep::pickle {
 namespace {
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 const void* identity(const Value& value) {
   if (const void* const sequence = value.sequence()) return sequence;
@@ -31,10 +31,10 @@ Status check_keys(const Dict& dict) {
   for (const auto& [key, item] : dict.pairs) {
     const std::string* const text = key.text();
     if (text == nullptr && key.integer() == nullptr)
-      return bad("a dict has " + key.type() + " as a key; str, bytes and int are read");
+      return bad_data("a dict has " + key.type() + " as a key; str, bytes and int are read");
     const bool fresh =
         text != nullptr ? texts.insert(*text).second : ints.insert(*key.integer()).second;
-    if (!fresh) return bad("a dict has the same key twice");
+    if (!fresh) return bad_data("a dict has the same key twice");
   }
   return {};
 }
@@ -79,11 +79,11 @@ class Walk {
  private:
   Status enter(const Value& value) {
     if (const Object* const object = value.object(); object != nullptr && !object->complete())
-      return bad(object->type() + " stands where a value must be");
+      return bad_data(object->type() + " stands where a value must be");
     const void* const id = identity(value);
     if (id == nullptr) return {};
     const auto [found, fresh] = seen_.try_emplace(id);
-    if (!fresh && !found->second.done) return bad(value.type() + " contains itself");
+    if (!fresh && !found->second.done) return bad_data(value.type() + " contains itself");
     if (!fresh) return {};
     if (frames_.size() >= limits_.depth) return too_deep();
     if (value.dict_value() != nullptr) LOCKSTEP_TRY(check_keys(*value.dict_value()));
@@ -102,15 +102,15 @@ class Walk {
     }
     if (seen.depth > limits_.depth) return too_deep();
     if (seen.size > limits_.expanded)
-      return bad("written out it has more than " + std::to_string(limits_.expanded) +
-                 " values, though few are stored");
+      return bad_data("written out it has more than " + std::to_string(limits_.expanded) +
+                      " values, though few are stored");
     frames_.pop_back();
     return {};
   }
 
   Error too_deep() const {
-    return bad("lists, tuples and dicts lie in each other more than " +
-               std::to_string(limits_.depth) + " deep");
+    return bad_data("lists, tuples and dicts lie in each other more than " +
+                    std::to_string(limits_.depth) + " deep");
   }
 
   const Limits& limits_;

@@ -3,13 +3,12 @@
 #include <bit>
 #include <cstring>
 
+#include "base/errors.h"
 #include "pickle/array.h"
 #include "pickle/reader.h"
 
 namespace lockstep::pickle {
 namespace {
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 constexpr std::array kDtypes{"b1", "i1", "i2", "i4", "i8", "u1",
                              "u2", "u4", "u8", "f2", "f4", "f8"};
@@ -29,12 +28,13 @@ class Dtype final : public Object {
 
   Status build(const Value& state) override {
     const Items* const items = state.tuple_items();
-    if (items == nullptr || items->size() < 5) return bad("a numpy dtype's state is not one");
+    if (items == nullptr || items->size() < 5) return bad_data("a numpy dtype's state is not one");
     if (!is_text((*items)[1], "<") && !is_text((*items)[1], "|"))
-      return bad("numbers of other than little-endian order; convert with array.astype('<...')");
+      return bad_data(
+          "numbers of other than little-endian order; convert with array.astype('<...')");
     const bool plain = std::all_of(items->begin() + 2, items->begin() + 5,
                                    [](const Value& item) { return item.is_none(); });
-    return plain ? Status() : bad("a numpy structure; plain arrays of numbers are read");
+    return plain ? Status() : bad_data("a numpy structure; plain arrays of numbers are read");
   }
 
  private:
@@ -44,7 +44,7 @@ class Dtype final : public Object {
 Result<Value> dtype(std::span<const Value> arguments) {
   const std::string* const code = arguments.empty() ? nullptr : arguments[0].text();
   if (code == nullptr || arguments.size() > 3 || std::ranges::find(kDtypes, *code) == kDtypes.end())
-    return bad("not a dtype of plain numbers (b1, i1 to i8, u1 to u8, f2 to f8)");
+    return bad_data("not a dtype of plain numbers (b1, i1 to i8, u1 to u8, f2 to f8)");
   return Value(std::make_shared<Dtype>(*code));
 }
 
@@ -52,14 +52,14 @@ Result<Value> dtype(std::span<const Value> arguments) {
 Result<Value> reconstruct(std::span<const Value> arguments) {
   const auto type = arguments.size() == 3 ? arguments[0].as<Named>() : nullptr;
   if (type == nullptr || type->global().name != "numpy.ndarray")
-    return bad("only plain numpy arrays are read");
+    return bad_data("only plain numpy arrays are read");
   return Value(std::make_shared<Array>());
 }
 
 Result<Value> from_buffer(std::span<const Value> arguments) {
   const bool known =
       arguments.size() == 4 && (is_text(arguments[3], "C") || is_text(arguments[3], "F"));
-  if (!known) return bad("takes (bytes, dtype, shape, 'C' or 'F')");
+  if (!known) return bad_data("takes (bytes, dtype, shape, 'C' or 'F')");
   return Array::make(arguments[1], arguments[2], is_text(arguments[3], "F"), arguments[0]);
 }
 
@@ -79,14 +79,14 @@ Result<Value> number(const std::string& code, std::uint64_t bits) {
   if (code == "f4") return Value(double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))});
   if (code == "f8") return Value(std::bit_cast<double>(bits));
   if (code[0] == 'i') return Value(static_cast<std::int64_t>(bits << unused) >> unused);
-  if (bits >> 63 != 0) return bad("an unsigned int above 64 bits with a sign");
+  if (bits >> 63 != 0) return bad_data("an unsigned int above 64 bits with a sign");
   return Value(static_cast<std::int64_t>(bits));
 }
 
 Result<Value> scalar(std::span<const Value> arguments) {
   const auto type = arguments.size() == 2 ? arguments[0].as<Dtype>() : nullptr;
   const std::string* const data = type == nullptr ? nullptr : arguments[1].text();
-  if (data == nullptr || data->size() != type->size()) return bad("takes (dtype, its bytes)");
+  if (data == nullptr || data->size() != type->size()) return bad_data("takes (dtype, its bytes)");
   std::uint64_t bits = 0;
   std::memcpy(&bits, data->data(), data->size());
   return number(type->code(), bits);
@@ -109,7 +109,7 @@ Status Array::build(const Value& state) {
   const Items* const items = state.tuple_items();
   const bool right = items != nullptr && items->size() == 5 && (*items)[3].boolean() != nullptr;
   if (!right || bytes_ != nullptr)
-    return bad("a numpy array's state is not (1, shape, dtype, order, bytes)");
+    return bad_data("a numpy array's state is not (1, shape, dtype, order, bytes)");
   return fill((*items)[2], (*items)[1], *(*items)[3].boolean(), (*items)[4]);
 }
 
@@ -123,19 +123,19 @@ Status Array::fill(const Value& dtype, const Value& shape, bool fortran, const V
   const auto type = dtype.as<Dtype>();
   const Items* const extents = shape.tuple_items();
   if (type == nullptr || extents == nullptr || data.text() == nullptr)
-    return bad("a numpy array needs a dtype, a shape and bytes");
+    return bad_data("a numpy array needs a dtype, a shape and bytes");
   std::uint64_t size = type->size();
   std::vector<std::uint64_t> sizes;
   for (const Value& extent : *extents) {
     const std::int64_t* const n = extent.integer();
-    if (n == nullptr || *n < 0) return bad("a numpy array's shape is not a tuple of sizes");
+    if (n == nullptr || *n < 0) return bad_data("a numpy array's shape is not a tuple of sizes");
     sizes.push_back(static_cast<std::uint64_t>(*n));
     if (__builtin_mul_overflow(size, sizes.back(), &size))
-      return bad("a numpy array above 64 bits");
+      return bad_data("a numpy array above 64 bits");
   }
   if (size != data.text()->size())
-    return bad("a numpy array of " + std::to_string(size) + " bytes has " +
-               std::to_string(data.text()->size()));
+    return bad_data("a numpy array of " + std::to_string(size) + " bytes has " +
+                    std::to_string(data.text()->size()));
   dtype_ = type->code();
   shape_ = std::move(sizes);
   fortran_ = fortran;

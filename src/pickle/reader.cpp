@@ -2,22 +2,21 @@
 
 #include <array>
 
+#include "base/errors.h"
 #include "pickle/machine.h"
 
 namespace lockstep::pickle {
 namespace {
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 // Python 3 gives the class alone; Python 2 a list of [key, value].
 Result<Value> ordered_dict(std::span<const Value> arguments) {
   Value dict = Value::ordered_dict();
   if (arguments.empty()) return dict;
   const Sequence* const items = arguments.size() == 1 ? arguments[0].sequence() : nullptr;
-  if (items == nullptr) return bad("takes at most a list of pairs");
+  if (items == nullptr) return bad_data("takes at most a list of pairs");
   for (const Value& item : items->items) {
     const Sequence* const pair = item.sequence();
-    if (pair == nullptr || pair->items.size() != 2) return bad("an item is not a pair");
+    if (pair == nullptr || pair->items.size() != 2) return bad_data("an item is not a pair");
     dict.set(pair->items[0], pair->items[1]);
   }
   return dict;
@@ -27,12 +26,12 @@ Result<Value> ordered_dict(std::span<const Value> arguments) {
 Result<Value> encode(std::span<const Value> arguments) {
   const bool latin = arguments.size() == 2 && arguments[0].str() != nullptr &&
                      arguments[1].text() != nullptr && *arguments[1].text() == "latin1";
-  if (!latin) return bad("only (str, 'latin1') is read");
+  if (!latin) return bad_data("only (str, 'latin1') is read");
   std::string bytes;
   const std::string& text = *arguments[0].str();
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    if (lead > 0xc3) return bad("a code point above 255");
+    if (lead > 0xc3) return bad_data("a code point above 255");
     if (lead < 0x80)
       bytes.push_back(text[i]);
     else
@@ -43,7 +42,7 @@ Result<Value> encode(std::span<const Value> arguments) {
 }
 
 Result<Value> no_bytes(std::span<const Value> arguments) {
-  if (!arguments.empty()) return bad("only empty bytes are read from it");
+  if (!arguments.empty()) return bad_data("only empty bytes are read from it");
   return Value::bytes("");
 }
 

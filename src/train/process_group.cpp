@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 constexpr auto kStartTime = 5min;  // for all workers to come up; the launcher gives up before
 
-std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
+std::span<std::byte> storage_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
 
@@ -104,7 +104,7 @@ Status ProcessGroup::all_reduce(at::Tensor& tensor) {
     const at::NoGradGuard no_grad;
     if (const auto dtype = ddp::summed_dtype(tensor.scalar_type())) {
       at::Tensor whole = tensor.detach().contiguous();
-      LOCKSTEP_TRY(impl_->group->all_reduce(bytes_of(whole), *dtype, impl_->deadline()));
+      LOCKSTEP_TRY(impl_->group->all_reduce(storage_of(whole), *dtype, impl_->deadline()));
       if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
       return {};
     }
@@ -123,7 +123,7 @@ Status ProcessGroup::broadcast(at::Tensor& tensor, int src) {
     const at::NoGradGuard no_grad;
     at::Tensor whole = tensor.detach().contiguous();
     LOCKSTEP_TRY(
-        impl_->group->broadcast(bytes_of(whole), kind_of(whole), Rank(src), impl_->deadline()));
+        impl_->group->broadcast(storage_of(whole), kind_of(whole), Rank(src), impl_->deadline()));
     if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
     return {};
   });
@@ -137,8 +137,8 @@ Result<at::Tensor> ProcessGroup::all_gather(const at::Tensor& tensor) {
     std::vector<std::int64_t> shape{world_size()};
     shape.insert(shape.end(), mine.sizes().begin(), mine.sizes().end());
     at::Tensor all = at::empty(shape, mine.options());
-    LOCKSTEP_TRY(
-        impl_->group->all_gather(bytes_of(mine), bytes_of(all), kind_of(mine), impl_->deadline()));
+    LOCKSTEP_TRY(impl_->group->all_gather(storage_of(mine), storage_of(all), kind_of(mine),
+                                          impl_->deadline()));
     return all;
   });
 }

@@ -18,14 +18,15 @@ std::uint64_t padded(const at::Tensor& tensor) {
   return (tensor.nbytes() + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-std::uint64_t bytes_of(const std::vector<Named>& tensors) {
+std::uint64_t total_bytes(const std::vector<Named>& tensors) {
   std::uint64_t bytes = 0;
   for (const Named& named : tensors) bytes += padded(named.tensor);
   return bytes;
 }
 
 std::uint64_t tensor_bytes(const TrainState& state) {
-  return bytes_of(state.parameters()) + bytes_of(state.buffers()) + bytes_of(state.other_tensors());
+  return total_bytes(state.parameters()) + total_bytes(state.buffers()) +
+         total_bytes(state.other_tensors());
 }
 
 std::byte* store_into(std::byte* to, const std::vector<Named>& tensors) {
@@ -104,7 +105,7 @@ Status load_texts(const TrainState& state, const std::vector<std::string>& conte
   return {};
 }
 
-std::uint64_t buffer_bytes(const TrainState& state) { return bytes_of(state.buffers()); }
+std::uint64_t buffer_bytes(const TrainState& state) { return total_bytes(state.buffers()); }
 
 void store_buffers(const TrainState& state, std::span<std::byte> image) {
   assert(image.size() >= buffer_bytes(state));

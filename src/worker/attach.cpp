@@ -24,9 +24,9 @@ using namespace std::chrono_literals;
 namespace message = coord::message;
 
 constexpr auto kBetweenTries = 10ms;
-constexpr auto kSendTime = 10s;
+constexpr auto kHandOverTime = 10s;
 
-Error refused(const Meeting& meeting, const char* call, int code) {
+Error no_meeting(const Meeting& meeting, const char* call, int code) {
   return {ErrorKind::kUnavailable, "cannot meet the other ranks at " + meeting.address() + ": " +
                                        call + ": " + std::strerror(code)};
 }
@@ -49,7 +49,7 @@ Name name_of(const Meeting& meeting) {
 
 Result<UniqueFd> new_socket(const Meeting& meeting) {
   UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!socket) return refused(meeting, "socket", errno);
+  if (!socket) return no_meeting(meeting, "socket", errno);
   coord::make_room(socket.get());
   const timeval limit{10, 0};  // of connect(), where the launcher is stopped
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -61,7 +61,7 @@ Status check_owner(const Meeting& meeting, int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return refused(meeting, "SO_PEERCRED", errno);
+    return no_meeting(meeting, "SO_PEERCRED", errno);
   if (peer.uid == ::geteuid()) return {};
   return Error{ErrorKind::kUnavailable, "the place to meet the other ranks at, " +
                                             meeting.address() + ", is taken by another user (" +
@@ -75,7 +75,7 @@ Result<UniqueFd> find_agent(const Meeting& meeting) {
   while (::connect(socket.get(), name.get(), name.size) != 0) {
     if (errno == EINTR) continue;
     if (errno == ECONNREFUSED) return UniqueFd();
-    return refused(meeting, "connect", errno);
+    return no_meeting(meeting, "connect", errno);
   }
   LOCKSTEP_TRY(check_owner(meeting, socket.get()));
   return socket;
@@ -87,10 +87,10 @@ Result<bool> bring_agent(const Meeting& meeting) {
   const Name name = name_of(meeting);
   if (::bind(socket.get(), name.get(), name.size) != 0) {
     if (errno == EADDRINUSE) return false;
-    return refused(meeting, "bind", errno);
+    return no_meeting(meeting, "bind", errno);
   }
   if (::listen(socket.get(), static_cast<int>(coord::kMaxSlots)) != 0)
-    return refused(meeting, "listen", errno);
+    return no_meeting(meeting, "listen", errno);
   LOCKSTEP_TRY(start_agent(meeting, socket.get()));
   return true;
 }
@@ -98,11 +98,11 @@ Result<bool> bring_agent(const Meeting& meeting) {
 // nullopt: the launcher has closed the connection before a word: it is about to end.
 Result<std::optional<Birth>> ask(const Meeting& meeting, UniqueFd agent, Deadline deadline) {
   const UniqueFd self(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-  if (!self) return refused(meeting, "pidfd_open", errno);
+  if (!self) return no_meeting(meeting, "pidfd_open", errno);
   const int descriptors[] = {self.get(), STDOUT_FILENO, STDERR_FILENO};
   const auto sent = coord::send(
       agent.get(), message::Attach{coord::kProtocolVersion, Rank(meeting.rank), meeting.world_size},
-      Deadline::in(kSendTime), descriptors);
+      Deadline::in(kHandOverTime), descriptors);
   if (!sent.ok() && sent.error().kind != ErrorKind::kUnavailable) return sent.error();
   auto answer = coord::receive(agent.get(), deadline);
   if (!answer.ok()) {

@@ -12,12 +12,13 @@
 #include <utility>
 
 namespace lockstep::worker {
-namespace {
 
-Error refused(const char* call) {
+Error spawn_refused(const char* call) {
   return {ErrorKind::kUnavailable,
           std::string("lockstep::spawn(): ") + call + ": " + std::strerror(errno)};
 }
+
+namespace {
 
 sigset_t forwarded() {
   sigset_t set;
@@ -34,7 +35,7 @@ Result<ForwardedSignals> ForwardedSignals::take() {
   ForwardedSignals taken;
   const sigset_t set = forwarded();
   taken.signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!taken.signals_) return refused("signalfd");
+  if (!taken.signals_) return spawn_refused("signalfd");
   ::sigprocmask(SIG_BLOCK, &set, &taken.old_mask_);
   struct sigaction standard {};
   standard.sa_handler = SIG_DFL;
@@ -59,10 +60,10 @@ void ForwardedSignals::restore() {
 Result<siginfo_t> ForwardedSignals::forward_until_end(pid_t pid) {
   // glibc 2.36 declares pidfd_open() without C linkage.
   const UniqueFd child(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!child) return refused("pidfd_open");
+  if (!child) return spawn_refused("pidfd_open");
   pollfd entries[] = {{child.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
   while (entries[0].revents == 0) {
-    if (::poll(entries, 2, -1) < 0 && errno != EINTR) return refused("poll");
+    if (::poll(entries, 2, -1) < 0 && errno != EINTR) return spawn_refused("poll");
     signalfd_siginfo info;
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
       last_ = static_cast<int>(info.ssi_signo);
@@ -71,7 +72,7 @@ Result<siginfo_t> ForwardedSignals::forward_until_end(pid_t pid) {
   }
   siginfo_t end{};
   while (::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED) != 0)
-    if (errno != EINTR) return refused("waitid");
+    if (errno != EINTR) return spawn_refused("waitid");
   return end;
 }
 

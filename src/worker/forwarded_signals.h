@@ -9,6 +9,9 @@
 
 namespace lockstep::worker {
 
+// A system call that lockstep::spawn() needs has failed, for the reason in errno.
+Error spawn_refused(const char* call);
+
 class ForwardedSignals {
  public:
   // Blocks INT, TERM, QUIT, and HUP unless it is ignored (nohup); SIGCHLD gets its default, for a

@@ -28,11 +28,6 @@
 namespace lockstep::worker {
 namespace {
 
-Error refused(const char* call) {
-  return {ErrorKind::kUnavailable,
-          std::string("lockstep::spawn(): ") + call + ": " + std::strerror(errno)};
-}
-
 [[noreturn]] void end_with(const Error& error) {
   log_error(error.message);
   ::_exit(exit_code(error.kind));
@@ -62,7 +57,7 @@ namespace {
 
 // A parent that is gone before its death can be a signal.
 void die_with(pid_t parent, int signal) {
-  if (::prctl(PR_SET_PDEATHSIG, signal) != 0) end_with(refused("prctl(PR_SET_PDEATHSIG)"));
+  if (::prctl(PR_SET_PDEATHSIG, signal) != 0) end_with(spawn_refused("prctl(PR_SET_PDEATHSIG)"));
   if (::getppid() != parent) ::_exit(1);
 }
 
@@ -114,7 +109,8 @@ std::vector<std::string> launcher_command(const SpawnCall& call, const std::stri
                            ForwardedSignals& signals) {
   die_with(caller, SIGTERM);  // an end in order, with nothing left behind
   ::setsid();
-  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) end_with(refused("prctl(PR_SET_CHILD_SUBREAPER)"));
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    end_with(spawn_refused("prctl(PR_SET_CHILD_SUBREAPER)"));
   auto ends = coord::make_channel();
   if (!ends.ok()) end_with(ends.error());
   sigset_t child;
@@ -123,7 +119,7 @@ std::vector<std::string> launcher_command(const SpawnCall& call, const std::stri
   ::sigprocmask(SIG_BLOCK, &child, nullptr);  // the zygote may end before the launcher looks
   const pid_t self = ::getpid();
   const pid_t zygote = ::fork();
-  if (zygote < 0) end_with(refused("fork"));
+  if (zygote < 0) end_with(spawn_refused("fork"));
   if (zygote == 0) {
     ends->first.reset();
     signals.restore();
@@ -175,13 +171,13 @@ Status spawn(const SpawnCall& call) {
   flush_outputs();
   const pid_t caller = ::getpid();
   int life[2];
-  if (::pipe2(life, O_CLOEXEC) != 0) return refused("pipe2");
+  if (::pipe2(life, O_CLOEXEC) != 0) return spawn_refused("pipe2");
   const UniqueFd ended(life[0]);
   UniqueFd lives(life[1]);
   LOCKSTEP_ASSIGN(ForwardedSignals signals, ForwardedSignals::take());
   const pid_t agent = ::fork();
   if (agent == 0) be_agent(call, launcher, caller, signals);
-  if (agent < 0) return refused("fork");
+  if (agent < 0) return spawn_refused("fork");
   lives.reset();
   const auto end = signals.forward_until_end(agent);
   if (!end.ok()) ::kill(agent, SIGKILL), ::waitpid(agent, nullptr, 0);  // no run without a caller

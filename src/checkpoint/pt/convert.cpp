@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/errors.h"
 #include "base/guard.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/tensors.h"
@@ -17,8 +18,6 @@ using pickle::Value;
 
 constexpr std::string_view kPrefix = "module.";
 constexpr std::string_view kCounter = "num_batches_tracked";
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 template <class F>
 auto within_libtorch(const char* what, F&& f) {
@@ -104,7 +103,7 @@ Status check(const NamedTensors& given, const NamedTensors& own) {
   for (const auto& [name, tensor] : given) header.entries.push_back(entry_of(name, tensor));
   for (const auto& [name, tensor] : own) targets.push_back({entry_of(name, tensor).info, {}});
   if (const auto differs = difference(header, targets))
-    return bad("the state_dict is not of this model: " + *differs);
+    return bad_data("the state_dict is not of this model: " + *differs);
   return {};
 }
 
@@ -153,10 +152,10 @@ Result<Value> Exporter::state_dict(const torch::nn::Module& module) {
 Result<at::Tensor> Importer::tensor(const Value& value) {
   return within_libtorch("loading tensors", [&]() -> Result<at::Tensor> {
     const auto tensor = value.as<TensorValue>();
-    if (tensor == nullptr) return bad(value.type() + " stands where a tensor is due");
+    if (tensor == nullptr) return bad_data(value.type() + " stands where a tensor is due");
     LOCKSTEP_TRY(check_bounds(*tensor));
     if (tensor->dtype == DType::kBool && !all_bools(*tensor->storage))
-      return bad("a bool tensor's storage has bytes other than 0 and 1");
+      return bad_data("a bool tensor's storage has bytes other than 0 and 1");
     at::Tensor& bytes = storages_[tensor->storage.get()];
     if (!bytes.defined())
       bytes = at::from_blob(
@@ -171,10 +170,11 @@ Result<at::Tensor> Importer::tensor(const Value& value) {
 }
 
 Result<NamedTensors> Importer::state_dict(const Value& dict) {
-  if (dict.dict_value() == nullptr) return bad(dict.type() + " stands where a state_dict is due");
+  if (dict.dict_value() == nullptr)
+    return bad_data(dict.type() + " stands where a state_dict is due");
   NamedTensors tensors;
   for (const auto& [key, value] : dict.dict_value()->pairs) {
-    if (key.text() == nullptr) return bad("a state_dict has " + key.type() + " as a name");
+    if (key.text() == nullptr) return bad_data("a state_dict has " + key.type() + " as a name");
     auto made = tensor(value);
     if (!made.ok())
       return Error{made.error().kind, quote(*key.text()) + ": " + made.error().message};

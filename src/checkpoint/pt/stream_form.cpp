@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/errors.h"
 #include "checkpoint/pt/forms.h"
 #include "pickle/input.h"
 
@@ -13,8 +14,6 @@ using pickle::Value;
 
 constexpr std::string_view kMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr std::int64_t kProtocol = 1001;
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 // The first pickle is an int of 80 bits, which no Value can be. Its length; 0: another pickle.
 std::size_t magic_bytes(std::span<const std::byte> bytes) {
@@ -33,14 +32,14 @@ class Stream {
 
   Result<Value> object(StorageTable& storages) {
     at_ = magic_bytes(bytes_);
-    if (at_ == 0) return bad("the file is a pickle, but not one of torch.save");
+    if (at_ == 0) return bad_data("the file is a pickle, but not one of torch.save");
     LOCKSTEP_ASSIGN(const Value protocol, next("protocol", nullptr));
     if (protocol.integer() == nullptr || *protocol.integer() != kProtocol)
-      return bad("the stream's protocol is not 1001; load and save it with a torch of today");
+      return bad_data("the stream's protocol is not 1001; load and save it with a torch of today");
     LOCKSTEP_ASSIGN(const Value system, next("system", nullptr));
     const Value* const little = system.find("little_endian");
     if (little == nullptr || little->boolean() == nullptr || !*little->boolean())
-      return bad("the stream is not of a little-endian machine; save it on one");
+      return bad_data("the stream is not of a little-endian machine; save it on one");
     return next("object", &storages);
   }
 
@@ -49,15 +48,15 @@ class Stream {
     LOCKSTEP_ASSIGN(const Value list, next("keys", nullptr));
     std::vector<std::string> keys;
     std::set<std::string> known;
-    if (list.list_items() == nullptr) return bad("the storages' keys are no list");
+    if (list.list_items() == nullptr) return bad_data("the storages' keys are no list");
     for (const Value& key : *list.list_items()) {
       const bool right = key.text() != nullptr && storages.entries().contains(*key.text());
       if (!right || !known.insert(*key.text()).second)
-        return bad("the list of storages has one that no tensor names, or has one twice");
+        return bad_data("the list of storages has one that no tensor names, or has one twice");
       keys.push_back(*key.text());
     }
     if (keys.size() != storages.entries().size())
-      return bad("the list of storages is not complete");
+      return bad_data("the list of storages is not complete");
     return keys;
   }
 
@@ -69,8 +68,8 @@ class Stream {
     auto document =
         parse_object(bytes_.subspan(at_), storages == nullptr ? none : *storages, limits_.pickle);
     if (!document.ok())
-      return bad("pickle '" + what + "' at byte " + std::to_string(at_) +
-                 " of the stream: " + document.error().message);
+      return bad_data("pickle '" + what + "' at byte " + std::to_string(at_) +
+                      " of the stream: " + document.error().message);
     at_ += document->bytes;
     return std::move(document->root);
   }
@@ -86,13 +85,13 @@ Status read_storage(ReadableFile& file, std::uint64_t& at, const std::string& ke
   LOCKSTEP_TRY(file.read_at(at, std::as_writable_bytes(std::span(&elements, 1))));
   at += sizeof elements;
   if (elements != entry.storage->size / entry.element_bytes)
-    return bad("storage " + quote(key) + " at byte " + std::to_string(at) + " has " +
-               std::to_string(elements) + " elements, and its tensors say " +
-               std::to_string(entry.storage->size / entry.element_bytes));
+    return bad_data("storage " + quote(key) + " at byte " + std::to_string(at) + " has " +
+                    std::to_string(elements) + " elements, and its tensors say " +
+                    std::to_string(entry.storage->size / entry.element_bytes));
   if (entry.storage->size > file.size() - at)
-    return bad("storage " + quote(key) + " of " + std::to_string(entry.storage->size) +
-               " bytes at byte " + std::to_string(at) +
-               " goes beyond the file's end; fetch or copy it again");
+    return bad_data("storage " + quote(key) + " of " + std::to_string(entry.storage->size) +
+                    " bytes at byte " + std::to_string(at) +
+                    " goes beyond the file's end; fetch or copy it again");
   LOCKSTEP_ASSIGN(const auto room, room_for(*entry.storage));
   LOCKSTEP_TRY(file.read_at(at, room));
   at += room.size();

@@ -3,14 +3,14 @@
 #include <cstring>
 #include <new>
 
+#include "base/errors.h"
+
 namespace lockstep::checkpoint::pt {
 namespace {
 
-constexpr std::align_val_t kAlignment{64};
+constexpr std::align_val_t kMemoryAlignment{64};
 constexpr std::size_t kMaxRank = 64;
 constexpr std::uint64_t kMaxExpandedBytes = std::uint64_t{1} << 30;
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 bool is_empty(const TensorValue& tensor) {
   for (const std::uint64_t extent : tensor.shape)
@@ -19,8 +19,8 @@ bool is_empty(const TensorValue& tensor) {
 }
 
 Error outside(const TensorValue& tensor) {
-  return bad(describe(info_of("", tensor)) + " goes beyond its storage of " +
-             std::to_string(tensor.storage->size) + " bytes");
+  return bad_data(describe(info_of("", tensor)) + " goes beyond its storage of " +
+                  std::to_string(tensor.storage->size) + " bytes");
 }
 
 void gather(const TensorValue& tensor, std::size_t dimension, const std::byte* from,
@@ -38,12 +38,14 @@ void gather(const TensorValue& tensor, std::size_t dimension, const std::byte* f
 }  // namespace
 
 Result<std::shared_ptr<Storage>> allocate(std::uint64_t bytes) {
-  void* const memory = ::operator new(static_cast<std::size_t>(bytes), kAlignment, std::nothrow);
+  void* const memory =
+      ::operator new(static_cast<std::size_t>(bytes), kMemoryAlignment, std::nothrow);
   if (memory == nullptr)
     return Error{ErrorKind::kInternal,
                  "no memory for a storage of " + std::to_string(bytes) + " bytes"};
   auto storage = std::make_shared<Storage>();
-  storage->owner = std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p, kAlignment); });
+  storage->owner =
+      std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p, kMemoryAlignment); });
   storage->size = bytes;
   storage->data = static_cast<const std::byte*>(memory);
   return storage;
@@ -51,11 +53,11 @@ Result<std::shared_ptr<Storage>> allocate(std::uint64_t bytes) {
 
 Status check_bounds(const TensorValue& tensor) {
   if (tensor.shape.size() != tensor.strides.size() || tensor.shape.size() > kMaxRank)
-    return bad("a tensor of " + std::to_string(tensor.shape.size()) + " sizes and " +
-               std::to_string(tensor.strides.size()) + " strides; at most " +
-               std::to_string(kMaxRank) + " of each, and as many");
+    return bad_data("a tensor of " + std::to_string(tensor.shape.size()) + " sizes and " +
+                    std::to_string(tensor.strides.size()) + " strides; at most " +
+                    std::to_string(kMaxRank) + " of each, and as many");
   LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(info_of("", tensor)));
-  if (bytes >> 62 != 0) return bad("a tensor above 2^62 bytes");
+  if (bytes >> 62 != 0) return bad_data("a tensor above 2^62 bytes");
   if (is_empty(tensor)) return tensor.offset <= tensor.storage->size ? Status() : outside(tensor);
   std::uint64_t last = 1;  // elements up to the last one's end
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -84,9 +86,9 @@ Result<std::vector<std::byte>> packed(const TensorValue& tensor) {
   LOCKSTEP_TRY(check_bounds(tensor));
   LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(info_of("", tensor)));
   if (bytes > tensor.storage->size && bytes > kMaxExpandedBytes)
-    return bad(describe(info_of("", tensor)) + " is expanded from " +
-               std::to_string(tensor.storage->size) + " bytes; at most " +
-               std::to_string(kMaxExpandedBytes) + " are written out");
+    return bad_data(describe(info_of("", tensor)) + " is expanded from " +
+                    std::to_string(tensor.storage->size) + " bytes; at most " +
+                    std::to_string(kMaxExpandedBytes) + " are written out");
   std::vector<std::byte> out(static_cast<std::size_t>(bytes));
   std::byte* to = out.data();
   if (out.empty()) return out;

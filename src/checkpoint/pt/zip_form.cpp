@@ -1,12 +1,11 @@
 #include <cstdlib>
 
+#include "base/errors.h"
 #include "checkpoint/pt/forms.h"
 #include "checkpoint/pt/zip_reader.h"
 
 namespace lockstep::checkpoint::pt {
 namespace {
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 constexpr std::string_view kPickleName = "/data.pkl";
 
@@ -16,42 +15,43 @@ Result<std::string> folder_of(const ZipReader& zip) {
   for (const ZipEntry& entry : zip.entries()) {
     const std::size_t slash = entry.name.find('/');
     if (slash == std::string::npos || entry.name.substr(slash) != kPickleName) continue;
-    if (!folder.empty()) return bad("there are two data.pkl in the archive");
+    if (!folder.empty()) return bad_data("there are two data.pkl in the archive");
     folder = entry.name.substr(0, slash + 1);
   }
   if (folder.empty())
-    return bad("the archive has no data.pkl and is not of torch.save; is it some other zip file?");
+    return bad_data(
+        "the archive has no data.pkl and is not of torch.save; is it some other zip file?");
   return folder;
 }
 
 Status check_kind(ZipReader& zip, const std::string& folder) {
   if (zip.find(folder + "constants.pkl") != nullptr)
-    return bad(
+    return bad_data(
         "a TorchScript archive, with code in it; save the state_dict in Python: "
         "torch.save(torch.jit.load(path).state_dict(), path)");
   const ZipEntry* const version = zip.find(folder + "version");
   if (version == nullptr)
-    return bad("the archive has no version: is it cut, or not of torch.save?");
+    return bad_data("the archive has no version: is it cut, or not of torch.save?");
   LOCKSTEP_ASSIGN(const std::string number, zip.read_text(*version, 16));
   if (number.find_first_not_of("0123456789\n") != std::string::npos || number.size() > 3 ||
       std::atoi(number.c_str()) > 10)
-    return bad("the archive's version is " + quote(number) + "; up to 10 are read");
+    return bad_data("the archive's version is " + quote(number) + "; up to 10 are read");
   const ZipEntry* const order = zip.find(folder + "byteorder");
   if (order == nullptr) return {};  // before torch 2.1; little
   LOCKSTEP_ASSIGN(const std::string text, zip.read_text(*order, 16));
   if (text != "little")
-    return bad("its byte order is " + quote(text) + "; save it on a little-endian machine");
+    return bad_data("its byte order is " + quote(text) + "; save it on a little-endian machine");
   return {};
 }
 
 Status read_storages(ZipReader& zip, const std::string& folder, const StorageTable& storages) {
   for (const auto& [key, entry] : storages.entries()) {
     const ZipEntry* const data = zip.find(folder + "data/" + key);
-    if (data == nullptr) return bad("storage " + quote(key) + " is not in the archive");
+    if (data == nullptr) return bad_data("storage " + quote(key) + " is not in the archive");
     if (data->size != entry.storage->size)
-      return bad("storage " + quote(key) + " has " + std::to_string(data->size) +
-                 " bytes in the archive, and its tensors say " +
-                 std::to_string(entry.storage->size));
+      return bad_data("storage " + quote(key) + " has " + std::to_string(data->size) +
+                      " bytes in the archive, and its tensors say " +
+                      std::to_string(entry.storage->size));
     LOCKSTEP_ASSIGN(const auto room, room_for(*entry.storage));
     LOCKSTEP_TRY(zip.read(*data, room));
   }

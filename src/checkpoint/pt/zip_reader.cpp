@@ -15,7 +15,7 @@ namespace {
 // Small enough to be summed while it is still in the cache.
 constexpr std::size_t kPieceBytes = std::size_t{256} << 10;
 
-Error damaged(const std::string& what) {
+Error bad_entry(const std::string& what) {
   return {ErrorKind::kBadData, what + "; fetch or copy the file again"};
 }
 
@@ -69,15 +69,15 @@ Status ZipReader::read_directory() {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     LOCKSTEP_TRY(locate(entries_[i]));
     if (!names_.emplace(entries_[i].name, i).second)
-      return damaged("zip: " + quote(entries_[i].name) + " is there twice");
+      return bad_entry("zip: " + quote(entries_[i].name) + " is there twice");
   }
   return check_overlaps(directory.begin);
 }
 
 Status ZipReader::locate(ZipEntry& entry) {
   const auto differs = [&] {
-    return damaged("zip: the header of " + quote(entry.name) + " at byte " +
-                   std::to_string(entry.header) + " is not what the directory says");
+    return bad_entry("zip: the header of " + quote(entry.name) + " at byte " +
+                     std::to_string(entry.header) + " is not what the directory says");
   };
   std::array<std::byte, zip::kLocalBytes> bytes{};
   if (entry.header > file_->size() || file_->size() - entry.header < bytes.size()) return differs();
@@ -106,8 +106,8 @@ Status ZipReader::check_inflation(std::uint64_t limit) const {
   for (const ZipEntry& entry : entries_) {
     if (entry.method == zip::kStored) continue;
     if (entry.size / kMaxInflation > entry.packed)
-      return damaged("zip: " + quote(entry.name) + " says it unpacks to " +
-                     std::to_string(entry.size) + " bytes, more than deflate can");
+      return bad_entry("zip: " + quote(entry.name) + " says it unpacks to " +
+                       std::to_string(entry.size) + " bytes, more than deflate can");
     if (__builtin_add_overflow(all, entry.size, &all) || all > limit)
       return Error{ErrorKind::kBadData, "zip: its deflated entries unpack to more than the " +
                                             std::to_string(limit) +
@@ -123,10 +123,10 @@ Status ZipReader::check_overlaps(std::uint64_t directory) const {
   std::uint64_t end = 0;
   for (const ZipEntry* const entry : order) {
     if (entry->header < end)
-      return damaged("zip: " + quote(entry->name) + " overlaps another entry");
+      return bad_entry("zip: " + quote(entry->name) + " overlaps another entry");
     end = entry->data + entry->packed;
   }
-  return end <= directory ? Status() : damaged("zip: the last entry overlaps the directory");
+  return end <= directory ? Status() : bad_entry("zip: the last entry overlaps the directory");
 }
 
 const ZipEntry* ZipReader::find(const std::string& name) const {
@@ -147,7 +147,7 @@ Status ZipReader::read_stored(const ZipEntry& entry, std::span<std::byte> out) {
     crc = add_crc(crc, piece);
   }
   return crc == entry.crc ? Status()
-                          : damaged("zip: " + quote(entry.name) + " does not have its CRC-32");
+                          : bad_entry("zip: " + quote(entry.name) + " does not have its CRC-32");
 }
 
 Status ZipReader::read_deflated(const ZipEntry& entry, std::span<std::byte> out) {
@@ -171,7 +171,7 @@ Status ZipReader::read_deflated(const ZipEntry& entry, std::span<std::byte> out)
   }
   if (code != Z_STREAM_END || !left.empty() || !in.empty() || at != entry.packed ||
       add_crc(0, out) != entry.crc)
-    return damaged("zip: " + quote(entry.name) + " does not unpack to its size and CRC-32");
+    return bad_entry("zip: " + quote(entry.name) + " does not unpack to its size and CRC-32");
   return {};
 }
 

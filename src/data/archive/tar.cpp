@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/errors.h"
 #include "base/text.h"
 
 namespace lockstep::data {
@@ -16,8 +17,6 @@ constexpr std::uint64_t kMaxHeaderBytes = 1 << 20;  // of a pax header or a long
 constexpr std::size_t kPieceBytes = 1 << 18;        // a multiple of kBlock
 
 using Block = std::array<char, kBlock>;
-
-Error bad(const std::string& what) { return {ErrorKind::kBadData, what}; }
 
 std::string_view field(const Block& block, std::size_t at, std::size_t bytes) {
   const std::string_view whole(block.data() + at, bytes);
@@ -64,8 +63,8 @@ std::string name_in(const Block& block) {
 // "a/b" of "./a//b/"; kBadData for what is not below where it is unpacked.
 Result<std::string> safe_path(const std::string& name, const TarLimits& limits) {
   const auto refused = [&](const std::string& why) {
-    return bad("the archive's entry '" + name.substr(0, 200) + "' " + why +
-               ": nothing of the archive is used");
+    return bad_data("the archive's entry '" + name.substr(0, 200) + "' " + why +
+                    ": nothing of the archive is used");
   };
   if (name.starts_with('/')) return refused("has an absolute path");
   if (name.find('\0') != std::string::npos) return refused("has a zero byte in its name");
@@ -97,9 +96,11 @@ class Reader {
       Block block;
       LOCKSTEP_TRY(fill(std::as_writable_bytes(std::span(block))));
       if (std::ranges::all_of(block, [](char c) { return c == 0; })) return read_rest();
-      if (!sum_fits(block)) return bad("it is no tar archive, or damaged: a header's sum is wrong");
+      if (!sum_fits(block))
+        return bad_data("it is no tar archive, or damaged: a header's sum is wrong");
       if (entries == limits_.entries)
-        return bad("the archive has more than " + std::to_string(limits_.entries) + " entries");
+        return bad_data("the archive has more than " + std::to_string(limits_.entries) +
+                        " entries");
       LOCKSTEP_TRY(read_entry(block));
     }
   }
@@ -107,7 +108,7 @@ class Reader {
  private:
   Status fill(std::span<std::byte> out) {
     LOCKSTEP_ASSIGN(const std::size_t bytes, source_(out));
-    return bytes == out.size() ? Status() : bad("the archive is cut off");
+    return bytes == out.size() ? Status() : bad_data("the archive is cut off");
   }
 
   // So that the end of what it was packed with is checked, too.
@@ -121,14 +122,14 @@ class Reader {
 
   Status count(std::uint64_t bytes) {
     if (bytes > limits_.bytes - bytes_)
-      return bad("the archive holds more than " + std::to_string(limits_.bytes) + " bytes");
+      return bad_data("the archive holds more than " + std::to_string(limits_.bytes) + " bytes");
     bytes_ += bytes;
     return {};
   }
 
   Status read_entry(const Block& block) {
     const std::optional<std::uint64_t> size = number(block, 124, 12);
-    if (!size) return bad("'" + name_in(block) + "' in the archive has no size");
+    if (!size) return bad_data("'" + name_in(block) + "' in the archive has no size");
     const char type = block[156];
     if (type == 'x' || type == 'g' || type == 'L' || type == 'K') return read_extra(type, *size);
     const std::string name = long_name_.value_or(name_in(block));
@@ -137,13 +138,13 @@ class Reader {
     long_size_.reset();
     LOCKSTEP_ASSIGN(const std::string path, safe_path(name, limits_));
     if (type == '5' || ((type == '0' || type == '\0') && name.ends_with('/'))) {
-      if (bytes != 0) return bad("the folder '" + path + "' in the archive has content");
+      if (bytes != 0) return bad_data("the folder '" + path + "' in the archive has content");
       return path.empty() ? Status() : sink_.folder(path);
     }
     if ((type != '0' && type != '\0' && type != '7') || path.empty())
-      return bad("'" + path + "' in the archive is neither a file nor a folder (" +
-                 (type == '1' || type == '2' ? "a link" : "type " + std::to_string(type)) +
-                 "): unpack it by hand and give the folder");
+      return bad_data("'" + path + "' in the archive is neither a file nor a folder (" +
+                      (type == '1' || type == '2' ? "a link" : "type " + std::to_string(type)) +
+                      "): unpack it by hand and give the folder");
     LOCKSTEP_TRY(count(bytes));
     LOCKSTEP_TRY(sink_.file(path, bytes));
     return read_content(bytes,
@@ -166,8 +167,8 @@ class Reader {
   // What stands before an entry that does not fit into its header.
   Status read_extra(char type, std::uint64_t size) {
     if (size > kMaxHeaderBytes)
-      return bad("a header of " + std::to_string(size) + " bytes in the archive, limit " +
-                 std::to_string(kMaxHeaderBytes));
+      return bad_data("a header of " + std::to_string(size) + " bytes in the archive, limit " +
+                      std::to_string(kMaxHeaderBytes));
     std::string text;
     LOCKSTEP_TRY(read_content(size, [&](std::span<const std::byte> piece) -> Status {
       text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
@@ -184,14 +185,14 @@ class Reader {
       const auto length = number_of<std::size_t>(text.substr(0, blank));
       if (blank == std::string_view::npos || !length || *length > text.size() ||
           *length < blank + 2)
-        return bad("a damaged pax header in the archive");
+        return bad_data("a damaged pax header in the archive");
       const std::string_view record = text.substr(blank + 1, *length - blank - 2);
       text.remove_prefix(*length);
       if (record.starts_with("path=")) long_name_ = record.substr(5);
-      if (record.starts_with("GNU.sparse.")) return bad("the archive has sparse files");
+      if (record.starts_with("GNU.sparse.")) return bad_data("the archive has sparse files");
       if (!record.starts_with("size=")) continue;
       long_size_ = number_of<std::uint64_t>(record.substr(5));
-      if (!long_size_) return bad("a damaged pax header in the archive");
+      if (!long_size_) return bad_data("a damaged pax header in the archive");
     }
     return {};
   }

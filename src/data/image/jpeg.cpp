@@ -177,7 +177,7 @@ Window window_around(const jpeg_decompress_struct& codec, const Region& wanted, 
   return window;
 }
 
-Error broken(std::string_view name, const std::string& what) {
+Error broken_jpeg(std::string_view name, const std::string& what) {
   return Error{ErrorKind::kBadData,
                std::string(name) + ": not a usable JPEG: " + what + "; replace or remove the file"};
 }
@@ -186,11 +186,12 @@ Status check_header(const jpeg_decompress_struct& codec, std::string_view name,
                     const DecodeLimits& limits) {
   const std::uint64_t pixels = std::uint64_t{codec.image_width} * codec.image_height;
   if (pixels > limits.max_pixels)
-    return broken(name, std::to_string(codec.image_width) + " x " +
-                            std::to_string(codec.image_height) + " pixels, the limit is " +
-                            std::to_string(limits.max_pixels) + " in all");
+    return broken_jpeg(name, std::to_string(codec.image_width) + " x " +
+                                 std::to_string(codec.image_height) + " pixels, the limit is " +
+                                 std::to_string(limits.max_pixels) + " in all");
   if (!grey_or_colour(codec) && codec.num_components != 4)
-    return broken(name, std::to_string(codec.num_components) + " components, 1, 3 or 4 are known");
+    return broken_jpeg(name,
+                       std::to_string(codec.num_components) + " components, 1, 3 or 4 are known");
   return {};
 }
 
@@ -212,7 +213,7 @@ Status decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose
                    const DecodeLimits& limits) {
   Codec codec(file, limits);
   Job& job = codec.job();
-  if (!read_header(job)) return broken(name, job.message);
+  if (!read_header(job)) return broken_jpeg(name, job.message);
   LOCKSTEP_TRY(check_header(job.codec, name, limits));
   const auto width = static_cast<int>(job.codec.image_width);
   const auto height = static_cast<int>(job.codec.image_height);
@@ -225,7 +226,7 @@ Status decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose
   window.to_the_end = !sound;
   out.resize(wanted.width, wanted.height);
   std::vector<JSAMPLE> row(std::size_t{job.codec.image_width} * 4);
-  if (!read_rows(job, window, row.data(), out.data())) return broken(name, job.message);
+  if (!read_rows(job, window, row.data(), out.data())) return broken_jpeg(name, job.message);
   return {};
 }
 

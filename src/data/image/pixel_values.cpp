@@ -9,10 +9,10 @@
 namespace lockstep::data::image {
 namespace {
 
-constexpr float kTop = 255.0F;
-constexpr float kInverseTop = 1.0F / kTop;
+constexpr float kWhite = 255.0F;
+constexpr float kInverseTop = 1.0F / kWhite;
 constexpr auto kInverseTopRest =
-    static_cast<float>(1.0 / static_cast<double>(kTop) - static_cast<double>(kInverseTop));
+    static_cast<float>(1.0 / static_cast<double>(kWhite) - static_cast<double>(kInverseTop));
 
 // a / b by multiplication with 1 / b in two parts, rounded once but for the last bits of a tiny
 // term: the quotient's bits, which is checked for each value that a byte can take.
@@ -108,7 +108,7 @@ PixelValues::PixelValues(const std::array<float, kChannels>& mean,
         static_cast<float>(1.0 / static_cast<double>(std[c]) - static_cast<double>(inverse))};
     for (std::size_t v = 0; v < table_[c].size(); ++v) {
       const auto value = static_cast<float>(v);
-      table_[c][v] = (value / kTop - mean[c]) / std[c];
+      table_[c][v] = (value / kWhite - mean[c]) / std[c];
       const float unit = quotient(value, kInverseTop, kInverseTopRest);
       const float fast = quotient(unit - mean[c], inverse, channels_[c].inverse_std_rest);
       equal =

@@ -17,13 +17,13 @@ struct FreeContext {
 };
 using Context = std::unique_ptr<spng_ctx, FreeContext>;
 
-Error broken(std::string_view name, const std::string& what) {
+Error broken_png(std::string_view name, const std::string& what) {
   return Error{ErrorKind::kBadData,
                std::string(name) + ": not a usable PNG: " + what + "; replace or remove the file"};
 }
 
 Status check(int code, std::string_view name) {
-  if (code != 0) return broken(name, spng_strerror(code));
+  if (code != 0) return broken_png(name, spng_strerror(code));
   return {};
 }
 
@@ -33,10 +33,10 @@ struct Row {
   std::uint8_t* out;
   int width;
 };
-using Table = std::array<std::array<std::uint8_t, kChannels>, 256>;
+using Palette = std::array<std::array<std::uint8_t, kChannels>, 256>;
 
 // Values of `depth` bits, packed from the left, looked up.
-void looked_up(const Row& row, int depth, const Table& table) {
+void looked_up(const Row& row, int depth, const Palette& table) {
   const int mask = (1 << depth) - 1;
   for (int x = 0; x < row.width; ++x) {
     const int bit = x * depth;
@@ -65,8 +65,8 @@ void clipped(const Row& row) {
   }
 }
 
-Table grey_table(int depth) {
-  Table table{};
+Palette grey_table(int depth) {
+  Palette table{};
   const int top = (1 << depth) - 1;
   for (int v = 0; v <= top; ++v)
     table[static_cast<std::size_t>(v)].fill(static_cast<std::uint8_t>(v * 255 / top));
@@ -74,16 +74,16 @@ Table grey_table(int depth) {
 }
 
 // An index that has no entry is black, as in Pillow.
-Result<Table> palette_table(spng_ctx* context, std::string_view name) {
+Result<Palette> palette_table(spng_ctx* context, std::string_view name) {
   spng_plte palette{};
   LOCKSTEP_TRY(check(spng_get_plte(context, &palette), name));
-  Table table{};
+  Palette table{};
   for (std::size_t i = 0; i < palette.n_entries; ++i)
     table[i] = {palette.entries[i].red, palette.entries[i].green, palette.entries[i].blue};
   return table;
 }
 
-void convert(const Row& row, const spng_ihdr& header, const Table& table) {
+void convert(const Row& row, const spng_ihdr& header, const Palette& table) {
   const int bytes = header.bit_depth == 16 ? 2 : 1;
   switch (header.color_type) {
     case SPNG_COLOR_TYPE_TRUECOLOR:
@@ -102,9 +102,11 @@ Status check_header(const spng_ihdr& header, std::size_t raw_bytes, Bytes file,
   const std::string size =
       std::to_string(header.width) + " x " + std::to_string(header.height) + " pixels";
   if (std::uint64_t{header.width} * header.height > limits.max_pixels)
-    return broken(name, size + ", the limit is " + std::to_string(limits.max_pixels) + " in all");
+    return broken_png(name,
+                      size + ", the limit is " + std::to_string(limits.max_pixels) + " in all");
   if (raw_bytes / kMaxInflation > file.size())
-    return broken(name, size + " cannot be in a file of " + std::to_string(file.size()) + " bytes");
+    return broken_png(name,
+                      size + " cannot be in a file of " + std::to_string(file.size()) + " bytes");
   return {};
 }
 
@@ -113,7 +115,7 @@ Result<Context> open(Bytes file, std::string_view name) {
   constexpr std::size_t kMaxChunk = std::size_t{1} << 26;
   constexpr std::size_t kMaxChunks = std::size_t{1} << 28;  // all of them together
   Context context(spng_ctx_new(0));
-  if (context == nullptr) return broken(name, "no memory to open it");
+  if (context == nullptr) return broken_png(name, "no memory to open it");
   LOCKSTEP_TRY(check(spng_set_image_limits(context.get(), kMaxSide, kMaxSide), name));
   LOCKSTEP_TRY(check(spng_set_chunk_limits(context.get(), kMaxChunk, kMaxChunks), name));
   LOCKSTEP_TRY(check(spng_set_png_buffer(context.get(), file.data(), file.size()), name));
@@ -129,7 +131,7 @@ Status decode_png(Bytes file, std::string_view name, Image& out, const DecodeLim
   std::size_t raw_bytes = 0;
   LOCKSTEP_TRY(check(spng_decoded_image_size(context.get(), SPNG_FMT_RAW, &raw_bytes), name));
   LOCKSTEP_TRY(check_header(header, raw_bytes, file, name, limits));
-  Table table{};
+  Palette table{};
   if (header.color_type == SPNG_COLOR_TYPE_INDEXED) {
     LOCKSTEP_ASSIGN(table, palette_table(context.get(), name));
   } else if (header.bit_depth <= 8) {

@@ -12,10 +12,10 @@ namespace lockstep::data::image {
 namespace {
 
 constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
-constexpr int kTop = 255;
+constexpr int kLargest = 255;
 
 std::uint8_t rounded(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::clamp(sum >> kWeightBits, 0, kTop));
+  return static_cast<std::uint8_t>(std::clamp(sum >> kWeightBits, 0, kLargest));
 }
 
 void across_plain(const std::uint8_t* in, const Taps& taps, std::uint8_t* out) {

@@ -13,41 +13,44 @@ namespace {
 
 constexpr int kMaxSide = 1 << 16;
 
-Error usage(const std::string& what) { return Error{ErrorKind::kUsage, "transforms: " + what}; }
+Error bad_transform(const std::string& what) {
+  return Error{ErrorKind::kUsage, "transforms: " + what};
+}
 
 Status check_size(const char* name, int height, int width) {
   if (height < 1 || width < 1 || height > kMaxSide || width > kMaxSide)
-    return usage(std::string(name) + " to " + text({height, width}) +
-                 " pixels, each must be 1 to " + std::to_string(kMaxSide));
+    return bad_transform(std::string(name) + " to " + text({height, width}) +
+                         " pixels, each must be 1 to " + std::to_string(kMaxSide));
   return {};
 }
 
 Status check_range(const char* name, const std::array<double, 2>& range, double top) {
   if (!(range[0] > 0 && range[0] <= range[1] && range[1] <= top))
-    return usage(std::string("RandomResizedCrop's ") + name + " is " + std::to_string(range[0]) +
-                 " to " + std::to_string(range[1]) + ", must ascend above 0, up to " +
-                 std::to_string(top));
+    return bad_transform(std::string("RandomResizedCrop's ") + name + " is " +
+                         std::to_string(range[0]) + " to " + std::to_string(range[1]) +
+                         ", must ascend above 0, up to " + std::to_string(top));
   return {};
 }
 
 Status check(const Resize& step) {
   if (step.width == 0 && step.max_side != 0 && step.max_side <= step.height)
-    return usage("Resize's max_side is " + std::to_string(step.max_side) +
-                 ", must exceed the shorter side's " + std::to_string(step.height));
+    return bad_transform("Resize's max_side is " + std::to_string(step.max_side) +
+                         ", must exceed the shorter side's " + std::to_string(step.height));
   if (step.width != 0 && step.max_side != 0)
-    return usage("Resize takes max_side with the shorter side alone, not with two sizes");
+    return bad_transform("Resize takes max_side with the shorter side alone, not with two sizes");
   return check_size("Resize", step.height, step.width == 0 ? step.height : step.width);
 }
 Status check(const CenterCrop& step) { return check_size("CenterCrop", step.height, step.width); }
 Status check(const RandomCrop& step) {
   if (step.padding < 0 || step.padding > kMaxSide)
-    return usage("RandomCrop's padding is " + std::to_string(step.padding) + ", must be 0 to " +
-                 std::to_string(kMaxSide));
+    return bad_transform("RandomCrop's padding is " + std::to_string(step.padding) +
+                         ", must be 0 to " + std::to_string(kMaxSide));
   return check_size("RandomCrop", step.height, step.width);
 }
 Status check(const RandomHorizontalFlip& step) {
   if (!(step.p >= 0 && step.p <= 1))
-    return usage("RandomHorizontalFlip's p is " + std::to_string(step.p) + ", must be 0 to 1");
+    return bad_transform("RandomHorizontalFlip's p is " + std::to_string(step.p) +
+                         ", must be 0 to 1");
   return {};
 }
 Status check(const RandomResizedCrop& step) {
@@ -59,7 +62,8 @@ Status check(const AutoAugment&) { return {}; }
 Status check(const ToTensor&) { return {}; }
 Status check(const Normalize& step) {
   for (const float std : step.std)
-    if (!(std > 0)) return usage("Normalize's std is " + std::to_string(std) + ", must exceed 0");
+    if (!(std > 0))
+      return bad_transform("Normalize's std is " + std::to_string(std) + ", must exceed 0");
   return {};
 }
 
@@ -171,10 +175,10 @@ Result<Transforms> Transforms::make(transforms::Compose steps) {
     steps.pop_back();
   }
   if (steps.empty() || !is<ToTensor>(steps.back()))
-    return usage("the list must end with ToTensor, or with ToTensor and Normalize");
+    return bad_transform("the list must end with ToTensor, or with ToTensor and Normalize");
   steps.pop_back();
   if (std::ranges::any_of(steps, [](const auto& s) { return is<ToTensor>(s) || is<Normalize>(s); }))
-    return usage("ToTensor and Normalize stand at the end, once each");
+    return bad_transform("ToTensor and Normalize stand at the end, once each");
   made.steps_ = std::move(steps);
   return made;
 }
@@ -210,9 +214,9 @@ Status Transforms::finish(const Canvas& canvas, std::span<float> out) const {
   const Size size = size_of(canvas);
   const std::size_t values = values_of(size);
   if (out.size() != values)
-    return usage("pictures come out as 3 x " + text(size) + ", which is " + std::to_string(values) +
-                 " values, and there is room for " + std::to_string(out.size()) +
-                 "; end with a crop or a Resize to two sizes");
+    return bad_transform("pictures come out as 3 x " + text(size) + ", which is " +
+                         std::to_string(values) + " values, and there is room for " +
+                         std::to_string(out.size()) + "; end with a crop or a Resize to two sizes");
   canvas.write(values_, out.data());
   return {};
 }
@@ -245,9 +249,9 @@ Status Transforms::apply(Bytes file, std::string_view name, SampleRandom& random
 Status Transforms::apply_batch(std::span<const PixelView> in, std::span<const std::uint32_t> keys,
                                Workspace& workspace, std::span<float> out) const {
   if (in.size() != keys.size() || in.empty() || out.size() % in.size() != 0)
-    return usage(std::to_string(in.size()) + " pictures, " + std::to_string(keys.size()) +
-                 " keys and room for " + std::to_string(out.size()) +
-                 " values do not belong together");
+    return bad_transform(std::to_string(in.size()) + " pictures, " + std::to_string(keys.size()) +
+                         " keys and room for " + std::to_string(out.size()) +
+                         " values do not belong together");
   workspace.randoms.resize(keys.size());
   SampleRandom::make(keys, workspace.randoms);
   const std::size_t each = out.size() / in.size();

@@ -6,7 +6,7 @@
 namespace lockstep::inspect {
 namespace {
 
-using Json = nlohmann::json;
+using Parsed = nlohmann::json;
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20;
 
@@ -15,7 +15,7 @@ Error bad(const std::string& path, const std::string& what) {
 }
 
 // [epochs, minutes or null, loss]
-std::optional<Point> point_of(const Json& json) {
+std::optional<Point> point_of(const Parsed& json) {
   if (!json.is_array() || json.size() != 3 || !json[0].is_number() || !json[2].is_number())
     return std::nullopt;
   if (!json[1].is_number() && !json[1].is_null()) return std::nullopt;
@@ -24,21 +24,21 @@ std::optional<Point> point_of(const Json& json) {
   return point;
 }
 
-Result<Run> run_of(const Json& json, const std::string& path) {
+Result<Run> run_of(const Parsed& json, const std::string& path) {
   if (!json.is_object() || !json.contains("name") || !json["name"].is_string())
     return bad(path, "a run is not an object with a \"name\"");
   Run run;
   run.name = json["name"].get<std::string>();
   run.path = path;
   for (const auto& [name, figure] : kFigureKeys) {
-    const Json value = json.value(name, Json());
+    const Parsed value = json.value(name, Parsed());
     if (value.is_null()) continue;
     if (!value.is_number())
       return bad(path, "run '" + run.name + "': \"" + name + "\" is no number");
     run.*figure = value.get<double>();
   }
   for (const auto& [name, curve] : kCurveKeys)
-    for (const Json& item : json.value(name, Json::array())) {
+    for (const Parsed& item : json.value(name, Parsed::array())) {
       const auto point = point_of(item);
       if (!point)
         return bad(path, "run '" + run.name + "': \"" + name +
@@ -52,11 +52,11 @@ Result<Run> run_of(const Json& json, const std::string& path) {
 
 Result<std::vector<Run>> read_runs_json(Env& env, const std::string& path) {
   LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostBytes));
-  const Json json = Json::parse(text, nullptr, false);
+  const Parsed json = Parsed::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("runs") || !json["runs"].is_array())
     return bad(path, "not JSON of the form {\"runs\": [...]}");
   std::vector<Run> runs;
-  for (const Json& item : json["runs"]) {
+  for (const Parsed& item : json["runs"]) {
     LOCKSTEP_ASSIGN(Run run, run_of(item, path));
     runs.push_back(std::move(run));
   }

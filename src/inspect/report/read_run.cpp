@@ -12,7 +12,7 @@
 namespace lockstep::inspect {
 namespace {
 
-using Json = nlohmann::json;
+using Parsed = nlohmann::json;
 using Texts = std::map<std::string, std::string>;
 
 constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 20;
@@ -24,7 +24,7 @@ std::optional<double> setting_of(const Texts& manifest, const std::string& key) 
   return found == manifest.end() ? std::nullopt : number_of<double>(found->second);
 }
 
-std::optional<double> number_in(const Json& line, const char* key) {
+std::optional<double> number_in(const Parsed& line, const char* key) {
   const auto found = line.find(key);
   if (found == line.end() || !found->is_number()) return std::nullopt;
   return found->get<double>();
@@ -33,7 +33,7 @@ std::optional<double> number_in(const Json& line, const char* key) {
 Result<Texts> read_manifest(Env& env, const std::string& path) {
   const auto text = env.read(path, kMostManifestBytes);
   if (!text.ok()) return text.error();
-  const Json json = Json::parse(*text, nullptr, false);
+  const Parsed json = Parsed::parse(*text, nullptr, false);
   Texts values;
   bool texts = json.is_object() && json.contains("initial_weights_sha256");
   for (const auto& [key, value] : json.items()) {
@@ -58,7 +58,7 @@ std::optional<double> learning_rate_of(const Texts& manifest) {
 // times.jsonl (coord/times.h): run time at which all transactions up to one were recorded.
 class Times {
  public:
-  void add(const Json& line) {
+  void add(const Parsed& line) {
     const auto txn = number_in(line, "txn"), run_s = number_in(line, "run_s");
     if (!txn || !run_s) return;
     marks_.push_back({*txn, *run_s});
@@ -90,7 +90,7 @@ class Times {
 // Losses of steps by epoch, and evaluations, as the lines have them.
 class Metrics {
  public:
-  void add(const Json& line) {
+  void add(const Parsed& line) {
     const auto epoch = number_in(line, "epoch"), txn = number_in(line, "txn");
     if (!epoch || !txn) return;
     epoch_ends_[*epoch] = *txn;
@@ -119,7 +119,7 @@ class Metrics {
     double txn = 0, loss = 0;
   };
 
-  void evaluated(const Json& line, double epoch, const std::string& set,
+  void evaluated(const Parsed& line, double epoch, const std::string& set,
                  std::vector<Point>& points) {
     if (!line.contains(set + "_samples") && !line.contains(set + "_loss")) return;
     if (!line.contains("broken")) ended_ = std::max(ended_, epoch);
@@ -183,8 +183,9 @@ Status read_lines(Env& env, const std::string& path, Add&& add) {
     const std::size_t end = text.find('\n', at);
     if (end == std::string::npos) break;
     ++number;
-    const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                  text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    const Parsed line =
+        Parsed::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                      text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
     if (!line.is_object())
       return Error{ErrorKind::kBadData, "'" + path + "', line " + std::to_string(number) +
                                             ": not a JSON object; the file is damaged"};
@@ -201,10 +202,10 @@ Result<Run> read_run_directory(Env& env, const std::string& path) {
   Metrics metrics;
   Times times;
   LOCKSTEP_TRY(
-      read_lines(env, path + "/metrics.jsonl", [&](const Json& line) { metrics.add(line); }));
+      read_lines(env, path + "/metrics.jsonl", [&](const Parsed& line) { metrics.add(line); }));
   // Never synced, so a crash of the machine may have damaged it: then there are no times.
   if (env.exists(path + "/times.jsonl") &&
-      !read_lines(env, path + "/times.jsonl", [&](const Json& line) { times.add(line); }).ok())
+      !read_lines(env, path + "/times.jsonl", [&](const Parsed& line) { times.add(line); }).ok())
     times = Times();
   Run run = metrics.take(times);
   run.path = path;
