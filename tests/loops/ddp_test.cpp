@@ -2,6 +2,9 @@
 // (ddp_worker.cpp).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "support/child.h"
 
 namespace lockstep::test {
@@ -15,6 +18,22 @@ class Ddp : public ::testing::Test {
     command.insert(command.end(), options.begin(), options.end());
     command.insert(command.end(), {DDP_WORKER, name, folder_ / "run"});
     return run(command);
+  }
+  // One command for each rank, the last one first.
+  std::vector<Outcome> by_hand(int count, const std::string& name) const {
+    const std::string port = std::to_string(20'000 + ::getpid() % 40'000);
+    std::vector<std::unique_ptr<Child>> ranks;
+    for (int rank = count - 1; rank >= 0; --rank)
+      ranks.push_back(
+          std::make_unique<Child>(std::vector<std::string>{DDP_WORKER, name, folder_ / "run"},
+                                  Child::Variables{{"MASTER_ADDR", "127.0.0.1"},
+                                                   {"MASTER_PORT", port},
+                                                   {"RANK", std::to_string(rank)},
+                                                   {"WORLD_SIZE", std::to_string(count)},
+                                                   {"LOCKSTEP_LAUNCHER", LOCKSTEP_PROGRAM}}));
+    std::vector<Outcome> outcomes;
+    for (const auto& rank : ranks) outcomes.push_back(rank->wait());
+    return outcomes;
   }
   void TearDown() override {
     EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
@@ -35,6 +54,20 @@ TEST_F(Ddp, WorksWithoutTheLauncher) {
   for (const char* name : {"gradients", "buffers", "collectives"}) {
     const Outcome outcome = run({DDP_WORKER, name, folder_ / "run"});
     EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
+  }
+}
+
+TEST_F(Ddp, RanksStartedByHandHaveTheSameValues) {
+  for (const char* name : {"gradients", "buffers", "collectives"})
+    for (const Outcome& outcome : by_hand(3, name)) EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(Ddp, ADeathAmongRanksStartedByHandEndsAllOfThem) {
+  const std::vector<Outcome> ranks = by_hand(3, "death");
+  EXPECT_EQ(std::ranges::count(ranks, -SIGKILL, &Outcome::code), 1);
+  for (const Outcome& rank : ranks) {
+    EXPECT_NE(rank.code, 0);
+    EXPECT_NE(rank.code, -1000) << "hung: " << rank.err;
   }
 }
 

@@ -27,17 +27,17 @@ def find_python():
 PYTHON = find_python()
 
 
-def run(folder, *command, code=0):
-    """Standard output and standard error of a command that ends with `code`."""
+def run(folder, *command, code=0, **variables):
+    """Standard output and standard error of a command that ends with `code`; `variables` are its environment's."""
     done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=100,
-                          env=dict(os.environ, OMP_NUM_THREADS="1"))
+                          env=dict(os.environ, OMP_NUM_THREADS="1", **variables))
     assert done.returncode == code, f"{command}: {done.returncode}, not {code}\n{done.stdout}{done.stderr}"
     return done.stdout, done.stderr
 
 
-def python(folder, *arguments):
+def python(folder, *arguments, ranks=2):
     """Standard output of the recipe's peer."""
-    return run(folder, PYTHON, HERE / f"{NAME}_peer.py", *arguments)[0]
+    return run(folder, PYTHON, HERE / f"{NAME}_peer.py", *arguments, PEER_RANKS=str(ranks))[0]
 
 
 def recipe(folder, workers, *options, launcher=(), code=0):

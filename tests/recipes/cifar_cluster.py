@@ -61,7 +61,7 @@ with open("binary/cifar-10-batches-bin/batches.meta.txt", "w") as file: file.wri
 
 def peer(folder, ranks, options):
     """The last line: the weights' hash."""
-    return python(folder, ranks, *options).splitlines()[-1]
+    return python(folder, *options, ranks=ranks).splitlines()[-1]
 
 
 def recipe(folder, workers, options, launcher=(), virtual=2):
@@ -149,6 +149,13 @@ class CifarCluster(BesidePython):
         means = [sum(loss * batch for loss in losses) / (ranks * batch) for losses in zip(*(s["losses"] for s in said))]
         self.assertEqual([r["loss_mean"] for r in steps], means)
         self.assertEqual([r["test_loss"] for r in ends], said[0]["exact"])
+
+    def test_three_virtual_workers(self):
+        theirs, ours, options = self.folder("theirs-3"), self.folder("ours-3"), [*SMALL, *SEED, "--epochs", 1]
+        weights = peer(theirs, 3, options)
+        out, _ = recipe(ours, 2, options, virtual=3)
+        self.assertEqual(out[-1], weights)
+        self.check_losses(ours, theirs, 3, 8)
 
     def test_losses_lines_and_weights(self):
         self.check_losses(self.ours, self.theirs, 2, 8)

@@ -1,4 +1,4 @@
-"""Tutorial 004 in stock PyTorch: cifar_cluster_peer.py RANKS ARGUMENTS..., in the current folder.
+"""Tutorial 004 in stock PyTorch: cifar_cluster_peer.py ARGUMENTS..., in the current folder.
 
 The document's listing, function by function, over Gloo on the CPU, with a size for what it fixes (samples, picture, batch, seed) and the
 accuracy by numpy. Each rank prints into rank_R.txt, and leaves each step's loss and each epoch's mean loss over all validation samples in
@@ -20,7 +20,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
-from peer import say_weights
+import peer
 
 
 def _load_data(file_path):
@@ -121,7 +121,7 @@ def main(rank, args):
     tr_loader = DataLoader(tr_set, batch_size=args.batch_size, sampler=tr_sampler, shuffle=False, drop_last=True)
     val_loader = DataLoader(val_set, batch_size=args.batch_size, shuffle=False)
     memory_format = torch.channels_last if args.memory_format == "channels_last" else torch.contiguous_format
-    model = nn.parallel.DistributedDataParallel(ResNet(Block).to(memory_format=memory_format))
+    model = peer.DDP(ResNet(Block).to(memory_format=memory_format))
     optimizer = optim.Adam(model.parameters(), lr=args.lr * 1 * args.world_size)
     loss_func = torch.nn.CrossEntropyLoss()
     os.makedirs(args.output_dir, exist_ok=True)
@@ -160,13 +160,12 @@ def main(rank, args):
     with open(f"steps_{rank}.json", "w") as file:
         json.dump({"losses": losses, "exact": exact}, file)
     if rank == 0:
-        say_weights(model.module)
+        peer.say_weights(model.module)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("world_size", type=int)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--epochs", type=int, default=100)
     parser.add_argument("--custom_data", default="false")
@@ -176,6 +175,7 @@ if __name__ == "__main__":
     for name, default in (("batch_size", 128), ("train_samples", 5000), ("val_samples", 1000), ("image_size", 32), ("seed", None)):
         parser.add_argument(f"--{name}", type=int, default=default)
     args = parser.parse_args()
+    args.world_size = peer.RANKS
     with socket.create_server(("127.0.0.1", 0)) as probe:
         args.init_method = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"

@@ -103,6 +103,24 @@ class ConvNet(BesidePython):
                        "--log-every", 5, *options)
         return re.sub("Training complete in: .*\n", "", out), err
 
+    def test_a_run_ends_after_its_duration(self):
+        # Two shares of 10: 42 steps an epoch. 300 samples need 15 steps.
+        for duration, count in (("7ba", 7), ("300sp", 15), ("1ep", 42)):
+            folder = self.folder(f"for-{duration}")
+            self.recipe(folder, 2, "--virtual-workers", 2, "--max-duration", duration)
+            self.assertEqual(len(steps(folder)), count, duration)
+
+    def test_a_run_ends_after_its_time_and_goes_on_with_more(self):
+        folder, options = self.folder("for-1s"), ["--virtual-workers", 2, "--log-every", 0]
+        self.recipe(folder, 2, *options, "--max-duration", "1s")
+        stopped = len(steps(folder))
+        self.assertEqual(json.loads((run_dir(folder) / "stop.json").read_text())["stop_after_step"], stopped)
+        out, err = self.recipe(folder, 1, *options, "--max-duration", f"{stopped + 60}ba")
+        self.assertIn("resuming from", err)
+        self.assertEqual(len(steps(folder)), stopped + 60)
+        whole, _ = self.recipe(self.folder("whole"), 2, *options, "--max-duration", f"{stopped + 60}ba")
+        self.assertEqual(weights(out), weights(whole))
+
     def test_the_tutorials_command_starts_its_workers(self):
         launched, err = self.recipe(self.folder("launched"), 2, "-n", 1, "-g", 4, "-nr", 0, "--log-every", 5)
         self.assertIn("--gpus 4: the launcher starts the workers", err)

@@ -45,7 +45,11 @@ class LinearRegression(BesidePython):
         self.assertEqual(lines + second.splitlines(), self.printout.splitlines())
 
     def test_one_line_of_each_of_four_ranks(self):
-        alone, _ = self.recipe(self.folder("alone"), 1, "--virtual-workers", 4)
+        theirs, ours = self.folder("four-ranks"), self.folder("alone")
+        printout = python(theirs, EPOCHS, BATCH, ranks=4)
+        alone, _ = self.recipe(ours, 1, "--virtual-workers", 4)
+        self.assertEqual(alone, printout)
+        self.assert_losses(ours, theirs)
         folder = self.folder("three")
         three, _ = self.recipe(folder, 3, "--virtual-workers", 4, launcher=["--inject", "kill rank=0 txn=20 phase=exchange"])
         self.assert_incidents(folder, 1)

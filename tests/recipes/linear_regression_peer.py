@@ -7,7 +7,6 @@ import sys
 
 import torch
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
@@ -39,7 +38,7 @@ def train(rank, epochs, batch_size):
     data = draw_data()
     net = nn.Linear(20, 1)
     loader = DataLoader(data, batch_size=batch_size, sampler=DistributedSampler(data))
-    model = DDP(net)
+    model = peer.DDP(net)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
     losses = []
     for epoch in range(epochs):

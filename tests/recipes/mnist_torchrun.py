@@ -56,6 +56,13 @@ class MnistTorchrun(BesidePython):
         self.assertEqual(out.count("Done!\n"), 2)
         self.assertEqual(self.file_of(ours), self.file)
 
+    def test_three_virtual_workers(self):
+        theirs, ours = self.folder("three-ranks"), self.folder("three-virtual-workers")
+        printout = python(theirs, self.data, 1, BATCH, SAVE_EVERY, ranks=3)
+        out, _ = self.recipe(ours, 2, "--virtual-workers", 3, "--epochs", 1)
+        self.assertEqual(out, printout)
+        self.assert_losses(ours, theirs)
+
     def test_killed_in_mid_epoch_and_while_the_file_is_written(self):
         """Apart: a second kill may find the first one's rank not replaced yet, and then no rank 1 to meet."""
         for kill in ("kill rank=1 txn=140 phase=backward", "kill rank=0 txn=104 phase=snapshot"):

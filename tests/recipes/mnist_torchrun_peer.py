@@ -11,7 +11,6 @@ import sys
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel as DDP
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
@@ -58,7 +57,7 @@ def train(rank, folder, epochs, batch_size, save_every):
         net.load_state_dict(checkpoint["model_state_dict"])
         epoch_start = checkpoint["epoch"] + 1
     dist.barrier()
-    model = DDP(net)
+    model = peer.DDP(net)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
     losses = []
     for epoch in range(epoch_start, epochs):

@@ -63,6 +63,13 @@ class MultiGpuTorchrun(BesidePython):
                 expected.append(f"Epoch {epoch} | Training snapshot saved at snapshot.pt")
         self.assertEqual(out.splitlines()[:-1], expected)
 
+    def test_three_virtual_workers(self):
+        theirs, ours = self.folder("three-ranks"), self.folder("three-virtual-workers")
+        weights = beside_python.python(theirs, EPOCHS, SAVE_EVERY, ranks=3).splitlines()[-1]
+        out, _ = recipe(ours, 2, options=["--virtual-workers", 3])
+        self.assertEqual(out.splitlines()[-1], weights)
+        self.assert_losses(ours, theirs)
+
     def test_killed_in_mid_epoch(self):
         whole, _ = recipe(self.folder("whole"), 2)
         killed, err = recipe(self.folder("killed"), 2, launcher=["--inject", "kill rank=1 txn=40 phase=backward"])

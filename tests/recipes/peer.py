@@ -1,14 +1,39 @@
-"""What the recipes' peers in stock PyTorch share: two ranks over Gloo on the CPU, and what is compared."""
+"""What the recipes' peers in stock PyTorch share: ranks over Gloo on the CPU (PEER_RANKS of them, two unless it says otherwise), DDP, and
+what is compared.
+
+Two addends have one sum. Of more ranks DDP takes the sum of docs/design/arithmetic.md, by a communication hook.
+"""
 import hashlib
 import json
 import os
+import pathlib
 import socket
+import sys
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
 
-RANKS = 2
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+from stranger import tree_sum  # noqa: E402
+
+RANKS = int(os.environ.get("PEER_RANKS", 2))
+
+
+def sum_of_the_page(_, bucket):
+    parts = [torch.empty_like(bucket.buffer()) for _ in range(RANKS)]
+    dist.all_gather(parts, bucket.buffer())
+    done = torch.futures.Future()
+    done.set_result(tree_sum(parts).mul(1 / RANKS))
+    return done
+
+
+def DDP(model):
+    model = DistributedDataParallel(model)
+    if RANKS > 2:
+        model.register_comm_hook(None, sum_of_the_page)
+    return model
 
 
 def spawn(train, *arguments):
