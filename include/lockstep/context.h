@@ -28,7 +28,7 @@ struct Rendezvous {
   std::string address = {};
   int rank = 0;
   int world_size = 1;  // 1 to 128; 1 meets nobody: that process runs alone
-  // For all ranks, at the first start; that of whoever comes first.
+  // For all ranks, at the first start; that of whoever comes first. At most 30 minutes.
   std::chrono::milliseconds wait{300'000};
 };
 

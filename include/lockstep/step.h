@@ -87,7 +87,9 @@ class Step {
   // See Trainer::on_finished().
   void on_finished(std::function<Status()> call);
   // For schedules; after open(). The run ends after `epochs` or `max_steps`, whichever comes first,
-  // or by Share::end_run(); a loop that just returns before next() says false is a death.
+  // by a time limit, which total_steps() does not count, or by Share::end_run(); a loop that just
+  // returns before next() says false is a death. A schedule over total_steps() is another one with
+  // another `epochs` or `max_steps`: such a run is done again with those that it had.
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;
   // Of the step that next() has announced; from 0.

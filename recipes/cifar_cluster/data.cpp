@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "lockstep/vision.h"
@@ -82,7 +83,10 @@ Result<Data> cifar(const std::string& root, std::int64_t side) {
 
 Result<Data> open_data(const Options& options) {
   const std::string& root = options.data_url;
-  const auto has = [&](const char* name) { return std::filesystem::is_directory(root + name); };
+  const auto has = [&](const char* name) {
+    std::error_code code;
+    return std::filesystem::is_directory(root + name, code);
+  };
   if (options.custom_data) return random_data(options);
   if (!has("/cifar-10-batches-py") && has("/train") && has("/val"))
     return folders(root, options.image_size);

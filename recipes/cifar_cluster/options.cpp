@@ -81,7 +81,7 @@ void add_arguments(lockstep::CommandLine& line, Options& options, Start& start) 
   line.add("--rank", start.rank, "of this command's process", {.least = 0});
   line.add("--world-size", start.world_size, "number of ranks", {.least = 1});
   line.add("--init-timeout", start.seconds, "how long the first start waits for all ranks",
-           {.least = 1});
+           {.least = 1, .most = 1800});
   add_bool(line, "--custom-data", options.custom_data,
            "random pictures of two classes: nothing is to be downloaded");
   line.add(

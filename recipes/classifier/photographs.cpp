@@ -1,6 +1,7 @@
 #include "photographs.h"
 
 #include <filesystem>
+#include <system_error>
 
 namespace classifier {
 namespace {
@@ -64,7 +65,8 @@ Result<Photographs> open_photographs(const Options& options) {
   Photographs found;
   LOCKSTEP_ASSIGN(found.train, lockstep::data::open_image_folder(root + kTrain, augmented));
   LOCKSTEP_ASSIGN(found.validation, lockstep::data::open_image_folder(root + kValidation, plain));
-  if (fs::is_directory(root + kTest)) {
+  std::error_code code;
+  if (fs::is_directory(root + kTest, code)) {
     LOCKSTEP_ASSIGN(found.test, lockstep::data::open_image_folder(root + kTest, plain));
   }
   LOCKSTEP_TRY(check_classes(found.train, found.validation, "Validation"));

@@ -3,9 +3,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "lockstep/checkpoint.h"
 #include "lockstep/data.h"
@@ -46,7 +48,9 @@ Status load_safetensors_into(torch::nn::Module& model, const std::string& path) 
 }
 
 Status load(torch::nn::Module& model, const std::string& path) {
-  if (fs::is_directory(path)) return load_safetensors_into(model, path + "/model.safetensors");
+  std::error_code code;
+  if (fs::is_directory(path, code))
+    return load_safetensors_into(model, path + "/model.safetensors");
   return lockstep::load_state_dict(model, path, "MODEL_STATE");
 }
 
@@ -92,7 +96,8 @@ void print(const Found& found, const Photographs& photographs) {
 // Of NAME.pt NAME; of RUN/checkpoints/step-00000100 RUN: as `lockstep report` names the run.
 std::string name_of(const std::string& checkpoint) {
   const fs::path path = fs::absolute(checkpoint).lexically_normal();
-  if (!fs::is_directory(path)) return path.stem().string();
+  std::error_code code;
+  if (!fs::is_directory(path, code)) return path.stem().string();
   const fs::path folder = path.has_filename() ? path : path.parent_path();
   return folder.parent_path().parent_path().filename().string();
 }
@@ -106,22 +111,34 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
+// JSON has no word for what is not finite.
+std::string number(double value) {
+  if (!std::isfinite(value)) return "null";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
 Status write_json(const Options& options, const Found& found) {
   const auto count = static_cast<double>(found.all.count);
-  char figures[128];
-  std::snprintf(figures, sizeof figures, ",\"test_loss\":%.17g,\"top1\":%.17g}]}\n",
-                found.all.loss_sum / count, found.all.correct / count);
-  std::ofstream file(options.json);
-  file << "{\"runs\":[{\"name\":" << quoted(name_of(options.evaluate)) << figures;
+  const std::string written = options.json + ".tmp";
+  std::ofstream file(written);
+  file << "{\"runs\":[{\"name\":" << quoted(name_of(options.evaluate))
+       << ",\"test_loss\":" << number(found.all.loss_sum / count)
+       << ",\"top1\":" << number(found.all.correct / count) << "}]}\n";
   file.close();
-  if (file) return {};
+  std::error_code code;
+  if (file) fs::rename(written, options.json, code);
+  if (file && !code) return {};
+  fs::remove(written, code);
   return Error{ErrorKind::kDisk, "cannot write '" + options.json + "'"};
 }
 
 }  // namespace
 
 Status evaluate(const Options& options, const Photographs& photographs) {
-  if (!fs::exists(options.evaluate))
+  std::error_code code;  // who may not look has nothing there
+  if (!fs::exists(options.evaluate, code))
     return Error{ErrorKind::kUsage, "--evaluate: '" + options.evaluate + "' does not exist"};
   Options as_it_was = options;
   as_it_was.weights.clear();

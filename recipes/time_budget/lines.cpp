@@ -1,5 +1,6 @@
 #include "lines.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -15,7 +16,7 @@ template <class... Arguments>
 std::string text(const char* format, Arguments... arguments) {
   std::array<char, 512> line;
   const int size = std::snprintf(line.data(), line.size(), format, arguments...);
-  return {line.data(), static_cast<std::size_t>(size)};
+  return {line.data(), std::min(static_cast<std::size_t>(size), line.size() - 1)};
 }
 
 std::string for_each(std::size_t count, std::size_t room,
@@ -55,13 +56,17 @@ std::string step_lines(const lockstep::StepEnd& end) {
 std::string export_lines(const lockstep::EpochEnd& end, const std::string& snapshot) {
   const double seconds = end.history.back().run_seconds;
   const std::string saved = end.written ? "Training snapshot saved at " + snapshot + "\n" : "";
-  return saved + for_each(end.train_losses.size(), kMostBytes - saved.size(), [&](std::size_t) {
-           std::string lines = text("\nCurrent Train Time: %.1f hours & %.2f minutes\n",
-                                    std::floor(seconds / 3600), std::fmod(seconds, 3600.0) / 60);
-           if (end.out_of_time)
-             lines += text("Training completed -> Total train time: %.2f seconds\n", seconds);
-           return lines;
-         });
+  return saved +
+         for_each(end.train_losses.size(), kMostBytes - std::min(saved.size(), kMostBytes),
+                  [&](std::size_t) {
+                    std::string lines =
+                        text("\nCurrent Train Time: %.1f hours & %.2f minutes\n",
+                             std::floor(seconds / 3600), std::fmod(seconds, 3600.0) / 60);
+                    if (end.out_of_time)
+                      lines +=
+                          text("Training completed -> Total train time: %.2f seconds\n", seconds);
+                    return lines;
+                  });
 }
 
 }  // namespace time_budget

@@ -66,6 +66,11 @@ void Coordinator::State::write_first_table() {
       return stop_now(1, name(*first) + " and " + name(worker) +
                              " start from different states (weights, optimizer state with its "
                              "learning rate, texts): nothing in it may depend on the rank");
+    if (worker.time != first->time)
+      return stop_now(1, name(*first) + " and " + name(worker) +
+                             " start with different time limits, or with different words of when "
+                             "an earlier one was reached: give all ranks the same options, and "
+                             "start again");
   }
   Table table{first->next, Generation(++generation), kNone, {}, first->time.stop_after_step};
   std::vector<const Worker*> seated;

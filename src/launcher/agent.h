@@ -185,6 +185,7 @@ class Agent {
   bool options_refused_ = false;  // they do not fit what the program is about to run
   std::map<WorkerUid, coord::message::Describe> undecided_;  // wait for the run directory's lock
   std::optional<Deadline> lock_deadline_;
+  Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
   std::map<WorkerUid, coord::message::Finish> finales_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;
   std::uint64_t requests_ = 0;

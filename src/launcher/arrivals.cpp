@@ -23,6 +23,8 @@ enum : std::size_t { kProcess, kOut, kErr, kDescriptors };
 
 // Of the dead that have held the place, until they are gone.
 constexpr auto kPatience = 5s;
+// Who connects wishes at once.
+constexpr auto kSpeechTime = 10s;
 
 Error wrong(std::string why) { return {ErrorKind::kUsage, std::move(why)}; }
 
@@ -55,30 +57,39 @@ void refuse(const UniqueFd& connection, const Error& error) {
 
 Result<std::unique_ptr<Arrivals>> Arrivals::open(const Attached& attached, Loop& loop, Seat seat) {
   std::unique_ptr<Arrivals> arrivals(new Arrivals(attached, loop, std::move(seat)));
-  LOCKSTEP_TRY(loop.add(attached.listener.get(), [self = arrivals.get()] { self->accept(); }));
+  LOCKSTEP_TRY(arrivals->listen());
   return arrivals;
 }
 
+Status Arrivals::listen() {
+  return loop_.add(attached_.listener.get(), [this] { accept(); });
+}
+
 Arrivals::~Arrivals() {
-  loop_.remove(attached_.listener.get());
-  for (const auto& [fd, connection] : unheard_) loop_.remove(fd);
+  if (!rests_) loop_.remove(attached_.listener.get());
+  for (const auto& [fd, unheard] : unheard_) loop_.remove(fd);
 }
 
 void Arrivals::accept() {
   UniqueFd connection(::accept4(attached_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!connection) return;
+  if (!connection) {
+    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+    loop_.remove(attached_.listener.get());  // it would be ready all the time
+    rests_ = true;
+    return;
+  }
   const auto peer = peer_of(connection.get());
   if (!peer.ok() || peer->uid != ::geteuid()) return;  // others are not even answered
   coord::make_room(connection.get());
   const int fd = connection.get();
   if (!loop_.add(fd, [this, fd] { hear(fd); }).ok()) return;
-  unheard_.emplace(fd, std::move(connection));
+  unheard_.emplace(fd, Unheard{std::move(connection), Deadline::in(kSpeechTime)});
 }
 
 void Arrivals::hear(int fd) {
   auto node = unheard_.extract(fd);
   loop_.remove(fd);
-  auto arrival = examine(std::move(node.mapped()));
+  auto arrival = examine(std::move(node.mapped().connection));
   if (!arrival.ok())
     return log_debug("somebody came and was sent away: " + arrival.error().message);
   if (!settle(*arrival)) waiting_.push_back(std::move(*arrival));
@@ -141,6 +152,11 @@ bool Arrivals::settle(Arrival& arrival) {
 }
 
 void Arrivals::look() {
+  if (rests_) rests_ = !listen().ok();
+  std::erase_if(unheard_, [&](const auto& entry) {
+    if (entry.second.until.passed()) loop_.remove(entry.first);
+    return entry.second.until.passed();
+  });
   for (auto it = waiting_.begin(); it != waiting_.end();)
     it = settle(*it) ? waiting_.erase(it) : std::next(it);
 }

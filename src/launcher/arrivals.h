@@ -45,11 +45,12 @@ class Arrivals {
 
   // Tries those again that wait for a place; now and then, while anybody waits.
   void look();
-  bool anybody_waits() const { return !waiting_.empty(); }
+  bool anybody_waits() const { return !waiting_.empty() || !unheard_.empty() || rests_; }
 
  private:
   Arrivals(const Attached& attached, Loop& loop, Seat seat)
       : attached_(attached), loop_(loop), seat_(std::move(seat)) {}
+  Status listen();
   void accept();
   void hear(int fd);
   Result<Arrival> examine(UniqueFd connection);
@@ -59,7 +60,13 @@ class Arrivals {
   const Attached& attached_;
   Loop& loop_;
   Seat seat_;
-  std::map<int, UniqueFd> unheard_;
+  // Has connected, and said nothing yet.
+  struct Unheard {
+    UniqueFd connection;
+    Deadline until;
+  };
+  std::map<int, Unheard> unheard_;
+  bool rests_ = false;  // no descriptor is left for whoever comes
   std::list<Arrival> waiting_;
 };
 

@@ -16,6 +16,9 @@ namespace {
 using namespace std::chrono_literals;
 namespace event = coord::event;
 
+// A look opens a file for each worker; --stop-grace is far longer.
+constexpr auto kLookPause = 20ms;
+
 bool has_ended(const UniqueFd& process) {
   pollfd entry{process.get(), POLLIN, 0};
   return ::poll(&entry, 1, 0) > 0;
@@ -111,12 +114,15 @@ void Agent::forget_descriptions() {
       std::ranges::any_of(workers_, [](const auto& entry) { return entry.second.described; });
   if (any) return;
   first_description_.reset();
+  undecided_.clear();
   lock_deadline_.reset();
   run_dir_.reset();
 }
 
 // What a child would tell of by SIGCHLD.
 void Agent::watch_attached() {
+  if (!next_look_.passed()) return;
+  next_look_ = Deadline::in(kLookPause);
   if (arrivals_) arrivals_->look();
   std::vector<std::pair<WorkerUid, bool>> changes;
   for (auto& [uid, worker] : workers_) {

@@ -112,7 +112,7 @@ void Agent::act(const action::Kill& kill) {
   else
     worker->pending_kill = kill.signal;
   // A stopped process takes no TERM until it goes on.
-  if (worker->pid > 0 && kill.signal != SIGKILL) signal_group(worker->pid, SIGCONT);
+  if (worker->pid > 0 && kill.signal != SIGKILL) kill_worker(*worker, SIGCONT);
 }
 
 void Agent::act(const action::End& end) {
@@ -157,14 +157,11 @@ void Agent::act(const action::WriteTable& first) {
 // Beside the loop: a disk may be slow, and only those wait who are to stop.
 void Agent::act(const action::RecordStop& record) {
   const coord::TimeStop stop = record.stop;
-  background_.run(
-      [path = run_dir_->path(), stop] { return coord::write_time_stop(posix_env(), path, stop); },
-      [this, stop](const Status& written) {
-        if (!written.ok()) return feed(event::RecordsFailed{written.error()});
-        board_->view().header().stop_recorded.store(stop.stop_after_step,
-                                                    std::memory_order_release);
-        ring_workers();
-      });
+  background_.run(run_dir_->stop_writer(stop), [this, stop](const Status& written) {
+    if (!written.ok()) return feed(event::RecordsFailed{written.error()});
+    board_->view().header().stop_recorded.store(stop.stop_after_step, std::memory_order_release);
+    ring_workers();
+  });
 }
 
 Records::Told Agent::when_recorded() {

@@ -172,6 +172,12 @@ std::function<Status()> RunDirectory::incident_writer(const coord::Incident& inc
   };
 }
 
+std::function<Status()> RunDirectory::stop_writer(const coord::TimeStop& stop) const {
+  return [path = path_, lock = lock_, stop] {
+    return coord::write_time_stop(posix_env(), place_of(path, lock->get()), stop);
+  };
+}
+
 bool has_launcher(const std::string& run_dir) {
   const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

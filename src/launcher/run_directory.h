@@ -11,6 +11,7 @@
 #include "base/unique_fd.h"
 #include "coord/incident.h"
 #include "coord/messages.h"
+#include "coord/time_stop.h"
 #include "launcher/loop.h"
 #include "lockstep/status.h"
 
@@ -41,6 +42,8 @@ class RunDirectory {
   // Writes incidents/NNNN.json, from any thread and after the object's end; a second one of the
   // same number replaces the first. Numbers go on from earlier launchers.
   std::function<Status()> incident_writer(const coord::Incident& incident) const;
+  // Writes stop.json, in the same way.
+  std::function<Status()> stop_writer(const coord::TimeStop& stop) const;
 
  private:
   RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request)

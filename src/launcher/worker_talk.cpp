@@ -109,13 +109,11 @@ void Agent::on_describe(Worker& worker, message::Describe description) {
     }
     first_description_ = description;
     board_->set_plan(description.board);
-    lock_deadline_ = Deadline::in(kLockTime);
   }
   undecided_[worker.uid] = std::move(description);
-  if (run_dir_ != nullptr)
-    settle_descriptions(std::nullopt);
-  else if (lock_deadline_)
-    try_run_lock();
+  if (run_dir_ != nullptr) return settle_descriptions(std::nullopt);
+  if (!lock_deadline_) lock_deadline_ = Deadline::in(kLockTime);  // anew, when it was refused
+  try_run_lock();
 }
 
 std::optional<Error> Agent::check(const message::Describe& d) const {

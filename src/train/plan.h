@@ -45,11 +45,13 @@ struct Plan {
     return std::min(batches_per_step, batches_per_epoch - first_batch(step));
   }
 
+  // As the program was started: no time limit changes it, so schedules may stand on it.
+  std::int64_t planned_steps() const {
+    const std::int64_t all = steps_per_epoch * epochs;
+    return max_steps > 0 ? std::min(all, max_steps) : all;
+  }
   std::int64_t total_steps() const {
-    std::int64_t all = steps_per_epoch * epochs;
-    for (const std::int64_t limit : {max_steps, stop_after})
-      if (limit > 0) all = std::min(all, limit);
-    return all;
+    return stop_after > 0 ? std::min(planned_steps(), stop_after) : planned_steps();
   }
   bool stops() const { return stop_after > 0 && total_steps() == stop_after; }
   bool breaks_epoch() const { return stops() && ends_epochs && stop_after % steps_per_epoch != 0; }

@@ -49,6 +49,7 @@ class Run final : public Program {
   bool is_first() const { return participant_->first_live(); }
   std::int64_t steps_per_epoch() const { return spec_.plan.steps_per_epoch; }
   std::int64_t total_steps() const { return spec_.plan.total_steps(); }
+  std::int64_t planned_steps() const { return spec_.plan.planned_steps(); }
 
   Txn end() const override { return spec_.plan.end(); }
   bool is_step(Txn txn) const override { return spec_.plan.at(txn).kind == Kind::kStep; }

@@ -88,7 +88,10 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
   if (before_.has_value())
     LOCKSTEP_TRY(manifest.same_as(*before_, options.output,
                                   options.new_virtual_workers ? kVirtualWorkersKey : ""));
-  if (options.resume == "auto" || checkpointed) LOCKSTEP_TRY(heed_stop(first));
+  if (options.resume == "auto" || checkpointed)
+    LOCKSTEP_TRY(heed_stop(first));
+  else if (first)  // what it goes back behind
+    LOCKSTEP_TRY(coord::remove_time_stop(posix_env(), options.output));
   LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints.load(spec_.plan, checkpointed, first));
   time_.ran = checkpoints.ran_ns();
   if (spec_.plan.stop_after == 0) time_.stop_after_step = 0;

@@ -28,7 +28,7 @@ std::int64_t Step::global_step() const {
 
 void Step::on_finished(std::function<Status()> call) { run_->hooks.on_finished = std::move(call); }
 std::int64_t Step::steps_per_epoch() const { return run_->opened() ? run_->steps_per_epoch() : 0; }
-std::int64_t Step::total_steps() const { return run_->opened() ? run_->total_steps() : 0; }
+std::int64_t Step::total_steps() const { return run_->opened() ? run_->planned_steps() : 0; }
 
 Status Step::run(Optimizer& optimizer, const Closure& closure) {
   if (!run_->opened())

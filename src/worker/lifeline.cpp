@@ -5,8 +5,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
+#include <string>
+#include <system_error>
 #include <variant>
 
 #include "base/log.h"
@@ -14,19 +18,31 @@
 
 namespace lockstep::worker {
 
-Lifeline::Lifeline(UniqueFd agent) : agent_(std::move(agent)), ended_(::eventfd(0, EFD_CLOEXEC)) {
+Result<std::unique_ptr<Lifeline>> Lifeline::open(UniqueFd agent) {
+  UniqueFd ended(::eventfd(0, EFD_CLOEXEC));
+  if (!ended)
+    return Error{ErrorKind::kUnavailable, std::string("eventfd: ") + std::strerror(errno)};
+  std::unique_ptr<Lifeline> lifeline(new Lifeline(std::move(agent), std::move(ended)));
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's own business
-  thread_ = std::thread([this] { watch(); });
+  Status begun;
+  try {
+    lifeline->thread_ = std::thread([self = lifeline.get()] { self->watch(); });
+  } catch (const std::system_error& error) {
+    begun = Error{ErrorKind::kUnavailable,
+                  std::string("no thread to watch the launcher: ") + error.what()};
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  LOCKSTEP_TRY(begun);
+  return lifeline;
 }
 
 Lifeline::~Lifeline() {
   let_go();
   const std::uint64_t one = 1;
   [[maybe_unused]] const auto written = ::write(ended_.get(), &one, sizeof one);
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 // Without a deadline: as long as the session.

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/unique_fd.h"
+#include "lockstep/status.h"
 
 namespace lockstep::worker {
 
@@ -13,7 +16,8 @@ namespace lockstep::worker {
 // exit code) or is gone (1). The thread takes no signals. Threads: let_go() from any.
 class Lifeline {
  public:
-  explicit Lifeline(UniqueFd agent);
+  // Errors: kUnavailable, without a descriptor or a thread to be had.
+  static Result<std::unique_ptr<Lifeline>> open(UniqueFd agent);
   ~Lifeline();
   Lifeline(const Lifeline&) = delete;
   Lifeline& operator=(const Lifeline&) = delete;
@@ -22,6 +26,7 @@ class Lifeline {
   void let_go() { let_go_ = true; }
 
  private:
+  Lifeline(UniqueFd agent, UniqueFd ended) : agent_(std::move(agent)), ended_(std::move(ended)) {}
   void watch();
 
   UniqueFd agent_, ended_;  // an eventfd

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 
@@ -16,6 +17,7 @@ namespace lockstep::worker {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
+constexpr std::chrono::minutes kMostWait{30};  // as long as who is ready waits for the table
 
 Error wrong(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
 
@@ -99,6 +101,9 @@ Result<Meeting> meeting_at(const Place& place, const Rendezvous& wish) {
   if (port < 1 || port > 65'535)
     return wrong("the address to meet at has the port '" + place.port +
                  "'; 1 to 65535 are possible");
+  if (wish.wait < std::chrono::milliseconds(1) || wish.wait > kMostWait)
+    return wrong("the first start would wait for the other ranks " +
+                 std::to_string(wish.wait.count()) + " ms; 1 ms to 30 minutes are possible");
   LOCKSTEP_ASSIGN(std::string host, own_host(place.host));
   return Meeting{std::move(host), port, wish.rank, wish.world_size, wish.wait};
 }

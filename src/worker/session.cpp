@@ -37,11 +37,13 @@ constexpr auto kSendTime = 10s;
 // The session of a worker that the agent started.
 class LaunchedSession final : public Session {
  public:
-  LaunchedSession(Identity identity, UniqueFd control, std::byte* memory, UniqueFd lifeline)
-      : identity_(std::move(identity)),
-        control_(std::move(control)),
-        lifeline_(lifeline ? std::make_unique<Lifeline>(std::move(lifeline)) : nullptr),
-        memory_(memory) {}
+  LaunchedSession(Identity identity, UniqueFd control, std::byte* memory)
+      : identity_(std::move(identity)), control_(std::move(control)), memory_(memory) {}
+  // Of one that was started by hand.
+  Status watch(UniqueFd lifeline) {
+    LOCKSTEP_ASSIGN(lifeline_, Lifeline::open(std::move(lifeline)));
+    return {};
+  }
   ~LaunchedSession() override {
     done();
     lifeline_.reset();
@@ -157,9 +159,9 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
         std::string("cannot map the run's shared memory (1 TiB of address space, hardly any of it "
                     "used); is 'ulimit -v' set? mmap: ") +
             std::strerror(errno)};
-  auto session =
-      std::make_unique<LaunchedSession>(identity_of(birth.request), std::move(birth.control),
-                                        static_cast<std::byte*>(memory), std::move(birth.lifeline));
+  auto session = std::make_unique<LaunchedSession>(
+      identity_of(birth.request), std::move(birth.control), static_cast<std::byte*>(memory));
+  if (birth.lifeline) LOCKSTEP_TRY(session->watch(std::move(birth.lifeline)));
   coord::Board(session->memory(), {}).slot(session->identity().slot).claim(session->identity().uid);
   LOCKSTEP_TRY(session->hello());
   return std::unique_ptr<Session>(std::move(session));

@@ -3,6 +3,8 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 
 #include "coord/channel.h"
@@ -73,6 +75,16 @@ TEST_F(Attached, ADeadFirstOneDecidesNothing) {
     ranks.push_back(begin(2, {"--txns", "40"}));
   }
   for (auto& rank : ranks) expect_well(*rank);
+}
+
+TEST_F(Attached, ARunDirectoryThatIsNotOursIsRefusedToAllOfThem) {
+  std::filesystem::create_directories(run_dir());
+  std::ofstream(run_dir() + "/metrics.jsonl") << "somebody's\n";
+  for (auto& rank : begin_all({"--txns", "40"})) {
+    const Outcome outcome = rank->wait();
+    EXPECT_NE(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.code, -1000) << "hung: " << outcome.err;
+  }
 }
 
 // Whoever knows the socket's name may say anything there.

@@ -121,6 +121,13 @@ class ConvNet(BesidePython):
         whole, _ = self.recipe(self.folder("whole"), 2, *options, "--max-duration", f"{stopped + 60}ba")
         self.assertEqual(weights(out), weights(whole))
 
+    def test_who_goes_back_behind_a_stop_is_not_held_by_it(self):
+        folder, options = self.folder("back"), ["--virtual-workers", 2, "--log-every", 0]
+        self.recipe(folder, 2, *options, "--max-duration", "1s", "--checkpoint-every", 4)
+        saved = sorted((run_dir(folder) / "checkpoints").glob("step-*"))
+        self.recipe(folder, 2, *options, "--resume", saved[0], "--max-steps", 30)
+        self.assertFalse((run_dir(folder) / "stop.json").exists())
+
     def test_the_tutorials_command_starts_its_workers(self):
         launched, err = self.recipe(self.folder("launched"), 2, "-n", 1, "-g", 4, "-nr", 0, "--log-every", 5)
         self.assertIn("--gpus 4: the launcher starts the workers", err)

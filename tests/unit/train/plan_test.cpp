@@ -50,6 +50,7 @@ TEST(Plan, TheEpochThatTheTimeLimitBreaksHasAnEnd) {
   EXPECT_TRUE(plan.stops());
   EXPECT_TRUE(plan.breaks_epoch());
   EXPECT_EQ(plan.total_steps(), 14);
+  EXPECT_EQ(plan.planned_steps(), 30);  // a schedule is the same, stopped or not
   EXPECT_EQ(plan.place_of_end(), Txn(16));
   EXPECT_EQ(plan.end(), Txn(18));
   EXPECT_EQ(plan.at(Txn(15)).kind, Kind::kStep);
