@@ -22,10 +22,11 @@ std::string quoted(std::string_view line) {
 }
 
 std::string text_difference(const char* what, std::string_view first, std::string_view other) {
+  const bool several = first.find('\n') != first.npos || other.find('\n') != other.npos;
   for (int line = 1; !first.empty() || !other.empty(); ++line) {
     const std::string_view a = take_line(first), b = take_line(other);
     if (a != b)
-      return std::string(what) + ", line " + std::to_string(line) + ": the first worker has " +
+      return what + (several ? ", line " + std::to_string(line) : "") + ": the first worker has " +
              quoted(a) + ", this one " + quoted(b);
   }
   return "";
@@ -73,10 +74,12 @@ std::string first_difference(const message::Describe& first, const message::Desc
   for (std::string difference :
        {text_difference("run directory", first.run_dir, other.run_dir),
         number_difference("virtual workers", first.virtual_workers, other.virtual_workers),
-        number_difference("transactions", first.total_txns, other.total_txns),
         number_difference("elastic", first.elastic ? 1 : 0, other.elastic ? 1 : 0),
         text_difference("parameters", first.parameters, other.parameters),
         manifest_difference(first.manifest, other.manifest),
+        number_difference("steps and epochs' ends of the whole run (its epochs or largest number "
+                          "of steps)",
+                          first.total_txns, other.total_txns),
         number_difference("board: virtual workers", first.board.virtual_workers,
                           other.board.virtual_workers),
         number_difference("board: sample ids per share", first.board.ids_capacity,

@@ -138,7 +138,7 @@ Lines EpochEnds::end_lines(Txn txn) const {
   Lines lines;
   lines.metrics = epoch_metrics(txn, spec_.plan.at(txn), end);
   if (hooks_.epoch_lines) {
-    lines.console = hooks_.epoch_lines(end);
+    lines.console = whole_lines(hooks_.epoch_lines(end));
   } else if (spec_.evaluates) {
     lines.console = evaluation_line(end);
   }
@@ -150,7 +150,7 @@ Lines EpochEnds::export_lines(Txn txn, bool written) const {
   lines.metrics = export_metrics(txn, spec_.plan.at(txn), written);
   EpochEnd end = told_end(txn);
   end.written = written;
-  if (hooks_.export_lines) lines.console = hooks_.export_lines(end);
+  if (hooks_.export_lines) lines.console = whole_lines(hooks_.export_lines(end));
   return lines;
 }
 

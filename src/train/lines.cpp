@@ -23,8 +23,10 @@ std::string hex(double value) {
   return (std::signbit(value) ? "-0x" : "0x") + std::string(text.data(), end);
 }
 
+// With a time limit nobody knows how many there will be.
 std::string epoch_of(std::int64_t epoch, std::int64_t epochs) {
-  return "Epoch [" + std::to_string(epoch + 1) + "/" + std::to_string(epochs) + "], ";
+  const std::string of = epochs < Plan::kEpochsInTime ? "/" + std::to_string(epochs) : "";
+  return "Epoch [" + std::to_string(epoch + 1) + of + "], ";
 }
 
 std::string step_of(const Position& position, const Plan& plan) {
@@ -52,6 +54,11 @@ std::string two_digits(std::int64_t number) {
 
 }  // namespace
 
+std::string whole_lines(std::string text) {
+  if (!text.empty() && text.back() != '\n') text += '\n';
+  return text;
+}
+
 std::string step_line(const Position& position, const Plan& plan, double loss) {
   return epoch_of(position.epoch, plan.epochs) + step_of(position, plan) +
          ", Loss: " + with_decimals(loss, 4) + "\n";
@@ -62,9 +69,10 @@ std::string cut_line(const Position& position, const Plan& plan, bool evaluates)
   return "The run ends here, at step " + std::to_string(position.step + 1) + " of " +
          std::to_string(plan.steps_per_epoch) + " of epoch " + std::to_string(position.epoch + 1) +
          " (" +
-         (plan.ended_early ? "by the program"
-          : plan.stops()   ? "the time limit"
-                           : "--max-steps") +
+         (plan.ended_early   ? "by the program"
+          : plan.stops()     ? "the time limit"
+          : plan.by_duration ? "--max-duration"
+                             : "--max-steps") +
          ")" + (evaluates && !whole && !plan.stops() ? "; the epoch is not evaluated\n" : "\n");
 }
 

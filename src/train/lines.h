@@ -11,6 +11,8 @@
 
 namespace lockstep::train {
 
+// A program's own text, which may lack the last newline.
+std::string whole_lines(std::string text);
 // `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; loss: virtual worker 0's.
 std::string step_line(const Position& position, const Plan& plan, double loss);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline.

@@ -22,6 +22,9 @@ struct Position {
 };
 
 struct Plan {
+  // Of a run that a time limit alone ends: more than there is time for.
+  static constexpr std::int64_t kEpochsInTime = 1'000'000;
+
   std::int64_t steps_per_epoch = 1;
   std::int64_t epochs = 1;
   std::int64_t max_steps = 0;  // of the whole run; 0: no limit
@@ -34,6 +37,7 @@ struct Plan {
   // Of each virtual worker: the data plan's steps are these. An epoch's last step may have fewer.
   std::int64_t batches_per_epoch = 1;
   std::int64_t batches_per_step = 1;
+  bool by_duration = false;  // max_steps is what a duration of steps or samples comes to
 
   void end_after(std::int64_t steps) {
     max_steps = steps;

@@ -10,7 +10,6 @@ namespace lockstep::train {
 namespace {
 
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
-constexpr std::int64_t kEpochsInTime = 1'000'000;  // more than there is time for
 
 template <class T>
 Status obey(const NumberRule<T>& rule, const RunOptions& options) {
@@ -45,7 +44,7 @@ void limit_by_duration(RunSpec& spec) {
     return;
   }
   if (duration.unit == Duration::Unit::kTime) {
-    plan.epochs = kEpochsInTime;
+    plan.epochs = Plan::kEpochsInTime;
     const double before = options.max_seconds;
     options.max_seconds = before > 0 ? std::min(before, duration.seconds) : duration.seconds;
     return;
@@ -53,7 +52,8 @@ void limit_by_duration(RunSpec& spec) {
   const bool steps = duration.unit == Duration::Unit::kSteps;
   const std::int64_t last = steps ? duration.count : steps_for(spec, duration.count);
   plan.epochs = quotient(last, plan.steps_per_epoch);
-  plan.max_steps = plan.max_steps > 0 ? std::min(plan.max_steps, last) : last;
+  plan.by_duration = plan.max_steps == 0 || last <= plan.max_steps;
+  if (plan.by_duration) plan.max_steps = last;
 }
 
 bool has(const std::vector<TrainState::Named>& tensors, const at::Tensor& wanted) {

@@ -102,7 +102,7 @@ Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
   if (hooks.step_lines) {
-    lines.console = hooks.step_lines(step_end(book));
+    lines.console = whole_lines(hooks.step_lines(step_end(book)));
   } else if (every > 0 && (cut || (position_.step + 1) % every == 0)) {
     lines.console = step_line(position_, plan, loss);
   }

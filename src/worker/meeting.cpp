@@ -122,8 +122,16 @@ Status check_ranks(const Rendezvous& wish) {
 // torch's env://, whole or not at all.
 Result<std::optional<Rendezvous>> from_environment() {
   const std::string rank = variable("RANK"), world = variable("WORLD_SIZE");
-  if (rank.empty() || world.empty() || !variable("TORCHELASTIC_RUN_ID").empty())
-    return std::optional<Rendezvous>();
+  if (!variable("TORCHELASTIC_RUN_ID").empty()) return std::optional<Rendezvous>();
+  if (rank.empty() && !world.empty() && !variable("MASTER_ADDR").empty() &&
+      !variable("MASTER_PORT").empty())
+    return wrong(
+        "MASTER_ADDR, MASTER_PORT and WORLD_SIZE are set, and RANK is not: say which of "
+        "the " +
+        world +
+        " ranks this process is (RANK=0, ...), or unset WORLD_SIZE to "
+        "train alone");
+  if (rank.empty() || world.empty()) return std::optional<Rendezvous>();
   const auto rank_number = number_of<int>(rank), world_number = number_of<int>(world);
   if (!rank_number || !world_number)
     return wrong("RANK is '" + rank + "' and WORLD_SIZE '" + world + "'; they are whole numbers");

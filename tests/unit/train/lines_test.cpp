@@ -52,5 +52,20 @@ TEST(Lines, OfAStepHaveItsRates) {
   EXPECT_LT(rates(std::vector<double>(500, 1.0 / 3)).size(), 400U);
 }
 
+TEST(Lines, WhatNobodyAskedForIsNotNamed) {
+  Plan plan = kPlan;
+  plan.by_duration = true;
+  EXPECT_EQ(cut_line(plan.at(Txn(49)), plan, /*evaluates=*/false),
+            "The run ends here, at step 50 of 600 of epoch 1 (--max-duration)\n");
+  plan.epochs = Plan::kEpochsInTime;
+  EXPECT_EQ(step_line(plan.at(Txn(49)), plan, 2.0), "Epoch [1], Step [50/600], Loss: 2.0000\n");
+}
+
+TEST(Lines, OfAProgramsOwnTextTheLastIsWholeToo) {
+  EXPECT_EQ(whole_lines("a\nb"), "a\nb\n");
+  EXPECT_EQ(whole_lines("a\n"), "a\n");
+  EXPECT_EQ(whole_lines(""), "");
+}
+
 }  // namespace
 }  // namespace lockstep::train

@@ -91,8 +91,9 @@ TEST_F(MeetingTest, WithoutAWordTheEnvironmentDecides) {
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
   ::setenv("MASTER_PORT", "29500", 1);
   EXPECT_FALSE(*meeting_of(std::nullopt));  // strays of a shell
-  ::setenv("RANK", "2", 1);
   ::setenv("WORLD_SIZE", "4", 1);
+  expect_error(meeting_of(std::nullopt), "RANK is not: say which of the 4 ranks");
+  ::setenv("RANK", "2", 1);
   const auto meeting = meeting_of(std::nullopt);
   ASSERT_TRUE(meeting.ok() && *meeting);
   EXPECT_EQ((*meeting)->rank, 2);
