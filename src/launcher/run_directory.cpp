@@ -1,6 +1,7 @@
 #include "launcher/run_directory.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -44,6 +45,11 @@ bool same_user(int socket) {
   socklen_t size = sizeof peer;
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
   return peer.uid == ::geteuid() || peer.uid == 0;
+}
+
+bool has_hung_up(int socket) {
+  pollfd entry{socket, POLLRDHUP, 0};
+  return ::poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 Error silent(const std::string& run_dir, int socket) {
@@ -147,6 +153,11 @@ void RunDirectory::serve(const std::shared_ptr<UniqueFd>& client) {
   auto question = coord::receive(client->get(), Deadline::in(0s));
   if (!question.ok()) {
     if (question.error().kind == ErrorKind::kTimedOut) return;
+    loop_.remove(client->get());
+    clients_.erase(client->get());
+    return;
+  }
+  if (has_hung_up(client->get())) {  // it was told that nobody answers, so nothing shall happen
     loop_.remove(client->get());
     clients_.erase(client->get());
     return;

@@ -121,8 +121,9 @@ std::optional<VirtualWorker> StepRecords::not_finite(Txn txn) const {
 std::optional<std::string> StepRecords::loss_not_finite() const {
   const auto v = not_finite(txn_);
   if (!v) return std::nullopt;
+  const double loss = loss_of(record(v->value()));
   return "the loss of virtual worker " + std::to_string(v->value()) + " is " +
-         shortest(loss_of(record(v->value())));
+         (std::isnan(loss) ? "nan" : shortest(loss));  // a NaN has no sign
 }
 
 // Such losses stay, and the first of a stretch is enough of a remark. Where the step before is not

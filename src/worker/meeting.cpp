@@ -122,7 +122,13 @@ Status check_ranks(const Rendezvous& wish) {
 // torch's env://, whole or not at all.
 Result<std::optional<Rendezvous>> from_environment() {
   const std::string rank = variable("RANK"), world = variable("WORLD_SIZE");
-  if (!variable("TORCHELASTIC_RUN_ID").empty()) return std::optional<Rendezvous>();
+  if (!variable("TORCHELASTIC_RUN_ID").empty()) {
+    if (rank.empty() || world.empty() || world == "1") return std::optional<Rendezvous>();
+    return wrong("this process is rank " + rank + " of " + world +
+                 " of another launcher (TORCHELASTIC_RUN_ID is set), or has a program between it "
+                 "and 'lockstep run': let 'lockstep run --nproc-per-node N PROGRAM ...' start it "
+                 "itself; or unset RANK and WORLD_SIZE, and it trains alone");
+  }
   if (rank.empty() && !world.empty() && !variable("MASTER_ADDR").empty() &&
       !variable("MASTER_PORT").empty())
     return wrong(

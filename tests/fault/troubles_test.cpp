@@ -146,6 +146,7 @@ TEST_F(Troubles, AStoppedLauncherIsNamedAfterADeadline) {
   ASSERT_TRUE(launcher.wait_for_output("step 5\n"));
   launcher.send(SIGSTOP);
   std::vector<std::unique_ptr<Child>> askers;
+  askers.push_back(std::make_unique<Child>(Words{LOCKSTEP_PROGRAM, "scale", run_dir(), "1"}));
   for (int i = 0; i < 12; ++i)  // more than may wait to be accepted
     askers.push_back(std::make_unique<Child>(Words{LOCKSTEP_PROGRAM, "status", run_dir()}));
   for (const auto& asker : askers) {
@@ -154,6 +155,10 @@ TEST_F(Troubles, AStoppedLauncherIsNamedAfterADeadline) {
     EXPECT_THAT(outcome.err, HasSubstr("does not answer within 10 s; is it stopped?"));
   }
   launcher.send(SIGCONT);
+  // Whose asker was told that it failed does not happen later.
+  const Outcome status = run({LOCKSTEP_PROGRAM, "status", run_dir(), "--json"});
+  EXPECT_THAT(status.out, HasSubstr("\"world_size\":2")) << status.err;
+  EXPECT_THAT(launcher.err(), testing::Not(HasSubstr("shrunk")));
   launcher.send(SIGTERM);
   EXPECT_EQ(launcher.wait(10s).code, 143);
 }

@@ -103,7 +103,10 @@ TEST_F(MeetingTest, WithoutAWordTheEnvironmentDecides) {
   ::setenv("RANK", "2", 1);
   ::unsetenv("MASTER_PORT");
   expect_error(meeting_of(std::nullopt), "nothing says where the others are");
-  ::setenv("TORCHELASTIC_RUN_ID", "none", 1);  // a launcher's, and what it has started may start us
+  // Another launcher's rank, or a script's child: to train alone would be a surprise.
+  ::setenv("TORCHELASTIC_RUN_ID", "none", 1);
+  expect_error(meeting_of(std::nullopt), "this process is rank 2 of 4 of another launcher");
+  ::setenv("WORLD_SIZE", "1", 1);
   EXPECT_FALSE(*meeting_of(std::nullopt));
 }
 
