@@ -29,12 +29,11 @@ namespace {
 namespace message = coord::message;
 using namespace std::chrono_literals;
 
-// The agent answers at once or after the run directory's lock (5 s), but a first start waits for
-// the slowest worker.
+// The agent answers at once, or after the run directory's lock (5 s): only a stopped one does not.
 constexpr auto kAdmissionTime = 5min;
 constexpr auto kSendTime = 10s;
 
-// The session of a worker that the agent started.
+// The session of a worker that the agent started, or that attached to it.
 class LaunchedSession final : public Session {
  public:
   LaunchedSession(Identity identity, UniqueFd control, std::byte* memory)
