@@ -184,7 +184,7 @@ class Run:
         return {key: result[key] for key in ("weights_sha256", "state_sha256", "steps")}
 
     def incidents(self):
-        return [json.loads(p.read_text()) for p in sorted((self.output / "incidents").glob("*.json"))]
+        return [json.loads(p.read_text()) for p in sorted((self.output / "incidents").glob("[0-9]*.json"))]
 
     def victims(self):
         return [v for incident in self.incidents() for v in incident["victims"]]
