@@ -1,6 +1,6 @@
 // Starting, signalling and reaping processes. The launcher is their only parent and reaps each
-// exactly once, so that a pid in its books is never another process; those that were started by hand
-// it knows by their pidfd.
+// exactly once, so that a pid in its books is never another process; those that were started by
+// hand it knows by their pidfd.
 //
 // Errors: kUsage if the program cannot be executed, kUnavailable for what the system refuses.
 // Threads: the main thread only: the parent-death signal follows the thread that forked.
