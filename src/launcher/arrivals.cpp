@@ -9,6 +9,7 @@
 #include <fstream>
 #include <variant>
 
+#include "base/errors.h"
 #include "base/log.h"
 #include "coord/channel.h"
 
@@ -25,8 +26,6 @@ enum : std::size_t { kProcess, kOut, kErr, kDescriptors };
 constexpr auto kPatience = 5s;
 // Who connects wishes at once.
 constexpr auto kSpeechTime = 10s;
-
-Error wrong(std::string why) { return {ErrorKind::kUsage, std::move(why)}; }
 
 // Of whoever has connected, by the kernel's word.
 Result<ucred> peer_of(int connection) {
@@ -112,8 +111,8 @@ Result<Arrival> Arrivals::examine(UniqueFd connection) {
   // What it has sent is its own process, and it is still there: its number is not another's.
   if (pid_of(descriptors[kProcess].get()) != peer.pid)
     return no(
-        wrong("the process that connected is not the one that wants to attach, or is in "
-              "another PID namespace than the launcher"));
+        misuse("the process that connected is not the one that wants to attach, or is in "
+               "another PID namespace than the launcher"));
   return Arrival{std::move(connection),
                  std::move(descriptors[kProcess]),
                  std::move(descriptors[kOut]),
@@ -129,12 +128,12 @@ Status Arrivals::check(const message::Attach& wish) const {
   const std::string ours = "the run at " + attached_.address() + " is one of " +
                            std::to_string(attached_.workers) + " ranks";
   if (wish.world_size != attached_.workers)
-    return wrong(ours + ", and this process was started as one of " +
-                 std::to_string(wish.world_size) +
-                 ": give all of them the same number, or this one another port");
+    return misuse(ours + ", and this process was started as one of " +
+                  std::to_string(wish.world_size) +
+                  ": give all of them the same number, or this one another port");
   if (wish.rank.value() < 0 || wish.rank.value() >= attached_.workers)
-    return wrong(ours + ", 0 to " + std::to_string(attached_.workers - 1) +
-                 ", and this process was started as rank " + std::to_string(wish.rank.value()));
+    return misuse(ours + ", 0 to " + std::to_string(attached_.workers - 1) +
+                  ", and this process was started as rank " + std::to_string(wish.rank.value()));
   return {};
 }
 

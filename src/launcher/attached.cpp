@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "base/errors.h"
 #include "coord/descriptors.h"
 #include "launcher/option_table.h"
 
@@ -25,8 +26,8 @@ Result<std::optional<Attached>> take_attached() {
   const bool read =
       std::sscanf(text, "%d:%d:%lld:%d:%n", &fd, &workers, &wait, &port, &end) == 4 && end > 0;
   if (!read || workers < 1 || fd <= 2 || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
-    return usage(std::string(coord::kAttachedVariable) + "=" + in_quotes(text) +
-                 " names no socket of this process; lockstep::init() alone sets it");
+    return misuse(std::string(coord::kAttachedVariable) + "=" + in_quotes(text) +
+                  " names no socket of this process; lockstep::init() alone sets it");
   Attached attached{UniqueFd(fd), workers, std::chrono::milliseconds(wait), text + end, port};
   ::unsetenv(coord::kAttachedVariable);
   return std::optional(std::move(attached));

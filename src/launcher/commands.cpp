@@ -7,6 +7,7 @@
 
 #include "base/deadline.h"
 #include "base/env.h"
+#include "base/errors.h"
 #include "base/log.h"
 #include "base/process_setup.h"
 #include "coord/faults.h"
@@ -33,10 +34,10 @@ int fail(const Error& error) {
 Result<std::uint32_t> to_scale(const std::string& text) {
   const auto workers = to_int("", text, 1, coord::kMaxWorkers);
   if (workers.ok()) return static_cast<std::uint32_t>(*workers);
-  return usage("cannot scale to '" + text + "' workers: a whole number from 1 to " +
-               std::to_string(coord::kMaxWorkers) +
-               (text == "0" ? "; end the run with SIGTERM to the launcher instead"
-                            : "; usage: lockstep scale RUN_DIR WORKERS"));
+  return misuse("cannot scale to '" + text + "' workers: a whole number from 1 to " +
+                std::to_string(coord::kMaxWorkers) +
+                (text == "0" ? "; end the run with SIGTERM to the launcher instead"
+                             : "; usage: lockstep scale RUN_DIR WORKERS"));
 }
 
 // Those of a program that is scaled later are known once it says how far it can be: Agent::check.
@@ -100,12 +101,12 @@ int run_command(std::span<const std::string> arguments) {
   auto program = running ? running_program(*options) : find_program(*options);
   if (!program.ok()) return fail(program.error());
   if (!program->linked && options->start_method == StartMethod::kFork)
-    return fail(usage("--start-method fork: '" + program->name +
-                      "' does not link Lockstep, so it has no fork point; leave the option out"));
+    return fail(misuse("--start-method fork: '" + program->name +
+                       "' does not link Lockstep, so it has no fork point; leave the option out"));
   if (!program->linked && !options->inject.empty())
-    return fail(usage("--inject: '" + program->name +
-                      "' does not link Lockstep, so nothing in it carries out faults; leave the "
-                      "option out"));
+    return fail(misuse("--inject: '" + program->name +
+                       "' does not link Lockstep, so nothing in it carries out faults; leave the "
+                       "option out"));
   if (auto checked = check_local_ranks(*options, *program); !checked.ok())
     return fail(checked.error());
   auto agent = Agent::open(std::move(*options), std::move(*program), *std::move(spawned),
@@ -115,7 +116,7 @@ int run_command(std::span<const std::string> arguments) {
 }
 
 int scale_command(std::span<const std::string> arguments) {
-  if (arguments.size() != 2) return fail(usage("usage: lockstep scale RUN_DIR WORKERS"));
+  if (arguments.size() != 2) return fail(misuse("usage: lockstep scale RUN_DIR WORKERS"));
   const auto workers = to_scale(arguments[1]);
   if (!workers.ok()) return fail(workers.error());
   const Deadline deadline = Deadline::in(kStartTime);
@@ -136,11 +137,11 @@ int status_command(std::span<const std::string> arguments) {
     if (word == "--json")
       json = true;
     else if (word.starts_with("-") || run_dir)
-      return fail(usage("unexpected '" + word + "'; usage: lockstep status RUN_DIR [--json]"));
+      return fail(misuse("unexpected '" + word + "'; usage: lockstep status RUN_DIR [--json]"));
     else
       run_dir = word;
   }
-  if (!run_dir) return fail(usage("usage: lockstep status RUN_DIR [--json]"));
+  if (!run_dir) return fail(misuse("usage: lockstep status RUN_DIR [--json]"));
   auto reply = ask_launcher(*run_dir, coord::message::StatusQuery{});
   if (!reply.ok() && !has_launcher(*run_dir))
     if (const auto report = run_report(posix_env(), *run_dir); report.ok())

@@ -5,21 +5,20 @@
 #include <cstdlib>
 
 #include "base/cpus.h"
+#include "base/errors.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "coord/table.h"
 
 namespace lockstep::launcher {
 
-Error usage(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
-
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 Result<int> to_int(std::string_view name, std::string_view text, int least, int most) {
   const auto value = number_of<int>(text);
   if (!value || *value < least || *value > most)
-    return usage("--" + std::string(name) + " takes a whole number from " + std::to_string(least) +
-                 " to " + std::to_string(most) + ", not " + in_quotes(text));
+    return misuse("--" + std::string(name) + " takes a whole number from " + std::to_string(least) +
+                  " to " + std::to_string(most) + ", not " + in_quotes(text));
   return *value;
 }
 
@@ -30,8 +29,8 @@ Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::s
   char* end = nullptr;
   const double seconds = std::strtod(text.c_str(), &end);
   if (text.empty() || *end != '\0' || !(seconds >= least) || seconds > 86'400)
-    return usage("--" + std::string(name) + " takes seconds from " + std::to_string(least) +
-                 " to 86400, not " + in_quotes(text));
+    return misuse("--" + std::string(name) + " takes seconds from " + std::to_string(least) +
+                  " to 86400, not " + in_quotes(text));
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
@@ -47,10 +46,10 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 // "3" for all ranks, or "0:1,12:3".
 Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
-  const Error wrong = usage("--" + std::string(name) +
-                            " takes 0 to 3 (1 stdout, 2 stderr, 3 both), or pairs like 0:1,1:3 of "
-                            "a local rank and one of these, not " +
-                            in_quotes(text));
+  const Error wrong = misuse("--" + std::string(name) +
+                             " takes 0 to 3 (1 stdout, 2 stderr, 3 both), or pairs like 0:1,1:3 of "
+                             "a local rank and one of these, not " +
+                             in_quotes(text));
   StreamMap map;
   if (text.find(':') == std::string::npos) {
     const auto value = to_int(name, text, 0, 3);
@@ -72,26 +71,26 @@ Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
 Result<int> to_workers(const std::string& text) {
   if (text == "auto" || text == "cpu") return usable_cpus();
   if (text == "gpu" || text == "xpu")
-    return usage("--nproc-per-node " + text +
-                 ": workers on GPUs are not supported yet; give a number, auto or cpu");
+    return misuse("--nproc-per-node " + text +
+                  ": workers on GPUs are not supported yet; give a number, auto or cpu");
   // The limit of one run; a plain program has the same.
   auto workers = to_int("nproc-per-node", text, 1, coord::kMaxWorkers);
   if (workers.ok()) return workers;
   const std::array<std::string, 2> words{"auto", "cpu"};
-  return usage(workers.error().message + suggestion(text, words));
+  return misuse(workers.error().message + suggestion(text, words));
 }
 
 Status check_nnodes(const std::string& text) {
   if (text == "1" || text == "1:1") return {};
-  return usage("--nnodes " + text +
-               ": several nodes are not supported yet, they come with a later version; use 1");
+  return misuse("--nnodes " + text +
+                ": several nodes are not supported yet, they come with a later version; use 1");
 }
 
 Status check_backend(const std::string& text) {
   if (text == "static" || text == "c10d") return {};
   const std::array<std::string, 2> known{"static", "c10d"};
-  return usage("--rdzv-backend " + in_quotes(text) +
-               " is not supported: on one node use static or c10d" + suggestion(text, known));
+  return misuse("--rdzv-backend " + in_quotes(text) +
+                " is not supported: on one node use static or c10d" + suggestion(text, known));
 }
 
 Status set_start_method(Raw& raw, const std::string& text) {
@@ -101,8 +100,8 @@ Status set_start_method(Raw& raw, const std::string& text) {
   else if (text == "exec")
     raw.options.start_method = StartMethod::kExec;
   else if (text != "spawn" && text != "forkserver")
-    return usage("--start-method takes fork, exec, spawn or forkserver, not " + in_quotes(text) +
-                 suggestion(text, known));
+    return misuse("--start-method takes fork, exec, spawn or forkserver, not " + in_quotes(text) +
+                  suggestion(text, known));
   return {};
 }
 
@@ -155,7 +154,7 @@ Option streams(const std::string& name, StreamMap LaunchOptions::*field, std::st
 // torchrun's options that would change what happens and that one node on CPUs cannot honour.
 Option refused(const std::string& name, const std::string& why) {
   return {name, "VALUE", "", [=](Raw&, const std::string&) -> Status {
-            return usage("--" + name + " is not supported: " + why);
+            return misuse("--" + name + " is not supported: " + why);
           }};
 }
 
@@ -246,7 +245,7 @@ std::vector<Option> rendezvous_options() {
        [](Raw&, const std::string& text) -> Status {
          for (const std::string& part : split(text, ','))
            if (part.find('=') == std::string::npos)
-             return usage("--rdzv-conf takes pairs like key=value, not " + in_quotes(part));
+             return misuse("--rdzv-conf takes pairs like key=value, not " + in_quotes(part));
          return {};
        }},
       text_option("master-addr", "HOST", &LaunchOptions::master_addr,

@@ -29,7 +29,6 @@ struct Option {
 
 std::vector<Option> all_options();
 
-Error usage(std::string message);  // of kind kUsage
 std::string in_quotes(std::string_view text);
 // kUsage unless `text` is a whole number from `least` to `most`.
 Result<int> to_int(std::string_view name, std::string_view text, int least, int most);

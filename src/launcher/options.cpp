@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "base/errors.h"
 #include "base/suggest.h"
 #include "launcher/option_table.h"
 
@@ -43,9 +44,9 @@ Status apply_environment(Raw& raw, const std::vector<Option>& options,
       text = environment(name = "PET_N_PROC_PER_NODE");
     if (!text || text->empty()) continue;
     if (option.value.empty() && *text != "0" && *text != "1")
-      return usage("environment variable " + name + " takes 0 or 1, not " + in_quotes(*text));
+      return misuse("environment variable " + name + " takes 0 or 1, not " + in_quotes(*text));
     if (auto status = option.set(raw, *text); !status.ok())
-      return usage("environment variable " + name + ": " + status.error().message);
+      return misuse("environment variable " + name + ": " + status.error().message);
   }
   return {};
 }
@@ -55,9 +56,9 @@ Error unknown_option(const std::string& name, const std::vector<Option>& options
   for (const Option& option : options)
     if (!option.help.empty()) known.push_back("--" + option.name);
   const std::string near = suggestion(with_dashes(name), known);
-  return usage("unknown option " + in_quotes(name) +
-               (near.empty() ? "; 'lockstep help run' lists them" : near) +
-               " (options of the program come after its name)");
+  return misuse("unknown option " + in_quotes(name) +
+                (near.empty() ? "; 'lockstep help run' lists them" : near) +
+                " (options of the program come after its name)");
 }
 
 const Option* find_option(const std::vector<Option>& options, const std::string& word) {
@@ -94,11 +95,11 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
     const Option* option = find_option(options, name);
     if (option == nullptr) return unknown_option(name, options);
     if (option->value.empty()) {
-      if (value) return usage(in_quotes(name) + " takes no value, but got " + in_quotes(*value));
+      if (value) return misuse(in_quotes(name) + " takes no value, but got " + in_quotes(*value));
       value = "1";
     } else if (!value) {
       if (++i == arguments.size())
-        return usage(in_quotes(name) + " needs a value: " + option->value);
+        return misuse(in_quotes(name) + " needs a value: " + option->value);
       value = arguments[i];
     }
     LOCKSTEP_TRY(option->set(raw, *value));
@@ -111,8 +112,8 @@ Status combine(Raw& raw) {
   if (raw.id_given) options.run_id = raw.rdzv_id;
   if (options.standalone) options.run_id = random_id();  // as in torchrun, over --rdzv-id
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
-    return usage("--rdzv-id " + in_quotes(options.run_id) +
-                 " must not be empty or contain '/': logs are named after it");
+    return misuse("--rdzv-id " + in_quotes(options.run_id) +
+                  " must not be empty or contain '/': logs are named after it");
   if (options.standalone || raw.rdzv_backend != "static" || raw.rdzv_endpoint.empty()) return {};
   const std::size_t colon = raw.rdzv_endpoint.rfind(':');
   options.master_addr = raw.rdzv_endpoint.substr(0, colon);
@@ -146,9 +147,9 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
   raw.options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first),
                              arguments.end());
   if (raw.options.program.empty())
-    return usage("no program given; usage: lockstep run [options] program [its arguments]");
+    return misuse("no program given; usage: lockstep run [options] program [its arguments]");
   if (raw.options.module && raw.options.no_python)
-    return usage("-m starts a Python module, --no-python starts none: give only one of them");
+    return misuse("-m starts a Python module, --no-python starts none: give only one of them");
   return std::move(raw.options);
 }
 
@@ -156,8 +157,8 @@ Status check_local_ranks(const LaunchOptions& options, std::uint32_t workers,
                          const std::string& why) {
   const auto check = [&](const char* option, int rank) -> Status {
     if (rank < static_cast<int>(workers)) return {};
-    return usage(std::string(option) + " names local rank " + std::to_string(rank) +
-                 ", but none is above " + std::to_string(workers - 1) + " (" + why + ")");
+    return misuse(std::string(option) + " names local rank " + std::to_string(rank) +
+                  ", but none is above " + std::to_string(workers - 1) + " (" + why + ")");
   };
   for (const auto& [rank, streams] : options.redirects.by_rank)
     LOCKSTEP_TRY(check("--redirects", rank));

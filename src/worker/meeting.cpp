@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/errors.h"
 #include "base/text.h"
 #include "coord/table.h"
 
@@ -18,8 +19,6 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr std::chrono::minutes kMostWait{30};  // as long as who is ready waits for the table
-
-Error wrong(std::string message) { return {ErrorKind::kUsage, std::move(message)}; }
 
 std::string variable(const char* name) {
   const char* text = std::getenv(name);
@@ -36,12 +35,12 @@ Result<Place> parse(const std::string& address) {
       "the address to meet at is '" + address + "'; it must be tcp://HOST:PORT";
   constexpr std::string_view kScheme = "tcp://";
   if (!address.starts_with(kScheme))
-    return wrong(form +
-                 (address.starts_with("file://") ? ": meeting by a file is not supported" : ""));
+    return misuse(form +
+                  (address.starts_with("file://") ? ": meeting by a file is not supported" : ""));
   std::string_view rest = std::string_view(address).substr(kScheme.size());
   rest = rest.substr(0, rest.find_first_of("/?"));
   const std::size_t colon = rest.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return wrong(form);
+  if (colon == std::string_view::npos || colon == 0) return misuse(form);
   std::string_view host = rest.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   return Place{std::string(host), std::string(rest.substr(colon + 1))};
@@ -79,8 +78,8 @@ Result<std::string> own_host(const std::string& host) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (const int code = ::getaddrinfo(host.c_str(), nullptr, &hints, &found); code != 0)
-    return wrong("the address to meet at has the host '" + host +
-                 "', which cannot be found: " + ::gai_strerror(code));
+    return misuse("the address to meet at has the host '" + host +
+                  "', which cannot be found: " + ::gai_strerror(code));
   std::string own, first;
   for (const addrinfo* each = found; each != nullptr && own.empty(); each = each->ai_next) {
     const std::string number = number_of_host(each->ai_addr);
@@ -89,33 +88,33 @@ Result<std::string> own_host(const std::string& host) {
   }
   ::freeaddrinfo(found);
   if (!own.empty()) return own;
-  return wrong("the address to meet at has the host '" + host + "'" +
-               (first == host ? "" : " (" + first + ")") +
-               ", which is another machine: ranks that are started by hand meet on one machine "
-               "alone so far. Runs over several machines are to come with the launcher, "
-               "'lockstep run'");
+  return misuse("the address to meet at has the host '" + host + "'" +
+                (first == host ? "" : " (" + first + ")") +
+                ", which is another machine: ranks that are started by hand meet on one machine "
+                "alone so far. Runs over several machines are to come with the launcher, "
+                "'lockstep run'");
 }
 
 Result<Meeting> meeting_at(const Place& place, const Rendezvous& wish) {
   const int port = number_of<int>(place.port).value_or(0);
   if (port < 1 || port > 65'535)
-    return wrong("the address to meet at has the port '" + place.port +
-                 "'; 1 to 65535 are possible");
+    return misuse("the address to meet at has the port '" + place.port +
+                  "'; 1 to 65535 are possible");
   if (wish.wait < std::chrono::milliseconds(1) || wish.wait > kMostWait)
-    return wrong("the first start would wait for the other ranks " +
-                 std::to_string(wish.wait.count()) + " ms; 1 ms to 30 minutes are possible");
+    return misuse("the first start would wait for the other ranks " +
+                  std::to_string(wish.wait.count()) + " ms; 1 ms to 30 minutes are possible");
   LOCKSTEP_ASSIGN(std::string host, own_host(place.host));
   return Meeting{std::move(host), port, wish.rank, wish.world_size, wish.wait};
 }
 
 Status check_ranks(const Rendezvous& wish) {
   if (wish.world_size < 1 || wish.world_size > static_cast<int>(coord::kMaxWorkers))
-    return wrong("the number of ranks (world size) is " + std::to_string(wish.world_size) +
-                 "; 1 to " + std::to_string(coord::kMaxWorkers) + " are possible");
+    return misuse("the number of ranks (world size) is " + std::to_string(wish.world_size) +
+                  "; 1 to " + std::to_string(coord::kMaxWorkers) + " are possible");
   if (wish.rank < 0 || wish.rank >= wish.world_size)
-    return wrong("the rank is " + std::to_string(wish.rank) + ", and of " +
-                 std::to_string(wish.world_size) + " ranks there are 0 to " +
-                 std::to_string(wish.world_size - 1));
+    return misuse("the rank is " + std::to_string(wish.rank) + ", and of " +
+                  std::to_string(wish.world_size) + " ranks there are 0 to " +
+                  std::to_string(wish.world_size - 1));
   return {};
 }
 
@@ -124,23 +123,20 @@ Result<std::optional<Rendezvous>> from_environment() {
   const std::string rank = variable("RANK"), world = variable("WORLD_SIZE");
   if (!variable("TORCHELASTIC_RUN_ID").empty()) {
     if (rank.empty() || world.empty() || world == "1") return std::optional<Rendezvous>();
-    return wrong("this process is rank " + rank + " of " + world +
-                 " of another launcher (TORCHELASTIC_RUN_ID is set), or has a program between it "
-                 "and 'lockstep run': let 'lockstep run --nproc-per-node N PROGRAM ...' start it "
-                 "itself; or unset RANK and WORLD_SIZE, and it trains alone");
+    return misuse("this process is rank " + rank + " of " + world +
+                  " of another launcher (TORCHELASTIC_RUN_ID is set), or has a program between it "
+                  "and 'lockstep run': let 'lockstep run --nproc-per-node N PROGRAM ...' start it "
+                  "itself; or unset RANK and WORLD_SIZE, and it trains alone");
   }
   if (rank.empty() && !world.empty() && !variable("MASTER_ADDR").empty() &&
       !variable("MASTER_PORT").empty())
-    return wrong(
-        "MASTER_ADDR, MASTER_PORT and WORLD_SIZE are set, and RANK is not: say which of "
-        "the " +
-        world +
-        " ranks this process is (RANK=0, ...), or unset WORLD_SIZE to "
-        "train alone");
+    return misuse(
+        "MASTER_ADDR, MASTER_PORT and WORLD_SIZE are set, and RANK is not: say which of the " +
+        world + " ranks this process is (RANK=0, ...), or unset WORLD_SIZE to train alone");
   if (rank.empty() || world.empty()) return std::optional<Rendezvous>();
   const auto rank_number = number_of<int>(rank), world_number = number_of<int>(world);
   if (!rank_number || !world_number)
-    return wrong("RANK is '" + rank + "' and WORLD_SIZE '" + world + "'; they are whole numbers");
+    return misuse("RANK is '" + rank + "' and WORLD_SIZE '" + world + "'; they are whole numbers");
   return std::optional(Rendezvous{"", *rank_number, *world_number});
 }
 
@@ -167,11 +163,11 @@ Result<std::optional<Meeting>> meeting_of(const std::optional<Rendezvous>& rende
   if (!wish->address.empty() && wish->address != "env://") {
     LOCKSTEP_ASSIGN(place, parse(wish->address));
   } else if (place.host.empty() || place.port.empty()) {
-    return wrong("this is rank " + std::to_string(wish->rank) + " of " +
-                 std::to_string(wish->world_size) +
-                 ", and nothing says where the others are: give all ranks one address "
-                 "(--init_method tcp://127.0.0.1:29500, or MASTER_ADDR and MASTER_PORT), or start "
-                 "them all by the launcher ('lockstep run --nproc-per-node N PROGRAM ...')");
+    return misuse("this is rank " + std::to_string(wish->rank) + " of " +
+                  std::to_string(wish->world_size) +
+                  ", and nothing says where the others are: give all ranks one address "
+                  "(--init_method tcp://127.0.0.1:29500, or MASTER_ADDR and MASTER_PORT), or start "
+                  "them all by the launcher ('lockstep run --nproc-per-node N PROGRAM ...')");
   }
   LOCKSTEP_ASSIGN(Meeting meeting, meeting_at(place, *wish));
   return std::optional(std::move(meeting));

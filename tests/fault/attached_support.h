@@ -7,18 +7,9 @@
 #include <memory>
 
 #include "fault/launcher_support.h"
+#include "support/until.h"
 
 namespace lockstep::test {
-
-template <class Condition>
-bool until(Condition condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 class Attached : public ToyRun {
  protected:

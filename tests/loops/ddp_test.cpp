@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
-#include <thread>
 
 #include "support/child.h"
+#include "support/until.h"
 
 namespace lockstep::test {
 namespace {
@@ -39,10 +38,8 @@ class Ddp : public ::testing::Test {
   }
   void TearDown() override {
     // The launcher of ranks that are started by hand ends with the last of them, not before.
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (!processes_with(folder_.path()).empty() && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
+    EXPECT_TRUE(until([&] { return processes_with(folder_.path()).empty(); }))
+        << "a process is left behind";
   }
   TempFolder folder_;
 };
