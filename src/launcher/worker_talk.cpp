@@ -165,7 +165,7 @@ void Agent::settle_descriptions(const std::optional<Error>& refusal) {
     std::optional<Error> why = refusal;
     const std::string difference = coord::first_difference(*first_description_, description);
     if (!why && !difference.empty())
-      why = Error{ErrorKind::kUsage, "its command is not the others': " + difference};
+      why = Error{ErrorKind::kUsage, "this worker is not about to run the same as the others: " + difference};
     feed(event::Described{uid, description.virtual_workers, description.elastic, why});
   }
 }

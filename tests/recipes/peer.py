@@ -20,6 +20,9 @@ from stranger import tree_sum  # noqa: E402
 
 RANKS = int(os.environ.get("PEER_RANKS", 2))
 
+# Whole lines, several ranks' in one pipe: under PYTHONUNBUFFERED print() writes a line's end apart.
+sys.stdout = open(1, "w", closefd=False)
+
 
 def sum_of_the_page(_, bucket):
     parts = [torch.empty_like(bucket.buffer()) for _ in range(RANKS)]
