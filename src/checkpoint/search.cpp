@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/store.h"
+#include "rundir/names.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -128,7 +129,7 @@ Result<Search> load_newest(Env& env, const std::string& run_dir, const Expectati
   Search search;
   LOCKSTEP_ASSIGN(const auto steps, list_steps(env, run_dir));
   for (const std::uint64_t step : steps) {
-    const std::string path = checkpoints_dir(run_dir) + "/" + step_name(step);
+    const std::string path = checkpoints_dir(run_dir) + "/" + rundir::step_name(step);
     Found found;
     Verdict verdict = examine(env, path, expected, parts, found);
     if (verdict.trouble == Trouble::kForeign) return refused(path, verdict.reason);
@@ -156,7 +157,7 @@ Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expec
     return refused(path, "it is a run's directory; give one of its checkpoints" +
                              (steps.empty() ? ", of which it has none"
                                             : ", the newest is '" + checkpoints_dir(path) + "/" +
-                                                  step_name(steps.front()) + "'"));
+                                                  rundir::step_name(steps.front()) + "'"));
   }
   Found found;
   const Verdict verdict = examine(env, path, expected, parts, found);

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "checkpoint/file_reader.h"
+#include "rundir/names.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -101,7 +102,7 @@ Status make_folder(Env& env, const std::string& run_dir) {
 Status write_and_rename(Env& env, const std::string& folder, const std::string& temporary,
                         Manifest& manifest, std::span<const FileBytes> files,
                         const std::function<std::string()>& meanwhile, const Gate& gate) {
-  const std::string name = step_name(manifest.cursor.txn);
+  const std::string name = rundir::step_name(manifest.cursor.txn);
   const std::string path = folder + "/" + name;
   LOCKSTEP_TRY(env.remove_all(temporary));
   LOCKSTEP_TRY(env.make_dirs(temporary));
@@ -119,13 +120,13 @@ Status write_and_rename(Env& env, const std::string& folder, const std::string& 
 std::optional<std::uint64_t> pointed_at(Env& env, const std::string& folder, const char* name) {
   const auto text = env.read(folder + "/" + name, 64);
   if (!text.ok()) return std::nullopt;
-  return step_of(text->substr(0, text->find('\n')));
+  return rundir::step_of(text->substr(0, text->find('\n')));
 }
 
 // For good: nothing is to point to it.
 Status forget(Env& env, const std::string& folder, std::uint64_t step) {
   if (pointed_at(env, folder, "best") == step) LOCKSTEP_TRY(env.remove_all(folder + "/best"));
-  return withdraw(env, folder, step_name(step));
+  return withdraw(env, folder, rundir::step_name(step));
 }
 
 }  // namespace
@@ -143,7 +144,7 @@ Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manif
                             std::span<const FileBytes> files,
                             const std::function<std::string()>& meanwhile, const Gate& gate) {
   const std::string folder = checkpoints_dir(run_dir);
-  const std::string name = step_name(manifest.cursor.txn);
+  const std::string name = rundir::step_name(manifest.cursor.txn);
   const std::string temporary = folder + "/" + std::string(kReservedPrefix) + name;
   LOCKSTEP_TRY(make_folder(env, run_dir));
   Status status = write_and_rename(env, folder, temporary, manifest, files, meanwhile, gate);
@@ -162,11 +163,11 @@ Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned 
   const std::string folder = checkpoints_dir(run_dir);
   const auto best = pointed_at(env, folder, "best");
   LOCKSTEP_ASSIGN(const auto steps, list_steps(env, run_dir));
-  LOCKSTEP_ASSIGN(const Manifest own, read_manifest(env, folder + "/" + step_name(txn)));
+  LOCKSTEP_ASSIGN(const Manifest own, read_manifest(env, folder + "/" + rundir::step_name(txn)));
   unsigned kept = 1;
   for (const std::uint64_t step : steps) {
     if (step == txn) continue;
-    const auto manifest = read_manifest(env, folder + "/" + step_name(step));
+    const auto manifest = read_manifest(env, folder + "/" + rundir::step_name(step));
     const bool renumbered = manifest.ok() && manifest->virtual_workers != own.virtual_workers;
     if (step > txn && !renumbered) continue;
     if (kept < keep_last && !renumbered) {
@@ -187,7 +188,8 @@ Status withdraw_after(Env& env, const std::string& run_dir, std::uint64_t txn) {
 
 Status set_pointer(Env& env, const std::string& run_dir, const std::string& name,
                    std::uint64_t txn) {
-  return write_atomically(env, checkpoints_dir(run_dir) + "/" + name, step_name(txn) + "\n");
+  return write_atomically(env, checkpoints_dir(run_dir) + "/" + name,
+                          rundir::step_name(txn) + "\n");
 }
 
 std::string led_to(Env& env, const std::string& path) {
@@ -196,7 +198,7 @@ std::string led_to(Env& env, const std::string& path) {
   for (const char* pointer : {"last", "best"})
     if (path == pointer || path.ends_with(std::string("/") + pointer))
       if (const auto step = pointed_at(env, folder, pointer))
-        return folder + "/" + step_name(*step);
+        return folder + "/" + rundir::step_name(*step);
   return path;
 }
 
@@ -215,7 +217,7 @@ Result<std::vector<std::uint64_t>> list_steps(Env& env, const std::string& run_d
   if (!env.exists(folder)) return steps;
   LOCKSTEP_ASSIGN(const auto names, env.list(folder));
   for (const std::string& name : names)
-    if (const auto step = step_of(name)) steps.push_back(*step);
+    if (const auto step = rundir::step_of(name)) steps.push_back(*step);
   std::ranges::sort(steps, std::greater<>());
   return steps;
 }

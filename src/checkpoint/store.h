@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "base/env.h"
-#include "base/run_lock.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor.h"
 

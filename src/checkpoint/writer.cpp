@@ -4,6 +4,8 @@
 #include <system_error>
 #include <utility>
 
+#include "rundir/names.h"
+
 namespace lockstep::checkpoint {
 
 Writer::Writer(Env& env, WriterOptions options) : env_(env), options_(std::move(options)) {}
@@ -27,8 +29,8 @@ Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& st
   std::unique_lock lock(mutex_);
   if (in_flight_ && when_busy == WhenBusy::kSkip) return false;
   if (!idle_by(lock, deadline))
-    return Error{ErrorKind::kTimedOut,
-                 "checkpoint " + step_name(manifest_.cursor.txn) + " is still being written"};
+    return Error{ErrorKind::kTimedOut, "checkpoint " + rundir::step_name(manifest_.cursor.txn) +
+                                           " is still being written"};
   LOCKSTEP_TRY(start_thread());
   LOCKSTEP_TRY(image_.fill(parts, state_json));
   manifest_ = {};
@@ -58,7 +60,7 @@ Status Writer::wait(Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (idle_by(lock, deadline)) return last_;
   return Error{ErrorKind::kTimedOut,
-               "checkpoint " + step_name(manifest_.cursor.txn) + " is still being written"};
+               "checkpoint " + rundir::step_name(manifest_.cursor.txn) + " is still being written"};
 }
 
 bool Writer::busy() const {

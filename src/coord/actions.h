@@ -10,8 +10,8 @@
 #include "base/ids.h"
 #include "coord/incident.h"
 #include "coord/table.h"
-#include "coord/time_stop.h"
 #include "lockstep/status.h"
+#include "rundir/time_stop.h"
 
 namespace lockstep::coord {
 
@@ -61,7 +61,7 @@ struct WriteTable {
 // A table has named the run's last step: RUN_DIR/stop.json, then header().stop_recorded, and ring
 // all bells, since everybody waits for it. An error is event RecordsFailed.
 struct RecordStop {
-  TimeStop stop;
+  rundir::TimeStop stop;
 };
 // header().heal_donor, then heal_request; ring the donor. uid 0: nobody needs a copy.
 struct NameDonor {

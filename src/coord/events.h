@@ -10,8 +10,8 @@
 #include "base/ids.h"
 #include "coord/board.h"
 #include "coord/exit_status.h"
+#include "coord/run_time.h"
 #include "coord/table.h"
-#include "coord/time_stop.h"
 #include "lockstep/status.h"
 
 namespace lockstep::coord {

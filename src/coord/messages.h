@@ -26,7 +26,7 @@
 
 #include "base/ids.h"
 #include "coord/board.h"
-#include "coord/time_stop.h"
+#include "coord/run_time.h"
 #include "coord/version.h"
 #include "lockstep/status.h"
 

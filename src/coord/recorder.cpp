@@ -8,8 +8,8 @@
 #include "base/futex.h"
 #include "base/places.h"
 #include "base/text.h"
-#include "coord/record_file.h"
-#include "coord/times.h"
+#include "rundir/record_file.h"
+#include "rundir/times.h"
 
 namespace lockstep::coord {
 namespace {
@@ -61,7 +61,7 @@ class BoardRecorder final : public Recorder {
  public:
   BoardRecorder(Syncer syncer, Board board, Txn next, Txn console_from,
                 std::function<void(std::string_view)> console, std::unique_ptr<File> ledger,
-                std::unique_ptr<File> metrics, Times times)
+                std::unique_ptr<File> metrics, rundir::Times times)
       : syncer_(std::move(syncer)),
         board_(board),
         next_(next),
@@ -148,7 +148,7 @@ class BoardRecorder final : public Recorder {
   }
 
   Status add_ledger_line(const CommitLines& lines, Txn txn, std::string& out) {
-    out += kRecordStart;
+    out += rundir::kRecordStart;
     append_number(out, txn.value());
     out += ",\"step\":";
     append_number(out, lines.step);
@@ -208,7 +208,7 @@ class BoardRecorder final : public Recorder {
   Txn next_, console_from_;
   std::function<void(std::string_view)> console_;
   std::unique_ptr<File> ledger_, metrics_;
-  Times times_;
+  rundir::Times times_;
   Batch batch_;               // keeps its memory from one pump to the next
   std::uint32_t source_ = 0;  // the slot that had the last transaction's lines
   FirstError status_;
@@ -221,14 +221,15 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
                                                  std::function<void(std::string_view)> console,
                                                  Txn console_from) {
   const Txn first(board.plan().first_txn);
-  LOCKSTEP_ASSIGN(auto ledger, open_records(env, run_dir + "/ledger.jsonl", first, next,
-                                            board.plan().epoch_ends));
-  LOCKSTEP_ASSIGN(auto metrics, open_records(env, run_dir + "/metrics.jsonl", first, next, 0));
+  LOCKSTEP_ASSIGN(auto ledger, rundir::open_records(env, run_dir + "/ledger.jsonl", first, next,
+                                                    board.plan().epoch_ends));
+  LOCKSTEP_ASSIGN(auto metrics,
+                  rundir::open_records(env, run_dir + "/metrics.jsonl", first, next, 0));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
   LOCKSTEP_ASSIGN(Syncer syncer, Syncer::of(env, run_dir));
   return std::unique_ptr<Recorder>(std::make_unique<BoardRecorder>(
       std::move(syncer), board, next, console_from, std::move(console), std::move(ledger),
-      std::move(metrics), Times::open(env, run_dir, first, next)));
+      std::move(metrics), rundir::Times::open(env, run_dir, first, next)));
 }
 
 }  // namespace lockstep::coord

@@ -16,8 +16,9 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/run_lock.h"
 #include "coord/channel.h"
+#include "rundir/lock.h"
+#include "rundir/names.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -101,8 +102,8 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, Uniqu
   std::unique_ptr<RunDirectory> directory(
       new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request)));
   // What is at the path by now may be another's.
-  const std::string place = place_of(directory->path_, directory->lock());
-  remove_leftovers(place);
+  const std::string place = rundir::place_of(directory->path_, directory->lock());
+  rundir::remove_leftovers(place);
   LOCKSTEP_TRY(posix_env().make_dirs(place + "/incidents"));
   LOCKSTEP_ASSIGN(const auto names, posix_env().list(place + "/incidents"));
   for (const std::string& name : names)
@@ -116,14 +117,16 @@ RunDirectory::~RunDirectory() {
   for (const auto& [fd, client] : clients_) loop_.remove(fd);
   if (!listener_) return;
   loop_.remove(listener_.get());
-  remove_leftovers(place_of(path_, lock()));  // the socket, and what killed workers were writing
+  rundir::remove_leftovers(
+      rundir::place_of(path_, lock()));  // the socket, and what killed workers were writing
 }
 
 std::uint64_t RunDirectory::newest_checkpoint() const {
-  const auto names = posix_env().list(place_of(path_, lock()) + "/checkpoints");
+  const auto names = posix_env().list(rundir::place_of(path_, lock()) + "/checkpoints");
   std::uint64_t newest = 0;
   if (!names.ok()) return newest;
-  for (const std::string& name : *names) newest = std::max(newest, step_of(name).value_or(0));
+  for (const std::string& name : *names)
+    newest = std::max(newest, rundir::step_of(name).value_or(0));
   return newest;
 }
 
@@ -176,16 +179,16 @@ std::function<Status()> RunDirectory::incident_writer(const coord::Incident& inc
   std::snprintf(name, sizeof name, "%04llu.json", static_cast<unsigned long long>(numbered.number));
   return [path = path_, lock = lock_, file = std::string(name),
           text = coord::to_json(numbered, posix_env().wall_time_s()) + "\n"]() -> Status {
-    const std::string folder = place_of(path, lock->get()) + "/incidents";
+    const std::string folder = rundir::place_of(path, lock->get()) + "/incidents";
     // --resume never has emptied the run directory meanwhile.
     LOCKSTEP_TRY(posix_env().make_dirs(folder));
     return write_atomically(posix_env(), folder + "/" + file, text);
   };
 }
 
-std::function<Status()> RunDirectory::stop_writer(const coord::TimeStop& stop) const {
+std::function<Status()> RunDirectory::stop_writer(const rundir::TimeStop& stop) const {
   return [path = path_, lock = lock_, stop] {
-    return coord::write_time_stop(posix_env(), place_of(path, lock->get()), stop);
+    return rundir::write_time_stop(posix_env(), rundir::place_of(path, lock->get()), stop);
   };
 }
 

@@ -11,9 +11,9 @@
 #include "base/unique_fd.h"
 #include "coord/incident.h"
 #include "coord/messages.h"
-#include "coord/time_stop.h"
 #include "launcher/loop.h"
 #include "lockstep/status.h"
+#include "rundir/time_stop.h"
 
 namespace lockstep::launcher {
 
@@ -43,7 +43,7 @@ class RunDirectory {
   // same number replaces the first. Numbers go on from earlier launchers.
   std::function<Status()> incident_writer(const coord::Incident& incident) const;
   // Writes stop.json, in the same way.
-  std::function<Status()> stop_writer(const coord::TimeStop& stop) const;
+  std::function<Status()> stop_writer(const rundir::TimeStop& stop) const;
 
  private:
   RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request)

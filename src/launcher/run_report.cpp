@@ -10,9 +10,10 @@
 #include <span>
 #include <sstream>
 
-#include "base/run_lock.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "rundir/manifest.h"
+#include "rundir/names.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -46,7 +47,8 @@ void add_metrics(Env& env, const std::string& path, Json& report) {
       continue;  // the first one is cut
     report["committed"] = entry["txn"].get<std::uint64_t>() + 1;
     copy(entry, "epoch", report, "epoch");
-    for (const char* key : {"loss_mean", "test_loss", "test_accuracy"})
+    for (const char* key :
+         {"loss_mean", "test_loss", "test_accuracy", "valid_loss", "valid_accuracy"})
       copy(entry, key, report, key);
     if (entry.contains("loss_mean") && entry.contains("step") && entry["step"].is_number_unsigned())
       report["steps"] = entry["step"].get<std::uint64_t>() + 1;
@@ -71,8 +73,8 @@ void add_checkpoint(Env& env, const std::string& folder, Json& report) {
   const auto names = env.list(folder);
   std::optional<std::uint64_t> newest;
   if (names.ok())
-    for (const std::string& name : *names) newest = std::max(newest, step_of(name));
-  if (newest) report["checkpoint"] = folder + "/" + step_name(*newest);
+    for (const std::string& name : *names) newest = std::max(newest, rundir::step_of(name));
+  if (newest) report["checkpoint"] = folder + "/" + rundir::step_name(*newest);
 }
 
 bool is_held(const std::string& run_dir) {
@@ -88,13 +90,14 @@ std::string text_of(const Json& json, const char* key) {
 }  // namespace
 
 Result<std::string> run_report(Env& env, const std::string& run_dir) {
-  if (!env.exists(run_dir + "/manifest.json"))
+  if (!rundir::has_manifest(env, run_dir))
     return Error{ErrorKind::kUnavailable, "'" + run_dir + "' holds no run (no manifest.json)"};
-  const Json manifest = object_in(env, run_dir + "/manifest.json");
+  const auto manifest = rundir::read_manifest(env, run_dir);
   const Json result = object_in(env, run_dir + "/result.json");
   Json report{{"schema", 1}, {"state", "stopped"}};
-  copy(manifest, "program", report, "program");
-  copy(manifest, "virtual_workers", report, "virtual_workers");
+  if (manifest.ok() && *manifest)
+    for (const char* key : {"program", rundir::kVirtualWorkersKey})
+      if (const std::string value = (*manifest)->value(key); !value.empty()) report[key] = value;
   report["committed"] = 0;
   report["steps"] = 0;
   add_metrics(env, run_dir + "/metrics.jsonl", report);
@@ -125,6 +128,8 @@ std::string readable_report(const std::string& json) {
   add("\nlast loss ", "loss_mean", " (mean of the last step)");
   add("\ntest loss ", "test_loss");
   add(", accuracy ", "test_accuracy");
+  add("\nvalidation loss ", "valid_loss");
+  add(", accuracy ", "valid_accuracy");
   add("\nlast incident: ", "last_incident");
   add("\nnewest checkpoint ", "checkpoint");
   add("\nweights sha256 ", "weights_sha256");

@@ -14,8 +14,9 @@ namespace lockstep::launcher {
 
 // One JSON object (schema 1). `state`: "finished" or "stopped", or "held" while some process has
 // the directory's lock (a program without a launcher, or one that ends). Fields as far as they are
-// known: program, virtual_workers, committed, steps, epoch, loss_mean, test_loss, test_accuracy,
-// incidents, last_incident, checkpoint, weights_sha256, seconds; `members` is empty.
+// known: program, virtual_workers, committed, steps, epoch, loss_mean, test_loss and test_accuracy
+// or valid_loss and valid_accuracy, incidents, last_incident, checkpoint, weights_sha256, seconds;
+// `members` is empty.
 Result<std::string> run_report(Env& env, const std::string& run_dir);
 
 // The same for people.

@@ -4,12 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/run_lock.h"
 #include "base/text.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensors.h"
 #include "coord/board.h"
+#include "rundir/lock.h"
+#include "rundir/names.h"
 
 namespace lockstep::train {
 namespace {
@@ -76,7 +77,7 @@ Txn place_in(const Plan& plan, Txn next) {
 }  // namespace
 
 Checkpoints::Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
-                         const RunManifest& manifest, int run_lock)
+                         const rundir::RunManifest& manifest, int run_lock)
     : session_(session),
       state_(state),
       options_(options),
@@ -143,7 +144,7 @@ Result<checkpoint::Found> Checkpoints::load_path(const checkpoint::Expectation& 
                                                  std::span<const checkpoint::PartTarget> parts,
                                                  bool first) const {
   LOCKSTEP_ASSIGN(const auto own, checkpoint::list_steps(posix_env(), options_.output));
-  const std::string newest = own.empty() ? "" : step_name(own.front());
+  const std::string newest = own.empty() ? "" : rundir::step_name(own.front());
   auto found = checkpoint::load_checkpoint_at(posix_env(), options_.resume, expected, parts);
   if (!found.ok() && !own.empty())
     return Error{found.error().kind,
@@ -203,11 +204,11 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   if (!writer_) {
     checkpoint::WriterOptions options;
     options.run_dir = options_.output;
-    options.through = path_through(run_lock_);
+    options.through = rundir::path_through(run_lock_);
     options.run_identity = manifest_.identity();
     options.virtual_workers = *manifest_.virtual_workers();
     options.keep_last = static_cast<unsigned>(options_.keep_checkpoints);
-    options.place = [this] { return check_run_directory(options_.output, run_lock_); };
+    options.place = [this] { return rundir::check_run_directory(options_.output, run_lock_); };
     options.goes_back = from_path();
     options.gate = [this](const RunCursor& cursor) {
       return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
@@ -246,7 +247,8 @@ Status Checkpoints::publish(const Plan& plan, Txn next) {
 
 Status Checkpoints::save_best(const Plan& plan, Txn next) {
   LOCKSTEP_TRY(publish(plan, next));
-  return checkpoint::set_pointer(posix_env(), path_through(run_lock_), "best", next.value());
+  return checkpoint::set_pointer(posix_env(), rundir::path_through(run_lock_), "best",
+                                 next.value());
 }
 
 Status Checkpoints::save(const Plan& plan, Txn next) {

@@ -16,7 +16,7 @@
 #include "checkpoint/writer.h"
 #include "lockstep/state.h"
 #include "lockstep/trainer.h"
-#include "train/manifest.h"
+#include "rundir/manifest.h"
 #include "train/plan.h"
 #include "worker/session.h"
 
@@ -26,7 +26,7 @@ class Checkpoints {
  public:
   // `run_lock`: the run directory's descriptor, open as long as the object lives.
   Checkpoints(worker::Session& session, TrainState& state, const RunOptions& options,
-              const RunManifest& manifest, int run_lock);
+              const rundir::RunManifest& manifest, int run_lock);
   ~Checkpoints();
 
   // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a
@@ -66,7 +66,7 @@ class Checkpoints {
   worker::Session& session_;
   TrainState& state_;
   const RunOptions& options_;
-  const RunManifest& manifest_;
+  const rundir::RunManifest& manifest_;
   const int run_lock_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;

@@ -30,7 +30,8 @@ void add(Xxh3& hash, const at::Tensor& tensor) {
 
 }  // namespace
 
-Status add_data(RunManifest& manifest, const std::string& name, const data::Dataset& dataset) {
+Status add_data(rundir::RunManifest& manifest, const std::string& name,
+                const data::Dataset& dataset) {
   return guarded("the data set", ErrorKind::kInternal, [&]() -> Status {
     const std::string fingerprint = dataset.fingerprint();
     if (!fingerprint.empty()) manifest.set(name + "_fingerprint", fingerprint);

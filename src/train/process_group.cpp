@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/guard.h"
 #include "ddp/dtype.h"
-#include "train/manifest.h"
+#include "rundir/manifest.h"
 #include "train/session_of.h"
 
 namespace lockstep {
@@ -76,7 +76,7 @@ int ProcessGroup::world_size() const { return impl_->group->world_size(); }
 
 Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options) {
   LOCKSTEP_ASSIGN(const std::string run_dir, absolute_path(options.output));
-  if (train::has_manifest(posix_env(), run_dir))
+  if (rundir::has_manifest(posix_env(), run_dir))
     return Error{ErrorKind::kUsage, "'" + run_dir +
                                         "' holds a run of a Trainer or a Step, whose records would "
                                         "be lost; give the own loop another output"};

@@ -4,8 +4,8 @@
 
 #include "base/guard.h"
 #include "base/log.h"
-#include "base/run_lock.h"
 #include "checkpoint/store.h"
+#include "rundir/lock.h"
 #include "train/finale.h"
 #include "train/session_of.h"
 
@@ -83,7 +83,8 @@ Status Run::take_part(RunStart& start) {
     renew_half_weights();
     return {};
   }
-  LOCKSTEP_TRY(check_run_directory(options.run_dir, run_lock_.get()));  // else from nothing again
+  LOCKSTEP_TRY(
+      rundir::check_run_directory(options.run_dir, run_lock_.get()));  // else from nothing again
   LOCKSTEP_ASSIGN(const Txn next, start.settle(manifest_, *checkpoints_, admission.checkpointed));
   renew_half_weights();
   return participant_->join(next, start.time());

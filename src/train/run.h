@@ -12,10 +12,10 @@
 #include "lockstep/data.h"
 #include "lockstep/state.h"
 #include "lockstep/trainer.h"
+#include "rundir/manifest.h"
 #include "train/checkpoints.h"
 #include "train/epoch_ends.h"
 #include "train/hooks.h"
-#include "train/manifest.h"
 #include "train/participant.h"
 #include "train/program.h"
 #include "train/run_identity.h"
@@ -87,7 +87,7 @@ class Run final : public Program {
   Context& context_;
   TrainState& state_;
   RunSpec spec_;
-  RunManifest manifest_;
+  rundir::RunManifest manifest_;
   std::optional<Origin> origin_;
   UniqueFd run_lock_;  // of the run directory: the next launcher waits for the last holder
   EpochEnds epoch_ends_;

@@ -24,8 +24,8 @@ constexpr std::uint64_t kMostConfigBytes = std::uint64_t{1} << 20;
 constexpr const char* kStartEpoch = "start_epoch";
 constexpr const char* kStartBest = "start_best";
 
-void add_data_plan(RunManifest& manifest, const data::DataPlan& plan) {
-  manifest.set(kVirtualWorkersKey, plan.virtual_workers);
+void add_data_plan(rundir::RunManifest& manifest, const data::DataPlan& plan) {
+  manifest.set(rundir::kVirtualWorkersKey, plan.virtual_workers);
   manifest.set("batch_size", plan.batch_size);
   manifest.set("seed", std::to_string(plan.seed));
   manifest.set("shuffle", data::to_string(plan.shuffle));
@@ -35,7 +35,7 @@ void add_data_plan(RunManifest& manifest, const data::DataPlan& plan) {
   if (plan.drop_last_batch) manifest.set("drop_last", "yes");
 }
 
-void add_epoch_ends(RunManifest& manifest, const RunSpec& spec, BestOf best) {
+void add_epoch_ends(rundir::RunManifest& manifest, const RunSpec& spec, BestOf best) {
   manifest.set("evaluates", spec.evaluates ? "yes" : "no");
   if (spec.plan.ends_epochs && !spec.evaluates) manifest.set("ends_epochs", "yes");
   if (spec.plan.exports) manifest.set("exports", "yes");
@@ -96,18 +96,19 @@ std::string resolved(std::string config, std::int64_t virtual_workers) {
 
 }  // namespace
 
-std::optional<Origin> origin_of(const RunManifest& manifest) {
+std::optional<Origin> origin_of(const rundir::RunManifest& manifest) {
   const auto epoch = manifest.number(kStartEpoch);
   if (!epoch) return std::nullopt;
   const auto best = number_of<double>(manifest.value(kStartBest));
   return Origin{{*epoch, best.value_or(std::numeric_limits<double>::quiet_NaN())},
-                manifest.value(kInitialWeightsKey),
+                manifest.value(rundir::kInitialWeightsKey),
                 false};
 }
 
-Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, const Hooks& hooks,
-                                  const TrainState& state, const std::optional<Origin>& origin) {
-  RunManifest manifest;
+Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec& spec,
+                                          const Hooks& hooks, const TrainState& state,
+                                          const std::optional<Origin>& origin) {
+  rundir::RunManifest manifest;
   for (const auto& [key, value] : spec.options.identity) manifest.set(key, value);
   manifest.set("format", 1);
   manifest.set("program", spec.options.name);
@@ -115,7 +116,8 @@ Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, c
   if (spec.plan.batches_per_step > 1)
     manifest.set("accumulation_steps", spec.plan.batches_per_step);
   add_epoch_ends(manifest, spec, hooks.best);
-  manifest.set(kInitialWeightsKey, origin ? origin->weights_sha256 : state.weights_sha256());
+  manifest.set(rundir::kInitialWeightsKey,
+               origin ? origin->weights_sha256 : state.weights_sha256());
   if (const std::string signature = state.signature();
       signature.find(" strides ") != signature.npos)
     manifest.set("strides", sha256_hex(signature));
@@ -140,9 +142,9 @@ Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, c
   return manifest;
 }
 
-Status write_identity(const RunSpec& spec, const RunManifest& manifest) {
+Status write_identity(const RunSpec& spec, const rundir::RunManifest& manifest) {
   const RunOptions& options = spec.options;
-  LOCKSTEP_TRY(write_manifest(posix_env(), options.output, manifest));
+  LOCKSTEP_TRY(rundir::write_manifest(posix_env(), options.output, manifest));
   if (options.config.empty()) return {};
   const std::string path = options.output + "/config.toml";
   const std::string config = resolved(options.config, spec.data_plan.virtual_workers);

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lockstep/context.h"
-#include "train/manifest.h"
+#include "rundir/manifest.h"
 #include "train/run_spec.h"
 
 namespace lockstep::train {
@@ -20,10 +20,11 @@ struct Origin {
   bool here = false;  // they are in the state now
 };
 // Of a run that is there; nullopt: it began from the seed.
-std::optional<Origin> origin_of(const RunManifest& manifest);
+std::optional<Origin> origin_of(const rundir::RunManifest& manifest);
 
-Result<RunManifest> make_manifest(const Context& context, const RunSpec& spec, const Hooks& hooks,
-                                  const TrainState& state, const std::optional<Origin>& origin);
-Status write_identity(const RunSpec& spec, const RunManifest& manifest);
+Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec& spec,
+                                          const Hooks& hooks, const TrainState& state,
+                                          const std::optional<Origin>& origin);
+Status write_identity(const RunSpec& spec, const rundir::RunManifest& manifest);
 
 }  // namespace lockstep::train

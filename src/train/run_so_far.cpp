@@ -1,5 +1,5 @@
 #include "base/env.h"
-#include "train/manifest.h"
+#include "rundir/manifest.h"
 #include "train/run_start.h"
 #include "train/session_of.h"
 
@@ -7,9 +7,9 @@ namespace lockstep {
 
 // A newcomer finds the manifest of the very run that it joins, whatever --resume was to remove.
 Result<RunSoFar> run_so_far(Context& context, const RunOptions& options) {
-  std::optional<train::RunManifest> before;
+  std::optional<rundir::RunManifest> before;
   if (options.resume != "never" || session_of(context).identity().newcomer) {
-    LOCKSTEP_ASSIGN(before, train::read_manifest(posix_env(), options.output));
+    LOCKSTEP_ASSIGN(before, rundir::read_manifest(posix_env(), options.output));
   }
   RunSoFar run;
   LOCKSTEP_ASSIGN(run.virtual_workers,

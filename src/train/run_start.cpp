@@ -3,9 +3,10 @@
 #include <cmath>
 
 #include "base/log.h"
-#include "base/run_lock.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
+#include "rundir/names.h"
+#include "rundir/time_stop.h"
 #include "train/session_of.h"
 
 namespace lockstep::train {
@@ -19,7 +20,8 @@ bool same(const StartPoint& a, const StartPoint& b) {
 
 Status RunStart::read_directory() {
   const RunOptions& options = spec_.options;
-  Result<std::optional<RunManifest>> before = read_manifest(posix_env(), options.output);
+  Result<std::optional<rundir::RunManifest>> before =
+      rundir::read_manifest(posix_env(), options.output);
   if (before.ok()) {
     before_ = *std::move(before);
     return {};
@@ -29,7 +31,7 @@ Status RunStart::read_directory() {
   return std::move(before).error();
 }
 
-Result<int> virtual_workers_of(const RunOptions& options, const RunManifest* gone_on_with,
+Result<int> virtual_workers_of(const RunOptions& options, const rundir::RunManifest* gone_on_with,
                                const Context& context) {
   if (options.virtual_workers != 0) return options.virtual_workers;
   if (gone_on_with == nullptr) return context.world_size();
@@ -76,7 +78,7 @@ Result<std::optional<Origin>> RunStart::bring_origin() {
 
 // One that is not refused writes its manifest before all else: without it the rest would be taken
 // for somebody else's.
-Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoints,
+Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& checkpoints,
                              bool checkpointed) {
   const RunOptions& options = spec_.options;
   const bool first = context_.rank() == 0;
@@ -87,11 +89,11 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
   }
   if (before_.has_value())
     LOCKSTEP_TRY(manifest.same_as(*before_, options.output,
-                                  options.new_virtual_workers ? kVirtualWorkersKey : ""));
+                                  options.new_virtual_workers ? rundir::kVirtualWorkersKey : ""));
   if (options.resume == "auto" || checkpointed)
     LOCKSTEP_TRY(heed_stop(first));
   else if (first)  // what it goes back behind
-    LOCKSTEP_TRY(coord::remove_time_stop(posix_env(), options.output));
+    LOCKSTEP_TRY(rundir::remove_time_stop(posix_env(), options.output));
   LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints.load(spec_.plan, checkpointed, first));
   time_.ran = checkpoints.ran_ns();
   if (spec_.plan.stop_after == 0) time_.stop_after_step = 0;
@@ -112,11 +114,11 @@ Result<Txn> RunStart::settle(const RunManifest& manifest, Checkpoints& checkpoin
 // A longer limit than it was stopped by, or none, and it goes on from there. Another number of
 // virtual workers has other steps.
 Status RunStart::heed_stop(bool first) {
-  LOCKSTEP_ASSIGN(const auto stop, coord::read_time_stop(posix_env(), spec_.options.output));
+  LOCKSTEP_ASSIGN(const auto stop, rundir::read_time_stop(posix_env(), spec_.options.output));
   if (!stop) return {};
   const double limit = spec_.options.max_seconds;
   if (limit == 0 || limit > stop->limit_s || spec_.options.new_virtual_workers)
-    return first ? coord::remove_time_stop(posix_env(), spec_.options.output) : Status();
+    return first ? rundir::remove_time_stop(posix_env(), spec_.options.output) : Status();
   time_.stop_after_step = stop->stop_after_step;
   spec_.plan.stop_after = static_cast<std::int64_t>(stop->stop_after_step);
   return {};
@@ -144,8 +146,8 @@ std::string RunStart::what_else_begins() const {
                                   : "; the best so far is " + shortest(best));
 }
 
-Status RunStart::start_over(const RunManifest& manifest) const {
-  for (const char* name : kRunNames)
+Status RunStart::start_over(const rundir::RunManifest& manifest) const {
+  for (const char* name : rundir::kRunNames)
     LOCKSTEP_TRY(posix_env().remove_all(spec_.options.output + "/" + name));
   return write_identity(spec_, manifest);
 }

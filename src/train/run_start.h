@@ -7,17 +7,17 @@
 
 #include <optional>
 
-#include "coord/time_stop.h"
+#include "coord/run_time.h"
 #include "lockstep/context.h"
+#include "rundir/manifest.h"
 #include "train/checkpoints.h"
-#include "train/manifest.h"
 #include "train/run_identity.h"
 #include "train/run_spec.h"
 
 namespace lockstep::train {
 
 // V: the option, else that of the run that is gone on with, else the number of workers asked for.
-Result<int> virtual_workers_of(const RunOptions& options, const RunManifest* gone_on_with,
+Result<int> virtual_workers_of(const RunOptions& options, const rundir::RunManifest* gone_on_with,
                                const Context& context);
 
 class RunStart {
@@ -32,7 +32,8 @@ class RunStart {
   // again before its first checkpoint, it needs those weights again, and no others.
   Result<std::optional<Origin>> bring_origin();
   // The state is that of the start of this transaction. `checkpointed`: see Checkpoints::load().
-  Result<Txn> settle(const RunManifest& manifest, Checkpoints& checkpoints, bool checkpointed);
+  Result<Txn> settle(const rundir::RunManifest& manifest, Checkpoints& checkpoints,
+                     bool checkpointed);
   // After settle(): the time limit, what it has used of it, and the stop that is in force.
   coord::RunTime time() const { return time_; }
 
@@ -40,7 +41,7 @@ class RunStart {
   bool goes_on() const { return before_.has_value() && spec_.options.resume != "never"; }
   Result<std::optional<Txn>> begin_elsewhere(bool first) const;
   std::string what_else_begins() const;
-  Status start_over(const RunManifest& manifest) const;
+  Status start_over(const rundir::RunManifest& manifest) const;
   void say_finished(Txn committed) const;
   Status heed_stop(bool first);
 
@@ -48,7 +49,7 @@ class RunStart {
   RunSpec& spec_;
   const Hooks& hooks_;
   const TrainState& state_;
-  std::optional<RunManifest> before_;  // the run directory's, if a run is there
+  std::optional<rundir::RunManifest> before_;  // the run directory's, if a run is there
   std::optional<Origin> origin_;
   coord::RunTime time_;
 };

@@ -10,7 +10,8 @@
 #include <string_view>
 
 #include "base/env.h"
-#include "base/run_lock.h"
+#include "rundir/lock.h"
+#include "rundir/time_stop.h"
 
 namespace lockstep::worker {
 namespace {
@@ -34,8 +35,8 @@ class AloneSession final : public Session {
 
   Result<Admission> introduce(const Description& description) override {
     run_dir_ = description.run_dir;
-    LOCKSTEP_ASSIGN(UniqueFd lock, lock_run_directory(run_dir_, Deadline::in(5s)));
-    remove_leftovers(run_dir_);
+    LOCKSTEP_ASSIGN(UniqueFd lock, rundir::lock_run_directory(run_dir_, Deadline::in(5s)));
+    rundir::remove_leftovers(run_dir_);
     return Admission{false, false, std::move(lock)};
   }
 
@@ -64,7 +65,7 @@ class AloneSession final : public Session {
 
   Status record_stop(std::uint64_t step) override {
     const auto seconds = [](std::uint64_t ns) { return static_cast<double>(ns) * 1e-9; };
-    LOCKSTEP_TRY(coord::write_time_stop(
+    LOCKSTEP_TRY(rundir::write_time_stop(
         posix_env(), run_dir_,
         {step, seconds(time_.limit), seconds(coord::ran_ns(header(), monotonic_ns()))}));
     header().stop_recorded.store(step, std::memory_order_release);

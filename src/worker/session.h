@@ -26,7 +26,7 @@
 #include "base/ids.h"
 #include "base/unique_fd.h"
 #include "coord/board.h"
-#include "coord/time_stop.h"
+#include "coord/run_time.h"
 #include "lockstep/context.h"
 #include "lockstep/status.h"
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <filesystem>
 
-#include "base/run_lock.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "inspect/arguments.h"
@@ -11,6 +10,7 @@
 #include "inspect/checkpoint/json.h"
 #include "inspect/checkpoint/verbs.h"
 #include "inspect/text.h"
+#include "rundir/names.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -54,7 +54,7 @@ Row row_of(Env& env, const std::string& path) {
   const auto found = checkpoint::load_checkpoint_at(env, path, {}, {});
   if (!found.ok())
     row.trouble = found.error().message;
-  else if (const auto step = step_of(row.name); step && *step != found->manifest.cursor.txn)
+  else if (const auto step = rundir::step_of(row.name); step && *step != found->manifest.cursor.txn)
     row.trouble = "its manifest says step " + std::to_string(found->manifest.cursor.txn);
   return row;
 }
@@ -78,7 +78,7 @@ Result<std::vector<Row>> rows_of(Env& env, const std::string& path) {
   std::vector<Row> rows;
   rows.reserve(steps.size());
   for (const std::uint64_t step : steps)
-    rows.push_back(row_of(env, folder + "/" + step_name(step)));
+    rows.push_back(row_of(env, folder + "/" + rundir::step_name(step)));
   add_pointers(env, folder, rows);
   return rows;
 }

@@ -1,7 +1,6 @@
 // `lockstep checkpoint verify`.
 #include <limits>
 
-#include "base/run_lock.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "inspect/arguments.h"
@@ -10,6 +9,7 @@
 #include "inspect/checkpoint/verbs.h"
 #include "inspect/files.h"
 #include "inspect/text.h"
+#include "rundir/names.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -62,7 +62,8 @@ Result<std::vector<Verified>> verify(Env& env, const std::string& given) {
   std::vector<Verified> all;
   all.reserve(steps.size());
   for (const std::uint64_t step : steps)
-    all.push_back(verify_folder(env, checkpoint::checkpoints_dir(path) + "/" + step_name(step)));
+    all.push_back(
+        verify_folder(env, checkpoint::checkpoints_dir(path) + "/" + rundir::step_name(step)));
   return all;
 }
 

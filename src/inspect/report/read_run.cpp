@@ -8,20 +8,19 @@
 
 #include "base/text.h"
 #include "inspect/report/run.h"
+#include "rundir/lines.h"
+#include "rundir/manifest.h"
 
 namespace lockstep::inspect {
 namespace {
 
 using Parsed = nlohmann::json;
-using Texts = std::map<std::string, std::string>;
+using rundir::RunManifest;
 
-constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 20;
-constexpr std::uint64_t kMostMetricsBytes = std::uint64_t{4} << 30;
 constexpr std::size_t kMostPoints = 240;  // of a curve: more than its pixels say nothing
 
-std::optional<double> setting_of(const Texts& manifest, const std::string& key) {
-  const auto found = manifest.find(key);
-  return found == manifest.end() ? std::nullopt : number_of<double>(found->second);
+std::optional<double> setting_of(const RunManifest& manifest, const std::string& key) {
+  return number_of<double>(manifest.value(key));
 }
 
 std::optional<double> number_in(const Parsed& line, const char* key) {
@@ -30,32 +29,23 @@ std::optional<double> number_in(const Parsed& line, const char* key) {
   return found->get<double>();
 }
 
-Result<Texts> read_manifest(Env& env, const std::string& path) {
-  const auto text = env.read(path, kMostManifestBytes);
-  if (!text.ok()) return text.error();
-  const Parsed json = Parsed::parse(*text, nullptr, false);
-  Texts values;
-  bool texts = json.is_object() && json.contains("initial_weights_sha256");
-  for (const auto& [key, value] : json.items()) {
-    texts = texts && value.is_string();
-    if (texts) values[key] = value.get<std::string>();
-  }
-  if (!texts)
-    return Error{ErrorKind::kBadData, "'" + path + "' is not the manifest of a run of Lockstep"};
-  return values;
+Result<RunManifest> manifest_of(Env& env, const std::string& path) {
+  auto manifest = rundir::read_manifest(env, path);
+  if (!manifest.ok()) return Error{ErrorKind::kBadData, manifest.error().message};
+  if (*manifest) return **std::move(manifest);
+  return Error{ErrorKind::kBadData, "'" + path + "' holds no run (no manifest.json)"};
 }
 
 // "SGD lr=0.01 momentum=0": one group's alone, since two have no common rate.
-std::optional<double> learning_rate_of(const Texts& manifest) {
-  const auto settings = manifest.find("optimizer_0");
-  if (settings == manifest.end() || manifest.contains("optimizer_1")) return std::nullopt;
-  const std::size_t at = settings->second.find(" lr=");
-  if (at == std::string::npos) return std::nullopt;
-  const std::string_view rest = std::string_view(settings->second).substr(at + 4);
+std::optional<double> learning_rate_of(const RunManifest& manifest) {
+  const std::string settings = manifest.value("optimizer_0");
+  const std::size_t at = settings.find(" lr=");
+  if (at == std::string::npos || !manifest.value("optimizer_1").empty()) return std::nullopt;
+  const std::string_view rest = std::string_view(settings).substr(at + 4);
   return number_of<double>(rest.substr(0, rest.find(' ')));
 }
 
-// times.jsonl (coord/times.h): run time at which all transactions up to one were recorded.
+// times.jsonl (rundir/times.h): run time at which all transactions up to one were recorded.
 class Times {
  public:
   void add(const Parsed& line) {
@@ -174,38 +164,19 @@ class Metrics {
   double ended_ = -1;                          // the last epoch that was evaluated
 };
 
-// Calls add(line) for each whole line; the last one may be being written.
-template <class Add>
-Status read_lines(Env& env, const std::string& path, Add&& add) {
-  LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostMetricsBytes));
-  std::size_t number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    if (end == std::string::npos) break;
-    ++number;
-    const Parsed line =
-        Parsed::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
-                      text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    if (!line.is_object())
-      return Error{ErrorKind::kBadData, "'" + path + "', line " + std::to_string(number) +
-                                            ": not a JSON object; the file is damaged"};
-    add(line);
-    at = end + 1;
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<Run> read_run_directory(Env& env, const std::string& path) {
-  LOCKSTEP_ASSIGN(const Texts manifest, read_manifest(env, path + "/manifest.json"));
+  LOCKSTEP_ASSIGN(const RunManifest manifest, manifest_of(env, path));
   Metrics metrics;
   Times times;
-  LOCKSTEP_TRY(
-      read_lines(env, path + "/metrics.jsonl", [&](const Parsed& line) { metrics.add(line); }));
+  LOCKSTEP_TRY(rundir::read_lines(env, path + "/metrics.jsonl",
+                                  [&](const Parsed& line) { metrics.add(line); }));
   // Never synced, so a crash of the machine may have damaged it: then there are no times.
   if (env.exists(path + "/times.jsonl") &&
-      !read_lines(env, path + "/times.jsonl", [&](const Parsed& line) { times.add(line); }).ok())
+      !rundir::read_lines(env, path + "/times.jsonl", [&](const Parsed& line) {
+         times.add(line);
+       }).ok())
     times = Times();
   Run run = metrics.take(times);
   run.path = path;

@@ -9,7 +9,8 @@
 #include <fstream>
 #include <future>
 
-#include "base/run_lock.h"
+#include "rundir/lock.h"
+#include "rundir/names.h"
 #include "support/checkpoint_fault_env.h"
 #include "unit/checkpoint/samples.h"
 
@@ -38,7 +39,9 @@ class WriterTest : public ::testing::Test {
                            Deadline::in(patience));
   }
 
-  bool published(std::uint64_t txn) { return env_.exists("run/checkpoints/" + step_name(txn)); }
+  bool published(std::uint64_t txn) {
+    return env_.exists("run/checkpoints/" + rundir::step_name(txn));
+  }
 
   MemoryEnv env_;
 };
@@ -75,8 +78,8 @@ TEST_F(WriterTest, TheGateComesBeforePublicationAndItsErrorCancels) {
   bool refuse = false;
   o.gate = [&](const RunCursor& cursor) -> Status {
     EXPECT_FALSE(published(cursor.txn));
-    EXPECT_TRUE(
-        env_.exists("run/checkpoints/.tmp-lockstep-" + step_name(cursor.txn) + "/manifest.json"));
+    EXPECT_TRUE(env_.exists("run/checkpoints/.tmp-lockstep-" + rundir::step_name(cursor.txn) +
+                            "/manifest.json"));
     if (refuse) return Error{ErrorKind::kTimedOut, "records are late"};
     return {};
   };
@@ -199,7 +202,7 @@ TEST_F(WriterTest, ARunDirectoryThatIsMovedMeanwhileIsFollowed) {
   const UniqueFd held(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   ASSERT_TRUE(held);
   o.run_dir = path;
-  o.through = path_through(held.get());
+  o.through = rundir::path_through(held.get());
   o.place = [&] { return posix_env().rename(path, moved); };
   std::vector<std::string> outcomes;
   o.done = [&](const RunCursor&, const Result<Published>& result) {

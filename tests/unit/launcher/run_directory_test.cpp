@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/run_lock.h"
+#include "rundir/lock.h"
 #include "support/temp_folder.h"
 
 namespace lockstep::launcher {
@@ -20,7 +20,7 @@ TEST(RunDirectory, NothingIsMadeInAnotherThatTookItsPlace) {
   const std::string path = folder / "run";
   auto loop = Loop::open();
   ASSERT_TRUE(loop.ok());
-  auto lock = lock_run_directory(path, Deadline::in(0s));
+  auto lock = rundir::lock_run_directory(path, Deadline::in(0s));
   ASSERT_TRUE(lock.ok());
   std::filesystem::rename(path, folder / "moved");
   std::filesystem::create_directory(path);
@@ -34,7 +34,7 @@ TEST(ControlSocket, AQuestionThatTheEndCutsOffIsToldSo) {
   const test::TempFolder folder;
   auto loop = Loop::open();
   ASSERT_TRUE(loop.ok());
-  auto lock = lock_run_directory(folder.path(), Deadline::in(0s));
+  auto lock = rundir::lock_run_directory(folder.path(), Deadline::in(0s));
   ASSERT_TRUE(lock.ok());
   bool asked = false;
   auto directory = RunDirectory::open(folder.path(), std::move(*lock), *loop,

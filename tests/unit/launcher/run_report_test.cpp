@@ -21,7 +21,8 @@ class RunReport : public testing::Test {
     std::ofstream(path) << text;
   }
   void write_run() const {
-    write("manifest.json", R"({"program":"convnet","virtual_workers":"3"})");
+    write("manifest.json",
+          R"({"initial_weights_sha256":"00","program":"convnet","virtual_workers":"3"})");
     std::string metrics;
     for (int txn = 0; txn < 5; ++txn)
       metrics += R"({"txn":)" + std::to_string(txn) + R"(,"step":)" + std::to_string(txn) +
@@ -39,6 +40,15 @@ class RunReport : public testing::Test {
   }
   test::TempFolder folder_;
 };
+
+TEST_F(RunReport, AValidationSetIsNamed) {
+  write_run();
+  write("metrics.jsonl", R"({"txn":5,"epoch":0,"valid_loss":0.25,"valid_accuracy":0.875})"
+                         "\n");
+  EXPECT_EQ(report()["valid_accuracy"], 0.875);
+  EXPECT_NE(readable_report(report().dump()).find("validation loss 0.25, accuracy 0.875"),
+            std::string::npos);
+}
 
 TEST_F(RunReport, OfAStoppedRunIsWhatItsRecordsHave) {
   write_run();

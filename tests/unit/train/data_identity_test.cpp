@@ -7,7 +7,7 @@ namespace lockstep::train {
 namespace {
 
 std::string identity(const data::Dataset& dataset) {
-  RunManifest manifest;
+  rundir::RunManifest manifest;
   const Status added = add_data(manifest, "dataset", dataset);
   EXPECT_TRUE(added.ok()) << added.error().message;
   return manifest.json();

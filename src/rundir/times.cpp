@@ -1,13 +1,13 @@
-#include "coord/times.h"
+#include "rundir/times.h"
 
 #include <optional>
 #include <string_view>
 
 #include "base/log.h"
 #include "base/text.h"
-#include "coord/record_file.h"
+#include "rundir/record_file.h"
 
-namespace lockstep::coord {
+namespace lockstep::rundir {
 namespace {
 
 constexpr std::uint64_t kMostTimesBytes = std::uint64_t{64} << 20;
@@ -77,4 +77,4 @@ void Times::give_up(const Error& error) {
               "): reports of this run will lack times; the run does not need them");
 }
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::rundir

@@ -1,10 +1,10 @@
-#include "train/manifest.h"
+#include "rundir/manifest.h"
 
 #include <gtest/gtest.h>
 
 #include "support/temp_folder.h"
 
-namespace lockstep::train {
+namespace lockstep::rundir {
 namespace {
 
 RunManifest sample() {
@@ -30,7 +30,7 @@ TEST(RunManifest, TellsSomebodyElsesFileFromADamagedOne) {
   };
   const Error foreign = read("{\"name\": \"my app\", \"icons\": []}");
   EXPECT_EQ(foreign.kind, ErrorKind::kUsage) << foreign.message;
-  EXPECT_NE(foreign.message.find("give another --output"), std::string::npos) << foreign.message;
+  EXPECT_NE(foreign.message.find("give another directory"), std::string::npos) << foreign.message;
   EXPECT_EQ(read("{\"initial_weights_sha256\":\"12").kind, ErrorKind::kBadData);
 }
 
@@ -95,4 +95,4 @@ TEST(RunManifest, BadBytesAreBadData) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::rundir

@@ -11,7 +11,7 @@
 #include "base/ids.h"
 #include "lockstep/status.h"
 
-namespace lockstep::coord {
+namespace lockstep::rundir {
 
 inline constexpr std::string_view kRecordStart = "{\"txn\":";
 
@@ -22,4 +22,4 @@ inline constexpr std::string_view kRecordStart = "{\"txn\":";
 Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn first, Txn next,
                                            std::uint32_t holes);
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::rundir

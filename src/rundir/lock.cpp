@@ -1,22 +1,27 @@
-#include "base/run_lock.h"
+#include "rundir/lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <limits>
 #include <system_error>
 #include <vector>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/places.h"
-#include "base/text.h"
+#include "rundir/names.h"
 
-namespace lockstep {
+namespace lockstep::rundir {
 namespace {
 
 namespace fs = std::filesystem;
@@ -66,20 +71,23 @@ Places directory_of(const std::string& path, int lock) {
   return Places(posix_env(), {{path, held.ok() ? *held : FileId{}}});
 }
 
+// " (process 1234)", as /proc/locks has it; empty where it does not say.
+std::string holder_of(int directory) {
+  struct stat found {};
+  if (::fstat(directory, &found) != 0) return "";
+  std::array<char, 64> wanted{};
+  std::snprintf(wanted.data(), wanted.size(), "%02x:%02x:%llu", major(found.st_dev),
+                minor(found.st_dev), static_cast<unsigned long long>(found.st_ino));
+  std::ifstream locks("/proc/locks");
+  std::string number, kind, mode, access, place;
+  for (long pid = 0; locks >> number >> kind >> mode >> access >> pid >> place;
+       locks.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
+    if (kind == "FLOCK" && pid > 0 && place == wanted.data())
+      return " (process " + std::to_string(pid) + ")";
+  return "";
+}
+
 }  // namespace
-
-std::string step_name(std::uint64_t txn) {
-  char text[32];
-  std::snprintf(text, sizeof text, "step-%08llu", static_cast<unsigned long long>(txn));
-  return text;
-}
-
-std::optional<std::uint64_t> step_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "step-";
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  const auto txn = number_of<std::uint64_t>(std::string_view(name).substr(kPrefix.size()));
-  return txn && step_name(*txn) == name ? txn : std::nullopt;
-}
 
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) {
   LOCKSTEP_TRY(posix_env().make_dirs(path));
@@ -92,8 +100,9 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
       return Error{ErrorKind::kDisk,
                    "cannot lock the run directory '" + path + "': " + std::strerror(errno)};
     if (deadline.passed())
-      return Error{ErrorKind::kUnavailable,
-                   "the run directory '" + path + "' is in use by another run that is still alive"};
+      return Error{ErrorKind::kUnavailable, "the run directory '" + path +
+                                                "' is in use by another run that is still alive" +
+                                                holder_of(fd.get())};
     pause(std::chrono::milliseconds(10));
   }
   LOCKSTEP_TRY(check_ours(path));
@@ -130,4 +139,4 @@ void remove_leftovers(const std::string& path) {
   }
 }
 
-}  // namespace lockstep
+}  // namespace lockstep::rundir

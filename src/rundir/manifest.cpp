@@ -1,4 +1,4 @@
-#include "train/manifest.h"
+#include "rundir/manifest.h"
 
 #include <nlohmann/json.hpp>
 #include <set>
@@ -7,7 +7,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 
-namespace lockstep::train {
+namespace lockstep::rundir {
 namespace {
 
 constexpr std::uint64_t kManifestLimitBytes = 1 << 20;
@@ -113,7 +113,7 @@ Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& ru
   if (text.find(kInitialWeightsKey) == std::string::npos)
     return Error{ErrorKind::kUsage, "'" + path_in(run_dir) +
                                         "' is not the manifest of a run of Lockstep; give another "
-                                        "--output"};
+                                        "directory"};
   if (!manifest.ok())
     return Error{ErrorKind::kBadData, "'" + path_in(run_dir) + "': " + manifest.error().message};
   return std::optional<RunManifest>(*std::move(manifest));
@@ -123,4 +123,4 @@ Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& m
   return write_atomically(env, path_in(run_dir), manifest.json() + "\n");
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::rundir

@@ -2,26 +2,13 @@
 // It lasts until the last copy of the descriptor, in whatever process, is closed.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <optional>
 #include <string>
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
 #include "lockstep/status.h"
 
-namespace lockstep {
-
-// What a run writes into its directory besides manifest.json, and starting over removes.
-inline constexpr std::array<const char*, 8> kRunNames{
-    "checkpoints", "incidents",   "ledger.jsonl", "metrics.jsonl",
-    "times.jsonl", "result.json", "config.toml",  "stop.json"};
-
-// "step-00000100": the folder of the checkpoint of that transaction's start.
-std::string step_name(std::uint64_t txn);
-// And back; none: it is not such a name.
-std::optional<std::uint64_t> step_of(const std::string& name);
+namespace lockstep::rundir {
 
 // Makes the directory if there is none: once in a run's life, or a moved one would be lost to it.
 // Waits for an earlier run's last process until the deadline; one that has passed means one try.
@@ -42,4 +29,4 @@ std::string place_of(const std::string& path, int lock);
 // lock's holder. What cannot be removed is warned of.
 void remove_leftovers(const std::string& path);
 
-}  // namespace lockstep
+}  // namespace lockstep::rundir

@@ -1,24 +1,24 @@
-#include "coord/time_stop.h"
+#include "rundir/time_stop.h"
 
 #include <nlohmann/json.hpp>
 
-namespace lockstep::coord {
+namespace lockstep::rundir {
 namespace {
 
 constexpr std::uint64_t kMostStopBytes = 4096;
 
-std::string path_in(const std::string& run_dir) { return run_dir + "/stop.json"; }
+std::string stop_file(const std::string& run_dir) { return run_dir + "/stop.json"; }
 
 }  // namespace
 
 Status write_time_stop(Env& env, const std::string& run_dir, const TimeStop& stop) {
   const nlohmann::ordered_json json{
       {"stop_after_step", stop.stop_after_step}, {"limit_s", stop.limit_s}, {"run_s", stop.run_s}};
-  return write_atomically(env, path_in(run_dir), json.dump() + "\n");
+  return write_atomically(env, stop_file(run_dir), json.dump() + "\n");
 }
 
 Result<std::optional<TimeStop>> read_time_stop(Env& env, const std::string& run_dir) {
-  const std::string path = path_in(run_dir);
+  const std::string path = stop_file(run_dir);
   if (!env.exists(path)) return std::optional<TimeStop>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path, kMostStopBytes));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
@@ -34,7 +34,7 @@ Result<std::optional<TimeStop>> read_time_stop(Env& env, const std::string& run_
 }
 
 Status remove_time_stop(Env& env, const std::string& run_dir) {
-  return env.remove_all(path_in(run_dir));
+  return env.remove_all(stop_file(run_dir));
 }
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::rundir

@@ -1,11 +1,11 @@
 // times.jsonl under a clock of the test's own.
-#include "coord/times.h"
+#include "rundir/times.h"
 
 #include <gtest/gtest.h>
 
 #include "support/temp_folder.h"
 
-namespace lockstep::coord {
+namespace lockstep::rundir {
 namespace {
 
 // The file system, but for the clock; appends fail when told to.
@@ -117,4 +117,4 @@ TEST_F(TimesTest, AFileThatCannotBeWrittenIsGivenUp) {
 }
 
 }  // namespace
-}  // namespace lockstep::coord
+}  // namespace lockstep::rundir

@@ -14,7 +14,7 @@
 #include "base/env.h"
 #include "lockstep/status.h"
 
-namespace lockstep::train {
+namespace lockstep::rundir {
 
 // Keys that more than the writer of a manifest knows.
 inline constexpr const char* kVirtualWorkersKey = "virtual_workers";
@@ -49,4 +49,4 @@ bool has_manifest(Env& env, const std::string& run_dir);
 Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir);
 Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& manifest);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::rundir

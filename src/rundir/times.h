@@ -17,7 +17,7 @@
 #include "base/env.h"
 #include "base/ids.h"
 
-namespace lockstep::coord {
+namespace lockstep::rundir {
 
 class Times {
  public:
@@ -41,4 +41,4 @@ class Times {
   std::uint64_t opened_ns_ = 0;
 };
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::rundir

@@ -1,6 +1,6 @@
-// A run's time limit: how long it has run, and RUN_DIR/stop.json, which says after which step it
-// ended for that. The file is there before any worker acts on it, so that the run can be done again
-// up to that step (`--max-steps`), and so that the same command stops there again.
+// RUN_DIR/stop.json: after which step a run ended for its time limit. The file is there before any
+// worker acts on it, so that the run can be done again up to that step (`--max-steps`), and so that
+// the same command stops there again.
 //
 //   {"stop_after_step":S,"limit_s":L,"run_s":R}   S optimizer steps of the whole run
 //
@@ -14,15 +14,7 @@
 #include "base/env.h"
 #include "lockstep/status.h"
 
-namespace lockstep::coord {
-
-// What a worker knows of it at a start of the group; nanoseconds.
-struct RunTime {
-  std::uint64_t ran = 0;              // before: as its checkpoint has it
-  std::uint64_t limit = 0;            // of the whole run; 0: none
-  std::uint64_t stop_after_step = 0;  // recorded, and still in force; 0: none
-  friend bool operator==(const RunTime&, const RunTime&) = default;
-};
+namespace lockstep::rundir {
 
 struct TimeStop {
   std::uint64_t stop_after_step = 0;
@@ -35,4 +27,4 @@ Result<std::optional<TimeStop>> read_time_stop(Env& env, const std::string& run_
 // A longer limit lifts the stop: the file goes, if there is one.
 Status remove_time_stop(Env& env, const std::string& run_dir);
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::rundir

@@ -1,4 +1,4 @@
-#include "coord/record_file.h"
+#include "rundir/record_file.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/text.h"
 
-namespace lockstep::coord {
+namespace lockstep::rundir {
 namespace {
 
 constexpr std::string_view kStep = ",\"step\":";
@@ -107,4 +107,4 @@ Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Tx
   return file;
 }
 
-}  // namespace lockstep::coord
+}  // namespace lockstep::rundir
