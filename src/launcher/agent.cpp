@@ -17,8 +17,8 @@
 
 #include "base/env.h"
 #include "base/log.h"
-#include "base/run_lock.h"
 #include "coord/faults.h"
+#include "rundir/names.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -327,7 +327,8 @@ void Agent::shut_down() {
     console_.write(Console::kErr, failure_report(program_.name, failures_));
   if (!background_.finish(Deadline::in(30s)))
     log_warning("the disk does not take the last reports; they are not written");
-  if (!plain() && !records_.is_open() && *exit_code_ != 0) logs_->remove_unused(options_refused_);
+  if (!plain() && !records_.is_open() && *exit_code_ != 0)
+    logs_->remove_unused(descriptions_.refused_options());
   run_dir_.reset();
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
 }
@@ -368,12 +369,11 @@ void Agent::tell_missing(const Console::Missing& missing) {
 void Agent::tell_where_it_goes_on() const {
   const bool stopped = *exit_code_ >= kSignalled && records_.is_open();
   const bool killed = *exit_code_ == exit_code(ErrorKind::kResumable);
-  const bool elastic = first_description_ && first_description_->elastic;
-  if ((!stopped && !killed) || !elastic || run_dir_ == nullptr) return;
+  if ((!stopped && !killed) || !descriptions_.is_elastic() || run_dir_ == nullptr) return;
   const std::uint64_t saved = run_dir_->newest_checkpoint();
   if (stopped && saved >= records_.next().value()) return;
   const std::string text =
-      saved > 0 ? "the same command goes on from checkpoint " + step_name(saved)
+      saved > 0 ? "the same command goes on from checkpoint " + rundir::step_name(saved)
                 : "there is no checkpoint yet: the same command starts from the beginning";
   if (killed) return log_info(text);
   log_warning("the workers ended before their last checkpoint was there: " + text);

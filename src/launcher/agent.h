@@ -21,6 +21,7 @@
 #include "launcher/attached.h"
 #include "launcher/background.h"
 #include "launcher/console.h"
+#include "launcher/descriptions.h"
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
 #include "launcher/incidents.h"
@@ -117,7 +118,6 @@ class Agent {
   void on_describe(Worker& worker, coord::message::Describe description);
   void try_run_lock();
   void settle_descriptions(const std::optional<Error>& refusal);
-  std::optional<Error> check(const coord::message::Describe& description) const;
   void on_request(const coord::Message& question, RunDirectory::Answer answer);
   std::string status_json() const;
 
@@ -181,10 +181,8 @@ class Agent {
   bool ending_attempt_ = false;  // we have begun to stop workers: their exits are no failures
   std::vector<WorkerFailure> failures_;
 
-  std::optional<coord::message::Describe> first_description_;
-  bool options_refused_ = false;  // they do not fit what the program is about to run
-  std::map<WorkerUid, coord::message::Describe> undecided_;  // wait for the run directory's lock
-  std::optional<Deadline> lock_deadline_;
+  Descriptions descriptions_;
+  std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
   Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
   std::map<WorkerUid, coord::message::Finish> finales_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;

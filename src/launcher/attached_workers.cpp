@@ -109,12 +109,11 @@ void Agent::process_ended(WorkerUid uid) {
 
 // A wrong command before the first step shall not decide what the others have to run.
 void Agent::forget_descriptions() {
-  if (records_.is_open() || !first_description_) return;
+  if (records_.is_open() || descriptions_.first() == nullptr) return;
   const bool any =
       std::ranges::any_of(workers_, [](const auto& entry) { return entry.second.described; });
   if (any) return;
-  first_description_.reset();
-  undecided_.clear();
+  descriptions_.forget();
   lock_deadline_.reset();
   run_dir_.reset();
 }

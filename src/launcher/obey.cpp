@@ -156,9 +156,10 @@ void Agent::act(const action::WriteTable& first) {
 
 // Beside the loop: a disk may be slow, and only those wait who are to stop.
 void Agent::act(const action::RecordStop& record) {
-  const coord::TimeStop stop = record.stop;
-  background_.run(run_dir_->stop_writer(stop), [this, stop](const Status& written) {
+  const rundir::TimeStop stop = record.stop;
+  background_.run(run_dir_->stop_writer(stop), [this, stop, of = attempt_](const Status& written) {
     if (!written.ok()) return feed(event::RecordsFailed{written.error()});
+    if (attempt_ != of) return;  // another board's
     board_->view().header().stop_recorded.store(stop.stop_after_step, std::memory_order_release);
     ring_workers();
   });
@@ -202,6 +203,9 @@ void Agent::write_beside(Background::Job write) {
 }
 
 void Agent::act(const action::RestartGroup& restart) {
+  // The workers to come read what is being written (stop.json). A disk that is slower than this
+  // may leave them without it, and then they are told when to stop anew.
+  (void)background_.finish(Deadline::in(2s));
   records_.close();
   finales_.clear();
   attempt_ = restart.restart_count;

@@ -1,14 +1,13 @@
 // What workers and `lockstep scale|status` say to the agent.
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/run_lock.h"
 #include "coord/channel.h"
 #include "launcher/agent.h"
+#include "rundir/lock.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -101,54 +100,26 @@ void Agent::on_fail(Worker& worker, const message::Fail& fail) {
 
 void Agent::on_describe(Worker& worker, message::Describe description) {
   worker.described = true;
-  if (!first_description_) {
-    if (auto refusal = check(description)) {
-      options_refused_ = true;
-      feed(event::Described{worker.uid, description.virtual_workers, description.elastic, refusal});
-      return;
-    }
-    first_description_ = description;
-    board_->set_plan(description.board);
-  }
-  undecided_[worker.uid] = std::move(description);
+  const std::uint32_t virtual_workers = description.virtual_workers;
+  const bool elastic = description.elastic, first = descriptions_.first() == nullptr;
+  const Status added = descriptions_.add(worker.uid, std::move(description), options_);
+  if (!added.ok())
+    return feed(event::Described{worker.uid, virtual_workers, elastic, added.error()});
+  if (first) board_->set_plan(descriptions_.first()->board);
   if (run_dir_ != nullptr) return settle_descriptions(std::nullopt);
   if (!lock_deadline_) lock_deadline_ = Deadline::in(kLockTime);  // anew, when it was refused
   try_run_lock();
 }
 
-std::optional<Error> Agent::check(const message::Describe& d) const {
-  if (d.virtual_workers < 1 || d.virtual_workers > coord::kMaxVirtualWorkers ||
-      d.board.virtual_workers != d.virtual_workers)
-    return Error{ErrorKind::kUsage, std::to_string(d.virtual_workers) + " virtual workers; 1 to " +
-                                        std::to_string(coord::kMaxVirtualWorkers) +
-                                        " are possible"};
-  if (!std::has_single_bit(d.board.ring) || d.board.ring > (1U << 20))
-    return Error{ErrorKind::kUsage, "a ring of " + std::to_string(d.board.ring) +
-                                        " records; it must be a power of two"};
-  if (!d.run_dir.starts_with('/'))
-    return Error{ErrorKind::kUsage, "the run directory '" + d.run_dir + "' is no absolute path"};
-  if (coord::Board(nullptr, d.board).data_offset() > coord::kBoardBytes / 2)
-    return Error{ErrorKind::kUsage, "the records of one share (" +
-                                        std::to_string(d.board.ids_capacity) +
-                                        " sample ids) do not fit the shared memory"};
-  // Scaling may come to as many.
-  const auto most =
-      d.elastic ? d.virtual_workers : static_cast<std::uint32_t>(options_.nproc_per_node);
-  if (auto checked = check_local_ranks(
-          options_, most, d.elastic ? "the run's virtual workers" : "--nproc-per-node");
-      !checked.ok())
-    return checked.error();
-  return std::nullopt;
-}
-
 void Agent::try_run_lock() {
-  auto lock = lock_run_directory(first_description_->run_dir, Deadline::in(0s));
+  const std::string path = descriptions_.first()->run_dir;
+  auto lock = rundir::lock_run_directory(path, Deadline::in(0s));
   if (!lock.ok() && lock.error().kind == ErrorKind::kUnavailable && !lock_deadline_->passed())
     return;
   lock_deadline_.reset();
   if (!lock.ok()) return settle_descriptions(lock.error());
   auto opened =
-      RunDirectory::open(first_description_->run_dir, std::move(*lock), loop_,
+      RunDirectory::open(path, std::move(*lock), loop_,
                          [this](const coord::Message& question, RunDirectory::Answer answer) {
                            on_request(question, std::move(answer));
                          });
@@ -161,13 +132,7 @@ void Agent::try_run_lock() {
 }
 
 void Agent::settle_descriptions(const std::optional<Error>& refusal) {
-  for (auto& [uid, description] : std::exchange(undecided_, {})) {
-    std::optional<Error> why = refusal;
-    const std::string difference = coord::first_difference(*first_description_, description);
-    if (!why && !difference.empty())
-      why = Error{ErrorKind::kUsage, "this worker is not about to run the same as the others: " + difference};
-    feed(event::Described{uid, description.virtual_workers, description.elastic, why});
-  }
+  for (const event::Described& described : descriptions_.settle(refusal)) feed(described);
 }
 
 void Agent::on_request(const coord::Message& question, RunDirectory::Answer answer) {

@@ -53,8 +53,8 @@ TEST_F(Attached, AnotherManifestIsRefusedAndTheRightOneIsTaken) {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     if (rank == ranks[0]) {
       EXPECT_EQ(last_line(outcome.out), expected("60"));
-      EXPECT_THAT(outcome.err, HasSubstr("rank 1 (worker 2) cannot take part: its command is "
-                                         "not the others': manifest"));
+      EXPECT_THAT(outcome.err, HasSubstr("rank 1 (worker 2) cannot take part: it is not about "
+                                         "to run the same as the others: manifest"));
     }
   }
 }

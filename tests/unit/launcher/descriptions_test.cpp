@@ -1,0 +1,57 @@
+#include "launcher/descriptions.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::launcher {
+namespace {
+
+Descriptions::Describe sample(std::uint32_t virtual_workers = 3) {
+  Descriptions::Describe description;
+  description.run_dir = "/runs/1";
+  description.virtual_workers = description.board.virtual_workers = virtual_workers;
+  return description;
+}
+
+TEST(Descriptions, TheFirstHoldsAndOthersAreToldHowTheyDiffer) {
+  Descriptions descriptions;
+  ASSERT_TRUE(descriptions.add(WorkerUid(1), sample(), {}).ok());
+  ASSERT_TRUE(descriptions.add(WorkerUid(2), sample(4), {}).ok());
+  EXPECT_EQ(descriptions.first()->virtual_workers, 3U);
+  const auto settled = descriptions.settle(std::nullopt);
+  ASSERT_EQ(settled.size(), 2U);
+  EXPECT_FALSE(settled[0].refusal.has_value());
+  ASSERT_TRUE(settled[1].refusal.has_value());
+  EXPECT_NE(settled[1].refusal->message.find("virtual workers"), std::string::npos)
+      << settled[1].refusal->message;
+  EXPECT_TRUE(descriptions.settle(std::nullopt).empty()) << "each is settled once";
+  descriptions.forget();
+  EXPECT_EQ(descriptions.first(), nullptr);
+  ASSERT_TRUE(descriptions.add(WorkerUid(3), sample(4), {}).ok());
+  EXPECT_FALSE(descriptions.settle(std::nullopt)[0].refusal.has_value());
+}
+
+TEST(Descriptions, ARefusalIsForAllThatWait) {
+  Descriptions descriptions;
+  for (const int uid : {1, 2})
+    ASSERT_TRUE(descriptions.add(WorkerUid(static_cast<std::uint64_t>(uid)), sample(), {}).ok());
+  for (const auto& each : descriptions.settle(Error{ErrorKind::kUnavailable, "in use"}))
+    EXPECT_EQ(each.refusal->kind, ErrorKind::kUnavailable);
+}
+
+TEST(Descriptions, WhatCannotBeIsAsIfNothingHadBeenSaid) {
+  auto relative = sample(), ring = sample(), none = sample(0), records = sample();
+  relative.run_dir = "runs/1";
+  ring.board.ring = 3;
+  records.board.ids_capacity = 1U << 30;
+  for (const auto& wrong : {relative, ring, none, records}) {
+    Descriptions descriptions;
+    const Status added = descriptions.add(WorkerUid(1), wrong, {});
+    ASSERT_FALSE(added.ok());
+    EXPECT_EQ(added.error().kind, ErrorKind::kUsage);
+    EXPECT_TRUE(descriptions.first() == nullptr && descriptions.refused_options());
+    EXPECT_TRUE(descriptions.settle(std::nullopt).empty());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
