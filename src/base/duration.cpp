@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "base/text.h"
@@ -30,8 +31,8 @@ std::optional<Duration> counted(std::string_view text, Unit unit) {
   return Duration{unit, *count, 0};
 }
 
-// Takes "30m" off the front: its seconds.
-std::optional<double> take_part(std::string_view& rest) {
+// Takes "30m" off the front: its seconds. Units fall: one of `below` seconds or more is none.
+std::optional<double> take_part(std::string_view& rest, double& below) {
   double number = 0;
   const auto [end, error] =
       std::from_chars(rest.data(), rest.data() + rest.size(), number, std::chars_format::fixed);
@@ -39,6 +40,8 @@ std::optional<double> take_part(std::string_view& rest) {
   rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   for (const Timed& each : kTimed) {
     if (!rest.starts_with(each.name)) continue;
+    if (each.seconds >= below) return std::nullopt;
+    below = each.seconds;
     rest.remove_prefix(each.name.size());
     return number * each.seconds;
   }
@@ -48,8 +51,9 @@ std::optional<double> take_part(std::string_view& rest) {
 std::optional<Duration> timed(std::string_view text) {
   Duration duration{Unit::kTime, 0, 0};
   if (text.empty()) return std::nullopt;
+  double below = std::numeric_limits<double>::infinity();
   while (!text.empty()) {
-    const auto seconds = take_part(text);
+    const auto seconds = take_part(text, below);
     if (!seconds) return std::nullopt;
     duration.seconds += *seconds;
   }

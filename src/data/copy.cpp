@@ -31,6 +31,8 @@ constexpr std::size_t kDeepest = 64;  // folders in each other: a link may lead 
 // Of a file under way, under the lock of the whole copy's folder.
 const std::string kUnderWay = std::string(kReservedPrefix) + "copy-";
 
+using Stopped = std::function<bool()>;
+
 struct Item {
   std::string from, to;
   struct stat found {};
@@ -117,7 +119,7 @@ Status write_all(int fd, const std::string& path, const char* data, std::size_t 
 }
 
 Result<std::uint64_t> copy_content(const Item& item, const std::string& temporary,
-                                   std::vector<char>& piece) {
+                                   std::vector<char>& piece, const Stopped& stopped) {
   const UniqueFd in(::open(item.from.c_str(), O_RDONLY | O_CLOEXEC));
   if (!in) return unreadable(item.from);
   const UniqueFd out(
@@ -125,6 +127,8 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
   if (!out) return unwritable(item.to);
   std::uint64_t bytes = 0;
   for (;;) {
+    if (stopped && stopped())
+      return Error{ErrorKind::kUnavailable, "stopped before '" + item.to + "' was there"};
     const ssize_t got = ::read(in.get(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return unreadable(item.from);
@@ -139,10 +143,11 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
   return bytes;
 }
 
-Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vector<char>& piece) {
+Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vector<char>& piece,
+                                const Stopped& stopped) {
   const std::string temporary =
       (fs::path(item.to).parent_path() / (kUnderWay + std::to_string(number))).string();
-  auto bytes = copy_content(item, temporary, piece);
+  auto bytes = copy_content(item, temporary, piece, stopped);
   if (bytes.ok() && ::rename(temporary.c_str(), item.to.c_str()) != 0) bytes = unwritable(item.to);
   if (!bytes.ok()) ::unlink(temporary.c_str());
   return bytes;
@@ -150,7 +155,8 @@ Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vecto
 
 class Copy {
  public:
-  explicit Copy(std::vector<Item> items) : items_(std::move(items)) {}
+  Copy(std::vector<Item> items, const Stopped& stopped)
+      : items_(std::move(items)), stopped_(stopped) {}
 
   Result<Copied> run(unsigned threads) {
     std::vector<std::thread> others;
@@ -170,7 +176,8 @@ class Copy {
     std::vector<char> piece(kCopyBytes);
     for (std::size_t i = next_++; i < items_.size() && !failed_; i = next_++) {
       const bool keeps = is_there(items_[i]);
-      const auto bytes = keeps ? Result<std::uint64_t>(0) : copy_file(items_[i], i, piece);
+      const auto bytes =
+          keeps ? Result<std::uint64_t>(0) : copy_file(items_[i], i, piece, stopped_);
       const std::lock_guard lock(mutex_);
       if (!bytes.ok()) {
         failed_ = true;
@@ -183,6 +190,7 @@ class Copy {
   }
 
   const std::vector<Item> items_;
+  const Stopped& stopped_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
@@ -215,7 +223,8 @@ Status sync_file_system(const std::string& path) {
 
 }  // namespace
 
-Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads) {
+Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads,
+                        const std::function<bool()>& stopped) {
   for (const std::string& place : {from, to}) LOCKSTEP_TRY(check_place(place));
   LOCKSTEP_TRY(check_apart(from, to));
   LOCKSTEP_ASSIGN(const struct stat source, look(from));
@@ -233,7 +242,7 @@ Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned
     LOCKSTEP_TRY(make_folder(each));
     LOCKSTEP_TRY(remove_leftovers(each));
   }
-  LOCKSTEP_ASSIGN(const Copied copied, Copy(std::move(work.files)).run(threads));
+  LOCKSTEP_ASSIGN(const Copied copied, Copy(std::move(work.files), stopped).run(threads));
   LOCKSTEP_TRY(sync_file_system(to));
   return copied;
 }

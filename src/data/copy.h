@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "lockstep/status.h"
@@ -22,7 +23,9 @@ struct Copied {
 };
 
 // `to`: the folder, or the file's new name; folders on the way are made. Returns once all is on
-// storage.
-Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads = 4);
+// storage; or, soon after stopped() says so (any thread asks), kUnavailable, with whole files alone
+// there.
+Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads = 4,
+                        const std::function<bool()>& stopped = {});
 
 }  // namespace lockstep::data

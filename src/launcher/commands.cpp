@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -77,6 +78,15 @@ std::string readable(const std::string& json_text) {
   return text;
 }
 
+// MKL would be the first to say it, in its own way.
+Status check_working_directory() {
+  std::error_code error;
+  (void)std::filesystem::current_path(error);
+  if (!error) return {};
+  return misuse("the working directory cannot be found (" + error.message() +
+                "); was it removed? Go to one that is there");
+}
+
 }  // namespace
 
 int print_output(const std::string& text) {
@@ -85,6 +95,7 @@ int print_output(const std::string& text) {
 }
 
 int run_command(std::span<const std::string> arguments) {
+  if (auto checked = check_working_directory(); !checked.ok()) return fail(checked.error());
   auto spawned = take_spawned();
   if (!spawned.ok()) return fail(spawned.error());
   auto attached = take_attached();

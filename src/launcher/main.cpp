@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/process_setup.h"
+#include "base/stop_request.h"
 #include "base/suggest.h"
 #include "coord/version.h"
 #include "data/copy.h"
@@ -108,7 +109,9 @@ int data(const std::vector<std::string>& arguments) {
 int copy(const std::vector<std::string>& arguments) {
   if (asks_for_help(arguments)) return help({"copy"});
   if (arguments.size() != 2) return usage("usage: lockstep copy SRC DST");
-  const auto copied = lockstep::data::copy_all(arguments[0], arguments[1]);
+  const lockstep::StopRequest stop;
+  const auto copied =
+      lockstep::data::copy_all(arguments[0], arguments[1], 4, lockstep::StopRequest::made);
   if (!copied.ok()) {
     lockstep::log_error(copied.error().message);
     return lockstep::exit_code(copied.error().kind);

@@ -37,6 +37,15 @@ TEST_F(Commands, AHangTimeoutBelowTheLeastIsRefused) {
   EXPECT_THAT(outcome.err, HasSubstr("--hang-timeout takes seconds from 5 to 86400, not '2'"));
 }
 
+TEST_F(Commands, AWorkingDirectoryThatIsGoneIsSaid) {
+  const Outcome outcome =
+      run({"/bin/sh", "-c",
+           "mkdir \"$0\" && cd \"$0\" && rmdir \"$0\" && exec " LOCKSTEP_PROGRAM " run true",
+           folder_ / "gone"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("the working directory cannot be found"));
+}
+
 TEST_F(Commands, WordsThatNobodyWantsAreRefused) {
   for (const auto& [words, says] : std::vector<std::pair<Words, std::string>>{
            {{"version", "x"}, "version takes no argument, but got 'x'"},

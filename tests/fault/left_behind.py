@@ -256,6 +256,20 @@ class Leftovers(LeftBehind):
             self.assert_same(self.check(workers, SHORT, output=run.output), SHORT)
 
 
+    def test_of_a_copy_that_is_stopped(self):
+        source, there = self.folder / "source", self.folder / "there"
+        source.mkdir()
+        (source / "long").touch()
+        os.truncate(source / "long", 64 << 30)  # no room is needed to read it
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            copy = subprocess.Popen([harness.LOCKSTEP, "copy", source, there], stderr=subprocess.PIPE, text=True)
+            until(lambda: there.exists() and any(there.iterdir()), "the first bytes")
+            copy.send_signal(number)
+            self.assertIn("stopped before", copy.communicate(timeout=20)[1])
+            self.assertEqual(copy.returncode, -number)
+            self.assertEqual(list(there.iterdir()), [])
+
+
 class ClosedStreams(LeftBehind):
     """Without standard streams nothing that is meant for them ends up in a file of the run."""
 

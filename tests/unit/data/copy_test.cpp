@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
@@ -103,6 +104,17 @@ TEST_F(CopyAll, OneAtATime) {
 TEST_F(CopyAll, AFolderInAFilesPlaceIsADiskError) {
   write(to_ + "/a/in the way");
   EXPECT_EQ(kind_of(from_, to_, "/a'"), ErrorKind::kDisk);
+}
+
+TEST_F(CopyAll, StoppedItLeavesWholeFilesAlone) {
+  std::atomic<int> asked{0};
+  const auto copied = copy_all(from_, to_, 1, [&] { return ++asked > 3; });
+  ASSERT_FALSE(copied.ok());
+  EXPECT_EQ(copied.error().kind, ErrorKind::kUnavailable);
+  for (const auto& entry : fs::recursive_directory_iterator(to_))
+    EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
+  EXPECT_TRUE(copy_all(from_, to_).ok());
+  expect_equal();
 }
 
 }  // namespace
