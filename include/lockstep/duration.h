@@ -25,8 +25,9 @@ struct Duration {
   // As parse() takes it: "500ba", "9000s".
   std::string text() const;
 
-  // All of the text. Counts are whole numbers; time may have several parts, each with a fraction. A
-  // bare number counts `bare`. kUsage, with the text and what would be right.
+  // All of the text. Counts are whole numbers; time may have several parts, the larger unit first,
+  // each once and with a fraction. A bare number counts `bare`. kUsage, with the text and what
+  // would be right.
   static Result<Duration> parse(std::string_view text);
   static Result<Duration> parse(std::string_view text, Unit bare);
 

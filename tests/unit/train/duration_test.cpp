@@ -43,7 +43,8 @@ TEST(Duration, WhatIsNoneIsAnErrorThatSaysWhatWouldBe) {
                            "h",       "2d",     "-1h",
                            "1h-1s",   "1h 30m", "nan",
                            "infs",    "1e400h", "2h30",
-                           "+5ba",    "1hba"}) {
+                           "+5ba",    "1hba",   "2h2h",
+                           "30m2h",   "1m5min"}) {
     const auto duration = Duration::parse(text);
     ASSERT_FALSE(duration.ok()) << text;
     EXPECT_EQ(duration.error().kind, ErrorKind::kUsage);
