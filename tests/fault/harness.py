@@ -89,7 +89,7 @@ def state_of(pid):
     return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def until(condition, what, seconds=20, pause=0.002):
+def until(condition, what, seconds=60, pause=0.002):
     end = time.monotonic() + seconds
     while True:
         value = condition()
@@ -125,7 +125,7 @@ class Run:
         with self.out_path.open("wb") as out, self.err_path.open("wb") as err:
             self.process = subprocess.Popen(self.command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=self.env, cwd=scratch())
 
-    def wait(self, seconds=60):
+    def wait(self, seconds=120):
         try:
             self.code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

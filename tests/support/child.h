@@ -57,7 +57,7 @@ class Child {
 
   // Until `text` is in the standard output; false after the limit.
   bool wait_for_output(const std::string& text,
-                       std::chrono::milliseconds limit = std::chrono::seconds(10)) const {
+                       std::chrono::milliseconds limit = std::chrono::seconds(60)) const {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (out().find(text) == std::string::npos) {
       if (std::chrono::steady_clock::now() > end) return false;
@@ -66,7 +66,7 @@ class Child {
     return true;
   }
 
-  Outcome wait(std::chrono::milliseconds limit = std::chrono::seconds(30)) {
+  Outcome wait(std::chrono::milliseconds limit = std::chrono::seconds(90)) {
     const auto end = std::chrono::steady_clock::now() + limit;
     Outcome outcome;
     int status = 0;

@@ -7,7 +7,7 @@
 namespace lockstep::test {
 
 template <class Condition>
-bool until(Condition condition, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+bool until(Condition condition, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
