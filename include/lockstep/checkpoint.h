@@ -102,9 +102,11 @@ Status save_pt(const std::string& path, const PtFields& fields);
 Status save_pt(const std::string& path, const torch::nn::Module& module);
 // Of a dict: its fields with text as keys, in its order; lists of numbers as doubles.
 Result<PtFields> load_pt(const std::string& path);
-// The state_dict under `key`, or the file's own, into the module's tensors. Names (with or without
-// DistributedDataParallel's "module."), shapes and dtypes must match: else kBadData, nothing
-// changed.
+// Into the module's tensors: the state_dict under `key`, or the file's own; a safetensors file; or
+// the part "model" of a checkpoint (its folder, `checkpoints/best` or `last`) or of a run
+// directory's newest whole one, verified by its hashes (there `key` says nothing). Names (with or
+// without DistributedDataParallel's "module."), shapes and dtypes must match: else kBadData,
+// nothing changed.
 Status load_state_dict(torch::nn::Module& module, const std::string& path,
                        const std::string& key = "");
 

@@ -5,9 +5,7 @@
 //     return F::cross_entropy(model->forward(batch.inputs), batch.targets);
 //   });
 //   trainer.evaluation([&](const lockstep::data::Batch& batch) {
-//     const at::Tensor scores = model->forward(batch.inputs);
-//     return lockstep::Score{sum_of_losses(scores, batch), correct(scores, batch),
-//                            batch.targets.size(0)};
+//     return lockstep::cross_entropy_score(model->forward(batch.inputs), batch.targets);
 //   });
 //   const lockstep::Status status = trainer.fit(train_set, test_set);
 //
@@ -34,6 +32,7 @@
 #include "lockstep/duration.h"
 #include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
+#include "lockstep/score.h"
 #include "lockstep/status.h"
 
 namespace torch::nn {
@@ -122,13 +121,8 @@ struct LossAndCorrect {
   double correct = 0;
 };
 
-// Of one evaluation batch; summed over batches in order, in fp64.
-struct Score {
-  double loss_sum = 0;
-  // Left alone where there is no such thing: then no accuracy is printed.
-  double correct = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t count = 0;
-};
+// What the evaluated samples are to a run: by which name its records and reports have the figures.
+enum class EvaluatedOn { kTestSet, kValidationSet };
 
 // See Trainer::keep_history().
 struct EpochFigures {
@@ -207,10 +201,9 @@ class Trainer {
   // its own mode and has its own buffers again. What it draws is seeded by (seed, step, batch).
   // (Nothing else touches modes: a part that was put into eval() stays there while the rest
   // trains.)
-  using Evaluation = std::function<Score(const data::Batch&)>;
   void loss(Loss loss);
   void loss(CountedLoss loss);
-  void evaluation(Evaluation evaluation);
+  void evaluation(Evaluation evaluation, EvaluatedOn set = EvaluatedOn::kTestSet);
 
   // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
   // by the evaluation's loss or, without a test set, by the training's. Part of the state and of

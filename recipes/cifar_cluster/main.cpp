@@ -86,13 +86,11 @@ Status train(lockstep::Context& context, Options options) {
   lockstep::Trainer trainer(context, *model, optimizer, options.run);
   trainer.loss(
       [&](const Batch& batch) { return F::cross_entropy(scores_of(batch), batch.targets); });
-  trainer.evaluation([&](const Batch& batch) {
-    const at::Tensor scores = scores_of(batch);
-    const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
-    return lockstep::Score{F::cross_entropy(scores, batch.targets, sum).item<double>(),
-                           scores.argmax(1).eq(batch.targets).sum().item<double>(),
-                           batch.targets.size(0)};
-  });
+  trainer.evaluation(
+      [&](const Batch& batch) {
+        return lockstep::cross_entropy_score(scores_of(batch), batch.targets);
+      },
+      lockstep::EvaluatedOn::kValidationSet);
   trainer.epoch_lines(cifar_cluster::epoch_lines);
   LOCKSTEP_TRY(make_folder(options.output_dir));
   trainer.exports([&](const lockstep::EpochEnd& end) -> Result<bool> {

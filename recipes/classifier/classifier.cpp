@@ -3,7 +3,6 @@
 //
 //   classifier --data Dataset_2 --weights resnet34-b627a593.pth
 #include <ATen/Context.h>
-#include <ATen/core/grad_mode.h>
 #include <torch/nn/functional/loss.h>
 
 #include <cstdio>
@@ -69,20 +68,6 @@ Score score(lockstep::models::Network& model, const Loss& loss, const Batch& bat
   return {loss.sum(scores, batch.targets), correct(scores, batch.targets), batch.targets.size(0)};
 }
 
-// The tutorial's eval_model(), over each sample once.
-Result<Score> evaluate(lockstep::models::Network& model, const Loss& loss,
-                       const lockstep::data::Dataset& set, std::int64_t batch_size) {
-  Score all{0, 0, 0};
-  for (std::int64_t i = 0; i < lockstep::data::evaluation_batches(set.size(), batch_size); ++i) {
-    LOCKSTEP_ASSIGN(const Batch batch, lockstep::data::evaluation_batch(set, batch_size, i));
-    const Score part = score(model, loss, batch);
-    all.loss_sum += part.loss_sum;
-    all.correct += part.correct;
-    all.count += part.count;
-  }
-  return all;
-}
-
 std::string figures(const std::string& set, const Score& score) {
   const auto count = static_cast<double>(score.count);
   return set + " loss: " + classifier::python_number(score.loss_sum / count) + ", " + set +
@@ -91,17 +76,18 @@ std::string figures(const std::string& set, const Score& score) {
 
 // What the tutorial's rank 0 does when all is trained: the file is read and evaluated again.
 Status tell_best(const Options& options, const Photographs& photographs, const Loss& loss) {
-  const at::NoGradGuard no_grad;
   LOCKSTEP_ASSIGN(const auto model, make_model(options, photographs.classes()));
   LOCKSTEP_ASSIGN(const auto best, classifier::load_best(options.checkpoint_file, *model));
-  model->eval();
+  const auto score_batch = [&](const Batch& batch) { return score(*model, loss, batch); };
   std::string lines;
   if (best) {
     const std::int64_t size = options.run.evaluation_batch_size;
-    LOCKSTEP_ASSIGN(const Score val, evaluate(*model, loss, *photographs.validation, size));
+    LOCKSTEP_ASSIGN(const Score val,
+                    lockstep::evaluate(*model, *photographs.validation, size, score_batch));
     lines += "\nBest model (" + figures("val", val);
     if (photographs.test != nullptr) {
-      LOCKSTEP_ASSIGN(const Score test, evaluate(*model, loss, *photographs.test, size));
+      LOCKSTEP_ASSIGN(const Score test,
+                      lockstep::evaluate(*model, *photographs.test, size, score_batch));
       lines += ", " + figures("test", test);
     }
     lines += ") has been saved to " + options.checkpoint_file + "\n\n";
@@ -127,7 +113,8 @@ Status train(lockstep::Context& context, const Options& options, const Photograp
     return lockstep::LossAndCorrect{loss.mean(scores, batch.targets),
                                     correct(scores, batch.targets)};
   });
-  trainer.evaluation([&](const Batch& batch) { return score(*model, loss, batch); });
+  trainer.evaluation([&](const Batch& batch) { return score(*model, loss, batch); },
+                     lockstep::EvaluatedOn::kValidationSet);
   trainer.schedule(scheduler);
   trainer.best(lockstep::BestOf::kAccuracy);
   trainer.epoch_lines(classifier::best_lines);
@@ -148,7 +135,7 @@ Status train(lockstep::Context& context, const Options& options, const Photograp
 
 void greet(const Options& options, const Photographs& photographs) {
   if (options.weights.empty())
-    std::fprintf(stderr, "no --weights: the network begins from random values%s\n",
+    std::fprintf(stderr, "no --weights: a new run begins from random values%s\n",
                  options.frozen() ? ", and all but its head stays so (--backbone frozen)" : "");
   std::printf("Train set size: %ld, Validation set size: %ld\n", long{photographs.train->size()},
               long{photographs.validation->size()});

@@ -29,11 +29,7 @@ lockstep::Status train_data_parallel(lockstep::Context& context, const Options& 
   trainer.loss(
       [&](const Batch& batch) { return F::cross_entropy(model(batch.inputs), batch.targets); });
   trainer.evaluation([&](const Batch& batch) {
-    const at::Tensor scores = net->forward(batch.inputs);
-    const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
-    return lockstep::Score{F::cross_entropy(scores, batch.targets, sum).item<double>(),
-                           scores.argmax(1).eq(batch.targets).sum().item<double>(),
-                           batch.targets.size(0)};
+    return lockstep::cross_entropy_score(net->forward(batch.inputs), batch.targets);
   });
   if (options.check_against_tutorial)
     trainer.on_finished([&] { return check_against_tutorial(options.mode, options.run.output); });

@@ -27,11 +27,7 @@ static lockstep::Status train(lockstep::Context& context, const convnet::Options
     return F::cross_entropy(precision.forward(batch.inputs), batch.targets);
   });
   trainer.evaluation([&](const Batch& batch) {
-    const at::Tensor scores = precision.forward(batch.inputs);
-    const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
-    return lockstep::Score{F::cross_entropy(scores, batch.targets, sum).item<double>(),
-                           scores.argmax(1).eq(batch.targets).sum().item<double>(),
-                           batch.targets.size(0)};
+    return lockstep::cross_entropy_score(precision.forward(batch.inputs), batch.targets);
   });
   if (options.check_against_tutorial)
     trainer.on_finished(

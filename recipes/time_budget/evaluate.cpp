@@ -1,8 +1,5 @@
 #include "evaluate.h"
 
-#include <ATen/core/grad_mode.h>
-
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -11,7 +8,7 @@
 
 #include "lockstep/checkpoint.h"
 #include "lockstep/data.h"
-#include "lockstep/state.h"
+#include "lockstep/score.h"
 #include "model.h"
 
 namespace time_budget {
@@ -31,51 +28,22 @@ struct Found {
   std::vector<Class> classes;
 };
 
-// The tensors are of equal names; load_state_dict() does the same for a file of Python's.
-Status load_safetensors_into(torch::nn::Module& model, const std::string& path) {
-  LOCKSTEP_ASSIGN(const lockstep::NamedTensors saved, lockstep::load_safetensors(path));
-  const at::NoGradGuard no_grad;
-  for (auto& [name, tensor] : lockstep::state_dict(model)) {
-    const auto found = std::find_if(saved.begin(), saved.end(),
-                                    [&](const auto& entry) { return entry.first == name; });
-    if (found == saved.end() || found->second.sizes() != tensor.sizes())
-      return Error{ErrorKind::kBadData, "'" + path + "' has no '" + name +
-                                            "' of this model's shape: give it the same data's "
-                                            "classes and --classifier-width"};
-    tensor.detach().copy_(found->second);
-  }
-  return {};
-}
-
-Status load(torch::nn::Module& model, const std::string& path) {
-  std::error_code code;
-  if (fs::is_directory(path, code))
-    return load_safetensors_into(model, path + "/model.safetensors");
-  return lockstep::load_state_dict(model, path, "MODEL_STATE");
-}
-
 lockstep::Result<Found> count(lockstep::models::Network& model, const Photographs& photographs,
                               std::int64_t batch_size) {
-  const at::NoGradGuard no_grad;
-  model.eval();
-  const lockstep::data::Dataset& set = *photographs.all;
   Found found;
   found.classes.resize(static_cast<std::size_t>(photographs.classes()));
-  for (std::int64_t i = 0; i < lockstep::data::evaluation_batches(set.size(), batch_size); ++i) {
-    LOCKSTEP_ASSIGN(const Batch batch, lockstep::data::evaluation_batch(set, batch_size, i));
+  const auto score = [&](const Batch& batch) {
     const at::Tensor scores = model.forward(batch.inputs);
-    const lockstep::Score part = score_of(scores, batch.targets);
-    found.all.loss_sum += part.loss_sum;
-    found.all.correct += part.correct;
-    found.all.count += part.count;
     const at::Tensor right = scores.argmax(1).eq(batch.targets);
-    for (std::int64_t sample = 0; sample < part.count; ++sample) {
+    for (std::int64_t sample = 0; sample < right.size(0); ++sample) {
       Found::Class& one =
           found.classes[static_cast<std::size_t>(batch.targets[sample].item<std::int64_t>())];
       one.right += right[sample].item<bool>() ? 1 : 0;
       ++one.count;
     }
-  }
+    return lockstep::cross_entropy_score(scores, batch.targets);
+  };
+  LOCKSTEP_ASSIGN(found.all, lockstep::evaluate(model, *photographs.all, batch_size, score));
   return found;
 }
 
@@ -93,13 +61,15 @@ void print(const Found& found, const Photographs& photographs) {
   }
 }
 
-// Of NAME.pt NAME; of RUN/checkpoints/step-00000100 RUN: as `lockstep report` names the run.
+// As `lockstep report` names them: NAME of NAME.pt, of the run NAME-run and of its checkpoints.
 std::string name_of(const std::string& checkpoint) {
-  const fs::path path = fs::absolute(checkpoint).lexically_normal();
-  std::error_code code;
-  if (!fs::is_directory(path, code)) return path.stem().string();
-  const fs::path folder = path.has_filename() ? path : path.parent_path();
-  return folder.parent_path().parent_path().filename().string();
+  constexpr std::string_view kRun = "-run";
+  fs::path path = fs::absolute(checkpoint).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  if (path.parent_path().filename() == "checkpoints") path = path.parent_path().parent_path();
+  std::string name = path.stem().string();
+  if (name.ends_with(kRun)) name.resize(name.size() - kRun.size());
+  return name;
 }
 
 std::string quoted(const std::string& text) {
@@ -143,7 +113,7 @@ Status evaluate(const Options& options, const Photographs& photographs) {
   Options as_it_was = options;
   as_it_was.weights.clear();
   LOCKSTEP_ASSIGN(const auto model, make_model(as_it_was, photographs.classes()));
-  LOCKSTEP_TRY(load(*model, options.evaluate));
+  LOCKSTEP_TRY(lockstep::load_state_dict(*model, options.evaluate, "MODEL_STATE"));
   LOCKSTEP_ASSIGN(const Found found, count(*model, photographs, options.run.evaluation_batch_size));
   print(found, photographs);
   return options.json.empty() ? Status() : write_json(options, found);

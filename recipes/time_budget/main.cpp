@@ -40,9 +40,11 @@ Status train(lockstep::Context& context, const Options& options, const Photograp
   trainer.loss([&](const Batch& batch) {
     return F::cross_entropy(model->forward(batch.inputs), batch.targets);
   });
-  trainer.evaluation([&](const Batch& batch) {
-    return time_budget::score_of(model->forward(batch.inputs), batch.targets);
-  });
+  trainer.evaluation(
+      [&](const Batch& batch) {
+        return lockstep::cross_entropy_score(model->forward(batch.inputs), batch.targets);
+      },
+      lockstep::EvaluatedOn::kValidationSet);
   trainer.best(lockstep::BestOf::kLoss);
   trainer.keep_history();
   trainer.step_lines([&](const lockstep::StepEnd& end) {
@@ -75,7 +77,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (options.weights.empty())
-    std::fputs("no --weights: the network begins from random values\n", stderr);
+    std::fputs("no --weights: a new run begins from random values\n", stderr);
   auto context = lockstep::init();
   if (!context.ok()) lockstep::exit_with(context.error());
   lockstep::exit_with(*context, train(*context, options, *photographs));

@@ -1,10 +1,6 @@
 #include "model.h"
 
-#include <torch/nn/functional/loss.h>
-
 #include "lockstep/checkpoint.h"
-
-namespace F = torch::nn::functional;
 
 namespace time_budget {
 namespace {
@@ -25,12 +21,6 @@ lockstep::Result<std::shared_ptr<lockstep::models::Backbone>> make_model(const O
   model->replace_head(
       lockstep::models::dropout_head({kFeatures, width, width / 2, classes}, kDropout));
   return model;
-}
-
-lockstep::Score score_of(const at::Tensor& scores, const at::Tensor& targets) {
-  const auto sum = F::CrossEntropyFuncOptions().reduction(torch::kSum);
-  return {F::cross_entropy(scores, targets, sum).item<double>(),
-          scores.argmax(1).eq(targets).sum().item<double>(), targets.size(0)};
 }
 
 }  // namespace time_budget

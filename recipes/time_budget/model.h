@@ -5,7 +5,6 @@
 
 #include "lockstep/models.h"
 #include "lockstep/status.h"
-#include "lockstep/trainer.h"
 #include "options.h"
 
 namespace time_budget {
@@ -14,8 +13,5 @@ namespace time_budget {
 // new classifier 25088-4096-2048-classes. `weights`: torchvision's file, or none.
 lockstep::Result<std::shared_ptr<lockstep::models::Backbone>> make_model(const Options& options,
                                                                          std::int64_t classes);
-
-// Summed over a batch's samples.
-lockstep::Score score_of(const at::Tensor& scores, const at::Tensor& targets);
 
 }  // namespace time_budget

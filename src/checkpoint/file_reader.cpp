@@ -69,6 +69,17 @@ Verdict examine_tensors(ReadableFile& file, const std::string& path, const FileE
 
 }  // namespace
 
+// Eight bytes of length, then JSON; a .pt file begins with "PK" or a pickle's 0x80.
+Result<bool> is_safetensors(Env& env, const std::string& path) {
+  if (path.ends_with(".safetensors")) return true;
+  LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
+  std::array<std::byte, kLengthBytes + 1> start{};
+  if (file->size() < start.size()) return false;
+  LOCKSTEP_TRY(file->read_at(0, start));
+  const bool archive = start[0] == std::byte{'P'} && start[1] == std::byte{'K'};
+  return !archive && start.back() == std::byte{'{'};
+}
+
 Result<Header> read_header(ReadableFile& file, Xxh3* hash) {
   std::array<std::byte, kLengthBytes> length{};
   const auto start = std::span(length).first(

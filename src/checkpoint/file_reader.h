@@ -21,6 +21,9 @@ struct Verdict {
   std::string reason;
 };
 
+// By its suffix, or its beginning. kDisk: it cannot be read.
+Result<bool> is_safetensors(Env& env, const std::string& path);
+
 // `hash`, where given, has seen the bytes before the data.
 Result<Header> read_header(ReadableFile& file, Xxh3* hash = nullptr);
 

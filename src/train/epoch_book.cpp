@@ -42,6 +42,11 @@ double& EpochBook::at(Figure figure) const {
 void EpochBook::begin_at(const StartPoint& start) {
   if (keeps_history_)
     for (const EpochFigures& figures : start.history) history_.add(figures);
+  const EpochFigures before =
+      start.history.empty() ? EpochFigures{kNone, kNone} : start.history.back();
+  at(kTrain) = before.train_loss;
+  at(kLossSum) = before.loss;
+  at(kCount) = 1;  // of its samples only the mean is known
   if (std::isnan(start.best)) return;
   at(kBest) = start.best;
   at(kBestEpoch) = static_cast<double>(start.epoch - 1);

@@ -136,11 +136,11 @@ std::string EpochEnds::last_line(Txn txn) const {
 Lines EpochEnds::end_lines(Txn txn) const {
   const EpochEnd end = told_end(txn);
   Lines lines;
-  lines.metrics = epoch_metrics(txn, spec_.plan.at(txn), end);
+  lines.metrics = epoch_metrics(txn, spec_.plan.at(txn), end, hooks_.evaluated_on);
   if (hooks_.epoch_lines) {
     lines.console = whole_lines(hooks_.epoch_lines(end));
   } else if (spec_.evaluates) {
-    lines.console = evaluation_line(end);
+    lines.console = evaluation_line(end, hooks_.evaluated_on);
   }
   return lines;
 }

@@ -17,7 +17,8 @@ struct Hooks {
   // What a share's loss is; may change between steps, as long as it does in all workers alike.
   Step::Closure loss;
   // With it and a test set, an epoch's end is evaluated.
-  Trainer::Evaluation evaluation;
+  Evaluation evaluation;
+  EvaluatedOn evaluated_on = EvaluatedOn::kTestSet;
   BestOf best = BestOf::kNothing;
   std::vector<std::function<void(const EpochEnd&)>> schedules;
   std::function<std::string(const StepEnd&)> step_lines;

@@ -82,9 +82,10 @@ std::string not_finite_line(const Position& position, const Plan& plan, const st
          what + (skipped ? "; the update is left out (--on-nan skip)\n" : "; training goes on\n");
 }
 
-std::string evaluation_line(const EpochEnd& end) {
-  const std::string loss =
-      epoch_of(end.epoch, end.epochs) + "Test loss: " + with_decimals(end.loss, 4);
+std::string evaluation_line(const EpochEnd& end, EvaluatedOn set) {
+  const std::string loss = epoch_of(end.epoch, end.epochs) +
+                           (set == EvaluatedOn::kTestSet ? "Test loss: " : "Validation loss: ") +
+                           with_decimals(end.loss, 4);
   if (std::isnan(end.correct)) return loss + "\n";
   return loss +
          ", Accuracy: " + with_decimals(100 * end.correct / static_cast<double>(end.count), 2) +
@@ -102,17 +103,22 @@ std::string step_metrics(Txn txn, const Position& position, double loss, double 
                         (skipped ? ",\"skipped\":true" : ""));
 }
 
-std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end) {
+std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set) {
+  const std::string name = set == EvaluatedOn::kTestSet ? "test" : "valid";
   std::string rest =
       "\"train_loss\":" + json_number(end.train_loss) + ",\"lr\":" + json_number(end.lr);
   if (!std::isnan(end.train_accuracy))
     rest += ",\"train_accuracy\":" + json_number(end.train_accuracy);
-  if (end.count > 0) rest += ",\"test_loss\":" + json_number(end.loss);
-  if (end.count > 0 && !std::isnan(end.correct))
-    rest += ",\"test_accuracy\":" + json_number(end.accuracy) +
-            ",\"test_correct\":" + with_decimals(end.correct, 0);
+  const auto add = [&](const char* figure, const std::string& value) {
+    rest += ",\"" + name + figure + "\":" + value;
+  };
+  if (end.count > 0) add("_loss", json_number(end.loss));
+  if (end.count > 0 && !std::isnan(end.correct)) {
+    add("_accuracy", json_number(end.accuracy));
+    add("_correct", with_decimals(end.correct, 0));
+  }
   if (end.broken) rest += ",\"broken\":true";
-  if (end.count > 0) rest += ",\"test_samples\":" + std::to_string(end.count);
+  if (end.count > 0) add("_samples", std::to_string(end.count));
   return metrics_of(txn, position, rest);
 }
 

@@ -15,8 +15,9 @@ namespace lockstep::train {
 std::string whole_lines(std::string text);
 // `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; loss: virtual worker 0's.
 std::string step_line(const Position& position, const Plan& plan, double loss);
-// `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline.
-std::string evaluation_line(const EpochEnd& end);
+// `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline; or
+// `Validation loss:`.
+std::string evaluation_line(const EpochEnd& end, EvaluatedOn set);
 // `The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not evaluated`.
 std::string cut_line(const Position& position, const Plan& plan, bool evaluates);
 // `Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 1 is nan; …`, `what` being the
@@ -30,8 +31,8 @@ std::string step_metrics(Txn txn, const Position& position, double loss, double 
                          std::uint64_t samples, const std::vector<double>& rates,
                          std::optional<double> scale = std::nullopt, bool skipped = false);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
-// "test_loss", "test_accuracy", "test_correct", "test_samples".
-std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end);
+// "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.
+std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set);
 // {…,"exported":true}
 std::string export_metrics(Txn txn, const Position& position, bool written);
 // Python's str(timedelta): `0:00:26.337336`.

@@ -1,37 +1,9 @@
 #include "lockstep/trainer.h"
 
-#include <torch/nn/module.h>
-
-#include <vector>
-
+#include "train/evaluation_mode.h"
 #include "train/run.h"
 
 namespace lockstep {
-
-namespace {
-
-// All modules in evaluation mode while it lives; then each in its own again, so that a part that
-// was frozen with eval() stays frozen.
-class EvaluationMode {
- public:
-  explicit EvaluationMode(torch::nn::Module& model) : model_(model) {
-    model_.apply(
-        [this](torch::nn::Module& module) { was_training_.push_back(module.is_training()); });
-    model_.eval();
-  }
-  ~EvaluationMode() {
-    auto was = was_training_.cbegin();
-    model_.apply([&](torch::nn::Module& module) { module.train(*was++); });  // parents come first
-  }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
-
- private:
-  torch::nn::Module& model_;
-  std::vector<bool> was_training_;
-};
-
-}  // namespace
 
 class Trainer::Impl {
  public:
@@ -72,10 +44,11 @@ void Trainer::loss(CountedLoss loss) {
   };
 }
 
-void Trainer::evaluation(Evaluation evaluation) {
+void Trainer::evaluation(Evaluation evaluation, EvaluatedOn set) {
+  impl_->run.hooks.evaluated_on = set;
   impl_->run.hooks.evaluation = [this,
                                  evaluation = std::move(evaluation)](const data::Batch& batch) {
-    const EvaluationMode mode(impl_->model);
+    const train::EvaluationMode mode(impl_->model);
     return evaluation(batch);
   };
 }

@@ -80,7 +80,7 @@ def hashes_of(folder, *names):
 def metrics(folder):
     """{step: record} of the steps, [record] of the epochs' validations."""
     records = [json.loads(line) for line in (folder / "output_dir/run/metrics.jsonl").read_text().splitlines()]
-    return [r for r in records if "loss" in r], [r for r in records if "test_loss" in r]
+    return [r for r in records if "loss" in r], [r for r in records if "valid_loss" in r]
 
 
 def by_hand_address():
@@ -148,7 +148,7 @@ class CifarCluster(BesidePython):
         self.assertEqual([float.fromhex(r["loss_hex"]) for r in steps], said[0]["losses"])
         means = [sum(loss * batch for loss in losses) / (ranks * batch) for losses in zip(*(s["losses"] for s in said))]
         self.assertEqual([r["loss_mean"] for r in steps], means)
-        self.assertEqual([r["test_loss"] for r in ends], said[0]["exact"])
+        self.assertEqual([r["valid_loss"] for r in ends], said[0]["exact"])
 
     def test_three_virtual_workers(self):
         theirs, ours, options = self.folder("theirs-3"), self.folder("ours-3"), [*SMALL, *SEED, "--epochs", 1]
@@ -240,7 +240,7 @@ class CifarCluster(BesidePython):
         given = ["--data_url", "data", "--image_size", 16, "--batch_size", 4, "--epochs", 1]
         out, _ = recipe(folder, 2, given)
         self.assertTrue(out[1].startswith("train | epoch: 1 | loss: "), out)
-        self.assertEqual(metrics(folder)[1][0]["test_samples"], 12)
+        self.assertEqual(metrics(folder)[1][0]["valid_samples"], 12)
         shutil.rmtree(folder / "data/val/yak")
         self.assertIn("train has 3 classes and val 2", run(folder, RECIPE, "--output_dir", "other", *given, code=65)[1])
 

@@ -201,6 +201,9 @@ class TimeBudget(BesidePython):
         shutil.copy(saves(theirs)[0], saves(ours)[0])
         out, err = self.recipe(ours, 2)
         self.assertIn("Resuming training from save at Epoch 1\n", out)
+        begun = [line for line in out.splitlines() if line.startswith("[GPU")]
+        self.assertIn("Epoch: 1 ", begun[0])
+        self.assertEqual(begun, [line for line in self.out.splitlines() if line.startswith("[GPU")][-len(begun):])
         self.assertIn("the optimizer's state begins anew", err)
         self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1], "plain SGD has no state")
         self.assert_files(ours, self.ours)
@@ -216,8 +219,11 @@ class TimeBudget(BesidePython):
         self.assertEqual(figures["name"], "model_snapshot")
         report = json.loads(run(test, LOCKSTEP, "report", "--json", saves(self.ours)[1], "figures.json")[0])["runs"]
         self.assertEqual([(r["name"], r["test_loss"], r["epochs_run"]) for r in report], [("model_snapshot", figures["test_loss"], EPOCHS)])
-        run(test, *program, "--evaluate", checkpoint, "--json", "of_run.json")
-        self.assertEqual(json.loads((test / "of_run.json").read_text())["runs"][0]["name"], "model_snapshot-run")
+        for place in (checkpoint, run_dir(self.ours), run_dir(self.ours) / "checkpoints/best"):
+            run(test, *program, "--evaluate", place, "--json", "of_run.json")
+            self.assertEqual(json.loads((test / "of_run.json").read_text())["runs"][0]["name"], "model_snapshot")
+        report = json.loads(run(test, LOCKSTEP, "report", "--json", run_dir(self.ours), "figures.json")[0])["runs"]
+        self.assertEqual([(r["name"], r["test_loss"], len(r["validation"])) for r in report], [("model_snapshot", figures["test_loss"], EPOCHS)])
         _, err = run(test, *program[:3], "--evaluate", saves(self.ours)[0], "--classifier_width", 8, code=65)
         self.assertIn("classifier.0.weight", err)
 

@@ -19,8 +19,6 @@ TORCH_MODULE(Net);
 
 using Data = std::shared_ptr<const lockstep::data::Dataset>;
 
-double sum_of_losses(const at::Tensor& scores, const lockstep::data::Batch& batch);
-double correct(const at::Tensor& scores, const lockstep::data::Batch& batch);
 double schedule(std::int64_t step);
 at::Tensor loss_of(const lockstep::data::Batch& batch);
 void save();
@@ -173,9 +171,7 @@ lockstep::Status trainer(lockstep::Context& context, Net model, lockstep::Optimi
     return F::cross_entropy(model->forward(batch.inputs), batch.targets);
   });
   trainer.evaluation([&](const lockstep::data::Batch& batch) {
-    const at::Tensor scores = model->forward(batch.inputs);
-    return lockstep::Score{sum_of_losses(scores, batch), correct(scores, batch),
-                           batch.targets.size(0)};
+    return lockstep::cross_entropy_score(model->forward(batch.inputs), batch.targets);
   });
   const lockstep::Status status = trainer.fit(train_set, test_set);
   return status;

@@ -186,6 +186,10 @@ Result<NamedTensors> Importer::state_dict(const Value& dict) {
 Status load_state_dict(torch::nn::Module& module, const Value& dict) {
   Importer importer;
   LOCKSTEP_ASSIGN(NamedTensors given, importer.state_dict(dict));
+  return load_state_dict(module, std::move(given));
+}
+
+Status load_state_dict(torch::nn::Module& module, NamedTensors given) {
   strip_prefix(given);
   const Sources sources = by_name(given);
   Named named;

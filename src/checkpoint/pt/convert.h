@@ -58,6 +58,7 @@ class Importer {
 // names the first that do not, and nothing is changed. "module." before every name
 // (DistributedDataParallel's) is taken off; num_batches_tracked may be missing (as before torch
 // 0.4.1).
+Status load_state_dict(torch::nn::Module& module, NamedTensors given);
 Status load_state_dict(torch::nn::Module& module, const pickle::Value& dict);
 
 }  // namespace lockstep::checkpoint::pt

@@ -1,10 +1,15 @@
 // lockstep/checkpoint.h's .pt files: values of the reader and writer as a caller's few kinds.
 #include <ATen/ops/scalar_tensor.h>
 
+#include <filesystem>
+
 #include "base/env.h"
+#include "checkpoint/file_reader.h"
 #include "checkpoint/pt/convert.h"
 #include "checkpoint/pt/reader.h"
 #include "checkpoint/pt/writer.h"
+#include "checkpoint/search.h"
+#include "checkpoint/store.h"
 #include "checkpoint/tensor.h"
 
 namespace lockstep {
@@ -69,6 +74,34 @@ PtValue from_pickle(Importer& in, const Value& value) {
   return tensors.ok() ? PtValue(*std::move(tensors)) : PtValue(std::monostate());
 }
 
+// Verified; empty: `path` is no run directory and no checkpoint.
+Result<std::string> checkpoint_at(const std::string& path) {
+  Env& env = posix_env();
+  if (env.exists(checkpoint::checkpoints_dir(path))) {
+    LOCKSTEP_ASSIGN(const checkpoint::Search search, checkpoint::find_newest(env, path));
+    if (search.newest) return search.newest->path;
+    return Error{ErrorKind::kBadData, quote(path) + " has no whole checkpoint"};
+  }
+  std::error_code code;  // who may not look sees no folder
+  if (!std::filesystem::is_directory(checkpoint::led_to(env, path), code)) return std::string();
+  LOCKSTEP_ASSIGN(const checkpoint::Found found, checkpoint::load_checkpoint_at(env, path, {}, {}));
+  return found.path;
+}
+
+Result<NamedTensors> weights_at(const std::string& path, const std::string& key) {
+  LOCKSTEP_ASSIGN(const std::string folder, checkpoint_at(path));
+  if (!folder.empty()) return load_safetensors(folder + "/" + checkpoint::part_file("model"));
+  LOCKSTEP_ASSIGN(const bool safetensors, checkpoint::is_safetensors(posix_env(), path));
+  if (safetensors) return load_safetensors(path);
+  LOCKSTEP_ASSIGN(const Value root, checkpoint::pt::read(posix_env(), path));
+  const Value* const dict = key.empty() ? &root : root.find(key);
+  if (dict == nullptr) return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
+  Importer in;
+  auto tensors = in.state_dict(*dict);
+  if (tensors.ok()) return tensors;
+  return Error{tensors.error().kind, quote(path) + ": " + tensors.error().message};
+}
+
 }  // namespace
 
 Status save_pt(const std::string& path, const PtFields& fields) {
@@ -99,10 +132,8 @@ Result<PtFields> load_pt(const std::string& path) {
 }
 
 Status load_state_dict(torch::nn::Module& module, const std::string& path, const std::string& key) {
-  LOCKSTEP_ASSIGN(const Value root, checkpoint::pt::read(posix_env(), path));
-  const Value* const dict = key.empty() ? &root : root.find(key);
-  if (dict == nullptr) return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
-  const Status loaded = checkpoint::pt::load_state_dict(module, *dict);
+  LOCKSTEP_ASSIGN(NamedTensors given, weights_at(path, key));
+  const Status loaded = checkpoint::pt::load_state_dict(module, std::move(given));
   if (loaded.ok()) return {};
   return Error{loaded.error().kind, quote(path) + ": " + loaded.error().message};
 }

@@ -93,17 +93,6 @@ Result<Bundle> open_pt(Env& env, const std::string& path) {
   return bundle;
 }
 
-// Eight bytes of length, then JSON; a .pt file begins with "PK" or a pickle's 0x80.
-Result<bool> looks_like_safetensors(Env& env, const std::string& path) {
-  if (path.ends_with(kSuffix)) return true;
-  LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
-  std::array<std::byte, checkpoint::kLengthBytes + 1> start{};
-  if (file->size() < start.size()) return false;
-  LOCKSTEP_TRY(file->read_at(0, start));
-  const bool archive = start[0] == std::byte{'P'} && start[1] == std::byte{'K'};
-  return !archive && start.back() == std::byte{'{'};
-}
-
 }  // namespace
 
 bool is_run_directory(Env& env, const std::string& path) {
@@ -130,7 +119,7 @@ Result<Bundle> open_bundle(Env& env, const std::string& given) {
     return bundle_of(env, std::move(found));
   }
   if (is_folder(path) || !env.exists(path)) return not_a_bundle(env, path);
-  LOCKSTEP_ASSIGN(const bool safetensors, looks_like_safetensors(env, path));
+  LOCKSTEP_ASSIGN(const bool safetensors, checkpoint::is_safetensors(env, path));
   return safetensors ? open_safetensors(env, path) : open_pt(env, path);
 }
 

@@ -14,8 +14,8 @@ constexpr const char* kHelp =
     "usage: lockstep report RUN... [--out PAGE.html] [--markdown | --csv | --json] [--budget "
     "TIME]\n\n"
     "RUN: a run directory; a .pt file of the time-budget tutorial's trainer (NAME.pt or\n"
-    "NAME_metrics.pt); a .json file of runs, as --json prints it. Of runs of one name, later ones\n"
-    "fill in what the first lacks.\n\n"
+    "NAME_metrics.pt); a .json file of runs, as --json prints it. Runs of one name (NAME-run is\n"
+    "NAME's) are one: later ones fill in what the first lacks.\n\n"
     "  --out PAGE.html   table and graphs as one page that needs nothing else\n"
     "  --budget TIME     of each run: 2h, 90min, 45s\n";
 

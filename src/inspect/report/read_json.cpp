@@ -48,6 +48,11 @@ Result<Run> run_of(const Parsed& json, const std::string& path) {
   return run;
 }
 
+std::string without(std::string_view suffix, std::string name) {
+  if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  return name;
+}
+
 }  // namespace
 
 Result<std::vector<Run>> read_runs_json(Env& env, const std::string& path) {
@@ -64,7 +69,7 @@ Result<std::vector<Run>> read_runs_json(Env& env, const std::string& path) {
 }
 
 Result<std::vector<Run>> read_runs(Env& env, const std::string& path) {
-  constexpr std::string_view kMetrics = "_metrics";
+  constexpr std::string_view kMetrics = "_metrics", kRun = "-run";
   if (path.ends_with(".json")) return read_runs_json(env, path);
   std::error_code error;
   std::filesystem::path stem(path);
@@ -77,14 +82,13 @@ Result<std::vector<Run>> read_runs(Env& env, const std::string& path) {
                        "' is no run directory: it has no metrics.jsonl; give a run directory, a "
                        ".pt file of the tutorial's trainer, or a .json file of runs"};
     LOCKSTEP_ASSIGN(run, read_run_directory(env, path));
-    run.name = stem.filename().string();
+    run.name = without(kRun, stem.filename().string());
     run.directory = path;
   } else if (!env.exists(path)) {
     return Error{ErrorKind::kBadData, "'" + path + "' does not exist"};
   } else {
     LOCKSTEP_ASSIGN(run, read_training_save(env, path));
-    run.name = stem.stem().string();
-    if (run.name.ends_with(kMetrics)) run.name.resize(run.name.size() - kMetrics.size());
+    run.name = without(kMetrics, stem.stem().string());
   }
   return std::vector{std::move(run)};
 }

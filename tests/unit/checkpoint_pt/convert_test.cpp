@@ -8,6 +8,9 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "checkpoint/pt/reader.h"
 #include "checkpoint/pt/writer.h"
@@ -118,6 +121,42 @@ TEST(PtConvert, PrefixesAndOldFilesAreTaken) {
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_TRUE(
       same_bits(to->named_parameters()["head.weight"], from->named_parameters()["head.weight"]));
+}
+
+TEST(PtConvert, WeightsComeFromASafetensorsFileACheckpointOrARunToo) {
+  const lockstep::test::TempFolder folder;
+  const auto saved = network();
+  Exporter exporter;
+  const auto dict = exporter.state_dict(*saved);
+  ASSERT_TRUE(dict.ok());
+  const auto tensors = Importer().state_dict(*dict);
+  ASSERT_TRUE(tensors.ok() && save_safetensors(folder / "weights", *tensors).ok());
+  const std::vector<CheckpointPart> parts{{"model", *tensors}, {"optimizer", {}}};
+  ASSERT_TRUE(save_checkpoint(folder / "run", parts, {.txn = 7}, "{}").ok());
+  for (const char* path :
+       {"weights", "run", "run/checkpoints/last", "run/checkpoints/step-00000007"}) {
+    const auto loaded = network();
+    const Status status = lockstep::load_state_dict(*loaded, folder / path, "MODEL_STATE");
+    ASSERT_TRUE(status.ok()) << path << ": " << status.error().message;
+    EXPECT_TRUE(same_bits(loaded->named_parameters()["head.weight"],
+                          saved->named_parameters()["head.weight"]))
+        << path;
+  }
+  std::filesystem::create_directories(folder / "empty/checkpoints");
+  for (const auto& [path, says] :
+       std::map<std::string, std::string>{{"nowhere", "nowhere"},
+                                          {"empty", "no whole checkpoint"},
+                                          {"run/checkpoints", "manifest"}}) {
+    const Status status = lockstep::load_state_dict(*saved, folder / path);
+    ASSERT_FALSE(status.ok()) << path;
+    EXPECT_NE(status.error().message.find(says), std::string::npos) << status.error().message;
+  }
+  // A checkpoint is looked at before it is used.
+  std::fstream damaged(folder / "run/checkpoints/step-00000007/model.safetensors",
+                       std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(-1, std::ios::end).put('\x7f');
+  damaged.close();
+  EXPECT_FALSE(lockstep::load_state_dict(*saved, folder / "run/checkpoints/last").ok());
 }
 
 TEST(PtConvert, AnotherModelIsNamedAndNothingChanged) {

@@ -172,6 +172,27 @@ TEST_F(Report, ARunDirectoryWithTimes) {
   EXPECT_EQ(shrunk["epoch_time_s"], 30);  // of the first alone
 }
 
+// A run's validation set is not its test set; and NAME-run, NAME_metrics.pt and NAME are one run.
+TEST_F(Report, ValidationAndTestAreToldApartAndFilesOfOneRunAreOne) {
+  run_directory();
+  folder_.write("two-run/manifest.json", R"({"initial_weights_sha256":"00"})");
+  folder_.write("two-run/metrics.jsonl", R"({"txn":0,"epoch":0,"loss_mean":3}
+{"txn":1,"epoch":0,"valid_loss":1.5,"valid_accuracy":0.5,"valid_samples":4}
+{"txn":2,"epoch":1,"loss_mean":2}
+{"txn":3,"epoch":1,"valid_loss":1.75,"valid_accuracy":0.5,"valid_samples":4}
+)");
+  const std::string aside =
+      folder_.write("two.json", R"({"runs":[{"name":"two","test_loss":1.25,"top1":0.75}]})");
+  const auto runs = json_of({folder_ / "two-run", save("two_metrics.pt", {2, 1}, {60, 70}), aside});
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs[0]["name"], "two");
+  EXPECT_EQ(runs[0]["best_validation_loss"], 1.5);
+  EXPECT_EQ(runs[0]["validation"].size(), 2U);
+  EXPECT_EQ(runs[0]["test_loss"], 1.25);
+  EXPECT_EQ(runs[0]["top1"], 0.75);
+  EXPECT_EQ(runs[0]["epoch_time_s"], 65);
+}
+
 TEST_F(Report, TheTutorialsSaves) {
   const std::string path = save("multi_node_metrics.pt", {2, 1}, {60, 70.5});
   const auto run = json_of({path, "--budget", "2h"})[0];

@@ -139,6 +139,18 @@ TEST(EpochBook, ARunMayBeginWithABest) {
   EXPECT_TRUE(std::isnan(unknown.last().best_before));
 }
 
+// What lines of the first epoch tell of the one before.
+TEST(EpochBook, ARunThatBeginsElsewhereKnowsTheLastEpochsLossesOrSaysThatItDoesNot) {
+  EpochBook known, unknown;
+  known.keep_history();
+  known.begin_at({2, 0.5, {{3, 4, 10}, {1.5, 2.5, 20}}});
+  EXPECT_EQ(known.last_whole().train_loss, 1.5);
+  EXPECT_EQ(known.last_whole().loss, 2.5);
+  unknown.begin_at({2});
+  EXPECT_TRUE(std::isnan(unknown.last_whole().train_loss));
+  EXPECT_TRUE(std::isnan(unknown.last_whole().loss));
+}
+
 // What a newcomer copies is all there is.
 TEST(EpochBook, ItsStateIsWhole) {
   EpochBook one, other;

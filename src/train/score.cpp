@@ -1,0 +1,36 @@
+#include "lockstep/score.h"
+
+#include <ATen/core/Reduction.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/cross_entropy_loss.h>
+
+#include "train/evaluation_mode.h"
+
+namespace lockstep {
+
+Score& Score::operator+=(const Score& part) {
+  loss_sum += part.loss_sum;
+  correct += part.correct;
+  count += part.count;
+  return *this;
+}
+
+Score cross_entropy_score(const at::Tensor& scores, const at::Tensor& targets) {
+  return {at::cross_entropy_loss(scores, targets, {}, at::Reduction::Sum).item<double>(),
+          scores.argmax(1).eq(targets).sum().item<double>(), targets.size(0)};
+}
+
+Result<Score> evaluate(torch::nn::Module& model, const data::Dataset& set, std::int64_t batch_size,
+                       const Evaluation& evaluation) {
+  const at::NoGradGuard no_grad;
+  const train::EvaluationMode mode(model);
+  Score all{0, 0, 0};
+  for (std::int64_t i = 0; i < data::evaluation_batches(set.size(), batch_size); ++i) {
+    LOCKSTEP_ASSIGN(const data::Batch batch, data::evaluation_batch(set, batch_size, i));
+    all += evaluation(batch);
+  }
+  return all;
+}
+
+}  // namespace lockstep

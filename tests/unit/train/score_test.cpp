@@ -1,0 +1,44 @@
+#include "lockstep/score.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/dropout.h>
+
+namespace lockstep {
+namespace {
+
+TEST(Score, CrossEntropyIsTheFunctionalsSumAndTheFirstGreatestScoreCounts) {
+  at::manual_seed(3);
+  const at::Tensor scores = at::randn({7, 5}), targets = at::randint(5, {7}, at::kLong);
+  const Score score = cross_entropy_score(scores, targets);
+  const auto sum = torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum);
+  EXPECT_EQ(score.loss_sum,
+            torch::nn::functional::cross_entropy(scores, targets, sum).item<double>());
+  EXPECT_EQ(score.count, 7);
+  const at::Tensor equal = at::zeros({3, 4}), first = at::zeros({3}, at::kLong);
+  EXPECT_EQ(cross_entropy_score(equal, first).correct, 3);
+  EXPECT_EQ(cross_entropy_score(equal, first + 1).correct, 0);
+}
+
+TEST(Score, EachSampleIsScoredOnceInEvaluationModeAndModesComeBack) {
+  torch::nn::Dropout model(0.5);
+  const auto data =
+      data::tensor_dataset(at::arange(10).reshape({10, 1}), at::zeros({10}, at::kLong));
+  ASSERT_TRUE(data.ok());
+  double seen = 0;
+  const auto found = evaluate(*model, **data, 4, [&](const data::Batch& batch) {
+    EXPECT_FALSE(model->is_training() || at::GradMode::is_enabled());
+    seen += batch.inputs.sum().item<double>();
+    return Score{2, 1, batch.targets.size(0)};
+  });
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(seen, 45);
+  EXPECT_EQ(found->loss_sum, 6);
+  EXPECT_EQ(found->correct, 3);
+  EXPECT_EQ(found->count, 10);
+  EXPECT_TRUE(model->is_training() && at::GradMode::is_enabled());
+}
+
+}  // namespace
+}  // namespace lockstep
