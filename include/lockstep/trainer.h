@@ -60,8 +60,9 @@ struct RunOptions {
   // Seconds of the whole run, evaluation, recovery and all its starts included, each from what its
   // checkpoint has; 0: no limit. Reached, the run stops after the next step, the same in all
   // workers: RUN_DIR/stop.json says after which, before it does, and max_steps with that number
-  // makes the same weights. The broken epoch is evaluated and exported (EpochEnd::broken). A longer
-  // limit, or none, goes on as though it had never stopped.
+  // makes the same weights, unless the program's own schedule stands on Step::total_steps(). The
+  // broken epoch is evaluated and exported (EpochEnd::broken). A longer limit, or none, goes on as
+  // though it had never stopped.
   double max_seconds = 0;
   // How long the whole run is, in place of `epochs`: so many of them; or those that so many steps,
   // samples or seconds need. max_steps and max_seconds hold beside it. none: `epochs`.
@@ -197,12 +198,12 @@ class Trainer {
   // lives. Random layers are seeded by the library, from seed, step and virtual worker.
   using Loss = std::function<at::Tensor(const data::Batch&)>;
   using CountedLoss = std::function<LossAndCorrect(const data::Batch&)>;
+  void loss(Loss loss);
+  void loss(CountedLoss loss);
   // Called under NoGradGuard, with the whole model in evaluation mode; after it each module is in
   // its own mode and has its own buffers again. What it draws is seeded by (seed, step, batch).
   // (Nothing else touches modes: a part that was put into eval() stays there while the rest
   // trains.)
-  void loss(Loss loss);
-  void loss(CountedLoss loss);
   void evaluation(Evaluation evaluation, EvaluatedOn set = EvaluatedOn::kTestSet);
 
   // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
