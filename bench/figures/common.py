@@ -20,7 +20,7 @@ class Missing(Exception):
 
 def check(holds, what):
     if not holds:
-        raise SystemExit("bench/run: " + what)
+        raise RuntimeError(what)
 
 
 def median(values):

@@ -66,8 +66,11 @@ std::string name_of(const std::string& checkpoint) {
   constexpr std::string_view kRun = "-run";
   fs::path path = fs::absolute(checkpoint).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  if (path.parent_path().filename() == "checkpoints") path = path.parent_path().parent_path();
-  std::string name = path.stem().string();
+  const bool of_run = path.parent_path().filename() == "checkpoints";
+  if (of_run) path = path.parent_path().parent_path();
+  std::error_code code;
+  std::string name =
+      (of_run || fs::is_directory(path, code) ? path.filename() : path.stem()).string();
   if (name.ends_with(kRun)) name.resize(name.size() - kRun.size());
   return name;
 }
@@ -113,7 +116,10 @@ Status evaluate(const Options& options, const Photographs& photographs) {
   Options as_it_was = options;
   as_it_was.weights.clear();
   LOCKSTEP_ASSIGN(const auto model, make_model(as_it_was, photographs.classes()));
-  LOCKSTEP_TRY(lockstep::load_state_dict(*model, options.evaluate, "MODEL_STATE"));
+  const Status loaded = lockstep::load_state_dict(*model, options.evaluate, "MODEL_STATE");
+  if (!loaded.ok())
+    return Error{loaded.error().kind,
+                 loaded.error().message + " (as many classes and the same --classifier-width?)"};
   LOCKSTEP_ASSIGN(const Found found, count(*model, photographs, options.run.evaluation_batch_size));
   print(found, photographs);
   return options.json.empty() ? Status() : write_json(options, found);

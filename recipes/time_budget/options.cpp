@@ -32,9 +32,10 @@ void add_options(lockstep::CommandLine& line, Options& options) {
   line.add("--num-workers", options.run.prefetch_threads,
            "threads of each worker that prepare pictures ahead; they change no bit",
            {.least = 0, .most = 64});
-  line.add("--evaluate", options.evaluate,
-           "NAME.pt or a checkpoint's folder: prints its loss and accuracy on the whole of --data, "
-           "and trains nothing");
+  line.add(
+      "--evaluate", options.evaluate,
+      "NAME.pt, a run or a checkpoint of one: prints its loss and accuracy on the whole of --data, "
+      "and trains nothing");
   line.add("--json", options.json, "with --evaluate: a file for 'lockstep report'");
 }
 

@@ -18,7 +18,7 @@ void set(int number, void (*handler)(int), void (*instead_of)(int)) {
   ::sigaction(number, nullptr, &now);
   if (now.sa_handler != instead_of) return;
   now.sa_handler = handler;
-  now.sa_flags = SA_RESTART;
+  now.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);  // a second one ends it at once
   ::sigaction(number, &now, nullptr);
 }
 

@@ -1,5 +1,5 @@
 // Ctrl-C, TERM and HUP as a question that work asks now and then, so that it takes away what it
-// has begun before it ends.
+// has begun before it ends. The same signal once more ends the process at once.
 //
 // Threads: made() from any; one object at a time, made and destroyed by main's thread.
 #pragma once

@@ -82,8 +82,15 @@ struct Work {
   std::vector<Item> files;
 };
 
+Status go_on(const Stopped& stopped, const std::string& where) {
+  if (!stopped || !stopped()) return {};
+  return Error{ErrorKind::kUnavailable, "stopped before '" + where + "' was there"};
+}
+
 // Nothing is made yet.
-Status collect(const std::string& from, const std::string& to, std::size_t depth, Work& work) {
+Status collect(const std::string& from, const std::string& to, std::size_t depth,
+               const Stopped& stopped, Work& work) {
+  LOCKSTEP_TRY(go_on(stopped, to));
   LOCKSTEP_ASSIGN(const struct stat found, look(from));
   if (S_ISREG(found.st_mode)) {
     work.files.push_back({from, to, found});
@@ -96,7 +103,7 @@ Status collect(const std::string& from, const std::string& to, std::size_t depth
   LOCKSTEP_ASSIGN(const auto names, posix_env().list(from));
   for (const std::string& name : names)
     if (!name.starts_with(kUnderWay))
-      LOCKSTEP_TRY(collect(from + "/" + name, to + "/" + name, depth + 1, work));
+      LOCKSTEP_TRY(collect(from + "/" + name, to + "/" + name, depth + 1, stopped, work));
   return {};
 }
 
@@ -127,8 +134,7 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
   if (!out) return unwritable(item.to);
   std::uint64_t bytes = 0;
   for (;;) {
-    if (stopped && stopped())
-      return Error{ErrorKind::kUnavailable, "stopped before '" + item.to + "' was there"};
+    LOCKSTEP_TRY(go_on(stopped, item.to));
     const ssize_t got = ::read(in.get(), piece.data(), piece.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return unreadable(item.from);
@@ -229,7 +235,7 @@ Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned
   LOCKSTEP_TRY(check_apart(from, to));
   LOCKSTEP_ASSIGN(const struct stat source, look(from));
   Work work;
-  LOCKSTEP_TRY(collect(from, to, 0, work));
+  LOCKSTEP_TRY(collect(from, to, 0, stopped, work));
   const bool to_folder = fs::is_directory(to);
   if (S_ISREG(source.st_mode) && to_folder)
     return Error{ErrorKind::kUsage, "'" + to + "' is a folder, '" + from +
@@ -243,6 +249,7 @@ Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned
     LOCKSTEP_TRY(remove_leftovers(each));
   }
   LOCKSTEP_ASSIGN(const Copied copied, Copy(std::move(work.files), stopped).run(threads));
+  LOCKSTEP_TRY(go_on(stopped, to));
   LOCKSTEP_TRY(sync_file_system(to));
   return copied;
 }

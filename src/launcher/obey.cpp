@@ -203,9 +203,9 @@ void Agent::write_beside(Background::Job write) {
 }
 
 void Agent::act(const action::RestartGroup& restart) {
-  // The workers to come read what is being written (stop.json). A disk that is slower than this
-  // may leave them without it, and then they are told when to stop anew.
-  (void)background_.finish(Deadline::in(2s));
+  // The workers to come read what is being written (stop.json). With a disk that stands still for
+  // longer some may find it and some not: then the run ends with an error, and goes on next time.
+  (void)background_.finish(Deadline::in(10s));
   records_.close();
   finales_.clear();
   attempt_ = restart.restart_count;

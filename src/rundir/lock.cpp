@@ -3,22 +3,19 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 #include <system_error>
 #include <vector>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/places.h"
+#include "base/text.h"
 #include "rundir/names.h"
 
 namespace lockstep::rundir {
@@ -71,19 +68,37 @@ Places directory_of(const std::string& path, int lock) {
   return Places(posix_env(), {{path, held.ok() ? *held : FileId{}}});
 }
 
-// " (process 1234)", as /proc/locks has it; empty where it does not say.
-std::string holder_of(int directory) {
-  struct stat found {};
-  if (::fstat(directory, &found) != 0) return "";
-  std::array<char, 64> wanted{};
-  std::snprintf(wanted.data(), wanted.size(), "%02x:%02x:%llu", major(found.st_dev),
-                minor(found.st_dev), static_cast<unsigned long long>(found.st_ino));
-  std::ifstream locks("/proc/locks");
-  std::string number, kind, mode, access, place;
-  for (long pid = 0; locks >> number >> kind >> mode >> access >> pid >> place;
-       locks.ignore(std::numeric_limits<std::streamsize>::max(), '\n'))
-    if (kind == "FLOCK" && pid > 0 && place == wanted.data())
-      return " (process " + std::to_string(pid) + ")";
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;  // a process ends, or is another user's
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    found.push_back(entry->path());
+  return found;
+}
+
+// By its descriptors: whoever called flock() may be gone, and a copy of it be alive.
+bool holds_lock(const fs::path& process, const struct stat& directory) {
+  for (const fs::path& fd : entries_of(process / "fd")) {
+    struct stat found {};
+    if (::stat(fd.c_str(), &found) != 0 || found.st_ino != directory.st_ino ||
+        found.st_dev != directory.st_dev)
+      continue;
+    std::ifstream info(process / "fdinfo" / fd.filename());
+    for (std::string line; std::getline(info, line);)
+      if (line.find("FLOCK") != std::string::npos) return true;
+  }
+  return false;
+}
+
+// " (process 1234)"; empty: none that we may look at.
+std::string holder_of(int fd) {
+  struct stat directory {};
+  if (::fstat(fd, &directory) != 0) return "";
+  for (const fs::path& process : entries_of("/proc")) {
+    const std::string pid = process.filename().string();
+    if (number_of<int>(pid) && holds_lock(process, directory)) return " (process " + pid + ")";
+  }
   return "";
 }
 

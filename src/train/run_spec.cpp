@@ -173,11 +173,11 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
   limit_by_duration(spec);
   const Duration& limit = options.max_duration;
   if (const std::int64_t most = kMostTxns / (plan.steps_per_epoch + 1); plan.epochs > most)
-    return Error{ErrorKind::kUsage,
-                 (limit.none() ? "--epochs is " : "--max-duration is " + limit.text() + ": ") +
-                     std::to_string(plan.epochs) + " epochs; with " +
-                     std::to_string(plan.steps_per_epoch) + " steps an epoch at most " +
-                     std::to_string(most)};
+    return Error{ErrorKind::kUsage, (limit.none() ? "--epochs is " + std::to_string(plan.epochs)
+                                                  : "--max-duration is " + limit.text() + ", " +
+                                                        std::to_string(plan.epochs) + " epochs") +
+                                        "; with " + std::to_string(plan.steps_per_epoch) +
+                                        " steps an epoch at most " + std::to_string(most)};
   plan.exports = hooks.exports != nullptr || hooks.best != BestOf::kNothing;
   plan.ends_epochs = keeps_book && (spec.evaluates || hooks.ends_epochs());
   return {};

@@ -64,7 +64,11 @@ TEST_F(Attached, ADeadFirstOneDecidesNothing) {
   auto wrong = begin(0, {"--txns", "61"});
   ASSERT_TRUE(until([&] { return std::filesystem::exists(run_dir() + "/.tmp-lockstep-control"); }));
   auto right = begin(2, {"--txns", "40", "--load-ms", "300"}, {});
-  ASSERT_TRUE(until([&] { return right->pid() > 0 && launcher() > 0; }));
+  // It is let in, and so no launcher ends before it has.
+  ASSERT_TRUE(until([&] {
+    return read_text("/proc/" + std::to_string(right->pid()) + "/maps").find("memfd:lockstep") !=
+           std::string::npos;
+  }));
   wrong->send(SIGKILL);
   wrong->wait();
   Ranks ranks;

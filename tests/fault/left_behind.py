@@ -262,10 +262,12 @@ class Leftovers(LeftBehind):
         (source / "long").touch()
         os.truncate(source / "long", 64 << 30)  # no room is needed to read it
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            copy = subprocess.Popen([harness.LOCKSTEP, "copy", source, there], stderr=subprocess.PIPE, text=True)
+            copy = subprocess.Popen([harness.LOCKSTEP, "copy", source, there], stderr=subprocess.PIPE, text=True,
+                                    preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))
+            self.addCleanup(copy.kill)
             until(lambda: there.exists() and any(there.iterdir()), "the first bytes")
             copy.send_signal(number)
-            self.assertIn("stopped before", copy.communicate(timeout=20)[1])
+            self.assertIn("stopped before", copy.communicate(timeout=60)[1])
             self.assertEqual(copy.returncode, -number)
             self.assertEqual(list(there.iterdir()), [])
 

@@ -1,6 +1,7 @@
 // lockstep/checkpoint.h's .pt files: values of the reader and writer as a caller's few kinds.
 #include <ATen/ops/scalar_tensor.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/env.h"
@@ -19,6 +20,8 @@ using checkpoint::quote;
 using checkpoint::pt::Exporter;
 using checkpoint::pt::Importer;
 using pickle::Value;
+
+const std::string kModelFile = checkpoint::part_file("model");
 
 struct ToPickle {
   Exporter& out;
@@ -74,23 +77,30 @@ PtValue from_pickle(Importer& in, const Value& value) {
   return tensors.ok() ? PtValue(*std::move(tensors)) : PtValue(std::monostate());
 }
 
-// Verified; empty: `path` is no run directory and no checkpoint.
-Result<std::string> checkpoint_at(const std::string& path) {
+// Verified.
+Result<checkpoint::Found> newest_of(const std::string& run_dir) {
+  LOCKSTEP_ASSIGN(checkpoint::Search search, checkpoint::find_newest(posix_env(), run_dir));
+  if (search.newest) return *std::move(search.newest);
+  return Error{ErrorKind::kBadData, quote(run_dir) + " has no whole checkpoint"};
+}
+
+// The verified file of the checkpoint that `path` leads to; empty: to none.
+Result<std::string> model_file_at(const std::string& path) {
   Env& env = posix_env();
-  if (env.exists(checkpoint::checkpoints_dir(path))) {
-    LOCKSTEP_ASSIGN(const checkpoint::Search search, checkpoint::find_newest(env, path));
-    if (search.newest) return search.newest->path;
-    return Error{ErrorKind::kBadData, quote(path) + " has no whole checkpoint"};
-  }
+  const std::string folder = checkpoint::led_to(env, path);
+  const bool run = env.exists(checkpoint::checkpoints_dir(path));
   std::error_code code;  // who may not look sees no folder
-  if (!std::filesystem::is_directory(checkpoint::led_to(env, path), code)) return std::string();
-  LOCKSTEP_ASSIGN(const checkpoint::Found found, checkpoint::load_checkpoint_at(env, path, {}, {}));
-  return found.path;
+  if (folder == path && !std::filesystem::is_directory(path, code)) return std::string();
+  LOCKSTEP_ASSIGN(const checkpoint::Found found,
+                  run ? newest_of(path) : checkpoint::load_checkpoint_at(env, folder, {}, {}));
+  const auto is_model = [](const auto& file) { return file.name == kModelFile; };
+  if (std::ranges::any_of(found.manifest.files, is_model)) return found.path + "/" + kModelFile;
+  return Error{ErrorKind::kBadData, quote(found.path) + " has no part 'model'"};
 }
 
 Result<NamedTensors> weights_at(const std::string& path, const std::string& key) {
-  LOCKSTEP_ASSIGN(const std::string folder, checkpoint_at(path));
-  if (!folder.empty()) return load_safetensors(folder + "/" + checkpoint::part_file("model"));
+  LOCKSTEP_ASSIGN(const std::string file, model_file_at(path));
+  if (!file.empty()) return load_safetensors(file);
   LOCKSTEP_ASSIGN(const bool safetensors, checkpoint::is_safetensors(posix_env(), path));
   if (safetensors) return load_safetensors(path);
   LOCKSTEP_ASSIGN(const Value root, checkpoint::pt::read(posix_env(), path));

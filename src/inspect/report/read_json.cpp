@@ -14,6 +14,13 @@ Error bad(const std::string& path, const std::string& what) {
   return {ErrorKind::kBadData, "'" + path + "': " + what};
 }
 
+constexpr std::string_view kRunSuffix = "-run";
+
+std::string without(std::string_view suffix, std::string name) {
+  if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+  return name;
+}
+
 // [epochs, minutes or null, loss]
 std::optional<Point> point_of(const Parsed& json) {
   if (!json.is_array() || json.size() != 3 || !json[0].is_number() || !json[2].is_number())
@@ -28,7 +35,7 @@ Result<Run> run_of(const Parsed& json, const std::string& path) {
   if (!json.is_object() || !json.contains("name") || !json["name"].is_string())
     return bad(path, "a run is not an object with a \"name\"");
   Run run;
-  run.name = json["name"].get<std::string>();
+  run.name = without(kRunSuffix, json["name"].get<std::string>());
   run.path = path;
   for (const auto& [name, figure] : kFigureKeys) {
     const Parsed value = json.value(name, Parsed());
@@ -48,11 +55,6 @@ Result<Run> run_of(const Parsed& json, const std::string& path) {
   return run;
 }
 
-std::string without(std::string_view suffix, std::string name) {
-  if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
-  return name;
-}
-
 }  // namespace
 
 Result<std::vector<Run>> read_runs_json(Env& env, const std::string& path) {
@@ -69,7 +71,7 @@ Result<std::vector<Run>> read_runs_json(Env& env, const std::string& path) {
 }
 
 Result<std::vector<Run>> read_runs(Env& env, const std::string& path) {
-  constexpr std::string_view kMetrics = "_metrics", kRun = "-run";
+  constexpr std::string_view kMetrics = "_metrics";
   if (path.ends_with(".json")) return read_runs_json(env, path);
   std::error_code error;
   std::filesystem::path stem(path);
@@ -82,7 +84,7 @@ Result<std::vector<Run>> read_runs(Env& env, const std::string& path) {
                        "' is no run directory: it has no metrics.jsonl; give a run directory, a "
                        ".pt file of the tutorial's trainer, or a .json file of runs"};
     LOCKSTEP_ASSIGN(run, read_run_directory(env, path));
-    run.name = without(kRun, stem.filename().string());
+    run.name = without(kRunSuffix, stem.filename().string());
     run.directory = path;
   } else if (!env.exists(path)) {
     return Error{ErrorKind::kBadData, "'" + path + "' does not exist"};

@@ -31,7 +31,9 @@ std::optional<double> number_in(const Parsed& line, const char* key) {
 
 Result<RunManifest> manifest_of(Env& env, const std::string& path) {
   auto manifest = rundir::read_manifest(env, path);
-  if (!manifest.ok()) return Error{ErrorKind::kBadData, manifest.error().message};
+  if (!manifest.ok() && manifest.error().kind == ErrorKind::kUsage)  // somebody else's
+    return Error{ErrorKind::kBadData, manifest.error().message};
+  if (!manifest.ok()) return manifest.error();
   if (*manifest) return **std::move(manifest);
   return Error{ErrorKind::kBadData, "'" + path + "' holds no run (no manifest.json)"};
 }

@@ -143,10 +143,16 @@ TEST(PtConvert, WeightsComeFromASafetensorsFileACheckpointOrARunToo) {
         << path;
   }
   std::filesystem::create_directories(folder / "empty/checkpoints");
+  const std::vector<CheckpointPart> others{{"optimizer", *tensors}};
+  ASSERT_TRUE(save_checkpoint(folder / "other", others, {.txn = 7}, "{}").ok());
+  ASSERT_TRUE(save_checkpoint(folder / "lost", others, {.txn = 7}, "{}").ok());
+  std::filesystem::remove_all(folder / "lost/checkpoints/step-00000007");
   for (const auto& [path, says] :
        std::map<std::string, std::string>{{"nowhere", "nowhere"},
                                           {"empty", "no whole checkpoint"},
-                                          {"run/checkpoints", "manifest"}}) {
+                                          {"run/checkpoints", "manifest"},
+                                          {"other", "no part 'model'"},
+                                          {"lost/checkpoints/last", "step-00000007"}}) {
     const Status status = lockstep::load_state_dict(*saved, folder / path);
     ASSERT_FALSE(status.ok()) << path;
     EXPECT_NE(status.error().message.find(says), std::string::npos) << status.error().message;

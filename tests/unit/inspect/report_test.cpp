@@ -182,7 +182,7 @@ TEST_F(Report, ValidationAndTestAreToldApartAndFilesOfOneRunAreOne) {
 {"txn":3,"epoch":1,"valid_loss":1.75,"valid_accuracy":0.5,"valid_samples":4}
 )");
   const std::string aside =
-      folder_.write("two.json", R"({"runs":[{"name":"two","test_loss":1.25,"top1":0.75}]})");
+      folder_.write("two.json", R"({"runs":[{"name":"two-run","test_loss":1.25,"top1":0.75}]})");
   const auto runs = json_of({folder_ / "two-run", save("two_metrics.pt", {2, 1}, {60, 70}), aside});
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0]["name"], "two");

@@ -43,10 +43,13 @@ TEST(Descriptions, WhatCannotBeIsAsIfNothingHadBeenSaid) {
   relative.run_dir = "runs/1";
   ring.board.ring = 3;
   records.board.ids_capacity = 1U << 30;
-  for (const auto& wrong : {relative, ring, none, records}) {
+  for (const auto& [wrong, says] :
+       {std::pair(relative, "absolute"), std::pair(ring, "a ring of 3"),
+        std::pair(none, "0 virtual workers"), std::pair(records, "fit")}) {
     Descriptions descriptions;
     const Status added = descriptions.add(WorkerUid(1), wrong, {});
     ASSERT_FALSE(added.ok());
+    EXPECT_NE(added.error().message.find(says), std::string::npos) << added.error().message;
     EXPECT_EQ(added.error().kind, ErrorKind::kUsage);
     EXPECT_TRUE(descriptions.first() == nullptr && descriptions.refused_options());
     EXPECT_TRUE(descriptions.settle(std::nullopt).empty());
