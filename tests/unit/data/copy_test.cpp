@@ -106,14 +106,17 @@ TEST_F(CopyAll, AFolderInAFilesPlaceIsADiskError) {
   EXPECT_EQ(kind_of(from_, to_, "/a'"), ErrorKind::kDisk);
 }
 
-TEST_F(CopyAll, StoppedItLeavesWholeFilesAlone) {
-  std::atomic<int> asked{0};
-  const auto copied = copy_all(from_, to_, 1, [&] { return ++asked > 3; });
-  ASSERT_FALSE(copied.ok());
-  EXPECT_EQ(copied.error().kind, ErrorKind::kUnavailable);
-  for (const auto& entry : fs::recursive_directory_iterator(to_))
-    EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
-  EXPECT_TRUE(copy_all(from_, to_).ok());
+TEST_F(CopyAll, StoppedAnywhereItLeavesWholeFilesAlone) {
+  bool done = false;
+  for (int questions = 0; !done; ++questions) {
+    std::atomic<int> asked{0};
+    const auto copied = copy_all(from_, to_, 1, [&] { return asked++ >= questions; });
+    done = copied.ok();
+    EXPECT_TRUE(done || copied.error().kind == ErrorKind::kUnavailable);
+    if (!fs::exists(to_)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(to_))
+      EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
+  }
   expect_equal();
 }
 
