@@ -34,7 +34,7 @@ Status check(const coord::message::Describe& d, const LaunchOptions& options) {
 
 Status Descriptions::add(WorkerUid worker, Describe description, const LaunchOptions& options) {
   if (!first_) {
-    if (const Status fits = check(description, options); !fits.ok()) {
+    if (Status fits = check(description, options); !fits.ok()) {
       refused_options_ = true;
       return fits;
     }
