@@ -68,9 +68,9 @@ std::string describe(const TensorInfo& info) {
 }
 
 std::string quote(std::string_view name) {
-  using Json = nlohmann::json;
+  using nlohmann::json;
   const std::string cut(name.substr(0, 120));
-  std::string text = Json(cut).dump(-1, ' ', true, Json::error_handler_t::replace);
+  std::string text = json(cut).dump(-1, ' ', true, json::error_handler_t::replace);
   text.front() = text.back() = '\'';
   if (name.size() > cut.size()) text.insert(text.size() - 1, "...");
   return text;
