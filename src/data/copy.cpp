@@ -178,20 +178,27 @@ class Copy {
   }
 
  private:
+  // Its bytes; nullopt: it was there.
+  Result<std::optional<std::uint64_t>> bring(const Item& item, std::size_t number,
+                                             std::vector<char>& piece) const {
+    LOCKSTEP_TRY(go_on(stopped_, item.to));
+    if (is_there(item)) return std::optional<std::uint64_t>();
+    LOCKSTEP_ASSIGN(const std::uint64_t bytes, copy_file(item, number, piece, stopped_));
+    return std::optional(bytes);
+  }
+
   void work() {
     std::vector<char> piece(kCopyBytes);
     for (std::size_t i = next_++; i < items_.size() && !failed_; i = next_++) {
-      const bool keeps = is_there(items_[i]);
-      const auto bytes =
-          keeps ? Result<std::uint64_t>(0) : copy_file(items_[i], i, piece, stopped_);
+      const auto bytes = bring(items_[i], i, piece);
       const std::lock_guard lock(mutex_);
       if (!bytes.ok()) {
         failed_ = true;
         if (!failure_) failure_ = bytes.error();
         return;
       }
-      ++(keeps ? copied_.kept : copied_.files);
-      copied_.bytes += *bytes;
+      ++(*bytes ? copied_.files : copied_.kept);
+      copied_.bytes += bytes->value_or(0);
     }
   }
 

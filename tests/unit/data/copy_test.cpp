@@ -118,6 +118,9 @@ TEST_F(CopyAll, StoppedAnywhereItLeavesWholeFilesAlone) {
       EXPECT_FALSE(entry.path().filename().string().starts_with(".tmp")) << entry.path();
   }
   expect_equal();
+  std::atomic<int> asked{0};  // for each of 9 places, and again for each of 5 files that are there
+  EXPECT_TRUE(copy_all(from_, to_, 1, [&] { return ++asked < 0; }).ok());
+  EXPECT_GE(asked, 9 + 5 + 1);
 }
 
 }  // namespace
