@@ -72,9 +72,7 @@ Score EpochEnds::score_of(comm::Exchange& exchange) const {
   Score score{0, 0, 0};
   for (std::uint32_t i = 0; i < items(Kind::kEpochEnd); ++i) {
     const comm::EvalCell& cell = exchange.eval(i);
-    score.loss_sum += cell.loss_sum;
-    score.correct += cell.correct;
-    score.count += static_cast<std::int64_t>(cell.count);
+    score += {cell.loss_sum, cell.correct, static_cast<std::int64_t>(cell.count)};
   }
   return score;
 }
