@@ -1,9 +1,9 @@
 #include "evaluate.h"
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "lockstep/checkpoint.h"
@@ -61,44 +61,27 @@ void print(const Found& found, const Photographs& photographs) {
   }
 }
 
-// As `lockstep report` names them: NAME of NAME.pt, of the run NAME-run and of its checkpoints.
+// NAME of NAME.pt, of a run and of its checkpoints.
 std::string name_of(const std::string& checkpoint) {
-  constexpr std::string_view kRun = "-run";
   fs::path path = fs::absolute(checkpoint).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  const bool of_run = path.parent_path().filename() == "checkpoints";
-  if (of_run) path = path.parent_path().parent_path();
+  if (path.parent_path().filename() == "checkpoints")
+    return path.parent_path().parent_path().filename();
   std::error_code code;
-  std::string name =
-      (of_run || fs::is_directory(path, code) ? path.filename() : path.stem()).string();
-  if (name.ends_with(kRun)) name.resize(name.size() - kRun.size());
-  return name;
+  return fs::is_directory(path, code) ? path.filename() : path.stem();
 }
 
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return out + '"';
-}
-
-// JSON has no word for what is not finite.
-std::string number(double value) {
-  if (!std::isfinite(value)) return "null";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-
+// As `lockstep report` reads it. A figure that is not finite becomes null.
 Status write_json(const Options& options, const Found& found) {
+  using nlohmann::json;
   const auto count = static_cast<double>(found.all.count);
+  const json run{{"name", name_of(options.evaluate)},
+                 {"test_loss", found.all.loss_sum / count},
+                 {"top1", found.all.correct / count}};
   const std::string written = options.json + ".tmp";
   std::ofstream file(written);
-  file << "{\"runs\":[{\"name\":" << quoted(name_of(options.evaluate))
-       << ",\"test_loss\":" << number(found.all.loss_sum / count)
-       << ",\"top1\":" << number(found.all.correct / count) << "}]}\n";
+  file << json{{"runs", json::array({run})}}.dump(-1, ' ', false, json::error_handler_t::replace)
+       << '\n';
   file.close();
   std::error_code code;
   if (file) fs::rename(written, options.json, code);

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "base/processes.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -27,23 +28,11 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
-bool is_for_reading(const fs::path& process, const std::string& fd) {
-  std::ifstream in(process / "fdinfo" / fd);
+bool is_for_reading(const OpenFile& file) {
+  std::ifstream in(file.info);
   std::string word;
   while (in >> word)
     if (word == "flags:") return in >> word && (word.back() == '0' || word.back() == '2');
-  return false;
-}
-
-bool reads(const fs::path& process, const fs::path& what) {
-  std::error_code error;
-  for (fs::directory_iterator entry(process / "fd", error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code gone;
-    if (fs::read_symlink(entry->path(), gone) == what &&
-        is_for_reading(process, entry->path().filename()))
-      return true;
-  }
   return false;
 }
 
@@ -78,16 +67,14 @@ void LateReader::look(std::optional<Console::Target> where) {
 std::string readers_of(int fd) {
   std::error_code error;
   const fs::path what = fs::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+  const auto reads = [&](const OpenFile& file) {
+    std::error_code gone;
+    return fs::read_symlink(file.link, gone) == what && is_for_reading(file);
+  };
   std::string text;
-  std::size_t count = 0;
-  for (fs::directory_iterator entry("/proc", error), end; !error && entry != end;
-       entry.increment(error)) {
-    const fs::path& process = entry->path();
-    const std::string pid = process.filename();
-    if (pid.find_first_not_of("0123456789") != std::string::npos || !reads(process, what)) continue;
-    if (count++ == kMostNamed) break;
-    text += (text.empty() ? "process " : ", process ") + pid + " (" + first_line(process / "comm") +
-            ")";
+  for (const pid_t pid : processes_with(reads, kMostNamed)) {
+    const std::string name = first_line("/proc/" + std::to_string(pid) + "/comm");
+    text += (text.empty() ? "process " : ", process ") + std::to_string(pid) + " (" + name + ")";
   }
   return text;
 }

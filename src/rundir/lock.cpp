@@ -15,7 +15,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/places.h"
-#include "base/text.h"
+#include "base/processes.h"
 #include "rundir/names.h"
 
 namespace lockstep::rundir {
@@ -68,38 +68,25 @@ Places directory_of(const std::string& path, int lock) {
   return Places(posix_env(), {{path, held.ok() ? *held : FileId{}}});
 }
 
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;  // a process ends, or is another user's
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    found.push_back(entry->path());
-  return found;
-}
-
-// By its descriptors: whoever called flock() may be gone, and a copy of it be alive.
-bool holds_lock(const fs::path& process, const struct stat& directory) {
-  for (const fs::path& fd : entries_of(process / "fd")) {
-    struct stat found {};
-    if (::stat(fd.c_str(), &found) != 0 || found.st_ino != directory.st_ino ||
-        found.st_dev != directory.st_dev)
-      continue;
-    std::ifstream info(process / "fdinfo" / fd.filename());
-    for (std::string line; std::getline(info, line);)
-      if (line.find("FLOCK") != std::string::npos) return true;
-  }
+bool is_locked(const OpenFile& file, const struct stat& directory) {
+  struct stat found {};
+  if (::stat(file.link.c_str(), &found) != 0 || found.st_ino != directory.st_ino ||
+      found.st_dev != directory.st_dev)
+    return false;
+  std::ifstream info(file.info);
+  for (std::string line; std::getline(info, line);)
+    if (line.find("FLOCK") != std::string::npos) return true;
   return false;
 }
 
-// " (process 1234)"; empty: none that we may look at.
+// " (process 1234)", by its descriptors: whoever called flock() may be gone, and a copy of it be
+// alive. Empty: none that we may look at.
 std::string holder_of(int fd) {
   struct stat directory {};
   if (::fstat(fd, &directory) != 0) return "";
-  for (const fs::path& process : entries_of("/proc")) {
-    const std::string pid = process.filename().string();
-    if (number_of<int>(pid) && holds_lock(process, directory)) return " (process " + pid + ")";
-  }
-  return "";
+  const auto holders =
+      processes_with([&](const OpenFile& file) { return is_locked(file, directory); }, 1);
+  return holders.empty() ? "" : " (process " + std::to_string(holders.front()) + ")";
 }
 
 }  // namespace

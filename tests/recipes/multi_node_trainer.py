@@ -221,7 +221,8 @@ class TimeBudget(BesidePython):
         self.assertEqual([(r["name"], r["test_loss"], r["epochs_run"]) for r in report], [("model_snapshot", figures["test_loss"], EPOCHS)])
         for place in (checkpoint, run_dir(self.ours), run_dir(self.ours) / "checkpoints/best"):
             run(test, *program, "--evaluate", place, "--json", "of_run.json")
-            self.assertEqual(json.loads((test / "of_run.json").read_text())["runs"][0]["name"], "model_snapshot")
+            report = json.loads(run(test, LOCKSTEP, "report", "--json", saves(self.ours)[1], "of_run.json")[0])["runs"]
+            self.assertEqual([r["name"] for r in report], ["model_snapshot"], f"{place} is no run of its own")
         report = json.loads(run(test, LOCKSTEP, "report", "--json", run_dir(self.ours), "figures.json")[0])["runs"]
         self.assertEqual([(r["name"], r["test_loss"], len(r["validation"])) for r in report], [("model_snapshot", figures["test_loss"], EPOCHS)])
         _, err = run(test, *program[:3], "--evaluate", saves(self.ours)[0], "--classifier_width", 8, code=65)
