@@ -114,9 +114,9 @@ bool EpochEnds::ends_run(Txn txn) const {
 }
 
 // After end(): the book is of this one.
-Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
+transaction::Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
   const Kind kind = spec_.plan.at(txn).kind;
-  Lines lines =
+  transaction::Lines lines =
       kind == Kind::kEpochEnd ? end_lines(txn) : export_lines(txn, exchange.eval(0).count != 0);
   const Plan& plan = spec_.plan;
   const bool last = plan.ended_early || (plan.stops() && !plan.breaks_epoch() &&
@@ -131,9 +131,9 @@ std::string EpochEnds::last_line(Txn txn) const {
   return spec_.options.log_every > 0 ? cut_line(last_step, spec_.plan, spec_.evaluates) : "";
 }
 
-Lines EpochEnds::end_lines(Txn txn) const {
+transaction::Lines EpochEnds::end_lines(Txn txn) const {
   const EpochEnd end = told_end(txn);
-  Lines lines;
+  transaction::Lines lines;
   lines.metrics = epoch_metrics(txn, spec_.plan.at(txn), end, hooks_.evaluated_on);
   if (hooks_.epoch_lines) {
     lines.console = whole_lines(hooks_.epoch_lines(end));
@@ -143,8 +143,8 @@ Lines EpochEnds::end_lines(Txn txn) const {
   return lines;
 }
 
-Lines EpochEnds::export_lines(Txn txn, bool written) const {
-  Lines lines;
+transaction::Lines EpochEnds::export_lines(Txn txn, bool written) const {
+  transaction::Lines lines;
   lines.metrics = export_metrics(txn, spec_.plan.at(txn), written);
   EpochEnd end = told_end(txn);
   end.written = written;

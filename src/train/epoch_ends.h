@@ -1,6 +1,6 @@
 // A run between epochs: the evaluation, what follows from it for schedules and the best, lines and
-// files. Parts of the run's program (train/program.h), for transactions of Kind::kEpochEnd and
-// kExport.
+// files. Parts of the run's program (transaction/program.h), for transactions of
+// Kind::kEpochEnd and kExport.
 //
 // Ownership: refers to all that it is given. Errors: those of the program's hooks. Threads: one.
 #pragma once
@@ -11,8 +11,8 @@
 
 #include "comm/exchange.h"
 #include "train/epoch_book.h"
-#include "train/program.h"
 #include "train/run_spec.h"
+#include "transaction/program.h"
 
 namespace lockstep::train {
 
@@ -43,16 +43,16 @@ class EpochEnds {
   // The program ends the run with this epoch. Asked at its last commit: no transaction follows, so
   // nobody can come who has not been asked.
   bool ends_run(Txn txn) const;
-  Lines lines(Txn txn, comm::Exchange& exchange) const;
+  transaction::Lines lines(Txn txn, comm::Exchange& exchange) const;
 
  private:
   Score score_of(comm::Exchange& exchange) const;
   double seconds() const;
   EpochEnd epoch_end(Txn txn) const;
   EpochEnd told_end(Txn txn) const;
-  Lines end_lines(Txn txn) const;
+  transaction::Lines end_lines(Txn txn) const;
   std::string last_line(Txn txn) const;
-  Lines export_lines(Txn txn, bool written) const;
+  transaction::Lines export_lines(Txn txn, bool written) const;
 
   const RunSpec& spec_;
   const Hooks& hooks_;

@@ -47,9 +47,9 @@ Status Run::begin() {
   return take_part(start);
 }
 
-ParticipantOptions Run::participant_options() const {
+transaction::ParticipantOptions Run::participant_options() const {
   const Plan& plan = spec_.plan;
-  ParticipantOptions options;
+  transaction::ParticipantOptions options;
   options.board.virtual_workers = spec_.virtual_workers();
   options.board.ids_capacity = static_cast<std::uint32_t>(spec_.samples_per_share());
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
@@ -65,7 +65,7 @@ ParticipantOptions Run::participant_options() const {
 // or as it was made.
 Status Run::take_part(RunStart& start) {
   worker::Session& session = session_of(context_);
-  const ParticipantOptions options = participant_options();
+  const transaction::ParticipantOptions options = participant_options();
   worker::Description description;
   description.run_dir = options.run_dir;
   description.manifest = manifest_.json();
@@ -75,7 +75,7 @@ Status Run::take_part(RunStart& start) {
   description.total_txns = spec_.plan.end().value();
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   run_lock_ = std::move(admission.run_lock);
-  LOCKSTEP_ASSIGN(participant_, Participant::create(session, state_, *this, options));
+  LOCKSTEP_ASSIGN(participant_, transaction::Participant::create(session, state_, *this, options));
   checkpoints_ =
       std::make_unique<Checkpoints>(session, state_, spec_.options, manifest_, run_lock_.get());
   if (admission.newcomer) {
@@ -103,7 +103,7 @@ Result<bool> Run::next() {
 }
 
 Result<bool> Run::announce() {
-  using Turn = Participant::Turn;
+  using Turn = transaction::Participant::Turn;
   if (announced_)
     return Error{ErrorKind::kUsage,
                  "next() again before run(): each step that next() announces must be run"};

@@ -16,17 +16,17 @@
 #include "train/checkpoints.h"
 #include "train/epoch_ends.h"
 #include "train/hooks.h"
-#include "train/participant.h"
-#include "train/program.h"
 #include "train/run_identity.h"
 #include "train/run_spec.h"
 #include "train/run_start.h"
 #include "train/shares.h"
 #include "train/step_records.h"
+#include "transaction/participant.h"
+#include "transaction/program.h"
 
 namespace lockstep::train {
 
-class Run final : public Program {
+class Run final : public transaction::Program {
  public:
   // `book`: see EpochEnds.
   Run(Context& context, TrainState& state, RunOptions options, EpochBook* book = nullptr);
@@ -66,12 +66,12 @@ class Run final : public Program {
   Status check(Txn txn, coord::Board board) override;
   bool update(Txn txn, coord::Board board) override;
   void end_epoch(Txn txn, comm::Exchange& exchange) override;
-  Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
+  transaction::Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
   Status before(Txn txn, bool first) override;
 
  private:
   Status begin();
-  ParticipantOptions participant_options() const;
+  transaction::ParticipantOptions participant_options() const;
   Status take_part(RunStart& start);
   void renew_half_weights();
   Result<bool> announce();
@@ -92,7 +92,7 @@ class Run final : public Program {
   UniqueFd run_lock_;  // of the run directory: the next launcher waits for the last holder
   EpochEnds epoch_ends_;
   std::unique_ptr<Shares> shares_;
-  std::unique_ptr<Participant> participant_;
+  std::unique_ptr<transaction::Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::optional<std::string> not_finite_;  // of the step that is being committed: what, in words
   std::uint64_t started_ns_ = 0;

@@ -129,7 +129,7 @@ void Run::end_epoch(Txn txn, comm::Exchange& exchange) {
     spec_.plan.end_after(global_step(txn));
 }
 
-Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
+transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
   if (is_step(txn))
     return StepRecords(spec_, state_, txn, board)
         .lines(hooks, epoch_ends_.book(), not_finite_, skips());

@@ -42,7 +42,7 @@ std::uint64_t Shares::state_hash(Txn txn) {
   return hash_;
 }
 
-Status Shares::compute(Participant& participant, Txn txn, VirtualWorker v,
+Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWorker v,
                        coord::ShareRecord& record) {
   const Position position = spec_.plan.at(txn);
   record.state = compares(position) ? state_hash(txn) : 0;
@@ -113,7 +113,8 @@ Status Shares::check_draws(const std::string& before) const {
 }
 
 // Only hints: which share comes next changes with the membership, the batches never.
-void Shares::hint_next(Participant& participant, Txn txn, VirtualWorker current, std::int64_t k) {
+void Shares::hint_next(transaction::Participant& participant, Txn txn, VirtualWorker current,
+                       std::int64_t k) {
   if (spec_.options.prefetch_threads == 0) return;
   std::vector<data::ShareId> next;
   const auto add = [&](Txn t, std::uint32_t v, std::int64_t from) {
@@ -132,7 +133,8 @@ void Shares::hint_next(Participant& participant, Txn txn, VirtualWorker current,
   loader_->prefetch(std::move(next));
 }
 
-Status Shares::forward_backward(Participant& participant, Share part, coord::ShareRecord& record) {
+Status Shares::forward_backward(transaction::Participant& participant, Share part,
+                                coord::ShareRecord& record) {
   const VirtualWorker worker(static_cast<int>(part.virtual_worker()));
   const auto v = static_cast<std::uint32_t>(part.virtual_worker());
   // Dropout and its like: a stream of its own, whatever making the batch has drawn.

@@ -12,8 +12,8 @@
 
 #include "coord/board.h"
 #include "lockstep/step.h"
-#include "train/participant.h"
 #include "train/run_spec.h"
+#include "transaction/participant.h"
 
 namespace lockstep::train {
 
@@ -25,7 +25,8 @@ class Shares {
   // Which of the state's optimizers the next steps update.
   void choose(std::size_t optimizer) { optimizer_ = optimizer; }
   // Fills the record, all but its mark.
-  Status compute(Participant& participant, Txn txn, VirtualWorker v, coord::ShareRecord& record);
+  Status compute(transaction::Participant& participant, Txn txn, VirtualWorker v,
+                 coord::ShareRecord& record);
 
  private:
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
@@ -38,8 +39,10 @@ class Shares {
                  const data::Batch& batch) const;
   Status check_draws(const std::string& before) const;
   Result<data::Batch> batch_of(const Position& position, VirtualWorker v, std::int64_t k);
-  void hint_next(Participant& participant, Txn txn, VirtualWorker current, std::int64_t k);
-  Status forward_backward(Participant& participant, Share part, coord::ShareRecord& record);
+  void hint_next(transaction::Participant& participant, Txn txn, VirtualWorker current,
+                 std::int64_t k);
+  Status forward_backward(transaction::Participant& participant, Share part,
+                          coord::ShareRecord& record);
 
   const RunSpec& spec_;
   const Hooks& hooks_;

@@ -83,8 +83,9 @@ StepEnd StepRecords::step_end(const EpochBook* book) const {
   return end;
 }
 
-Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
-                         const std::optional<std::string>& not_finite, bool skipped) const {
+transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
+                                      const std::optional<std::string>& not_finite,
+                                      bool skipped) const {
   const Plan& plan = spec_.plan;
   double sum = 0;
   std::uint64_t samples = 0;
@@ -95,7 +96,7 @@ Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
   const double loss = loss_of(record(0));
   std::optional<double> scale;
   if (state_.scaler() != nullptr) scale = state_.scaler()->get_scale();
-  Lines lines;
+  transaction::Lines lines;
   lines.metrics = step_metrics(txn_, position_, loss, sum / static_cast<double>(samples), samples,
                                optimizer().rates(), scale, skipped);
   const std::int64_t every = std::min(spec_.options.log_every, plan.steps_per_epoch);

@@ -10,8 +10,8 @@
 
 #include "coord/board.h"
 #include "train/epoch_book.h"
-#include "train/program.h"
 #include "train/run_spec.h"
+#include "transaction/program.h"
 
 namespace lockstep::train {
 
@@ -33,8 +33,8 @@ class StepRecords {
   std::optional<std::string> loss_not_finite() const;
   // `book`: of a run whose epochs have ends; else null. `not_finite`: what of the step is not, in
   // words; `skipped`: the update was left out for it.
-  Lines lines(const Hooks& hooks, const EpochBook* book,
-              const std::optional<std::string>& not_finite, bool skipped) const;
+  transaction::Lines lines(const Hooks& hooks, const EpochBook* book,
+                           const std::optional<std::string>& not_finite, bool skipped) const;
 
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }

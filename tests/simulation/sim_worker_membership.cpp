@@ -1,5 +1,5 @@
 // Who takes part next, who leaves, and how a newcomer gets the state, as
-// src/train/participant_membership.cpp has it.
+// src/transaction/participant_membership.cpp has it.
 #include <algorithm>
 
 #include "simulation/sim_worker.h"

@@ -16,7 +16,7 @@
 #include "lockstep/state.h"
 #include "lockstep/status.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 std::uint64_t image_bytes(const TrainState& state);
 // kUsage when the texts take more than 1 MiB. `image` has image_bytes().
@@ -33,4 +33,4 @@ std::uint64_t buffer_bytes(const TrainState& state);
 void store_buffers(const TrainState& state, std::span<std::byte> image);
 void load_buffers(const TrainState& state, std::span<const std::byte> image);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

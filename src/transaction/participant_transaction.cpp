@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <chrono>
 
-#include "train/bell.h"
-#include "train/participant.h"
-#include "train/state_image.h"
+#include "transaction/bell.h"
+#include "transaction/participant.h"
+#include "transaction/state_image.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 using namespace std::chrono_literals;
 
@@ -177,4 +177,4 @@ Status Participant::commit() {
   return log_.committed(program_, committed, lines);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

@@ -1,14 +1,14 @@
-#include "train/participant.h"
+#include "transaction/participant.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/hash.h"
 #include "coord/deadlines.h"
-#include "train/bell.h"
-#include "train/state_image.h"
+#include "transaction/bell.h"
+#include "transaction/state_image.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 namespace {
 
 using namespace std::chrono_literals;
@@ -189,4 +189,4 @@ Status Participant::close(const std::function<Status()>& last_words) {
   return {};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

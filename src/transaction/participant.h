@@ -15,12 +15,12 @@
 #include "coord/table.h"
 #include "ddp/reducer.h"
 #include "lockstep/state.h"
-#include "train/commit_log.h"
-#include "train/program.h"
+#include "transaction/commit_log.h"
+#include "transaction/program.h"
 #include "worker/inject.h"
 #include "worker/session.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 struct ParticipantOptions {
   coord::BoardPlan board;
@@ -108,4 +108,4 @@ class Participant {
   std::vector<std::byte> start_buffers_;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
 
-#include "train/state_image.h"
+#include "transaction/state_image.h"
 
 namespace lockstep {
 namespace {
@@ -41,14 +41,14 @@ struct Kit {
 TEST(TrainState, AnImageCarriesEverything) {
   Kit from(0.25), to(0.5);
   ASSERT_NE(from.state.sha256(), to.state.sha256());
-  ASSERT_EQ(train::image_bytes(from.state), train::image_bytes(to.state));
-  std::vector<std::byte> image(train::image_bytes(from.state));
+  ASSERT_EQ(transaction::image_bytes(from.state), transaction::image_bytes(to.state));
+  std::vector<std::byte> image(transaction::image_bytes(from.state));
   const void* address = to.net.w.data_ptr();
-  ASSERT_TRUE(train::store_image(from.state, image).ok());
-  const auto texts = train::load_tensors(to.state, image);
+  ASSERT_TRUE(transaction::store_image(from.state, image).ok());
+  const auto texts = transaction::load_tensors(to.state, image);
   ASSERT_TRUE(texts.ok());
   EXPECT_NE(to.text, from.text);  // not before the copy is known to be whole
-  ASSERT_TRUE(train::load_texts(to.state, *texts).ok());
+  ASSERT_TRUE(transaction::load_texts(to.state, *texts).ok());
   EXPECT_EQ(to.state.sha256(), from.state.sha256());
   EXPECT_EQ(to.net.w.data_ptr(), address);
   EXPECT_EQ(to.adam.lr(), 0.25);
@@ -83,13 +83,13 @@ TEST(TrainState, ANameIsGivenOnce) {
 
 TEST(TrainState, ATextThatDoesNotFitIsRefusedAndWritesNothingBehindTheImage) {
   Kit kit(0.25);
-  std::vector<std::byte> memory(train::image_bytes(kit.state) + 1024, std::byte{0x5a});
+  std::vector<std::byte> memory(transaction::image_bytes(kit.state) + 1024, std::byte{0x5a});
   kit.text.assign(2'000'000, 'x');
-  const Status stored =
-      train::store_image(kit.state, std::span(memory).first(train::image_bytes(kit.state)));
+  const Status stored = transaction::store_image(
+      kit.state, std::span(memory).first(transaction::image_bytes(kit.state)));
   ASSERT_FALSE(stored.ok());
   EXPECT_NE(stored.error().message.find("note"), std::string::npos) << stored.error().message;
-  for (std::size_t i = train::image_bytes(kit.state); i < memory.size(); ++i)
+  for (std::size_t i = transaction::image_bytes(kit.state); i < memory.size(); ++i)
     ASSERT_EQ(memory[i], std::byte{0x5a});
 }
 
@@ -109,8 +109,8 @@ TEST(TrainState, ATextThatIsNotHashedIsInNoHash) {
 
 TEST(TrainState, ABadImageIsRefused) {
   Kit kit(0.25);
-  std::vector<std::byte> image(train::image_bytes(kit.state), std::byte{0xff});
-  EXPECT_FALSE(train::load_tensors(kit.state, image).ok());
+  std::vector<std::byte> image(transaction::image_bytes(kit.state), std::byte{0xff});
+  EXPECT_FALSE(transaction::load_tensors(kit.state, image).ok());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "train/state_image.h"
+#include "transaction/state_image.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -6,7 +6,7 @@
 #include <cassert>
 #include <cstring>
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 namespace {
 
 using Named = TrainState::Named;
@@ -117,4 +117,4 @@ void load_buffers(const TrainState& state, std::span<const std::byte> image) {
   load_from(image.data(), state.buffers());
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

@@ -1,12 +1,12 @@
-#include "train/commit_log.h"
+#include "transaction/commit_log.h"
 
 #include <algorithm>
 #include <cstdio>
 
 #include "base/env.h"
-#include "train/bell.h"
+#include "transaction/bell.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 Status CommitLog::open(const std::string& run_dir, Txn next) {
   if (session_.launched()) return {};
@@ -61,4 +61,4 @@ Status CommitLog::record_all() {
   return recorder_->sync();
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

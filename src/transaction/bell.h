@@ -7,7 +7,7 @@
 #include "base/futex.h"
 #include "lockstep/status.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 // The launcher evicts whoever hangs; this only ends waits that nobody else will. PyTorch's default
 // for collectives.
@@ -17,4 +17,4 @@ inline constexpr std::chrono::minutes kPeerDeadline{30};
 Status wait_bell(Doorbell& bell, const std::function<bool()>& done, const char* what,
                  std::chrono::minutes limit);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

@@ -10,10 +10,10 @@
 
 #include "coord/board.h"
 #include "coord/recorder.h"
-#include "train/program.h"
+#include "transaction/program.h"
 #include "worker/session.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 class CommitLog {
  public:
@@ -39,4 +39,4 @@ class CommitLog {
   std::unique_ptr<coord::Recorder> recorder_;  // alone only
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

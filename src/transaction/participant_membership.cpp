@@ -2,11 +2,11 @@
 // "A newcomer").
 #include <algorithm>
 
-#include "train/bell.h"
-#include "train/participant.h"
-#include "train/state_image.h"
+#include "transaction/bell.h"
+#include "transaction/participant.h"
+#include "transaction/state_image.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 namespace {
 
 // How long members wait for a newcomer that is about to be ready (design: survivors stall at most
@@ -141,4 +141,4 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   return true;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

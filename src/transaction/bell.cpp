@@ -1,10 +1,10 @@
-#include "train/bell.h"
+#include "transaction/bell.h"
 
 #include <string>
 
 #include "base/deadline.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 Status wait_bell(Doorbell& bell, const std::function<bool()>& done, const char* what,
                  std::chrono::minutes limit) {
@@ -13,4 +13,4 @@ Status wait_bell(Doorbell& bell, const std::function<bool()>& done, const char* 
                "waited " + std::to_string(limit.count()) + " minutes for " + what};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction

@@ -13,7 +13,7 @@
 #include "coord/board.h"
 #include "lockstep/status.h"
 
-namespace lockstep::train {
+namespace lockstep::transaction {
 
 // Lines that go with a committed transaction; equal in all workers. Each line ends with its
 // newline.
@@ -57,4 +57,4 @@ class Program {
   virtual Status before(Txn txn, bool first) = 0;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::transaction
