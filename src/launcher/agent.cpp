@@ -188,10 +188,7 @@ void Agent::tick() {
 
 coord::event::Progress Agent::observe(const Worker* dead) const {
   if (!board_) return {};
-  std::vector<coord::Member> members;
-  for (const auto& [uid, worker] : workers_)
-    if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
-  coord::event::Progress progress = coord::observe(board_->view(), members);
+  coord::event::Progress progress = coord::observe(board_->view(), workers_.members(dead));
   for (coord::WorkerProgress& seen : progress.workers)
     seen.unread = waits_for_reader(workers_.at(seen.uid)).has_value();
   return progress;
@@ -221,20 +218,12 @@ void Agent::on_signal() {
 void Agent::on_children() {
   while (const auto child = next_child_event()) {
     if (spawner_.zygote_event(*child)) continue;
-    const auto found = std::find_if(workers_.begin(), workers_.end(), [&](const auto& entry) {
-      return entry.second.pid == child->pid;
-    });
-    if (found != workers_.end())
-      worker_gone(found->second, *child);
-    else if (unforked())
+    if (Worker* worker = workers_.of_process(child->pid))
+      worker_gone(*worker, *child);
+    else if (!workers_.unforked().empty())
       early_exits_.insert_or_assign(child->pid, *child);  // perhaps a worker not announced yet
     // else a stray: something that a worker left behind
   }
-}
-
-bool Agent::unforked() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const auto& entry) { return entry.second.pid < 0; });
 }
 
 void Agent::on_spawner(coord::Event event) {
@@ -242,19 +231,19 @@ void Agent::on_spawner(coord::Event event) {
   const auto* forked = std::get_if<event::Forked>(&event);
   const WorkerUid uid = forked != nullptr ? forked->uid : WorkerUid(0);
   const pid_t pid = forked != nullptr ? forked->pid : -1;
-  Worker* worker = find(uid);
+  Worker* worker = workers_.find(uid);
   if (worker != nullptr) worker->pid = pid;
   feed(std::move(event));
   if (forked == nullptr) return;
   if (worker == nullptr) return signal_group(pid, SIGKILL);  // given up in the meantime
   if (worker->pending_kill != 0) kill_worker(*worker, worker->pending_kill);
   if (const auto early = early_exits_.extract(pid)) worker_gone(*worker, early.mapped());
-  if (!unforked()) early_exits_.clear();
+  if (workers_.unforked().empty()) early_exits_.clear();
 }
 
 // The zygote's late answer; in the middle of act(Spawn) the entry is not whole yet, and goes there.
 void Agent::forget_unstarted(WorkerUid uid) {
-  Worker* worker = find(uid);
+  Worker* worker = workers_.find(uid);
   if (worker == nullptr || !worker->control) return;
   loop_.remove(worker->control.get());
   workers_.erase(uid);
@@ -267,6 +256,12 @@ void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
   if (plain()) note_failure(worker, child);
   bury(worker, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
                                                  : coord::ExitStatus{-1, child.status});
+}
+
+// What an attempt's end does to the others is no failure of theirs.
+void Agent::note_failure(const Worker& worker, const ChildEvent& child) {
+  if (ending_attempt_ || (child.kind == ChildEvent::kExited && child.status == 0)) return;
+  failures_.push_back(failure_of(worker, child, posix_env().wall_time_s()));
 }
 
 void Agent::bury(Worker& worker, coord::ExitStatus status) {
@@ -290,7 +285,7 @@ void Agent::give_up_lost_children() {
       lost.push_back(uid);
   }
   for (const WorkerUid uid : lost)
-    if (Worker* worker = find(uid))
+    if (Worker* worker = workers_.find(uid))
       worker_gone(*worker, {ChildEvent::kKilled, worker->pid, SIGKILL});
 }
 

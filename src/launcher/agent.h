@@ -35,6 +35,7 @@
 #include "launcher/shared_board.h"
 #include "launcher/spawned.h"
 #include "launcher/spawner.h"
+#include "launcher/workers.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {
@@ -53,29 +54,6 @@ class Agent {
   int run();
 
  private:
-  // A worker from Spawn until it is reaped.
-  struct Worker {
-    WorkerUid uid;
-    Slot slot;
-    Rank rank;
-    LocalRank local_rank;
-    pid_t pid = -1;                   // -1: not forked yet
-    int pending_kill = 0;             // signal for the moment when the pid is known
-    std::optional<Deadline> gone_by;  // once SIGKILL is sent
-    UniqueFd control;
-    UniqueFd error_memory;   // the file of error_file, without a log directory
-    std::string error_file;  // as the worker was told; empty: none
-
-    // Of one that was started by hand, and is no child of ours.
-    UniqueFd process;   // pidfd
-    UniqueFd lifeline;  // on which it is told to end
-    UniqueFd out, err;  // its own
-    bool stopped = false;
-    bool described = false;
-    std::optional<Deadline> end_by;                // it was told to end
-    std::optional<coord::ExitStatus> last_report;  // by its own last word
-  };
-
   Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned,
         std::optional<Attached> attached, Loop loop);
   Status prepare();  // signals, logs, port, board
@@ -87,7 +65,6 @@ class Agent {
   void on_signal();
   void on_children();
   void on_spawner(coord::Event event);
-  bool unforked() const;
   void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);
   void bury(Worker& worker, coord::ExitStatus status);
@@ -96,6 +73,7 @@ class Agent {
   void give_up_lost_children();
   void kill_worker(Worker& worker, int signal);
   void shut_down();
+  void note_failure(const Worker& worker, const ChildEvent& child);
   bool signalled() const;
   void tell_missing(const Console::Missing& missing);
   void tell_where_it_goes_on() const;
@@ -146,10 +124,7 @@ class Agent {
   void renew_board();
   void ring_workers();
   void send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors = {});
-  void error_place(Worker& worker, const Outputs& outputs);
-  void note_failure(const Worker& worker, const ChildEvent& child);
 
-  Worker* find(WorkerUid uid);
   bool plain() const { return spawner_.plain(); }
 
   LaunchOptions options_;
@@ -170,7 +145,7 @@ class Agent {
   std::unique_ptr<Arrivals> arrivals_;
   std::map<Rank, coord::action::Spawn> places_;  // open
 
-  std::map<WorkerUid, Worker> workers_;
+  Workers workers_;
   // Of children whose Forked message has not been read yet.
   std::map<pid_t, ChildEvent> early_exits_;
   std::queue<coord::Event> events_;

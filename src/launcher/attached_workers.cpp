@@ -38,20 +38,18 @@ Result<bool> Agent::seat(Arrival& arrival) {
     LOCKSTEP_TRY(take_in(spawn, arrival));
     return true;
   }
-  const auto owner = std::ranges::find_if(
-      workers_, [&](const auto& entry) { return entry.second.rank == arrival.rank; });
+  Worker* const owner = workers_.of_rank(arrival.rank);
   const std::string rank = "rank " + std::to_string(arrival.rank.value());
-  if (owner != workers_.end()) {
-    const Worker& worker = owner->second;
-    if (has_ended(worker.process)) {  // and its end is not read yet
-      process_ended(owner->first);
+  if (owner != nullptr) {
+    if (has_ended(owner->process)) {  // and its end is not read yet
+      process_ended(owner->uid);
       return false;
     }
-    if (worker.gone_by || worker.end_by) return false;
+    if (owner->gone_by || owner->end_by) return false;
     return Error{ErrorKind::kUsage,
                  rank + " of the run at " + attached_->address() + " is process " +
-                     std::to_string(worker.pid) + ", which is alive" +
-                     (worker.stopped ? " and stopped" : "") +
+                     std::to_string(owner->pid) + ", which is alive" +
+                     (owner->stopped ? " and stopped" : "") +
                      ": each rank is one process. Give this one another rank, or end that one"};
   }
   const coord::RunStatus status = coordinator_.status();
@@ -75,11 +73,7 @@ Status Agent::take_in(const coord::action::Spawn& spawn, Arrival& arrival) {
                            Deadline::in(0s), descriptors));
   places_.erase(arrival.rank);
   if (spawn.rank == Rank(0)) console_.move_to(arrival.out.get(), arrival.err.get());
-  Worker& worker = workers_[uid];
-  worker.uid = uid;
-  worker.slot = spawn.slot;
-  worker.rank = spawn.rank;
-  worker.local_rank = spawn.local_rank;
+  Worker& worker = workers_.add(spawn);
   worker.pid = arrival.pid;
   worker.control = std::move(arrival.control);
   worker.process = std::move(arrival.process);
@@ -97,7 +91,7 @@ bool Agent::close_place(WorkerUid uid) {
 }
 
 void Agent::process_ended(WorkerUid uid) {
-  Worker* worker = find(uid);
+  Worker* worker = workers_.find(uid);
   if (worker == nullptr) return;
   loop_.remove(worker->process.get());
   read_worker(uid);  // its last report

@@ -1,5 +1,6 @@
 #include "launcher/failure_report.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -50,7 +51,46 @@ double number_in(const Json& value, double otherwise) {
   return number > 0 ? number : otherwise;
 }
 
+constexpr std::uint64_t kMostErrorBytes = 1 << 20;
+
+std::string read_all(int fd) {
+  std::string text;
+  char buffer[4096];
+  for (off_t at = 0; text.size() < kMostErrorBytes;) {
+    const ssize_t n = ::pread(fd, buffer, sizeof buffer, at);
+    if (n <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(n));
+    at += n;
+  }
+  return text;
+}
+
 }  // namespace
+
+WorkerFailure failure_of(const Worker& worker, const ChildEvent& child, double now_s) {
+  WorkerFailure failure;
+  failure.rank = worker.rank.value();
+  failure.local_rank = worker.local_rank.value();
+  failure.pid = worker.pid;
+  failure.exit_code = child.kind == ChildEvent::kExited ? child.status : -child.status;
+  failure.time_s = now_s;
+  failure.message = child.kind == ChildEvent::kExited
+                        ? "ended with exit code " + std::to_string(child.status) +
+                              " and left no error file; its output has more"
+                        : "Signal " + std::to_string(child.status) + " (" +
+                              signal_name(child.status) + ") received by PID " +
+                              std::to_string(worker.pid);
+  const UniqueFd file(worker.error_memory || worker.error_file.empty()
+                          ? -1
+                          : ::open(worker.error_file.c_str(), O_RDONLY | O_CLOEXEC));
+  const int fd = worker.error_memory ? worker.error_memory.get() : file.get();
+  if (const std::string text = read_all(fd); !text.empty()) {
+    failure.error_file =
+        worker.error_memory ? "(kept in memory; --log-dir keeps it)" : worker.error_file;
+    read_error_file(text, failure);
+  }
+  return failure;
+}
 
 void read_error_file(std::string_view text, WorkerFailure& failure) {
   const Json json = Json::parse(text, nullptr, false);

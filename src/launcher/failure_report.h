@@ -10,6 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/process.h"
+#include "launcher/workers.h"
+
 namespace lockstep::launcher {
 
 struct WorkerFailure {
@@ -20,6 +23,9 @@ struct WorkerFailure {
   std::string error_file;  // empty: none
   std::string message;     // the worker's own, or what ended it
 };
+
+// Of a worker that has ended so, now: by its error file, or else by its end.
+WorkerFailure failure_of(const Worker& worker, const ChildEvent& child, double now_s);
 
 // Takes time and message from the text of an error file; leaves them where it is no such file.
 void read_error_file(std::string_view text, WorkerFailure& failure);

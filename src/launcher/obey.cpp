@@ -1,11 +1,7 @@
 // The agent does what the coordinator says.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -21,33 +17,14 @@ namespace action = coord::action;
 namespace event = coord::event;
 namespace message = coord::message;
 
-constexpr std::uint64_t kMostErrorBytes = 1 << 20;
-
-std::string read_all(int fd) {
-  std::string text;
-  char buffer[4096];
-  for (off_t at = 0; text.size() < kMostErrorBytes;) {
-    const ssize_t n = ::pread(fd, buffer, sizeof buffer, at);
-    if (n <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(n));
-    at += n;
-  }
-  return text;
-}
-
 }  // namespace
-
-Agent::Worker* Agent::find(WorkerUid uid) {
-  const auto found = workers_.find(uid);
-  return found == workers_.end() ? nullptr : &found->second;
-}
 
 void Agent::obey(const coord::Action& action) {
   std::visit([this](const auto& what) { act(what); }, action.what);
 }
 
 void Agent::send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors) {
-  Worker* worker = find(uid);
+  Worker* worker = workers_.find(uid);
   if (worker == nullptr || !worker->control) return;
   // Never wait for a worker: its socket has room for every answer that it may be owed.
   if (auto sent = coord::send(worker->control.get(), text, Deadline::in(0s), descriptors);
@@ -67,44 +44,26 @@ void Agent::act(const action::Spawn& spawn) {
   }
   auto outputs = logs_->open_worker(attempt_, spawn.local_rank.value(), spawn.rank.value());
   if (!outputs.ok()) return feed(event::SpawnFailed{spawn.uid, outputs.error().message});
-  Worker& worker = workers_[spawn.uid];
-  worker.uid = spawn.uid;
-  worker.slot = spawn.slot;
-  worker.rank = spawn.rank;
-  worker.local_rank = spawn.local_rank;
-  error_place(worker, *outputs);
+  Worker& worker = workers_.add(spawn);
+  give_error_file(worker, *outputs, plain());
   const Variables variables = worker_variables(options_, spawn, port_->number(), worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, board_ ? board_->fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;
-  const auto started = workers_.find(uid);  // starting may tell of ends, and entries go with them
-  if (started == workers_.end()) return;
+  Worker* started = workers_.find(uid);  // starting may tell of ends, and entries go with them
+  if (started == nullptr) return;
   if (!control) {
-    if (started->second.pid < 0)
-      workers_.erase(started);  // not started; plain programs have no socket
+    if (started->pid < 0) workers_.erase(uid);  // not started; plain programs have no socket
     return;
   }
-  started->second.control = std::move(control);
-  if (auto added = loop_.add(started->second.control.get(), [this, uid] { read_worker(uid); });
+  started->control = std::move(control);
+  if (auto added = loop_.add(started->control.get(), [this, uid] { read_worker(uid); });
       !added.ok())
     log_error(added.error().message);
 }
 
-// Without a log directory a plain worker's error file is memory of ours: nothing is left on disk,
-// whatever happens.
-void Agent::error_place(Worker& worker, const Outputs& outputs) {
-  if (!outputs.folder.empty()) {
-    worker.error_file = outputs.folder + "/error.json";
-  } else if (plain()) {
-    worker.error_memory.reset(::memfd_create("error.json", MFD_CLOEXEC));
-    if (worker.error_memory)
-      worker.error_file = "/proc/" + std::to_string(::getpid()) + "/fd/" +
-                          std::to_string(worker.error_memory.get());
-  }
-}
-
 void Agent::act(const action::Kill& kill) {
   if (close_place(kill.uid)) return feed(event::SpawnFailed{kill.uid, "nobody has come"});
-  Worker* worker = find(kill.uid);
+  Worker* worker = workers_.find(kill.uid);
   if (worker == nullptr) return;
   ending_attempt_ = true;
   if (worker->pid > 0)
@@ -116,7 +75,7 @@ void Agent::act(const action::Kill& kill) {
 }
 
 void Agent::act(const action::End& end) {
-  Worker* worker = find(end.uid);
+  Worker* worker = workers_.find(end.uid);
   if (worker == nullptr) return;
   // Where rank 0 is, errors of the run are told already.
   std::string text = end.text;
@@ -179,7 +138,7 @@ void Agent::act(const action::NameDonor& donor) {
   coord::Header& header = board_->view().header();
   header.heal_donor.store(donor.uid.value(), std::memory_order_relaxed);
   header.heal_request.store(donor.request, std::memory_order_release);
-  if (Worker* worker = find(donor.uid)) ring(board_->view().slot(worker->slot).bell);
+  if (Worker* worker = workers_.find(donor.uid)) ring(board_->view().slot(worker->slot).bell);
 }
 
 void Agent::act(const action::Admit& admit) {
@@ -240,9 +199,10 @@ void Agent::renew_board() {
 
 void Agent::act(const action::RestartZygote&) {
   // Workers that the old one has not forked are asked for anew, under other uids.
-  for (auto& [uid, worker] : workers_)
-    if (worker.pid < 0 && worker.control) loop_.remove(worker.control.get());
-  std::erase_if(workers_, [](const auto& entry) { return entry.second.pid < 0; });
+  for (Worker* worker : workers_.unforked()) {
+    if (worker->control) loop_.remove(worker->control.get());
+    workers_.erase(worker->uid);
+  }
   spawner_.restart_zygote();
 }
 
@@ -277,32 +237,6 @@ void Agent::act(const action::Print& print) {
 void Agent::act(const action::Stop& stop) {
   records_.pump();
   exit_code_ = stop.exit_code;
-}
-
-void Agent::note_failure(const Worker& worker, const ChildEvent& child) {
-  if (ending_attempt_ || (child.kind == ChildEvent::kExited && child.status == 0)) return;
-  WorkerFailure failure;
-  failure.rank = worker.rank.value();
-  failure.local_rank = worker.local_rank.value();
-  failure.pid = worker.pid;
-  failure.exit_code = child.kind == ChildEvent::kExited ? child.status : -child.status;
-  failure.time_s = posix_env().wall_time_s();
-  failure.message = child.kind == ChildEvent::kExited
-                        ? "ended with exit code " + std::to_string(child.status) +
-                              " and left no error file; its output has more"
-                        : "Signal " + std::to_string(child.status) + " (" +
-                              signal_name(child.status) + ") received by PID " +
-                              std::to_string(worker.pid);
-  const UniqueFd file(worker.error_memory || worker.error_file.empty()
-                          ? -1
-                          : ::open(worker.error_file.c_str(), O_RDONLY | O_CLOEXEC));
-  const int fd = worker.error_memory ? worker.error_memory.get() : file.get();
-  if (const std::string text = read_all(fd); !text.empty()) {
-    failure.error_file =
-        worker.error_memory ? "(kept in memory; --log-dir keeps it)" : worker.error_file;
-    read_error_file(text, failure);
-  }
-  failures_.push_back(std::move(failure));
 }
 
 }  // namespace lockstep::launcher

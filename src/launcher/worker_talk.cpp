@@ -28,7 +28,7 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 }  // namespace
 
 void Agent::read_worker(WorkerUid uid) {
-  while (Worker* worker = find(uid)) {
+  while (Worker* worker = workers_.find(uid)) {
     if (!worker->control) return;
     auto received = coord::receive(worker->control.get(), Deadline::in(0s));
     if (received.ok()) {

@@ -1,16 +1,15 @@
 #include "train/checkpoints.h"
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensors.h"
 #include "coord/board.h"
 #include "rundir/lock.h"
 #include "rundir/names.h"
+#include "train/state_texts.h"
 
 namespace lockstep::train {
 namespace {
@@ -18,13 +17,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSaveDeadline = 10min;
-// Beside the state's texts: the program has ended the run here (Share::end_run,
-// Trainer::stop_when).
-constexpr const char* kEndedEarly = "lockstep:ended_early";
-// The same: nanoseconds of run time; and that the time limit's stop is complete, its broken epoch
-// evaluated. Its place is that of the step which a longer limit goes on with.
-constexpr const char* kRan = "lockstep:ran_ns";
-constexpr const char* kStopped = "lockstep:stopped";
 
 CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Named>& tensors) {
   CheckpointPart part{name, {}};
@@ -36,37 +28,6 @@ CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Na
 // "optimizer" is the file's name; what else is not of the model is in there, too.
 std::vector<CheckpointPart> parts_of(const TrainState& state) {
   return {part_of("model", state.model()), part_of("optimizer", state.other_tensors())};
-}
-
-std::string texts_json(const TrainState& state, const Plan& plan, Txn next, std::uint64_t ran_ns) {
-  nlohmann::json texts = nlohmann::json::object();
-  for (const TrainState::Text& text : state.texts()) texts[text.name] = text.save();
-  if (plan.ended_early) texts[kEndedEarly] = "yes";
-  texts[kRan] = std::to_string(ran_ns);
-  if (plan.stops() && next >= plan.end()) texts[kStopped] = "yes";
-  return texts.dump();
-}
-
-Status load_texts(const TrainState& state, const std::string& json) {
-  const nlohmann::json texts = nlohmann::json::parse(json, nullptr, false);
-  for (const TrainState::Text& text : state.texts()) {
-    if (!texts.is_object() || !texts.contains(text.name) || !texts[text.name].is_string())
-      return Error{ErrorKind::kBadData,
-                   "the checkpoint has no '" + text.name + "', which this run's state needs"};
-    LOCKSTEP_TRY(text.load(texts[text.name].get<std::string>()));
-  }
-  return {};
-}
-
-bool says(const std::string& json, const char* key) {
-  const nlohmann::json texts = nlohmann::json::parse(json, nullptr, false);
-  return texts.is_object() && texts.contains(key);
-}
-
-std::uint64_t ran_at(const std::string& json) {
-  const nlohmann::json texts = nlohmann::json::parse(json, nullptr, false);
-  if (!texts.is_object() || !texts.contains(kRan) || !texts[kRan].is_string()) return 0;
-  return number_of<std::uint64_t>(texts[kRan].get<std::string>()).value_or(0);
 }
 
 // A broken epoch's end is no place to go on from: the one of its last step is.
@@ -121,14 +82,14 @@ Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool
   if (!found) return std::optional<Txn>();
   LOCKSTEP_ASSIGN(const Txn next, place_of(plan, *found));
   LOCKSTEP_TRY(targets.finish());
-  LOCKSTEP_TRY(load_texts(state_, found->state));
+  LOCKSTEP_ASSIGN(const RunNotes notes, load_texts(state_, found->state));
   if (first) log_info("resuming from '" + found->path + "'");
   if (!own) return std::optional<Txn>(next);
-  ran_ns_ = ran_at(found->state);
+  ran_ns_ = notes.ran_ns;
   // That run goes no further; one that begins with --resume PATH of it does.
-  if (says(found->state, kEndedEarly)) plan.end_after(plan.at(next).global_step);
+  if (notes.ended_early) plan.end_after(plan.at(next).global_step);
   if (plan.stops() && next > plan.place_of_end()) plan.stop_after = 0;  // it never took effect
-  const bool stopped = plan.stops() && next == plan.place_of_end() && says(found->state, kStopped);
+  const bool stopped = plan.stops() && next == plan.place_of_end() && notes.stopped;
   const Txn place = stopped ? plan.end() : next;
   if (same_virtual_workers(*found)) loaded_ = place;
   return std::optional<Txn>(place);
@@ -228,7 +189,9 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
   const coord::Board board(session_.memory(), {});
   const std::uint64_t generation = board.table(next).generation.load();
   const std::string texts =
-      texts_json(state_, plan, next, coord::ran_ns(board.header(), monotonic_ns()));
+      texts_json(state_, {.ended_early = plan.ended_early,
+                          .stopped = plan.stops() && next >= plan.end(),
+                          .ran_ns = coord::ran_ns(board.header(), monotonic_ns())});
   const Result<bool> taken = writer_->snapshot(sources.parts(), texts, cursor, generation,
                                                when_busy, Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());

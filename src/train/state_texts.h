@@ -1,0 +1,28 @@
+// A checkpoint's state.json: one JSON object with the train state's texts by name, and beside them
+// what the run keeps for itself.
+//
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lockstep/state.h"
+#include "lockstep/status.h"
+
+namespace lockstep::train {
+
+struct RunNotes {
+  bool ended_early = false;  // the program ended it here (Share::end_run, Trainer::stop_when)
+  // The time limit's stop is complete, its broken epoch evaluated. The checkpoint's place is that
+  // of the step which a longer limit goes on with.
+  bool stopped = false;
+  std::uint64_t ran_ns = 0;  // run time
+};
+
+std::string texts_json(const TrainState& state, const RunNotes& notes);
+
+// Into the state. kBadData for a text that the state needs and the file lacks; and the texts' own.
+Result<RunNotes> load_texts(const TrainState& state, const std::string& json);
+
+}  // namespace lockstep::train

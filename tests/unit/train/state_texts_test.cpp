@@ -1,0 +1,55 @@
+#include "train/state_texts.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::train {
+namespace {
+
+struct Note {
+  explicit Note(std::string before) : text(std::move(before)) {
+    EXPECT_TRUE(state
+                    .add({"note", [this] { return text; },
+                          [this](const std::string& loaded) {
+                            text = loaded;
+                            return Status();
+                          }})
+                    .ok());
+  }
+  std::string text;
+  TrainState state;
+};
+
+TEST(StateTexts, ComeBackWithTheRunsNotes) {
+  const Note from("at 3");
+  const std::string json = texts_json(
+      from.state, {.ended_early = true, .stopped = false, .ran_ns = 18446744073709551615u});
+  Note to("");
+  const auto notes = load_texts(to.state, json);
+  ASSERT_TRUE(notes.ok());
+  EXPECT_EQ(to.text, "at 3");
+  EXPECT_TRUE(notes->ended_early);
+  EXPECT_FALSE(notes->stopped);
+  EXPECT_EQ(notes->ran_ns, 18446744073709551615u);
+}
+
+TEST(StateTexts, WhatIsMissingIsNamed) {
+  for (const char* json :
+       {"{}", "[]", "", "{\"note\": 3}", "{\"other\": \"x\"}", "{\"note\": \"x\""}) {
+    Note to("before");
+    const auto notes = load_texts(to.state, json);
+    ASSERT_FALSE(notes.ok()) << json;
+    EXPECT_EQ(notes.error().kind, ErrorKind::kBadData);
+    EXPECT_NE(notes.error().message.find("'note'"), std::string::npos) << notes.error().message;
+    EXPECT_EQ(to.text, "before");
+  }
+}
+
+TEST(StateTexts, NotesOfAnotherFormCountForNothing) {
+  Note to("");
+  const auto notes = load_texts(to.state, R"({"note": "x", "lockstep:ran_ns": 7})");
+  ASSERT_TRUE(notes.ok());
+  EXPECT_EQ(notes->ran_ns, 0u);
+}
+
+}  // namespace
+}  // namespace lockstep::train
