@@ -28,17 +28,31 @@ void HangWatch::observe(const WorkerProgress& worker, bool has_committed, bool a
   const bool free = is_between(worker.phase) && !awaited;
   const auto [it, is_new] = watched_.try_emplace(worker.uid);
   Watched& watched = it->second;
+  watched.starved = worker.starved_ns;
   if (!is_new && !free && watched.phase == worker.phase && watched.progress == progress) return;
   if (!is_new && (is_computing(watched.phase) || is_between(watched.phase))) {
     std::uint64_t& longest = longest_[static_cast<std::size_t>(watched.phase)];
-    longest = std::max(longest, now - watched.since);
+    longest = std::max(longest, watched.still(now));
     if (watched.phase != worker.phase) passed_[static_cast<std::size_t>(watched.phase)] = true;
   }
-  watched = {worker.phase, progress, now, has_committed};
+  watched.phase = worker.phase;
+  watched.progress = progress;
+  watched.has_committed = has_committed;
+  watched.restart(now);
+}
+
+void HangWatch::Watched::restart(std::uint64_t now) {
+  since = now;
+  starved_before = starved;
+}
+
+std::uint64_t HangWatch::Watched::still(std::uint64_t now) const {
+  const std::uint64_t waited = starved > starved_before ? starved - starved_before : 0;
+  return now - since - std::min(now - since, waited);
 }
 
 void HangWatch::excuse(WorkerUid worker, std::uint64_t now) {
-  if (const auto found = watched_.find(worker); found != watched_.end()) found->second.since = now;
+  if (const auto found = watched_.find(worker); found != watched_.end()) found->second.restart(now);
 }
 
 std::uint64_t HangWatch::limit(const Watched& watched) const {
@@ -54,7 +68,7 @@ std::optional<HangWatch::Hang> HangWatch::hung(std::uint64_t now,
   std::optional<Hang> worst;
   for (const auto& [worker, watched] : watched_) {
     if ((!is_computing(watched.phase) && !is_between(watched.phase)) || !counts(worker)) continue;
-    const std::uint64_t still = now - watched.since;
+    const std::uint64_t still = watched.still(now);
     if (still > limit(watched) && (!worst || still > worst->still))
       worst = Hang{worker, watched.phase, still};
   }
@@ -68,7 +82,7 @@ void HangWatch::grant(std::uint64_t now) {
 }
 
 void HangWatch::restart(std::uint64_t now) {
-  for (auto& [worker, watched] : watched_) watched.since = now;
+  for (auto& [worker, watched] : watched_) watched.restart(now);
 }
 
 }  // namespace lockstep::coord

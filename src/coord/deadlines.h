@@ -55,6 +55,10 @@ class HangWatch {
     Phase phase = Phase::kIdle;
     std::uint64_t progress = 0, since = 0;
     bool has_committed = false;
+    std::uint64_t starved_before = 0, starved = 0;  // at `since`, and now
+    void restart(std::uint64_t now);
+    // Without progress. That it waits for a CPU is no fault of the worker's.
+    std::uint64_t still(std::uint64_t now) const;
   };
   std::uint64_t limit(const Watched& watched) const;
 

@@ -30,6 +30,8 @@ struct WorkerProgress {
   // The agent's word, not the board's: its output has no room, so it may sit in a write(2) until
   // somebody reads.
   bool unread = false;
+  // The same: how long its main thread has been ready to run, in its life, and had no CPU.
+  std::uint64_t starved_ns = 0;
 };
 
 namespace event {

@@ -88,6 +88,7 @@ struct Describe {  // worker::Description
   BoardPlan board;
   std::uint32_t virtual_workers = 1;
   std::uint64_t total_txns = 0;
+  std::uint64_t total_steps = 0;
   bool elastic = true;
   friend bool operator==(const Describe&, const Describe&) = default;
 };

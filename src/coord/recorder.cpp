@@ -104,6 +104,7 @@ class BoardRecorder final : public Recorder {
   bool broken() const override { return !status_.get().ok(); }
 
   Txn next() const override { return next_; }
+  const Recorded& recorded() const override { return recorded_; }
 
  private:
   struct Batch {
@@ -155,6 +156,8 @@ class BoardRecorder final : public Recorder {
     out += ",\"epoch\":";
     append_number(out, lines.epoch);
     out += ",\"ids\":[";
+    double loss_sum = 0;
+    std::uint64_t samples = 0;
     for (std::uint32_t v = 0; v < board_.plan().virtual_workers; ++v) {
       const ShareRecord& record = board_.record(txn, VirtualWorker(static_cast<int>(v)));
       const std::uint64_t mark = record.mark.load(std::memory_order_acquire);
@@ -164,6 +167,8 @@ class BoardRecorder final : public Recorder {
                          std::to_string(v) + " has no valid record (mark " + std::to_string(mark) +
                          ", " + std::to_string(record.ids_count) + " ids, limit " +
                          std::to_string(board_.plan().ids_capacity) + ")"};
+      loss_sum += record.loss_sum;
+      samples += record.loss_count;
       out += v == 0 ? "[" : ",[";
       for (std::uint64_t i = 0; i < record.ids_count; ++i) {
         if (i != 0) out += ',';
@@ -172,6 +177,8 @@ class BoardRecorder final : public Recorder {
       out += ']';
     }
     out += "]}\n";
+    recorded_ = {lines.step + 1, loss_sum / static_cast<double>(samples),
+                 recorded_.samples + samples};
     return {};
   }
 
@@ -211,6 +218,7 @@ class BoardRecorder final : public Recorder {
   rundir::Times times_;
   Batch batch_;               // keeps its memory from one pump to the next
   std::uint32_t source_ = 0;  // the slot that had the last transaction's lines
+  Recorded recorded_;
   FirstError status_;
 };
 

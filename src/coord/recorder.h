@@ -12,6 +12,8 @@
 // in a second one beside everything else.
 #pragma once
 
+#include <cmath>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,6 +26,13 @@ namespace lockstep::coord {
 
 class Recorder {
  public:
+  // The newest recorded step, and what has been recorded since open().
+  struct Recorded {
+    std::uint64_t steps = 0;     // optimizer steps of the run; 0: none since open()
+    double loss = std::nan("");  // mean over that step's samples
+    std::uint64_t samples = 0;
+  };
+
   // Cuts the files at `next` (a resume from a checkpoint rewrites what came after it), makes them
   // if absent, and goes on from there. Lines of transactions below `console_from` are not given to
   // `console`: a launcher prints each once, also after rung 3.
@@ -40,6 +49,7 @@ class Recorder {
   virtual Status sync() = 0;
   virtual bool broken() const = 0;  // by a sticky error. Any thread
   virtual Txn next() const = 0;     // all below are recorded
+  virtual const Recorded& recorded() const = 0;
 };
 
 }  // namespace lockstep::coord

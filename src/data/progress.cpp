@@ -1,4 +1,3 @@
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +6,7 @@
 #include <memory>
 
 #include "base/deadline.h"
+#include "base/terminal.h"
 #include "data/download.h"
 
 namespace lockstep::data {
@@ -35,11 +35,6 @@ std::string bar(std::uint64_t done, std::uint64_t total) {
   return "[" + std::string(full, '#') + std::string(kWidth - full, '.') + percent;
 }
 
-std::size_t columns(int fd) {
-  winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : 79;
-}
-
 void print(int fd, const std::string& text) {
   // Progress that cannot be written has nowhere to be reported.
   [[maybe_unused]] const auto written = ::write(fd, text.data(), text.size());
@@ -48,7 +43,7 @@ void print(int fd, const std::string& text) {
 }  // namespace
 
 Progress progress_to(int fd) {
-  const bool terminal = ::isatty(fd) == 1;
+  const bool terminal = terminal_columns(fd) > 0;
   const Deadline::Clock::duration pause = terminal ? 100ms : 5s;
   const auto next = std::make_shared<Deadline>(Deadline::in(terminal ? 0s : pause));
   return [=](const std::string& file, std::uint64_t done, std::uint64_t total) {
@@ -57,8 +52,7 @@ Progress progress_to(int fd) {
     *next = Deadline::in(pause);
     if (!terminal) return print(fd, file + ": " + amount(done, total) + "\n");
     const std::string line = file + "  " + bar(done, total) + amount(done, total);
-    // \r, then erase to the end of the line.
-    print(fd, "\r" + line.substr(0, columns(fd)) + "\x1b[K" + (end ? "\n" : ""));
+    print(fd, std::string(kEraseLine) + line.substr(0, terminal_columns(fd)) + (end ? "\n" : ""));
   };
 }
 

@@ -99,6 +99,7 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       coordinator_(config_of(options_, program_, spawner_, attached_)),
       records_(posix_env(), background_, when_recorded()),
+      progress_(options_.progress, progress_sink()),
       incidents_([this](const std::string& table) { console_.write(Console::kErr, table); }) {}
 
 Agent::~Agent() = default;
@@ -179,7 +180,12 @@ void Agent::tick() {
   if (records_.is_open()) {
     records_.pump();
     late_reader_.look(unread_output());
+    if (next_cpu_look_.passed()) {
+      workers_.look_at_cpus();
+      next_cpu_look_ = Deadline::in(100ms);
+    }
     feed(observe());
+    tell_progress();
   }
   give_up_lost_children();
   feed(event::Tick{});
@@ -189,8 +195,11 @@ void Agent::tick() {
 coord::event::Progress Agent::observe(const Worker* dead) const {
   if (!board_) return {};
   coord::event::Progress progress = coord::observe(board_->view(), workers_.members(dead));
-  for (coord::WorkerProgress& seen : progress.workers)
-    seen.unread = waits_for_reader(workers_.at(seen.uid)).has_value();
+  for (coord::WorkerProgress& seen : progress.workers) {
+    const Worker& worker = workers_.at(seen.uid);
+    seen.unread = waits_for_reader(worker).has_value();
+    seen.starved_ns = worker.starved_ns;
+  }
   return progress;
 }
 
@@ -297,7 +306,32 @@ void Agent::kill_worker(Worker& worker, int signal) {
   if (signal == SIGKILL && !worker.gone_by) worker.gone_by = Deadline::in(2s);
 }
 
+coord::Progress::Sink Agent::progress_sink() {
+  return {[this] { return console_.columns(); },
+          [this](const std::string& text) { console_.bar(text); },
+          [](const std::string& text) { log_info(text); }};
+}
+
+void Agent::tell_progress() {
+  const std::uint64_t now = monotonic_ns();
+  if (!progress_.due(now)) return;
+  const coord::Recorder::Recorded& recorded = records_.recorded();
+  if (recorded.steps == 0) return;  // none of this start
+  coord::RunView view;
+  view.steps = recorded.steps;
+  view.total_steps = descriptions_.first()->total_steps;
+  view.samples = recorded.samples;
+  view.loss = recorded.loss;
+  view.ran_ns = coord::ran_ns(board_->view().header(), now);
+  view.limit_ns = time_limit_ns_;
+  const coord::event::Progress seen = observe();
+  view.workers = seen.tables.empty() ? 0 : seen.tables.back().members.size();
+  view.incidents = incidents_.count();
+  progress_.see(view, now);
+}
+
 void Agent::shut_down() {
+  progress_.end();
   arrivals_.reset();  // whoever comes now begins another run
   spawner_.close();
   kill_strays(true);

@@ -17,6 +17,7 @@
 #include "base/unique_fd.h"
 #include "coord/membership.h"
 #include "coord/messages.h"
+#include "coord/progress.h"
 #include "launcher/arrivals.h"
 #include "launcher/attached.h"
 #include "launcher/background.h"
@@ -75,6 +76,8 @@ class Agent {
   void shut_down();
   void note_failure(const Worker& worker, const ChildEvent& child);
   bool signalled() const;
+  coord::Progress::Sink progress_sink();
+  void tell_progress();
   void tell_missing(const Console::Missing& missing);
   void tell_where_it_goes_on() const;
   void tell_unfired_faults() const;
@@ -140,6 +143,8 @@ class Agent {
   std::optional<SharedBoard> board_;
   std::unique_ptr<RunDirectory> run_dir_;
   Records records_;
+  coord::Progress progress_;
+  std::uint64_t time_limit_ns_ = 0;  // as the first member has told; 0: none
   Incidents incidents_;
   UniqueFd signals_;
   std::unique_ptr<Arrivals> arrivals_;
@@ -159,6 +164,7 @@ class Agent {
   Descriptions descriptions_;
   std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
   Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
+  Deadline next_cpu_look_ = Deadline::in({});
   std::map<WorkerUid, coord::message::Finish> finales_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;
   std::uint64_t requests_ = 0;

@@ -15,6 +15,8 @@
 #include <string>
 #include <utility>
 
+#include "base/terminal.h"
+
 namespace lockstep::launcher {
 namespace {
 
@@ -53,6 +55,7 @@ void Console::move_to(int out, int err) {
     streams_[i].lost_bytes = old.lost_bytes;
   }
   one_ = one_stream(STDOUT_FILENO, STDERR_FILENO);
+  bar_.clear();
   if (one_) streams_[kOut].waiting += std::exchange(streams_[kErr].waiting, {});
   flush();
 }
@@ -64,6 +67,7 @@ Console::Stream Console::open(int fd) {
   if (::fstat(fd, &info) != 0) return stream;
   stream.is_pipe = S_ISFIFO(info.st_mode);
   stream.is_socket = S_ISSOCK(info.st_mode);
+  stream.is_terminal = terminal_columns(fd) > 0;
   if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))
     stream.own.reset(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                             O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
@@ -103,7 +107,26 @@ void Console::write(Target target, std::string_view lines) {
     return;
   }
   tell_lost(stream);
-  stream.waiting += lines;
+  const bool above_bar = &stream == &of(kErr);
+  if (!above_bar && !bar_.empty()) bar("");  // through a pipe they may come to that terminal, too
+  if (bar_.empty())
+    stream.waiting += lines;
+  else
+    stream.waiting.append(kEraseLine).append(lines).append(bar_);
+  flush(stream);
+}
+
+std::size_t Console::columns() const {
+  const Stream& stream = of(kErr);
+  return stream.is_terminal ? terminal_columns(stream.fd) : 0;
+}
+
+// The cursor goes back to the line's start: what a worker writes by itself covers the bar.
+void Console::bar(const std::string& text) {
+  Stream& stream = of(kErr);
+  if (!stream.is_terminal || (!stream.waiting.empty() && !text.empty())) return;
+  bar_ = text.empty() ? "" : text + "\r";
+  stream.waiting.append(kEraseLine).append(bar_);
   flush(stream);
 }
 

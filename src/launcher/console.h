@@ -33,6 +33,11 @@ class Console {
 
   // Whole lines: those of several workers never tear each other.
   void write(Target target, std::string_view lines);
+  // Where standard error is a terminal: its columns, less the one in which it would wrap; else 0.
+  std::size_t columns() const;
+  // A line there that stays the last one: others are written above it. In the former one's place;
+  // empty: it goes. Dropped while the terminal takes nothing.
+  void bar(const std::string& text);
   // True: nothing is left to write.
   bool flush();
   // What was never written.
@@ -66,7 +71,7 @@ class Console {
     // A pipe's or terminal's, opened anew without blocking: O_NONBLOCK on `fd` itself would be the
     // user's shell's and the workers' too. Empty for what cannot be opened so.
     UniqueFd own;
-    bool is_pipe = false, is_socket = false, watched = false;
+    bool is_pipe = false, is_socket = false, is_terminal = false, watched = false;
     bool has_room = true;
     bool broken = false;  // it was told that nothing can be written
     std::string waiting;
@@ -93,6 +98,7 @@ class Console {
   std::array<Stream, 2> streams_;
   // One pipe, terminal or socket for both (2>&1): all goes through the first, line after line.
   bool one_ = false;
+  std::string bar_;  // as it stands on the terminal
 };
 
 }  // namespace lockstep::launcher

@@ -26,6 +26,7 @@ class Incidents {
   void record(const coord::Incident& incident);
   // From now on there is a directory; what was recorded before comes first.
   void write_by(Write write);
+  std::size_t count() const { return open_.size() + printed_.size(); }
   // Those that are due; or all.
   void print(bool all);
 

@@ -125,7 +125,10 @@ void Agent::act(const action::RecordStop& record) {
 }
 
 Records::Told Agent::when_recorded() {
-  return {[this](std::string_view lines) { console_.write(Console::kOut, lines); },
+  return {[this](std::string_view lines) {
+            console_.write(Console::kOut, lines);
+            progress_.printed(monotonic_ns());
+          },
           [this](const Error& error) { feed(event::RecordsFailed{error}); },
           [this](WorkerUid uid, Txn txn, const std::optional<Error>& error) {
             message::Synced answer{txn, std::nullopt};

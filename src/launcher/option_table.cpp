@@ -207,6 +207,14 @@ std::vector<Option> basic_options() {
 std::vector<Option> log_options() {
   return {
       text_option("log-dir", "DIR", &LaunchOptions::log_dir, "where the workers' logs go"),
+      {"progress", "auto|off|SECONDS",
+       "how a run of Lockstep's steps tells how it is getting on, on standard error: a bar on a "
+       "terminal, elsewhere a line where nothing was printed for 60 s (auto, the default); or "
+       "lines after so many seconds",
+       [](Raw& raw, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN(raw.options.progress, coord::progress_mode("--progress", text));
+         return {};
+       }},
       streams("redirects", &LaunchOptions::redirects,
               "streams that go to files: 1 stdout, 2 stderr, 3 both", 'r'),
       streams("tee", &LaunchOptions::tee, "streams that go to files and the console", 't'),

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "coord/progress.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {
@@ -57,8 +58,9 @@ struct LaunchOptions {
   std::chrono::milliseconds hang_timeout{30'000};  // where nobody has been through yet
   std::chrono::milliseconds hang_floor{5'000};     // later
   std::chrono::milliseconds stop_grace{1'000};     // how long a worker may be stopped (SIGSTOP)
-  std::string inject;                              // faults, for tests (worker/inject.h)
-  std::vector<std::string> program;                // name and arguments, untouched
+  coord::ProgressMode progress;
+  std::string inject;                // faults, for tests (worker/inject.h)
+  std::vector<std::string> program;  // name and arguments, untouched
   bool help = false;
 };
 

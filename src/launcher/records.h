@@ -48,6 +48,8 @@ class Records {
   void fail(const Error& error);
   bool failed() const { return error_.has_value(); }
 
+  // Only while is_open().
+  const coord::Recorder::Recorded& recorded() const { return recorder_->recorded(); }
   Txn next() const { return recorder_ != nullptr ? recorder_->next() : Txn(0); }
   // Look again after this time: often enough that no worker waits for room in the ring.
   std::chrono::milliseconds pause() const { return pause_; }

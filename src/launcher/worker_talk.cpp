@@ -54,6 +54,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
           },
           [&](message::Describe& description) { on_describe(worker, std::move(description)); },
           [&](message::Ready& ready) {
+            time_limit_ns_ = std::max(time_limit_ns_, ready.time.limit);  // a newcomer: 0
             feed(event::Ready{uid, ready.next, ready.state_hash, ready.time});
           },
           [&](message::SyncRecords& sync) { records_.sync(uid, sync.txn); },

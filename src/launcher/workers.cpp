@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 
 namespace lockstep::launcher {
 namespace {
@@ -13,6 +14,13 @@ Worker* first_of(Map& workers, Condition condition) {
   const auto found =
       std::ranges::find_if(workers, [&](const auto& entry) { return condition(entry.second); });
   return found == workers.end() ? nullptr : &found->second;
+}
+
+// Of the main thread, by proc(5): time on a CPU, time ready for one (both nanoseconds), turns.
+std::uint64_t starved_ns(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/schedstat");
+  std::uint64_t ran = 0, waited = 0;
+  return file >> ran >> waited ? waited : 0;
 }
 
 }  // namespace
@@ -62,6 +70,11 @@ std::vector<coord::Member> Workers::members(const Worker* dead) const {
   for (const auto& [uid, worker] : workers_)
     if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
   return members;
+}
+
+void Workers::look_at_cpus() {
+  for (auto& [uid, worker] : workers_)
+    if (worker.pid > 0) worker.starved_ns = std::max(worker.starved_ns, starved_ns(worker.pid));
 }
 
 }  // namespace lockstep::launcher

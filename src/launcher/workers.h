@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@ struct Worker {
   pid_t pid = -1;                   // -1: not forked yet
   int pending_kill = 0;             // signal for the moment when the pid is known
   std::optional<Deadline> gone_by;  // once SIGKILL is sent
+  std::uint64_t starved_ns = 0;     // as of the last look_at_cpus()
   UniqueFd control;
   UniqueFd error_memory;   // the file of error_file, without a log directory
   std::string error_file;  // as the worker was told; empty: none
@@ -62,6 +64,9 @@ class Workers {
   std::vector<Worker*> unforked();
   // Those whose slots of the board tell something: with a process, and `dead`, which had one.
   std::vector<coord::Member> members(const Worker* dead) const;
+
+  // How long each has waited for a CPU; opens a file for each, so now and then.
+  void look_at_cpus();
 
   // In order of their uids.
   auto begin() { return workers_.begin(); }

@@ -57,6 +57,8 @@ transaction::ParticipantOptions Run::participant_options() const {
   if (origin_) options.board.first_txn = plan.epoch_start(origin_->start.epoch).value();
   options.eval_items = plan.ends_epochs ? epoch_ends_.items(Kind::kEpochEnd) : 0;
   options.run_dir = spec_.options.output;
+  if (plan.epochs < Plan::kEpochsInTime)
+    options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
   options.reducer.find_unused_parameters = spec_.options.find_unused_parameters;
   return options;
 }
@@ -73,6 +75,7 @@ Status Run::take_part(RunStart& start) {
   description.board = options.board;
   description.virtual_workers = options.board.virtual_workers;
   description.total_txns = spec_.plan.end().value();
+  description.total_steps = options.total_steps;
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   run_lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, transaction::Participant::create(session, state_, *this, options));

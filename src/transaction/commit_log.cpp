@@ -1,20 +1,50 @@
 #include "transaction/commit_log.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/env.h"
+#include "base/log.h"
+#include "base/terminal.h"
 #include "transaction/bell.h"
 
 namespace lockstep::transaction {
+namespace {
 
-Status CommitLog::open(const std::string& run_dir, Txn next) {
+constexpr const char* kProgressVariable = "LOCKSTEP_PROGRESS";
+
+coord::Progress::Sink to_standard_error() {
+  return {[] { return terminal_columns(STDERR_FILENO); },
+          [](const std::string& text) {
+            std::string line(kEraseLine);
+            if (!text.empty()) line += text + "\r";
+            // What cannot be written has nowhere to be reported.
+            [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
+          },
+          [](const std::string& text) { log_info(text); }};
+}
+
+}  // namespace
+
+Status CommitLog::open(const std::string& run_dir, Txn next, std::uint64_t total_steps,
+                       std::uint64_t limit_ns) {
   if (session_.launched()) return {};
-  LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(
-                                 posix_env(), run_dir, board_, next, [](std::string_view text) {
-                                   std::fwrite(text.data(), 1, text.size(), stdout);
-                                   std::fflush(stdout);
-                                 }));
+  const char* const wish = std::getenv(kProgressVariable);
+  LOCKSTEP_ASSIGN(const coord::ProgressMode mode,
+                  coord::progress_mode(kProgressVariable, wish == nullptr ? "auto" : wish));
+  progress_.emplace(mode, to_standard_error());
+  total_steps_ = total_steps;
+  limit_ns_ = limit_ns;
+  const auto print = [this](std::string_view text) {
+    progress_->end();
+    progress_->printed(monotonic_ns());
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(posix_env(), run_dir, board_, next, print));
   return {};
 }
 
@@ -49,14 +79,32 @@ Status CommitLog::write(const Program& program, Txn txn, const Lines& lines) {
 Status CommitLog::committed(const Program& program, Txn txn, const Lines& lines) {
   if (session_.launched()) return {};
   const Txn next(txn.value() + 1);
-  if (!lines.console.empty() || next.value() % (board_.plan().ring / 2) == 0 ||
+  const std::uint64_t now = monotonic_ns();
+  const bool due = progress_->due(now);
+  if (due || !lines.console.empty() || next.value() % (board_.plan().ring / 2) == 0 ||
       next >= program.end())
-    return recorder_->pump();
+    LOCKSTEP_TRY(recorder_->pump());
+  if (due) tell_progress(now);
   return {};
+}
+
+void CommitLog::tell_progress(std::uint64_t now) {
+  const coord::Recorder::Recorded& recorded = recorder_->recorded();
+  if (recorded.steps == 0) return;  // none of this start
+  coord::RunView view;
+  view.steps = recorded.steps;
+  view.total_steps = total_steps_;
+  view.samples = recorded.samples;
+  view.loss = recorded.loss;
+  view.ran_ns = coord::ran_ns(board_.header(), now);
+  view.limit_ns = limit_ns_;
+  view.workers = 1;
+  progress_->see(view, now);
 }
 
 Status CommitLog::record_all() {
   if (recorder_ == nullptr) return {};
+  progress_->end();
   LOCKSTEP_TRY(recorder_->pump());
   return recorder_->sync();
 }

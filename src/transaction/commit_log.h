@@ -5,10 +5,13 @@
 // kDisk, kTimedOut. Threads: one.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "coord/board.h"
+#include "coord/progress.h"
 #include "coord/recorder.h"
 #include "transaction/program.h"
 #include "worker/session.h"
@@ -19,8 +22,11 @@ class CommitLog {
  public:
   CommitLog(worker::Session& session, coord::Board board) : session_(session), board_(board) {}
 
-  // Alone, and for nothing launched: the records, from `next` on.
-  Status open(const std::string& run_dir, Txn next);
+  // Alone, and for nothing launched: the records, from `next` on, and for people how the run is
+  // getting on (coord/progress.h; the environment's LOCKSTEP_PROGRESS is as --progress of `lockstep
+  // run`). `total_steps`: 0: not known. `limit_ns`: of run time; 0: none.
+  Status open(const std::string& run_dir, Txn next, std::uint64_t total_steps,
+              std::uint64_t limit_ns);
   // Until what is committed `ring` transactions before this one is recorded.
   Status wait_for_room(Txn txn);
   // Before the commit is announced.
@@ -32,11 +38,15 @@ class CommitLog {
   Status record_all();
 
  private:
+  void tell_progress(std::uint64_t now);
   coord::WorkerSlot& slot() const { return board_.slot(session_.identity().slot); }
 
   worker::Session& session_;
   coord::Board board_;
-  std::unique_ptr<coord::Recorder> recorder_;  // alone only
+  // Alone only.
+  std::unique_ptr<coord::Recorder> recorder_;
+  std::optional<coord::Progress> progress_;
+  std::uint64_t total_steps_ = 0, limit_ns_ = 0;
 };
 
 }  // namespace lockstep::transaction

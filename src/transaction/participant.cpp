@@ -69,7 +69,7 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
 Status Participant::join(Txn next, const coord::RunTime& time) {
   next_ = next;
   LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0, time));
-  return log_.open(options_.run_dir, next);
+  return log_.open(options_.run_dir, next, options_.total_steps, time.limit);
 }
 
 // Workers that begin together must begin alike.

@@ -26,6 +26,7 @@ struct ParticipantOptions {
   coord::BoardPlan board;
   std::uint32_t eval_items = 0;
   std::string run_dir;
+  std::uint64_t total_steps = 0;  // for people; 0: not known
   ddp::ReducerOptions reducer;
 };
 

@@ -54,8 +54,8 @@ class LaunchedSession final : public Session {
   std::byte* memory() const override { return memory_; }
 
   Result<Admission> introduce(const Description& d) override {
-    const message::Describe text{d.run_dir,         d.manifest,   d.parameters, d.board,
-                                 d.virtual_workers, d.total_txns, d.elastic};
+    const message::Describe text{d.run_dir,         d.manifest,   d.parameters,  d.board,
+                                 d.virtual_workers, d.total_txns, d.total_steps, d.elastic};
     LOCKSTEP_ASSIGN(coord::Received answer, ask(text, Deadline::in(kAdmissionTime)));
     if (const auto* refusal = std::get_if<message::Refuse>(&answer.message))
       return Error{refusal->kind, refusal->message};

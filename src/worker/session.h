@@ -52,7 +52,8 @@ struct Description {
   std::string parameters;  // one line per parameter: name, shape, dtype
   coord::BoardPlan board;
   std::uint32_t virtual_workers = 1;
-  std::uint64_t total_txns = 0;  // transactions of the whole run; 0: unknown
+  std::uint64_t total_txns = 0;   // transactions of the whole run; 0: unknown
+  std::uint64_t total_steps = 0;  // its optimizer steps, for people; 0: unknown
   bool elastic = true;  // false: own loop without steps; a death restarts the group (rung 3)
 };
 

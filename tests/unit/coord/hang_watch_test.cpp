@@ -19,6 +19,7 @@ class Watched {
     for (int i = 0; i < static_cast<int>(seconds * 10); ++i) {
       if (progress) ++progress_;
       worker.progress = progress_;
+      worker.starved_ns = static_cast<std::uint64_t>(starved_ += starved * 1e8);
       watch_.observe(worker, committed, /*awaited=*/true, now_);
       if (excused) watch_.excuse(worker.uid, now_);
       if (watch_.hung(now_, [this](WorkerUid) { return counts; })) return false;
@@ -27,10 +28,12 @@ class Watched {
     return true;
   }
   bool counts = true, excused = false;
+  double starved = 0;  // the part of the time in which it has no CPU
 
  private:
   HangWatch watch_{5 * kSecond, 30 * kSecond, 60 * kSecond};
   std::uint64_t now_ = kSecond, progress_ = 0;
+  double starved_ = 0;
 };
 
 TEST(HangWatch, BeforeTheFirstCommitAPhaseHasLonger) {
@@ -46,6 +49,21 @@ TEST(HangWatch, WhoWaitsForSomebodyElseIsNotHungAndSetsNoMeasure) {
   worker.excused = false;
   EXPECT_TRUE(worker.stays(Phase::kBackward, 4));
   EXPECT_FALSE(worker.stays(Phase::kForward, 6)) << "ten times a pause of others";
+}
+
+TEST(HangWatch, WhoGetsNoCpuIsNotHungAndSetsNoMeasure) {
+  Watched worker;
+  worker.starved = 0.9;
+  EXPECT_TRUE(worker.stays(Phase::kForward, 45)) << "4.5 s of its own";
+  EXPECT_FALSE(worker.stays(Phase::kBackward, 60)) << "it runs, and gets nowhere";
+  worker.starved = 0;
+  EXPECT_TRUE(worker.stays(Phase::kData, 4));
+  Watched other;
+  other.starved = 1;
+  EXPECT_TRUE(other.stays(Phase::kForward, 100));
+  other.starved = 0;
+  EXPECT_TRUE(other.stays(Phase::kBackward, 4));
+  EXPECT_FALSE(other.stays(Phase::kForward, 6)) << "ten times a wait for a CPU";
 }
 
 TEST(HangWatch, AfterwardsAStepsPhasesHaveTheFloor) {

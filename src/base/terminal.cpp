@@ -1,0 +1,19 @@
+#include "base/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace lockstep {
+
+std::size_t terminal_columns(int fd) {
+  constexpr std::size_t kUsual = 79;  // of one that does not say
+  if (::isatty(fd) != 1) return 0;
+  const char* const kind = std::getenv("TERM");
+  if (kind == nullptr || *kind == '\0' || std::string_view(kind) == "dumb") return 0;
+  winsize size{};
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1U : kUsual;
+}
+
+}  // namespace lockstep

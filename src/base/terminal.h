@@ -1,0 +1,16 @@
+// The terminal that somebody looks at, if there is one.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace lockstep {
+
+// To the line's start, and all of it away.
+inline constexpr std::string_view kEraseLine = "\r\x1b[K";
+
+// Columns of the terminal behind `fd`, less the last, in which it would wrap; 0: it is none, or one
+// that knows no control sequences (TERM is not set, or "dumb").
+std::size_t terminal_columns(int fd);
+
+}  // namespace lockstep
