@@ -39,7 +39,8 @@ Result<ProgressMode> progress_mode(const std::string& name, const std::string& t
   const auto seconds = number_of<int>(text);
   if (!seconds || *seconds < 1 || *seconds > 86'400)
     return misuse(name + " takes auto, off, or whole seconds from 1 to 86400, not '" + text + "'");
-  return ProgressMode{.bar = false, .pause = std::chrono::seconds(*seconds)};
+  return ProgressMode{
+      .bar = false, .pause = std::chrono::seconds(*seconds), .after_silence = false};
 }
 
 void Progress::see(const RunView& view, std::uint64_t now) {
@@ -51,14 +52,14 @@ void Progress::see(const RunView& view, std::uint64_t now) {
     has_bar_ = true;
     return sink_.bar(bar(columns));
   }
-  if (silent_since_ == 0) silent_since_ = now;  // the first look
-  if (now < silent_since_ + ns(mode_.pause)) return;
-  silent_since_ = now;
+  if (pause_since_ == 0) pause_since_ = now;  // the first look
+  if (now < pause_since_ + ns(mode_.pause)) return;
+  pause_since_ = now;
   sink_.line(text());
 }
 
 void Progress::printed(std::uint64_t now) {
-  silent_since_ = now;
+  if (mode_.after_silence) pause_since_ = now;
   next_ = std::max(next_, now + ns(kBarPause));
 }
 

@@ -19,9 +19,10 @@ namespace lockstep::coord {
 struct ProgressMode {
   bool tells = true;
   bool bar = true;                 // on a terminal, in the lines' place
-  std::chrono::seconds pause{60};  // of silence before a line
+  std::chrono::seconds pause{60};  // before a line
+  bool after_silence = true;       // the pause begins with whatever the run prints
 };
-// "auto", "off", or whole seconds from 1 to 86400: lines after so long, and no bar. kUsage, blaming
+// "auto"; "off"; or whole seconds from 1 to 86400: a line each time, and no bar. kUsage, blaming
 // `name`.
 Result<ProgressMode> progress_mode(const std::string& name, const std::string& text);
 
@@ -68,7 +69,7 @@ class Progress {
   Sink sink_;
   RunView view_;
   std::deque<Point> points_;  // of the last half minute
-  std::uint64_t next_ = 0, silent_since_ = 0;
+  std::uint64_t next_ = 0, pause_since_ = 0;
   bool has_bar_ = false;
 };
 

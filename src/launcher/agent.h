@@ -73,11 +73,13 @@ class Agent {
   std::optional<Console::Target> unread_output() const;
   void give_up_lost_children();
   void kill_worker(Worker& worker, int signal);
-  void shut_down();
   void note_failure(const Worker& worker, const ChildEvent& child);
-  bool signalled() const;
   coord::Progress::Sink progress_sink();
   void tell_progress();
+
+  // shut_down.cpp: the run's end.
+  void shut_down();
+  bool signalled() const;
   void tell_missing(const Console::Missing& missing);
   void tell_where_it_goes_on() const;
   void tell_unfired_faults() const;

@@ -209,8 +209,8 @@ std::vector<Option> log_options() {
       text_option("log-dir", "DIR", &LaunchOptions::log_dir, "where the workers' logs go"),
       {"progress", "auto|off|SECONDS",
        "how a run of Lockstep's steps tells how it is getting on, on standard error: a bar on a "
-       "terminal, elsewhere a line where nothing was printed for 60 s (auto, the default); or "
-       "lines after so many seconds",
+       "terminal, elsewhere a line where nothing was printed for 60 s (auto, the default); or a "
+       "line every so many seconds",
        [](Raw& raw, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN(raw.options.progress, coord::progress_mode("--progress", text));
          return {};

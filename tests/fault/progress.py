@@ -96,9 +96,9 @@ class Progress(FaultTest):
         self.assertNotIn("\x1b", terminal)
 
     def test_lines_elsewhere(self):
+        endless = LONG + ("--epochs", 100000)
         for workers, name in ((2, "lines"), (None, "alone")):
             with self.subTest(workers=workers):
-                endless = LONG + ("--epochs", 100000)
                 command = self.command(name, workers, endless, ("--progress", 1))
                 path = self.folder / f"{name}.err"
                 with open(path, "wb") as err:

@@ -98,6 +98,11 @@ TEST(Progress, ModesAreReadStrictly) {
   ASSERT_TRUE(often.ok());
   EXPECT_FALSE(often->bar);
   EXPECT_EQ(often->pause.count(), 5);
+  Told told(*often, 200);
+  told.run(1, 5);
+  told.progress.printed(12 * kSecond);
+  told.run(5, 12);
+  EXPECT_EQ(told.lines.size(), 2U) << "whatever else is printed";
   for (const char* text : {"", "0", "-1", "1.5", "86401", "on", "5 "}) {
     const auto wrong = progress_mode("--progress", text);
     ASSERT_FALSE(wrong.ok()) << text;

@@ -1,0 +1,122 @@
+// The agent's last acts: what is still to be written, what has to be said of the run's end, and
+// that nothing is left behind.
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "base/env.h"
+#include "base/log.h"
+#include "coord/faults.h"
+#include "launcher/agent.h"
+#include "rundir/names.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kSignalled = 128;  // exit codes from here on name the signal that stopped the run
+
+}  // namespace
+
+void Agent::shut_down() {
+  progress_.end();
+  arrivals_.reset();  // whoever comes now begins another run
+  spawner_.close();
+  kill_strays(true);
+  const auto enough = [this] { return signalled(); };
+  std::chrono::milliseconds patience = std::max<std::chrono::milliseconds>(
+      options_.shutdown_timeout, 5s);  // with a reader that takes nothing
+  logs_->drain([&] {
+    const bool reads = console_.make_room(patience, enough);
+    if (!reads) patience = 0ms;
+    return reads;
+  });
+  if (!records_.failed()) {
+    // After an error, which may have the same cause, it adds to what is told.
+    const bool told = *exit_code_ != 0 && *exit_code_ < kSignalled;
+    if (auto synced = records_.finish(); !synced.ok())
+      log(told ? LogLevel::kWarning : LogLevel::kError, synced.error().message);
+  }
+  tell_where_it_goes_on();
+  tell_unfired_faults();
+  incidents_.print(true);
+  if (*exit_code_ != 0 && !failures_.empty())
+    console_.write(Console::kErr, failure_report(program_.name, failures_));
+  if (!background_.finish(Deadline::in(30s)))
+    log_warning("the disk does not take the last reports; they are not written");
+  if (!plain() && !records_.is_open() && *exit_code_ != 0)
+    logs_->remove_unused(descriptions_.refused_options());
+  run_dir_.reset();
+  if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
+}
+
+// Rules that never fired tested nothing: a rank that never came, a transaction beyond the last.
+void Agent::tell_unfired_faults() const {
+  if (!board_ || !records_.is_open()) return;
+  const auto faults = coord::parse_faults(options_.inject);  // was checked at the start
+  for (std::size_t i = 0; faults.ok() && i < faults->size(); ++i)
+    if (board_->view().header().fault_fired[i].load() == 0)
+      log_warning("--inject: '" + (*faults)[i].text + "' never fired in this run");
+}
+
+// A signal to stop while all that is left is to write the last lines.
+bool Agent::signalled() const {
+  signalfd_siginfo info;
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info)
+    if (info.ssi_signo != SIGCHLD) return true;
+  return false;
+}
+
+// The exit code stays the run's own: it is not the run that went wrong.
+void Agent::tell_missing(const Console::Missing& missing) {
+  std::string text = "the last " + std::to_string(missing.lines) + " lines (" +
+                     std::to_string(missing.bytes) +
+                     " bytes) of the output were not read, and are "
+                     "missing on the console";
+  if (!logs_->folder().empty()) text += "; the files in '" + logs_->folder() + "' are whole";
+  log_warning(text);  // where standard error takes it; the file is for the rest
+  if (logs_->folder().empty()) return;
+  const std::string file = logs_->folder() + "/console_incomplete.txt";
+  if (auto written = write_atomically(posix_env(), file, text + "\n"); !written.ok())
+    log_warning(written.error().message);
+}
+
+// By what the directory has. A stop in order has said that the same command goes on from where it
+// was: that is taken back where it is not so.
+void Agent::tell_where_it_goes_on() const {
+  const bool stopped = *exit_code_ >= kSignalled && records_.is_open();
+  const bool killed = *exit_code_ == exit_code(ErrorKind::kResumable);
+  if ((!stopped && !killed) || !descriptions_.is_elastic() || run_dir_ == nullptr) return;
+  const std::uint64_t saved = run_dir_->newest_checkpoint();
+  if (stopped && saved >= records_.next().value()) return;
+  const std::string text =
+      saved > 0 ? "the same command goes on from checkpoint " + rundir::step_name(saved)
+                : "there is no checkpoint yet: the same command starts from the beginning";
+  if (killed) return log_info(text);
+  log_warning("the workers ended before their last checkpoint was there: " + text);
+}
+
+// What workers left behind; with `all` the zygotes too, which else are needed still.
+void Agent::kill_strays(bool all) {
+  const Deadline deadline = Deadline::in(2s);
+  while (!deadline.passed()) {
+    while (const auto child = next_child_event()) spawner_.zygote_event(*child);
+    std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+    bool any = false;
+    for (pid_t pid = 0; children >> pid;) {
+      if (!all && spawner_.keeps(pid)) continue;
+      ::kill(pid, SIGKILL);
+      any = true;
+    }
+    if (!any) return;
+    pause(500us);
+  }
+  log_warning("a child process does not end even on SIGKILL; it is left behind");
+}
+
+}  // namespace lockstep::launcher
