@@ -23,6 +23,6 @@ struct RunNotes {
 std::string texts_json(const TrainState& state, const RunNotes& notes);
 
 // Into the state. kBadData for a text that the state needs and the file lacks; and the texts' own.
-Result<RunNotes> load_texts(const TrainState& state, const std::string& json);
+Result<RunNotes> load_texts(const TrainState& state, const std::string& text);
 
 }  // namespace lockstep::train
