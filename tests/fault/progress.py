@@ -104,6 +104,7 @@ class Progress(FaultTest):
                 with open(path, "wb") as err:
                     process = subprocess.Popen([str(w) for w in command], stdout=subprocess.DEVNULL, stderr=err, cwd=harness.scratch(),
                                                env=environment(LOCKSTEP_PROGRESS="1"))
+                    self.addCleanup(process.kill)  # it has no end of its own
                     said = r"(?m)^lockstep: step \d+/\d+  .*samples/s  ETA \d+:\d\d:\d\d  loss \d+\.\d{4}  \d workers?$"
                     until(lambda: len(re.findall(said, path.read_text())) > 1, "two lines of progress")
                     process.send_signal(signal.SIGTERM)
