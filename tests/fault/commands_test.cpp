@@ -78,6 +78,21 @@ TEST_F(Commands, EachHasItsHelp) {
     EXPECT_THAT(scale, HasSubstr(word));
 }
 
+// In the words that the cluster tutorial's obs_transfer() logs.
+TEST_F(Commands, CopySaysWhatTheTutorialsSays) {
+  const std::string from = run_dir("from"), to = run_dir("to");
+  std::filesystem::create_directory(from);
+  std::ofstream(from + "/epoch_1.pth") << "weights";
+  for (const std::string told :
+       {"1 files copied, 7 bytes; 0 were", "0 files copied, 0 bytes; 1 were"}) {
+    const Outcome outcome = run({LOCKSTEP_PROGRAM, "copy", from, to});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "end copy data from " + from + " to " + to + "\n");
+    EXPECT_THAT(outcome.err, HasSubstr(told));
+  }
+  EXPECT_EQ(run({LOCKSTEP_PROGRAM, "copy", run_dir("none"), to}).out, "");
+}
+
 // What needs no launcher to be seen comes first; where no launcher is, it is one code.
 TEST_F(Commands, ScaleAndStatusOfNoRun) {
   std::filesystem::create_directory(run_dir("empty"));
