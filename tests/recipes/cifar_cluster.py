@@ -23,6 +23,8 @@ SEED = ["--seed", 2019]
 WARNING = "you are training on custom random dataset, validation accuracy may range from 0.4 to 0.6."
 FIRST_LINE = "enable_gpu auto: training on the CPU, as this build has no GPU support"
 
+HAS_PILLOW = subprocess.run([PYTHON, "-c", "import PIL"], capture_output=True).returncode == 0
+
 HASHES = """
 import hashlib, sys, torch
 for path in sys.argv[1:]:
@@ -56,6 +58,33 @@ for name in [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]:
     with open(f"binary/cifar-10-batches-bin/{name}.bin", "wb") as file:
         for label, picture in zip(batch[b"labels"], batch[b"data"]): file.write(bytes([label]) + picture.tobytes())
 with open("binary/cifar-10-batches-bin/batches.meta.txt", "w") as file: file.writelines(f"class{i}\\n" for i in range(10))
+"""
+
+# A tree of pictures by class, 50 to train and 20 to test, and what Python reads of the batches that are written from it: every picture
+# of it once, with its class, in an order that mixes them.
+WRITE_TREE = """
+import os, numpy as np
+from PIL import Image
+random = np.random.default_rng(5)
+for split, count in (("train", 5), ("test", 2)):
+    for name in "abcdefghij":
+        os.makedirs(f"tree/{split}/{name}")
+        for i in range(count): Image.fromarray(random.integers(0, 256, (32, 32, 3), np.uint8)).save(f"tree/{split}/{name}/{i}.jpg")
+"""
+READ_BATCHES = """
+import pickle, numpy as np
+from PIL import Image
+def load(name):
+    with open("data/cifar-10-batches-py/" + name, "rb") as file: return pickle.load(file, encoding="bytes")
+classes = [name.decode() for name in load("batches.meta")[b"label_names"]]
+for split, files, count in (("train", [f"data_batch_{i}" for i in range(1, 6)], 50), ("test", ["test_batch"], 20)):
+    found = []
+    for batch in map(load, files):
+        assert batch[b"data"].shape == (count // len(files), 3072) and len(set(batch[b"labels"])) > 2
+        for label, data, name in zip(batch[b"labels"], batch[b"data"], batch[b"filenames"]):
+            found.append(f"tree/{split}/{classes[label]}/{name.decode()}")
+            assert (data.reshape(3, 32, 32).transpose(1, 2, 0) == np.array(Image.open(found[-1]))).all()
+    assert len(set(found)) == count, found
 """
 
 
@@ -228,6 +257,23 @@ class CifarCluster(BesidePython):
         shutil.rmtree(folder / "output_dir")
         binary, _ = recipe(folder, 0, ["--data_url", "binary", "--batch_size", 16, "--epochs", 1, "--seed", seed])
         self.assertEqual(binary, out)
+
+    def test_cifar_10_from_a_tree_of_its_pictures(self):
+        if not HAS_PILLOW:
+            self.skipTest(f"{PYTHON} has no Pillow")
+        folder, script = self.folder("tree"), pathlib.Path(__file__).parents[2] / "recipes/cifar_data.py"
+        run(folder, PYTHON, "-c", WRITE_TREE)
+        run(folder, PYTHON, script, "batches", "tree", "data")
+        run(folder, PYTHON, "-c", READ_BATCHES)
+        shown, _ = run(folder, LOCKSTEP, "data", "show", "data")
+        self.assertRegex(shown, r"train: 50 pictures in 10 classes\n  a +5\n")
+        run(folder, PYTHON, script, "batches", "tree", "few", "--count", 2)
+        self.assertIn("test: 2 pictures", run(folder, LOCKSTEP, "data", "show", "few")[0])
+        self.assertIn("is there already", run(folder, PYTHON, script, "batches", "tree", "data", code=1)[1])
+        run(folder, PYTHON, script, "folders", "tree", "by_class", "--classes", "b,j", "Train=train:3", "Test=test:2")
+        self.assertEqual(sorted(str(path.relative_to(folder / "by_class")) for path in (folder / "by_class").rglob("*.jpg")),
+                         [f"{split}/{name}/{i}.jpg" for split, n in (("Test", 2), ("Train", 3)) for name in "bj" for i in range(n)])
+        self.assertIn("has 5 pictures, not 6", run(folder, PYTHON, script, "folders", "tree", "x", "--classes", "b", "x=train:6", code=1)[1])
 
     def test_pictures_by_class_in_folders(self):
         folder = self.folder("folders")
