@@ -4,10 +4,13 @@
 Environment: beside_python.py. Without torchvision the comparisons are left out, and say so.
 """
 import json
+import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 import beside_python
@@ -30,6 +33,8 @@ for path in sys.argv[1:]:
     print(saved, digest.hexdigest())
 """
 METRICS = "import json, sys, torch; print(json.dumps(torch.load(sys.argv[1], weights_only=True)))"
+SCRIPTS = beside_python.HERE.parent.parent / "recipes/time_budget/scripts"
+PROGRAMS = f"{pathlib.Path(LOCKSTEP).parent}:{pathlib.Path(RECIPE).parent}"
 HAS_TORCHVISION = subprocess.run([PYTHON, "-c", "import torchvision"], capture_output=True).returncode == 0
 
 
@@ -69,6 +74,39 @@ def run_dir(folder):
 
 
 beside_python.run_dir = run_dir
+
+
+class NodeScript:
+    """The document's command of one of two workers: scripts/multi_node_train.sh."""
+
+    def __init__(self, folder, worker, options):
+        words = ["bash", SCRIPTS / "multi_node_train.sh", 0, worker, 2, "model_snapshot", BATCH, "--data", *options]
+        env = dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_LAUNCHER=LOCKSTEP, PROGRAMS=PROGRAMS,
+                   MASTER_PORT=str(20000 + os.getpid() % 40000))
+        self.out = open(folder / f"worker_{worker}.txt", "a")
+        self.process = subprocess.Popen([str(word) for word in words], cwd=folder, stdout=self.out, env=env)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.out.close()
+
+    def trainer(self):
+        """The process that bash has started beside tee."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next((int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "multi_node_trai\n"), None)
+
+    def until_line(self, start):
+        deadline = time.monotonic() + 60
+        while f"\n{start}" not in pathlib.Path(self.out.name).read_text():
+            assert time.monotonic() < deadline and self.process.poll() is None, pathlib.Path(self.out.name).read_text()
+            time.sleep(0.005)
+
+    def finish(self, *codes):
+        assert self.process.wait(timeout=100) in (codes or (0,)), pathlib.Path(self.out.name).read_text()
 
 
 class TimeBudget(BesidePython):
@@ -177,6 +215,42 @@ class TimeBudget(BesidePython):
         self.assertEqual(self.metrics(folder)["VALID_HISTORY"], self.metrics(self.ours)["VALID_HISTORY"])
         self.assertGreater(self.metrics(folder)["RUN_TIME"], saved["RUN_TIME"])
         self.assertFalse((run_dir(folder) / "stop.json").exists())
+
+    def assert_log_has_lines(self, log, lines):
+        """All of them in their order; what is on standard error stands in between."""
+        lines = [line for line in lines if line]
+        said = [line for line in without_times(re.sub("Training complete in: .*\n", "", log.read_text())).splitlines() if line in lines]
+        self.assertEqual(said, lines)
+
+    def test_the_script_of_one_node_and_its_log(self):
+        folder = self.folder("one-node")
+        log = folder / "training_saves/model_snapshot.log"
+        words = ["bash", SCRIPTS / "one_node_train.sh", 0, "model_snapshot", BATCH, "--data", self.data, "--virtual-workers", 2,
+                 "--epochs", EPOCHS, *SETTINGS]
+        first, _ = run(folder, *words, PROGRAMS=PROGRAMS, NPROC="2")
+        self.assertEqual(log.read_text(), first)
+        self.assertIn("lockstep: 2 workers;", first, "what is on standard error is in the log")
+        self.assert_log_has_lines(log, self.out.splitlines())
+        self.assert_files(folder, self.ours)
+        second, _ = run(folder, *words, PROGRAMS=PROGRAMS)
+        self.assertEqual(log.read_text(), first + second, "a restart adds to it")
+        self.assertEqual(second.splitlines()[-1], self.out.splitlines()[-1])
+
+    def test_the_scripts_of_two_nodes_and_a_kill(self):
+        """One command for each worker. The killed one comes again by the same command."""
+        folder = self.folder("two-nodes")
+        options = [self.data, "--epochs", EPOCHS, *SETTINGS]
+        with NodeScript(folder, 0, options) as zero, NodeScript(folder, 1, options) as one:
+            zero.until_line("[GPU1] Epoch: 0 ")
+            os.kill(one.trainer(), signal.SIGKILL)
+            one.finish(128 + signal.SIGKILL)
+            with NodeScript(folder, 1, options) as again:
+                zero.finish()
+                again.finish(0, 69)  # 69: the other one was done before, and nobody else came
+        self.assert_log_has_lines(folder / "training_saves/model_snapshot.log", self.out.splitlines())
+        self.assertTrue((folder / "training_saves/model_snapshot.1.log").exists())
+        self.assertEqual(len(list((run_dir(folder) / "incidents").glob("*.json"))), 1)
+        self.assert_files(folder, self.ours)
 
     def test_the_time_limit_without_the_launcher(self):
         folder = self.folder("alone")
