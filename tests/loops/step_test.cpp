@@ -44,6 +44,27 @@ TEST_F(StepLoop, NextAndRunTakeTurns) {
   expect_refused("run-twice", "run() without next()");
 }
 
+TEST_F(StepLoop, UnusedParametersAreNamedOrCountAsZeros) {
+  expect_refused("unused", "no gradient from the loss of virtual worker ");
+  expect_refused("unused", ": bias. Use them in the forward; or freeze them");
+  std::filesystem::remove_all(folder_ / "run");
+  const Outcome allowed = launched("unused-allowed");
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+}
+
+TEST_F(StepLoop, ALossThatIsNotReducedIsRefused) {
+  expect_refused("unreduced", "must return one number that depends on the model; got 2 elements");
+}
+
+// The shares' means are 8 and (2 + 6) / 2, and each of them counts for a half.
+TEST_F(StepLoop, AShareWithADamagedSampleCountsAsTheOthers) {
+  const Outcome outcome = run({STEP_WORKER, "short-share", folder_ / "run"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out, "weight -6\n"), 1) << outcome.out;
+  const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
+  EXPECT_EQ(count(metrics, "\"samples\":3"), 1) << metrics;
+}
+
 // Each step's word is said once; also after the first of the first start is dead.
 TEST_F(StepLoop, OneOfTheLiveMembersIsTheFirst) {
   const auto said = [](const Outcome& outcome) {

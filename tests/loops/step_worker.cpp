@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <limits>
@@ -41,6 +42,8 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
     if (job.is("crashes") && share.global_step() == 5) ::raise(SIGSEGV);
     if (job.is("ends") && share.global_step() == 7 && share.virtual_worker() == 1) share.end_run();
     if (job.accumulates()) return loss_of_part(share, model);
+    if (job.name.starts_with("unused")) return share.batch().inputs.matmul(model->weight.t()).sum();
+    if (job.is("unreduced")) return model->forward(share.batch().inputs).expand({2, 1});
     const at::Tensor sum = model->forward(share.batch().inputs).sum();
     if (share.global_step() != 4 || share.virtual_worker() != 1) return sum;
     if (job.name.starts_with("nan")) return sum * std::numeric_limits<double>::quiet_NaN();
@@ -70,6 +73,44 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
   }
 }
 
+// One step from zero at rate 1, of two virtual workers: 0 has samples 0 and 2, and 2 is damaged.
+// Prints what becomes of the weight.
+Status short_share(const Job& job) {
+  torch::nn::Linear model(torch::nn::LinearOptions(1, 1).bias(false));
+  model->weight.detach().zero_();
+  lockstep::SGD optimizer(model->parameters(), {.lr = 1});
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("model", *model));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.shuffle = lockstep::data::Shuffle::kSequential;
+  options.epochs = 1;
+  options.batch_size = options.virtual_workers = 2;
+  const auto left = [](lockstep::data::Batch batch, const lockstep::data::Pass&) {
+    const auto damaged = std::find(batch.ids.begin(), batch.ids.end(), 2);
+    if (damaged == batch.ids.end()) return batch;
+    batch.ids.erase(damaged);
+    batch.inputs = batch.inputs.slice(0, 0, 1);
+    batch.targets = batch.targets.slice(0, 0, 1);
+    return batch;
+  };
+  LOCKSTEP_ASSIGN(auto data,
+                  lockstep::data::tensor_dataset(
+                      at::tensor({8.0F, 2.0F, 1000.0F, 6.0F}).view({4, 1}), at::ones({4}), left));
+  Step step(job.context, state, options);
+  LOCKSTEP_TRY(step.open(data));
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) break;
+    LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
+      return model->forward(share.batch().inputs).mean();
+    }));
+  }
+  std::printf("weight %g\n", model->weight.item<double>());
+  return {};
+}
+
 Status train(const Job& job) {
   torch::nn::Linear model(2, 1);
   lockstep::SGD optimizer(model->parameters(),
@@ -88,6 +129,7 @@ Status train(const Job& job) {
   options.batch_size = 1;
   options.epochs = 40;
   options.checkpoint_every = lockstep::Duration::steps(10);
+  options.find_unused_parameters = job.is("unused-allowed");
   if (job.name.ends_with("-skip")) options.on_nan = lockstep::OnNan::kSkip;
   if (job.name.ends_with("-stop")) options.on_nan = lockstep::OnNan::kStop;
   if (job.accumulates()) {  // an epoch's 3 batches of each virtual worker make steps of 2 and 1
@@ -132,5 +174,6 @@ int main(int argc, char** argv) {
   if (argv[1] == std::string("second-init"))
     if (auto second = lockstep::init(); !second.ok()) lockstep::exit_with(*context, second.error());
   at::manual_seed(0);
-  lockstep::exit_with(*context, train({*context, argv[1], argv[2]}));
+  const Job job{*context, argv[1], argv[2]};
+  lockstep::exit_with(*context, job.is("short-share") ? short_share(job) : train(job));
 }
