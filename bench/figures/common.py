@@ -93,7 +93,7 @@ class Bench:
         self.rows, self.machine, self.commit = [], machine(), commit()
 
     def program(self, name):
-        return f"{self.build}/bench/{'micro' if name in ('exchange_bench', 'image_bench', 'checkpoint_bench') else 'programs'}/{name}"
+        return f"{self.build}/bench/{'micro' if name in ('exchange_bench', 'image_bench', 'checkpoint_bench', 'loader_bench') else 'programs'}/{name}"
 
     def path(self, name):
         return os.path.join(self.scratch, name)
