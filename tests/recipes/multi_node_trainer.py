@@ -84,7 +84,7 @@ class NodeScript:
         env = dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_LAUNCHER=LOCKSTEP, PROGRAMS=PROGRAMS,
                    MASTER_PORT=str(20000 + os.getpid() % 40000))
         self.out = open(folder / f"worker_{worker}.txt", "a")
-        self.process = subprocess.Popen([str(word) for word in words], cwd=folder, stdout=self.out, env=env)
+        self.process = subprocess.Popen([str(word) for word in words], cwd=folder, stdout=self.out, stderr=self.out, env=env)
 
     def __enter__(self):
         return self
@@ -105,8 +105,17 @@ class NodeScript:
             assert time.monotonic() < deadline and self.process.poll() is None, pathlib.Path(self.out.name).read_text()
             time.sleep(0.005)
 
-    def finish(self, *codes):
-        assert self.process.wait(timeout=100) in (codes or (0,)), pathlib.Path(self.out.name).read_text()
+    def finish(self, code=0, timeout=100):
+        found = self.process.wait(timeout)
+        assert found == code, f"{found}: {pathlib.Path(self.out.name).read_text()}"
+
+    def finish_or_wait_in_vain(self):
+        """After the other one's end: whoever comes later than that waits 300 s for a new start."""
+        try:
+            self.finish(timeout=20)
+        except subprocess.TimeoutExpired:
+            os.kill(self.trainer(), signal.SIGKILL)
+            self.finish(128 + signal.SIGKILL)
 
 
 class TimeBudget(BesidePython):
@@ -246,7 +255,7 @@ class TimeBudget(BesidePython):
             one.finish(128 + signal.SIGKILL)
             with NodeScript(folder, 1, options) as again:
                 zero.finish()
-                again.finish(0, 69)  # 69: the other one was done before, and nobody else came
+                again.finish_or_wait_in_vain()
         self.assert_log_has_lines(folder / "training_saves/model_snapshot.log", self.out.splitlines())
         self.assertTrue((folder / "training_saves/model_snapshot.1.log").exists())
         self.assertEqual(len(list((run_dir(folder) / "incidents").glob("*.json"))), 1)
