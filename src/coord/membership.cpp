@@ -284,6 +284,19 @@ void Coordinator::State::fire_timers() {
   hangs.grant(now);
 }
 
+// Every time that a worker is given, or the group; a run's time limit counts pauses too.
+void Coordinator::State::forget_pause(std::uint64_t gap) {
+  hangs.restart(now);
+  for (auto& [uid, worker] : workers) {
+    worker.since += gap;
+    for (auto* at : {&worker.going_at, &worker.stopped_at, &worker.closed_at})
+      if (*at) **at += gap;
+  }
+  group_since += gap;
+  for (auto* at : {&orphaned_since, &orderly_until, &term_until})
+    if (*at) **at += gap;
+}
+
 void Coordinator::State::settle() {
   end_if_empty();
   if (group == Group::kRunning && !config.plain && elastic) check_survivors();
@@ -307,14 +320,7 @@ Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
   s.now = now_ns;
   s.actions.clear();
   if (s.group == Group::kStopped) return {};
-  if (gap > kAgentPause) {
-    s.hangs.restart(now_ns);
-    for (auto& [uid, worker] : s.workers) {
-      worker.since += gap;
-      if (worker.stopped_at) *worker.stopped_at += gap;
-      if (worker.closed_at) *worker.closed_at += gap;
-    }
-  }
+  if (gap > kAgentPause) s.forget_pause(gap);
   std::visit([&](const auto& e) { s.on(e); }, event);
   s.fire_timers();
   s.settle();

@@ -184,7 +184,8 @@ struct Coordinator::State {
   template <class Visit>
   void each_timer(Visit visit);
   void fire_timers();
-  void settle();  // what follows from the state as it is now
+  void forget_pause(std::uint64_t gap);  // of the agent's own silence, which nobody could use
+  void settle();                         // what follows from the state as it is now
 
   // joining.cpp
   void spawn_missing();

@@ -112,6 +112,57 @@ TEST(Plain, AWorkerThatComesAfterTheStopStopsAsWell) {
   }
 }
 
+// The agent is frozen together with its workers: that time is nobody's.
+TEST(AgentPause, DoesNotCutAnOrderlyStopShort) {
+  DrivenGroup group({.workers = 2, .timing = {}});
+  group.start();
+  group.feed(event::Signal{SIGTERM});
+  const auto freeze = [&] {
+    group.now += 3600 * kSecond;
+    group.pass(29 * kSecond);
+  };
+  freeze();
+  EXPECT_FALSE(group.killed(WorkerUid(1)));
+  group.pass(2 * kSecond);
+  EXPECT_EQ(group.take<action::Kill>()->signal, SIGTERM);
+  EXPECT_EQ(group.take<action::Kill>()->signal, SIGTERM);
+  freeze();
+  EXPECT_FALSE(group.killed(WorkerUid(1)));
+  group.pass(2 * kSecond);
+  EXPECT_EQ(group.take<action::Kill>()->signal, SIGKILL);
+}
+
+TEST(AgentPause, DoesNotShortenTheStart) {
+  DrivenGroup group({.workers = 2, .timing = {}});
+  group.feed(event::ZygoteReady{});
+  while (const auto spawn = group.take_spawn()) group.greet(spawn->uid);
+  group.now += 3600 * kSecond;
+  group.pass(290 * kSecond);
+  EXPECT_EQ(group.status().state, "starting");
+  group.pass(20 * kSecond);
+  EXPECT_THAT(group.printed, HasSubstr("not all workers were ready within 300.0 s"));
+}
+
+TEST(AgentPause, LeavesNewcomersTheirTimeWithoutMembers) {
+  DrivenGroup group({.workers = 2, .max_restarts = 1, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(2), kKilled);
+  const auto spawn = group.take_spawn();
+  ASSERT_TRUE(spawn);
+  group.greet(spawn->uid);
+  group.feed(event::Ready{spawn->uid, Txn(0), 0, {}});
+  // The table of transaction 7 lists the newcomer; the only one who can finish 6 dies.
+  const Table next{Txn(7), Generation(9), kNone, {{WorkerUid(1), {}}, {spawn->uid, spawn->slot}}};
+  group.workers[WorkerUid(1)].applied = 6;
+  group.feed(event::Progress{{group.workers[WorkerUid(1)]}, {next}});
+  group.exit(WorkerUid(1), kKilled);
+  group.now += 3600 * kSecond;
+  group.pass(900 * kMillisecond);
+  EXPECT_EQ(group.status().state, "running");
+  group.pass(200 * kMillisecond);
+  EXPECT_EQ(group.status().state, "restarting");
+}
+
 TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
   for (const bool tells : {true, false}) {
     DrivenGroup group({.workers = 3, .timing = {}});
