@@ -26,7 +26,7 @@ void Coordinator::State::kill_all(int signal, const char* why) {
 }
 
 void Coordinator::State::stop_now(int code, const std::string& reason, bool told) {
-  if (group == Group::kStopping || group == Group::kStopped) return;
+  if (is_stopping()) return;
   for (Incident& incident : incidents.close_all(4))
     act(action::RecordIncident{std::move(incident)}, reason);
   group = Group::kStopping;
@@ -82,8 +82,7 @@ void Coordinator::State::on(const event::Signal& signal) {
 
 void Coordinator::State::on(const event::Failed& failed) {
   Worker* worker = find(failed.uid);
-  if (worker == nullptr || worker->refused || worker->dismissed || group > Group::kFinishing)
-    return;
+  if (worker == nullptr || worker->refused || worker->dismissed || is_stopping()) return;
   if (group == Group::kStarting && config.attached) return refuse_at_start(*worker, failed.error);
   if (group == Group::kRunning && !worker->holds_state() && is_final(failed.error.kind)) {
     worker->refused = true;  // its own trouble: the others are training
@@ -114,11 +113,6 @@ void Coordinator::State::on(const event::Finished& finished) {
 }
 
 void Coordinator::State::on(const event::RecordsFailed& failed) {
-  if (group == Group::kStopped) return;
-  if (group == Group::kFinishing) {
-    group = Group::kRunning;  // not finished after all
-    term_until.reset();
-  }
   stop_now(exit_code(failed.error.kind), failed.error.message);
 }
 

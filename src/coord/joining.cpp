@@ -203,7 +203,7 @@ void Coordinator::State::on(const event::Scale& scale) {
     return answer(false,
                   "this program cannot be scaled: it does not run its steps through Lockstep "
                   "(step.run or Trainer)");
-  if (group > Group::kRestarting)
+  if (is_ending())
     return answer(false, "the run is about to end: it takes no more workers and gives none away",
                   ErrorKind::kAborted);
   if (group != Group::kRunning)

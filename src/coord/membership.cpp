@@ -162,7 +162,7 @@ void Coordinator::State::on(const event::ZygoteReady&) { zygote_ready = true; }
 void Coordinator::State::on(const event::ZygoteLost& lost) {
   const bool never_served = last_uid == 0;
   zygote_ready = false;
-  if (group == Group::kStopping || group == Group::kFinishing || group == Group::kStopped) return;
+  if (is_ending()) return;
   drop_unforked("its zygote is gone");
   const bool started = lost.not_started.empty();
   const std::string text =
@@ -230,7 +230,7 @@ void Coordinator::State::each_timer(Visit visit) {
       stop_now(exit_code(ErrorKind::kUnavailable),
                "no worker has come within " + seconds(timing.attach));
     });
-  if (group < Group::kFinishing && zygote_pause.until())
+  if (!is_ending() && zygote_pause.until())
     visit(*zygote_pause.until(), [this] {
       zygote_pause.end();
       act(action::RestartZygote{}, "the zygote ended, a while ago");

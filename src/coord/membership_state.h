@@ -20,7 +20,7 @@
 
 namespace lockstep::coord {
 
-// Of the group.
+// Of the group. Coordinator::status() has their names, in this order.
 enum class Group { kStarting, kRunning, kRestarting, kFinishing, kStopping, kStopped };
 
 // Of a worker, in order of life.
@@ -232,6 +232,8 @@ struct Coordinator::State {
   void begin_group();
 
   // ending.cpp
+  bool is_stopping() const { return group == Group::kStopping || group == Group::kStopped; }
+  bool is_ending() const { return group == Group::kFinishing || is_stopping(); }
   bool watches_time() const {
     return group == Group::kRunning && time_limit > 0 && !time_is_up && stop_after_step == 0;
   }

@@ -60,7 +60,7 @@ void Coordinator::State::tell_death(const Worker& worker, const Death& death,
 
 // Once the transaction is committed, or there is none left, the deaths were the workers'.
 void Coordinator::State::tell_held() {
-  if (held.empty() || (group < Group::kFinishing && applied <= held_txn.value())) return;
+  if (held.empty() || (!is_ending() && applied <= held_txn.value())) return;
   for (const std::string& line : std::exchange(held, {})) print(action::Severity::kWarning, line);
 }
 
