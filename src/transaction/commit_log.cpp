@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/env.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "transaction/bell.h"
+#include "worker/alone.h"
 
 namespace lockstep::transaction {
 namespace {
@@ -41,8 +41,7 @@ Status CommitLog::open(const std::string& run_dir, Txn next, std::uint64_t total
   const auto print = [this](std::string_view text) {
     progress_->end();
     progress_->printed(monotonic_ns());
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    worker::print_alone(text);
   };
   LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(posix_env(), run_dir, board_, next, print));
   return {};

@@ -1,15 +1,15 @@
 #include "worker/alone.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
-#include <string_view>
 
 #include "base/env.h"
+#include "base/log.h"
+#include "base/process_setup.h"
 #include "rundir/lock.h"
 #include "rundir/time_stop.h"
 
@@ -73,7 +73,7 @@ class AloneSession final : public Session {
   }
 
   Status finish(const Finale& finale) override {
-    LOCKSTEP_TRY(print(finale.console));
+    print_alone(finale.console);
     if (!run_dir_.empty() && !finale.summary.empty())
       LOCKSTEP_TRY(write_atomically(posix_env(), run_dir_ + "/result.json", finale.summary));
     header().final_recorded.store(1, std::memory_order_release);
@@ -93,19 +93,6 @@ class AloneSession final : public Session {
   coord::Header& header() { return coord::Board(memory_, {}).header(); }
   coord::WorkerSlot& slot() { return coord::Board(memory_, {}).slot(identity_.slot); }
 
-  static Status print(std::string_view text) {
-    std::fflush(stdout);  // what the program has printed before comes before
-    while (!text.empty()) {
-      const ssize_t n = ::write(STDOUT_FILENO, text.data(), text.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0)
-        return Error{ErrorKind::kDisk,
-                     std::string("write to standard output: ") + std::strerror(errno)};
-      text.remove_prefix(static_cast<std::size_t>(n));
-    }
-    return {};
-  }
-
   Identity identity_;
   std::string run_dir_;
   coord::RunTime time_;
@@ -114,6 +101,12 @@ class AloneSession final : public Session {
 };
 
 }  // namespace
+
+void print_alone(std::string_view lines) {
+  static std::atomic<bool> told = false;
+  if (const Status written = write_output(lines); !written.ok() && !told.exchange(true))
+    log_warning(written.error().message + "; the run goes on, lines are missing there");
+}
 
 Result<std::unique_ptr<Session>> open_alone() {
   for (std::uint64_t bytes = coord::kBoardBytes; bytes >= kLeastBytes; bytes /= 4) {

@@ -77,6 +77,18 @@ TEST_F(Epochs, SchedulesTheBestLinesAndFilesAreTheSameForAnyNumberOfWorkers) {
   EXPECT_EQ(three.best, one.best);
 }
 
+TEST_F(Epochs, AnOutputThatTakesNothingIsToldOnceAlone) {
+  Words words{"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"};
+  for (const std::string& word : program("alone", {})) words.push_back(word);
+  const Run one = seen("alone", run(words));
+  EXPECT_EQ(one.outcome.code, 0) << one.outcome.err;
+  EXPECT_EQ(one.files.size(), kEpochs / 2);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "alone/result.json"));
+  const std::string told = "cannot write to standard output: No space left on device";
+  EXPECT_NE(one.outcome.err.find(told), std::string::npos) << one.outcome.err;
+  EXPECT_EQ(one.outcome.err.find(told), one.outcome.err.rfind(told)) << one.outcome.err;
+}
+
 // With the epoch's weights, and whatever newer ones are kept.
 TEST_F(Epochs, TheBestHasACheckpoint) {
   const Run one = alone({"four"});
