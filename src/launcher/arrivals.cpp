@@ -153,8 +153,9 @@ bool Arrivals::settle(Arrival& arrival) {
 void Arrivals::look() {
   if (rests_) rests_ = !listen().ok();
   std::erase_if(unheard_, [&](const auto& entry) {
-    if (entry.second.until.passed()) loop_.remove(entry.first);
-    return entry.second.until.passed();
+    const bool passed = entry.second.until.passed();
+    if (passed) loop_.remove(entry.first);
+    return passed;
   });
   for (auto it = waiting_.begin(); it != waiting_.end();)
     it = settle(*it) ? waiting_.erase(it) : std::next(it);

@@ -41,7 +41,7 @@ Result<std::uint32_t> to_scale(const std::string& text) {
                              : "; usage: lockstep scale RUN_DIR WORKERS"));
 }
 
-// Those of a program that is scaled later are known once it says how far it can be: Agent::check.
+// Those of a program that may be scaled are known once it says how far: Descriptions::add.
 Status check_local_ranks(const LaunchOptions& options, const Program& program) {
   if (program.linked)
     return check_local_ranks(options, coord::kMaxWorkers, "a run has no more workers");

@@ -65,27 +65,34 @@ class Participant {
  private:
   Participant(worker::Session& session, TrainState& state, Program& program,
               const ParticipantOptions& options);
+
+  // participant.cpp: from transaction to transaction.
+  std::uint64_t state_hash() const;
+  Status heed_stop();
+  Status skip();
+  bool leaving() const;
+  bool overtaken();
+
+  // participant_transaction.cpp: one of them.
   Status begin_exchange();
   Status compute_owned();
   Status compute_item(std::uint32_t item, bool adopted);
   Status compute_step_share(std::uint32_t item, bool adopted);
   ddp::FoldStep fold_for(std::uint32_t item, bool adopted) const;
-  Status wait_whole();
-  bool settle_joiners();
   bool items_marked();
   bool table_published();
-  bool leaving() const;
-  bool overtaken();
-  Status skip();
-  void publish_table(std::vector<coord::Member> joiners);
-  std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
-  Status commit();
-  Status heed_stop();
-  Status donate_if_asked();
-  Result<bool> try_heal(std::uint64_t mark);
-  std::uint64_t state_hash() const;
+  Status wait_whole();
   void note_membership_change();
   void note_commit();
+  Status commit();
+
+  // participant_membership.cpp: who takes part next; heal().
+  std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
+  void publish_table(std::vector<coord::Member> joiners);
+  bool settle_joiners();
+  Status donate_if_asked();
+  Result<bool> try_heal(std::uint64_t mark);
+
   coord::WorkerSlot& self_slot() const { return board_.slot(session_.identity().slot); }
 
   worker::Session& session_;

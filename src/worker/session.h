@@ -125,7 +125,4 @@ class Session {
   bool described_ = false;
 };
 
-// Alone: what the agent does for launched runs, done in the process itself (coord/recorder.h on the
-// caller's thread).
-
 }  // namespace lockstep::worker
