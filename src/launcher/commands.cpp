@@ -158,6 +158,7 @@ int status_command(std::span<const std::string> arguments) {
     if (const auto report = run_report(posix_env(), *run_dir); report.ok())
       return print_output(json ? *report + "\n" : readable_report(*report));
   if (!reply.ok()) return fail(reply.error());
+  if (!reply->ok) return fail({reply->kind, reply->text});
   return print_output(json ? reply->text + "\n" : readable(reply->text));
 }
 

@@ -64,6 +64,19 @@ Error silent(const std::string& run_dir, int socket) {
                                        std::to_string(kAnswerTime.count()) + " s; is it stopped?"};
 }
 
+// Asked already or not: nothing unread is left, so that the reply outlives the connection.
+void turn_away(int client, const std::string& run_dir) {
+  ::shutdown(client, SHUT_RD);
+  while (coord::receive(client, Deadline::in(0s)).ok()) {
+  }
+  const std::string text = "the launcher in '" + run_dir +
+                           "' is busy: " + std::to_string(RunDirectory::kMostClients) +
+                           " others are connected to its control socket; try again";
+  (void)coord::send(client, coord::message::Reply{false, text, ErrorKind::kUnavailable},
+                    Deadline::in(0s))
+      .ok();
+}
+
 // Whoever asks while the launcher ends is cut off in the middle.
 Error ended(const std::string& run_dir) {
   return {ErrorKind::kUnavailable,
@@ -98,9 +111,10 @@ Result<UniqueFd> connect_to(int directory, const std::string& run_dir) {
 }  // namespace
 
 Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, UniqueFd lock,
-                                                         Loop& loop, OnRequest on_request) {
+                                                         Loop& loop, OnRequest on_request,
+                                                         std::chrono::seconds patience) {
   std::unique_ptr<RunDirectory> directory(
-      new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request)));
+      new RunDirectory(std::move(path), std::move(lock), loop, std::move(on_request), patience));
   // What is at the path by now may be another's.
   const std::string place = rundir::place_of(directory->path_, directory->lock());
   rundir::remove_leftovers(place);
@@ -147,24 +161,34 @@ Status RunDirectory::listen() {
 void RunDirectory::accept() {
   auto client = std::make_shared<UniqueFd>(
       ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!*client || !same_user(client->get()) || clients_.size() >= 16) return;
+  if (!*client || !same_user(client->get())) return;
+  if (clients_.size() >= kMostClients) drop_silent();
+  if (clients_.size() >= kMostClients) return turn_away(client->get(), path_);
   if (loop_.add(client->get(), [this, client] { serve(client); }).ok())
-    clients_[client->get()] = client;
+    clients_.emplace(client->get(), Client{client, Deadline::in(patience_)});
+}
+
+void RunDirectory::drop(int fd) {
+  loop_.remove(fd);
+  clients_.erase(fd);
+}
+
+void RunDirectory::drop_silent() {
+  std::vector<int> silent;
+  for (const auto& [fd, client] : clients_)
+    if (client.until.passed()) silent.push_back(fd);
+  for (const int fd : silent) drop(fd);
 }
 
 void RunDirectory::serve(const std::shared_ptr<UniqueFd>& client) {
   auto question = coord::receive(client->get(), Deadline::in(0s));
   if (!question.ok()) {
-    if (question.error().kind == ErrorKind::kTimedOut) return;
-    loop_.remove(client->get());
-    clients_.erase(client->get());
+    if (question.error().kind != ErrorKind::kTimedOut) drop(client->get());
     return;
   }
-  if (has_hung_up(client->get())) {  // it was told that nobody answers, so nothing shall happen
-    loop_.remove(client->get());
-    clients_.erase(client->get());
-    return;
-  }
+  // It was told that nobody answers, so nothing shall happen.
+  if (has_hung_up(client->get())) return drop(client->get());
+  clients_.at(client->get()).until = Deadline::in(patience_);
   // The client may be gone by the time of the answer; the shared descriptor stays open until then.
   on_request_(question->message, [client](const coord::message::Reply& reply) {
     if (auto sent = coord::send(client->get(), reply, Deadline::in(0s)); !sent.ok())
@@ -212,8 +236,8 @@ Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
   const Deadline deadline = Deadline::in(kAnswerTime);
   Status sent = coord::send(socket.get(), question, deadline);
   if (!sent.ok() && sent.error().kind == ErrorKind::kTimedOut) return silent(run_dir, socket.get());
-  if (!sent.ok() && sent.error().kind == ErrorKind::kUnavailable) return ended(run_dir);
-  LOCKSTEP_TRY(std::move(sent));
+  // Who is turned away has its reply before it asks.
+  if (!sent.ok() && sent.error().kind != ErrorKind::kUnavailable) return sent.error();
   auto answer = coord::receive(socket.get(), deadline);
   if (!answer.ok() && answer.error().kind == ErrorKind::kTimedOut)
     return silent(run_dir, socket.get());

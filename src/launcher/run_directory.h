@@ -5,9 +5,13 @@
 // or is removed by the next. Errors: kDisk, kUnavailable. Threads: one.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
+#include <memory>
 #include <string>
 
+#include "base/deadline.h"
 #include "base/unique_fd.h"
 #include "coord/incident.h"
 #include "coord/messages.h"
@@ -27,9 +31,13 @@ class RunDirectory {
   using OnRequest = std::function<void(const coord::Message&, Answer)>;
 
   // `lock`: of the directory, held. Removes leftovers and opens the control socket. `loop` must
-  // outlive the object.
+  // outlive the object. A client that is silent for longer than `patience` makes room for others;
+  // who finds none is told that the launcher is busy (kUnavailable).
+  static constexpr std::chrono::seconds kPatience{10};
+  static constexpr std::size_t kMostClients = 16;
   static Result<std::unique_ptr<RunDirectory>> open(std::string path, UniqueFd lock, Loop& loop,
-                                                    OnRequest on_request);
+                                                    OnRequest on_request,
+                                                    std::chrono::seconds patience = kPatience);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -46,21 +54,30 @@ class RunDirectory {
   std::function<Status()> stop_writer(const rundir::TimeStop& stop) const;
 
  private:
-  RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request)
+  RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request,
+               std::chrono::seconds patience)
       : path_(std::move(path)),
         lock_(std::make_shared<UniqueFd>(std::move(lock))),
         loop_(loop),
-        on_request_(std::move(on_request)) {}
+        on_request_(std::move(on_request)),
+        patience_(patience) {}
   Status listen();
   void accept();
   void serve(const std::shared_ptr<UniqueFd>& client);
+  void drop(int fd);
+  void drop_silent();
 
   std::string path_;
   std::shared_ptr<UniqueFd> lock_;
   Loop& loop_;
   OnRequest on_request_;
+  std::chrono::seconds patience_;
   UniqueFd listener_;
-  std::map<int, std::shared_ptr<UniqueFd>> clients_;
+  struct Client {
+    std::shared_ptr<UniqueFd> socket;
+    Deadline until;  // when it is to have spoken
+  };
+  std::map<int, Client> clients_;
   std::uint64_t earlier_incidents_ = 0;
 };
 

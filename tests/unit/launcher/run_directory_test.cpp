@@ -2,10 +2,14 @@
 #include "launcher/run_directory.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "rundir/lock.h"
 #include "support/temp_folder.h"
@@ -50,6 +54,57 @@ TEST(ControlSocket, AQuestionThatTheEndCutsOffIsToldSo) {
   EXPECT_EQ(reply->error().kind, ErrorKind::kUnavailable);
   EXPECT_NE(reply->error().message.find("has just ended"), std::string::npos)
       << reply->error().message;
+}
+
+// Clients that connect and say nothing, and one that asks.
+class CrowdedControlSocket : public testing::Test {
+ protected:
+  void crowd(std::chrono::seconds patience) {
+    auto loop = Loop::open();
+    ASSERT_TRUE(loop.ok());
+    auto lock = rundir::lock_run_directory(folder_.path(), Deadline::in(0s));
+    ASSERT_TRUE(lock.ok());
+    const auto answer = [](const coord::Message&, const auto& reply) {
+      reply(coord::message::Reply{true, "here"});
+    };
+    auto directory = RunDirectory::open(folder_.path(), std::move(*lock), *loop, answer, patience);
+    ASSERT_TRUE(directory.ok());
+    std::jthread launcher([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) loop->run_once(Deadline::in(10ms));
+    });
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = folder_ / kControlSocket;
+    ASSERT_LT(path.size(), sizeof address.sun_path);
+    std::copy(path.begin(), path.end(), address.sun_path);
+    std::vector<UniqueFd> silent;
+    for (std::size_t i = 0; i < RunDirectory::kMostClients; ++i) {
+      silent.emplace_back(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+      ASSERT_EQ(::connect(silent.back().get(), reinterpret_cast<const sockaddr*>(&address),
+                          sizeof address),
+                0);
+    }
+    reply_ = ask_launcher(folder_.path(), coord::message::StatusQuery{});
+  }
+
+  const test::TempFolder folder_;
+  std::optional<Result<coord::message::Reply>> reply_;
+};
+
+TEST_F(CrowdedControlSocket, WhoFindsNoRoomIsToldSo) {
+  for (int i = 0; i < 20; ++i) {  // its question comes before it is turned away, or after
+    crowd(1h);
+    ASSERT_TRUE(reply_->ok()) << reply_->error().message;
+    EXPECT_FALSE((*reply_)->ok);
+    EXPECT_EQ((*reply_)->kind, ErrorKind::kUnavailable);
+    EXPECT_NE((*reply_)->text.find("busy"), std::string::npos) << (*reply_)->text;
+  }
+}
+
+TEST_F(CrowdedControlSocket, WhoIsSilentForTooLongMakesRoom) {
+  crowd(0s);
+  ASSERT_TRUE(reply_->ok()) << reply_->error().message;
+  EXPECT_EQ((*reply_)->text, "here");
 }
 
 }  // namespace
