@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "base/signals_blocked.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/store.h"
 #include "rundir/names.h"
@@ -96,6 +97,7 @@ Verdict read_files(Env& env, const std::string& path, const Manifest& manifest,
                                    part == nullptr ? nullptr : &part->tensors);
       };
       try {
+        const SignalsBlocked blocked;
         readers.emplace_back(read);
       } catch (const std::system_error&) {
         read();  // no thread is to be had

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/hash.h"
+#include "base/signals_blocked.h"
 #include "checkpoint/file_reader.h"
 #include "rundir/names.h"
 
@@ -49,7 +50,10 @@ Status write_files(Env& env, const std::string& folder, Manifest& manifest,
                    const std::function<std::string()>& meanwhile) {
   // Beside the disk, or, where no thread can be had, when it is asked for.
   std::future<std::string> weights;
-  if (meanwhile) weights = std::async(std::launch::async | std::launch::deferred, meanwhile);
+  if (meanwhile) {
+    const SignalsBlocked blocked;
+    weights = std::async(std::launch::async | std::launch::deferred, meanwhile);
+  }
   std::vector<OpenFile> open;
   for (const FileBytes& source : files) {
     LOCKSTEP_ASSIGN(OpenFile opened, open_file(env, folder, source));

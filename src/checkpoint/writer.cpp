@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/signals_blocked.h"
 #include "rundir/names.h"
 
 namespace lockstep::checkpoint {
@@ -47,6 +48,7 @@ Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& st
 Status Writer::start_thread() {
   if (thread_.joinable()) return {};
   try {
+    const SignalsBlocked blocked;
     thread_ = std::thread([this] { run(); });
     return {};
   } catch (const std::system_error& error) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/signals_blocked.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::data {
@@ -168,6 +169,7 @@ class Copy {
     std::vector<std::thread> others;
     const std::size_t most = std::min<std::size_t>(std::max(1U, threads), items_.size());
     try {
+      const SignalsBlocked blocked;
       for (std::size_t i = 1; i < most; ++i) others.emplace_back([this] { work(); });
     } catch (const std::system_error&) {  // no more threads are to be had
     }

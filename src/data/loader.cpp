@@ -1,6 +1,3 @@
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -11,6 +8,7 @@
 #include "base/deadline.h"
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/signals_blocked.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -20,22 +18,6 @@ std::string name_of(const ShareId& share) {
   return "epoch " + std::to_string(share.at.epoch) + ", step " + std::to_string(share.at.step) +
          ", virtual worker " + std::to_string(share.v);
 }
-
-// Signals of the process are the main thread's business: threads are born with all blocked.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 class PrefetchingLoader final : public Loader {
  public:

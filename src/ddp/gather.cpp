@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/signals_blocked.h"
 #include "lockstep/ddp.h"
 
 namespace lockstep::ddp {
@@ -125,6 +126,7 @@ void in_threads(std::size_t count, const std::function<void(std::size_t)>& body)
   {
     std::vector<std::jthread> threads;
     threads.reserve(count);
+    const SignalsBlocked blocked;
     for (std::size_t r = 0; r < count; ++r) threads.emplace_back(run, r);
   }
   for (const std::exception_ptr& each : thrown)

@@ -1,7 +1,6 @@
 #include "worker/lifeline.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "base/signals_blocked.h"
 #include "coord/channel.h"
 
 namespace lockstep::worker {
@@ -23,18 +23,13 @@ Result<std::unique_ptr<Lifeline>> Lifeline::open(UniqueFd agent) {
   if (!ended)
     return Error{ErrorKind::kUnavailable, std::string("eventfd: ") + std::strerror(errno)};
   std::unique_ptr<Lifeline> lifeline(new Lifeline(std::move(agent), std::move(ended)));
-  sigset_t all, before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the program's own business
-  Status begun;
   try {
+    const SignalsBlocked blocked;
     lifeline->thread_ = std::thread([self = lifeline.get()] { self->watch(); });
   } catch (const std::system_error& error) {
-    begun = Error{ErrorKind::kUnavailable,
-                  std::string("no thread to watch the launcher: ") + error.what()};
+    return Error{ErrorKind::kUnavailable,
+                 std::string("no thread to watch the launcher: ") + error.what()};
   }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  LOCKSTEP_TRY(begun);
   return lifeline;
 }
 

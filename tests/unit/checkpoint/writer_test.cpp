@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 #include <future>
+#include <optional>
 
 #include "rundir/lock.h"
 #include "rundir/names.h"
@@ -45,6 +46,23 @@ class WriterTest : public ::testing::Test {
 
   MemoryEnv env_;
 };
+
+bool takes(int signal) {  // this thread
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  return sigismember(&blocked, signal) == 0;
+}
+
+TEST_F(WriterTest, SignalsAreTheProgramsOwn) {
+  auto o = options();
+  std::optional<bool> writers;
+  o.done = [&](const RunCursor&, const Result<Published>&) { writers = takes(SIGTERM); };
+  Writer writer(env_, o);
+  EXPECT_TRUE(*take(writer, 10));
+  EXPECT_TRUE(writer.wait(Deadline::in(20s)).ok());
+  EXPECT_EQ(writers, false);
+  EXPECT_TRUE(takes(SIGTERM)) << "those of the thread that asked are as they were";
+}
 
 TEST_F(WriterTest, PublishesWhatTheTensorsHeldAtTheSnapshot) {
   auto o = options();

@@ -12,6 +12,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
+#include <csignal>
 #include <set>
 #include <thread>
 
@@ -257,6 +258,16 @@ TEST_F(DataParallelTest, ReplicasHaveTheCallersAutocast) {
   at::autocast::set_autocast_cache_enabled(true);
   EXPECT_EQ(seen, (std::vector<at::ScalarType>{at::kHalf, at::kHalf}));
   EXPECT_EQ(caches, (std::vector<int>{0, 0}));
+}
+
+TEST_F(DataParallelTest, ReplicasTakeNoSignals) {
+  std::vector<int> takes(2, 1);
+  ddp::in_threads(2, [&](std::size_t r) {
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    takes[r] = sigismember(&blocked, SIGTERM) == 0;
+  });
+  EXPECT_EQ(takes, (std::vector<int>{0, 0}));
 }
 
 TEST_F(DataParallelTest, InputsHaveGradientsToo) {
