@@ -49,8 +49,4 @@ void signal_process(int process, int signal);
 
 std::string signal_name(int signal);  // "SIGKILL", or "signal 34"
 
-// The environment of this process, with `changes` (NAME=value) over it and `removed` taken out.
-std::vector<std::string> environment_with(const std::vector<std::string>& changes,
-                                          const std::vector<std::string>& removed = {});
-
 }  // namespace lockstep::launcher

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <variant>
 
+#include "base/exec.h"
 #include "base/log.h"
 #include "coord/channel.h"
 #include "coord/descriptors.h"

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/exec.h"
 #include "base/log.h"
 #include "base/process_setup.h"
 #include "coord/channel.h"
@@ -89,17 +90,13 @@ std::vector<std::string> launcher_command(const SpawnCall& call, const std::stri
 
 [[noreturn]] void become_launcher(const SpawnCall& call, const std::string& launcher,
                                   int zygote_socket, pid_t zygote) {
-  std::vector<std::string> words = launcher_command(call, launcher);
-  std::vector<char*> arguments;
-  arguments.reserve(words.size() + 1);
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  const ExecWords arguments(launcher_command(call, launcher));
   const std::string spawned = std::to_string(zygote_socket) + ":" + std::to_string(zygote) + ":" +
                               std::to_string(call.workers);
   ::setenv(coord::kSpawnedVariable, spawned.c_str(), 1);
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);  // what the caller has open is not for the launcher
   ::fcntl(zygote_socket, F_SETFD, 0);
-  ::execv(launcher.c_str(), arguments.data());
+  ::execv(launcher.c_str(), arguments.get());
   end_with({ErrorKind::kUnavailable,
             "cannot start '" + launcher + "': " + std::string(std::strerror(errno))});
 }
