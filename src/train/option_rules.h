@@ -2,8 +2,10 @@
 // code.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <string_view>
 
 #include "coord/table.h"
 #include "lockstep/command_line.h"
@@ -12,10 +14,29 @@ namespace lockstep::train {
 
 template <class T>
 struct NumberRule {
-  const char* name;  // on the command line
+  const char* name;  // on the command line, or of the field
   T RunOptions::*field;
   Limits<T> limits;
 };
+
+// The names of add_run_options(), without dashes: command_line_test compares them.
+inline constexpr std::array<std::string_view, 17> kRunOptions = {"accumulation-steps",
+                                                                 "batch-size",
+                                                                 "checkpoint-every",
+                                                                 "drop-last",
+                                                                 "epochs",
+                                                                 "keep-checkpoints",
+                                                                 "log-every",
+                                                                 "max-steps",
+                                                                 "max-duration",
+                                                                 "new-virtual-workers",
+                                                                 "on-nan",
+                                                                 "on-save-error",
+                                                                 "output",
+                                                                 "resume",
+                                                                 "seed",
+                                                                 "shuffle",
+                                                                 "virtual-workers"};
 
 inline constexpr std::int64_t kMostSamples = std::numeric_limits<std::int32_t>::max();
 
@@ -29,13 +50,13 @@ inline constexpr NumberRule<int> kVirtualWorkers{"--virtual-workers",
                                                  {.least = 0, .most = coord::kMaxVirtualWorkers}};
 inline constexpr NumberRule<std::int64_t> kMaxSteps{
     "--max-steps", &RunOptions::max_steps, {.least = 0}};
-inline constexpr NumberRule<double> kMaxSeconds{
-    "--max-seconds", &RunOptions::max_seconds, {.least = 0, .most = 1e9}};
 inline constexpr NumberRule<int> kKeepCheckpoints{
     "--keep-checkpoints", &RunOptions::keep_checkpoints, {.least = 1}};
 inline constexpr NumberRule<std::int64_t> kLogEvery{
     "--log-every", &RunOptions::log_every, {.least = 0}};
 // In code only.
+inline constexpr NumberRule<double> kMaxSeconds{
+    "max_seconds", &RunOptions::max_seconds, {.least = 0, .most = 1e9}};
 inline constexpr NumberRule<std::int64_t> kEvaluationBatchSize{"evaluation_batch_size",
                                                                &RunOptions::evaluation_batch_size,
                                                                {.least = 1, .most = kMostSamples}};

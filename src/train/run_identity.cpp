@@ -4,18 +4,17 @@
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
 #include <sstream>
-#include <string_view>
 
 #include "base/env.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "train/data_identity.h"
+#include "train/option_rules.h"
 
 namespace lockstep::train {
 namespace {
@@ -42,28 +41,6 @@ void add_epoch_ends(rundir::RunManifest& manifest, const RunSpec& spec, BestOf b
   if (best != BestOf::kNothing) manifest.set("best_of", static_cast<std::int64_t>(best));
 }
 
-// add_run_options()': what they may change from start to start is settled elsewhere.
-bool is_run_option(std::string_view name) {
-  static constexpr std::array<std::string_view, 17> kNames = {"accumulation-steps",
-                                                              "batch-size",
-                                                              "checkpoint-every",
-                                                              "drop-last",
-                                                              "epochs",
-                                                              "keep-checkpoints",
-                                                              "log-every",
-                                                              "max-steps",
-                                                              "max-duration",
-                                                              "new-virtual-workers",
-                                                              "on-nan",
-                                                              "on-save-error",
-                                                              "output",
-                                                              "resume",
-                                                              "seed",
-                                                              "shuffle",
-                                                              "virtual-workers"};
-  return std::ranges::find(kNames, name) != kNames.end();
-}
-
 std::map<std::string, std::string> settings_of(const std::string& config) {
   std::map<std::string, std::string> settings;
   std::istringstream lines(config);
@@ -73,13 +50,15 @@ std::map<std::string, std::string> settings_of(const std::string& config) {
   return settings;
 }
 
-// Of the program's own options.
+// Of the program's own options: what the run's may change from start to start is settled
+// elsewhere.
 std::string changed_settings(const std::string& before, const std::string& now) {
   const auto old = settings_of(before);
   std::string changes;
   for (const auto& [name, value] : settings_of(now)) {
     const auto was = old.find(name);
-    if (was == old.end() || was->second == value || is_run_option(name)) continue;
+    if (was == old.end() || was->second == value) continue;
+    if (std::ranges::find(kRunOptions, name) != kRunOptions.end()) continue;
     changes += (changes.empty() ? "--" : ", --") + name + " was " + was->second + ", now " + value;
   }
   return changes;

@@ -2,6 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <regex>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "train/option_rules.h"
+
 namespace lockstep {
 namespace {
 
@@ -27,6 +36,33 @@ TEST(CommandLine, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(parsed.run.epochs, RunOptions().epochs);
   EXPECT_EQ(parsed.run.shuffle, data::Shuffle::kReshuffle);
   EXPECT_NE(parsed.run.config.find("batch-size=100"), std::string::npos) << parsed.run.config;
+}
+
+TEST(CommandLine, TheRunsOptionsAreThoseListed) {
+  CommandLine line("program", "a test");
+  RunOptions run;
+  add_run_options(line, run);
+  const char* const words[] = {"program", "--help"};
+  const std::string help = line.try_parse(2, words).error().message;
+  std::set<std::string, std::less<>> found;
+  const std::regex option("\n +(?:-h,)?--([a-z-]+)");
+  for (std::sregex_iterator it(help.begin(), help.end(), option), end; it != end; ++it)
+    found.insert((*it)[1]);
+  EXPECT_EQ(found.erase("help"), 1U) << help;
+  EXPECT_EQ(found, (std::set<std::string, std::less<>>(train::kRunOptions.begin(),
+                                                       train::kRunOptions.end())));
+}
+
+// A message that blames an option must name one that the command line has.
+TEST(CommandLine, RulesHaveTheNamesOfOptionsOrOfFields) {
+  using namespace train;
+  for (const std::string_view name :
+       {kEpochs.name, kBatchSize.name, kAccumulationSteps.name, kVirtualWorkers.name,
+        kMaxSteps.name, kMaxSeconds.name, kKeepCheckpoints.name, kLogEvery.name,
+        kEvaluationBatchSize.name})
+    if (name.starts_with("--")) {
+      EXPECT_NE(std::ranges::find(kRunOptions, name.substr(2)), kRunOptions.end()) << name;
+    }
 }
 
 TEST(CommandLine, BothSpellingsAndTheLastOneCounts) {
