@@ -99,8 +99,13 @@ Result<std::string> model_file_at(const std::string& path) {
 }
 
 Result<NamedTensors> weights_at(const std::string& path, const std::string& key) {
-  LOCKSTEP_ASSIGN(const std::string file, model_file_at(path));
-  if (!file.empty()) return load_safetensors(file);
+  // A run that goes on may withdraw the checkpoint that was found: then it has a newer one.
+  for (int tries = 1;; ++tries) {
+    LOCKSTEP_ASSIGN(const std::string file, model_file_at(path));
+    if (file.empty()) break;
+    auto weights = load_safetensors(file);
+    if (weights.ok() || tries == 3 || posix_env().exists(file)) return weights;
+  }
   LOCKSTEP_ASSIGN(const bool safetensors, checkpoint::is_safetensors(posix_env(), path));
   if (safetensors) return load_safetensors(path);
   LOCKSTEP_ASSIGN(const Value root, checkpoint::pt::read(posix_env(), path));
