@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "lockstep/named_tensors.h"
+#include "lockstep/optimizer_state.h"
 #include "lockstep/status.h"
 
 namespace torch::nn {
@@ -30,6 +31,8 @@ class Module;
 }
 
 namespace lockstep {
+
+class Optimizer;
 
 // What is next in the run.
 struct RunCursor {
@@ -82,9 +85,14 @@ Result<NamedTensors> load_safetensors(const std::string& path);
 
 // Python's torch.save() and torch.load(weights_only=True), for the tutorials' snapshots.
 //
-//   LOCKSTEP_TRY(lockstep::save_pt("snapshot.pt", {{"MODEL_STATE", &*model}, {"EPOCHS_RUN", 3}}));
+//   LOCKSTEP_TRY(lockstep::save_pt("snapshot.pt", {{"MODEL_STATE", &*model},
+//                                                  {"OPTIMIZER_STATE", optimizer.state_dict()},
+//                                                  {"EPOCHS_RUN", 3}}));
 //   LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt("snapshot.pt"));
 //   LOCKSTEP_TRY(lockstep::load_state_dict(*model, "snapshot.pt", "MODEL_STATE"));
+//   LOCKSTEP_TRY(lockstep::load_state_dict(optimizer, "snapshot.pt", "OPTIMIZER_STATE"));
+//
+// Python goes on from there with the same bits, and so do we from Python's file.
 //
 // monostate: a value that has no other form here (when reading; nothing is written for it). A
 // module is written as its state_dict(), and read as NamedTensors. A tensor without dimensions is
@@ -92,8 +100,9 @@ Result<NamedTensors> load_safetensors(const std::string& path);
 struct PtScalar {
   double value = 0;  // written as such a tensor, float64: what Python calls item() of
 };
-using PtValue = std::variant<std::monostate, bool, std::int64_t, double, std::string, PtScalar,
-                             std::vector<double>, NamedTensors, const torch::nn::Module*>;
+using PtValue =
+    std::variant<std::monostate, bool, std::int64_t, double, std::string, PtScalar,
+                 std::vector<double>, NamedTensors, const torch::nn::Module*, OptimizerStateDict>;
 using PtFields = std::vector<std::pair<std::string, PtValue>>;
 
 // A dict of these fields, written beside and renamed.
@@ -109,5 +118,9 @@ Result<PtFields> load_pt(const std::string& path);
 // nothing changed.
 Status load_state_dict(torch::nn::Module& module, const std::string& path,
                        const std::string& key = "");
+// Into the optimizer, by its load_state_dict() (lockstep/optim.h): torch.optim's state_dict under
+// `key` of a .pt file, or the file's own. What does not fit is kBadData, nothing changed. The
+// optimizer of a checkpoint comes back by load_checkpoint().
+Status load_state_dict(Optimizer& optimizer, const std::string& path, const std::string& key = "");
 
 }  // namespace lockstep

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "lockstep/named_tensors.h"
+#include "lockstep/optimizer_state.h"
 #include "lockstep/status.h"
 
 namespace lockstep {
@@ -55,6 +56,17 @@ class Optimizer {
   // fixed shape that keep their address: what checkpoints and newcomers copy. Names are unique. The
   // base class has "lr" (float64, one for each group).
   virtual NamedTensors state();
+  // torch.optim's state_dict(), with all the keys of 2.11: what save_pt() writes for Python. The
+  // tensors are the optimizer's own (each "step" is a new one). Without groups: a kind of one's own
+  // that does not say.
+  virtual OptimizerStateDict state_dict() const;
+  // Takes such a state over as torch.optim does, parameters matched by their order in the groups:
+  // the tensors' values, the rates and the other settings. kBadData names the first thing that does
+  // not fit (number of groups and parameters; names, shapes and dtypes of tensors; momentum or
+  // amsgrad on one side alone; Adam's for AdamW) and nothing is changed. SGD's has no "step": one
+  // update stands for any number. Ignored: foreach, fused, capturable, differentiable (ways to
+  // compute) and what schedulers keep there (initial_lr).
+  virtual Status load_state_dict(const OptimizerStateDict& given);
   // Its kind and what it was made with, for the run's manifest: a run goes on only under equal
   // settings. The rates are those it has now.
   virtual std::string settings() const;
@@ -66,6 +78,11 @@ class Optimizer {
   // Groups come one after the other; each rate is its group's.
   Optimizer(const std::vector<std::vector<at::Tensor>>& groups, const std::vector<double>& rates);
   std::size_t group_of(std::size_t parameter) const { return group_of_[parameter]; }
+  // For state_dict(): the groups' parameters, numbered from 0, without settings.
+  std::vector<OptimizerStateDict::Group> numbered_groups() const;
+  // For load_state_dict(): what `given` has of each parameter (nullptr: nothing); kBadData if it
+  // has other groups.
+  Result<std::vector<const NamedTensors*>> matched(const OptimizerStateDict& given) const;
 
   std::vector<at::Tensor> parameters_;
 
@@ -96,10 +113,13 @@ class SGD : public Optimizer {
   std::string settings() const override;
   Status check() const override;
   NamedTensors state() override;
+  OptimizerStateDict state_dict() const override;
+  Status load_state_dict(const OptimizerStateDict& given) override;
 
  private:
   void update(std::size_t index);
-  std::vector<SGDOptions> options_;   // by group
+  NamedTensors state_of(std::size_t parameter) const;  // under PyTorch's names
+  std::vector<SGDOptions> options_;                    // by group
   std::vector<at::Tensor> momentum_;  // by parameter; undefined in groups without momentum
   at::Tensor steps_;                  // int64, one per parameter: how often it was updated
 };
@@ -122,9 +142,12 @@ class Adam : public Optimizer {
   std::string settings() const override;
   Status check() const override;
   NamedTensors state() override;
+  OptimizerStateDict state_dict() const override;
+  Status load_state_dict(const OptimizerStateDict& given) override;
 
  private:
   void update(std::size_t index);
+  NamedTensors state_of(std::size_t parameter) const;              // under PyTorch's names
   std::vector<AdamOptions> options_;                               // by group
   std::vector<at::Tensor> exp_avg_, exp_avg_sq_, max_exp_avg_sq_;  // by parameter
   at::Tensor steps_;                                               // int64, one per parameter

@@ -31,6 +31,16 @@ lockstep::Status checkpoint(Net model, lockstep::Optimizer& optimizer) {
   return {};
 }
 
+lockstep::Status snapshot(Net model, lockstep::Optimizer& optimizer) {
+  LOCKSTEP_TRY(lockstep::save_pt(
+      "snapshot.pt",
+      {{"MODEL_STATE", &*model}, {"OPTIMIZER_STATE", optimizer.state_dict()}, {"EPOCHS_RUN", 3}}));
+  LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt("snapshot.pt"));
+  LOCKSTEP_TRY(lockstep::load_state_dict(*model, "snapshot.pt", "MODEL_STATE"));
+  LOCKSTEP_TRY(lockstep::load_state_dict(optimizer, "snapshot.pt", "OPTIMIZER_STATE"));
+  return {};
+}
+
 void transforms() {
   using namespace lockstep::transforms;
   const Compose augment{AutoAugment{}, Resize{244, 244}, ToTensor{}};

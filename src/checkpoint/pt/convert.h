@@ -6,10 +6,9 @@
 //   auto snapshot = pt::read(env, path);
 //   pt::load_state_dict(*net, *snapshot->find("MODEL_STATE"));
 //
-// Optimizers' states have no helper: they are dicts of such tensors ({"state": {0: {...}},
-// "param_groups": [...]}). Errors: kUsage (a tensor that is undefined, sparse or of another dtype
-// than checkpoint/tensor.h lists), kBadData (a value that does not fit), kInternal (libtorch's).
-// Threads: an object from one at a time.
+// Optimizers' states: pt/optimizer.h. Errors: kUsage (a tensor that is undefined, sparse or of
+// another dtype than checkpoint/tensor.h lists), kBadData (a value that does not fit), kInternal
+// (libtorch's). Threads: an object from one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>

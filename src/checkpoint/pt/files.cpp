@@ -7,11 +7,13 @@
 #include "base/env.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/pt/convert.h"
+#include "checkpoint/pt/optimizer.h"
 #include "checkpoint/pt/reader.h"
 #include "checkpoint/pt/writer.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensor.h"
+#include "lockstep/optim.h"
 
 namespace lockstep {
 namespace {
@@ -40,6 +42,9 @@ struct ToPickle {
   Result<Value> operator()(const torch::nn::Module* module) const {
     if (module == nullptr) return Error{ErrorKind::kUsage, "save_pt(): a module that is nullptr"};
     return out.state_dict(*module);
+  }
+  Result<Value> operator()(const OptimizerStateDict& dict) const {
+    return checkpoint::pt::optimizer_value(out, dict);
   }
 };
 
@@ -73,6 +78,10 @@ PtValue from_pickle(Importer& in, const Value& value) {
     return tensor.ok() ? from_item(*tensor) : PtValue(std::monostate());
   }
   if (value.dict_value() == nullptr) return std::monostate();
+  if (value.find("param_groups") != nullptr) {
+    auto optimizer = checkpoint::pt::optimizer_state(in, value);
+    return optimizer.ok() ? PtValue(*std::move(optimizer)) : PtValue(std::monostate());
+  }
   auto tensors = in.state_dict(value);
   return tensors.ok() ? PtValue(*std::move(tensors)) : PtValue(std::monostate());
 }
@@ -98,6 +107,18 @@ Result<std::string> model_file_at(const std::string& path) {
   return Error{ErrorKind::kBadData, quote(found.path) + " has no part 'model'"};
 }
 
+// What is under `key`; without one the file's own.
+Result<Value> value_at(const std::string& path, const std::string& key) {
+  LOCKSTEP_ASSIGN(Value root, checkpoint::pt::read(posix_env(), path));
+  if (key.empty()) return root;
+  if (const Value* const value = root.find(key)) return Value(*value);
+  return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
+}
+
+Error in_file(const std::string& path, const Error& error) {
+  return {error.kind, quote(path) + ": " + error.message};
+}
+
 Result<NamedTensors> weights_at(const std::string& path, const std::string& key) {
   // A run that goes on may withdraw the checkpoint that was found: then it has a newer one.
   for (int tries = 1;; ++tries) {
@@ -108,13 +129,11 @@ Result<NamedTensors> weights_at(const std::string& path, const std::string& key)
   }
   LOCKSTEP_ASSIGN(const bool safetensors, checkpoint::is_safetensors(posix_env(), path));
   if (safetensors) return load_safetensors(path);
-  LOCKSTEP_ASSIGN(const Value root, checkpoint::pt::read(posix_env(), path));
-  const Value* const dict = key.empty() ? &root : root.find(key);
-  if (dict == nullptr) return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
+  LOCKSTEP_ASSIGN(const Value dict, value_at(path, key));
   Importer in;
-  auto tensors = in.state_dict(*dict);
+  auto tensors = in.state_dict(dict);
   if (tensors.ok()) return tensors;
-  return Error{tensors.error().kind, quote(path) + ": " + tensors.error().message};
+  return in_file(path, tensors.error());
 }
 
 }  // namespace
@@ -150,7 +169,17 @@ Status load_state_dict(torch::nn::Module& module, const std::string& path, const
   LOCKSTEP_ASSIGN(NamedTensors given, weights_at(path, key));
   const Status loaded = checkpoint::pt::load_state_dict(module, std::move(given));
   if (loaded.ok()) return {};
-  return Error{loaded.error().kind, quote(path) + ": " + loaded.error().message};
+  return in_file(path, loaded.error());
+}
+
+Status load_state_dict(Optimizer& optimizer, const std::string& path, const std::string& key) {
+  LOCKSTEP_ASSIGN(const Value dict, value_at(path, key));
+  Importer in;
+  const auto state = checkpoint::pt::optimizer_state(in, dict);
+  if (!state.ok()) return in_file(path, state.error());
+  const Status loaded = optimizer.load_state_dict(*state);
+  if (loaded.ok()) return {};
+  return in_file(path, loaded.error());
 }
 
 }  // namespace lockstep
