@@ -1,6 +1,7 @@
 // models_peer.py with our networks: the same lines, to the last bit.
 //   models_print [CASE...]        everything
 //   models_print --initial        each case's name and SHA-256 of its lines on initial values
+//   models_print --pt CASE [FROM TO]...   the network with the weights of FROM, saved as TO
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -8,9 +9,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
+#include <span>
 
 #include "base/hash.h"
+#include "lockstep/checkpoint.h"
 #include "lockstep/models.h"
 
 namespace {
@@ -133,12 +137,32 @@ void print_digests() {
   }
 }
 
+void must(const lockstep::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  std::exit(1);
+}
+
+void copy_files(const std::string& name, std::span<const std::string> paths) {
+  const auto subject = std::ranges::find(cases(), name, &Case::name);
+  const std::shared_ptr<torch::nn::Module> net = subject->make().module;
+  for (; !paths.empty(); paths = paths.subspan(2)) {
+    must(lockstep::load_state_dict(*net, paths[0]));
+    must(lockstep::save_pt(paths[1], *net));
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& p : net->parameters()) p.zero_();
+    for (at::Tensor& b : net->buffers()) b.zero_();
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   at::set_num_threads(1);
   const std::vector<std::string> wanted(argv + 1, argv + argc);
   if (wanted == std::vector<std::string>{"--initial"}) return print_digests(), 0;
+  if (wanted.size() >= 2 && wanted[0] == "--pt")
+    return copy_files(wanted[1], std::span(wanted).subspan(2)), 0;
   for (const Case& c : cases())
     if (wanted.empty() || std::find(wanted.begin(), wanted.end(), c.name) != wanted.end())
       print_case(c);
