@@ -253,9 +253,9 @@ Result<std::vector<const NamedTensors*>> Optimizer::matched(const OptimizerState
   return matched;
 }
 
-NamedTensors SGD::state_of(std::size_t i) const {
-  if (!momentum_[i].defined()) return {};
-  return {{"momentum_buffer", momentum_[i]}};
+NamedTensors SGD::state_of(std::size_t parameter) const {
+  if (!momentum_[parameter].defined()) return {};
+  return {{"momentum_buffer", momentum_[parameter]}};
 }
 
 OptimizerStateDict SGD::state_dict() const {
@@ -282,9 +282,10 @@ Status SGD::load_state_dict(const OptimizerStateDict& given) {
   return {};
 }
 
-NamedTensors Adam::state_of(std::size_t i) const {
-  NamedTensors state{{"exp_avg", exp_avg_[i]}, {"exp_avg_sq", exp_avg_sq_[i]}};
-  if (max_exp_avg_sq_[i].defined()) state.emplace_back("max_exp_avg_sq", max_exp_avg_sq_[i]);
+NamedTensors Adam::state_of(std::size_t parameter) const {
+  NamedTensors state{{"exp_avg", exp_avg_[parameter]}, {"exp_avg_sq", exp_avg_sq_[parameter]}};
+  const at::Tensor& most = max_exp_avg_sq_[parameter];
+  if (most.defined()) state.emplace_back("max_exp_avg_sq", most);
   return state;
 }
 

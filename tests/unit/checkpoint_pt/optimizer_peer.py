@@ -1,7 +1,8 @@
 """Python's side of optimizer_test.cpp.
 
 optimizer_peer.py DIR   for each case: goes on from DIR/NAME-ours.pt and compares the end with the whole course; saves its own first
-half as DIR/NAME-zip.pt and, in the form before torch 1.6, as DIR/NAME-stream.pt, the end of the whole course as DIR/NAME-whole.pt
+half as DIR/NAME-zip.pt and, in the form before torch 1.6, as DIR/NAME-stream.pt (DIR/NAME-early.pt: with what optimizers had in it
+then), the end of the whole course as DIR/NAME-whole.pt
 """
 import pathlib
 import sys
@@ -76,6 +77,17 @@ def snapshot(p, optimizer):
     return {"MODEL_STATE": {f"p{i}": t for i, t in enumerate(p)}, "OPTIMIZER_STATE": optimizer.state_dict()}
 
 
+def early(half):
+    """As torch 1.5 has it: steps are ints, a buffer that is not there yet is None, and most flags are to come."""
+    state, groups = half["OPTIMIZER_STATE"]["state"], half["OPTIMIZER_STATE"]["param_groups"]
+    of_sgd = "momentum" in groups[0]
+    state = {i: {key: int(value) if key == "step" else value for key, value in one.items()} for i, one in state.items()}
+    known = {"lr", "momentum", "dampening", "weight_decay", "nesterov", "betas", "eps", "amsgrad", "params"}
+    groups = [{key: value for key, value in group.items() if key in known} for group in groups]
+    frozen = groups[0]["params"][-1]
+    return half | {"OPTIMIZER_STATE": {"state": state | ({frozen: {"momentum_buffer": None}} if of_sgd else {}), "param_groups": groups}}
+
+
 def main(folder):
     for name in CASES:
         whole = trained(name, WHOLE)
@@ -84,6 +96,7 @@ def main(folder):
         half = snapshot(*trained(name, HALF))
         torch.save(half, folder / f"{name}-zip.pt")
         torch.save(half, folder / f"{name}-stream.pt", _use_new_zipfile_serialization=False)
+        torch.save(early(half), folder / f"{name}-early.pt", _use_new_zipfile_serialization=False)
     print(len(CASES), "gone on from")
 
 

@@ -125,7 +125,7 @@ TEST(OptimizerPt, HalfHereAndHalfInPythonIsTheWhole) {
     const Tensors whole = trained(make, kWhole);
     EXPECT_FALSE(equal(whole, trained(make, kHalf)));
     EXPECT_TRUE(equal(tensors_in(folder / (name + "-whole.pt"), "MODEL_STATE"), whole)) << name;
-    for (const char* form : {"-zip.pt", "-stream.pt"})
+    for (const char* form : {"-zip.pt", "-stream.pt", "-early.pt"})
       EXPECT_TRUE(equal(gone_on_from(folder / (name + form), make), whole)) << name << form;
   }
 }
