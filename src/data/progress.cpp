@@ -52,7 +52,8 @@ Progress progress_to(int fd) {
     *next = Deadline::in(pause);
     if (!terminal) return print(fd, file + ": " + amount(done, total) + "\n");
     const std::string line = file + "  " + bar(done, total) + amount(done, total);
-    print(fd, std::string(kEraseLine) + line.substr(0, terminal_columns(fd)) + (end ? "\n" : ""));
+    // \r, then erase to the end of the line.
+    print(fd, "\r" + line.substr(0, terminal_columns(fd)) + "\x1b[K" + (end ? "\n" : ""));
   };
 }
 

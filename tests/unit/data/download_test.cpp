@@ -163,6 +163,7 @@ TEST(ProgressLines, OnATerminalABar) {
   ASSERT_TRUE(leader && ::grantpt(leader.get()) == 0 && ::unlockpt(leader.get()) == 0);
   const UniqueFd terminal(::open(::ptsname(leader.get()), O_RDWR | O_NOCTTY));
   ASSERT_TRUE(static_cast<bool>(terminal));
+  ::setenv("TERM", "xterm", 1);  // a machine that builds may have none
   progress_to(terminal.get())("x.gz", 1000000, 2000000);
   char text[200];
   const auto n = ::read(leader.get(), text, sizeof text);
