@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/errors.h"
+#include "base/terminal.h"
 #include "base/text.h"
 
 namespace lockstep::coord {
@@ -41,6 +42,15 @@ Result<ProgressMode> progress_mode(const std::string& name, const std::string& t
     return misuse(name + " takes auto, off, or whole seconds from 1 to 86400, not '" + text + "'");
   return ProgressMode{
       .bar = false, .pause = std::chrono::seconds(*seconds), .after_silence = false};
+}
+
+RunView view_of(const Recorder::Recorded& recorded, const Header& header, std::uint64_t now) {
+  RunView view;
+  view.steps = recorded.steps;
+  view.samples = recorded.samples;
+  view.loss = recorded.loss;
+  view.ran_ns = ran_ns(header, now);
+  return view;
 }
 
 void Progress::see(const RunView& view, std::uint64_t now) {
@@ -83,11 +93,12 @@ double Progress::per_second(std::uint64_t Point::*what) const {
          static_cast<double>(last.time - first.time);
 }
 
-double Progress::done() const {
-  const auto part = [](std::uint64_t some, std::uint64_t all) {
-    return all == 0 ? 0 : std::min(1.0, static_cast<double>(some) / static_cast<double>(all));
+Progress::Part Progress::done() const {
+  const Part steps{view_.steps, view_.total_steps}, time{view_.ran_ns, view_.limit_ns};
+  const auto ratio = [](const Part& part) {
+    return part.all == 0 ? -1 : static_cast<double>(part.some) / static_cast<double>(part.all);
   };
-  return std::max(part(view_.steps, view_.total_steps), part(view_.ran_ns, view_.limit_ns));
+  return ratio(time) > ratio(steps) ? time : steps;
 }
 
 double Progress::seconds_left() const {
@@ -114,14 +125,8 @@ std::string Progress::text() const {
 }
 
 std::string Progress::bar(std::size_t columns) const {
-  const double part = done();
-  std::string line;
-  if (part > 0 || view_.total_steps > 0) {
-    const auto full = static_cast<std::size_t>(part * static_cast<double>(kBarWidth));
-    const std::string percent = std::to_string(static_cast<int>(part * 100));
-    line = "[" + std::string(full, '#') + std::string(kBarWidth - full, '.') + "] " +
-           std::string(3 - percent.size(), ' ') + percent + " %  ";
-  }
+  const Part part = done();
+  const std::string line = part.all == 0 ? "" : progress_bar(part.some, part.all, kBarWidth);
   return (line + text()).substr(0, columns);
 }
 

@@ -12,6 +12,8 @@
 #include <functional>
 #include <string>
 
+#include "coord/board.h"
+#include "coord/recorder.h"
 #include "lockstep/status.h"
 
 namespace lockstep::coord {
@@ -34,6 +36,9 @@ struct RunView {
   std::uint64_t ran_ns = 0, limit_ns = 0;    // run time, and its limit; 0: none
   std::size_t workers = 0, incidents = 0;
 };
+
+// What the records know of it; workers, incidents and how much there is are the caller's to add.
+RunView view_of(const Recorder::Recorded& recorded, const Header& header, std::uint64_t now);
 
 class Progress {
  public:
@@ -62,8 +67,11 @@ class Progress {
   };
   void remember(const RunView& view, std::uint64_t now);
   double per_second(std::uint64_t Point::*what) const;  // 0: not known
-  double done() const;                                  // 0 to 1; 0: not known
-  double seconds_left() const;                          // infinite: not known
+  struct Part {
+    std::uint64_t some = 0, all = 0;  // all is 0: not known
+  };
+  Part done() const;
+  double seconds_left() const;  // infinite: not known
 
   ProgressMode mode_;
   Sink sink_;

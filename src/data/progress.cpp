@@ -14,6 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::size_t kBarWidth = 24;
+
 std::string megabytes(std::uint64_t bytes) {
   char text[32];
   std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / 1e6);
@@ -22,17 +24,6 @@ std::string megabytes(std::uint64_t bytes) {
 
 std::string amount(std::uint64_t done, std::uint64_t total) {
   return megabytes(done) + (total > done ? " of " + megabytes(total) : "") + " MB";
-}
-
-// `[######....]  60 %`; nothing if the whole is not known.
-std::string bar(std::uint64_t done, std::uint64_t total) {
-  constexpr std::uint64_t kWidth = 24;
-  if (total == 0) return "";
-  const std::uint64_t full = std::min(kWidth, done * kWidth / total);
-  char percent[16];
-  std::snprintf(percent, sizeof percent, "] %3d %%  ",
-                static_cast<int>(std::min<std::uint64_t>(100, done * 100 / total)));
-  return "[" + std::string(full, '#') + std::string(kWidth - full, '.') + percent;
 }
 
 void print(int fd, const std::string& text) {
@@ -51,7 +42,9 @@ Progress progress_to(int fd) {
     if (!end && !next->passed()) return;
     *next = Deadline::in(pause);
     if (!terminal) return print(fd, file + ": " + amount(done, total) + "\n");
-    const std::string line = file + "  " + bar(done, total) + amount(done, total);
+    const std::string line = file + "  " +
+                             (total == 0 ? "" : progress_bar(done, total, kBarWidth)) +
+                             amount(done, total);
     // \r, then erase to the end of the line.
     print(fd, "\r" + line.substr(0, terminal_columns(fd)) + "\x1b[K" + (end ? "\n" : ""));
   };

@@ -180,8 +180,9 @@ void Agent::tick() {
       workers_.look_at_cpus();
       next_cpu_look_ = Deadline::in(100ms);
     }
-    feed(observe());
-    tell_progress();
+    coord::event::Progress seen = observe();
+    tell_progress(seen);
+    feed(std::move(seen));
   }
   give_up_lost_children();
   feed(event::Tick{});
@@ -308,19 +309,14 @@ coord::Progress::Sink Agent::progress_sink() {
           [](const std::string& text) { log_info(text); }};
 }
 
-void Agent::tell_progress() {
+void Agent::tell_progress(const coord::event::Progress& seen) {
   const std::uint64_t now = monotonic_ns();
   if (!progress_.due(now)) return;
   const coord::Recorder::Recorded& recorded = records_.recorded();
   if (recorded.steps == 0) return;  // none of this start
-  coord::RunView view;
-  view.steps = recorded.steps;
+  coord::RunView view = coord::view_of(recorded, board_->view().header(), now);
   view.total_steps = descriptions_.first()->total_steps;
-  view.samples = recorded.samples;
-  view.loss = recorded.loss;
-  view.ran_ns = coord::ran_ns(board_->view().header(), now);
   view.limit_ns = time_limit_ns_;
-  const coord::event::Progress seen = observe();
   view.workers = seen.tables.empty() ? 0 : seen.tables.back().members.size();
   view.incidents = incidents_.count();
   progress_.see(view, now);

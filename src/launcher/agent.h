@@ -75,7 +75,7 @@ class Agent {
   void kill_worker(Worker& worker, int signal);
   void note_failure(const Worker& worker, const ChildEvent& child);
   coord::Progress::Sink progress_sink();
-  void tell_progress();
+  void tell_progress(const coord::event::Progress& seen);
 
   // shut_down.cpp: the run's end.
   void shut_down();

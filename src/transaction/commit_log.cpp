@@ -90,12 +90,8 @@ Status CommitLog::committed(const Program& program, Txn txn, const Lines& lines)
 void CommitLog::tell_progress(std::uint64_t now) {
   const coord::Recorder::Recorded& recorded = recorder_->recorded();
   if (recorded.steps == 0) return;  // none of this start
-  coord::RunView view;
-  view.steps = recorded.steps;
+  coord::RunView view = coord::view_of(recorded, board_.header(), now);
   view.total_steps = total_steps_;
-  view.samples = recorded.samples;
-  view.loss = recorded.loss;
-  view.ran_ns = coord::ran_ns(board_.header(), now);
   view.limit_ns = limit_ns_;
   view.workers = 1;
   progress_->see(view, now);
