@@ -25,6 +25,10 @@
 
 namespace lockstep {
 
+namespace distributed {
+struct GroupState;
+}
+
 struct ProcessGroupOptions {
   std::string output = "lockstep-run";  // the run directory: its lock and incidents
   // Of one collective, as PyTorch's `timeout`.
@@ -49,13 +53,11 @@ class ProcessGroup {
   Result<at::Tensor> all_gather(const at::Tensor& tensor);
   Status barrier();
 
-  struct Impl;
-  Impl& impl() { return *impl_; }
-
  private:
+  friend distributed::GroupState& state_of(ProcessGroup& group);
   friend Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options);
-  explicit ProcessGroup(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit ProcessGroup(std::unique_ptr<distributed::GroupState> state);
+  std::unique_ptr<distributed::GroupState> state_;
 };
 
 // Joins the other workers; a group of one without the launcher. Once per program, and not beside

@@ -7,7 +7,7 @@
 #include "checkpoint/store.h"
 #include "rundir/lock.h"
 #include "train/finale.h"
-#include "train/session_of.h"
+#include "context/session_of.h"
 
 namespace lockstep::train {
 

@@ -1,7 +1,7 @@
 #include "base/env.h"
+#include "context/session_of.h"
 #include "rundir/manifest.h"
 #include "train/run_start.h"
-#include "train/session_of.h"
 
 namespace lockstep {
 

@@ -7,7 +7,7 @@
 #include "checkpoint/store.h"
 #include "rundir/names.h"
 #include "rundir/time_stop.h"
-#include "train/session_of.h"
+#include "context/session_of.h"
 
 namespace lockstep::train {
 namespace {

@@ -12,7 +12,9 @@
 
 namespace lockstep {
 
-struct ProcessGroup::Impl {
+namespace distributed {
+
+struct GroupState {
   worker::Session& session;
   ProcessGroupOptions options;
   UniqueFd run_lock;
@@ -25,5 +27,9 @@ struct ProcessGroup::Impl {
   // The first member of the table that is dead.
   Error peer_lost() const;
 };
+
+}  // namespace distributed
+
+distributed::GroupState& state_of(ProcessGroup& group);
 
 }  // namespace lockstep

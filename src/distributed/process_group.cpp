@@ -1,4 +1,4 @@
-#include "train/process_group.h"
+#include "distributed/process_group.h"
 
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
@@ -7,9 +7,9 @@
 
 #include "base/env.h"
 #include "base/guard.h"
+#include "context/session_of.h"
 #include "ddp/dtype.h"
 #include "rundir/manifest.h"
-#include "train/session_of.h"
 
 namespace lockstep {
 namespace {
@@ -54,7 +54,7 @@ Result<coord::Table> first_table(worker::Session& session, coord::Board board) {
 
 }  // namespace
 
-Error ProcessGroup::Impl::peer_lost() const {
+Error distributed::GroupState::peer_lost() const {
   const std::vector<WorkerUid> dead = board.dead();
   for (std::size_t rank = 0; rank < table.members.size(); ++rank)
     if (std::find(dead.begin(), dead.end(), table.members[rank].uid) != dead.end())
@@ -66,13 +66,16 @@ Error ProcessGroup::Impl::peer_lost() const {
   return {ErrorKind::kInternal, "the group failed, but no member of it is dead"};
 }
 
-ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+distributed::GroupState& state_of(ProcessGroup& group) { return *group.state_; }
+
+ProcessGroup::ProcessGroup(std::unique_ptr<distributed::GroupState> state)
+    : state_(std::move(state)) {}
 ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
 ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
 ProcessGroup::~ProcessGroup() = default;
 
-int ProcessGroup::rank() const { return impl_->group->rank().value(); }
-int ProcessGroup::world_size() const { return impl_->group->world_size(); }
+int ProcessGroup::rank() const { return state_->group->rank().value(); }
+int ProcessGroup::world_size() const { return state_->group->world_size(); }
 
 Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions options) {
   LOCKSTEP_ASSIGN(const std::string run_dir, absolute_path(options.output));
@@ -83,19 +86,19 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
   worker::Session& session = session_of(context);
   const worker::Description description = describe(run_dir, context.world_size());
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
-  auto impl = std::make_unique<ProcessGroup::Impl>(
-      ProcessGroup::Impl{session,
-                         std::move(options),
-                         std::move(admission.run_lock),
-                         coord::Board(session.memory(), description.board),
-                         {},
-                         nullptr});
+  auto state = std::make_unique<distributed::GroupState>(
+      distributed::GroupState{session,
+                              std::move(options),
+                              std::move(admission.run_lock),
+                              coord::Board(session.memory(), description.board),
+                              {},
+                              nullptr});
   LOCKSTEP_TRY(session.ready(Txn(0), 0));
-  LOCKSTEP_ASSIGN(impl->table, first_table(session, impl->board));
-  impl->group =
-      comm::make_shm_group(impl->board, impl->board.data(), impl->table, session.identity().uid);
-  impl->next_exchange = comm::shm_group_bytes();
-  return ProcessGroup(std::move(impl));
+  LOCKSTEP_ASSIGN(state->table, first_table(session, state->board));
+  state->group =
+      comm::make_shm_group(state->board, state->board.data(), state->table, session.identity().uid);
+  state->next_exchange = comm::shm_group_bytes();
+  return ProcessGroup(std::move(state));
 }
 
 Status ProcessGroup::all_reduce(at::Tensor& tensor) {
@@ -104,7 +107,7 @@ Status ProcessGroup::all_reduce(at::Tensor& tensor) {
     const at::NoGradGuard no_grad;
     if (const auto dtype = ddp::summed_dtype(tensor.scalar_type())) {
       at::Tensor whole = tensor.detach().contiguous();
-      LOCKSTEP_TRY(impl_->group->all_reduce(storage_of(whole), *dtype, impl_->deadline()));
+      LOCKSTEP_TRY(state_->group->all_reduce(storage_of(whole), *dtype, state_->deadline()));
       if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
       return {};
     }
@@ -123,7 +126,7 @@ Status ProcessGroup::broadcast(at::Tensor& tensor, int src) {
     const at::NoGradGuard no_grad;
     at::Tensor whole = tensor.detach().contiguous();
     LOCKSTEP_TRY(
-        impl_->group->broadcast(storage_of(whole), kind_of(whole), Rank(src), impl_->deadline()));
+        state_->group->broadcast(storage_of(whole), kind_of(whole), Rank(src), state_->deadline()));
     if (whole.data_ptr() != tensor.data_ptr()) tensor.detach().copy_(whole);
     return {};
   });
@@ -137,12 +140,12 @@ Result<at::Tensor> ProcessGroup::all_gather(const at::Tensor& tensor) {
     std::vector<std::int64_t> shape{world_size()};
     shape.insert(shape.end(), mine.sizes().begin(), mine.sizes().end());
     at::Tensor all = at::empty(shape, mine.options());
-    LOCKSTEP_TRY(impl_->group->all_gather(storage_of(mine), storage_of(all), kind_of(mine),
-                                          impl_->deadline()));
+    LOCKSTEP_TRY(state_->group->all_gather(storage_of(mine), storage_of(all), kind_of(mine),
+                                           state_->deadline()));
     return all;
   });
 }
 
-Status ProcessGroup::barrier() { return impl_->group->barrier(impl_->deadline()); }
+Status ProcessGroup::barrier() { return state_->group->barrier(state_->deadline()); }
 
 }  // namespace lockstep

@@ -9,8 +9,8 @@
 #include "base/guard.h"
 #include "base/hash.h"
 #include "ddp/reducer.h"
+#include "distributed/process_group.h"
 #include "lockstep/state.h"
-#include "train/process_group.h"
 
 namespace lockstep {
 namespace {
@@ -83,7 +83,7 @@ class DdpEngine::Impl {
  private:
   void begin_backward();
   void broadcast_all(const std::vector<TrainState::Named>& tensors);
-  void make_exchange(ProcessGroup::Impl& group);
+  void make_exchange(distributed::GroupState& group);
   void after_backward();
   void wait_whole();
 
@@ -108,10 +108,10 @@ DdpEngine::Impl::Impl(torch::nn::Module& module, ProcessGroup& group, const DdpO
   require(state_.add("module", module));
   require(compare_signatures(group, state_.signature()));
   broadcast_all(state_.model());
-  make_exchange(group.impl());
+  make_exchange(state_of(group));
 }
 
-void DdpEngine::Impl::make_exchange(ProcessGroup::Impl& group) {
+void DdpEngine::Impl::make_exchange(distributed::GroupState& group) {
   std::vector<ddp::Parameter> parameters;
   for (const TrainState::Named& p : state_.parameters()) parameters.push_back({p.name, p.tensor});
   ddp::ReducerOptions options;
@@ -179,16 +179,16 @@ void DdpEngine::Impl::after_backward() {
 }
 
 void DdpEngine::Impl::wait_whole() {
-  const auto whole = exchange_->wait([] { return true; }, group_.impl().deadline());
+  const auto whole = exchange_->wait([] { return true; }, state_of(group_).deadline());
   if (!whole.ok() && whole.error().kind == ErrorKind::kTimedOut)
     failed_ = Error{ErrorKind::kTimedOut,
                     "not all ranks have come through backward within " +
-                        std::to_string(group_.impl().options.timeout.count()) +
+                        std::to_string(state_of(group_).options.timeout.count()) +
                         " ms (ProcessGroupOptions::timeout); " + whole.error().message};
   else if (!whole.ok())
     failed_ = whole.error();
   else if (*whole == comm::Wait::kChanged)
-    failed_ = group_.impl().peer_lost();
+    failed_ = state_of(group_).peer_lost();
 }
 
 DdpEngine::DdpEngine(torch::nn::Module& module, ProcessGroup& group, const DdpOptions& options)

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/process_setup.h"
-#include "train/session_of.h"
+#include "context/session_of.h"
 
 namespace lockstep {
 namespace {

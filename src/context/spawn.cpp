@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
+#include "context/session_of.h"
 #include "coord/table.h"
-#include "train/session_of.h"
 #include "worker/spawn.h"
 
 namespace lockstep {
