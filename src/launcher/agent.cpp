@@ -171,6 +171,7 @@ void Agent::tick() {
   console_.flush();
   console_.look();
   logs_->go_on();
+  if (run_dir_) run_dir_->look();
   if (attached_) watch_attached();
   if (lock_deadline_) try_run_lock();
   if (records_.is_open()) {

@@ -56,27 +56,15 @@ void refuse(const UniqueFd& connection, const Error& error) {
 
 Result<std::unique_ptr<Arrivals>> Arrivals::open(const Attached& attached, Loop& loop, Seat seat) {
   std::unique_ptr<Arrivals> arrivals(new Arrivals(attached, loop, std::move(seat)));
-  LOCKSTEP_TRY(arrivals->listen());
+  LOCKSTEP_TRY(arrivals->door_.open());
   return arrivals;
 }
 
-Status Arrivals::listen() {
-  return loop_.add(attached_.listener.get(), [this] { accept(); });
-}
-
 Arrivals::~Arrivals() {
-  if (!rests_) loop_.remove(attached_.listener.get());
   for (const auto& [fd, unheard] : unheard_) loop_.remove(fd);
 }
 
-void Arrivals::accept() {
-  UniqueFd connection(::accept4(attached_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (!connection) {
-    if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
-    loop_.remove(attached_.listener.get());  // it would be ready all the time
-    rests_ = true;
-    return;
-  }
+void Arrivals::greet(UniqueFd connection) {
   const auto peer = peer_of(connection.get());
   if (!peer.ok() || peer->uid != ::geteuid()) return;  // others are not even answered
   coord::make_room(connection.get());
@@ -151,7 +139,7 @@ bool Arrivals::settle(Arrival& arrival) {
 }
 
 void Arrivals::look() {
-  if (rests_) rests_ = !listen().ok();
+  door_.look();
   std::erase_if(unheard_, [&](const auto& entry) {
     const bool passed = entry.second.until.passed();
     if (passed) loop_.remove(entry.first);

@@ -17,6 +17,7 @@
 #include "base/unique_fd.h"
 #include "coord/messages.h"
 #include "launcher/attached.h"
+#include "launcher/door.h"
 #include "launcher/loop.h"
 #include "lockstep/status.h"
 
@@ -45,13 +46,15 @@ class Arrivals {
 
   // Tries those again that wait for a place; now and then, while anybody waits.
   void look();
-  bool anybody_waits() const { return !waiting_.empty() || !unheard_.empty() || rests_; }
+  bool anybody_waits() const { return !waiting_.empty() || !unheard_.empty() || door_.rests(); }
 
  private:
   Arrivals(const Attached& attached, Loop& loop, Seat seat)
-      : attached_(attached), loop_(loop), seat_(std::move(seat)) {}
-  Status listen();
-  void accept();
+      : attached_(attached),
+        loop_(loop),
+        seat_(std::move(seat)),
+        door_(attached.listener.get(), loop, [this](UniqueFd fd) { greet(std::move(fd)); }) {}
+  void greet(UniqueFd connection);
   void hear(int fd);
   Result<Arrival> examine(UniqueFd connection);
   Status check(const coord::message::Attach& wish) const;
@@ -66,8 +69,8 @@ class Arrivals {
     Deadline until;
   };
   std::map<int, Unheard> unheard_;
-  bool rests_ = false;  // no descriptor is left for whoever comes
   std::list<Arrival> waiting_;
+  Door door_;
 };
 
 }  // namespace lockstep::launcher

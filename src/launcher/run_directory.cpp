@@ -130,7 +130,7 @@ Result<std::unique_ptr<RunDirectory>> RunDirectory::open(std::string path, Uniqu
 RunDirectory::~RunDirectory() {
   for (const auto& [fd, client] : clients_) loop_.remove(fd);
   if (!listener_) return;
-  loop_.remove(listener_.get());
+  door_.reset();
   rundir::remove_leftovers(
       rundir::place_of(path_, lock()));  // the socket, and what killed workers were writing
 }
@@ -155,13 +155,13 @@ Status RunDirectory::listen() {
   if (bound != 0) return socket_error("bind", path_);
   listener_ = std::move(socket);
   if (::listen(listener_.get(), 8) != 0) return socket_error("listen", path_);
-  return loop_.add(listener_.get(), [this] { accept(); });
+  door_.emplace(listener_.get(), loop_, [this](UniqueFd fd) { greet(std::move(fd)); });
+  return door_->open();
 }
 
-void RunDirectory::accept() {
-  auto client = std::make_shared<UniqueFd>(
-      ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!*client || !same_user(client->get())) return;
+void RunDirectory::greet(UniqueFd connection) {
+  if (!same_user(connection.get())) return;
+  auto client = std::make_shared<UniqueFd>(std::move(connection));
   if (clients_.size() >= kMostClients) drop_silent();
   if (clients_.size() >= kMostClients) return turn_away(client->get(), path_);
   if (loop_.add(client->get(), [this, client] { serve(client); }).ok())

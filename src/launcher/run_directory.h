@@ -9,12 +9,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
 #include "coord/incident.h"
 #include "coord/messages.h"
+#include "launcher/door.h"
 #include "launcher/loop.h"
 #include "lockstep/status.h"
 #include "rundir/time_stop.h"
@@ -42,6 +44,11 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
+  // After a time without a descriptor for another client; now and then.
+  void look() {
+    if (door_) door_->look();
+  }
+
   const std::string& path() const { return path_; }
   int lock() const { return lock_->get(); }
   // The transaction at whose start it was taken, as the directory has it: a worker's word may be
@@ -62,7 +69,7 @@ class RunDirectory {
         on_request_(std::move(on_request)),
         patience_(patience) {}
   Status listen();
-  void accept();
+  void greet(UniqueFd connection);
   void serve(const std::shared_ptr<UniqueFd>& client);
   void drop(int fd);
   void drop_silent();
@@ -73,6 +80,7 @@ class RunDirectory {
   OnRequest on_request_;
   std::chrono::seconds patience_;
   UniqueFd listener_;
+  std::optional<Door> door_;  // open
   struct Client {
     std::shared_ptr<UniqueFd> socket;
     Deadline until;  // when it is to have spoken

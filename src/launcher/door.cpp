@@ -1,0 +1,32 @@
+#include "launcher/door.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace lockstep::launcher {
+
+Door::~Door() {
+  if (open_) loop_.remove(listener_);
+}
+
+Status Door::open() {
+  LOCKSTEP_TRY(loop_.add(listener_, [this] { accept(); }));
+  open_ = true;
+  return {};
+}
+
+void Door::accept() {
+  UniqueFd connection(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (connection) return visit_(std::move(connection));
+  if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+  loop_.remove(listener_);
+  open_ = false;
+  rests_ = true;
+}
+
+void Door::look() {
+  if (rests_) rests_ = !open().ok();
+}
+
+}  // namespace lockstep::launcher

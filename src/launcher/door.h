@@ -1,0 +1,42 @@
+// A listening socket in the loop, and who comes in by it.
+//
+// Ownership: the listener stays the caller's, and outlives the object, as the loop does. Errors:
+// kUnavailable. Threads: the loop's.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "base/unique_fd.h"
+#include "launcher/loop.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+class Door {
+ public:
+  // Gets each connection, which does not block.
+  using Visit = std::function<void(UniqueFd)>;
+
+  Door(int listener, Loop& loop, Visit visit)
+      : listener_(listener), loop_(loop), visit_(std::move(visit)) {}
+  ~Door();
+  Door(const Door&) = delete;
+  Door& operator=(const Door&) = delete;
+
+  Status open();
+  // Where no descriptor is left for whoever comes, the door rests: it would be ready all the time.
+  bool rests() const { return rests_; }
+  // Tries it again after that; now and then.
+  void look();
+
+ private:
+  void accept();
+
+  const int listener_;
+  Loop& loop_;
+  const Visit visit_;
+  bool open_ = false, rests_ = false;
+};
+
+}  // namespace lockstep::launcher
