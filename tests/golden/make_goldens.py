@@ -26,6 +26,7 @@ from torch import distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader, DistributedSampler
 
+import ranks
 import stranger
 
 THREADS = 1
@@ -90,7 +91,7 @@ def ddp_rank(rank, folder, meeting, out):
     if rank == 0:
         result["ids"] = [list(step) for step in zip(*everyone)]
         write(out, result)
-    dist.destroy_process_group()
+    ranks.leave()
 
 
 def two_ranks(folder):

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
 import peer
+import ranks
 
 
 def _load_data(file_path):
@@ -161,7 +162,7 @@ def main(rank, args):
         json.dump({"losses": losses, "exact": exact}, file)
     if rank == 0:
         peer.say_weights(model.module)
-    dist.destroy_process_group()
+    ranks.leave()
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+import ranks  # noqa: E402
 from stranger import tree_sum  # noqa: E402
 
 RANKS = int(os.environ.get("PEER_RANKS", 2))
@@ -55,7 +56,7 @@ def begin(rank, port, train, arguments):
     if rank == 0:
         with open("losses.json", "w") as file:
             json.dump(losses, file)
-    dist.destroy_process_group()
+    ranks.leave()
 
 
 def gathered(value):
