@@ -142,7 +142,7 @@ Status together(Context& context, Model& model, const Work& work) {
   options.virtual_workers = work.virtual_workers;
   options.resume = "never";
   options.checkpoint_every = {};
-  options.log_every = 0;
+  options.log_every = {};
   TrainState state;
   LOCKSTEP_TRY(state.add("model", *model.module));
   LOCKSTEP_TRY(state.add("optimizer", *model.optimizer));

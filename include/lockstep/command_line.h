@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "lockstep/run_options.h"
 #include "lockstep/status.h"
-#include "lockstep/trainer.h"
 
 namespace lockstep {
 

@@ -22,6 +22,7 @@ struct Duration {
   // 0, in whatever unit: no limit, no interval.
   bool none() const { return count == 0 && seconds == 0; }
   static constexpr Duration steps(std::int64_t count) { return {Unit::kSteps, count, 0}; }
+  static constexpr Duration epochs(std::int64_t count) { return {Unit::kEpochs, count, 0}; }
   // As parse() takes it: "500ba", "9000s".
   std::string text() const;
 

@@ -13,6 +13,7 @@
 #include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
 #include "lockstep/process_group.h"
+#include "lockstep/run_options.h"
 #include "lockstep/score.h"
 #include "lockstep/spawn.h"
 #include "lockstep/state.h"

@@ -32,8 +32,8 @@
 
 #include "lockstep/context.h"
 #include "lockstep/data.h"
+#include "lockstep/run_options.h"
 #include "lockstep/state.h"
-#include "lockstep/trainer.h"
 
 namespace lockstep {
 

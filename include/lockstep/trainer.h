@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,9 +28,9 @@
 #include "lockstep/amp.h"
 #include "lockstep/context.h"
 #include "lockstep/data.h"
-#include "lockstep/duration.h"
 #include "lockstep/lr_scheduler.h"
 #include "lockstep/optim.h"
+#include "lockstep/run_options.h"
 #include "lockstep/score.h"
 #include "lockstep/status.h"
 
@@ -40,81 +39,6 @@ class Module;
 }
 
 namespace lockstep {
-
-// What becomes of a step in which the loss of a virtual worker is infinite or NaN or, where no
-// GradScaler looks at them, the mean gradient of a parameter: the same in all workers. Each is told
-// in a line, with its place.
-//   kContinue  the update is made, as in PyTorch
-//   kSkip      the step counts, but changes nothing: no parameter, no buffer, no optimizer's or
-//              scaler's state, and the epoch's means are without it
-//   kStop      the run ends with kBadData, before the update; the newest checkpoint stays
-enum class OnNan { kContinue, kSkip, kStop };
-
-// What every run has. The defaults are the library's; a recipe may set its own before it adds the
-// options to its command line (convnet: name, output and shuffle).
-struct RunOptions {
-  std::string name = "run";             // of the recipe; part of the manifest
-  std::string output = "lockstep-run";  // the run directory
-  std::int64_t epochs = 10;
-  std::int64_t max_steps = 0;  // optimizer steps of the whole run, if that comes before `epochs`
-  // Seconds of the whole run, evaluation, recovery and all its starts included, each from what its
-  // checkpoint has; 0: no limit. Reached, the run stops after the next step, the same in all
-  // workers: RUN_DIR/stop.json says after which, before it does, and max_steps with that number
-  // makes the same weights, unless the program's own schedule stands on Step::total_steps(). The
-  // broken epoch is evaluated and exported (EpochEnd::broken). A longer limit, or none, goes on as
-  // though it had never stopped.
-  double max_seconds = 0;
-  // How long the whole run is, in place of `epochs`: so many of them; or those that so many steps,
-  // samples or seconds need. max_steps and max_seconds hold beside it. none: `epochs`.
-  Duration max_duration = {};
-  std::int64_t batch_size = 100;  // of each virtual worker
-  // Gradient accumulation: batches of each virtual worker in an optimizer step, each one's loss
-  // divided by their number before its backward. An epoch's last step may have fewer; the next
-  // epoch begins with a step of its own.
-  std::int64_t accumulation_steps = 1;
-  std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
-  int virtual_workers = 0;  // V; 0: the world size of the run's first start
-  double clip_grad_norm = 0;        // clip_grad_norm_()'s max_norm for each step; 0: none
-  OnNan on_nan = OnNan::kContinue;  // --on-nan continue|skip|stop; skip is part of the manifest
-  data::Shuffle shuffle = data::Shuffle::kReshuffle;  // DistributedSampler with set_epoch()
-  // DataLoader's word: an epoch's last batch is left out if it is shorter than batch_size.
-  bool drop_last = false;
-  // auto | never | path of a checkpoint, from which every launch with this option begins: to go on
-  // after one that was killed, auto.
-  std::string resume = "auto";
-  bool new_virtual_workers = false;  // allow another V than the checkpoint's, at an epoch's start
-  // Time is that of the worker that writes; of samples and epochs, the step that reaches them.
-  // none: at the end only.
-  Duration checkpoint_every = Duration::steps(100);
-  int keep_checkpoints = 3;
-  bool continue_on_save_error = true;         // --on-save-error continue|stop
-  std::int64_t log_every = 100;               // optimizer steps of an epoch, at most all; 0: never
-  std::int64_t evaluation_batch_size = 1000;  // samples of one call of the evaluation
-  int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
-  // PyTorch's word. A parameter that a share's loss does not use gets no gradient in its backward.
-  // false: that is an error, which names the parameter. true: it counts as zeros in the mean; for
-  // models that use some of their layers in some batches only.
-  bool find_unused_parameters = false;
-  // What else decides the arithmetic (a schedule, an augmentation): name and value, part of the
-  // manifest, which has the optimizers' settings and the data sets' fingerprints by itself. A run
-  // is resumed only under an equal manifest.
-  std::map<std::string, std::string> identity = {};
-  // The resolved command line as TOML, for the run directory's config.toml; add_run_options() fills
-  // it in. Empty: no such file.
-  std::string config = {};
-};
-
-// What is known of a run before its Trainer is made, for settings that follow from it: a rate
-// scaled by V, a seed that the first start chose.
-struct RunSoFar {
-  int virtual_workers = 1;  // V, as fit() will have it
-  // Of the run in RunOptions::output that will be gone on with, RunOptions::identity included;
-  // empty: a new one.
-  std::map<std::string, std::string> manifest = {};
-};
-// The same in all workers, newcomers too. Errors: kUsage, kBadData for what is in that directory,
-// as from fit().
-Result<RunSoFar> run_so_far(Context& context, const RunOptions& options);
 
 // Of one share's batch in training, where the right answers are counted, too.
 struct LossAndCorrect {
@@ -140,7 +64,8 @@ struct EpochEnd {
   std::vector<double> train_losses = {};  // the same by virtual worker, over its own samples
   double train_accuracy = 0;              // over the same samples; NaN where none are counted
   double lr = 0;                          // of the first group, in this epoch
-  // Of the evaluation: NaN and 0 without a test set; correct and accuracy too where Score has none.
+  // Of the evaluation: NaN and 0 without one (a test set, --evaluate-every); correct and accuracy
+  // too where Score has none.
   double loss = 0;
   double correct = 0;
   double accuracy = 0;  // correct / count
@@ -165,6 +90,8 @@ struct StepEnd {
   std::int64_t epoch = 0, step = 0;  // from 0, the step within its epoch
   std::int64_t epochs = 0, steps_per_epoch = 0;
   std::int64_t global_step = 0;
+  // Of log_every: this step is the last, the first of an interval; both false where it is none.
+  bool ends_interval = false, begins_interval = false;
   // EpochEnd's train_loss and loss of the epoch before; NaN in the first.
   double last_train_loss = 0, last_loss = 0;
   // By virtual worker: its batch's mean loss, before the update, and its samples.
@@ -207,7 +134,8 @@ class Trainer {
   void evaluation(Evaluation evaluation, EvaluatedOn set = EvaluatedOn::kTestSet);
 
   // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
-  // by the evaluation's loss or, without a test set, by the training's. Part of the state and of
+  // by the evaluation's loss, where there is one (--evaluate-every); in a run without any, by the
+  // training's. Part of the state and of
   // the manifest. Before fit(); `scheduler` outlives the trainer.
   void schedule(StepLR& scheduler);
   void schedule(ReduceLROnPlateau& scheduler);
@@ -226,10 +154,10 @@ class Trainer {
   // kAccuracy.
   void best(BestOf best_of);
 
-  // What is printed for a step (by default a line every log_every steps), for an epoch's end (by
-  // default the evaluation's line): whole lines, a function of the argument and of nothing else,
-  // called in all workers and printed once. At most 1,500 bytes; with the metrics 2,048, beyond
-  // which it is kUsage.
+  // What is printed for a step (by default a line at the end of each log_every), for an epoch's end
+  // (by default the evaluation's line): whole lines, a function of the argument and of nothing
+  // else, called in all workers and printed once. At most 1,500 bytes; with the metrics 2,048,
+  // beyond which it is kUsage.
   void step_lines(std::function<std::string(const StepEnd&)> lines);
   void epoch_lines(std::function<std::string(const EpochEnd&)> lines);
 

@@ -115,7 +115,7 @@ Options parse(int argc, char** argv) {
   options.run.epochs = 100;
   options.run.batch_size = 128;
   options.run.drop_last = true;
-  options.run.log_every = 0;
+  options.run.log_every = {};
   options.run.seed = this_year();
   lockstep::CommandLine line("cifar_cluster",
                              "CIFAR-10 with a ResNet-18, on any number of workers; DIR/run in "

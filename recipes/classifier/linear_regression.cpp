@@ -44,12 +44,11 @@ lockstep::Result<std::shared_ptr<const lockstep::data::Dataset>> draw_data() {
   return lockstep::data::tensor_dataset(inputs, inputs.matmul(slopes).add(noise));
 }
 
-std::string step_lines(const Options& options, const StepEnd& end) {
+std::string step_lines(const StepEnd& end) {
   std::string lines;
   const std::size_t ranks = end.losses.size();
-  const std::int64_t every = options.run.log_every;
   if (end.step == 0) lines = classifier::epoch_header(end.epoch);
-  if (every > 0 && end.step % every == 0)
+  if (end.begins_interval)
     lines += classifier::of_each_rank(0, ranks, [&](std::size_t v) {
       return classifier::loss_line(end.losses[v], end.step * end.samples[v], kSamples);
     });
@@ -67,7 +66,7 @@ lockstep::Status train(lockstep::Context& context, const Options& options) {
   lockstep::Trainer trainer(context, *model, optimizer, options.run);
   trainer.loss(
       [&](const Batch& batch) { return F::mse_loss(model->forward(batch.inputs), batch.targets); });
-  trainer.step_lines([&](const StepEnd& end) { return step_lines(options, end); });
+  trainer.step_lines(step_lines);
   return trainer.fit(data);
 }
 

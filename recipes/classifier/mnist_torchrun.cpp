@@ -53,8 +53,7 @@ bool is_last(const StepEnd& end) {
 // Of rank 0, as in the original; the other ranks are done while that one still writes its file.
 std::string step_lines(const Options& options, const StepEnd& end, std::int64_t size) {
   std::string lines;
-  const std::int64_t every = options.run.log_every;
-  if (every > 0 && end.step % every == 0)
+  if (end.begins_interval)
     lines = classifier::loss_line(end.losses.front(), end.step * end.samples.front(), size);
   if (is_last(end))
     lines += classifier::of_each_rank(options.saves(end.epoch) ? 1 : 0, end.losses.size(),

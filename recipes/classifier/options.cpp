@@ -38,7 +38,7 @@ Options parse(int argc, char** argv) {
   options.run.output = "classifier-run";
   options.run.epochs = 5;
   options.run.batch_size = 16;
-  options.run.log_every = 0;
+  options.run.log_every = {};
   options.run.prefetch_threads = 4;
   lockstep::CommandLine line("classifier",
                              "photographs by class with a ResNet-34, on any number of workers");

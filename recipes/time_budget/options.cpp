@@ -65,7 +65,7 @@ Options parse(int argc, char** argv) {
   options.run.output = "";
   options.run.epochs = 1000;
   options.run.batch_size = 32;
-  options.run.log_every = 0;
+  options.run.log_every = {};
   lockstep::CommandLine line("multi_node_trainer",
                              "photographs by class with a VGG-19, for so many hours, on any number "
                              "of workers; SAVES/NAME-run is the run directory unless --output is "

@@ -9,7 +9,6 @@
 #include "coord/board.h"
 #include "rundir/lock.h"
 #include "rundir/names.h"
-#include "train/state_texts.h"
 
 namespace lockstep::train {
 namespace {
@@ -62,7 +61,8 @@ Result<std::optional<checkpoint::Found>> Checkpoints::load_newest(
                    ". --resume never starts over"};
 }
 
-Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool first) {
+Result<std::optional<Checkpoints::Loaded>> Checkpoints::load(const Plan& plan, bool checkpointed,
+                                                             bool first) {
   if (first) LOCKSTEP_TRY(checkpoint::remove_unpublished(posix_env(), options_.output));
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(auto targets, checkpoint::Targets::of(parts));
@@ -79,20 +79,14 @@ Result<std::optional<Txn>> Checkpoints::load(Plan& plan, bool checkpointed, bool
   if (!found && from_path()) {
     LOCKSTEP_ASSIGN(found, load_path(expected, targets.parts(), first));
   }
-  if (!found) return std::optional<Txn>();
+  if (!found) return std::optional<Loaded>();
   LOCKSTEP_ASSIGN(const Txn next, place_of(plan, *found));
   LOCKSTEP_TRY(targets.finish());
   LOCKSTEP_ASSIGN(const RunNotes notes, load_texts(state_, found->state));
   if (first) log_info("resuming from '" + found->path + "'");
-  if (!own) return std::optional<Txn>(next);
-  ran_ns_ = notes.ran_ns;
-  // That run goes no further; one that begins with --resume PATH of it does.
-  if (notes.ended_early) plan.end_after(plan.at(next).global_step);
-  if (plan.stops() && next > plan.place_of_end()) plan.stop_after = 0;  // it never took effect
-  const bool stopped = plan.stops() && next == plan.place_of_end() && notes.stopped;
-  const Txn place = stopped ? plan.end() : next;
-  if (same_virtual_workers(*found)) loaded_ = place;
-  return std::optional<Txn>(place);
+  const Loaded loaded{next, own, notes};
+  if (own && same_virtual_workers(*found)) newest_ = loaded;
+  return std::optional(loaded);
 }
 
 bool Checkpoints::from_path() const {
@@ -214,9 +208,15 @@ Status Checkpoints::save_best(const Plan& plan, Txn next) {
                                  next.value());
 }
 
+// That of a broken epoch's last step stands for its end only where that was evaluated, too.
+bool Checkpoints::is_there(const Plan& plan, Txn next) const {
+  return newest_ && newest_->next == place_in(plan, next) &&
+         (newest_->next == next || newest_->notes.stopped);
+}
+
 Status Checkpoints::save(const Plan& plan, Txn next) {
   const bool last = next >= plan.end();
-  if (last && loaded_ == next) return {};
+  if (last && is_there(plan, next)) return {};
   const Status saved = publish(plan, next);
   if (saved.ok()) return {};
   if (last)

@@ -14,10 +14,11 @@
 
 #include "checkpoint/search.h"
 #include "checkpoint/writer.h"
+#include "lockstep/run_options.h"
 #include "lockstep/state.h"
-#include "lockstep/trainer.h"
 #include "rundir/manifest.h"
 #include "train/plan.h"
+#include "train/state_texts.h"
 #include "worker/session.h"
 
 namespace lockstep::train {
@@ -29,16 +30,19 @@ class Checkpoints {
               const rundir::RunManifest& manifest, int run_lock);
   ~Checkpoints();
 
+  struct Loaded {
+    Txn next;          // the state is that of its start
+    bool own = false;  // of this run: not that of --resume PATH, which may be of another
+    RunNotes notes;
+  };
   // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a
   // killed writer left, and says what was skipped. `checkpointed`: this launch has published one,
   // which comes before --resume PATH. With --new-virtual-workers a checkpoint of another V is taken
-  // at an epoch's start. One where the program has ended the run ends `plan` there.
-  Result<std::optional<Txn>> load(Plan& plan, bool checkpointed, bool first);
+  // at an epoch's start.
+  Result<std::optional<Loaded>> load(const Plan& plan, bool checkpointed, bool first);
 
   // kDisk: one could not be saved, and the run is to stop for it.
   Status check() const;
-  // Of the run, nanoseconds, at the checkpoint that was loaded; 0: none of its own.
-  std::uint64_t ran_ns() const { return ran_ns_; }
   // Copies the state of the start of `next` and returns; skipped while the last one is being
   // written.
   Status snapshot(const Plan& plan, Txn next);
@@ -59,6 +63,7 @@ class Checkpoints {
   bool from_path() const;
   bool same_virtual_workers(const checkpoint::Found& found) const;
   Result<Txn> place_of(const Plan& plan, const checkpoint::Found& found) const;
+  bool is_there(const Plan& plan, Txn next) const;
   Status take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy);
   Status publish(const Plan& plan, Txn next);
   void on_done(const Position& position, Txn txn, const Result<checkpoint::Published>& result);
@@ -70,8 +75,7 @@ class Checkpoints {
   const int run_lock_;
   mutable std::mutex mutex_;
   std::optional<Error> failure_;
-  std::uint64_t ran_ns_ = 0;
-  std::optional<Txn> loaded_;                   // the run directory's newest checkpoint is of this
+  std::optional<Loaded> newest_;                // in the run directory, at this start
   std::atomic<std::uint64_t> awaited_{0};       // 1 + what is saved and waited for; 0: nothing yet
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest
 };

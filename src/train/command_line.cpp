@@ -13,12 +13,15 @@
 #include "base/process_setup.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "lockstep/context.h"
 #include "train/option_rules.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::array<std::string_view, 3> kOnNan = {"continue", "skip", "stop"};  // as OnNan's
+// In the order of their enums.
+constexpr std::array<std::string_view, 3> kOnNan = {"continue", "skip", "stop"};
+constexpr std::array<std::string_view, 3> kDeterministic = {"strict", "warn", "off"};
 
 // `--batch-size` also as `--batch_size`.
 std::string both_spellings(const std::string& name) {
@@ -230,6 +233,20 @@ void CommandLine::parse(int argc, char** argv) {
   exit_with(status.error());
 }
 
+namespace {
+
+template <class Enum, std::size_t N>
+void add_enum(CommandLine& line, const std::string& name,
+              const std::array<std::string_view, N>& words, Enum& target, const std::string& help) {
+  const auto set = [&words, &target](const std::string& value) {
+    target = static_cast<Enum>(std::ranges::find(words, value) - words.begin());
+  };
+  line.add_choice(name, std::vector<std::string>(words.begin(), words.end()),
+                  std::string(words[static_cast<std::size_t>(target)]), set, help);
+}
+
+}  // namespace
+
 void add_run_options(CommandLine& line, RunOptions& o) {
   const auto add = [&](const auto& rule, const std::string& help) {
     line.add(rule.name, o.*rule.field, help, rule.limits);
@@ -262,15 +279,20 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
       [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
       "when a checkpoint cannot be written");
-  line.add_choice(
-      "--on-nan", {"continue", "skip", "stop"},
-      std::string(kOnNan[static_cast<std::size_t>(o.on_nan)]),
-      [&o](const std::string& value) {
-        o.on_nan = static_cast<OnNan>(std::ranges::find(kOnNan, value) - kOnNan.begin());
-      },
+  add_enum(
+      line, "--on-nan", kOnNan, o.on_nan,
       "when a loss or a gradient is infinite or NaN: make the update, leave it out, or end the "
       "run");
-  add(train::kLogEvery, "optimizer steps between printed lines; 0: none");
+  add_enum(
+      line, "--deterministic", kDeterministic, o.deterministic,
+      "an operation that has no deterministic form is an error, or is used with a warning; off: "
+      "fast ones, which may give other bits each time");
+  line.add(
+      "--evaluate-every", o.evaluate_every, Duration::Unit::kSteps,
+      "between evaluations: 1ep, 2ep; optimizer steps or, with a unit, 500ba, 100000sp: besides "
+      "each epoch's end; 0: never");
+  line.add("--log-every", o.log_every, Duration::Unit::kSteps,
+           "between printed lines: optimizer steps or, with a unit, 1ep, 500ba, 100000sp; 0: none");
   line.add_choice(
       "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"},
       data::to_string(o.shuffle),

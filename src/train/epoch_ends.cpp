@@ -17,9 +17,19 @@ double EpochEnds::seconds() const {
   return began_ns_ == 0 ? 0 : static_cast<double>(monotonic_ns() - began_ns_) * 1e-9;
 }
 
-// An end without a test set has one part, which is nothing: so it is agreed on as any other.
-std::uint32_t EpochEnds::items(Kind kind) const {
-  if (kind == Kind::kExport || !spec_.evaluates) return 1;
+bool EpochEnds::evaluates(Txn txn) const {
+  const Plan& plan = spec_.plan;
+  const Position position = plan.at(txn);
+  if (!spec_.evaluates || position.kind == Kind::kExport) return false;
+  return position.kind == Kind::kEvaluation || plan.in_broken_end(txn) ||
+         plan.evaluates_end(position.epoch);
+}
+
+// What has nothing to evaluate has one part, which is nothing: so it is agreed on as any other.
+std::uint32_t EpochEnds::items(Txn txn) const { return evaluates(txn) ? most_items() : 1; }
+
+std::uint32_t EpochEnds::most_items() const {
+  if (!spec_.evaluates) return 1;
   return static_cast<std::uint32_t>(
       data::evaluation_batches(spec_.test->size(), spec_.options.evaluation_batch_size));
 }
@@ -28,7 +38,7 @@ Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) c
   cell.loss_sum = cell.correct = 0;
   cell.count = 0;
   cell.seconds = seconds();
-  if (!spec_.evaluates) return {};
+  if (!evaluates(txn)) return {};
   const at::NoGradGuard no_grad;
   at::manual_seed(batch_seed(spec_.options.seed, spec_.plan.at(txn).global_step, index));
   LOCKSTEP_ASSIGN(const data::Batch batch,
@@ -68,9 +78,9 @@ Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& 
   return {};
 }
 
-Score EpochEnds::score_of(comm::Exchange& exchange) const {
+Score EpochEnds::score_of(Txn txn, comm::Exchange& exchange) const {
   Score score{0, 0, 0};
-  for (std::uint32_t i = 0; i < items(Kind::kEpochEnd); ++i) {
+  for (std::uint32_t i = 0; i < items(txn); ++i) {
     const comm::EvalCell& cell = exchange.eval(i);
     score += {cell.loss_sum, cell.correct, static_cast<std::int64_t>(cell.count)};
   }
@@ -96,14 +106,15 @@ EpochEnd EpochEnds::told_end(Txn txn) const {
 
 void EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   const Position position = spec_.plan.at(txn);
-  const comm::EvalCell& last = exchange.eval(items(position.kind) - 1);
+  if (position.kind == Kind::kEvaluation) return;
+  const comm::EvalCell& last = exchange.eval(items(txn) - 1);
   seconds_ = last.seconds;
   if (position.kind != Kind::kEpochEnd) return book_->ended_at(last.run_seconds);
   const double rate = state_.optimizers().front()->lr();
   if (spec_.plan.in_broken_end(txn))
-    return book_->end_broken(position.epoch, score_of(exchange), rate, hooks_.best,
+    return book_->end_broken(position.epoch, score_of(txn, exchange), rate, hooks_.best,
                              last.run_seconds);
-  book_->end(position.epoch, score_of(exchange), rate, hooks_.best, last.run_seconds);
+  book_->end(position.epoch, score_of(txn, exchange), rate, hooks_.best, last.run_seconds);
   const EpochEnd end = epoch_end(txn);
   for (const auto& schedule : hooks_.schedules) schedule(end);
 }
@@ -116,6 +127,7 @@ bool EpochEnds::ends_run(Txn txn) const {
 // After end(): the book is of this one.
 transaction::Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
   const Kind kind = spec_.plan.at(txn).kind;
+  if (kind == Kind::kEvaluation) return evaluation_lines(txn, score_of(txn, exchange));
   transaction::Lines lines =
       kind == Kind::kEpochEnd ? end_lines(txn) : export_lines(txn, exchange.eval(0).count != 0);
   const Plan& plan = spec_.plan;
@@ -128,7 +140,15 @@ transaction::Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
 std::string EpochEnds::last_line(Txn txn) const {
   Position last_step = spec_.plan.at(txn);
   --last_step.step;
-  return spec_.options.log_every > 0 ? cut_line(last_step, spec_.plan, spec_.evaluates) : "";
+  return spec_.options.log_every.none() ? "" : cut_line(last_step, spec_.plan, spec_.evaluates);
+}
+
+transaction::Lines EpochEnds::evaluation_lines(Txn txn, const Score& score) const {
+  const Position position = spec_.plan.at(txn);
+  transaction::Lines lines;
+  lines.metrics = evaluation_metrics(txn, position, score, hooks_.evaluated_on);
+  lines.console = evaluation_line(position, spec_.plan, score, hooks_.evaluated_on);
+  return lines;
 }
 
 transaction::Lines EpochEnds::end_lines(Txn txn) const {
@@ -137,7 +157,7 @@ transaction::Lines EpochEnds::end_lines(Txn txn) const {
   lines.metrics = epoch_metrics(txn, spec_.plan.at(txn), end, hooks_.evaluated_on);
   if (hooks_.epoch_lines) {
     lines.console = whole_lines(hooks_.epoch_lines(end));
-  } else if (spec_.evaluates) {
+  } else if (end.count > 0) {
     lines.console = evaluation_line(end, hooks_.evaluated_on);
   }
   return lines;

@@ -1,6 +1,6 @@
-// A run between epochs: the evaluation, what follows from it for schedules and the best, lines and
-// files. Parts of the run's program (transaction/program.h), for transactions of
-// Kind::kEpochEnd and kExport.
+// A run between steps: evaluations; and at epochs' ends what follows from them for schedules and
+// the best, lines and files. Parts of the run's program (transaction/program.h), for all
+// transactions that are no steps.
 //
 // Ownership: refers to all that it is given. Errors: those of the program's hooks. Threads: one.
 #pragma once
@@ -29,7 +29,8 @@ class EpochEnds {
       : spec_(spec), hooks_(hooks), state_(state), book_(book) {}
 
   EpochBook* book() const { return book_; }
-  std::uint32_t items(Kind kind) const;
+  std::uint32_t items(Txn txn) const;
+  std::uint32_t most_items() const;
   // When the epoch of this step began, as share records have it: the word of virtual worker 0's is
   // taken up at each step's commit, so that newcomers know it, too.
   std::uint64_t began_ns(Txn txn) const;
@@ -46,10 +47,12 @@ class EpochEnds {
   transaction::Lines lines(Txn txn, comm::Exchange& exchange) const;
 
  private:
-  Score score_of(comm::Exchange& exchange) const;
+  bool evaluates(Txn txn) const;
+  Score score_of(Txn txn, comm::Exchange& exchange) const;
   double seconds() const;
   EpochEnd epoch_end(Txn txn) const;
   EpochEnd told_end(Txn txn) const;
+  transaction::Lines evaluation_lines(Txn txn, const Score& score) const;
   transaction::Lines end_lines(Txn txn) const;
   std::string last_line(Txn txn) const;
   transaction::Lines export_lines(Txn txn, bool written) const;

@@ -48,6 +48,36 @@ std::string json_rates(const std::vector<double>& rates) {
   return "[" + list + "]";
 }
 
+// Of an evaluation.
+struct Figures {
+  double loss = 0;     // mean
+  double correct = 0;  // NaN: not counted
+  std::int64_t count = 0;
+};
+
+Figures figures_of(const Score& score) {
+  return {score.loss_sum / static_cast<double>(score.count), score.correct, score.count};
+}
+
+std::string told(const Figures& figures, EvaluatedOn set) {
+  const std::string loss = (set == EvaluatedOn::kTestSet ? "Test loss: " : "Validation loss: ") +
+                           with_decimals(figures.loss, 4);
+  if (std::isnan(figures.correct)) return loss + "\n";
+  const auto count = static_cast<double>(figures.count);
+  return loss + ", Accuracy: " + with_decimals(100 * figures.correct / count, 2) + " % (" +
+         with_decimals(figures.correct, 0) + "/" + std::to_string(figures.count) + ")\n";
+}
+
+std::string recorded(const Figures& figures, EvaluatedOn set) {
+  const std::string name = set == EvaluatedOn::kTestSet ? "\"test_" : "\"valid_";
+  std::string text = name + "loss\":" + json_number(figures.loss);
+  if (!std::isnan(figures.correct))
+    text += "," + name +
+            "accuracy\":" + json_number(figures.correct / static_cast<double>(figures.count)) +
+            "," + name + "correct\":" + with_decimals(figures.correct, 0);
+  return text + "," + name + "samples\":" + std::to_string(figures.count);
+}
+
 std::string two_digits(std::int64_t number) {
   return (number < 10 ? "0" : "") + std::to_string(number);
 }
@@ -83,13 +113,15 @@ std::string not_finite_line(const Position& position, const Plan& plan, const st
 }
 
 std::string evaluation_line(const EpochEnd& end, EvaluatedOn set) {
-  const std::string loss = epoch_of(end.epoch, end.epochs) +
-                           (set == EvaluatedOn::kTestSet ? "Test loss: " : "Validation loss: ") +
-                           with_decimals(end.loss, 4);
-  if (std::isnan(end.correct)) return loss + "\n";
-  return loss +
-         ", Accuracy: " + with_decimals(100 * end.correct / static_cast<double>(end.count), 2) +
-         " % (" + with_decimals(end.correct, 0) + "/" + std::to_string(end.count) + ")\n";
+  return epoch_of(end.epoch, end.epochs) + told({end.loss, end.correct, end.count}, set);
+}
+
+std::string evaluation_line(const Position& position, const Plan& plan, const Score& score,
+                            EvaluatedOn set) {
+  Position last = position;
+  --last.step;
+  return epoch_of(position.epoch, plan.epochs) + step_of(last, plan) + ", " +
+         told(figures_of(score), set);
 }
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
@@ -104,22 +136,20 @@ std::string step_metrics(Txn txn, const Position& position, double loss, double 
 }
 
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set) {
-  const std::string name = set == EvaluatedOn::kTestSet ? "test" : "valid";
   std::string rest =
       "\"train_loss\":" + json_number(end.train_loss) + ",\"lr\":" + json_number(end.lr);
   if (!std::isnan(end.train_accuracy))
     rest += ",\"train_accuracy\":" + json_number(end.train_accuracy);
-  const auto add = [&](const char* figure, const std::string& value) {
-    rest += ",\"" + name + figure + "\":" + value;
-  };
-  if (end.count > 0) add("_loss", json_number(end.loss));
-  if (end.count > 0 && !std::isnan(end.correct)) {
-    add("_accuracy", json_number(end.accuracy));
-    add("_correct", with_decimals(end.correct, 0));
-  }
   if (end.broken) rest += ",\"broken\":true";
-  if (end.count > 0) add("_samples", std::to_string(end.count));
+  if (end.count > 0) rest += "," + recorded({end.loss, end.correct, end.count}, set);
   return metrics_of(txn, position, rest);
+}
+
+std::string evaluation_metrics(Txn txn, const Position& position, const Score& score,
+                               EvaluatedOn set) {
+  return metrics_of(
+      txn, position,
+      "\"epoch_step\":" + std::to_string(position.step) + "," + recorded(figures_of(score), set));
 }
 
 std::string export_metrics(Txn txn, const Position& position, bool written) {

@@ -18,6 +18,10 @@ std::string step_line(const Position& position, const Plan& plan, double loss);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline; or
 // `Validation loss:`.
 std::string evaluation_line(const EpochEnd& end, EvaluatedOn set);
+// The same of one in the epoch, `Epoch [1/10], Step [300/600], Test loss: …`; position: behind its
+// step.
+std::string evaluation_line(const Position& position, const Plan& plan, const Score& score,
+                            EvaluatedOn set);
 // `The run ends here, at step 50 of 600 of epoch 1 (--max-steps); the epoch is not evaluated`.
 std::string cut_line(const Position& position, const Plan& plan, bool evaluates);
 // `Warning: Epoch [1/10], Step [6/600]: the loss of virtual worker 1 is nan; …`, `what` being the
@@ -33,6 +37,9 @@ std::string step_metrics(Txn txn, const Position& position, double loss, double 
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set);
+// {…,"epoch_step":S,"test_loss":…} and the others of an evaluation, behind S steps of the epoch.
+std::string evaluation_metrics(Txn txn, const Position& position, const Score& score,
+                               EvaluatedOn set);
 // {…,"exported":true}
 std::string export_metrics(Txn txn, const Position& position, bool written);
 // Python's str(timedelta): `0:00:26.337336`.

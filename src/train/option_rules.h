@@ -20,11 +20,13 @@ struct NumberRule {
 };
 
 // The names of add_run_options(), without dashes: command_line_test compares them.
-inline constexpr std::array<std::string_view, 17> kRunOptions = {"accumulation-steps",
+inline constexpr std::array<std::string_view, 19> kRunOptions = {"accumulation-steps",
                                                                  "batch-size",
                                                                  "checkpoint-every",
+                                                                 "deterministic",
                                                                  "drop-last",
                                                                  "epochs",
+                                                                 "evaluate-every",
                                                                  "keep-checkpoints",
                                                                  "log-every",
                                                                  "max-steps",
@@ -52,8 +54,6 @@ inline constexpr NumberRule<std::int64_t> kMaxSteps{
     "--max-steps", &RunOptions::max_steps, {.least = 0}};
 inline constexpr NumberRule<int> kKeepCheckpoints{
     "--keep-checkpoints", &RunOptions::keep_checkpoints, {.least = 1}};
-inline constexpr NumberRule<std::int64_t> kLogEvery{
-    "--log-every", &RunOptions::log_every, {.least = 0}};
 // In code only.
 inline constexpr NumberRule<double> kMaxSeconds{
     "max_seconds", &RunOptions::max_seconds, {.least = 0, .most = 1e9}};

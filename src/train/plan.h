@@ -10,8 +10,9 @@ namespace lockstep::train {
 
 enum class Kind {
   kStep,
-  kEpochEnd,  // the evaluation after an epoch's last step, and what follows from it
-  kExport,    // the files that go with that end, the best checkpoint among them
+  kEvaluation,  // in an epoch, for lines and records
+  kEpochEnd,    // the evaluation after an epoch's last step, and what follows from it
+  kExport,      // the files that go with that end, the best checkpoint among them
 };
 
 struct Position {
@@ -37,7 +38,9 @@ struct Plan {
   // Of each virtual worker: the data plan's steps are these. An epoch's last step may have fewer.
   std::int64_t batches_per_epoch = 1;
   std::int64_t batches_per_step = 1;
-  bool by_duration = false;  // max_steps is what a duration of steps or samples comes to
+  bool by_duration = false;           // max_steps is what a duration of steps or samples comes to
+  std::int64_t evaluated_epochs = 1;  // of every so many epochs the last one's end is evaluated
+  std::int64_t evaluation_every = 0;  // and each epoch in it, after so many steps; 0: only there
 
   void end_after(std::int64_t steps) {
     max_steps = steps;
@@ -59,19 +62,34 @@ struct Plan {
   }
   bool stops() const { return stop_after > 0 && total_steps() == stop_after; }
   bool breaks_epoch() const { return stops() && ends_epochs && stop_after % steps_per_epoch != 0; }
+  // Of an epoch, before the start of this step of it.
+  std::int64_t evaluations_before(std::int64_t step) const {
+    return evaluation_every > 0 ? std::min(step, steps_per_epoch - 1) / evaluation_every : 0;
+  }
+  bool evaluates_before(std::int64_t step) const {
+    return step > 0 && evaluations_before(step) != evaluations_before(step - 1);
+  }
+  bool evaluates_end(std::int64_t epoch) const { return (epoch + 1) % evaluated_epochs == 0; }
   std::int64_t txns_behind_epoch() const { return (ends_epochs ? 1 : 0) + (exports ? 1 : 0); }
-  std::int64_t txns_per_epoch() const { return steps_per_epoch + txns_behind_epoch(); }
+  // At most.
+  std::int64_t txns_between_steps() const {
+    return std::max<std::int64_t>(txns_behind_epoch(), evaluations_before(steps_per_epoch) > 0);
+  }
+  std::int64_t txns_in_epoch() const {
+    return steps_per_epoch + evaluations_before(steps_per_epoch);
+  }
+  std::int64_t txns_per_epoch() const { return txns_in_epoch() + txns_behind_epoch(); }
   // The last transaction of its epoch, which is no step.
   bool closes_epoch(Kind kind) const { return kind == (exports ? Kind::kExport : Kind::kEpochEnd); }
   Txn epoch_start(std::int64_t epoch) const {
     return Txn(static_cast<std::uint64_t>(epoch * txns_per_epoch()));
   }
-  // Behind the last step or, where its epoch is whole, behind that epoch's end. A longer time limit
-  // goes on from here: so checkpoints never have a later place.
+  // Behind the last step and its evaluation or, where its epoch is whole, behind that epoch's end.
+  // A longer time limit goes on from here: so checkpoints never have a later place.
   Txn place_of_end() const {
-    const std::int64_t steps = total_steps();
+    const std::int64_t steps = total_steps(), in_epoch = steps % steps_per_epoch;
     return Txn(epoch_start(steps / steps_per_epoch).value() +
-               static_cast<std::uint64_t>(steps % steps_per_epoch));
+               static_cast<std::uint64_t>(in_epoch + evaluations_before(in_epoch)));
   }
   // A broken last epoch has no end, unless the time limit broke it.
   Txn end() const {
@@ -90,10 +108,17 @@ struct Plan {
       return position;
     }
     position.epoch = t / txns_per_epoch();
-    const std::int64_t in_epoch = t % txns_per_epoch();
-    position.step = std::min(in_epoch, steps_per_epoch);
-    if (in_epoch == steps_per_epoch) position.kind = Kind::kEpochEnd;
-    if (in_epoch > steps_per_epoch) position.kind = Kind::kExport;
+    const std::int64_t in_epoch = t % txns_per_epoch(), behind = in_epoch - txns_in_epoch();
+    if (behind >= 0) {
+      position.step = steps_per_epoch;
+      position.kind = behind == 0 ? Kind::kEpochEnd : Kind::kExport;
+    } else if (evaluation_every > 0) {
+      const std::int64_t round = evaluation_every + 1;  // so many steps, and an evaluation
+      position.step = in_epoch / round * evaluation_every + in_epoch % round;
+      if (in_epoch % round == evaluation_every) position.kind = Kind::kEvaluation;
+    } else {
+      position.step = in_epoch;
+    }
     position.global_step = position.epoch * steps_per_epoch + position.step;
     return position;
   }

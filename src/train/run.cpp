@@ -5,9 +5,10 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
-#include "rundir/lock.h"
-#include "train/finale.h"
 #include "context/session_of.h"
+#include "rundir/lock.h"
+#include "train/determinism.h"
+#include "train/finale.h"
 
 namespace lockstep::train {
 
@@ -35,6 +36,7 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 
 Status Run::begin() {
   LOCKSTEP_TRY(check_options(spec_, hooks, state_));
+  use_deterministic_algorithms(spec_.options.deterministic);
   LOCKSTEP_ASSIGN(spec_.options.output, absolute_path(spec_.options.output));
   RunStart start(context_, spec_, hooks, state_);
   LOCKSTEP_TRY(start.read_directory());
@@ -53,9 +55,9 @@ transaction::ParticipantOptions Run::participant_options() const {
   options.board.virtual_workers = spec_.virtual_workers();
   options.board.ids_capacity = static_cast<std::uint32_t>(spec_.samples_per_share());
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
-  options.board.epoch_ends = static_cast<std::uint32_t>(plan.txns_behind_epoch());
+  options.board.epoch_ends = static_cast<std::uint32_t>(plan.txns_between_steps());
   if (origin_) options.board.first_txn = plan.epoch_start(origin_->start.epoch).value();
-  options.eval_items = plan.ends_epochs ? epoch_ends_.items(Kind::kEpochEnd) : 0;
+  options.eval_items = plan.txns_between_steps() > 0 ? epoch_ends_.most_items() : 0;
   options.run_dir = spec_.options.output;
   if (plan.epochs < Plan::kEpochsInTime)
     options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
@@ -137,7 +139,7 @@ Status Run::run_next(std::size_t optimizer) {
   const auto where = [&] { return "step " + std::to_string(global_step(at())); };
   Status status = guarded(where, ErrorKind::kInternal, [&] { return participant_->run(); });
   over_ = !status.ok();
-  return status;
+  return status.ok() ? status : with_own_option(status.error());
 }
 
 Status Run::last_words() {

@@ -44,6 +44,7 @@ class Run final : public transaction::Program {
   // `optimizer`: which of the state's this step updates.
   Status run_next(std::size_t optimizer = 0);
   const TrainState& state() const { return state_; }
+  bool evaluates() const { return spec_.evaluates; }
   bool opened() const { return participant_ != nullptr; }
   Txn at() const { return participant_->next(); }
   bool is_first() const { return participant_->first_live(); }

@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "train/data_identity.h"
+#include "train/determinism.h"
 #include "train/option_rules.h"
 
 namespace lockstep::train {
@@ -36,6 +37,8 @@ void add_data_plan(rundir::RunManifest& manifest, const data::DataPlan& plan) {
 
 void add_epoch_ends(rundir::RunManifest& manifest, const RunSpec& spec, BestOf best) {
   manifest.set("evaluates", spec.evaluates ? "yes" : "no");
+  if (spec.evaluates && spec.options.evaluate_every != Duration::epochs(1))
+    manifest.set("evaluate_every", spec.options.evaluate_every.text());
   if (spec.plan.ends_epochs && !spec.evaluates) manifest.set("ends_epochs", "yes");
   if (spec.plan.exports) manifest.set("exports", "yes");
   if (best != BestOf::kNothing) manifest.set("best_of", static_cast<std::int64_t>(best));
@@ -113,6 +116,8 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   if (spec.options.clip_grad_norm > 0)
     manifest.set("clip_grad_norm", shortest(spec.options.clip_grad_norm));
   if (spec.options.on_nan == OnNan::kSkip) manifest.set("on_nan", "skip");
+  if (const std::string mode = not_strict(spec.options.deterministic); !mode.empty())
+    manifest.set("deterministic", mode);
   manifest.set("threads", context.threads());
   manifest.set("torch", TORCH_VERSION);
   manifest.set("cpu_capability", at::get_cpu_capability());
@@ -124,6 +129,11 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
 Status write_identity(const RunSpec& spec, const rundir::RunManifest& manifest) {
   const RunOptions& options = spec.options;
   LOCKSTEP_TRY(rundir::write_manifest(posix_env(), options.output, manifest));
+  if (const std::string mode = not_strict(options.deterministic); !mode.empty())
+    log_warning(
+        "--deterministic " + mode +
+        ": an operation may give other bits each time, and then the weights of two runs, or "
+        "of one with a fault and one without, differ");
   if (options.config.empty()) return {};
   const std::string path = options.output + "/config.toml";
   const std::string config = resolved(options.config, spec.data_plan.virtual_workers);

@@ -6,8 +6,7 @@
 namespace lockstep::train {
 
 std::uint32_t Run::items(Txn txn) const {
-  const Kind kind = spec_.plan.at(txn).kind;
-  return kind == Kind::kStep ? spec_.virtual_workers() : epoch_ends_.items(kind);
+  return is_step(txn) ? spec_.virtual_workers() : epoch_ends_.items(txn);
 }
 
 std::uint64_t Run::steps_if_last(Txn txn) const {
@@ -41,12 +40,12 @@ Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) 
 }
 
 Status Run::compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) {
-  if (spec_.plan.at(txn).kind == Kind::kEpochEnd) {
-    LOCKSTEP_TRY(epoch_ends_.evaluate(txn, index, cell));
-  } else {
+  if (spec_.plan.at(txn).kind == Kind::kExport) {
     participant_->enter(coord::Phase::kSnapshot);  // a disk may be slow
     LOCKSTEP_TRY(epoch_ends_.export_files(
         txn, {[&] { return secure_origin(txn); }, [&] { return keep_best(txn); }}, cell));
+  } else {
+    LOCKSTEP_TRY(epoch_ends_.evaluate(txn, index, cell));
   }
   cell.run_seconds =
       static_cast<double>(coord::ran_ns(participant_->board().header(), monotonic_ns())) * 1e-9;

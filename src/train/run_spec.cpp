@@ -9,7 +9,7 @@
 namespace lockstep::train {
 namespace {
 
-constexpr std::int64_t kMostTxns = std::int64_t{1} << 62;
+constexpr std::int64_t kMostTxns = std::int64_t{1} << 61;
 
 template <class T>
 Status obey(const NumberRule<T>& rule, const RunOptions& options) {
@@ -35,8 +35,7 @@ std::int64_t steps_for(const RunSpec& spec, std::int64_t samples) {
 }
 
 void limit_by_duration(RunSpec& spec) {
-  RunOptions& options = spec.options;
-  const Duration& duration = options.max_duration;
+  const Duration& duration = spec.options.max_duration;
   if (duration.none()) return;
   Plan& plan = spec.plan;
   if (duration.unit == Duration::Unit::kEpochs) {
@@ -45,8 +44,8 @@ void limit_by_duration(RunSpec& spec) {
   }
   if (duration.unit == Duration::Unit::kTime) {
     plan.epochs = Plan::kEpochsInTime;
-    const double before = options.max_seconds;
-    options.max_seconds = before > 0 ? std::min(before, duration.seconds) : duration.seconds;
+    const double other = spec.max_seconds;
+    spec.max_seconds = other > 0 ? std::min(other, duration.seconds) : duration.seconds;
     return;
   }
   const bool steps = duration.unit == Duration::Unit::kSteps;
@@ -54,6 +53,23 @@ void limit_by_duration(RunSpec& spec) {
   plan.epochs = quotient(last, plan.steps_per_epoch);
   plan.by_duration = plan.max_steps == 0 || last <= plan.max_steps;
   if (plan.by_duration) plan.max_steps = last;
+}
+
+Position step_before(const Plan& plan, const Position& at) {
+  if (at.step > 0) return {at.epoch, at.step - 1};
+  return {at.epoch - 1, plan.steps_per_epoch - 1};
+}
+
+// So many samples are as many steps as they need: each epoch has its evaluations at the same ones.
+void place_evaluations(RunSpec& spec) {
+  const Duration& every = spec.options.evaluate_every;
+  if (every.unit == Duration::Unit::kEpochs)
+    spec.plan.evaluated_epochs = every.count;
+  else if (every.unit == Duration::Unit::kSteps)
+    spec.plan.evaluation_every = every.count;
+  else
+    spec.plan.evaluation_every =
+        quotient(every.count, spec.samples_per_share() * spec.data_plan.virtual_workers);
 }
 
 bool has(const std::vector<TrainState::Named>& tensors, const at::Tensor& wanted) {
@@ -96,9 +112,25 @@ bool RunSpec::checkpoint_due(const Position& at) const {
   if (every.count == 0 || at.kind != Kind::kStep || at.global_step == 0) return false;
   if (every.unit == Duration::Unit::kEpochs) return at.step == 0 && at.epoch % every.count == 0;
   if (every.unit == Duration::Unit::kSteps) return at.global_step % every.count == 0;
-  Position before = at;
-  if (--before.step < 0) before = {at.epoch - 1, plan.steps_per_epoch - 1};
-  return samples_before(at) / every.count != samples_before(before) / every.count;
+  return samples_before(at) / every.count != samples_before(step_before(plan, at)) / every.count;
+}
+
+bool RunSpec::line_due(const Position& at) const {
+  const Duration& every = options.log_every;
+  if (every.none()) return false;
+  if (every.unit == Duration::Unit::kSteps)
+    return (at.step + 1) % std::min(every.count, plan.steps_per_epoch) == 0;
+  const bool last = at.step + 1 == plan.steps_per_epoch;
+  if (every.unit == Duration::Unit::kEpochs) return last && (at.epoch + 1) % every.count == 0;
+  const Position behind{at.epoch, at.step + 1};
+  return samples_before(behind) / every.count != samples_before(at) / every.count;
+}
+
+bool RunSpec::line_begins(const Position& at) const {
+  const Duration& every = options.log_every;
+  if (every.none()) return false;
+  if (every.unit == Duration::Unit::kSteps) return at.step % every.count == 0;
+  return at.global_step == 0 || line_due(step_before(plan, at));
 }
 
 // Said of the options' names on the command line.
@@ -131,23 +163,34 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   };
   if (negative(options.checkpoint_every))
     return wrong("--checkpoint-every is " + options.checkpoint_every.text() + "; at least 0");
+  for (const auto& [name, every] : {std::pair("--log-every is ", options.log_every),
+                                    std::pair("--evaluate-every is ", options.evaluate_every)}) {
+    if (negative(every)) return wrong(name + every.text() + "; at least 0");
+    if (every.unit == Duration::Unit::kTime && !every.none())
+      return wrong(
+          name + every.text() +
+          "; what is printed is the same in each run, so it is steps, samples (100000sp) "
+          "or epochs (1ep). `lockstep run --progress SECONDS` says every so often how a run "
+          "is getting on");
+  }
   if (negative(options.max_duration))
     return wrong("--max-duration is " + options.max_duration.text() + "; at least 0");
   LOCKSTEP_TRY(obey(kKeepCheckpoints, options));
-  LOCKSTEP_TRY(obey(kLogEvery, options));
   LOCKSTEP_TRY(obey(kVirtualWorkers, options));
   LOCKSTEP_TRY(obey(kEvaluationBatchSize, options));
-  if (spec.test == nullptr && (hooks.best == BestOf::kLoss || hooks.best == BestOf::kAccuracy))
+  if ((spec.test == nullptr || options.evaluate_every.none()) &&
+      (hooks.best == BestOf::kLoss || hooks.best == BestOf::kAccuracy))
     return wrong(
         "Trainer::best() by an evaluation's loss or accuracy needs a test set; give "
-        "fit() one, or say BestOf::kTrainLoss");
+        "fit() one (and --evaluate-every not 0), or say BestOf::kTrainLoss");
   if (spec.test != nullptr && spec.test->size() < 1) return wrong("the test set is empty");
   return {};
 }
 
 Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool keeps_book) {
   const RunOptions& options = spec.options;
-  spec.evaluates = spec.test != nullptr && hooks.evaluation != nullptr;
+  spec.evaluates =
+      spec.test != nullptr && hooks.evaluation != nullptr && !options.evaluate_every.none();
   data::DataPlan& data_plan = spec.data_plan;
   data_plan.dataset_size = spec.train->size();
   data_plan.virtual_workers = virtual_workers;
@@ -170,6 +213,7 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
                      std::to_string(kMostSamples / options.batch_size)};
   plan.epochs = options.epochs;
   plan.max_steps = options.max_steps;
+  spec.max_seconds = options.max_seconds;
   limit_by_duration(spec);
   const Duration& limit = options.max_duration;
   if (const std::int64_t most = kMostTxns / (plan.steps_per_epoch + 1); plan.epochs > most)
@@ -178,6 +222,7 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
                                                         std::to_string(plan.epochs) + " epochs") +
                                         "; with " + std::to_string(plan.steps_per_epoch) +
                                         " steps an epoch at most " + std::to_string(most)};
+  if (spec.evaluates) place_evaluations(spec);
   plan.exports = hooks.exports != nullptr || hooks.best != BestOf::kNothing;
   plan.ends_epochs = keeps_book && (spec.evaluates || hooks.ends_epochs());
   return {};

@@ -17,13 +17,17 @@ struct RunSpec {
   RunOptions options;
   std::shared_ptr<const data::Dataset> train, test;  // test: may be none
   data::DataPlan data_plan;
-  Plan plan;  // the program may end it early
+  Plan plan;               // the program may end it early
+  double max_seconds = 0;  // the shorter of the option's and a max_duration of time; 0: no limit
   bool evaluates = false;
 
   // At most, in a step.
   std::int64_t samples_per_share() const { return data_plan.batch_at(0) * plan.batches_per_step; }
   // A checkpoint is due before this step; time apart, of which each worker knows another.
   bool checkpoint_due(const Position& at) const;
+  // The step ends an interval of log_every, or begins one.
+  bool line_due(const Position& at) const;
+  bool line_begins(const Position& at) const;
   std::int64_t samples_per_epoch() const;                 // of all virtual workers
   std::int64_t samples_before(const Position& at) const;  // of all virtual workers
   std::uint32_t virtual_workers() const {

@@ -5,9 +5,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/store.h"
+#include "context/session_of.h"
 #include "rundir/names.h"
 #include "rundir/time_stop.h"
-#include "context/session_of.h"
 
 namespace lockstep::train {
 namespace {
@@ -82,7 +82,7 @@ Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& c
                              bool checkpointed) {
   const RunOptions& options = spec_.options;
   const bool first = context_.rank() == 0;
-  time_.limit = static_cast<std::uint64_t>(options.max_seconds * 1e9);
+  time_.limit = static_cast<std::uint64_t>(spec_.max_seconds * 1e9);
   if (options.resume == "never" && !checkpointed) {
     if (first) LOCKSTEP_TRY(start_over(manifest));
     return Txn(0);
@@ -94,13 +94,12 @@ Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& c
     LOCKSTEP_TRY(heed_stop(first));
   else if (first)  // what it goes back behind
     LOCKSTEP_TRY(rundir::remove_time_stop(posix_env(), options.output));
-  LOCKSTEP_ASSIGN(std::optional<Txn> start, checkpoints.load(spec_.plan, checkpointed, first));
-  time_.ran = checkpoints.ran_ns();
-  if (spec_.plan.stop_after == 0) time_.stop_after_step = 0;
-  if (!start) {
+  LOCKSTEP_ASSIGN(const auto loaded, checkpoints.load(spec_.plan, checkpointed, first));
+  std::optional<Txn> start;
+  if (loaded) {
+    start = go_on_from(*loaded);
+  } else {
     LOCKSTEP_ASSIGN(start, begin_elsewhere(first));
-    if (start && !origin_->start.history.empty())
-      time_.ran = static_cast<std::uint64_t>(origin_->start.history.back().run_seconds * 1e9);
   }
   if (!first) return start.value_or(Txn(0));
   LOCKSTEP_TRY(write_identity(spec_, manifest));
@@ -111,12 +110,26 @@ Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& c
   return *start;
 }
 
+// A run that its program has ended goes no further; one that begins with --resume PATH of it does.
+Txn RunStart::go_on_from(const Checkpoints::Loaded& loaded) {
+  if (!loaded.own) return loaded.next;
+  Plan& plan = spec_.plan;
+  time_.ran = loaded.notes.ran_ns;
+  if (loaded.notes.ended_early) plan.end_after(plan.at(loaded.next).global_step);
+  if (plan.stops() && loaded.next > plan.place_of_end()) {  // it never took effect
+    plan.stop_after = 0;
+    time_.stop_after_step = 0;
+  }
+  const bool stopped = plan.stops() && loaded.next == plan.place_of_end() && loaded.notes.stopped;
+  return stopped ? plan.end() : loaded.next;
+}
+
 // A longer limit than it was stopped by, or none, and it goes on from there. Another number of
 // virtual workers has other steps.
 Status RunStart::heed_stop(bool first) {
   LOCKSTEP_ASSIGN(const auto stop, rundir::read_time_stop(posix_env(), spec_.options.output));
   if (!stop) return {};
-  const double limit = spec_.options.max_seconds;
+  const double limit = spec_.max_seconds;
   if (limit == 0 || limit > stop->limit_s || spec_.options.new_virtual_workers)
     return first ? rundir::remove_time_stop(posix_env(), spec_.options.output) : Status();
   time_.stop_after_step = stop->stop_after_step;
@@ -125,7 +138,7 @@ Status RunStart::heed_stop(bool first) {
 }
 
 // nullopt: from the seed.
-Result<std::optional<Txn>> RunStart::begin_elsewhere(bool first) const {
+Result<std::optional<Txn>> RunStart::begin_elsewhere(bool first) {
   if (!origin_) return std::optional<Txn>();
   if (!origin_->here)
     return Error{ErrorKind::kBadData,
@@ -135,6 +148,8 @@ Result<std::optional<Txn>> RunStart::begin_elsewhere(bool first) const {
   if (first)
     log_info("goes on at the start of epoch " + std::to_string(origin_->start.epoch) +
              " with weights of elsewhere; the optimizer's state begins anew" + what_else_begins());
+  if (!origin_->start.history.empty())
+    time_.ran = static_cast<std::uint64_t>(origin_->start.history.back().run_seconds * 1e9);
   return std::optional(spec_.plan.epoch_start(origin_->start.epoch));
 }
 

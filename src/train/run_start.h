@@ -39,7 +39,8 @@ class RunStart {
 
  private:
   bool goes_on() const { return before_.has_value() && spec_.options.resume != "never"; }
-  Result<std::optional<Txn>> begin_elsewhere(bool first) const;
+  Txn go_on_from(const Checkpoints::Loaded& loaded);
+  Result<std::optional<Txn>> begin_elsewhere(bool first);
   std::string what_else_begins() const;
   Status start_over(const rundir::RunManifest& manifest) const;
   void say_finished(Txn committed) const;

@@ -67,6 +67,8 @@ StepEnd StepRecords::step_end(const EpochBook* book) const {
               plan.epochs,
               plan.steps_per_epoch,
               position_.global_step,
+              spec_.line_due(position_),
+              spec_.line_begins(position_),
               kNone,
               kNone,
               {},
@@ -99,15 +101,17 @@ transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
   transaction::Lines lines;
   lines.metrics = step_metrics(txn_, position_, loss, sum / static_cast<double>(samples), samples,
                                optimizer().rates(), scale, skipped);
-  const std::int64_t every = std::min(spec_.options.log_every, plan.steps_per_epoch);
+  const bool prints = !spec_.options.log_every.none();
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
   if (hooks.step_lines) {
     lines.console = whole_lines(hooks.step_lines(step_end(book)));
-  } else if (every > 0 && (cut || (position_.step + 1) % every == 0)) {
+  } else if (prints && (cut || spec_.line_due(position_))) {
     lines.console = step_line(position_, plan, loss);
   }
-  if (every > 0 && cut) lines.console += cut_line(position_, plan, spec_.evaluates);
+  if (prints && cut)
+    lines.console +=
+        cut_line(position_, plan, spec_.evaluates && !plan.evaluates_before(position_.step + 1));
   if (not_finite && (skipped || !told_before()))
     lines.console += not_finite_line(position_, plan, *not_finite, skipped);
   return lines;

@@ -58,8 +58,11 @@ void Trainer::schedule(StepLR& scheduler) {
 }
 
 void Trainer::schedule(ReduceLROnPlateau& scheduler) {
-  impl_->add(scheduler, [&scheduler](const EpochEnd& end) {
-    scheduler.step(end.count > 0 ? end.loss : end.train_loss);
+  impl_->add(scheduler, [this, &scheduler](const EpochEnd& end) {
+    if (end.count > 0)
+      scheduler.step(end.loss);
+    else if (!impl_->run.evaluates())
+      scheduler.step(end.train_loss);
   });
 }
 

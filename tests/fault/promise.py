@@ -80,13 +80,19 @@ class EveryPhase(FaultTest):
     def test_evaluate(self):
         """Three batches of the evaluation: with four workers ranks 0, 1 and 2 have one each."""
         options = SHORT + ("--data", "evaluate")
+        self.kill_in_evaluations(options, filter(lambda txn: not is_step(txn), self.TXNS))
 
+    def test_evaluate_in_the_epoch(self):
+        """Two steps, an evaluation, two steps, the epoch's end."""
+        self.kill_in_evaluations(SHORT + ("--data", "evaluate", "--evaluate-every", 2), (2, 8, 14))
+
+    def kill_in_evaluations(self, options, txns):
         def check(kill):
             rank, txn = kill
             run = self.run_to_end(4, options, ("--inject", f"kill rank={rank} txn={txn} phase=evaluate"))
             self.assert_same(run, options)
             self.assert_killed(run, [rank])
-        at_once(check, [(rank, txn) for rank in (0, 1, 2) for txn in self.TXNS if not is_step(txn)])
+        at_once(check, [(rank, txn) for txn in txns for rank in (0, 1, 2)])
 
     def test_snapshot(self):
         """The first rank alone takes snapshots; before each step but the run's first."""

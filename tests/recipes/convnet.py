@@ -103,6 +103,30 @@ class ConvNet(BesidePython):
                        "--log-every", 5, *options)
         return re.sub("Training complete in: .*\n", "", out), err
 
+    def test_evaluations_in_the_epoch_and_of_some_epochs(self):
+        options = ["--virtual-workers", 2, "--log-every", 0]
+        plain, _ = self.recipe(self.folder("each-epoch"), 2, *options)
+        launcher = ["--inject", "kill rank=0 txn=20 phase=evaluate"]
+        folder, whole = self.assert_survives("each-20", [*options, "--evaluate-every", 20], 2, launcher, "replacement is started")
+        self.assertEqual(weights(whole), weights(plain))
+        told = re.findall(r"^Epoch \[(\d)/2\](?:, Step \[(\d+)/42\])?, Test loss", whole, re.M)
+        self.assertEqual(told, [("1", "20"), ("1", "40"), ("1", ""), ("2", "20"), ("2", "40"), ("2", "")])
+        _, err = self.recipe(folder, 2, *options, code=2)
+        self.assertIn("evaluate_every", err)
+
+        folder = self.folder("stopped-at-20")
+        first, _ = self.recipe(folder, 2, *options, "--evaluate-every", 20, "--max-steps", 20)
+        evaluation, _ = first.splitlines()
+        rest, err = self.recipe(folder, 1, *options, "--evaluate-every", 20)
+        self.assertEqual([evaluation, *rest.splitlines()], whole.splitlines())
+
+        rarely, _ = self.recipe(self.folder("each-second"), 2, *options, "--evaluate-every", "2ep")
+        self.assertEqual(weights(rarely), weights(plain))
+        self.assertEqual(re.findall(r"^Epoch \[(\d)/2\], Test loss", rarely, re.M), ["2"])
+        never, _ = self.recipe(self.folder("never"), 2, *options, "--evaluate-every", 0)
+        self.assertEqual(weights(never), weights(plain))
+        self.assertNotIn("Test loss", never)
+
     def test_a_run_ends_after_its_duration(self):
         # Two shares of 10: 42 steps an epoch. 300 samples need 15 steps.
         for duration, count in (("7ba", 7), ("300sp", 15), ("1ep", 42)):

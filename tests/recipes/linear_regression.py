@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The linear regression of tutorial 000 beside stock PyTorch: equal losses, weights and lines, whoever is killed."""
+import json
 import pathlib
+import re
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from beside_python import BesidePython, python, recipe  # noqa: E402
+from beside_python import BesidePython, python, recipe, run_dir  # noqa: E402
 
 EPOCHS, BATCH = 6, 4  # 16 steps an epoch
 
@@ -63,6 +65,23 @@ class LinearRegression(BesidePython):
         lines = out.splitlines()
         self.assertEqual([lines[18], lines[-2]], ["... and so on, of 20 ranks"] * 2)
         self.assertEqual([out.count("loss: "), out.count("Done!")], [16, 16])
+
+    def test_lines_at_samples_and_epochs(self):
+        def losses(every):
+            out, _ = self.recipe(self.folder(every), 1, "--epochs", 4, "--log-every", every)
+            return re.findall(r"\[ *(\d+)/", out)
+
+        self.assertEqual(losses("1ep"), ["0", "0"] * 4)
+        self.assertEqual(losses("2ep"), ["0", "0"] * 2)
+        self.assertEqual(losses("64sp"), ["0", "0", "32", "32"] * 4)
+
+    def test_fast_operations_are_asked_for_by_name_and_said(self):
+        folder = self.folder("fast")
+        _, err = self.recipe(folder, 2, "--deterministic", "off", "--max-steps", 40)
+        self.assertEqual(err.count("--deterministic off: an operation may give other bits each time"), 1)
+        self.assertEqual(json.loads((run_dir(folder) / "manifest.json").read_text())["deterministic"], "off")
+        _, err = self.recipe(folder, 2, code=2)
+        self.assertIn("deterministic", err)
 
 
 if __name__ == "__main__":

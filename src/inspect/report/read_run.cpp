@@ -88,16 +88,16 @@ class Metrics {
     epoch_ends_[*epoch] = *txn;
     if (line.contains("loss_mean"))  // null: it was not finite
       steps_[*epoch].push_back({*txn, number_in(line, "loss_mean").value_or(std::nan(""))});
-    evaluated(line, *epoch, "valid", run_.validation);
-    evaluated(line, *epoch, "test", run_.test);
+    evaluated(line, *epoch, *txn, "valid", validation_);
+    evaluated(line, *epoch, *txn, "test", test_);
   }
 
   Run take(const Times& times) {
     times_ = &times;
     count_epochs();
     fill_train();
-    for (auto* const points : {&run_.validation, &run_.test})
-      for (Point& point : *points) point.minutes = minutes_at(epoch_ends_[point.epochs - 1]);
+    fill_evaluated(validation_, run_.validation);
+    fill_evaluated(test_, run_.test);
     // Over as many finished epochs as have a time: the last ones' line may be missing.
     for (double epochs = run_.epochs_run.value_or(0); epochs > 0 && !run_.epoch_time_s; --epochs)
       if (const auto minutes = minutes_at(epoch_ends_[epochs - 1]))
@@ -111,12 +111,18 @@ class Metrics {
     double txn = 0, loss = 0;
   };
 
-  void evaluated(const Parsed& line, double epoch, const std::string& set,
-                 std::vector<Point>& points) {
+  struct Evaluation {
+    double epoch = 0, txn = 0, loss = 0;
+    std::optional<double> steps;  // of the epoch, before it; none: at its end
+  };
+
+  void evaluated(const Parsed& line, double epoch, double txn, const std::string& set,
+                 std::vector<Evaluation>& evaluations) {
     if (!line.contains(set + "_samples") && !line.contains(set + "_loss")) return;
-    if (!line.contains("broken")) ended_ = std::max(ended_, epoch);
+    const auto steps = number_in(line, "epoch_step");
+    if (!steps && !line.contains("broken")) ended_ = std::max(ended_, epoch);
     const auto loss = number_in(line, (set + "_loss").c_str());
-    if (loss) points.push_back({epoch + 1, std::nullopt, *loss});
+    if (loss) evaluations.push_back({epoch, txn, *loss, steps});
     if (set == "valid") {
       if (loss)
         run_.best_validation_loss = std::min(run_.best_validation_loss.value_or(*loss), *loss);
@@ -137,14 +143,25 @@ class Metrics {
     }
   }
 
+  // How many a whole one has, as far as is known.
+  double steps_of(double epoch) {
+    return std::max(run_.steps_per_epoch.value_or(0), static_cast<double>(steps_[epoch].size()));
+  }
+
+  // An epoch's end is at its last transaction: its files count, too.
+  void fill_evaluated(const std::vector<Evaluation>& evaluations, std::vector<Point>& points) {
+    for (const auto& [epoch, txn, loss, steps] : evaluations)
+      points.push_back({epoch + (steps ? *steps / steps_of(epoch) : 1),
+                        minutes_at(steps ? txn : epoch_ends_[epoch]), loss});
+  }
+
   // Neighbouring steps become one point, their mean.
   void fill_train() {
     std::size_t all = 0;
     for (const auto& [epoch, steps] : steps_) all += steps.size();
     const std::size_t width = (all + kMostPoints - 1) / kMostPoints;
     for (const auto& [epoch, steps] : steps_) {
-      const double count =
-          std::max(run_.steps_per_epoch.value_or(0), static_cast<double>(steps.size()));
+      const double count = steps_of(epoch);
       for (std::size_t at = 0; at < steps.size(); at += width) {
         const std::size_t end = std::min(at + width, steps.size());
         double sum = 0;
@@ -163,7 +180,8 @@ class Metrics {
   const Times* times_ = nullptr;
   std::map<double, std::vector<Step>> steps_;  // by epoch
   std::map<double, double> epoch_ends_;        // the last transaction of each epoch
-  double ended_ = -1;                          // the last epoch that was evaluated
+  std::vector<Evaluation> validation_, test_;
+  double ended_ = -1;  // the last epoch whose end was evaluated
 };
 
 }  // namespace

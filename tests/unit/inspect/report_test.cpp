@@ -142,6 +142,25 @@ TEST_F(Report, ARunDirectory) {
   EXPECT_EQ(json_of({folder_ / "run/"})[0]["name"], "run");
 }
 
+TEST_F(Report, EvaluationsInAnEpochAreWhereTheyWere) {
+  const std::string path = run_directory();
+  folder_.write("run/metrics.jsonl", R"({"txn":0,"epoch":0,"loss_mean":3}
+{"txn":1,"epoch":0,"loss_mean":2}
+{"txn":2,"epoch":0,"epoch_step":2,"valid_loss":1.75,"valid_samples":4}
+{"txn":3,"epoch":0,"loss_mean":1}
+{"txn":4,"epoch":0,"loss_mean":1}
+{"txn":5,"epoch":0,"valid_loss":1.5,"valid_samples":4}
+{"txn":6,"epoch":1,"loss_mean":1}
+{"txn":7,"epoch":1,"loss_mean":1}
+{"txn":8,"epoch":1,"epoch_step":2,"valid_loss":1.25,"valid_samples":4}
+)");
+  const auto run = json_of({path})[0];
+  EXPECT_EQ(run["epochs_run"], 1);
+  EXPECT_EQ(run["best_validation_loss"], 1.25);
+  EXPECT_EQ(run["validation"],
+            (nlohmann::json{{0.5, nullptr, 1.75}, {1, nullptr, 1.5}, {1.5, nullptr, 1.25}}));
+}
+
 TEST_F(Report, ARunDirectoryWithTimes) {
   const std::string path = run_directory();
   folder_.write("run/metrics.jsonl", R"({"txn":0,"epoch":0,"loss_mean":3}

@@ -58,8 +58,7 @@ TEST(CommandLine, RulesHaveTheNamesOfOptionsOrOfFields) {
   using namespace train;
   for (const std::string_view name :
        {kEpochs.name, kBatchSize.name, kAccumulationSteps.name, kVirtualWorkers.name,
-        kMaxSteps.name, kMaxSeconds.name, kKeepCheckpoints.name, kLogEvery.name,
-        kEvaluationBatchSize.name})
+        kMaxSteps.name, kMaxSeconds.name, kKeepCheckpoints.name, kEvaluationBatchSize.name})
     if (name.starts_with("--")) {
       EXPECT_NE(std::ranges::find(kRunOptions, name.substr(2)), kRunOptions.end()) << name;
     }

@@ -25,6 +25,21 @@ TEST(Lines, OfABrokenEpochSayThatItIsNotEvaluated) {
             "The run ends here, at step 600 of 600 of epoch 1 (by the program)\n");
 }
 
+TEST(Lines, OfAnEvaluationInTheEpochNameItsStep) {
+  const Position behind{.epoch = 1, .step = 300, .kind = Kind::kEvaluation, .global_step = 900};
+  EXPECT_EQ(evaluation_line(behind, kPlan, {5, 30, 40}, EvaluatedOn::kTestSet),
+            "Epoch [2/10], Step [300/600], Test loss: 0.1250, Accuracy: 75.00 % (30/40)\n");
+  Score uncounted;
+  uncounted.loss_sum = 5;
+  uncounted.count = 40;
+  EXPECT_EQ(evaluation_line(behind, kPlan, uncounted, EvaluatedOn::kValidationSet),
+            "Epoch [2/10], Step [300/600], Validation loss: 0.1250\n");
+  EXPECT_EQ(evaluation_metrics(Txn(901), behind, {5, 30, 40}, EvaluatedOn::kTestSet),
+            R"({"txn":901,"step":900,"epoch":1,"epoch_step":300,"test_loss":0.125,)"
+            R"("test_accuracy":0.75,"test_correct":30,"test_samples":40})"
+            "\n");
+}
+
 TEST(Lines, ANaNHasNoSignAsInPython) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(with_decimals(nan, 4), "nan");

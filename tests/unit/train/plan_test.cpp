@@ -34,6 +34,49 @@ TEST(Plan, TransactionsGoThroughTheRunOnce) {
       }
 }
 
+// Behind every so many steps of an epoch, but not at its end, which has its own.
+TEST(Plan, EvaluationsAreBetweenSteps) {
+  for (const std::int64_t every : {1, 2, 3, 4, 6, 7, 9})
+    for (const bool ends : {false, true}) {
+      Plan plan{7, 2, 0, ends, false};
+      plan.evaluation_every = every;
+      std::uint64_t txn = 0;
+      for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+        EXPECT_EQ(plan.epoch_start(epoch), Txn(txn));
+        for (std::int64_t step = 0; step < 7; ++step) {
+          EXPECT_EQ(plan.evaluates_before(step), step > 0 && step % every == 0);
+          if (plan.evaluates_before(step)) {
+            const Position at = plan.at(Txn(txn++));
+            EXPECT_EQ(at.kind, Kind::kEvaluation) << every << " " << step;
+            EXPECT_EQ(at.step, step);
+            EXPECT_EQ(at.global_step, 7 * epoch + step);
+          }
+          const Position at = plan.at(Txn(txn++));
+          EXPECT_EQ(at.kind, Kind::kStep) << every << " " << step;
+          EXPECT_EQ(at.step, step);
+          EXPECT_EQ(at.global_step, 7 * epoch + step);
+        }
+        EXPECT_FALSE(plan.evaluates_before(7));
+        if (ends) {
+          EXPECT_EQ(plan.at(Txn(txn++)).kind, Kind::kEpochEnd);
+        }
+      }
+      EXPECT_EQ(plan.end(), Txn(txn));
+    }
+}
+
+TEST(Plan, ARunThatEndsBehindAnEvaluatedStepHasItsEvaluation) {
+  Plan plan{10, 3, 14, true, false};
+  plan.evaluation_every = 4;  // epoch 1: 10 steps, two evaluations, its end; then 4 steps and one
+  EXPECT_EQ(plan.end(), Txn(18));
+  EXPECT_EQ(plan.at(Txn(17)).kind, Kind::kEvaluation);
+  plan.max_steps = 0;
+  plan.stop_after = 14;  // where the time limit breaks the epoch, its end comes behind that
+  EXPECT_EQ(plan.place_of_end(), Txn(18));
+  EXPECT_EQ(plan.at(Txn(18)).kind, Kind::kEpochEnd);
+  EXPECT_EQ(plan.end(), Txn(19));
+}
+
 TEST(Plan, MaxStepsCutsTheRunAndABrokenEpochHasNoEnd) {
   const Plan plan{10, 3, 14, true, false};
   EXPECT_EQ(plan.total_steps(), 14);

@@ -43,10 +43,10 @@ TEST(RunSpec, HowLongItIsTakesThePlaceOfEpochs) {
 TEST(RunSpec, TimeIsALimitOfSeconds) {
   RunOptions options;
   options.max_duration = *Duration::parse("2h");
-  EXPECT_EQ(spec_of(options).options.max_seconds, 7200);
+  EXPECT_EQ(spec_of(options).max_seconds, 7200);
   EXPECT_GT(spec_of(options).plan.epochs, 1000);
   options.max_seconds = 60;
-  EXPECT_EQ(spec_of(options).options.max_seconds, 60);
+  EXPECT_EQ(spec_of(options).max_seconds, 60);
 }
 
 std::string checkpoints(const char* every, bool drop_last = false) {
@@ -72,6 +72,32 @@ TEST(RunSpec, CheckpointsAreDueBeforeTheStepBehindTheOneThatReachesThem) {
   EXPECT_EQ(checkpoints("16sp", true), "..x.x.x.x") << "two steps of 8 an epoch";
   EXPECT_EQ(checkpoints("0ba"), ".........");
   EXPECT_EQ(checkpoints("5m"), ".........") << "by each worker's clock";
+}
+
+// The ends of intervals as x, their first steps as ( or, where a step is both, as |.
+std::string printed(const char* every) {
+  RunOptions options;
+  options.log_every = *Duration::parse(every);
+  const RunSpec spec = spec_of(options);
+  std::string text;
+  for (std::int64_t step = 0; step < 9; ++step) {
+    const std::int64_t each = spec.plan.steps_per_epoch;
+    const Position at{step / each, step % each, Kind::kStep, step};
+    const bool ends = spec.line_due(at), begins = spec.line_begins(at);
+    text += begins && ends ? '|' : begins ? '(' : ends ? 'x' : '.';
+  }
+  return text;
+}
+
+TEST(RunSpec, LinesAreDueAtTheStepThatReachesThem) {
+  EXPECT_EQ(printed("1ba"), "|||||||||");
+  EXPECT_EQ(printed("2ba"), "(x((x((x(") << "steps count from each epoch's start";
+  EXPECT_EQ(printed("100ba"), "(.x(.x(.x");
+  EXPECT_EQ(printed("1ep"), "(.x(.x(.x");
+  EXPECT_EQ(printed("2ep"), "(....x(..");
+  EXPECT_EQ(printed("1sp"), "|||||||||");
+  EXPECT_EQ(printed("16sp"), "(x(.x(x(x") << "samples count from the run's start";
+  EXPECT_EQ(printed("0ba"), ".........");
 }
 
 }  // namespace

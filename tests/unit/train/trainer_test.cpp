@@ -1,5 +1,6 @@
 #include "lockstep/trainer.h"
 
+#include <ATen/Context.h>
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 #include <torch/nn/functional/loss.h>
@@ -46,6 +47,8 @@ TEST(Trainer, LeavesFrozenPartsFrozenEvaluatesInEvaluationModeAndDropsAShortLast
     EXPECT_FALSE(net->norm->is_training()) << "step " << steps;
     ++steps;
     EXPECT_EQ(batch.inputs.size(0), 4);
+    EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
+    EXPECT_FALSE(at::globalContext().deterministicAlgorithmsWarnOnly());
     return torch::nn::functional::cross_entropy(net->forward(batch.inputs), batch.targets);
   });
   trainer.evaluation([&](const data::Batch& batch) {
