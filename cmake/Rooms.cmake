@@ -43,7 +43,7 @@ function(lockstep_room name)
   add_library(lockstep_${name} STATIC ${ROOM_UNPARSED_ARGUMENTS})
   target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name}
-    UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 24)
+    UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   if(CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(lockstep_${name} PRIVATE $<$<BOOL:${ROOM_HOT}>:-O3> $<$<BOOL:${ROOM_COLD}>:-O1>)
   endif()

@@ -11,8 +11,6 @@
 namespace lockstep::train {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-
 double loss_of(const coord::ShareRecord& record) {
   return record.loss_sum / static_cast<double>(record.loss_count);
 }
@@ -61,6 +59,7 @@ void StepRecords::add_to(EpochBook& book, bool counts) const {
 }
 
 StepEnd StepRecords::step_end(const EpochBook* book) const {
+  constexpr double none = std::numeric_limits<double>::quiet_NaN();
   const Plan& plan = spec_.plan;
   StepEnd end{position_.epoch,
               position_.step,
@@ -69,8 +68,8 @@ StepEnd StepRecords::step_end(const EpochBook* book) const {
               position_.global_step,
               spec_.line_due(position_),
               spec_.line_begins(position_),
-              kNone,
-              kNone,
+              none,
+              none,
               {},
               {}};
   if (book != nullptr && position_.epoch > 0) {
