@@ -65,7 +65,8 @@ class Optimizer {
   // not fit (number of groups and parameters; names, shapes and dtypes of tensors; momentum or
   // amsgrad on one side alone; Adam's for AdamW) and nothing is changed. SGD's has no "step": one
   // update stands for any number. Ignored: foreach, fused, capturable, differentiable (ways to
-  // compute) and what schedulers keep there (initial_lr).
+  // compute) and what schedulers keep there (initial_lr). A run's manifest has the settings as they
+  // are when it begins: who takes them over from a file, does so at each start.
   virtual Status load_state_dict(const OptimizerStateDict& given);
   // Its kind and what it was made with, for the run's manifest: a run goes on only under equal
   // settings. The rates are those it has now.
