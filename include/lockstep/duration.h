@@ -20,7 +20,7 @@ struct Duration {
   double seconds = 0;      // 0 or more, finite, of time
 
   // 0, in whatever unit: no limit, no interval.
-  bool none() const { return count == 0 && seconds == 0; }
+  bool none() const { return unit == Unit::kTime ? seconds == 0 : count == 0; }
   static constexpr Duration steps(std::int64_t count) { return {Unit::kSteps, count, 0}; }
   static constexpr Duration epochs(std::int64_t count) { return {Unit::kEpochs, count, 0}; }
   // As parse() takes it: "500ba", "9000s".

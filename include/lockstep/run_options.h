@@ -30,9 +30,10 @@ enum class OnNan { kContinue, kSkip, kStop };
 // threads a worker the fast form of some operations, as of the gradient of x.index({i}) where i
 // names a row twice, adds in another order each time.
 //   kStrict  such operations have their slower form; one that has none is an error, which names it
-//   kWarn    one that has none is used, and libtorch warns of it
+//   kWarn    one that has none is used, and libtorch warns of it: each of its warnings is said once
 //   kOff     all have their fast form
-// With the last two equal weights are not promised: the run says so, and so does its manifest.
+// With the last two equal weights are not promised, and the run says so. It may go on with another
+// mode than it had.
 enum class Deterministic { kStrict, kWarn, kOff };
 
 // What every run has. The defaults are the library's; a recipe may set its own before it adds the
@@ -77,7 +78,8 @@ struct RunOptions {
   // Between evaluations. Of epochs, the ends of every so many of them (EpochEnd::count is 0 at the
   // others). Of steps or samples, each epoch's end and, in the epoch, after every so many of its
   // steps: for lines and records alone, nothing else follows from those. No time: it would not be
-  // the same in each run. none: never. Part of the manifest.
+  // the same in each run. none: never. kUsage: more epochs than the run has; another than 1ep or
+  // none where nothing evaluates. Part of the manifest.
   Duration evaluate_every = Duration::epochs(1);
   // Between printed lines. Steps count from each epoch's start, at most all of it; of samples and
   // epochs, the step that reaches them. No time: what is printed is the same in each run. none:

@@ -198,7 +198,7 @@ class Trainer {
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,
   // `weights sha256 HEX`. With a test set and an evaluation, each epoch ends with an exact
-  // evaluation.
+  // evaluation (RunOptions::evaluate_every).
   // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …;
   // kResumable: stopped by the launcher; kLeft: taken out by `lockstep scale` (exit_with() ends
   // quietly then). So what comes after a successful fit() sees the final weights, in every worker

@@ -22,8 +22,10 @@ std::string four_decimals(double value) {
 
 std::string epoch_lines(const lockstep::EpochEnd& end) {
   const std::string epoch = " | epoch: " + std::to_string(end.epoch + 1) + " | loss: ";
-  const std::string val = "val" + epoch + four_decimals(end.loss) +
-                          " | accuracy: " + four_decimals(end.accuracy) + " \n\n";
+  const std::string val = end.count == 0  // --evaluate-every
+                              ? ""
+                              : "val" + epoch + four_decimals(end.loss) +
+                                    " | accuracy: " + four_decimals(end.accuracy) + " \n\n";
   const std::size_t all = end.train_losses.size();
   std::string lines;
   std::size_t shown = 0;

@@ -32,12 +32,15 @@ std::string epoch_lines(const lockstep::EpochEnd& end) {
   const std::string epoch =
       "(Epoch " + std::to_string(end.epoch + 1) + "/" + std::to_string(end.epochs) + ") ";
   const auto seconds = static_cast<std::int64_t>(end.seconds);
+  const std::string val = end.count == 0  // --evaluate-every
+                              ? ""
+                              : epoch + "Val loss: " + python_number(end.loss) +
+                                    ", Val accuracy: " + python_number(end.accuracy) + "\n";
   return (end.written ? "Finished saving model\n\n\n" : "\n") + epoch +
          "Time: " + std::to_string(seconds) + "s\n" + epoch +
          "Average train loss: " + python_number(end.train_loss) +
-         ", Average train accuracy: " + python_number(end.train_accuracy) + "\n" + epoch +
-         "Val loss: " + python_number(end.loss) + ", Val accuracy: " + python_number(end.accuracy) +
-         "\n" + epoch + "Current best val acc: " + python_number(end.best) + "\n\n";
+         ", Average train accuracy: " + python_number(end.train_accuracy) + "\n" + val + epoch +
+         "Current best val acc: " + python_number(end.best) + "\n\n";
 }
 
 }  // namespace classifier

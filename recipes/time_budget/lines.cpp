@@ -31,9 +31,9 @@ std::string for_each(std::size_t count, std::size_t room,
   return lines;
 }
 
-// Python's float("inf") before the first.
-double or_infinity(double loss) {
-  return std::isnan(loss) ? std::numeric_limits<double>::infinity() : loss;
+// Python's float("inf") before the first epoch's.
+double or_infinity(std::int64_t epoch, double loss) {
+  return epoch == 0 ? std::numeric_limits<double>::infinity() : loss;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ std::string step_lines(const lockstep::StepEnd& end) {
     return text(
         "\n[GPU%zu] Epoch: %ld | Batch_SZ: %ld | Steps: %ld | T_loss: %.3f | V_loss: %.3f\n", v,
         long{end.epoch}, long{end.samples[v]}, long{end.steps_per_epoch},
-        or_infinity(end.last_train_loss), or_infinity(end.last_loss));
+        or_infinity(end.epoch, end.last_train_loss), or_infinity(end.epoch, end.last_loss));
   });
 }
 

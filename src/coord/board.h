@@ -37,8 +37,9 @@ inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 // Deaths in the life of one board; then no more replacements.
 inline constexpr std::uint32_t kMaxDead = 4096;
 // The table of t is in t % kTables. A member may still be at t while those three ahead, at t + 3,
-// go on: an epoch's end, two transactions, passes without those who have no part in it. The
-// exchange keeps as many generations of buffers and evaluations, for the same reason.
+// go on: an epoch's end, two transactions, passes without those who have no part in it (at the
+// run's end three, with an evaluation before it, but nothing comes behind them). The exchange keeps
+// as many generations of buffers and evaluations, for the same reason.
 inline constexpr std::uint32_t kTables = 4;
 inline constexpr std::uint32_t kCommitTextBytes = 2048;
 inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
@@ -179,8 +180,9 @@ struct CommitLines {
   Word mark;                    // txn + 1
   std::uint32_t console_bytes;  // lines for standard output, each with its newline
   std::uint32_t metrics_bytes;  // lines for metrics.jsonl, each with its newline
-  std::uint32_t is_step;  // 1: an optimizer step (the ledger takes its ids); 0: an epoch's end
-  std::uint32_t epoch;
+  std::uint32_t is_step;     // 1: an optimizer step, whose ids the ledger takes; 0: anything else
+  std::uint32_t ends_epoch;  // 1: an epoch's end or its files
+  std::uint64_t epoch;
   std::uint64_t step;           // optimizer steps of the run before this transaction
   char text[kCommitTextBytes];  // console, then metrics
 };

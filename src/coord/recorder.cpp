@@ -144,7 +144,7 @@ class BoardRecorder final : public Recorder {
                                              " bytes, limit " + std::to_string(kCommitTextBytes)};
     if (txn >= console_from_) batch_.console.append(lines.text, lines.console_bytes);
     batch_.metrics.append(lines.text + lines.console_bytes, lines.metrics_bytes);
-    batch_.epochs_end |= lines.is_step == 0;
+    batch_.epochs_end |= lines.ends_epoch != 0;
     return lines.is_step != 0 ? add_ledger_line(lines, txn, batch_.ledger) : Status();
   }
 

@@ -9,7 +9,7 @@ namespace lockstep::coord {
 
 // Of all that the two share: the note, their talk (messages.h) and the board's layout (board.h).
 // Goes up with every change of one of them.
-inline constexpr std::uint32_t kProtocolVersion = 10;
+inline constexpr std::uint32_t kProtocolVersion = 11;
 
 // kUsage: both versions, and what to do.
 Error wrong_version(std::uint64_t program, std::uint64_t launcher);

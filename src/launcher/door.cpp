@@ -3,8 +3,16 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <chrono>
 
 namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kRest = 50ms;
+
+}  // namespace
 
 Door::~Door() {
   if (open_) loop_.remove(listener_);
@@ -23,10 +31,11 @@ void Door::accept() {
   loop_.remove(listener_);
   open_ = false;
   rests_ = true;
+  rested_ = Deadline::in(kRest);
 }
 
 void Door::look() {
-  if (rests_) rests_ = !open().ok();
+  if (rests_ && rested_.passed()) rests_ = !open().ok();
 }
 
 }  // namespace lockstep::launcher

@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/unique_fd.h"
 #include "launcher/loop.h"
 #include "lockstep/status.h"
@@ -27,7 +28,7 @@ class Door {
   Status open();
   // Where no descriptor is left for whoever comes, the door rests: it would be ready all the time.
   bool rests() const { return rests_; }
-  // Tries it again after that; now and then.
+  // Tries it again, 50 ms after that. To be called now and then.
   void look();
 
  private:
@@ -37,6 +38,7 @@ class Door {
   Loop& loop_;
   const Visit visit_;
   bool open_ = false, rests_ = false;
+  Deadline rested_ = Deadline::in({});
 };
 
 }  // namespace lockstep::launcher

@@ -15,6 +15,8 @@ enum class Kind {
   kExport,      // the files that go with that end, the best checkpoint among them
 };
 
+constexpr bool ends_epoch(Kind kind) { return kind == Kind::kEpochEnd || kind == Kind::kExport; }
+
 struct Position {
   std::int64_t epoch = 0;  // from 0
   std::int64_t step = 0;   // in the epoch, from 0; steps_per_epoch behind the last
@@ -71,9 +73,9 @@ struct Plan {
   }
   bool evaluates_end(std::int64_t epoch) const { return (epoch + 1) % evaluated_epochs == 0; }
   std::int64_t txns_behind_epoch() const { return (ends_epochs ? 1 : 0) + (exports ? 1 : 0); }
-  // At most.
+  // At most: a time limit's broken end may come behind an evaluation.
   std::int64_t txns_between_steps() const {
-    return std::max<std::int64_t>(txns_behind_epoch(), evaluations_before(steps_per_epoch) > 0);
+    return txns_behind_epoch() + (evaluations_before(steps_per_epoch) > 0 ? 1 : 0);
   }
   std::int64_t txns_in_epoch() const {
     return steps_per_epoch + evaluations_before(steps_per_epoch);
@@ -95,6 +97,14 @@ struct Plan {
   Txn end() const {
     const std::int64_t more = breaks_epoch() ? txns_behind_epoch() : 0;
     return Txn(place_of_end().value() + static_cast<std::uint64_t>(more));
+  }
+  // Of the run, where this transaction is the last that begins; an evaluation in the epoch goes
+  // with the step behind it. 0: it has ended by then anyway.
+  std::int64_t steps_if_last(Txn txn) const {
+    if (txn >= end()) return 0;
+    const Position position = at(txn);
+    const std::int64_t steps = position.global_step + (ends_epoch(position.kind) ? 0 : 1);
+    return steps < total_steps() ? steps : 0;
   }
   bool in_broken_end(Txn txn) const { return breaks_epoch() && txn >= place_of_end(); }
   Position at(Txn txn) const {

@@ -58,7 +58,10 @@ class Run final : public transaction::Program {
   std::int64_t epoch(Txn txn) const override { return spec_.plan.at(txn).epoch; }
   std::int64_t global_step(Txn txn) const override { return spec_.plan.at(txn).global_step; }
   std::int64_t epoch_step(Txn txn) const override { return spec_.plan.at(txn).step; }
-  std::uint64_t steps_if_last(Txn txn) const override;
+  bool ends_epoch(Txn txn) const override { return train::ends_epoch(spec_.plan.at(txn).kind); }
+  std::uint64_t steps_if_last(Txn txn) const override {
+    return static_cast<std::uint64_t>(spec_.plan.steps_if_last(txn));
+  }
   void stop_after(std::uint64_t steps) override {
     spec_.plan.stop_after = static_cast<std::int64_t>(steps);
   }

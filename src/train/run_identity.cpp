@@ -116,8 +116,6 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   if (spec.options.clip_grad_norm > 0)
     manifest.set("clip_grad_norm", shortest(spec.options.clip_grad_norm));
   if (spec.options.on_nan == OnNan::kSkip) manifest.set("on_nan", "skip");
-  if (const std::string mode = not_strict(spec.options.deterministic); !mode.empty())
-    manifest.set("deterministic", mode);
   manifest.set("threads", context.threads());
   manifest.set("torch", TORCH_VERSION);
   manifest.set("cpu_capability", at::get_cpu_capability());

@@ -9,12 +9,6 @@ std::uint32_t Run::items(Txn txn) const {
   return is_step(txn) ? spec_.virtual_workers() : epoch_ends_.items(txn);
 }
 
-std::uint64_t Run::steps_if_last(Txn txn) const {
-  if (txn >= end()) return 0;
-  const std::int64_t steps = global_step(txn) + (is_step(txn) ? 1 : 0);
-  return steps < spec_.plan.total_steps() ? static_cast<std::uint64_t>(steps) : 0;
-}
-
 // One is enough for a step and its epoch's end: that of the next epoch's start, where another
 // number of virtual workers may go on.
 bool Run::checkpoint_due(Txn txn) const {

@@ -66,10 +66,11 @@ void place_evaluations(RunSpec& spec) {
   if (every.unit == Duration::Unit::kEpochs)
     spec.plan.evaluated_epochs = every.count;
   else if (every.unit == Duration::Unit::kSteps)
-    spec.plan.evaluation_every = every.count;
+    spec.plan.evaluation_every = std::min(every.count, spec.plan.steps_per_epoch);
   else
     spec.plan.evaluation_every =
-        quotient(every.count, spec.samples_per_share() * spec.data_plan.virtual_workers);
+        std::min(quotient(every.count, spec.samples_per_share() * spec.data_plan.virtual_workers),
+                 spec.plan.steps_per_epoch);
 }
 
 bool has(const std::vector<TrainState::Named>& tensors, const at::Tensor& wanted) {
@@ -178,6 +179,10 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   LOCKSTEP_TRY(obey(kKeepCheckpoints, options));
   LOCKSTEP_TRY(obey(kVirtualWorkers, options));
   LOCKSTEP_TRY(obey(kEvaluationBatchSize, options));
+  const bool evaluates = spec.test != nullptr && hooks.evaluation != nullptr;
+  if (!evaluates && !options.evaluate_every.none() && options.evaluate_every != Duration::epochs(1))
+    return wrong("--evaluate-every is " + options.evaluate_every.text() +
+                 ", but this program evaluates nothing: leave the option out");
   if ((spec.test == nullptr || options.evaluate_every.none()) &&
       (hooks.best == BestOf::kLoss || hooks.best == BestOf::kAccuracy))
     return wrong(
@@ -223,6 +228,10 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
                                         "; with " + std::to_string(plan.steps_per_epoch) +
                                         " steps an epoch at most " + std::to_string(most)};
   if (spec.evaluates) place_evaluations(spec);
+  if (plan.evaluated_epochs > plan.epochs)
+    return Error{ErrorKind::kUsage, "--evaluate-every is " + options.evaluate_every.text() +
+                                        ", and the run has " + std::to_string(plan.epochs) +
+                                        " epochs: none would be evaluated (0 says so)"};
   plan.exports = hooks.exports != nullptr || hooks.best != BestOf::kNothing;
   plan.ends_epochs = keeps_book && (spec.evaluates || hooks.ends_epochs());
   return {};

@@ -67,7 +67,8 @@ Status CommitLog::write(const Program& program, Txn txn, const Lines& lines) {
   out.console_bytes = static_cast<std::uint32_t>(lines.console.size());
   out.metrics_bytes = static_cast<std::uint32_t>(lines.metrics.size());
   out.is_step = program.is_step(txn) ? 1 : 0;
-  out.epoch = static_cast<std::uint32_t>(program.epoch(txn));
+  out.ends_epoch = program.ends_epoch(txn) ? 1 : 0;
+  out.epoch = static_cast<std::uint64_t>(program.epoch(txn));
   out.step = static_cast<std::uint64_t>(program.global_step(txn));
   std::copy(lines.metrics.begin(), lines.metrics.end(),
             std::copy(lines.console.begin(), lines.console.end(), out.text));

@@ -27,8 +27,9 @@ class Program {
   virtual ~Program() = default;
 
   virtual Txn end() const = 0;                     // number of transactions
-  virtual bool is_step(Txn txn) const = 0;         // otherwise an epoch's end
-  virtual std::uint32_t items(Txn txn) const = 0;  // V for a step; batches of an epoch's end
+  virtual bool is_step(Txn txn) const = 0;         // otherwise an evaluation or an epoch's end
+  virtual bool ends_epoch(Txn txn) const = 0;      // or its files
+  virtual std::uint32_t items(Txn txn) const = 0;  // V for a step; batches of an evaluation
   virtual std::int64_t epoch(Txn txn) const = 0;
   virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
   virtual std::int64_t epoch_step(Txn txn) const = 0;   // the same, of its epoch
@@ -49,7 +50,7 @@ class Program {
   // The step's update of the state, from gradients that are set. False: the step is left out, and
   // its buffers with it.
   virtual bool update(Txn txn, coord::Board board) = 0;
-  // An epoch's end is whole: what follows from it for the state.
+  // An evaluation or an epoch's end is whole: what follows from it for the state.
   virtual void end_epoch(Txn txn, comm::Exchange& exchange) = 0;
   // What to say about a transaction that this worker has committed.
   virtual Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const = 0;

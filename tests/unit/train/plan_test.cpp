@@ -77,6 +77,17 @@ TEST(Plan, ARunThatEndsBehindAnEvaluatedStepHasItsEvaluation) {
   EXPECT_EQ(plan.end(), Txn(19));
 }
 
+TEST(Plan, AnEvaluationThatIsTheLastToBeginGoesWithTheStepBehindIt) {
+  Plan plan{10, 3, 0, true, true};
+  plan.evaluation_every = 4;  // 4 steps, 4: an evaluation, 5: the fifth step
+  EXPECT_EQ(plan.steps_if_last(Txn(3)), 4);
+  EXPECT_EQ(plan.steps_if_last(Txn(4)), 5);
+  EXPECT_EQ(plan.steps_if_last(Txn(5)), 5);
+  EXPECT_EQ(plan.steps_if_last(Txn(12)), 10) << "the end of the first epoch";
+  EXPECT_EQ(plan.steps_if_last(plan.end()), 0);
+  EXPECT_EQ(plan.txns_between_steps(), 3);
+}
+
 TEST(Plan, MaxStepsCutsTheRunAndABrokenEpochHasNoEnd) {
   const Plan plan{10, 3, 14, true, false};
   EXPECT_EQ(plan.total_steps(), 14);
