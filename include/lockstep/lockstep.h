@@ -1,5 +1,5 @@
-// The door: everything public but models.h, which includes libtorch's modules (7 s of compiling).
-// Prefer the single headers in files that compile often.
+// The door: everything public but models.h, which includes libtorch's modules (7 to 15 s of
+// compiling). Prefer the single headers in files that compile often.
 #pragma once
 
 #include "lockstep/amp.h"
