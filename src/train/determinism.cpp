@@ -32,8 +32,8 @@ void use_deterministic_algorithms(Deterministic mode) {
   // A program that reads what it has not written is wrong in any mode, and filling costs time.
   context.setDeterministicFillUninitializedMemory(false);
   if (mode != Deterministic::kWarn) return;
-  static SaysOnce* const says_once = new SaysOnce;    // to the process's very end
-  c10::WarningUtils::set_warning_handler(says_once);  // of this thread, and so of the run
+  static SaysOnce says_once;
+  c10::WarningUtils::set_warning_handler(&says_once);  // of this thread, and so of the run
 }
 
 std::string not_strict(Deterministic mode) {
