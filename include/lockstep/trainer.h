@@ -135,8 +135,8 @@ class Trainer {
 
   // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
   // by the evaluation's loss, where there is one (--evaluate-every); in a run without any, by the
-  // training's. Part of the state and of
-  // the manifest. Before fit(); `scheduler` outlives the trainer.
+  // training's. Part of the state and of the manifest. Before fit(); `scheduler` outlives the
+  // trainer.
   void schedule(StepLR& scheduler);
   void schedule(ReduceLROnPlateau& scheduler);
   // The steps scale their losses by it, leave out those whose gradients overflow, and update it.

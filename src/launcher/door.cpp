@@ -21,6 +21,7 @@ Door::~Door() {
 Status Door::open() {
   LOCKSTEP_TRY(loop_.add(listener_, [this] { accept(); }));
   open_ = true;
+  rests_until_.reset();
   return {};
 }
 
@@ -30,12 +31,11 @@ void Door::accept() {
   if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
   loop_.remove(listener_);
   open_ = false;
-  rests_ = true;
-  rested_ = Deadline::in(kRest);
+  rests_until_ = Deadline::in(kRest);
 }
 
 void Door::look() {
-  if (rests_ && rested_.passed()) rests_ = !open().ok();
+  if (rests_until_ && rests_until_->passed()) (void)open().ok();  // else it goes on resting
 }
 
 }  // namespace lockstep::launcher

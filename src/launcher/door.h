@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/deadline.h"
@@ -27,7 +28,7 @@ class Door {
 
   Status open();
   // Where no descriptor is left for whoever comes, the door rests: it would be ready all the time.
-  bool rests() const { return rests_; }
+  bool rests() const { return rests_until_.has_value(); }
   // Tries it again, 50 ms after that. To be called now and then.
   void look();
 
@@ -37,8 +38,8 @@ class Door {
   const int listener_;
   Loop& loop_;
   const Visit visit_;
-  bool open_ = false, rests_ = false;
-  Deadline rested_ = Deadline::in({});
+  bool open_ = false;
+  std::optional<Deadline> rests_until_;
 };
 
 }  // namespace lockstep::launcher

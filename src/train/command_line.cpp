@@ -19,10 +19,6 @@
 namespace lockstep {
 namespace {
 
-// In the order of their enums.
-constexpr std::array<std::string_view, 3> kOnNan = {"continue", "skip", "stop"};
-constexpr std::array<std::string_view, 3> kDeterministic = {"strict", "warn", "off"};
-
 // `--batch-size` also as `--batch_size`.
 std::string both_spellings(const std::string& name) {
   std::string other = name;
@@ -92,6 +88,16 @@ std::string one_of(const std::vector<std::string>& choices) {
   for (std::size_t i = 0; i < choices.size(); ++i)
     text += (i == 0 ? "" : i + 1 == choices.size() ? " or " : ", ") + choices[i];
   return text;
+}
+
+template <class Enum, std::size_t N>
+void add_enum(CommandLine& line, const std::string& name,
+              const std::array<std::string_view, N>& words, Enum& target, const std::string& help) {
+  const auto set = [&words, &target](const std::string& value) {
+    target = static_cast<Enum>(std::ranges::find(words, value) - words.begin());
+  };
+  line.add_choice(name, std::vector<std::string>(words.begin(), words.end()),
+                  std::string(words[static_cast<std::size_t>(target)]), set, help);
 }
 
 // "--output=" and "--output", and then another option or nothing; empty: there is no such word.
@@ -233,20 +239,6 @@ void CommandLine::parse(int argc, char** argv) {
   exit_with(status.error());
 }
 
-namespace {
-
-template <class Enum, std::size_t N>
-void add_enum(CommandLine& line, const std::string& name,
-              const std::array<std::string_view, N>& words, Enum& target, const std::string& help) {
-  const auto set = [&words, &target](const std::string& value) {
-    target = static_cast<Enum>(std::ranges::find(words, value) - words.begin());
-  };
-  line.add_choice(name, std::vector<std::string>(words.begin(), words.end()),
-                  std::string(words[static_cast<std::size_t>(target)]), set, help);
-}
-
-}  // namespace
-
 void add_run_options(CommandLine& line, RunOptions& o) {
   const auto add = [&](const auto& rule, const std::string& help) {
     line.add(rule.name, o.*rule.field, help, rule.limits);
@@ -280,11 +272,11 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
       "when a checkpoint cannot be written");
   add_enum(
-      line, "--on-nan", kOnNan, o.on_nan,
+      line, "--on-nan", train::kOnNan, o.on_nan,
       "when a loss or a gradient is infinite or NaN: make the update, leave it out, or end the "
       "run");
   add_enum(
-      line, "--deterministic", kDeterministic, o.deterministic,
+      line, "--deterministic", train::kDeterministic, o.deterministic,
       "an operation that has no deterministic form is an error, or is used with a warning; off: "
       "fast ones, which may give other bits each time");
   line.add(

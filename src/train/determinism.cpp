@@ -5,6 +5,7 @@
 
 #include <mutex>
 #include <set>
+#include <string>
 
 #include "base/log.h"
 
@@ -34,11 +35,6 @@ void use_deterministic_algorithms(Deterministic mode) {
   if (mode != Deterministic::kWarn) return;
   static SaysOnce says_once;
   c10::WarningUtils::set_warning_handler(&says_once);  // of this thread, and so of the run
-}
-
-std::string not_strict(Deterministic mode) {
-  if (mode == Deterministic::kStrict) return "";
-  return mode == Deterministic::kWarn ? "warn" : "off";
 }
 
 Error with_own_option(Error error) {

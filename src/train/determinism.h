@@ -1,15 +1,11 @@
 // RunOptions::deterministic, in force. Threads: the setting is the process's.
 #pragma once
 
-#include <string>
-
 #include "lockstep/run_options.h"
 
 namespace lockstep::train {
 
 void use_deterministic_algorithms(Deterministic mode);
-// Strict: empty. Else "warn" or "off", as on the command line.
-std::string not_strict(Deterministic mode);
 // libtorch's error for an operation that has no deterministic form names its own setting: with ours
 // added. All others as they are.
 Error with_own_option(Error error);

@@ -80,7 +80,7 @@ Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& 
 
 Score EpochEnds::score_of(Txn txn, comm::Exchange& exchange) const {
   Score score{0, 0, 0};
-  for (std::uint32_t i = 0; i < items(txn); ++i) {
+  for (std::uint32_t i = 0, count = items(txn); i < count; ++i) {
     const comm::EvalCell& cell = exchange.eval(i);
     score += {cell.loss_sum, cell.correct, static_cast<std::int64_t>(cell.count)};
   }

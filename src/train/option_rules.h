@@ -40,6 +40,10 @@ inline constexpr std::array<std::string_view, 19> kRunOptions = {"accumulation-s
                                                                  "shuffle",
                                                                  "virtual-workers"};
 
+// In the order of their enums.
+inline constexpr std::array<std::string_view, 3> kOnNan = {"continue", "skip", "stop"};
+inline constexpr std::array<std::string_view, 3> kDeterministic = {"strict", "warn", "off"};
+
 inline constexpr std::int64_t kMostSamples = std::numeric_limits<std::int32_t>::max();
 
 inline constexpr NumberRule<std::int64_t> kEpochs{"--epochs", &RunOptions::epochs, {.least = 1}};

@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "train/data_identity.h"
-#include "train/determinism.h"
 #include "train/option_rules.h"
 
 namespace lockstep::train {
@@ -127,9 +126,10 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
 Status write_identity(const RunSpec& spec, const rundir::RunManifest& manifest) {
   const RunOptions& options = spec.options;
   LOCKSTEP_TRY(rundir::write_manifest(posix_env(), options.output, manifest));
-  if (const std::string mode = not_strict(options.deterministic); !mode.empty())
+  if (options.deterministic != Deterministic::kStrict)
     log_warning(
-        "--deterministic " + mode +
+        "--deterministic " +
+        std::string(kDeterministic[static_cast<std::size_t>(options.deterministic)]) +
         ": an operation may give other bits each time, and then the weights of two runs, or "
         "of one with a fault and one without, differ");
   if (options.config.empty()) return {};

@@ -56,21 +56,29 @@ void limit_by_duration(RunSpec& spec) {
 }
 
 Position step_before(const Plan& plan, const Position& at) {
-  if (at.step > 0) return {at.epoch, at.step - 1};
-  return {at.epoch - 1, plan.steps_per_epoch - 1};
+  Position before = at;
+  --before.global_step;
+  if (--before.step >= 0) return before;
+  --before.epoch;
+  before.step = plan.steps_per_epoch - 1;
+  return before;
 }
 
 // So many samples are as many steps as they need: each epoch has its evaluations at the same ones.
 void place_evaluations(RunSpec& spec) {
   const Duration& every = spec.options.evaluate_every;
-  if (every.unit == Duration::Unit::kEpochs)
+  if (every.unit == Duration::Unit::kEpochs) {
     spec.plan.evaluated_epochs = every.count;
-  else if (every.unit == Duration::Unit::kSteps)
-    spec.plan.evaluation_every = std::min(every.count, spec.plan.steps_per_epoch);
-  else
-    spec.plan.evaluation_every =
-        std::min(quotient(every.count, spec.samples_per_share() * spec.data_plan.virtual_workers),
-                 spec.plan.steps_per_epoch);
+    return;
+  }
+  const std::int64_t unit = every.unit == Duration::Unit::kSteps
+                                ? 1
+                                : spec.samples_per_share() * spec.data_plan.virtual_workers;
+  spec.plan.evaluation_every = std::min(quotient(every.count, unit), spec.plan.steps_per_epoch);
+}
+
+bool has_evaluation(const RunSpec& spec, const Hooks& hooks) {
+  return spec.test != nullptr && hooks.evaluation != nullptr;
 }
 
 bool has(const std::vector<TrainState::Named>& tensors, const at::Tensor& wanted) {
@@ -111,9 +119,15 @@ std::int64_t RunSpec::samples_before(const Position& at) const {
 bool RunSpec::checkpoint_due(const Position& at) const {
   const Duration& every = options.checkpoint_every;
   if (every.count == 0 || at.kind != Kind::kStep || at.global_step == 0) return false;
-  if (every.unit == Duration::Unit::kEpochs) return at.step == 0 && at.epoch % every.count == 0;
-  if (every.unit == Duration::Unit::kSteps) return at.global_step % every.count == 0;
-  return samples_before(at) / every.count != samples_before(step_before(plan, at)) / every.count;
+  return reaches(every, step_before(plan, at));
+}
+
+bool RunSpec::reaches(const Duration& every, const Position& at) const {
+  if (every.unit == Duration::Unit::kEpochs)
+    return at.step + 1 == plan.steps_per_epoch && (at.epoch + 1) % every.count == 0;
+  if (every.unit == Duration::Unit::kSteps) return (at.global_step + 1) % every.count == 0;
+  const Position behind{at.epoch, at.step + 1};
+  return samples_before(behind) / every.count != samples_before(at) / every.count;
 }
 
 bool RunSpec::line_due(const Position& at) const {
@@ -121,10 +135,7 @@ bool RunSpec::line_due(const Position& at) const {
   if (every.none()) return false;
   if (every.unit == Duration::Unit::kSteps)
     return (at.step + 1) % std::min(every.count, plan.steps_per_epoch) == 0;
-  const bool last = at.step + 1 == plan.steps_per_epoch;
-  if (every.unit == Duration::Unit::kEpochs) return last && (at.epoch + 1) % every.count == 0;
-  const Position behind{at.epoch, at.step + 1};
-  return samples_before(behind) / every.count != samples_before(at) / every.count;
+  return reaches(every, at);
 }
 
 bool RunSpec::line_begins(const Position& at) const {
@@ -179,8 +190,8 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   LOCKSTEP_TRY(obey(kKeepCheckpoints, options));
   LOCKSTEP_TRY(obey(kVirtualWorkers, options));
   LOCKSTEP_TRY(obey(kEvaluationBatchSize, options));
-  const bool evaluates = spec.test != nullptr && hooks.evaluation != nullptr;
-  if (!evaluates && !options.evaluate_every.none() && options.evaluate_every != Duration::epochs(1))
+  if (!has_evaluation(spec, hooks) && !options.evaluate_every.none() &&
+      options.evaluate_every != Duration::epochs(1))
     return wrong("--evaluate-every is " + options.evaluate_every.text() +
                  ", but this program evaluates nothing: leave the option out");
   if ((spec.test == nullptr || options.evaluate_every.none()) &&
@@ -194,8 +205,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
 
 Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool keeps_book) {
   const RunOptions& options = spec.options;
-  spec.evaluates =
-      spec.test != nullptr && hooks.evaluation != nullptr && !options.evaluate_every.none();
+  spec.evaluates = has_evaluation(spec, hooks) && !options.evaluate_every.none();
   data::DataPlan& data_plan = spec.data_plan;
   data_plan.dataset_size = spec.train->size();
   data_plan.virtual_workers = virtual_workers;

@@ -28,6 +28,8 @@ struct RunSpec {
   // The step ends an interval of log_every, or begins one.
   bool line_due(const Position& at) const;
   bool line_begins(const Position& at) const;
+  // The step reaches another so many of them, counted from the run's start. `every`: no time.
+  bool reaches(const Duration& every, const Position& at) const;
   std::int64_t samples_per_epoch() const;                 // of all virtual workers
   std::int64_t samples_before(const Position& at) const;  // of all virtual workers
   std::uint32_t virtual_workers() const {

@@ -1,6 +1,5 @@
 #include "train/step_records.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>

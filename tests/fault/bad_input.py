@@ -150,8 +150,8 @@ class Options(BadInput):
                 ("--epochs", 1 << 62, "with 4 steps an epoch at most"), ("--lr", "nan", "0 or more"), ("--lr", "inf", "finite"), ("--lr", -1, "0 or more"),
                 ("--lr", "abc", "a finite number"), ("--momentum", "nan", "0 or more"), ("--checkpoint-every", -1, "which is no duration"),
                 ("--momentum", -1, "0 or more"), ("--keep-checkpoints", 0, "from 1"), ("--keep-checkpoints", -5, "from 1"),
-                ("--log-every", -3, "which is no duration"), ("--evaluate-every", "30s", "--progress SECONDS"), ("--threads", -1, "from 0 to 1024"), ("--threads", 100000, "from 0 to 1024"), ("--batch-size", 1 << 32, "to 2147483647"),
-                ("--max-steps", "010x", "whole number")):
+                ("--log-every", -3, "which is no duration"), ("--evaluate-every", "30s", "--progress SECONDS"), ("--threads", -1, "from 0 to 1024"),
+                ("--threads", 100000, "from 0 to 1024"), ("--batch-size", 1 << 32, "to 2147483647"), ("--max-steps", "010x", "whole number")):
             self.refused(USAGE, f"{option} is '?{re.escape(str(value))}'?[,;] .*{says}", SHORT + (option, value), (None,))
         self.refused(USAGE, "--lr is 'nan', expected a finite number, 0 or more", SHORT + ("--lr", "nan"), (3,))
         for value in ("9999", "two", "-1", "3x", "1" * 30):

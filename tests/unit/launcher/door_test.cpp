@@ -1,13 +1,12 @@
 #include "launcher/door.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <chrono>
-#include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace lockstep::launcher {
