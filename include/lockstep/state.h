@@ -80,13 +80,23 @@ class TrainState {
   // XXH3-64 of all tensors: what workers compare now and then.
   std::uint64_t xxh3() const;
 
-  // One line per parameter and buffer: name, shape, dtype and, where it is not contiguous, strides;
-  // what workers compare before the first step.
+  // One line per parameter and buffer: name, shape, dtype and, where it is not contiguous, strides.
   std::string signature() const;
+  // The same, then a line for each frozen parameter: what workers compare before the first step.
+  std::string signature_and_frozen() const;
+  // Whether the modules still have the parameters that they had when they were added. Errors:
+  // kUsage, with the module's name and both numbers. A few microseconds: steps ask each time.
+  Status check_modules() const;
 
  private:
+  struct Added {
+    std::string name;
+    const torch::nn::Module* module;
+    std::size_t parameters;
+  };
   Status claim(const std::string& name);
   std::vector<std::string> names_;
+  std::vector<Added> modules_;
   std::vector<Named> parameters_, leaves_, buffers_, other_tensors_;
   std::vector<Optimizer*> optimizers_;
   std::vector<LRScheduler*> schedulers_;

@@ -28,8 +28,10 @@ T require(Result<T> result) {
 std::string first_different_line(const std::string& first, const std::string& other, int rank) {
   std::istringstream a(first), b(other);
   std::string line_a, line_b;
-  while (std::getline(a, line_a) && std::getline(b, line_b) && line_a == line_b) {
-  }
+  do {  // both are read, or the shorter one's end would pair with the other's last line
+    std::getline(a, line_a);
+    std::getline(b, line_b);
+  } while (a && b && line_a == line_b);
   return "rank 0 has '" + (a ? line_a : "nothing more") + "', rank " + std::to_string(rank) +
          " has '" + (b ? line_b : "nothing more") + "'";
 }
@@ -45,8 +47,8 @@ Result<std::string> text_of(ProcessGroup& group, int rank, const std::string& mi
                      static_cast<std::size_t>(text.numel()));
 }
 
-// Names, shapes and dtypes must be the same in all ranks; compared by hash, then the difference is
-// found. All ranks tell the same.
+// Names, shapes, dtypes and what is frozen must be the same in all ranks; compared by hash, then
+// the difference is found. All ranks tell the same.
 Status compare_signatures(ProcessGroup& group, const std::string& mine) {
   const auto hash = static_cast<std::int64_t>(xxh3(std::as_bytes(std::span(mine))));
   LOCKSTEP_ASSIGN(const at::Tensor hashes, group.all_gather(at::scalar_tensor(hash, at::kLong)));
@@ -106,7 +108,7 @@ DdpEngine::Impl::Impl(torch::nn::Module& module, ProcessGroup& group, const DdpO
                                                    std::to_string(options.bucket_cap_mb) +
                                                    "; it must be above 0"});
   require(state_.add("module", module));
-  require(compare_signatures(group, state_.signature()));
+  require(compare_signatures(group, state_.signature_and_frozen()));
   broadcast_all(state_.model());
   make_exchange(state_of(group));
 }
@@ -146,6 +148,7 @@ void DdpEngine::Impl::broadcast_all(const std::vector<TrainState::Named>& tensor
 
 void DdpEngine::Impl::before_forward() {
   require(failed_);
+  require(failed_ = state_.check_modules());
   reducer_->drop_share();  // of a forward whose backward never came
   if (!sync_) return;
   if (options_.broadcast_buffers) broadcast_all(state_.buffers());

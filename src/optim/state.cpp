@@ -23,6 +23,13 @@ void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
   }
 }
 
+// Without their names, which are most of what named_parameters() costs.
+std::size_t count_parameters(const torch::nn::Module& module) {
+  std::size_t count = module.named_parameters(/*recurse=*/false).size();
+  for (const auto& child : module.named_children()) count += count_parameters(*child.value());
+  return count;
+}
+
 }  // namespace
 
 NamedTensors state_dict(const torch::nn::Module& module) {
@@ -57,6 +64,7 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
   parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
   leaves_.insert(leaves_.end(), parameters.begin(), parameters.end());
   buffers_.insert(buffers_.end(), buffers.begin(), buffers.end());
+  modules_.push_back({name, &module, count_parameters(module)});
   return {};
 }
 
@@ -153,6 +161,25 @@ std::string TrainState::signature() const {
     lines << '\n';
   }
   return lines.str();
+}
+
+std::string TrainState::signature_and_frozen() const {
+  std::string lines = signature();
+  for (const Named& leaf : leaves_)
+    if (!leaf.tensor.requires_grad()) lines += leaf.name + " is frozen (requires_grad false)\n";
+  return lines;
+}
+
+Status TrainState::check_modules() const {
+  for (const Added& added : modules_)
+    if (const std::size_t now = count_parameters(*added.module); now != added.parameters)
+      return Error{ErrorKind::kUsage,
+                   "'" + added.name + "' had " + std::to_string(added.parameters) +
+                       " parameters when it was wrapped or added to the state, and has " +
+                       std::to_string(now) +
+                       " now: register all before the DistributedDataParallel, Step or Trainer is "
+                       "made, or make it anew"};
+  return {};
 }
 
 }  // namespace lockstep

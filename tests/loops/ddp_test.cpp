@@ -89,6 +89,24 @@ TEST_F(Ddp, ParametersFrozenAfterWrappingAreToldApart) {
   EXPECT_EQ(outcome.err.find("set requires_grad to false"), std::string::npos) << outcome.err;
 }
 
+TEST_F(Ddp, ParametersUnfrozenOrAddedAfterWrappingAreToldApart) {
+  for (const auto& [name, told] :
+       {std::pair("thawed-late", "unfrozen after the module was wrapped: extra"),
+        std::pair("added-late", "'module' had 2 parameters when it was wrapped")}) {
+    const Outcome outcome = ranks(3, name);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(told), std::string::npos) << outcome.err;
+  }
+}
+
+TEST_F(Ddp, AParameterFrozenInOneRankAloneIsTold) {
+  const Outcome outcome = ranks(3, "frozen-by-rank");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("rank 0 has 'nothing more', rank 1 has 'extra is frozen"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(Ddp, DifferentModulesAreToldApart) {
   const Outcome outcome = ranks(3, "different-modules");
   EXPECT_EQ(outcome.code, 2) << outcome.err;

@@ -118,6 +118,31 @@ Status frozen_late(ProcessGroup& group) {
   return lockstep::Error{ErrorKind::kInternal, "a parameter frozen late was passed over"};
 }
 
+Status thawed_late(ProcessGroup& group) {
+  Net net;
+  net->extra.set_requires_grad(false);
+  DistributedDataParallel ddp(net, group);
+  ddp(1.0, true).backward();
+  net->extra.set_requires_grad(true);
+  ddp(1.0, true).backward();
+  return lockstep::Error{ErrorKind::kInternal, "a parameter unfrozen late was passed over"};
+}
+
+Status frozen_by_rank(ProcessGroup& group) {
+  Net net;
+  if (group.rank() == 1) net->extra.set_requires_grad(false);
+  DistributedDataParallel ddp(net, group);
+  return {};
+}
+
+Status added_late(ProcessGroup& group) {
+  DistributedDataParallel ddp(Net(), group);
+  ddp(1.0, true).backward();
+  ddp.module()->register_parameter("late", at::full({2}, 1.0));
+  ddp(1.0, true).backward();
+  return lockstep::Error{ErrorKind::kInternal, "a parameter added late was passed over"};
+}
+
 // A parameter's hook has one place: a second wrapper would take it from the first.
 Status wrapped_twice(ProcessGroup& group) {
   const double mine = group.rank() + 1, mean = (group.world_size() + 1) / 2.0;
@@ -217,6 +242,9 @@ Status run_case(const std::string& name, ProcessGroup& group) {
   if (name == "tied") return tied(group);
   if (name == "unused") return unused(group);
   if (name == "frozen-late") return frozen_late(group);
+  if (name == "thawed-late") return thawed_late(group);
+  if (name == "frozen-by-rank") return frozen_by_rank(group);
+  if (name == "added-late") return added_late(group);
   if (name == "unused-allowed") return unused_allowed(group);
   if (name == "different-modules") return different_modules(group);
   if (name == "collectives") return collectives(group);

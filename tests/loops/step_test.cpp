@@ -22,6 +22,18 @@ class StepLoop : public ::testing::Test {
     return words;
   }
   Outcome launched(const std::string& name) const { return run(command(name)); }
+  // A new run with the deaths that `fault` says, none if it is empty; after that of all in
+  // transaction 31 it goes on from the checkpoint that step_worker has waited for.
+  Outcome faulted(const std::string& name, const std::string& fault) const {
+    std::filesystem::remove_all(folder_ / "run");
+    Outcome outcome = run(command(name, {"--max-restarts", "1", "--inject", fault}));
+    const std::string where = name + ", " + fault + ": " + outcome.err;
+    EXPECT_EQ(killed_in(outcome), fault.empty() ? 0 : fault.ends_with("repeat=3") ? 3 : 1) << where;
+    EXPECT_EQ(count(outcome.err, "resuming from '" + folder_ / "run/checkpoints/step-00000030'"),
+              fault.starts_with("kill txn=31") ? 1 : 0)
+        << where;
+    return outcome;
+  }
   void expect_refused(const char* name, const char* words) const {
     const Outcome outcome = launched(name);
     EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
@@ -34,9 +46,20 @@ class StepLoop : public ::testing::Test {
 };
 
 TEST_F(StepLoop, WorkersThatStartFromDifferentStatesAreTold) {
-  const Outcome three = launched("state-by-rank");
-  EXPECT_EQ(three.code, 1) << three.err;
-  EXPECT_NE(three.err.find("start from different states"), std::string::npos) << three.err;
+  expect_refused("weight-by-rank", "\"initial_weights_sha256\"");
+  for (const auto& [name, fault] :
+       {std::pair{"text-by-rank", ""}, std::pair{"tensor-by-rank", ""},
+        std::pair{"loads-by-rank", "kill txn=31 phase=forward repeat=3"}}) {
+    const Outcome three = faulted(name, fault);
+    EXPECT_EQ(three.code, 1) << name << ": " << three.err;
+    EXPECT_EQ(count(three.err, "start from different states"), 1) << name << ": " << three.err;
+  }
+}
+
+TEST_F(StepLoop, AParameterFrozenInOneWorkerAloneIsTold) {
+  const Outcome three = launched("frozen-by-rank");
+  EXPECT_EQ(three.code, 2) << three.err;
+  EXPECT_NE(three.err.find("bias is frozen"), std::string::npos) << three.err;
 }
 
 TEST_F(StepLoop, NextAndRunTakeTurns) {
@@ -80,11 +103,10 @@ TEST_F(StepLoop, OneOfTheLiveMembersIsTheFirst) {
   for (const auto& [step, times] : whole) EXPECT_EQ(times, 1) << step;
   for (const char* fault :
        {"kill rank=0 txn=7 phase=forward", "kill rank=0 txn=7 phase=optimizer"}) {
-    std::filesystem::remove_all(folder_ / "run");
-    const auto killed = said(run(command("says", {"--inject", fault})));
-    EXPECT_GE(killed.size(), whole.size() - 1) << fault;  // that of the moment of its death
-    EXPECT_EQ(killed.at(60), 1) << fault;
-    EXPECT_EQ(killed.at(119), 1) << fault;
+    const auto others = said(faulted("says", fault));
+    EXPECT_GE(others.size(), whole.size() - 1) << fault;  // that of the moment of its death
+    EXPECT_EQ(others.at(60), 1) << fault;
+    EXPECT_EQ(others.at(119), 1) << fault;
   }
 }
 
@@ -93,7 +115,7 @@ TEST_F(StepLoop, RatesThatDifferAreFoundInTheSameStep) {
 }
 
 TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundWithTheNextCheckpoint) {
-  expect_refused("pokes", "step 20: the state of virtual worker 1's worker differs");
+  expect_refused("pokes", "step 30: the state of virtual worker 1's worker differs");
 }
 
 TEST_F(StepLoop, AShareEndsTheRunEarlyForAll) {
@@ -116,8 +138,7 @@ TEST_F(StepLoop, AnEarlyEndSurvivesDeaths) {
   for (const char* fault :
        {"kill rank=1 txn=7 phase=backward", "kill rank=1 txn=7 phase=exchange",
         "kill rank=1 txn=7 phase=optimizer", "kill rank=0 phase=done", "kill txn=7 repeat=3"}) {
-    std::filesystem::remove_all(folder_ / "run");
-    const Outcome outcome = run(command("ends", {"--max-restarts", "1", "--inject", fault}));
+    const Outcome outcome = faulted("ends", fault);
     EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
     EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
   }
@@ -134,8 +155,7 @@ TEST_F(StepLoop, AScheduleIsTheSameWhoeverComesAndGoes) {
   EXPECT_EQ(count(whole, "\"lr\":0.025}"), 6) << whole;
   for (const char* fault : {"kill rank=1 txn=5 phase=forward", "kill rank=2 txn=6 phase=data",
                             "kill txn=31 phase=forward repeat=3", "kill txn=30 repeat=3"}) {
-    std::filesystem::remove_all(folder_ / "run");
-    const Outcome outcome = run(command("schedule", {"--max-restarts", "1", "--inject", fault}));
+    const Outcome outcome = faulted("schedule", fault);
     EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
     EXPECT_EQ(read_text(metrics), whole) << fault << ": " << outcome.err;
   }
@@ -151,9 +171,7 @@ TEST_F(StepLoop, AccumulatedStepsAreTheSameWhoeverComesAndGoes) {
   for (const char* fault :
        {"kill rank=1 txn=6 phase=data", "kill rank=1 txn=6 phase=backward",
         "kill rank=2 txn=7 phase=exchange", "kill txn=31 phase=forward repeat=3"}) {
-    std::filesystem::remove_all(folder_ / "run");
-    const Outcome outcome =
-        run(command("accumulates-ahead", {"--max-restarts", "1", "--inject", fault}));
+    const Outcome outcome = faulted("accumulates-ahead", fault);
     EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
     EXPECT_EQ(hash_in(outcome), hash_in(alone)) << fault << ": " << outcome.err;
     EXPECT_EQ(read_text(folder_ / "run/ledger.jsonl"), ledger) << fault;
@@ -167,8 +185,7 @@ TEST_F(StepLoop, ARandomDataSetIsTheSameWhoeverComesAndGoes) {
   EXPECT_EQ(hash_in(launched("draws")), hash_in(alone));
   for (const char* fault : {"kill rank=1 txn=6 phase=data", "kill rank=2 txn=7 phase=exchange",
                             "kill txn=31 phase=forward repeat=3"}) {
-    std::filesystem::remove_all(folder_ / "run");
-    const Outcome outcome = run(command("draws", {"--max-restarts", "1", "--inject", fault}));
+    const Outcome outcome = faulted("draws", fault);
     EXPECT_EQ(hash_in(outcome), hash_in(alone)) << fault << ": " << outcome.err;
   }
   std::filesystem::remove_all(folder_ / "run");
@@ -252,9 +269,7 @@ TEST_F(StepLoop, WhatIsNoNumberCanBeLeftOut) {
     for (const char* fault :
          {"", "kill rank=1 txn=4 phase=backward", "kill rank=0 txn=4 phase=exchange",
           "kill rank=2 txn=4 phase=optimizer"}) {
-      std::filesystem::remove_all(folder_ / "run");
-      const Outcome outcome =
-          *fault == '\0' ? launched(name) : run(command(name, {"--inject", fault}));
+      const Outcome outcome = faulted(name, fault);
       EXPECT_EQ(outcome.code, 0) << name << ", " << fault << ": " << outcome.err;
       EXPECT_EQ(hash_in(outcome), expected) << name << ", " << fault << ": " << outcome.err;
       EXPECT_EQ(count(outcome.out, "the update is left out (--on-nan skip)"), 1) << outcome.out;
@@ -269,9 +284,8 @@ TEST_F(StepLoop, WhatIsNoNumberCanEndTheRun) {
   for (const auto& [name, what] :
        {std::pair{"nan-stop", "the loss of virtual worker 1 is nan"},
         std::pair{"bad-gradient-stop", "the gradient of 'weight' is not finite"}})
-    for (const char* fault : {"kill rank=9 txn=4", "kill rank=1 txn=4 phase=backward"}) {
-      std::filesystem::remove_all(folder_ / "run");
-      const Outcome outcome = run(command(name, {"--max-restarts", "2", "--inject", fault}));
+    for (const char* fault : {"", "kill rank=1 txn=4 phase=backward"}) {
+      const Outcome outcome = faulted(name, fault);
       EXPECT_EQ(outcome.code, 65) << name << ", " << fault << ": " << outcome.err;
       EXPECT_EQ(count(outcome.err, std::string("step 4 (epoch 1, step 1): ") + what +
                                        "; stopped before its update (--on-nan stop)"),

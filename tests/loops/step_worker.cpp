@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -26,6 +27,10 @@ struct Job {
   bool is(const char* wanted) const { return name == wanted; }
   bool draws() const { return name.starts_with("draws"); }
   bool accumulates() const { return name.starts_with("accumulates"); }
+  void wait_for(const char* file) const {
+    while (!std::filesystem::exists(output + "/" + file))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 };
 
 // Random, and the bias is used by a share's first batch alone.
@@ -67,6 +72,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
       std::printf("before step %ld\n", long{step.global_step()});
       std::fflush(stdout);
     }
+    if (step.global_step() == 31) job.wait_for("checkpoints/step-00000030");
     if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     LOCKSTEP_TRY(step.run(optimizer, loss));
     if (job.is("run-twice")) LOCKSTEP_TRY(step.run(optimizer, loss));
@@ -111,8 +117,22 @@ Status short_share(const Job& job) {
   return {};
 }
 
+// What depends on the rank: a weight, a tensor of one's own, a text, or the weight that is loaded.
+Status add_of_rank(const Job& job, lockstep::TrainState& state, torch::nn::Linear& model) {
+  const int rank = job.context.rank();
+  if (job.is("weight-by-rank")) model->weight.detach().fill_(rank);
+  if (job.is("tensor-by-rank")) return state.add("own", {{"own", at::full({2}, rank)}});
+  return state.add(lockstep::TrainState::Text{
+      "rank", [&job, rank] { return job.is("text-by-rank") ? std::to_string(rank) : ""; },
+      [&model, rank](const std::string&) {
+        model->weight.detach().fill_(rank);
+        return Status();
+      }});
+}
+
 Status train(const Job& job) {
   torch::nn::Linear model(2, 1);
+  if (job.is("frozen-by-rank") && job.context.rank() == 1) model->bias.set_requires_grad(false);
   lockstep::SGD optimizer(model->parameters(),
                           {.lr = 0.1, .momentum = job.is("bad-momentum") ? -1.0 : 0.0});
   lockstep::TrainState state;
@@ -120,15 +140,12 @@ Status train(const Job& job) {
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
   lockstep::StepLR scheduler(optimizer, 2, 0.5);
   if (job.is("schedule")) LOCKSTEP_TRY(state.add("scheduler", scheduler));
-  if (job.is("state-by-rank"))
-    LOCKSTEP_TRY(state.add(
-        lockstep::TrainState::Text{"rank", [&] { return std::to_string(job.context.rank()); },
-                                   [](const std::string&) { return Status(); }}));
+  if (job.name.ends_with("-by-rank")) LOCKSTEP_TRY(add_of_rank(job, state, model));
   lockstep::RunOptions options;
   options.output = job.output;
   options.batch_size = 1;
   options.epochs = 40;
-  options.checkpoint_every = lockstep::Duration::steps(10);
+  options.checkpoint_every = lockstep::Duration::steps(30);
   options.find_unused_parameters = job.is("unused-allowed");
   if (job.name.ends_with("-skip")) options.on_nan = lockstep::OnNan::kSkip;
   if (job.name.ends_with("-stop")) options.on_nan = lockstep::OnNan::kStop;

@@ -13,6 +13,12 @@ inline int count(const std::string& text, const std::string& word) {
   return n;
 }
 
+// How many workers were killed, as the launcher tells it. A fault that does not come to pass tests
+// nothing.
+inline int killed_in(const Outcome& outcome) {
+  return count(outcome.err, "died (SIGKILL)") + count(outcome.err, "ended with SIGKILL");
+}
+
 // The line of the final weights; another text for each failure.
 inline std::string hash_in(const Outcome& outcome) {
   const auto at = outcome.out.find("weights sha256 ");
