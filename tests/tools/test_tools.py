@@ -161,6 +161,16 @@ class Summary(unittest.TestCase):
         code, lines = self.run_summary([("a", "run", ""), ("nobody", "notrun", "skipped: because")])
         self.assertEqual((code, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
 
+    def test_cases_left_out_of_a_test_that_passed(self):
+        said = "[ RUN      ] HeldPort.X\na.cpp:3: Skipped\nno IPv6\n\n[  SKIPPED ] HeldPort.{} (0 ms)\n[  SKIPPED ] HeldPort.{}\n"
+        known = said.replace("{}", "IsForOneServerOfTheWorkers")
+        code, lines = self.run_summary([("launcher_unit_test", "run", known)])
+        self.assertEqual((code, lines[-1]), (0, "1 passed, 0 failed, 1 skipped"))
+        self.assertIn("(no IPv6)", lines[0])
+        self.assertEqual(self.run_summary([("launcher_unit_test", "run", said.replace("{}", "Other"))])[1][-1], "1 passed, 1 failed, 0 skipped")
+        python = "test_a (__main__.C.test_a)\nWhat it says. ... skipped 'no Pillow'\ntest_b (__main__.C.test_b) ... ok\n"
+        self.assertEqual(self.run_summary([("recipe", "run", python)])[1][-1], "1 passed, 1 failed, 0 skipped")
+
     def test_no_test_is_a_failure(self):
         self.assertEqual(self.run_summary(None)[0], 1)
         self.assertEqual(self.run_summary([])[0], 1)

@@ -3,11 +3,12 @@
 #include <ATen/core/Generator.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
 #include "lockstep/data.h"
+#include "support/python.h"
+#include "support/temp_folder.h"
 
 namespace lockstep::data {
 namespace {
@@ -68,11 +69,12 @@ void compare_one_process(std::istream& in, Shuffle shuffle) {
 }
 
 TEST(Sampler, EqualsPyTorchIndexForIndex) {
-  const char* path = std::getenv("LOCKSTEP_SAMPLER_GOLDEN");
-  if (path == nullptr)
-    GTEST_SKIP() << "no Python with this torch at configure time: nothing to compare with";
-  std::ifstream file(path);
-  ASSERT_TRUE(file.good()) << path;
+  const std::string python = test::python_with("torch");
+  if (python.empty()) GTEST_SKIP() << "no Python with torch; set LOCKSTEP_PYTHON";
+  const test::TempFolder folder;
+  const std::string orders = folder / "orders";
+  ASSERT_EQ(test::output_of(python + " " LOCKSTEP_SAMPLER_GOLDEN " " + orders), "");
+  std::ifstream file(orders);
   int distributed = 0, one_process = 0;
   for (std::string line, kind; std::getline(file, line);) {
     std::istringstream in(line);
