@@ -83,7 +83,9 @@ class Ends(LeftBehind):
             self.check(workers, SHORT)
 
     def test_killed_workers(self):
-        self.check(4, SHORT, ("--inject", "kill txn=3 phase=backward; kill txn=8 phase=exchange; kill txn=9 phase=snapshot"))
+        kills = "kill txn=3 phase=backward; kill txn=8 phase=exchange; kill txn=10 phase=snapshot"
+        run = self.check(4, SHORT + ("--checkpoint-every", 1), ("--inject", kills))
+        self.assertEqual(len(run.victims()), 3, run.err)
         self.check(2, SHORT + ("--checkpoint-every", 1), ("--max-replacements", 0, "--inject", "kill txn=7; kill txn=7"), code=75)
 
     def test_failures(self):

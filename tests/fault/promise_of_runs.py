@@ -5,6 +5,7 @@ resumed at another number of workers.
     promise_of_runs.py [CLASS[.test] ...]    (environment: harness.py)
 """
 import os
+import pathlib
 import random
 import re
 import shutil
@@ -34,10 +35,16 @@ class LauncherKilled(FaultTest):
         for _ in range(10):
             self.assert_same(self.kill_and_go_on(lambda run: time.sleep(dice.uniform(0, 0.35)), options), options)
 
+    def until_saved(self, run):
+        until(lambda: any((run.output / "checkpoints").glob("step-*")), "the first checkpoint")
+
     def test_in_the_middle(self):
-        for every, at in ((10, 5), (7, 130), (1, 40), (0, 60)):
-            options = LONG + ("--checkpoint-every", every)
-            again = self.kill_and_go_on(lambda run: run.until_committed(at), options)
+        for every, at in ((250, 5), (7, 130), (1, 40), (0, 60)):
+            def moment(run):
+                run.until_committed(at)
+                if 0 < every < at:
+                    self.until_saved(run)
+            again = self.kill_and_go_on(moment, LONG + ("--checkpoint-every", every))
             self.assert_same(again, LONG)
             self.assertEqual("resuming from" in again.err, 0 < every < at, again.err)
 
@@ -47,9 +54,14 @@ class LauncherKilled(FaultTest):
         output = self.folder / "run"
         for at in range(60, 306, 60):
             run = self.start(3, options, output=output)
+            if at > 60:
+                until(lambda: "resuming from" in run.err_path.read_text(), "the checkpoint")
             run.until_committed(at)
+            self.until_saved(run)
             run.send(signal.SIGKILL).wait()
-        self.assert_same(self.run_to_end(3, options, output=output), LONG)
+        again = self.run_to_end(3, options, output=output)
+        self.assertIn("resuming from", again.err)
+        self.assert_same(again, LONG)
 
     def in_a_checkpoint(self, number):
         """When the `number`-th checkpoint is being written: its files have a reserved name until it is whole."""
@@ -92,15 +104,40 @@ class LauncherKilled(FaultTest):
 
 
 class LauncherStopped(FaultTest):
+    OPTIONS = ("--virtual-workers", 3, "--batch-size", 1, "--epochs", 200, "--max-steps", 2000,
+               "--evaluate-every", 0, "--checkpoint-every", 0)
+    RING = 1024  # most records that the launcher may be behind
+
+    def until_asleep(self, pids):
+        """None of them has run for half a second, nor wants to."""
+        seen, since = [], 0
+        def asleep():
+            nonlocal seen, since
+            texts = [pathlib.Path(f"/proc/{pid}/stat").read_text() for pid in pids]
+            stats = [text.rpartition(")")[2].split() for text in texts]
+            now = [(stat[0], stat[11], stat[12]) for stat in stats]  # state, user and system time
+            if now != seen or any(state != "S" for state, *_ in now):
+                seen, since = now, time.monotonic()
+            return time.monotonic() - since > 0.5
+        until(asleep, "the workers' standstill", seconds=120, pause=0.02)
+
     def test_no_record_is_lost(self):
         """Workers go on until the ring of records is full, and wait there for the launcher."""
-        options = ("--epochs", 280, "--batch-size", 1, "--checkpoint-every", 0)  # 1400 transactions, a ring of 1024
-        run = self.start(3, options)
-        run.until_committed(50)
+        run = self.start(3, self.OPTIONS, ("--stop-grace", 120))
+        run.until_committed(20)
+        workers = [member["pid"] for member in run.members()]
         run.send(signal.SIGSTOP)
-        time.sleep(6)
+        self.until_asleep(workers)
+        before = run.committed()
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
         run.send(signal.SIGCONT)
-        self.assert_same(run.expect(0), options)
+        until(lambda: run.committed() - before > self.RING * 3 // 4, "what the ring holds")
+        time.sleep(0.1)
+        self.assertLessEqual(run.committed() - before, self.RING)
+        for pid in workers:
+            os.kill(pid, signal.SIGCONT)
+        self.assert_same(run.expect(0), self.OPTIONS)
         self.assertEqual(run.victims(), [], run.err)
 
 

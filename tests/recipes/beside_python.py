@@ -27,6 +27,13 @@ def find_python():
 PYTHON = find_python()
 
 
+def has_module(name):
+    """Of PYTHON. Whether it also works is for the tests to find out."""
+    script = f"import importlib.util; print(importlib.util.find_spec('{name}') is not None)"
+    found = subprocess.run([PYTHON, "-c", script], stdout=subprocess.PIPE, text=True, check=True)
+    return found.stdout == "True\n"
+
+
 def run(folder, *command, code=0, **variables):
     """Standard output and standard error of a command that ends with `code`; `variables` are its environment's."""
     done = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=100,

@@ -13,7 +13,7 @@ import tempfile
 import time
 import unittest
 
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, python, run
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, has_module, python, run
 from pictures import png
 
 # 35 samples for each of two: four steps of 8, three samples dropped; 32 to validate are whole batches, as the document's mean needs.
@@ -23,7 +23,7 @@ SEED = ["--seed", 2019]
 WARNING = "you are training on custom random dataset, validation accuracy may range from 0.4 to 0.6."
 FIRST_LINE = "enable_gpu auto: training on the CPU, as this build has no GPU support"
 
-HAS_PILLOW = subprocess.run([PYTHON, "-c", "import PIL"], capture_output=True).returncode == 0
+HAS_PILLOW = has_module("PIL")
 
 HASHES = """
 import hashlib, sys, torch
@@ -235,7 +235,8 @@ class CifarCluster(BesidePython):
     def test_resumes_in_mid_epoch_with_another_number_of_workers_and_the_seed_that_it_had(self):
         folder = self.folder("resumed")
         recipe(folder, 1, [*SMALL, *SEED, "--max-steps", 2])
-        out, _ = recipe(folder, 2, SMALL)
+        out, err = recipe(folder, 2, SMALL)
+        self.assertIn("resuming from", err)
         self.assertEqual(out, self.out)
         self.assertEqual(manifest(folder)["model_seed"], "2019")
 

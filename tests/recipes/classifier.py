@@ -8,7 +8,6 @@ import io
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import unittest
@@ -23,8 +22,6 @@ EPOCHS, BATCH, SIZE = 3, 4, 32
 SETTINGS = ["--epochs", EPOCHS, "--batch-size", BATCH, "--image-size", SIZE]
 CLASSES = ("C0", "C2", "C4")
 WEIGHTS = """
-import importlib.util, sys
-if importlib.util.find_spec("torchvision") is None: sys.exit("no torchvision")
 import torch, torchvision
 torch.manual_seed(7)
 torch.save(torchvision.models.resnet34().state_dict(), "resnet34.pth")
@@ -65,7 +62,8 @@ class Classifier(BesidePython):
         cls.data = cls.folder("data")
         write_pictures(cls.data)
         cls.theirs, cls.weights = cls.folder("theirs"), []
-        if subprocess.run([PYTHON, "-W", "ignore", "-c", WEIGHTS], cwd=cls.data, capture_output=True).returncode == 0:
+        if beside_python.has_module("torchvision"):
+            run(cls.data, PYTHON, "-W", "ignore", "-c", WEIGHTS)
             weights = cls.data / "resnet34.pth"
             cls.weights = ["--weights", weights]
             beside_python.python(cls.theirs, cls.data, weights, BATCH, SIZE, f"frozen:frozen:{EPOCHS}", "trained:trained:1",

@@ -147,9 +147,12 @@ class ConvNet(BesidePython):
 
     def test_who_goes_back_behind_a_stop_is_not_held_by_it(self):
         folder, options = self.folder("back"), ["--virtual-workers", 2, "--log-every", 0]
-        self.recipe(folder, 2, *options, "--max-duration", "1s", "--checkpoint-every", 4)
-        saved = sorted((run_dir(folder) / "checkpoints").glob("step-*"))
-        self.recipe(folder, 2, *options, "--resume", saved[0], "--max-steps", 30)
+        options += ["--max-duration", "2s"]  # the second time too: a longer one lifts any stop
+        self.recipe(folder, 2, *options, "--checkpoint-every", 4)
+        stopped = len(steps(folder))
+        *_, before, _ = sorted((run_dir(folder) / "checkpoints").glob("step-*"))
+        self.recipe(folder, 2, *options, "--resume", before, "--max-steps", stopped + 2)
+        self.assertEqual(len(steps(folder)), stopped + 2)
         self.assertFalse((run_dir(folder) / "stop.json").exists())
 
     def test_the_tutorials_command_starts_its_workers(self):
@@ -171,7 +174,8 @@ class ConvNet(BesidePython):
         folder = self.folder("spawned-horovod")
         out, _ = self.spawned(folder, "--mode", "horovod", "--max-steps", 20)
         self.assertEqual(out.count("ConvNet("), 1)
-        resumed, _ = self.recipe(folder, 2, "--mode", "horovod", "-g", 4, "--log-every", 5)
+        resumed, err = self.recipe(folder, 2, "--mode", "horovod", "-g", 4, "--log-every", 5)
+        self.assertIn("resuming from", err)
         whole, _ = self.spawned(self.folder("spawned-ddp"), "--mode", "ddp")
         self.assertEqual(weights(resumed), weights(whole))
 
@@ -184,7 +188,8 @@ class ConvNet(BesidePython):
         resumed = self.folder("o2-resumed")
         self.recipe(resumed, 1, *options[:-1], 5)
         self.assertIn("half_dtype was bf16, now it is fp16", self.recipe(resumed, 1, *options, "--half-dtype", "fp16", code=2)[1])
-        out, _ = self.recipe(resumed, 3, *options)
+        out, err = self.recipe(resumed, 3, *options)
+        self.assertIn("resuming from", err)
         self.assertEqual(weights(out), weights(whole))
         run(folder, LOCKSTEP, "checkpoint", "export", run_dir(folder), "o2.pt")
         script = "import torch; print({str(v.dtype) for k, v in torch.load('o2.pt', weights_only=True).items() if v.is_floating_point()})"
@@ -211,7 +216,8 @@ class ConvNet(BesidePython):
         folder = self.folder("dp-resumed")
         self.alone(folder, "--mode=dp", "--gpus", 3, "--max-steps", 40)
         self.assertIn("replicas was 3, now it is 2", self.alone(folder, "--mode=dp", "--gpus", 2, code=2)[1])
-        resumed, _ = self.alone(folder, "--mode=dp", "--gpus", 3)
+        resumed, err = self.alone(folder, "--mode=dp", "--gpus", 3)
+        self.assertIn("resuming from", err)
         whole, _ = self.alone(self.folder("dp-at-once"), "--mode=dp", "--gpus", 3)
         self.assertEqual(weights(resumed), weights(whole))
 

@@ -35,7 +35,7 @@ for path in sys.argv[1:]:
 METRICS = "import json, sys, torch; print(json.dumps(torch.load(sys.argv[1], weights_only=True)))"
 SCRIPTS = beside_python.HERE.parent.parent / "recipes/time_budget/scripts"
 PROGRAMS = f"{pathlib.Path(LOCKSTEP).parent}:{pathlib.Path(RECIPE).parent}"
-HAS_TORCHVISION = subprocess.run([PYTHON, "-c", "import torchvision"], capture_output=True).returncode == 0
+HAS_TORCHVISION = beside_python.has_module("torchvision")
 
 
 def write_pictures(root, count=29):
@@ -190,18 +190,19 @@ class TimeBudget(BesidePython):
         folder = self.folder("resumed")
         self.recipe(folder, 1, "--max-steps", 4)
         self.assertEqual(self.metrics(folder)["EPOCHS_RUN"], 1)
-        out, _ = self.recipe(folder, 2)
+        out, err = self.recipe(folder, 2)
+        self.assertIn("resuming from", err)
         self.assertTrue(out.startswith("Learning Rate = 0.00014142\n" * 2 + "Loading snapshot\nResuming training from save at Epoch 1\n"), out)
         self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1])
         self.assert_files(folder, self.ours)
 
     def stopped(self, folder, workers=2, launcher=()):
-        """A run whose time is up at its first look; how many steps it made."""
+        """A run whose time is up at its first look; how many steps it made, and what it said."""
         out, err = self.recipe(folder, workers, "--train_time", 1e-6, launcher=launcher)
         stop = json.loads((run_dir(folder) / "stop.json").read_text())
         self.assertEqual(json.loads((run_dir(folder) / "result.json").read_text())["steps"], stop["stop_after_step"], err)
         self.assertIn("Training completed -> Total train time", out)
-        return stop["stop_after_step"], out
+        return stop["stop_after_step"], out, err
 
     def assert_replayed(self, folder, steps, out):
         """Those steps without a limit have the same weights; and the file counts whole epochs."""
@@ -214,7 +215,9 @@ class TimeBudget(BesidePython):
 
     def test_the_time_limit_is_replayed_and_lifted(self):
         folder = self.folder("stopped")
-        steps, out = self.stopped(folder, launcher=["--inject", "kill rank=1 txn=1 phase=backward"])
+        kill = "kill rank=1 txn=0 phase=backward"  # time may be up after the first step
+        steps, out, err = self.stopped(folder, launcher=["--inject", kill])
+        self.assertIn("SIGKILL", err)
         saved = self.assert_replayed(folder, steps, out)
         _, err = self.recipe(folder, 1, "--train_time", 1e-6)
         self.assertIn("stopped by its time limit", err)
@@ -263,13 +266,13 @@ class TimeBudget(BesidePython):
 
     def test_the_time_limit_without_the_launcher(self):
         folder = self.folder("alone")
-        steps, out = self.stopped(folder, None)
+        steps, out, _ = self.stopped(folder, None)
         self.assert_replayed(folder, steps, out)
 
     def test_the_broken_epoch_beside_python(self):
         self.beside()
         ours, theirs = self.folder("broken"), self.folder("theirs-broken")
-        steps, out = self.stopped(ours)
+        steps, out, _ = self.stopped(ours)
         weights = self.peer(theirs, steps % STEPS, epochs=-(-steps // STEPS))
         self.assertEqual(out.splitlines()[-1], weights)
         self.assert_losses(ours, theirs)
