@@ -1,8 +1,8 @@
 // epochs_worker RUN_DIR FOLDER [WORD...]: a Trainer with all that an epoch's end may have: two
-// schedules, the best, lines of its own and files in FOLDER. Words: `slow` steps; `few` epochs, or
-// `four`;
-// `fails` to write; a `snapshot` there of each epoch, and no checkpoints but the last: a new run
-// begins from it; `stops` early; `bare`: nothing is written, and none is the best.
+// schedules, the best, lines of its own and files in FOLDER; FOLDER.writers has the epoch of each
+// time that somebody writes there. Words: `slow` steps; `few` epochs, or `four`; `fails` to write;
+// a `snapshot` there of each epoch, and no checkpoints but the last: a new run begins from it;
+// `stops` early; `bare`: nothing is written, and none is the best.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -123,6 +123,7 @@ class Job {
   }
 
   Result<bool> write(const EpochEnd& end, const lockstep::Optimizer& optimizer) {
+    std::ofstream(folder_ + ".writers", std::ios::app) << std::to_string(end.epoch) + "\n";
     if (has("fails")) return lockstep::Error{lockstep::ErrorKind::kDisk, "no room for " + folder_};
     if (has("snapshot"))
       LOCKSTEP_TRY(lockstep::save_pt(

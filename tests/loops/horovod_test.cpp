@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "support/child.h"
+#include "support/output.h"
 
 namespace lockstep::test {
 namespace {
@@ -53,6 +54,7 @@ TEST_F(Horovod, AClosureIsExactWhoeverComputesIt) {
   EXPECT_EQ(last_line(workers(3, "elastic").out), weights);
   const Outcome killed = workers(3, "elastic", {"--inject", "kill rank=1 txn=7 phase=backward"});
   EXPECT_EQ(killed.code, 0) << killed.err;
+  EXPECT_EQ(killed_in(killed), 1) << killed.err;
   EXPECT_EQ(last_line(killed.out), weights) << killed.err;
 }
 

@@ -5,25 +5,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 
 #include "coord/version.h"
 #include "support/child.h"
 #include "support/output.h"
+#include "support/until.h"
 
 namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
-
-bool until(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + 10s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(2ms);
-  }
-  return true;
-}
 
 pid_t parent_of(pid_t pid) {
   std::istringstream line(read_text("/proc/" + std::to_string(pid) + "/stat"));
@@ -82,6 +73,13 @@ class Spawn : public ::testing::Test {
     });
     return found;
   }
+  // `members` of them in all have begun, three live, and so do a zygote and its spare.
+  bool is_complete(const Child& caller, int members) const {
+    return until([&] {
+      return count(caller.out(), "inherits 42") == members &&
+             children(caller.pid(), true).size() == 3 && children(caller.pid(), false).size() == 2;
+    });
+  }
   bool is_clean() const {
     std::error_code error;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(run_dir(), error))
@@ -125,19 +123,22 @@ TEST_F(Spawn, AllKilledStartAgain) {
   const Outcome outcome =
       spawned("2", "train", {"--max-restarts=1", "--inject", "kill txn=33; kill txn=33"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(killed_in(outcome), 2) << outcome.err;
   EXPECT_EQ(hash_in(outcome), expected());
 }
 
 // The spare takes its place, and gets one of its own.
 TEST_F(Spawn, AKilledZygoteCostsNothing) {
-  Child caller(command("3", "slow"));
-  for (const char* epoch : {"Epoch [3/20]", "Epoch [8/20]"}) {
-    ASSERT_TRUE(caller.wait_for_output(epoch));
-    const auto zygotes = children(caller.pid(), false);
-    ASSERT_EQ(zygotes.size(), 2U);
-    ::kill(zygotes[epoch[7] == '3' ? 0 : 1], SIGKILL);
-    ::kill(children(caller.pid(), true).at(1), SIGKILL);
+  Child caller(command("3", "held"));
+  ASSERT_TRUE(caller.wait_for_output("Epoch [3/20]"));
+  for (const std::size_t zygote : {0, 1}) {
+    ASSERT_TRUE(is_complete(caller, 3 + static_cast<int>(zygote))) << caller.err();
+    const pid_t worker = children(caller.pid(), true)[1];
+    ::kill(children(caller.pid(), false)[zygote], SIGKILL);
+    ::kill(worker, SIGKILL);
   }
+  EXPECT_TRUE(is_complete(caller, 5)) << caller.err();
+  folder_.write("run-go", "");
   const Outcome outcome = caller.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(count(outcome.err, "a replacement is started"), 2) << outcome.err;
@@ -146,14 +147,16 @@ TEST_F(Spawn, AKilledZygoteCostsNothing) {
 }
 
 TEST_F(Spawn, WithoutAnyZygoteTheSurvivorsGoOn) {
-  Child caller(command("3", "slow"));
+  Child caller(command("3", "held"));
   ASSERT_TRUE(caller.wait_for_output("Epoch [3/20]"));
+  ASSERT_TRUE(is_complete(caller, 3)) << caller.err();
   const auto workers = children(caller.pid(), true);
   for (const pid_t zygote : children(caller.pid(), false)) ::kill(zygote, SIGKILL);
   ::kill(workers.at(1), SIGKILL);
+  EXPECT_TRUE(until([&] { return count(caller.err(), "no more workers are started") == 1; }));
+  folder_.write("run-go", "");
   const Outcome outcome = caller.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("no more workers are started"), std::string::npos) << outcome.err;
   EXPECT_EQ(hash_in(outcome), expected());
 }
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -54,6 +55,9 @@ Status train(Context& context, const Job& job) {
     if (step.global_step() == 5 && context.rank() == 1 && job.is("fails"))
       return Error{ErrorKind::kBadData, "picture 7 is no picture"};
     if (step.global_step() == 5 && job.is("throws")) throw std::runtime_error("no such class");
+    while (job.is("held") && step.global_step() == 55 &&
+           !std::filesystem::exists(job.output + "-go"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
     if (job.is("slow") || job.is("handler"))
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
     LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {

@@ -34,8 +34,12 @@ TEST(Descriptions, ARefusalIsForAllThatWait) {
   Descriptions descriptions;
   for (const int uid : {1, 2})
     ASSERT_TRUE(descriptions.add(WorkerUid(static_cast<std::uint64_t>(uid)), sample(), {}).ok());
-  for (const auto& each : descriptions.settle(Error{ErrorKind::kUnavailable, "in use"}))
+  const auto settled = descriptions.settle(Error{ErrorKind::kUnavailable, "in use"});
+  ASSERT_EQ(settled.size(), 2U);
+  for (const auto& each : settled) {
+    ASSERT_TRUE(each.refusal.has_value());
     EXPECT_EQ(each.refusal->kind, ErrorKind::kUnavailable);
+  }
 }
 
 TEST(Descriptions, WhatCannotBeIsAsIfNothingHadBeenSaid) {

@@ -16,6 +16,9 @@ TEST(Score, CrossEntropyIsTheFunctionalsSumAndTheFirstGreatestScoreCounts) {
   EXPECT_EQ(score.loss_sum,
             torch::nn::functional::cross_entropy(scores, targets, sum).item<double>());
   EXPECT_EQ(score.count, 7);
+  const at::Tensor given = at::tensor({1., 3., 2., 5., 4., 0., 0., 1., 2., 2., 9., 9.});
+  const at::Tensor classes = at::tensor({1, 1, 2, 1}, at::kLong);
+  EXPECT_EQ(cross_entropy_score(given.view({4, 3}), classes).correct, 3);
   const at::Tensor equal = at::zeros({3, 4}), first = at::zeros({3}, at::kLong);
   EXPECT_EQ(cross_entropy_score(equal, first).correct, 3);
   EXPECT_EQ(cross_entropy_score(equal, first + 1).correct, 0);
@@ -26,16 +29,14 @@ TEST(Score, EachSampleIsScoredOnceInEvaluationModeAndModesComeBack) {
   const auto data =
       data::tensor_dataset(at::arange(10).reshape({10, 1}), at::zeros({10}, at::kLong));
   ASSERT_TRUE(data.ok());
-  double seen = 0;
   const auto found = evaluate(*model, **data, 4, [&](const data::Batch& batch) {
     EXPECT_FALSE(model->is_training() || at::GradMode::is_enabled());
-    seen += batch.inputs.sum().item<double>();
-    return Score{2, 1, batch.targets.size(0)};
+    const at::Tensor inputs = batch.inputs.to(at::kDouble);
+    return Score{inputs.sum().item<double>(), inputs[0].item<double>(), inputs.size(0)};
   });
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ(seen, 45);
-  EXPECT_EQ(found->loss_sum, 6);
-  EXPECT_EQ(found->correct, 3);
+  EXPECT_EQ(found->loss_sum, 45);
+  EXPECT_EQ(found->correct, 0 + 4 + 8);
   EXPECT_EQ(found->count, 10);
   EXPECT_TRUE(model->is_training() && at::GradMode::is_enabled());
 }

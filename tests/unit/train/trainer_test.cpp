@@ -45,6 +45,7 @@ TEST(Trainer, LeavesFrozenPartsFrozenEvaluatesInEvaluationModeAndDropsAShortLast
   trainer.loss([&](const data::Batch& batch) {
     EXPECT_TRUE(net->is_training() && net->linear->is_training());
     EXPECT_FALSE(net->norm->is_training()) << "step " << steps;
+    EXPECT_TRUE(at::GradMode::is_enabled());
     ++steps;
     EXPECT_EQ(batch.inputs.size(0), 4);
     EXPECT_TRUE(at::globalContext().deterministicAlgorithms());
@@ -53,6 +54,7 @@ TEST(Trainer, LeavesFrozenPartsFrozenEvaluatesInEvaluationModeAndDropsAShortLast
   });
   trainer.evaluation([&](const data::Batch& batch) {
     EXPECT_FALSE(net->is_training() || net->linear->is_training() || net->norm->is_training());
+    EXPECT_FALSE(at::GradMode::is_enabled());
     ++evaluations;
     return Score{0, 0, batch.inputs.size(0)};
   });
