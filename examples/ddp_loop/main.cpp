@@ -96,8 +96,8 @@ static lockstep::Status train(lockstep::Context& context, const Options& options
 int main(int argc, char** argv) {
   Options options;
   lockstep::CommandLine line("ddp_loop", "digits with a small net, in a loop in PyTorch's style");
-  line.add("--data", options.data, "'synthetic', or a folder with MNIST's IDX files");
-  line.add("--output", options.output, "the run directory");
+  line.add_path("--data", options.data, "'synthetic', or a folder with MNIST's IDX files");
+  line.add_path("--output", options.output, "the run directory");
   line.add("--epochs", options.epochs, "passes over the data", {.least = 1});
   line.add("--batch-size", options.batch_size, "of each rank", {.least = 1});
   line.add("--accumulate", options.accumulate, "backwards per update", {.least = 1});

@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
   std::string data = "synthetic";
   lockstep::RunOptions options{.name = "own_loop", .output = "own_loop-run", .max_steps = 300};
   lockstep::CommandLine line("own_loop", "digits with a small net, in a loop of one's own");
-  line.add("--data", data, "'synthetic', or a folder with MNIST's IDX files");
+  line.add_path("--data", data, "'synthetic', or a folder with MNIST's IDX files");
   lockstep::add_run_options(line, options);
   line.parse(argc, argv);
 

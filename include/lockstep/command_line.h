@@ -36,6 +36,8 @@ class CommandLine {
 
   // The target's value is the default.
   void add(const std::string& name, std::string& target, const std::string& help);
+  // A file or folder of this machine: an address (s3://...) is refused.
+  void add_path(const std::string& name, std::string& target, const std::string& help);
   void add(const std::string& name, double& target, const std::string& help,
            Limits<double> limits = {});
   void add(const std::string& name, int& target, const std::string& help, Limits<int> limits = {});

@@ -69,8 +69,8 @@ class DdpEngine {
   // From now on every backward synchronises, whether there was a before_forward() or not: for a
   // module that is called by itself.
   void sync_every_backward();
-  // The first failure, for good.
-  const Status& status() const;
+  // The first failure, for good; looks at the module's parameters, too.
+  const Status& check();
 
  private:
   class Impl;
@@ -98,7 +98,7 @@ class DistributedDataParallel {
     return forward(std::forward<Args>(args)...);
   }
 
-  Holder& module() { return module_; }
+  Holder module() const { return module_; }
   // The module's own; names have no "module." in front.
   auto parameters() const { return module_->parameters(); }
   auto named_parameters() const { return module_->named_parameters(); }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/amp.h"
@@ -82,18 +83,23 @@ class TrainState {
 
   // One line per parameter and buffer: name, shape, dtype and, where it is not contiguous, strides.
   std::string signature() const;
-  // The same, then a line for each frozen parameter: what workers compare before the first step.
-  std::string signature_and_frozen() const;
-  // Whether the modules still have the parameters that they had when they were added. Errors:
-  // kUsage, with the module's name and both numbers. A few microseconds: steps ask each time.
+  // One line per parameter that gets no gradient (requires_grad false).
+  std::string frozen() const;
+  // Whether the modules have the parameters that they had when they were added, and none that was
+  // frozen then gets a gradient now. Errors: kUsage, which names the parameter. 0.2 us per
+  // parameter: each step asks.
   Status check_modules() const;
 
  private:
+  // A parameter, and whether it gets a gradient.
+  using Wanted = std::vector<std::pair<const c10::TensorImpl*, bool>>;
   struct Added {
     std::string name;
     const torch::nn::Module* module;
-    std::size_t parameters;
+    Wanted parameters;
   };
+  static void append(const torch::nn::Module& module, Wanted& parameters);
+  static std::string difference(const Added& added);
   Status claim(const std::string& name);
   std::vector<std::string> names_;
   std::vector<Added> modules_;

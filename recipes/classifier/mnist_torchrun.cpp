@@ -36,11 +36,11 @@ Options parse(int argc, char** argv) {
   options.run.batch_size = 32;
   lockstep::CommandLine line("mnist_torchrun",
                              "MNIST with checkpoint files, on any number of workers");
-  line.add("--data", options.data,
-           "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
+  line.add_path("--data", options.data,
+                "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
   line.add("--save-every", options.save_every, "epochs between checkpoint files", {.least = 1});
-  line.add("--checkpoint-file", options.checkpoint_file,
-           "weights and epoch; Python's torch.load() opens it");
+  line.add_path("--checkpoint-file", options.checkpoint_file,
+                "weights and epoch; Python's torch.load() opens it");
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
   return options;

@@ -9,18 +9,19 @@ namespace classifier {
 namespace {
 
 void add_options(lockstep::CommandLine& line, Options& options) {
-  line.add("--data", options.data,
-           "a folder with photographs by class in Train, Validation and, if there is one, Test; or "
-           "a .tar or .tar.gz of it, with --stage");
-  line.add("--stage", options.stage, "a folder into which an archive is unpacked, once");
-  line.add("--weights", options.weights,
-           "torchvision's file of resnet34; without: random values, said on standard error");
+  line.add_path(
+      "--data", options.data,
+      "a folder with photographs by class in Train, Validation and, if there is one, Test; or "
+      "a .tar or .tar.gz of it, with --stage");
+  line.add_path("--stage", options.stage, "a folder into which an archive is unpacked, once");
+  line.add_path("--weights", options.weights,
+                "torchvision's file of resnet34; without: random values, said on standard error");
   line.add_choice(
       "--backbone", {"auto", "frozen", "trained"}, options.backbone,
       [&](const std::string& value) { options.backbone = value; },
       "all layers but the new head; auto: frozen with --weights, else trained");
-  line.add("--checkpoint-file", options.checkpoint_file,
-           "the best model so far; Python's torch.load() opens it");
+  line.add_path("--checkpoint-file", options.checkpoint_file,
+                "the best model so far; Python's torch.load() opens it");
   line.add("--image-size", options.image_size, "pictures' height and width",
            {.least = 1, .most = 4096});
   line.add("--lr", options.lr, "Adam's learning rate", {.least = 0});

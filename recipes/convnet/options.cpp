@@ -146,8 +146,8 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
       [&](const std::string& name) { options.mode = mode_named(name); },
       "one device, DataParallel, DistributedDataParallel or Horovod's style; when given, version, "
       "devices and model are printed first");
-  line.add("--data", options.data,
-           "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
+  line.add_path("--data", options.data,
+                "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
   line.add_choice(
       "--optimizer", {"sgd", "adam"}, options.optimizer,
       [&](const std::string& value) { options.optimizer = value; }, "the optimizer");

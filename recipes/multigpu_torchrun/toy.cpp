@@ -87,8 +87,8 @@ void parse(lockstep::CommandLine& line, Options& options, int argc, char** argv)
   line.add("save_every", options.save_every,
            "epochs between " + std::string(options.snapshots ? "snapshots" : "checkpoints"),
            {.least = 1});
-  line.add(options.snapshots ? "--snapshot" : "--checkpoint", options.file,
-           "the file's path; Python's torch.load() opens it");
+  line.add_path(options.snapshots ? "--snapshot" : "--checkpoint", options.file,
+                "the file's path; Python's torch.load() opens it");
   line.add_choice(
       "--loss", {"mse", "cross_entropy"}, "mse",
       [&](const std::string& name) { options.mean_squared_error = name == "mse"; },

@@ -16,11 +16,12 @@ void add_options(lockstep::CommandLine& line, Options& options) {
            "hours that the whole run has, all its starts together; 0: no limit",
            {.least = 0, .most = kMostHours});
   line.add("--model-name", options.model_name, "NAME.pt, the best model so far");
-  line.add("--saves", options.saves, "the folder for NAME.pt and NAME_metrics.pt");
-  line.add("--data", options.data,
-           "a folder with photographs by class; four fifths are trained on, the rest validates");
-  line.add("--weights", options.weights,
-           "torchvision's file of vgg19; without: random values, said on standard error");
+  line.add_path("--saves", options.saves, "the folder for NAME.pt and NAME_metrics.pt");
+  line.add_path(
+      "--data", options.data,
+      "a folder with photographs by class; four fifths are trained on, the rest validates");
+  line.add_path("--weights", options.weights,
+                "torchvision's file of vgg19; without: random values, said on standard error");
   line.add("--lr", options.lr,
            "learning rate of one virtual worker; the run's is that times the root of their number",
            {.least = 0});
@@ -32,11 +33,11 @@ void add_options(lockstep::CommandLine& line, Options& options) {
   line.add("--num-workers", options.run.prefetch_threads,
            "threads of each worker that prepare pictures ahead; they change no bit",
            {.least = 0, .most = 64});
-  line.add(
+  line.add_path(
       "--evaluate", options.evaluate,
       "NAME.pt, a run or a checkpoint of one: prints its loss and accuracy on the whole of --data, "
       "and trains nothing");
-  line.add("--json", options.json, "with --evaluate: a file for 'lockstep report'");
+  line.add_path("--json", options.json, "with --evaluate: a file for 'lockstep report'");
 }
 
 lockstep::Status check(const Options& options) {

@@ -274,7 +274,16 @@ Env& posix_env() {
   return env;
 }
 
+Status check_local(const std::string& path) {
+  const std::size_t scheme = path.find("://");
+  if (scheme == std::string::npos || path.find('/') < scheme) return {};
+  return Error{ErrorKind::kUsage, "'" + path + "': " + path.substr(0, scheme + 3) +
+                                      " cannot be read or written yet, only files and folders of "
+                                      "this machine; copy it to one and give that"};
+}
+
 Result<std::string> absolute_path(const std::string& path) {
+  LOCKSTEP_TRY(check_local(path));
   if (path.empty()) return Error{ErrorKind::kUsage, "an empty path where a folder's is needed"};
   std::error_code code;
   const fs::path whole = fs::absolute(path, code);

@@ -46,15 +46,6 @@ Error unwritable(const std::string& path) {
   return {ErrorKind::kDisk, "cannot write '" + path + "': " + std::strerror(errno)};
 }
 
-// "./s3://bucket/x" is a folder; "s3://bucket/x" is not.
-Status check_place(const std::string& place) {
-  const std::size_t scheme = place.find("://");
-  if (scheme == std::string::npos || place.find('/') < scheme) return {};
-  return Error{ErrorKind::kUsage, "'" + place + "': " + place.substr(0, scheme + 3) +
-                                      " cannot be read or written yet, only files and folders of "
-                                      "this machine"};
-}
-
 Result<struct stat> look(const std::string& path) {
   struct stat found {};
   if (::stat(path.c_str(), &found) != 0) return unreadable(path);
@@ -240,7 +231,7 @@ Status sync_file_system(const std::string& path) {
 
 Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads,
                         const std::function<bool()>& stopped) {
-  for (const std::string& place : {from, to}) LOCKSTEP_TRY(check_place(place));
+  for (const std::string& place : {from, to}) LOCKSTEP_TRY(check_local(place));
   LOCKSTEP_TRY(check_apart(from, to));
   LOCKSTEP_ASSIGN(const struct stat source, look(from));
   Work work;

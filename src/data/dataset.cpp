@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/env.h"
 #include "base/guard.h"
 #include "base/hash.h"
 #include "data/digits.h"
@@ -108,6 +109,7 @@ class TensorDataset final : public Dataset {
 }  // namespace
 
 Result<std::shared_ptr<const Dataset>> open_mnist(const std::string& folder, Split split) {
+  LOCKSTEP_TRY(check_local(folder));
   LOCKSTEP_ASSIGN(
       LabelledImages images,
       read_mnist(posix_env(), folder, split == Split::kTrain ? train_files() : test_files()));

@@ -40,11 +40,9 @@ class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
 
 Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> parameters,
                                                  const ReducerOptions& options) {
-  std::vector<Parameter> frozen;
   std::vector<at::TensorImpl*> seen;  // a module that is there twice has each parameter once
   std::erase_if(parameters, [&](const Parameter& p) {
     at::TensorImpl* const tensor = p.tensor.unsafeGetTensorImpl();
-    if (!p.tensor.requires_grad()) frozen.push_back(p);
     if (!p.tensor.requires_grad() || std::find(seen.begin(), seen.end(), tensor) != seen.end())
       return true;
     seen.push_back(tensor);
@@ -66,12 +64,11 @@ Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> paramete
                        "' has a hook after the accumulation of its gradient already, and there is "
                        "room for one: destroy the other DistributedDataParallel, Step or Trainer "
                        "of this module first"};
-  return std::unique_ptr<Reducer>(new Reducer(std::move(parameters), std::move(frozen), options));
+  return std::unique_ptr<Reducer>(new Reducer(std::move(parameters), options));
 }
 
-Reducer::Reducer(std::vector<Parameter> parameters, std::vector<Parameter> frozen,
-                 const ReducerOptions& options)
-    : parameters_(std::move(parameters)), frozen_(std::move(frozen)), options_(options) {
+Reducer::Reducer(std::vector<Parameter> parameters, const ReducerOptions& options)
+    : parameters_(std::move(parameters)), options_(options) {
   std::vector<ParameterSpec> specs;
   for (const Parameter& p : parameters_)
     specs.push_back(
@@ -215,21 +212,17 @@ void Reducer::publish_used() {
 }
 
 Status Reducer::all_fired() const {
-  std::string unused, frozen, thawed;
+  std::string unused, frozen;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     if (fired_[i]) continue;
     std::string& names = parameters_[i].tensor.requires_grad() ? unused : frozen;
     names += (names.empty() ? "" : ", ") + parameters_[i].name;
   }
-  for (const Parameter& p : frozen_)
-    if (p.tensor.requires_grad()) thawed += (thawed.empty() ? "" : ", ") + p.name;
-  for (const auto& [what, names] : {std::pair("frozen", &frozen), std::pair("unfrozen", &thawed)})
-    if (!names->empty())
-      return Error{ErrorKind::kUsage,
-                   "these parameters were " + std::string(what) +
-                       " after the module was wrapped: " + *names +
-                       ". Set requires_grad before the DistributedDataParallel, Step or Trainer is "
-                       "made, or make it anew"};
+  if (!frozen.empty())
+    return Error{ErrorKind::kUsage,
+                 "these parameters were frozen after the module was wrapped: " + frozen +
+                     ". Set requires_grad to false before the DistributedDataParallel, Step or "
+                     "Trainer is made, or make it anew"};
   if (unused.empty()) return {};
   return Error{ErrorKind::kUsage,
                "these parameters got no gradient from the loss of virtual worker " +

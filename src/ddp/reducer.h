@@ -45,8 +45,7 @@ struct ReducerOptions {
 
 class Reducer {
  public:
-  // Parameters that do not require a gradient are left alone; one that requires it later is an
-  // error of end_share(). All dense, on the CPU.
+  // Parameters that do not require a gradient are left alone. All dense, on the CPU.
   static Result<std::unique_ptr<Reducer>> create(std::vector<Parameter> parameters,
                                                  const ReducerOptions& options);
   ~Reducer();
@@ -80,8 +79,7 @@ class Reducer {
 
  private:
   class Hook;
-  Reducer(std::vector<Parameter> parameters, std::vector<Parameter> frozen,
-          const ReducerOptions& options);
+  Reducer(std::vector<Parameter> parameters, const ReducerOptions& options);
   void on_gradient(std::size_t index);
   void take(std::size_t index);
   void deposit(std::size_t index, const at::Tensor& gradient);
@@ -93,7 +91,6 @@ class Reducer {
   Status all_fired() const;
 
   std::vector<Parameter> parameters_;
-  std::vector<Parameter> frozen_;   // left alone, and to stay so
   std::vector<const Hook*> hooks_;  // the parameters' own
   ReducerOptions options_;
   BucketLayout layout_;

@@ -80,7 +80,7 @@ class DdpEngine::Impl {
   void before_forward();
   bool set_sync(bool sync) { return std::exchange(sync_, sync); }
   void sync_every_backward();
-  const Status& status() const { return failed_; }
+  const Status& check();
 
  private:
   void begin_backward();
@@ -108,7 +108,7 @@ DdpEngine::Impl::Impl(torch::nn::Module& module, ProcessGroup& group, const DdpO
                                                    std::to_string(options.bucket_cap_mb) +
                                                    "; it must be above 0"});
   require(state_.add("module", module));
-  require(compare_signatures(group, state_.signature_and_frozen()));
+  require(compare_signatures(group, state_.signature() + state_.frozen()));
   broadcast_all(state_.model());
   make_exchange(state_of(group));
 }
@@ -146,9 +146,14 @@ void DdpEngine::Impl::broadcast_all(const std::vector<TrainState::Named>& tensor
   }
 }
 
+const Status& DdpEngine::Impl::check() {
+  if (failed_.ok()) failed_ = state_.check_modules();
+  return failed_;
+}
+
 void DdpEngine::Impl::before_forward() {
   require(failed_);
-  require(failed_ = state_.check_modules());
+  if (at::GradMode::is_enabled()) require(check());
   reducer_->drop_share();  // of a forward whose backward never came
   if (!sync_) return;
   if (options_.broadcast_buffers) broadcast_all(state_.buffers());
@@ -170,6 +175,7 @@ void DdpEngine::Impl::begin_backward() {
 
 void DdpEngine::Impl::after_backward() {
   failed_ = reducer_->end_share();
+  if (failed_.ok()) failed_ = state_.check_modules();  // a forward may have added some
   if (failed_.ok()) wait_whole();
   if (!failed_.ok()) {
     exchange_->abort(failed_.error());
@@ -201,6 +207,6 @@ DdpEngine::~DdpEngine() = default;
 void DdpEngine::before_forward() { impl_->before_forward(); }
 bool DdpEngine::set_sync(bool sync) { return impl_->set_sync(sync); }
 void DdpEngine::sync_every_backward() { impl_->sync_every_backward(); }
-const Status& DdpEngine::status() const { return impl_->status(); }
+const Status& DdpEngine::check() { return impl_->check(); }
 
 }  // namespace lockstep

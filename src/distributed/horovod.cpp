@@ -121,7 +121,7 @@ Status DistributedOptimizer::step() {
     return wrong(
         "step() without a closure needs a worker for each rank, and none may be lost: a fixed "
         "group, init(context, ProcessGroupOptions). In a run give step() the closure");
-  LOCKSTEP_TRY(engine_->status());
+  LOCKSTEP_TRY(engine_->check());
   optimizer_.step();
   return {};
 }

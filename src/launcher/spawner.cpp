@@ -1,5 +1,6 @@
 #include "launcher/spawner.h"
 
+#include <fcntl.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -131,9 +132,14 @@ void Spawner::restart_zygote() {
   auto& [own, theirs] = *ends;
   std::vector<std::string> changes = linked_program_variables();
   changes.push_back(std::string(coord::kZygoteVariable) + "=" + std::to_string(theirs.get()));
-  const SpawnSpec spec{
-      program_.file, program_.arguments, environment_with(changes, worker_variable_names()), 1, 2,
-      {theirs.get()}};
+  UniqueFd quiet;  // what main prints before init() is printed once
+  if (main_spoke_) quiet = UniqueFd(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  const SpawnSpec spec{program_.file,
+                       program_.arguments,
+                       environment_with(changes, worker_variable_names()),
+                       quiet ? quiet.get() : 1,
+                       2,
+                       {theirs.get()}};
   auto pid = spawn_process(spec);
   if (!pid.ok()) {
     return feed_(event::ZygoteLost{{exit_code(pid.error().kind), 0}, pid.error().message});
@@ -168,6 +174,7 @@ void Spawner::read_zygote() {
       forked(*answer);
     } else if (const auto* ready = std::get_if<message::ZygoteReady>(&received->message)) {
       if (ready->version != coord::kProtocolVersion) return refuse_zygote(ready->version);
+      main_spoke_ = true;
       feed_(event::ZygoteReady{});
       if (spawned_ && zygote_) spare_.ask(zygote_.get());
     }

@@ -23,13 +23,6 @@ void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
   }
 }
 
-// Without their names, which are most of what named_parameters() costs.
-std::size_t count_parameters(const torch::nn::Module& module) {
-  std::size_t count = module.named_parameters(/*recurse=*/false).size();
-  for (const auto& child : module.named_children()) count += count_parameters(*child.value());
-  return count;
-}
-
 }  // namespace
 
 NamedTensors state_dict(const torch::nn::Module& module) {
@@ -45,6 +38,13 @@ Status TrainState::claim(const std::string& name) {
                  "the train state has two parts named '" + name + "'; give each its own name"};
   names_.push_back(name);
   return {};
+}
+
+// Without their whole names, which are most of what named_parameters() costs.
+void TrainState::append(const torch::nn::Module& module, Wanted& parameters) {
+  for (const auto& item : module.named_parameters(/*recurse=*/false))
+    parameters.emplace_back(item.value().unsafeGetTensorImpl(), item.value().requires_grad());
+  for (const auto& child : module.named_children()) append(*child.value(), parameters);
 }
 
 Status TrainState::add(const std::string& name, torch::nn::Module& module) {
@@ -64,7 +64,7 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
   parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
   leaves_.insert(leaves_.end(), parameters.begin(), parameters.end());
   buffers_.insert(buffers_.end(), buffers.begin(), buffers.end());
-  modules_.push_back({name, &module, count_parameters(module)});
+  append(module, modules_.emplace_back(Added{name, &module, {}}).parameters);
   return {};
 }
 
@@ -163,22 +163,37 @@ std::string TrainState::signature() const {
   return lines.str();
 }
 
-std::string TrainState::signature_and_frozen() const {
-  std::string lines = signature();
+std::string TrainState::frozen() const {
+  std::string lines;
   for (const Named& leaf : leaves_)
     if (!leaf.tensor.requires_grad()) lines += leaf.name + " is frozen (requires_grad false)\n";
   return lines;
 }
 
+std::string TrainState::difference(const Added& added) {
+  for (const auto& item : added.module->named_parameters()) {
+    const auto* const tensor = item.value().unsafeGetTensorImpl();
+    const auto then = std::ranges::find(added.parameters, tensor, &Wanted::value_type::first);
+    if (then == added.parameters.end()) return "'" + item.key() + "' was added";
+    if (item.value().requires_grad() && !then->second) return "'" + item.key() + "' was unfrozen";
+  }
+  return "a parameter was taken out";
+}
+
 Status TrainState::check_modules() const {
-  for (const Added& added : modules_)
-    if (const std::size_t now = count_parameters(*added.module); now != added.parameters)
+  for (const Added& added : modules_) {
+    Wanted now;
+    append(*added.module, now);
+    const auto same = [](const auto& a, const auto& b) {
+      return a.first == b.first && (!a.second || b.second);
+    };
+    if (!std::ranges::equal(now, added.parameters, same))
       return Error{ErrorKind::kUsage,
-                   "'" + added.name + "' had " + std::to_string(added.parameters) +
-                       " parameters when it was wrapped or added to the state, and has " +
-                       std::to_string(now) +
-                       " now: register all before the DistributedDataParallel, Step or Trainer is "
-                       "made, or make it anew"};
+                   "'" + added.name + "' has changed since it was wrapped or added to the state: " +
+                       difference(added) +
+                       ". Do that before, or make the DistributedDataParallel, Step or Trainer "
+                       "and its state anew"};
+  }
   return {};
 }
 

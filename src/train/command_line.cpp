@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/env.h"
 #include "base/process_setup.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -130,6 +131,15 @@ std::string listed(const std::vector<std::string>& words, const std::vector<std:
 void CommandLine::add(const std::string& name, std::string& target, const std::string& help) {
   impl_->names.push_back(name);
   impl_->app.add_option(both_spellings(name), target, help)->capture_default_str();
+}
+void CommandLine::add_path(const std::string& name, std::string& target, const std::string& help) {
+  impl_->names.push_back(name);
+  const auto set = [name, &target](const std::string& text) {
+    if (const Status local = check_local(text); !local.ok())
+      throw CLI::ValidationError(name + " is " + local.error().message);
+    target = text;
+  };
+  impl_->app.add_option_function<std::string>(both_spellings(name), set, help)->default_str(target);
 }
 void CommandLine::add(const std::string& name, double& target, const std::string& help,
                       Limits<double> limits) {
@@ -255,8 +265,8 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   line.add("--max-duration", o.max_duration, Duration::Unit::kEpochs,
            "how long the whole run is, in place of --epochs: 10ep, 500ba (steps), 100000sp "
            "(samples) or 2h30m; 0: as --epochs says");
-  line.add("--output", o.output, "the run directory");
-  line.add(
+  line.add_path("--output", o.output, "the run directory");
+  line.add_path(
       "--resume", o.resume,
       "auto: go on with an unfinished equal run there; never: start over; or a checkpoint's path, "
       "from which every start begins");

@@ -60,18 +60,22 @@ Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& 
   at::manual_seed(batch_seed(spec_.options.seed, position.global_step, 0));
   bool written = false;
   const auto where = "the files of epoch " + std::to_string(position.epoch);
-  const Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
-    const EpochEnd end = epoch_end(txn);
-    if (hooks_.exports) {
-      LOCKSTEP_TRY(guard.secure());
-      LOCKSTEP_ASSIGN(written, hooks_.exports(end));
-    }
-    return end.is_best() ? guard.keep_best() : Status();
+  const EpochEnd end = epoch_end(txn);
+  const Status exported = guarded(where, ErrorKind::kInternal, [&]() -> Status {
+    if (!hooks_.exports) return {};
+    LOCKSTEP_TRY(guard.secure());
+    LOCKSTEP_ASSIGN(written, hooks_.exports(end));
+    return {};
   });
-  if (!status.ok() && !spec_.options.continue_on_save_error)
-    return Error{ErrorKind::kDisk, status.error().message + "; stopped (--on-save-error stop)"};
-  if (!status.ok())
+  // The best is kept whatever becomes of the program's own files.
+  const Status kept = guarded(where, ErrorKind::kInternal,
+                              [&] { return end.is_best() ? guard.keep_best() : Status(); });
+  for (const Status& status : {exported, kept}) {
+    if (status.ok()) continue;
+    if (!spec_.options.continue_on_save_error)
+      return Error{ErrorKind::kDisk, status.error().message + "; stopped (--on-save-error stop)"};
     log_warning(status.error().message + "; training goes on (--on-save-error continue)");
+  }
   cell.loss_sum = cell.correct = 0;
   cell.count = written ? 1 : 0;
   cell.seconds = seconds_;

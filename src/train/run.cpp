@@ -73,7 +73,7 @@ Status Run::take_part(RunStart& start) {
   worker::Description description;
   description.run_dir = options.run_dir;
   description.manifest = manifest_.json();
-  description.parameters = state_.signature_and_frozen();
+  description.parameters = state_.signature() + state_.frozen();
   description.board = options.board;
   description.virtual_workers = options.board.virtual_workers;
   description.total_txns = spec_.plan.end().value();
@@ -137,10 +137,7 @@ Status Run::run_next(std::size_t optimizer) {
   trained_ = true;
   shares_->choose(optimizer);
   const auto where = [&] { return "step " + std::to_string(global_step(at())); };
-  Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
-    LOCKSTEP_TRY(state_.check_modules());
-    return participant_->run();
-  });
+  Status status = guarded(where, ErrorKind::kInternal, [&] { return participant_->run(); });
   over_ = !status.ok();
   return status.ok() ? status : with_own_option(status.error());
 }

@@ -102,6 +102,9 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   if (const std::string signature = state.signature();
       signature.find(" strides ") != signature.npos)
     manifest.set("strides", sha256_hex(signature));
+  if (const std::string frozen = state.frozen(); !frozen.empty())
+    manifest.set("frozen", std::to_string(std::ranges::count(frozen, '\n')) + " parameters, " +
+                               sha256_hex(frozen));
   if (origin) manifest.set(kStartEpoch, origin->start.epoch);
   if (origin && !std::isnan(origin->start.best))
     manifest.set(kStartBest, shortest(origin->start.best));

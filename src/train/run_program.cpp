@@ -69,6 +69,7 @@ Status Run::keep_best(Txn txn) {
 }
 
 Status Run::check(Txn txn, coord::Board board) {
+  LOCKSTEP_TRY(state_.check_modules());
   const StepRecords records(spec_, state_, txn, board);
   LOCKSTEP_TRY(records.check());
   not_finite_ = not_finite(records);

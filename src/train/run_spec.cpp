@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/env.h"
 #include "base/text.h"
 #include "train/option_rules.h"
 
@@ -160,6 +161,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   for (const auto& each : state.schedulers()) LOCKSTEP_TRY(each->check());
   if (state.scaler() != nullptr) LOCKSTEP_TRY(state.scaler()->check());
   if (options.output.empty()) return wrong("--output is empty; give the run directory's path");
+  LOCKSTEP_TRY(check_local(options.resume));
   if (options.resume.empty())
     return wrong("--resume is empty; give auto, never or a checkpoint's path");
   LOCKSTEP_TRY(obey(kEpochs, options));

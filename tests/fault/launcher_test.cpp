@@ -309,7 +309,7 @@ TEST_F(Launcher, SignalsStopInOrder) {
 
 TEST_F(Launcher, ADeadZygoteCostsNoWorker) {
   Child launcher(command({"--nproc-per-node", "3", "--inject", "kill rank=1 txn=300 phase=forward"},
-                         {"--txns", "900", "--step-us", "500"}));
+                         {"--txns", "900", "--step-us", "500", "--greets"}));
   ASSERT_TRUE(launcher.wait_for_output("step 5\n"));
   // The zygote is the launcher's oldest child: the first whose parent it is.
   const std::string children = read_text("/proc/" + std::to_string(launcher.pid()) + "/task/" +
@@ -320,7 +320,9 @@ TEST_F(Launcher, ADeadZygoteCostsNoWorker) {
   const Outcome outcome = launcher.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(last_line(outcome.out), expected("900"));
-  EXPECT_EQ(incidents(), 1) << outcome.err;  // the injected one alone
+  EXPECT_EQ(outcome.out.find("before init\n"), 0U) << outcome.out;
+  EXPECT_EQ(outcome.out.rfind("before init\n"), 0U);  // once
+  EXPECT_EQ(incidents(), 1) << outcome.err;           // the injected one alone
   EXPECT_NE(outcome.err.find("replacement joined"), std::string::npos) << outcome.err;
 }
 

@@ -201,16 +201,17 @@ class Spawned(LeftBehind):
 
 
 class ByHand(LeftBehind):
-    """One command for each rank, as torch's env:// has it; a shell starts three of them."""
+    """One command for each rank, as torch's env:// has it; a shell starts them."""
 
     OUTLIVED = True
 
     def start(self, workers, options=(), launcher=(), output=None, **more):
         run = super().start(None, options, (), output, delayed=True)
-        run.command = ["sh", "-c", 'for rank in 1 2; do RANK=$rank "$@" & done; RANK=0 "$@"; code=$?; wait; exit $code',
+        others = " ".join(map(str, range(1, workers)))
+        run.command = ["sh", "-c", f'for rank in {others}; do RANK=$rank "$@" & done; RANK=0 "$@"; code=$?; wait; exit $code',
                        "sh", *run.command]
         run.env = {**run.env, "LOCKSTEP_LAUNCHER": harness.LOCKSTEP, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
-                   "WORLD_SIZE": "3", **({"PET_INJECT": launcher[0]} if launcher else {})}
+                   "WORLD_SIZE": str(workers), **({"PET_INJECT": launcher[0]} if launcher else {})}
         return run
 
     def launcher(self, run):
@@ -242,7 +243,9 @@ class ByHand(LeftBehind):
             run.until_committed(20)
             os.kill(self.launcher(run), signal.SIGTERM)
         run = self.check(3, LONG, end=end, code=75)
-        self.assert_same(self.check(3, LONG, output=run.output), LONG)
+        again = self.check(2, LONG, output=run.output)
+        self.assertIn("resuming from", again.err)
+        self.assert_same(again, LONG)
 
 
 class Leftovers(LeftBehind):

@@ -128,6 +128,18 @@ Status thawed_late(ProcessGroup& group) {
   return lockstep::Error{ErrorKind::kInternal, "a parameter unfrozen late was passed over"};
 }
 
+// As fine-tuning in two phases does it: no hook of the parameters that were wrapped fires any more.
+Status swapped_late(ProcessGroup& group) {
+  Net net;
+  net->extra.set_requires_grad(false);
+  DistributedDataParallel ddp(net, group);
+  ddp(1.0, true).backward();
+  net->extra.set_requires_grad(true);
+  net->w.set_requires_grad(false);
+  ddp(1.0, true).backward();
+  return lockstep::Error{ErrorKind::kInternal, "a swap of what is frozen was passed over"};
+}
+
 Status frozen_by_rank(ProcessGroup& group) {
   Net net;
   if (group.rank() == 1) net->extra.set_requires_grad(false);
@@ -179,6 +191,32 @@ Status tied(ProcessGroup& group) {
   DistributedDataParallel ddp(Tied(), group);
   ddp(group.rank() + 1.0).backward();
   return expect("gradient of a tied weight", ddp.module()->one->w.grad(), group.world_size() + 1.0);
+}
+
+// As a GAN's discriminator is while its generator learns.
+Status frozen_for_a_while(ProcessGroup& group) {
+  const double mine = group.rank() + 1, mean = (group.world_size() + 1) / 2.0;
+  DistributedDataParallel ddp(Net(), group);
+  for (const bool on : {true, false, true}) {
+    for (at::Tensor& parameter : ddp.parameters()) parameter.set_requires_grad(on);
+    const at::Tensor input = at::ones({1}).set_requires_grad(true);
+    ddp.module()->zero_grad();
+    (ddp(mine, true) * input).sum().backward();
+    LOCKSTEP_TRY(expect("gradient of the input", input.grad(), mine * 5 + 3));
+    if (on) LOCKSTEP_TRY(expect("gradient", ddp.module()->w.grad(), mean));
+    if (!on && ddp.module()->w.grad().defined())
+      return lockstep::Error{ErrorKind::kInternal, "a frozen parameter has a gradient"};
+  }
+  return {};
+}
+
+// As many parameters as before, and all that were wrapped get gradients.
+Status replaced_late(ProcessGroup& group) {
+  DistributedDataParallel ddp(Tied(), group);
+  ddp(1.0).backward();
+  ddp.module()->replace_module("other", Net());
+  ddp(1.0).backward();
+  return lockstep::Error{ErrorKind::kInternal, "a module replaced late was passed over"};
 }
 
 // Unused everywhere: no gradient. Used by rank 0 alone: its mean with zeros.
@@ -243,6 +281,9 @@ Status run_case(const std::string& name, ProcessGroup& group) {
   if (name == "unused") return unused(group);
   if (name == "frozen-late") return frozen_late(group);
   if (name == "thawed-late") return thawed_late(group);
+  if (name == "swapped-late") return swapped_late(group);
+  if (name == "frozen-for-a-while") return frozen_for_a_while(group);
+  if (name == "replaced-late") return replaced_late(group);
   if (name == "frozen-by-rank") return frozen_by_rank(group);
   if (name == "added-late") return added_late(group);
   if (name == "unused-allowed") return unused_allowed(group);

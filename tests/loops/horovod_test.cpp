@@ -62,6 +62,7 @@ TEST_F(Horovod, TheFormsAreKeptApart) {
   expect_refused("closure", "step(closure) needs a run");
   expect_refused("bare", "step() without a closure needs a worker for each rank");
   expect_refused("unknown", "broadcast_parameters() has not had this module");
+  expect_refused("adds-late", "'late' was added");
 }
 
 TEST_F(Horovod, WorkersOfARunMustMakeTheModelAlike) {

@@ -133,8 +133,8 @@ TEST_F(Spawn, AKilledZygoteCostsNothing) {
   ASSERT_TRUE(caller.wait_for_output("Epoch [3/20]"));
   for (const std::size_t zygote : {0, 1}) {
     ASSERT_TRUE(is_complete(caller, 3 + static_cast<int>(zygote))) << caller.err();
-    const pid_t worker = children(caller.pid(), true)[1];
-    ::kill(children(caller.pid(), false)[zygote], SIGKILL);
+    const pid_t worker = children(caller.pid(), true).at(1);
+    ::kill(children(caller.pid(), false).at(zygote), SIGKILL);
     ::kill(worker, SIGKILL);
   }
   EXPECT_TRUE(is_complete(caller, 5)) << caller.err();

@@ -62,6 +62,11 @@ TEST_F(StepLoop, AParameterFrozenInOneWorkerAloneIsTold) {
   EXPECT_NE(three.err.find("bias is frozen"), std::string::npos) << three.err;
 }
 
+TEST_F(StepLoop, ParametersChangedInARunAreTold) {
+  expect_refused("adds-late", "'late' was added");
+  expect_refused("frozen-late", "frozen after the module was wrapped: bias");
+}
+
 TEST_F(StepLoop, NextAndRunTakeTurns) {
   expect_refused("next-twice", "next() again before run()");
   expect_refused("run-twice", "run() without next()");

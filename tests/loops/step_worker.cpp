@@ -66,6 +66,9 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
       const at::NoGradGuard no_grad;
       model->weight.mul_(1.5);
     }
+    if (job.is("adds-late") && step.global_step() == 4)
+      model->register_parameter("late", at::zeros({1}));
+    if (job.is("frozen-late") && step.global_step() == 4) model->bias.set_requires_grad(false);
     if (job.is("no-update")) optimizer.set_lr(step.global_step() == 4 ? 0 : 0.1);
     while (job.is("schedule") && scheduler.last_epoch() < step.epoch()) scheduler.step();
     if (job.is("says") && step.is_first()) {

@@ -318,8 +318,8 @@ class CifarCluster(BesidePython):
         folder = self.folder("refused")
         for options, told, code in (
                 (["--enable_gpu", "true"], "--enable_gpu is 'true', but this build has no GPU support", 2),
-                (["--data_url", "s3://bucket/data"], "--data_url is 's3://bucket/data': s3:// cannot be read or written yet", 2),
-                (["--output_dir", "obs://bucket/x"], "--output_dir is 'obs://bucket/x': obs:// cannot be read or written yet", 2),
+                (["--data_url", "s3://bucket/data"], "--data-url is 's3://bucket/data': s3:// cannot be read or written yet", 2),
+                (["--output_dir", "obs://bucket/x"], "--output-dir is 'obs://bucket/x': obs:// cannot be read or written yet", 2),
                 (["--world_size", 2], "give all ranks one address (--init_method tcp://127.0.0.1:29500, or MASTER_ADDR", 2),
                 (["--init_method", "", "--world_size", 2], "by the launcher ('lockstep run", 2),
                 (["--init_method", "tcp://192.0.2.1:29500", "--world_size", 2], "has the host '192.0.2.1', which is another machine", 2),

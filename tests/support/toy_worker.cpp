@@ -5,7 +5,7 @@
 //              [--print BYTES] [--checkpoint-every N] [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN[:65]] [--become-sleep RANK:TXN] [--newcomers-fail]
 //              [--spawn N] [--subreaper] [--thread] [--ids N]
-//              [--startup-exit CODE] [--startup-kill]
+//              [--startup-exit CODE] [--startup-kill] [--greets]
 //              [--address A --rank R --world N [--wait MS]]
 #include <signal.h>
 #include <sys/prctl.h>
@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -70,6 +71,7 @@ int toy_main(int argc, char** argv) {
   const Options& options = *parsed;
   if (options.has("startup-exit")) return static_cast<int>(options.number("startup-exit", 0));
   if (options.has("startup-kill")) ::raise(SIGKILL);
+  if (options.has("greets")) std::printf("before init\n");
   if (options.has("subreaper")) ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   std::optional<std::jthread> second;
   std::atomic<bool> named = false;

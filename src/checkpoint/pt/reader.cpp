@@ -46,6 +46,7 @@ Result<pickle::Value> parse(ReadableFile& file, const ReadLimits& limits) {
 }
 
 Result<pickle::Value> read(Env& env, const std::string& path, const ReadLimits& limits) {
+  LOCKSTEP_TRY(check_local(path));
   LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
   auto value = parse(*file, limits);
   if (!value.ok() && value.error().kind == ErrorKind::kBadData)

@@ -166,6 +166,7 @@ Status write_to(File& file, const std::string& folder, const Value& root,
 }
 
 Status write(Env& env, const std::string& path, const Value& root) {
+  LOCKSTEP_TRY(check_local(path));
   return write_atomically(env, path,
                           [&](File& file) { return write_to(file, folder_of(path), root); });
 }

@@ -267,6 +267,7 @@ class CifarSet final : public TransformedSet {
 
 Result<std::shared_ptr<const PictureSet>> open_cifar(const std::string& root, CifarKind kind,
                                                      Split split, transforms::Compose transform) {
+  LOCKSTEP_TRY(check_local(root));
   LOCKSTEP_ASSIGN(Transforms transforms, Transforms::make(std::move(transform)));
   LOCKSTEP_ASSIGN(const Size size, transforms.output_size({kCifarSide, kCifarSide}));
   const bool train = split == Split::kTrain;
@@ -281,6 +282,7 @@ Result<std::shared_ptr<const PictureSet>> open_cifar(const std::string& root, Ci
 
 Result<std::shared_ptr<const PictureSet>> open_image_folder(const std::string& root,
                                                             transforms::Compose transform) {
+  LOCKSTEP_TRY(check_local(root));
   LOCKSTEP_ASSIGN(Transforms transforms, Transforms::make(std::move(transform)));
   LOCKSTEP_ASSIGN(ImageFolder folder, read_image_folder(root));
   return std::shared_ptr<const PictureSet>(

@@ -120,6 +120,7 @@ TEST(ProposalCell, AReaderSeesWholeProposalsOnly) {
       wish.members.assign(n % 100 + 1,
                           {WorkerUid(n), Slot(static_cast<std::uint32_t>(n % kMaxSlots))});
       write_proposal(cell, wish);
+      if (n % 16 == 0) std::this_thread::yield();  // a reader needs a pause between two
     }
   });
   std::uint64_t last = 0;

@@ -2,6 +2,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 #include <gtest/gtest.h>
+#include <torch/headeronly/version.h>
 
 #include <fstream>
 #include <sstream>
@@ -69,8 +70,9 @@ void compare_one_process(std::istream& in, Shuffle shuffle) {
 }
 
 TEST(Sampler, EqualsPyTorchIndexForIndex) {
-  const std::string python = test::python_with("torch");
-  if (python.empty()) GTEST_SKIP() << "no Python with torch; set LOCKSTEP_PYTHON";
+  const std::string python =
+      test::python_with("torch; assert torch.__version__.split(\"+\")[0] == \"" TORCH_VERSION "\"");
+  if (python.empty()) GTEST_SKIP() << "no Python with torch " TORCH_VERSION "; set LOCKSTEP_PYTHON";
   const test::TempFolder folder;
   const std::string orders = folder / "orders";
   ASSERT_EQ(test::output_of(python + " " LOCKSTEP_SAMPLER_GOLDEN " " + orders), "");

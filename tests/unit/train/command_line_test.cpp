@@ -108,6 +108,8 @@ TEST(CommandLine, WrongWordsAreTold) {
            {{"--output="},
             "--output has no value; write --output TEXT, or leave the option out (--help says what "
             "it does)"},
+           {{"--output", "s3://bucket/run"},
+            "--output is 's3://bucket/run': s3:// cannot be read or written yet"},
            {{"--epochs="}, "--epochs has no value; write --epochs INT"},
            {{"--lr", "1", "--shuffle="}, "--shuffle has no value; write --shuffle TEXT"},
            {{"--output"}, "--output has no value"},
