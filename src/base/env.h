@@ -80,11 +80,12 @@ Env& posix_env();
 // What names of ours that no one else may use begin with: sockets, files that are being written.
 inline constexpr std::string_view kReservedPrefix = ".tmp-lockstep-";
 
-// kUsage for an address ("s3://bucket/x"): it would be taken for a folder named "s3:". With "./" in
-// front it is one.
+// kUsage for an address ("s3://bucket/x"), which would be taken for a folder named "s3:"; with "./"
+// in front it is one.
 Status check_local(const std::string& path);
 
-// From the root, without dots. kUsage for an empty one and for an address, kDisk where there is no working directory.
+// From the root, without dots. kUsage for an empty one and for an address, kDisk where there is no
+// working directory.
 Result<std::string> absolute_path(const std::string& path);
 
 // Temporary sibling (a reserved name), write, sync, rename, sync of the folder.
