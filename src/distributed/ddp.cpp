@@ -152,8 +152,7 @@ const Status& DdpEngine::Impl::check() {
 }
 
 void DdpEngine::Impl::before_forward() {
-  require(failed_);
-  if (at::GradMode::is_enabled()) require(check());
+  require(at::GradMode::is_enabled() ? check() : failed_);
   reducer_->drop_share();  // of a forward whose backward never came
   if (!sync_) return;
   if (options_.broadcast_buffers) broadcast_all(state_.buffers());
@@ -175,8 +174,7 @@ void DdpEngine::Impl::begin_backward() {
 
 void DdpEngine::Impl::after_backward() {
   failed_ = reducer_->end_share();
-  if (failed_.ok()) failed_ = state_.check_modules();  // a forward may have added some
-  if (failed_.ok()) wait_whole();
+  if (check().ok()) wait_whole();  // a forward may have added some
   if (!failed_.ok()) {
     exchange_->abort(failed_.error());
     require(failed_);

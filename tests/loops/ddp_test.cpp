@@ -91,6 +91,7 @@ TEST_F(Ddp, ParametersChangedAfterWrappingAreToldApart) {
     const Outcome outcome = ranks(3, name);
     EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
     EXPECT_NE(outcome.err.find(told), std::string::npos) << name << ": " << outcome.err;
+    EXPECT_EQ(outcome.err.find("set requires_grad to false"), std::string::npos) << outcome.err;
   }
 }
 

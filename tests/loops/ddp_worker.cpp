@@ -110,49 +110,47 @@ Status unused(ProcessGroup& group) {
   return lockstep::Error{ErrorKind::kInternal, "an unused parameter was passed over"};
 }
 
+// Wraps it, takes a step, changes it and takes another, which must not go well.
+template <class Change>
+Status changed_late(ProcessGroup& group, Net net, const Change& change) {
+  DistributedDataParallel ddp(net, group);
+  ddp(1.0, true).backward();
+  change(*net);
+  ddp(1.0, true).backward();
+  return lockstep::Error{ErrorKind::kInternal, "a late change was passed over"};
+}
+
+Net with_frozen_extra() {
+  Net net;
+  net->extra.set_requires_grad(false);
+  return net;
+}
+
 Status frozen_late(ProcessGroup& group) {
-  DistributedDataParallel ddp(Net(), group);
-  ddp(1.0, true).backward();
-  ddp.module()->extra.set_requires_grad(false);
-  ddp(1.0, true).backward();
-  return lockstep::Error{ErrorKind::kInternal, "a parameter frozen late was passed over"};
+  return changed_late(group, Net(), [](NetImpl& net) { net.extra.set_requires_grad(false); });
 }
 
 Status thawed_late(ProcessGroup& group) {
-  Net net;
-  net->extra.set_requires_grad(false);
-  DistributedDataParallel ddp(net, group);
-  ddp(1.0, true).backward();
-  net->extra.set_requires_grad(true);
-  ddp(1.0, true).backward();
-  return lockstep::Error{ErrorKind::kInternal, "a parameter unfrozen late was passed over"};
+  return changed_late(group, with_frozen_extra(),
+                      [](NetImpl& net) { net.extra.set_requires_grad(true); });
 }
 
 // As fine-tuning in two phases does it: no hook of the parameters that were wrapped fires any more.
 Status swapped_late(ProcessGroup& group) {
-  Net net;
-  net->extra.set_requires_grad(false);
-  DistributedDataParallel ddp(net, group);
-  ddp(1.0, true).backward();
-  net->extra.set_requires_grad(true);
-  net->w.set_requires_grad(false);
-  ddp(1.0, true).backward();
-  return lockstep::Error{ErrorKind::kInternal, "a swap of what is frozen was passed over"};
-}
-
-Status frozen_by_rank(ProcessGroup& group) {
-  Net net;
-  if (group.rank() == 1) net->extra.set_requires_grad(false);
-  DistributedDataParallel ddp(net, group);
-  return {};
+  return changed_late(group, with_frozen_extra(), [](NetImpl& net) {
+    net.extra.set_requires_grad(true);
+    net.w.set_requires_grad(false);
+  });
 }
 
 Status added_late(ProcessGroup& group) {
-  DistributedDataParallel ddp(Net(), group);
-  ddp(1.0, true).backward();
-  ddp.module()->register_parameter("late", at::full({2}, 1.0));
-  ddp(1.0, true).backward();
-  return lockstep::Error{ErrorKind::kInternal, "a parameter added late was passed over"};
+  return changed_late(group, Net(),
+                      [](NetImpl& net) { net.register_parameter("late", at::full({2}, 1.0)); });
+}
+
+Status frozen_by_rank(ProcessGroup& group) {
+  DistributedDataParallel ddp(group.rank() == 1 ? with_frozen_extra() : Net(), group);
+  return {};
 }
 
 // A parameter's hook has one place: a second wrapper would take it from the first.

@@ -119,7 +119,9 @@ TEST_F(Epochs, WhoeverIsKilledAtAnEpochsEndTheResultIsTheSame) {
                                  " phase=" + (place == kSteps ? "evaluate" : "snapshot")});
       EXPECT_EQ(killed.outcome.code, 0) << killed.outcome.err;
       // Rank 0 alone writes; who takes over from it does, too.
-      EXPECT_EQ(killed_in(killed.outcome), place == kSteps || rank == 0 ? 1 : 0)
+      const int deaths = place == kSteps || rank == 0 ? 1 : 0;
+      EXPECT_EQ(killed_in(killed.outcome), deaths) << name << ": " << killed.outcome.err;
+      EXPECT_EQ(count(killed.outcome.err, "replacement is started"), deaths)
           << name << ": " << killed.outcome.err;
       EXPECT_EQ(killed.writers, "0\n1\n2\n3\n4\n5\n") << name;
       EXPECT_EQ(killed.lines, one.lines) << name;
