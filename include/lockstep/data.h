@@ -35,6 +35,8 @@ struct Batch {
   at::Tensor inputs;              // [B, ...]
   at::Tensor targets;             // [B, ...]
   std::vector<std::int64_t> ids;  // B: what was delivered, for the ledger
+
+  std::int64_t size() const { return inputs.defined() ? inputs.size(0) : 0; }  // B
 };
 
 // What random augmentation may depend on besides the sample's id.
@@ -54,8 +56,9 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   // One batch of these samples, in this order; the tensors are the caller's. Damaged samples may be
-  // left out of inputs, targets and ids, for every caller the same, as long as one is left. Out of
-  // range ids: kUsage.
+  // left out of inputs, targets and ids, for every caller the same. Where none is left: kBadData in
+  // training, as there is no loss of nothing; else an empty batch, which evaluations count as 0
+  // samples without a call of the evaluation function. Out of range ids: kUsage.
   virtual Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const = 0;
   // Of all samples, inputs and targets: another text for another content, so that a run is neither
   // resumed nor joined with changed data. Asked for once at a start. Default: none; then a few
@@ -71,11 +74,11 @@ enum class Split { kTrain, kTest };
 // MNIST's training set).
 Result<std::shared_ptr<const Dataset>> open_mnist(const std::string& folder, Split split);
 
-// What `--data` takes: `synthetic`, digits drawn once (1.5 s) into `cache_folder` (empty:
-// $XDG_CACHE_HOME/lockstep/digits-v1, or under ~/.cache), or a folder for open_mnist(). kDisk when
-// the digits cannot be written.
+// What `--data` takes: `synthetic`, digits drawn once (1.5 s) into
+// $XDG_CACHE_HOME/lockstep/digits-v1 (or under ~/.cache), or a folder for open_mnist(). `side`: all
+// come as side x side, by resized(); 0: as they are. kDisk when the digits cannot be written.
 Result<std::shared_ptr<const Dataset>> open_images(const std::string& source, Split split,
-                                                   const std::string& cache_folder = "");
+                                                   std::int64_t side = 0);
 
 // Tensors in memory, along their first dimension; `transform` (default: none) sees each batch
 // before it is delivered.
@@ -95,6 +98,12 @@ Result<Parts> random_split(const std::shared_ptr<const Dataset>& whole,
                            const std::vector<std::int64_t>& lengths, std::uint64_t seed);
 Result<Parts> random_split_fractions(const std::shared_ptr<const Dataset>& whole,
                                      const std::vector<double>& fractions, std::uint64_t seed);
+
+// Its inputs [B, C, H, W], float32, scaled to [B, C, height, width] as by
+// torch.nn.functional.interpolate(mode="bilinear", antialias=True), which torchvision's Resize is
+// for tensors; those of that size stay as they are. Sides: 1 to 4096.
+Result<std::shared_ptr<const Dataset>> resized(std::shared_ptr<const Dataset> whole,
+                                               std::int64_t height, std::int64_t width);
 
 // Unpacks NAME.tar, NAME.tar.gz or NAME.tgz into FOLDER/NAME, whole or not at all, and gives that
 // path. At once if it was unpacked there before, by whomever; another process that is about it is
@@ -199,12 +208,13 @@ struct ShareId {
 
 struct LoaderOptions {
   int prefetch_threads = 0;  // 0: everything is computed inside get()
-  // How long get() waits for a batch that a thread has begun: kTimedOut.
+  // How long get() waits for what a thread has begun: kTimedOut. What it makes itself has no limit.
   std::chrono::seconds patience{600};
 };
 
-// Batches of a plan's shares, any share at any time. Threads start at the first prefetch() (after a
-// fork point) and are joined by the destructor.
+// Batches of a plan's shares, any share at any time. Threads start at the first get() or prefetch()
+// (after a fork point) and are joined by the destructor. A batch of pictures (lockstep/vision.h) of
+// known size is shared among the threads that are free, and get() takes part in it.
 class Loader {
  public:
   static Result<std::unique_ptr<Loader>> make(std::shared_ptr<const Dataset> dataset, DataPlan plan,
@@ -219,7 +229,7 @@ class Loader {
 };
 
 // Evaluation reads each sample once, in order, unpadded: batch i holds ids i * batch_size to
-// min(size, (i + 1) * batch_size) - 1.
+// min(size, (i + 1) * batch_size) - 1, less what the set leaves out: it may be empty (size() 0).
 std::int64_t evaluation_batches(std::int64_t size, std::int64_t batch_size);
 Result<Batch> evaluation_batch(const Dataset& dataset, std::int64_t batch_size, std::int64_t index);
 

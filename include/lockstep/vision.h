@@ -11,9 +11,10 @@
 //
 // A picture that is damaged, or too small for a crop, is left out of its batch, named once and
 // counted; the batch then is shorter (Batch::ids says what is in it), and the same for every
-// worker. Errors of get(): kBadData where nothing is left of a batch, kDisk for a file that cannot
-// be read, kUsage where pictures come out in different sizes: end with a crop or a Resize to two
-// sizes. Threads: any number may call get().
+// worker. Of an evaluation's batch (Pass::training false) nothing may be left. Errors of get():
+// kBadData where nothing is left of a training batch, kDisk for a file that cannot be read, kUsage
+// where pictures come out in different sizes: end with a crop or a Resize to two sizes. Threads:
+// any number may call get().
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,8 @@ class PictureSet : public Dataset {
   virtual const std::vector<std::string>& classes() const = 0;  // names, by label
   virtual std::int64_t label(std::int64_t id) const = 0;        // id within the set
   virtual std::string name(std::int64_t id) const = 0;          // its path, or "cifar-10 train 17"
-  virtual std::int64_t left_out() const = 0;                    // pictures, so far
+  // Pictures, so far, among those that this process has read (a run's records: "left_out").
+  virtual std::int64_t left_out() const = 0;
 };
 
 // torchvision.datasets.ImageFolder(root): root/CLASS/**/NAME.jpg, .jpeg or .png, its order and its

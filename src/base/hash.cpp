@@ -8,25 +8,28 @@
 
 namespace lockstep {
 
-struct Sha256::State {
+struct Digest::State {
   std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context{EVP_MD_CTX_new(), EVP_MD_CTX_free};
+  bool ready = false;
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
-  EVP_DigestInit_ex(state_->context.get(), EVP_sha256(), nullptr);
+Digest::Digest(Kind kind) : state_(std::make_unique<State>()) {
+  const EVP_MD* const type = kind == Kind::kMd5 ? EVP_md5() : EVP_sha256();
+  state_->ready = EVP_DigestInit_ex(state_->context.get(), type, nullptr) == 1;
 }
-Sha256::~Sha256() = default;
+Digest::~Digest() = default;
 
-void Sha256::update(std::span<const std::byte> data) {
-  EVP_DigestUpdate(state_->context.get(), data.data(), data.size());
+void Digest::update(std::span<const std::byte> data) {
+  if (state_->ready) EVP_DigestUpdate(state_->context.get(), data.data(), data.size());
 }
 
-std::string Sha256::hex() {
-  std::array<unsigned char, 32> digest{};
-  EVP_DigestFinal_ex(state_->context.get(), digest.data(), nullptr);
+std::string Digest::hex() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned bytes = 0;
+  if (state_->ready) EVP_DigestFinal_ex(state_->context.get(), digest.data(), &bytes);
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
-  for (const unsigned char byte : digest) {
+  for (const unsigned char byte : std::span(digest).first(bytes)) {
     text += kDigits[byte >> 4];
     text += kDigits[byte & 15];
   }

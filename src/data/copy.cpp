@@ -1,7 +1,6 @@
 #include "data/copy.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include "base/env.h"
 #include "base/signals_blocked.h"
 #include "base/unique_fd.h"
+#include "data/folder_lock.h"
 
 namespace lockstep::data {
 namespace {
@@ -31,8 +31,6 @@ constexpr std::size_t kCopyBytes = std::size_t{1} << 20;
 constexpr std::size_t kDeepest = 64;  // folders in each other: a link may lead upwards
 // Of a file under way, under the lock of the whole copy's folder.
 const std::string kUnderWay = std::string(kReservedPrefix) + "copy-";
-
-using Stopped = std::function<bool()>;
 
 struct Item {
   std::string from, to;
@@ -213,15 +211,6 @@ Status check_apart(const std::string& from, const std::string& to) {
                "'" + to + "' is in '" + from + "': a copy of it would never end"};
 }
 
-// One copy at a time into a folder. The lock goes with the descriptor.
-Result<UniqueFd> lock_folder(const std::string& path) {
-  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder) return unwritable(path);
-  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
-  return Error{ErrorKind::kUnavailable,
-               "another copy into '" + path + "' is under way; try again when it has ended"};
-}
-
 Status sync_file_system(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return file && ::syncfs(file.get()) == 0 ? Status() : Status(unwritable(path));
@@ -230,7 +219,7 @@ Status sync_file_system(const std::string& path) {
 }  // namespace
 
 Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads,
-                        const std::function<bool()>& stopped) {
+                        const Stopped& stopped) {
   for (const std::string& place : {from, to}) LOCKSTEP_TRY(check_local(place));
   LOCKSTEP_TRY(check_apart(from, to));
   LOCKSTEP_ASSIGN(const struct stat source, look(from));
@@ -243,7 +232,7 @@ Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned
   const fs::path parent = fs::path(to).parent_path();
   const std::string folder = !S_ISREG(source.st_mode) ? to : parent.empty() ? "." : parent.string();
   LOCKSTEP_TRY(make_folder(folder));
-  LOCKSTEP_ASSIGN(const UniqueFd lock, lock_folder(folder));
+  LOCKSTEP_ASSIGN(const UniqueFd lock, lock_folder(folder, "copy"));
   for (const std::string& each : work.folders) {
     LOCKSTEP_TRY(make_folder(each));
     LOCKSTEP_TRY(remove_leftovers(each));

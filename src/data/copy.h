@@ -10,9 +10,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
+#include "data/stopped.h"
 #include "lockstep/status.h"
 
 namespace lockstep::data {
@@ -26,6 +26,6 @@ struct Copied {
 // storage; or, soon after stopped() says so (any thread asks), kUnavailable, with whole files alone
 // there.
 Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads = 4,
-                        const std::function<bool()>& stopped = {});
+                        const Stopped& stopped = {});
 
 }  // namespace lockstep::data

@@ -116,15 +116,21 @@ Result<std::shared_ptr<const Dataset>> open_mnist(const std::string& folder, Spl
   return std::shared_ptr<const Dataset>(std::make_shared<ImageDataset>(std::move(images)));
 }
 
-Result<std::shared_ptr<const Dataset>> open_images(const std::string& source, Split split,
-                                                   const std::string& cache_folder) {
-  if (source != "synthetic") return open_mnist(source, split);
-  std::string folder = cache_folder;
-  if (folder.empty()) {
-    LOCKSTEP_ASSIGN(folder, default_digits_folder());
-  }
+namespace {
+
+Result<std::shared_ptr<const Dataset>> open_digits(Split split) {
+  LOCKSTEP_ASSIGN(const std::string folder, default_digits_folder());
   LOCKSTEP_TRY(ensure_digits(posix_env(), folder));
   return open_mnist(folder, split);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Dataset>> open_images(const std::string& source, Split split,
+                                                   std::int64_t side) {
+  LOCKSTEP_ASSIGN(auto set, source == "synthetic" ? open_digits(split) : open_mnist(source, split));
+  if (side == 0) return set;
+  return resized(std::move(set), side, side);
 }
 
 Result<std::shared_ptr<const Dataset>> tensor_dataset(at::Tensor inputs, at::Tensor targets,

@@ -52,21 +52,32 @@ struct Transfer {
   const Library& curl;
   CURL* handle;
   const std::uint64_t max_bytes;
+  const FetchSink& sink;
   const FetchProgress& progress;
-  std::string body{};
-  bool too_long = false;
+  const Stopped& stopped;
+  std::uint64_t done = 0;
+  bool too_long = false, ended = false;
+  Status taken{};
 };
 
 std::size_t receive(char* bytes, std::size_t, std::size_t count, void* user) {
   auto& transfer = *static_cast<Transfer*>(user);
-  transfer.too_long = transfer.body.size() + count > transfer.max_bytes;
+  transfer.too_long = count > transfer.max_bytes - transfer.done;
   if (transfer.too_long) return 0;  // ends the transfer
-  transfer.body.append(bytes, count);
+  transfer.taken = transfer.sink(std::as_bytes(std::span(bytes, count)));
+  if (!transfer.taken.ok()) return 0;
+  transfer.done += count;
   curl_off_t total = 0;
   transfer.curl.getinfo(transfer.handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &total);
   if (transfer.progress)
-    transfer.progress(transfer.body.size(), total > 0 ? static_cast<std::uint64_t>(total) : 0);
+    transfer.progress(transfer.done, total > 0 ? static_cast<std::uint64_t>(total) : 0);
   return count;
+}
+
+int ends(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  transfer.ended = transfer.stopped && transfer.stopped();
+  return transfer.ended ? 1 : 0;
 }
 
 void configure(Transfer& transfer, const std::string& url, char* message) {
@@ -84,17 +95,20 @@ void configure(Transfer& transfer, const std::string& url, char* message) {
   set(CURLOPT_CONNECTTIMEOUT, 15L);
   set(CURLOPT_LOW_SPEED_LIMIT, 1000L);
   set(CURLOPT_LOW_SPEED_TIME, 30L);
-  set(CURLOPT_TIMEOUT, 1800L);
+  set(CURLOPT_TIMEOUT, 10800L);
   set(CURLOPT_USERAGENT, "lockstep");
   set(CURLOPT_ERRORBUFFER, message);
   set(CURLOPT_WRITEFUNCTION, &receive);
   set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &ends);
+  set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
 }
 
 }  // namespace
 
-Result<std::string> fetch(const std::string& url, std::uint64_t max_bytes,
-                          const FetchProgress& progress) {
+Status fetch(const std::string& url, std::uint64_t max_bytes, const FetchSink& sink,
+             const FetchProgress& progress, const Stopped& stopped) {
   const Library& curl = library();
   if (!curl.complete())
     return Error{
@@ -103,17 +117,19 @@ Result<std::string> fetch(const std::string& url, std::uint64_t max_bytes,
   const std::unique_ptr<CURL, decltype(curl.cleanup)> handle(curl.init(), curl.cleanup);
   if (handle == nullptr)
     return Error{ErrorKind::kInternal, "libcurl does not start: out of memory?"};
-  Transfer transfer{curl, handle.get(), max_bytes, progress};
+  Transfer transfer{curl, handle.get(), max_bytes, sink, progress, stopped};
   char message[CURL_ERROR_SIZE] = "";
   configure(transfer, url, message);
   const CURLcode code = curl.perform(handle.get());
+  LOCKSTEP_TRY(transfer.taken);
+  if (transfer.ended) return Error{ErrorKind::kUnavailable, "'" + url + "': stopped"};
   if (transfer.too_long)
     return Error{ErrorKind::kBadData, "'" + url + "' sends more than the " +
                                           std::to_string(max_bytes) + " bytes expected"};
   if (code != CURLE_OK)
     return Error{ErrorKind::kUnavailable,
                  "'" + url + "': " + (message[0] != '\0' ? message : curl.strerror(code))};
-  return std::move(transfer.body);
+  return {};
 }
 
 }  // namespace lockstep::data

@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/signals_blocked.h"
+#include "data/pieces.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -19,11 +20,20 @@ std::string name_of(const ShareId& share) {
          ", virtual worker " + std::to_string(share.v);
 }
 
+template <class F>
+auto guarded_for(const ShareId& share, F&& f) {
+  return guarded([&] { return "data set, " + name_of(share); }, ErrorKind::kInternal,
+                 std::forward<F>(f));
+}
+
 class PrefetchingLoader final : public Loader {
  public:
   PrefetchingLoader(std::shared_ptr<const Dataset> dataset, std::shared_ptr<DataOrder> order,
                     LoaderOptions options)
-      : dataset_(std::move(dataset)), order_(std::move(order)), options_(options) {}
+      : dataset_(std::move(dataset)),
+        in_pieces_(dynamic_cast<const InPieces*>(dataset_.get())),
+        order_(std::move(order)),
+        options_(options) {}
 
   ~PrefetchingLoader() override {
     {
@@ -37,8 +47,12 @@ class PrefetchingLoader final : public Loader {
   const DataPlan& plan() const override { return order_->plan(); }
 
   Result<Batch> get(const ShareId& share) override {
-    if (auto entry = take(share)) return wait_for(*entry);
-    return compute(share);
+    if (in_pieces_ != nullptr) start_threads();  // they help with the first one, too
+    std::unique_lock<std::mutex> lock(mutex_);
+    waited_ = take(share);
+    Result<Batch> batch = finish(lock, *waited_);
+    waited_.reset();
+    return batch;
   }
 
   void prefetch(std::vector<ShareId> next) override {
@@ -58,10 +72,19 @@ class PrefetchingLoader final : public Loader {
   }
 
  private:
+  // A batch that is asked for, or may be next.
   struct Entry {
     explicit Entry(const ShareId& id) : share(id) {}
+    bool has_piece() const { return pieces != nullptr && next < pieces->count(); }
+    bool has_work() const { return !begun || has_piece(); }
+
     const ShareId share;
     bool begun = false;
+    std::unique_ptr<Pieces> pieces;  // null: whole, by who has begun it
+    std::size_t next = 0;            // of the pieces, to begin
+    std::size_t filled = 0;
+    std::optional<Error> error;  // the first one's in the order of pieces, as get() has it
+    std::size_t error_of = 0;
     std::optional<Result<Batch>> result;
   };
   using Entries = std::vector<std::shared_ptr<Entry>>;
@@ -72,32 +95,87 @@ class PrefetchingLoader final : public Loader {
     return found == entries.end() ? nullptr : *found;
   }
 
-  // A pure function of the share: whoever computes it, and when, gets the same bits.
-  Result<Batch> compute(const ShareId& share) const {
-    LOCKSTEP_ASSIGN(const std::vector<std::int64_t> ids, order_->ids(share.at, share.v));
-    const Pass pass{order_->plan().seed, share.at.epoch, true};
-    return guarded("data set, " + name_of(share), ErrorKind::kInternal,
-                   [&] { return dataset_->get(ids, pass); });
-  }
-
-  // The share's entry if a thread has begun it, out of the list in any case: each batch is
-  // delivered once.
+  // The share's entry, out of the list: each batch is delivered once.
   std::shared_ptr<Entry> take(const ShareId& share) {
-    const std::lock_guard<std::mutex> lock(mutex_);
     std::shared_ptr<Entry> entry = find(entries_, share);
     std::erase(entries_, entry);
-    return entry != nullptr && entry->begun ? entry : nullptr;
+    return entry != nullptr ? entry : std::make_shared<Entry>(share);
   }
 
-  Result<Batch> wait_for(Entry& entry) {
-    const Deadline deadline = Deadline::in(options_.patience);
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (!done_.wait_until(lock, deadline.point(), [&] { return entry.result.has_value(); }))
-      return Error{ErrorKind::kTimedOut, "loader: the batch of " + name_of(entry.share) +
-                                             " is not ready after " +
-                                             std::to_string(options_.patience.count()) +
-                                             " s; the data set is too slow or hangs"};
+  // Helps where it can instead of waiting.
+  Result<Batch> finish(std::unique_lock<std::mutex>& lock, Entry& entry) {
+    while (!entry.result) {
+      if (entry.has_work()) {
+        work_on(lock, entry);
+        continue;
+      }
+      const Deadline deadline = Deadline::in(options_.patience);
+      if (!done_.wait_until(lock, deadline.point(),
+                            [&] { return entry.result.has_value() || entry.has_work(); }))
+        return Error{ErrorKind::kTimedOut, "loader: the batch of " + name_of(entry.share) +
+                                               " is not ready after " +
+                                               std::to_string(options_.patience.count()) +
+                                               " s; the data set is too slow or hangs"};
+    }
     return *std::move(entry.result);
+  }
+
+  // A part of an entry's work, without the lock: its beginning, or one piece. A pure function of
+  // the share: whoever computes it, and when, gets the same bits.
+  void work_on(std::unique_lock<std::mutex>& lock, Entry& entry) {
+    if (entry.begun)
+      fill_next(lock, entry);
+    else
+      begin(lock, entry);
+  }
+
+  void begin(std::unique_lock<std::mutex>& lock, Entry& entry) {
+    entry.begun = true;
+    lock.unlock();
+    std::unique_ptr<Pieces> pieces;
+    std::optional<Result<Batch>> result = compute(entry.share, pieces);
+    lock.lock();
+    entry.pieces = std::move(pieces);
+    entry.result = std::move(result);
+    work_.notify_all();
+    done_.notify_all();
+  }
+
+  // Either the batch, or its pieces.
+  std::optional<Result<Batch>> compute(const ShareId& share,
+                                       std::unique_ptr<Pieces>& pieces) const {
+    const auto ids = order_->ids(share.at, share.v);
+    if (!ids.ok()) return ids.error();
+    const Pass pass{order_->plan().seed, share.at.epoch, true};
+    if (in_pieces_ != nullptr) {
+      auto made = guarded_for(share, [&] { return in_pieces_->pieces(*ids, pass); });
+      if (!made.ok()) return made.error();
+      pieces = *std::move(made);
+      if (pieces != nullptr && pieces->count() > 0) return std::nullopt;
+    }
+    return guarded_for(share, [&] { return dataset_->get(*ids, pass); });
+  }
+
+  void fill_next(std::unique_lock<std::mutex>& lock, Entry& entry) {
+    const std::size_t piece = entry.next++;
+    lock.unlock();
+    const Status filled = guarded_for(entry.share, [&] { return entry.pieces->fill(piece); });
+    lock.lock();
+    if (!filled.ok() && (!entry.error || piece < entry.error_of)) {
+      entry.error = filled.error();
+      entry.error_of = piece;
+    }
+    if (++entry.filled == entry.pieces->count()) end(lock, entry);
+  }
+
+  void end(std::unique_lock<std::mutex>& lock, Entry& entry) {
+    lock.unlock();
+    Result<Batch> batch = entry.error
+                              ? Result<Batch>(*entry.error)
+                              : guarded_for(entry.share, [&] { return entry.pieces->take(); });
+    lock.lock();
+    entry.result = std::move(batch);
+    done_.notify_all();
   }
 
   void start_threads() {
@@ -117,30 +195,28 @@ class PrefetchingLoader final : public Loader {
     for (;;) {
       std::shared_ptr<Entry> entry;
       // Ended by the destructor, which is the only deadline an idle thread has.
-      work_.wait(lock, [&] { return stop_ || (entry = first_unbegun()) != nullptr; });
+      work_.wait(lock, [&] { return stop_ || (entry = first_with_work()) != nullptr; });
       if (stop_) return;
-      entry->begun = true;
-      lock.unlock();
-      Result<Batch> result = compute(entry->share);
-      lock.lock();
-      entry->result = std::move(result);
-      done_.notify_all();
+      work_on(lock, *entry);
     }
   }
 
-  std::shared_ptr<Entry> first_unbegun() const {
+  std::shared_ptr<Entry> first_with_work() const {
+    if (waited_ != nullptr && waited_->has_work()) return waited_;
     const auto found =
-        std::find_if(entries_.begin(), entries_.end(), [](const auto& e) { return !e->begun; });
+        std::find_if(entries_.begin(), entries_.end(), [](const auto& e) { return e->has_work(); });
     return found == entries_.end() ? nullptr : *found;
   }
 
   const std::shared_ptr<const Dataset> dataset_;
+  const InPieces* const in_pieces_;  // the same set, if it can
   const std::shared_ptr<DataOrder> order_;
   LoaderOptions options_;
   std::mutex mutex_;
-  std::condition_variable work_;  // something to begin, or stop_
-  std::condition_variable done_;  // a result is there
-  Entries entries_;               // as asked for by the last prefetch(), less what was taken
+  std::condition_variable work_;   // something to begin, or stop_
+  std::condition_variable done_;   // a result is there, or pieces
+  std::shared_ptr<Entry> waited_;  // by get(): comes first
+  Entries entries_;                // as asked for by the last prefetch(), less what was taken
   bool stop_ = false;
   std::vector<std::thread> threads_;
 };

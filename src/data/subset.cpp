@@ -9,12 +9,45 @@
 #include "base/guard.h"
 #include "base/hash.h"
 #include "data/ids.h"
+#include "data/pieces.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
 namespace {
 
-class Subset final : public Dataset {
+// What the samples of a batch are called in the whole set and in its part.
+struct Names {
+  std::vector<std::int64_t> in_whole, in_part;
+
+  // The whole set may have left some out.
+  void rename(std::vector<std::int64_t>& delivered) const {
+    std::size_t next = 0;
+    for (std::int64_t& id : delivered) {
+      while (next < in_whole.size() && in_whole[next] != id) ++next;
+      if (next < in_whole.size()) id = in_part[next++];
+    }
+  }
+};
+
+// The whole set's pieces, the part's names.
+class Renamed final : public Pieces {
+ public:
+  Renamed(std::unique_ptr<Pieces> made, Names names)
+      : made_(std::move(made)), names_(std::move(names)) {}
+  std::size_t count() const override { return made_->count(); }
+  Status fill(std::size_t piece) override { return made_->fill(piece); }
+  Result<Batch> take() override {
+    LOCKSTEP_ASSIGN(Batch batch, made_->take());
+    names_.rename(batch.ids);
+    return batch;
+  }
+
+ private:
+  const std::unique_ptr<Pieces> made_;
+  const Names names_;
+};
+
+class Subset final : public Dataset, public InPieces {
  public:
   Subset(std::shared_ptr<const Dataset> whole, std::vector<std::int64_t> ids)
       : whole_(std::move(whole)), ids_(std::move(ids)) {}
@@ -23,11 +56,20 @@ class Subset final : public Dataset {
 
   Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const override {
     LOCKSTEP_TRY(check_ids(ids, size()));
-    std::vector<std::int64_t> wanted;
-    for (const std::int64_t id : ids) wanted.push_back(ids_[static_cast<std::size_t>(id)]);
-    LOCKSTEP_ASSIGN(Batch batch, whole_->get(wanted, pass));
-    rename(batch.ids, wanted, ids);
+    const Names names = names_of(ids);
+    LOCKSTEP_ASSIGN(Batch batch, whole_->get(names.in_whole, pass));
+    names.rename(batch.ids);
     return batch;
+  }
+  Result<std::unique_ptr<Pieces>> pieces(std::span<const std::int64_t> ids,
+                                         const Pass& pass) const override {
+    LOCKSTEP_TRY(check_ids(ids, size()));
+    const auto* const whole = dynamic_cast<const InPieces*>(whole_.get());
+    if (whole == nullptr) return std::unique_ptr<Pieces>();
+    Names names = names_of(ids);
+    LOCKSTEP_ASSIGN(auto made, whole->pieces(names.in_whole, pass));
+    if (made == nullptr) return made;
+    return std::unique_ptr<Pieces>(std::make_unique<Renamed>(std::move(made), std::move(names)));
   }
 
   std::string fingerprint() const override {
@@ -38,14 +80,10 @@ class Subset final : public Dataset {
   }
 
  private:
-  // The whole set may have left some out.
-  static void rename(std::vector<std::int64_t>& delivered, const std::vector<std::int64_t>& wanted,
-                     std::span<const std::int64_t> ids) {
-    std::size_t next = 0;
-    for (std::int64_t& id : delivered) {
-      while (next < wanted.size() && wanted[next] != id) ++next;
-      if (next < wanted.size()) id = ids[next++];
-    }
+  Names names_of(std::span<const std::int64_t> ids) const {
+    Names names{{}, {ids.begin(), ids.end()}};
+    for (const std::int64_t id : ids) names.in_whole.push_back(ids_[static_cast<std::size_t>(id)]);
+    return names;
   }
 
   const std::shared_ptr<const Dataset> whole_;

@@ -28,7 +28,7 @@ constexpr const char* kHelp =
     "run')\n"
     "  scale RUN_DIR WORKERS               grow or shrink a live run\n"
     "  status RUN_DIR [--json]             how a run is, and the members of a live one\n"
-    "  data get mnist DIR                  download MNIST, checked, into DIR/MNIST/raw\n"
+    "  data get SET DIR                    download mnist, cifar10 or cifar100, checked\n"
     "  data show DIR [--out SHEET.html]    counts and samples of a data set ('lockstep data show "
     "--help')\n"
     "  copy SRC DST                        copy a folder or a file, what is not there yet\n"
@@ -39,10 +39,13 @@ constexpr const char* kHelp =
     "  help [COMMAND]                      print this, or what a command takes\n";
 
 constexpr const char* kDataHelp =
-    "usage: lockstep data get mnist DIR\n"
+    "usage: lockstep data get mnist|cifar10|cifar100 DIR\n"
     "       lockstep data show DIR [--out SHEET.html]   ('lockstep data show --help')\n\n"
-    "get: downloads MNIST's four files, checks their SHA-256 and puts them into DIR/MNIST/raw, as\n"
-    "torchvision does; what is there already is checked and kept. No other data set is known.\n"
+    "get: downloads a data set from where torchvision has it, checks its SHA-256 and unpacks it "
+    "to\n"
+    "where torchvision looks for it: MNIST's four files in DIR/MNIST/raw, CIFAR's in\n"
+    "DIR/cifar-10-batches-py or DIR/cifar-100-python. What is there already is checked and kept,\n"
+    "what is damaged or missing is replaced.\n"
     "show: counts and samples of a data set.\n";
 
 constexpr const char* kCopyHelp =
@@ -90,17 +93,27 @@ int unknown(const std::string& command) {
                " ('lockstep help' lists them)");
 }
 
+lockstep::Status get(const std::string& name, const std::string& folder) {
+  std::vector<std::string> known;
+  for (const lockstep::data::RemoteSet& set : lockstep::data::remote_sets()) {
+    known.push_back(set.name);
+    if (set.name != name) continue;
+    const lockstep::StopRequest stop;
+    return lockstep::data::download_below(folder, set, lockstep::data::progress_to(2),
+                                          lockstep::StopRequest::made);
+  }
+  return lockstep::Error{lockstep::ErrorKind::kUsage, "no data set '" + name + "' is known" +
+                                                          lockstep::suggestion(name, known) +
+                                                          " ('lockstep help data')"};
+}
+
 int data(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments[0] == "show")
     return lockstep::launcher::inspect_command("data", arguments);
   if (asks_for_help(arguments)) return help({"data"});
-  lockstep::Status status;
-  if (arguments.size() != 3 || arguments[0] != "get" || arguments[1] != "mnist")
-    status = lockstep::Error{lockstep::ErrorKind::kUsage,
-                             "usage: lockstep data get mnist DIR (no other data set is known), or "
-                             "lockstep data show DIR"};
-  else
-    status = lockstep::data::download_mnist(arguments[2], lockstep::data::progress_to(2));
+  if (arguments.size() != 3 || arguments[0] != "get")
+    return usage("usage: lockstep data get mnist|cifar10|cifar100 DIR, or lockstep data show DIR");
+  const lockstep::Status status = get(arguments[1], arguments[2]);
   if (status.ok()) return 0;
   lockstep::log_error(status.error().message);
   return lockstep::exit_code(status.error().kind);

@@ -54,7 +54,10 @@ TEST_F(Commands, WordsThatNobodyWantsAreRefused) {
            {{"help", "run", "x"}, "help takes one command"},
            {{"scale", "--hlep"}, "usage: lockstep scale RUN_DIR WORKERS"},
            {{"status", "--jsno", "d"}, "unexpected '--jsno'"},
-           {{"data"}, "usage: lockstep data get mnist DIR"}}) {
+           {{"data"}, "usage: lockstep data get mnist|cifar10|cifar100 DIR"},
+           {{"data", "get", "cifar", "d"}, "no data set 'cifar' is known"},
+           {{"data", "get", "cifar1O", "d"}, "did you mean 'cifar10'?"},
+           {{"data", "get", "cifar10", "s3://bucket/x"}, "'s3://bucket/x'"}}) {
     Words line{LOCKSTEP_PROGRAM};
     line.insert(line.end(), words.begin(), words.end());
     const Outcome outcome = run(line);

@@ -66,7 +66,7 @@ class Program(Temporary):
         self.refused(BAD_DATA, "no data set that is known here", PROGRAM, "data", "show", self.folder)
         self.refused(USAGE, "did you mean 'show'", PROGRAM, "checkpoint", "shwo")
         self.refused(USAGE, "did you mean 'checkpoint'", PROGRAM, "chekpoint")
-        self.refused(USAGE, "usage: lockstep data get mnist DIR .*or lockstep data show", PROGRAM, "data", "shwo")
+        self.refused(USAGE, r"usage: lockstep data get mnist\|cifar10\|cifar100 DIR, or lockstep data show", PROGRAM, "data", "shwo")
         for words in (("checkpoint", "--help"), ("report", "--help"), ("data", "show", "--help")):
             done = run(PROGRAM, *words)
             self.assertEqual((done.returncode, done.stderr), (0, ""))

@@ -117,7 +117,7 @@ class MemoryEnv final : public Env {
     const std::lock_guard lock(mutex_);
     LOCKSTEP_TRY(call("list", path));
     const auto node = find(path);
-    if (!node) return missing(path);
+    if (!node || !node->folder) return missing(path);
     std::vector<std::string> names;
     for (const auto& [name, child] : node->names) names.push_back(name);
     return names;

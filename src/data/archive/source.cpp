@@ -3,7 +3,10 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
+
+#include "data/gzip.h"
 
 namespace lockstep::data {
 namespace {
@@ -82,6 +85,25 @@ Source gunzip_source(Source packed) {
   return [gunzip = std::make_shared<Gunzip>(std::move(packed))](std::span<std::byte> out) {
     return gunzip->read(out);
   };
+}
+
+Source stoppable(Source from, std::function<bool()> stopped) {
+  if (!stopped) return from;
+  return [from = std::move(from),
+          stopped = std::move(stopped)](std::span<std::byte> out) -> Result<std::size_t> {
+    if (stopped()) return Error{ErrorKind::kUnavailable, "stopped"};
+    return from(out);
+  };
+}
+
+Result<Source> open_source(Env& env, const std::string& path) {
+  LOCKSTEP_ASSIGN(std::shared_ptr<ReadableFile> file, env.open_read(path));
+  std::array<std::byte, 2> start{};
+  if (file->size() >= start.size()) LOCKSTEP_TRY(file->read_at(0, start));
+  Source source = plain_source(std::move(file));
+  if (is_gzip({reinterpret_cast<const char*>(start.data()), start.size()}))
+    source = gunzip_source(std::move(source));
+  return source;
 }
 
 }  // namespace lockstep::data

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <string_view>
@@ -13,9 +12,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
-#include "data/archive/source.h"
-#include "data/archive/tar.h"
-#include "data/gzip.h"
+#include "data/archive/extract.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -26,32 +23,6 @@ using namespace std::chrono_literals;
 // In the folder that was unpacked: of which archive it is.
 constexpr const char* kOrigin = "/.lockstep-unpacked";
 constexpr auto kPatience = 10min;  // for another process that unpacks it
-
-class ToDisk final : public TarSink {
- public:
-  explicit ToDisk(std::string root) : root_(std::move(root)) {}
-  Status folder(const std::string& path) override {
-    LOCKSTEP_TRY(close());
-    return posix_env().make_dirs(root_ + "/" + path);
-  }
-  Status file(const std::string& path, std::uint64_t size) override {
-    LOCKSTEP_TRY(close());
-    const std::size_t slash = path.rfind('/');
-    if (slash != std::string::npos) LOCKSTEP_TRY(folder(path.substr(0, slash)));
-    LOCKSTEP_ASSIGN(file_, posix_env().create(root_ + "/" + path));
-    return file_->reserve(size);
-  }
-  Status content(std::span<const std::byte> piece) override { return file_->append(piece); }
-  Status close() {
-    Status closed = file_ == nullptr ? Status() : file_->close();
-    file_.reset();
-    return closed;
-  }
-
- private:
-  const std::string root_;
-  std::unique_ptr<File> file_;
-};
 
 // The name without its endings; empty: not an archive's.
 std::string stem_of(const std::string& archive) {
@@ -68,20 +39,6 @@ Result<std::string> origin_of(const std::string& archive) {
     return Error{ErrorKind::kBadData, "there is no archive '" + archive + "'"};
   return std::to_string(found.st_size) + " bytes, changed " + std::to_string(found.st_mtim.tv_sec) +
          "." + std::to_string(found.st_mtim.tv_nsec) + "\n";
-}
-
-Status unpack(const std::string& archive, const std::string& folder) {
-  LOCKSTEP_ASSIGN(std::shared_ptr<ReadableFile> file, posix_env().open_read(archive));
-  std::array<std::byte, 2> start{};
-  if (file->size() >= start.size()) LOCKSTEP_TRY(file->read_at(0, start));
-  Source source = plain_source(std::move(file));
-  if (is_gzip({reinterpret_cast<const char*>(start.data()), start.size()}))
-    source = gunzip_source(std::move(source));
-  ToDisk disk(folder);
-  Status status = read_tar(source, {}, disk);
-  if (status.ok()) status = disk.close();
-  if (status.ok()) return {};
-  return Error{status.error().kind, "'" + archive + "': " + status.error().message};
 }
 
 // True: it is there. kUsage: something else is.
@@ -115,7 +72,7 @@ Status publish(const std::string& archive, const std::string& origin, const std:
   LOCKSTEP_ASSIGN(const auto left, posix_env().list(work));  // by one that was killed
   for (const std::string& name : left) LOCKSTEP_TRY(posix_env().remove_all(work + "/" + name));
   log_info("unpacking '" + archive + "' into '" + target + "'");
-  Status status = unpack(archive, work);
+  Status status = extract(posix_env(), archive, work, Durable::kLater);
   if (status.ok()) status = write_atomically(posix_env(), work + kOrigin, origin);
   if (status.ok() && ::syncfs(work_fd) != 0)
     status = Error{ErrorKind::kDisk, "cannot write '" + work + "' to storage"};

@@ -26,6 +26,21 @@ int mirrored(int at, int size, Padding mode) {
   return place < size ? place : period - place - (again ? 1 : 0);
 }
 
+constexpr int kMarginStep = 8;  // values: one store or two
+
+// The first or last `count` of a row and, so that no step has a length of its own, a few beside
+// them.
+void fill_first(float* row, int width, int count, float value) {
+  if (width < kMarginStep) std::fill_n(row, count, value);
+  for (int x = 0; x < count && width >= kMarginStep; x += kMarginStep)
+    std::fill_n(row + std::min(x, width - kMarginStep), kMarginStep, value);
+}
+void fill_last(float* row, int width, int count, float value) {
+  if (width < kMarginStep) std::fill_n(row + width - count, count, value);
+  for (int x = 0; x < count && width >= kMarginStep; x += kMarginStep)
+    std::fill_n(row + std::max(0, width - x - kMarginStep), kMarginStep, value);
+}
+
 }  // namespace
 
 Canvas::Canvas(const PixelView& source, CanvasBuffers& buffers)
@@ -124,12 +139,21 @@ PixelView Canvas::pixels() {
   return view;
 }
 
-// `out` is one row's part, in the first channel.
-void Canvas::write_blank(const PixelValues& values, int count, std::size_t plane,
-                         float* out) const {
-  for (int c = 0; c < kChannels; ++c)
-    std::fill_n(out + static_cast<std::size_t>(c) * plane, count,
-                values.at(c, fill_[static_cast<std::size_t>(c)]));
+// All that is no pixel; of rows that have pixels also some of those.
+void Canvas::write_blank(const PixelValues& values, const Ends& ends, float* out) const {
+  const auto width = static_cast<std::size_t>(this->width());
+  const std::size_t plane = width * static_cast<std::size_t>(height());
+  const int end = ends.above + ends.rows;
+  const auto lines = static_cast<std::size_t>(end);
+  for (int c = 0; c < kChannels; ++c, out += plane) {
+    const float blank = values.at(c, fill_[static_cast<std::size_t>(c)]);
+    std::fill_n(out, static_cast<std::size_t>(ends.above) * width, blank);
+    std::fill(out + lines * width, out + plane, blank);
+    for (auto line = static_cast<std::size_t>(ends.above); line < lines; ++line) {
+      fill_first(out + line * width, this->width(), ends.left, blank);
+      fill_last(out + line * width, this->width(), ends.right, blank);
+    }
+  }
 }
 
 void Canvas::write(const PixelValues& values, float* out) const {
@@ -137,21 +161,16 @@ void Canvas::write(const PixelValues& values, float* out) const {
   const std::size_t plane = row * static_cast<std::size_t>(height());
   const Overlap x = overlap(window_.left, window_.width, source_.width);
   const Overlap y = overlap(window_.top, window_.height, source_.height);
-  const int before = flipped_ ? window_.left + window_.width - x.end : x.begin - window_.left;
   const int count = x.end - x.begin;
-  const int above = count > 0 ? y.begin - window_.top : height();
-  const int rows = count > 0 ? y.end - y.begin : 0;
-  for (int line = 0; line < height(); ++line) {
-    float* to = out + static_cast<std::size_t>(line) * row;
-    const bool inside = line >= above && line < above + rows;
-    const int left = inside ? before : width();
-    if (left > 0) write_blank(values, left, plane, to);
-    if (inside && before + count < width())
-      write_blank(values, width() - before - count, plane, to + before + count);
+  Ends ends{height(), 0, 0, 0};  // no pixel at all
+  if (count > 0 && y.end > y.begin) {
+    const int left = flipped_ ? window_.left + window_.width - x.end : x.begin - window_.left;
+    ends = {y.begin - window_.top, y.end - y.begin, left, width() - left - count};
   }
-  if (rows > 0)
-    values.write({source_.at(x.begin, y.begin), count, rows, flipped_,
-                  out + static_cast<std::size_t>(above) * row + before, row, plane},
+  write_blank(values, ends, out);  // which may reach into the pixels
+  if (ends.rows > 0)
+    values.write({source_.at(x.begin, y.begin), count, ends.rows, flipped_,
+                  out + static_cast<std::size_t>(ends.above) * row + ends.left, row, plane},
                  source_);
 }
 

@@ -56,7 +56,11 @@ class Canvas {
     return source_owner_ == &buffers_.first ? buffers_.second : buffers_.first;
   }
   void adopt(Image& image);
-  void write_blank(const PixelValues& values, int count, std::size_t plane, float* out) const;
+  // Of what is written: rows of nothing, rows with pixels, columns of nothing beside these.
+  struct Ends {
+    int above = 0, rows = 0, left = 0, right = 0;
+  };
+  void write_blank(const PixelValues& values, const Ends& ends, float* out) const;
   std::uint8_t pixel(int x, int y, int channel) const;
 
   CanvasBuffers& buffers_;

@@ -50,7 +50,7 @@ class Image {
   void resize(int width, int height) {
     width_ = width;
     height_ = height;
-    pixels_.resize(bytes() + kSlack);
+    if (pixels_.size() < bytes() + kSlack) pixels_.resize(bytes() + kSlack);
   }
 
   // Bytes behind the last pixel that may be read (not used), for loads wider than a pixel.

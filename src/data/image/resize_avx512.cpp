@@ -2,62 +2,16 @@
 
 #include <immintrin.h>
 
-#include <algorithm>
-
 #include "data/image/image.h"
+#include "data/image/resize_packed.h"
 
-// Weights in two parts of 11 bits each, so that 16-bit multiply-and-add serves: four taps of two
-// outputs in one register. All sums are of integers, so their order does not matter.
+// Four taps of two outputs in one register.
 namespace lockstep::data::image {
 namespace {
 
-constexpr std::int32_t kHalf = 1 << (kWeightBits - 1);
-constexpr int kPartBits = kWeightBits / 2;
-constexpr int kGroup = 4;                  // taps
-constexpr std::size_t kLanes = 16;         // 32-bit words of a register
-constexpr std::size_t kEach = kLanes / 2;  // of one output
-constexpr int kMostTaps = 4096;            // the lower parts' sums stay below 2^31
+constexpr std::size_t kLanes = kPackedTwo;  // 32-bit words of a register
 
 #define LOCKSTEP_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl")))
-
-int groups_of(const Taps& taps) {
-  int most = 1;
-  for (const Taps::Span span : taps.spans) most = std::max(most, span.count);
-  return (most + kGroup - 1) / kGroup;
-}
-
-// Taps 2 i and 2 i + 1 as two 16-bit numbers.
-std::int32_t pair_of(const std::int32_t* weights, int stride, int tap, bool upper) {
-  const auto part = [&](int i) {
-    const std::int32_t weight = i < stride ? weights[i] : 0;
-    return static_cast<std::uint32_t>(upper ? weight >> kPartBits
-                                            : weight & ((1 << kPartBits) - 1));
-  };
-  return static_cast<std::int32_t>(part(tap) | part(tap + 1) << 16);
-}
-
-// For outputs i and i + 1 and each group of taps: the upper parts, then the lower ones.
-void prepare(Taps& taps) {
-  const int outputs = static_cast<int>(taps.spans.size());
-  const int groups = groups_of(taps);
-  taps.groups = groups;
-  // Four outputs at a time: those behind the last are copies of it.
-  taps.offsets.clear();
-  for (int i = 0; i < (outputs + 3) / 4 * 4; ++i)
-    taps.offsets.push_back(taps.spans[static_cast<std::size_t>(std::min(i, outputs - 1))].first *
-                           kChannels);
-  taps.packed.assign(taps.offsets.size() * static_cast<std::size_t>(groups) * 2 * kEach, 0);
-  for (int i = 0; i < outputs; ++i)
-    for (int group = 0; group < groups; ++group)
-      for (const bool upper : {true, false}) {
-        const int block = (i / 2 * groups + group) * 2 + (upper ? 0 : 1);
-        std::int32_t* to = taps.packed.data() + static_cast<std::size_t>(block) * kLanes +
-                           static_cast<std::size_t>(i % 2) * kEach;
-        for (int half = 0; half < 2; ++half, to += kEach / 2)
-          std::fill_n(to, kEach / 2,
-                      pair_of(taps.weights_of(i), taps.stride, group * kGroup + 2 * half, upper));
-      }
-}
 
 // Bytes of four pixels each at `a` and `b` to words: red, red, green, green, blue, blue, 0, 0 of
 // two pixels in each quarter.
@@ -87,7 +41,7 @@ LOCKSTEP_AVX512 __m512i two_sums(const std::uint8_t* a, const std::uint8_t* b,
 }
 
 LOCKSTEP_AVX512 __m128i rounded16(__m512i sums) {
-  const __m512i whole = _mm512_add_epi32(sums, _mm512_set1_epi32(kHalf));
+  const __m512i whole = _mm512_add_epi32(sums, _mm512_set1_epi32(kHalfWeight));
   return _mm512_cvtusepi32_epi8(_mm512_srai_epi32(whole, kWeightBits));
 }
 
@@ -150,7 +104,7 @@ LOCKSTEP_AVX512 void down(const std::uint8_t* in, std::ptrdiff_t row, const std:
   _mm_mask_storeu_epi8(out + done, rest, down16(in + done, row, weights, count, rest));
 }
 
-constexpr ResizeKernels kKernels{prepare, across, down};
+constexpr ResizeKernels kKernels{pack_taps, across, down};
 
 }  // namespace
 

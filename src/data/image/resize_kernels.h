@@ -9,6 +9,7 @@
 namespace lockstep::data::image {
 
 inline constexpr int kWeightBits = 22;
+inline constexpr std::int32_t kHalfWeight = 1 << (kWeightBits - 1);  // added before rounding down
 
 struct Taps {
   struct Span {

@@ -1,6 +1,5 @@
 // Pictures as batches of tensors.
-#include <ATen/ops/empty.h>
-
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -13,7 +12,9 @@
 #include "data/ids.h"
 #include "data/image/decode.h"
 #include "data/image/transforms.h"
+#include "data/pieces.h"
 #include "data/vision/cifar.h"
+#include "data/vision/filling.h"
 #include "data/vision/image_folder.h"
 #include "lockstep/vision.h"
 
@@ -68,47 +69,6 @@ class LeftOut {
   std::set<std::int64_t> ids_;
 };
 
-// A batch that is being filled: its memory comes with the first picture's size.
-class Filling {
- public:
-  explicit Filling(std::size_t most) : most_(static_cast<std::int64_t>(most)) {
-    batch_.targets = at::empty({most_}, at::kLong);
-  }
-
-  // Where the next picture goes.
-  Result<std::span<float>> place(Size size, const std::string& name) {
-    if (!size_) {
-      size_ = size;
-      batch_.inputs = at::empty({most_, image::kChannels, size.height, size.width}, at::kFloat);
-    }
-    if (size != *size_)
-      return Error{ErrorKind::kUsage, "picture '" + name + "' comes out as " + text(size) +
-                                          ", others of its batch as " + text(*size_) +
-                                          ": end the transforms with a crop or a Resize to two "
-                                          "sizes"};
-    const std::size_t each = image::values_of(size);
-    return std::span(batch_.inputs.mutable_data_ptr<float>() + batch_.ids.size() * each, each);
-  }
-  void accept(std::int64_t id, std::int64_t label) {
-    batch_.targets.mutable_data_ptr<std::int64_t>()[batch_.ids.size()] = label;
-    batch_.ids.push_back(id);
-  }
-  Batch take() {
-    const auto count = static_cast<std::int64_t>(batch_.ids.size());
-    if (count < most_) {
-      batch_.inputs = batch_.inputs.narrow(0, 0, count);
-      batch_.targets = batch_.targets.narrow(0, 0, count);
-    }
-    return std::move(batch_);
-  }
-  bool empty() const { return batch_.ids.empty(); }
-
- private:
-  const std::int64_t most_;
-  std::optional<Size> size_;
-  Batch batch_;
-};
-
 std::vector<std::uint32_t> keys_of(std::span<const std::int64_t> ids, const Pass& pass) {
   std::vector<std::uint32_t> keys;
   for (const std::int64_t id : ids)
@@ -116,39 +76,75 @@ std::vector<std::uint32_t> keys_of(std::span<const std::int64_t> ids, const Pass
   return keys;
 }
 
-// A set whose get() is `fill`, with ids that are in it and a workspace.
-class TransformedSet : public PictureSet {
+// A set whose batches are made in pieces of `piece` pictures, on several threads where every
+// picture's size is known.
+class TransformedSet : public PictureSet, public InPieces {
  public:
-  explicit TransformedSet(Transforms transforms) : transforms_(std::move(transforms)) {}
+  TransformedSet(Transforms transforms, std::optional<Size> size, std::size_t piece)
+      : transforms_(std::move(transforms)), size_(size), piece_(piece) {}
 
   Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const override {
     LOCKSTEP_TRY(check_ids(ids, size()));
     return guarded("batch of pictures", ErrorKind::kInternal, [&]() -> Result<Batch> {
-      auto workspace = workspaces_.take();
-      auto batch = fill(ids, keys_of(ids, pass), *workspace);
-      workspaces_.give_back(std::move(workspace));
-      return batch;
+      Making batch(*this, ids, pass);
+      for (std::size_t i = 0; i < batch.count(); ++i) LOCKSTEP_TRY(batch.fill(i));
+      return batch.take();
     });
+  }
+  Result<std::unique_ptr<Pieces>> pieces(std::span<const std::int64_t> ids,
+                                         const Pass& pass) const override {
+    LOCKSTEP_TRY(check_ids(ids, size()));
+    if (!size_) return std::unique_ptr<Pieces>();
+    return std::unique_ptr<Pieces>(std::make_unique<Making>(*this, ids, pass));
   }
 
  protected:
-  // keys[i] is of sample ids[i].
-  virtual Result<Batch> fill(std::span<const std::int64_t> ids,
-                             const std::vector<std::uint32_t>& keys,
-                             Workspace& workspace) const = 0;
+  // The pictures from the first-th on; keys[i] is of the i-th of them.
+  virtual Status fill(Filling& batch, std::size_t first, std::span<const std::uint32_t> keys,
+                      Workspace& workspace) const = 0;
 
   const Transforms transforms_;
+  const std::optional<Size> size_;  // that every picture comes out with
 
  private:
+  class Making final : public Pieces {
+   public:
+    Making(const TransformedSet& set, std::span<const std::int64_t> ids, const Pass& pass)
+        : set_(set), keys_(keys_of(ids, pass)), training_(pass.training), batch_(ids, set.size_) {}
+    std::size_t count() const override { return (keys_.size() + set_.piece_ - 1) / set_.piece_; }
+    Status fill(std::size_t piece) override {
+      const std::size_t first = piece * set_.piece_;
+      const std::size_t count = std::min(set_.piece_, keys_.size() - first);
+      auto workspace = set_.workspaces_.take();
+      Status filled = set_.fill(batch_, first, std::span(keys_).subspan(first, count), *workspace);
+      set_.workspaces_.give_back(std::move(workspace));
+      return filled;
+    }
+    Result<Batch> take() override {
+      const std::int64_t first = keys_.empty() ? 0 : batch_.id(0);
+      Batch batch = batch_.take();
+      if (training_ && batch.ids.empty() && !keys_.empty())
+        return Error{ErrorKind::kBadData, "none of the " + std::to_string(keys_.size()) +
+                                              " pictures of a batch can be used, from '" +
+                                              set_.name(first) + "' on; replace or remove them"};
+      return batch;
+    }
+
+   private:
+    const TransformedSet& set_;
+    const std::vector<std::uint32_t> keys_;
+    const bool training_;
+    Filling batch_;
+  };
+
+  const std::size_t piece_;
   mutable Workspaces workspaces_;
 };
 
 class FolderSet final : public TransformedSet {
  public:
-  FolderSet(ImageFolder folder, Transforms transforms)
-      : TransformedSet(std::move(transforms)),
-        fixed_size_(transforms_.fixed_size()),
-        folder_(std::move(folder)) {}
+  FolderSet(ImageFolder folder, Transforms transforms, std::optional<Size> size)
+      : TransformedSet(std::move(transforms), size, /*piece=*/1), folder_(std::move(folder)) {}
 
   std::int64_t size() const override { return static_cast<std::int64_t>(folder_.files.size()); }
   const std::vector<std::string>& classes() const override { return folder_.classes; }
@@ -171,47 +167,41 @@ class FolderSet final : public TransformedSet {
     return folder_.files[static_cast<std::size_t>(id)];
   }
 
-  Result<Batch> fill(std::span<const std::int64_t> ids, const std::vector<std::uint32_t>& keys,
-                     Workspace& workspace) const override {
-    workspace.randoms.resize(keys.size());
-    SampleRandom::make(keys, workspace.randoms);
-    Filling batch(ids.size());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      const Status added = add(ids[i], workspace.randoms[i], workspace, batch);
+  Status fill(Filling& batch, std::size_t first, std::span<const std::uint32_t> keys,
+              Workspace& workspace) const override {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::int64_t id = batch.id(first + i);
+      SampleRandom random(keys[i]);
+      const Status added = add(batch, first + i, random, workspace);
       if (added.ok())
-        batch.accept(ids[i], label(ids[i]));
+        batch.accept(first + i, label(id));
       else if (added.error().kind == ErrorKind::kBadData)
-        left_out_.add(ids[i], added.error().message);
+        left_out_.add(id, added.error().message);
       else
         return added.error();
     }
-    if (batch.empty() && !ids.empty())
-      return Error{ErrorKind::kBadData, "none of the " + std::to_string(ids.size()) +
-                                            " pictures of a batch can be used, from '" +
-                                            name(ids.front()) + "' on"};
-    return batch.take();
+    return {};
   }
 
   // Transforms one picture into its place in the batch. kBadData: it is left out.
-  Status add(std::int64_t id, SampleRandom& random, Workspace& workspace, Filling& batch) const {
-    const std::string& path = file(id).path;
+  Status add(Filling& batch, std::size_t i, SampleRandom& random, Workspace& workspace) const {
+    const std::string& path = file(batch.id(i)).path;
     const auto content = posix_env().read(path, kMaxFileBytes);
     // Never left out: on another worker it may be there.
     if (!content.ok()) return Error{ErrorKind::kDisk, content.error().message};
     const image::Bytes bytes(reinterpret_cast<const std::uint8_t*>(content->data()),
                              content->size());
-    if (fixed_size_) {
-      LOCKSTEP_ASSIGN(const std::span<float> place, batch.place(*fixed_size_, path));
+    if (size_) {
+      LOCKSTEP_ASSIGN(const std::span<float> place, batch.place(i, *size_, path));
       return transforms_.apply(bytes, path, random, workspace, place);
     }
     image::Image& decoded = workspace.canvas.decoded;
     LOCKSTEP_TRY(image::decode(bytes, path, decoded));
     LOCKSTEP_ASSIGN(const Size size, transforms_.output_size({decoded.height(), decoded.width()}));
-    LOCKSTEP_ASSIGN(const std::span<float> place, batch.place(size, path));
+    LOCKSTEP_ASSIGN(const std::span<float> place, batch.place(i, size, path));
     return transforms_.apply(decoded.view(), random, workspace, place);
   }
 
-  const std::optional<Size> fixed_size_;
   const ImageFolder folder_;
   mutable LeftOut left_out_;
 };
@@ -219,8 +209,7 @@ class FolderSet final : public TransformedSet {
 class CifarSet final : public TransformedSet {
  public:
   CifarSet(Cifar cifar, std::string name, Transforms transforms, Size size)
-      : TransformedSet(std::move(transforms)),
-        size_(size),
+      : TransformedSet(std::move(transforms), size, kPiece),
         cifar_(std::move(cifar)),
         name_(std::move(name)) {}
 
@@ -240,27 +229,19 @@ class CifarSet final : public TransformedSet {
   }
 
  private:
-  Result<Batch> fill(std::span<const std::int64_t> ids, const std::vector<std::uint32_t>& keys,
-                     Workspace& workspace) const override {
-    const auto count = static_cast<std::int64_t>(ids.size());
-    Batch batch{at::empty({count, image::kChannels, size_.height, size_.width}, at::kFloat),
-                at::empty({count}, at::kLong),
-                {ids.begin(), ids.end()}};
-    if (ids.empty()) return batch;
+  static constexpr std::size_t kPiece = 32;  // as many random streams are seeded side by side
+
+  Status fill(Filling& batch, std::size_t first, std::span<const std::uint32_t> keys,
+              Workspace& workspace) const override {
     std::vector<image::PixelView> pictures;
-    auto* target = batch.targets.mutable_data_ptr<std::int64_t>();
-    for (const std::int64_t id : ids) {
-      pictures.push_back(
-          image::planar_view(cifar_.picture(static_cast<std::size_t>(id)), kCifarSide, kCifarSide));
-      *target++ = label(id);
+    for (std::size_t i = first; i < first + keys.size(); ++i) {
+      const auto id = static_cast<std::size_t>(batch.id(i));
+      pictures.push_back(image::planar_view(cifar_.picture(id), kCifarSide, kCifarSide));
+      batch.accept(i, cifar_.labels[id]);
     }
-    LOCKSTEP_TRY(transforms_.apply_batch(
-        pictures, keys, workspace,
-        {batch.inputs.mutable_data_ptr<float>(), ids.size() * image::values_of(size_)}));
-    return batch;
+    return transforms_.apply_batch(pictures, keys, workspace, batch.places(first, keys.size()));
   }
 
-  const Size size_;
   const Cifar cifar_;
   const std::string name_;
 };
@@ -285,8 +266,9 @@ Result<std::shared_ptr<const PictureSet>> open_image_folder(const std::string& r
   LOCKSTEP_TRY(check_local(root));
   LOCKSTEP_ASSIGN(Transforms transforms, Transforms::make(std::move(transform)));
   LOCKSTEP_ASSIGN(ImageFolder folder, read_image_folder(root));
+  const std::optional<Size> size = transforms.fixed_size();
   return std::shared_ptr<const PictureSet>(
-      std::make_shared<FolderSet>(std::move(folder), std::move(transforms)));
+      std::make_shared<FolderSet>(std::move(folder), std::move(transforms), size));
 }
 
 Result<std::shared_ptr<const PictureSet>> open_cifar10(const std::string& root, Split split,

@@ -25,8 +25,10 @@ const std::string kPlain = std::string(5000, 'a') + "the content";
 const std::string kPacked = gzip(kPlain);
 
 RemoteSet one_file(std::vector<std::string> addresses) {
-  return {std::move(addresses),
-          {{"data", sha256_hex(kPacked), sha256_hex(kPlain), 1000, kPlain.size()}}};
+  return {"made-up",
+          "",
+          std::move(addresses),
+          {{"data.gz", sha256_hex(kPacked), 1000, {{"data", sha256_hex(kPlain)}}}}};
 }
 
 class Download : public ::testing::Test {
@@ -36,7 +38,7 @@ class Download : public ::testing::Test {
       ::unsetenv(name);
   }
   Status get(std::vector<std::string> addresses) {
-    return download(posix_env(), one_file(std::move(addresses)), folder.path(), nullptr);
+    return download(posix_env(), one_file(std::move(addresses)), folder.path());
   }
   // The error of one server that gives `answer`; the folder stays empty.
   Error complaint(const std::string& answer) {
@@ -127,7 +129,7 @@ TEST_F(Download, RedirectsLeadNeitherRoundNorToFiles) {
 
 TEST_F(Download, FolderThatCannotBeWritten) {
   folder.write("file", "in the way");
-  const Status status = download(posix_env(), one_file({}), folder / "file/data", nullptr);
+  const Status status = download(posix_env(), one_file({}), folder / "file/data");
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::kDisk);
 }
@@ -171,18 +173,25 @@ TEST(ProgressLines, OnATerminalABar) {
             "\rx.gz  [############............]  50 %  1.0 of 2.0 MB\x1b[K");
 }
 
-TEST(Mnist, AddressesAndChecksumsAreWellFormed) {
-  const RemoteSet set = mnist_online();
-  ASSERT_EQ(set.addresses.size(), 2U);
-  for (const std::string& address : set.addresses) {
-    EXPECT_TRUE(address.starts_with("https://"));
-    EXPECT_TRUE(address.ends_with("/"));
+TEST(RemoteSets, AddressesAndChecksumsAreWellFormed) {
+  std::vector<std::string> names;
+  for (const RemoteSet& set : remote_sets()) {
+    names.push_back(set.name);
+    ASSERT_FALSE(set.addresses.empty());
+    for (const std::string& address : set.addresses) {
+      EXPECT_TRUE(address.starts_with("https://"));
+      EXPECT_TRUE(address.ends_with("/"));
+    }
+    for (const RemoteFile& file : set.files) {
+      EXPECT_EQ(file.sha256.size(), 64U);
+      EXPECT_TRUE(file.name.ends_with(".gz"));
+      EXPECT_GT(file.max_bytes, 0U);
+      EXPECT_FALSE(file.unpacked.empty());
+      for (const UnpackedFile& each : file.unpacked)
+        EXPECT_TRUE(each.digest.size() == 64U || each.digest.size() == 32U) << each.path;
+    }
   }
-  ASSERT_EQ(set.files.size(), 4U);
-  for (const RemoteFile& file : set.files) {
-    EXPECT_EQ(file.packed_sha256.size(), 64U);
-    EXPECT_EQ(file.unpacked_sha256.size(), 64U);
-  }
+  EXPECT_THAT(names, ElementsAre("mnist", "cifar10", "cifar100"));
 }
 
 }  // namespace

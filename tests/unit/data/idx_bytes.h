@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "support/deflated.h"
+#include "unit/data/gzip_bytes.h"
 
 namespace lockstep::data {
 
@@ -15,10 +15,6 @@ inline std::string idx_bytes(std::uint8_t type, const std::vector<std::uint32_t>
   for (const std::uint32_t size : sizes)
     for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(size >> shift & 255);
   return out + values;
-}
-
-inline std::string gzip(const std::string& content) {
-  return test::deflated(content, 16 + MAX_WBITS);
 }
 
 }  // namespace lockstep::data

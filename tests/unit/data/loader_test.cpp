@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <functional>
+#include <latch>
 #include <random>
 #include <thread>
 
+#include "base/deadline.h"
+#include "data/pieces.h"
 #include "lockstep/data.h"
 #include "support/temp_folder.h"
 #include "unit/data/idx_bytes.h"
@@ -158,6 +162,119 @@ TEST(Loader, ABatchThatNeverComesIsTimedOut) {
   const auto batch = loader->get({{0, 0}, 0});
   ASSERT_FALSE(batch.ok());
   EXPECT_EQ(batch.error().kind, ErrorKind::kTimedOut);
+}
+
+// Batches in pieces of one number each; `fill` is asked before each of them.
+class NumbersInPieces final : public Dataset, public InPieces {
+ public:
+  using Fill = std::function<Status(std::size_t piece)>;
+  explicit NumbersInPieces(Fill fill) : fill_(std::move(fill)) {}
+
+  std::int64_t size() const override { return kPlan.dataset_size; }
+  Result<Batch> get(std::span<const std::int64_t>, const Pass&) const override {
+    return Error{ErrorKind::kInternal, "made whole"};
+  }
+  Result<std::unique_ptr<Pieces>> pieces(std::span<const std::int64_t> ids,
+                                         const Pass&) const override {
+    return std::unique_ptr<Pieces>(std::make_unique<Making>(fill_, ids));
+  }
+
+ private:
+  class Making final : public Pieces {
+   public:
+    Making(const Fill& fill, std::span<const std::int64_t> ids)
+        : fill_(fill), ids_(ids.begin(), ids.end()), numbers_(ids.size()) {}
+    std::size_t count() const override { return ids_.size(); }
+    Status fill(std::size_t piece) override {
+      numbers_[piece] = ids_[piece];
+      return fill_(piece);
+    }
+    Result<Batch> take() override { return Batch{at::tensor(numbers_), at::tensor(ids_), ids_}; }
+
+   private:
+    const Fill& fill_;
+    const std::vector<std::int64_t> ids_;
+    std::vector<std::int64_t> numbers_;
+  };
+  const Fill fill_;
+};
+
+const ShareId kFirst{{0, 0}, 0};
+std::vector<std::int64_t> ids_of(const ShareId& share) {
+  return *(*DataOrder::make(kPlan))->ids(share.at, share.v);
+}
+void expect_numbers(const Result<Batch>& batch, const ShareId& share) {
+  ASSERT_TRUE(batch.ok()) << batch.error().message;
+  EXPECT_EQ(batch->ids, ids_of(share));
+  EXPECT_TRUE(at::equal(batch->inputs, at::tensor(batch->ids)));
+}
+
+// As many as are there at once, or too few come in a minute.
+Status meet(std::latch& all) {
+  all.count_down();
+  for (const Deadline deadline = Deadline::in(std::chrono::minutes(1)); !all.try_wait();
+       std::this_thread::yield())
+    if (deadline.passed()) return Error{ErrorKind::kTimedOut, "nobody shares the batch"};
+  return {};
+}
+
+TEST(Loader, ThreadsAndWhoWaitsShareABatch) {
+  for (const bool hinted : {false, true}) {
+    std::latch all(3);
+    const auto data = std::make_shared<NumbersInPieces>(
+        [&](std::size_t piece) { return piece < 3 ? meet(all) : Status(); });
+    const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = 2});
+    loader->prefetch(hinted ? std::vector{kFirst} : std::vector<ShareId>{});
+    expect_numbers(loader->get(kFirst), kFirst);
+  }
+}
+
+TEST(Loader, BatchesInPiecesAreTheSameForAnyThreads) {
+  const auto data = std::make_shared<NumbersInPieces>([](std::size_t) -> Status { return {}; });
+  const auto shares = all_shares(kPlan, 3);
+  for (const int threads : {0, 1, 2, 5}) {
+    const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = threads});
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      // Some hints are wrong, so that batches are given up half made.
+      const std::size_t next = i % 3 == 0 ? shares.size() - 1 - i : i + 1;
+      loader->prefetch(
+          {shares.begin() + static_cast<std::ptrdiff_t>(next),
+           shares.begin() + static_cast<std::ptrdiff_t>(std::min(next + 3, shares.size()))});
+      expect_numbers(loader->get(shares[i]), shares[i]);
+    }
+  }
+}
+
+TEST(Loader, OfSeveralErrorsInABatchTheFirstInItsOrderIsTold) {
+  for (const int threads : {0, 1, 3}) {
+    const auto data = std::make_shared<NumbersInPieces>([](std::size_t piece) -> Status {
+      if (piece == 4) throw std::runtime_error("poisoned");
+      if (piece < 2) return {};
+      return Error{ErrorKind::kDisk, "piece " + std::to_string(piece)};
+    });
+    const auto loader = *Loader::make(data, kPlan, {.prefetch_threads = threads});
+    loader->prefetch({kFirst});
+    EXPECT_EQ(loader->get(kFirst).error().message, "piece 2");
+  }
+}
+
+TEST(Loader, APieceThatNeverComesIsTimedOut) {
+  std::atomic<bool> begun = false;
+  std::latch over(1);
+  const auto data = std::make_shared<NumbersInPieces>([&](std::size_t piece) -> Status {
+    if (piece > 0 || begun.exchange(true)) return {};
+    begun.notify_all();
+    over.wait();
+    return {};
+  });
+  const auto loader =
+      *Loader::make(data, kPlan, {.prefetch_threads = 1, .patience = std::chrono::seconds(0)});
+  loader->prefetch({kFirst});
+  begun.wait(false);
+  EXPECT_EQ(loader->get(kFirst).error().kind, ErrorKind::kTimedOut);
+  over.count_down();
+  const ShareId next{{0, 1}, 0};
+  expect_numbers(loader->get(next), next);
 }
 
 TEST(Loader, PlanAndDataSetMustFit) {

@@ -1,12 +1,12 @@
 // Tar archives entry by entry, as POSIX.1-2001 has them; whatever is asked for, however wrong.
 #pragma once
 
-#include <zlib.h>
-
 #include <array>
 #include <cstdint>
 #include <cstdio>
 #include <string>
+
+#include "unit/data/gzip_bytes.h"
 
 namespace lockstep::data {
 
@@ -59,19 +59,5 @@ class Tar {
  private:
   std::string text_;
 };
-
-inline std::string gzip(const std::string& content) {
-  z_stream stream{};
-  ::deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(::deflateBound(&stream, content.size()) + 64, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
-  stream.avail_in = static_cast<uInt>(content.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  ::deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  ::deflateEnd(&stream);
-  return out;
-}
 
 }  // namespace lockstep::data

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "data/image/resize_kernels.h"
+#include "data/image/resize_packed.h"
 #include "unit/data/image/spec.h"
 
 namespace lockstep::data::image {
@@ -194,6 +195,18 @@ Taps random_taps(int in, int out, std::mt19937& draw) {
     }
   }
   return taps;
+}
+
+// Behind a picture's last row there are only so many bytes.
+TEST(ResizeKernels, PackedTapsReadNoFurtherThan16BytesBehindTheRow) {
+  std::mt19937 draw(3);
+  for (int i = 0; i < 400; ++i) {
+    const int in = 1 + static_cast<int>(draw() % 200);
+    Taps taps = random_taps(in, 1 + static_cast<int>(draw() % 90), draw);
+    pack_taps(taps);
+    for (const int offset : taps.offsets)
+      ASSERT_LE(offset + taps.groups * kGroup * kChannels + 4, in * kChannels + 16) << in;
+  }
 }
 
 TEST(ResizeKernels, AllInstructionSetsGiveTheSameBytes) {

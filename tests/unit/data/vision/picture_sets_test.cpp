@@ -63,12 +63,20 @@ TEST_F(PictureSets, DamagedOnesAreLeftOutNamedAndCounted) {
   EXPECT_EQ(told.find("left out"), told.rfind("left out")) << "once";
 }
 
-TEST_F(PictureSets, ABatchWithNothingLeftIsAnError) {
-  const auto set = open({kSmall, ToTensor{}});
-  const auto batch = set->get(std::vector<std::int64_t>{1}, {});
-  ASSERT_FALSE(batch.ok());
-  EXPECT_EQ(batch.error().kind, ErrorKind::kBadData);
-  EXPECT_THAT(batch.error().message, HasSubstr("none of the 1 pictures"));
+TEST_F(PictureSets, NothingLeftIsAnErrorInTrainingAndAnEmptyBatchElsewhere) {
+  for (const Resize resize : {kSmall, Resize{8}}) {  // of known size, of the picture's
+    const auto set = open({resize, ToTensor{}});
+    const auto batch = set->get(std::vector<std::int64_t>{1}, {.training = true});
+    ASSERT_FALSE(batch.ok());
+    EXPECT_EQ(batch.error().kind, ErrorKind::kBadData);
+    EXPECT_THAT(batch.error().message, HasSubstr("none of the 1 pictures"));
+    const auto evaluated = evaluation_batch(*set, 1, 1);
+    ASSERT_TRUE(evaluated.ok()) << evaluated.error().message;
+    EXPECT_EQ(evaluated->size(), 0);
+    EXPECT_TRUE(evaluated->ids.empty());
+    const auto part = *subset(set, {1});
+    EXPECT_EQ((*evaluation_batch(*part, 1, 0)).size(), 0);
+  }
 }
 
 // Another worker may still have it: were it left out here, their bits would differ.
@@ -109,6 +117,35 @@ TEST_F(PictureSets, EqualOnAnyThreadAndInAnyBatch) {
   EXPECT_TRUE(at::equal(at::cat(alone), whole->inputs));
   const auto later = set->get(std::vector<std::int64_t>{0, 2, 3}, {7, 4, true});
   EXPECT_FALSE(at::equal(later->inputs, whole->inputs));
+}
+
+// Pieces of several threads are one batch, without the gaps that damaged pictures leave.
+TEST_F(PictureSets, LoadersGiveTheSameBatchesWithAnyThreads) {
+  const std::shared_ptr<const Dataset> whole = open({RandomCrop{16, 16, 4}, ToTensor{}});
+  const auto part = *subset(whole, {3, 1, 0, 2, 0, 1, 3, 3, 2, 0});
+  testing::internal::CaptureStderr();
+  for (const auto& set : {whole, part}) {
+    const DataPlan plan{.dataset_size = set->size(), .batch_size = set->size(), .seed = 5};
+    const auto plain = *Loader::make(set, plan);
+    for (const int threads : {1, 2, 4}) {
+      const auto loader = *Loader::make(set, plan, {.prefetch_threads = threads});
+      for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
+        loader->prefetch({{{epoch, 0}, 0}, {{epoch + 1, 0}, 0}});
+        const auto batch = loader->get({{epoch, 0}, 0});
+        ASSERT_TRUE(batch.ok()) << batch.error().message;
+        const auto ids = *(*DataOrder::make(plan))->ids({epoch, 0}, 0);
+        const auto alone = set->get(ids, {5, epoch, true});
+        for (const auto& expected : {plain->get({{epoch, 0}, 0}), alone}) {
+          ASSERT_TRUE(expected.ok());
+          EXPECT_LT(expected->ids.size(), ids.size()) << "the damaged one is left out";
+          EXPECT_EQ(batch->ids, expected->ids);
+          EXPECT_TRUE(at::equal(batch->inputs, expected->inputs));
+          EXPECT_TRUE(at::equal(batch->targets, expected->targets));
+        }
+      }
+    }
+  }
+  testing::internal::GetCapturedStderr();
 }
 
 TEST_F(PictureSets, APartKeepsItsOwnNumbers) {

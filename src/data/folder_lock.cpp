@@ -1,0 +1,21 @@
+#include "data/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace lockstep::data {
+
+Result<UniqueFd> lock_folder(const std::string& path, const std::string& what) {
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder)
+    return Error{ErrorKind::kDisk, "cannot write '" + path + "': " + std::strerror(errno)};
+  // A file system without such locks (NFS, for a folder) has none to wait for.
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return folder;
+  return Error{ErrorKind::kUnavailable, "another " + what + " into '" + path +
+                                            "' is under way; try again when it has ended"};
+}
+
+}  // namespace lockstep::data
