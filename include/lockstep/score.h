@@ -29,6 +29,8 @@ struct Score {
   // Left alone where there is no such thing: then no accuracy is printed.
   double correct = std::numeric_limits<double>::quiet_NaN();
   std::int64_t count = 0;
+  // Samples that the data set left out as damaged: counted by whoever calls the evaluation.
+  std::int64_t left_out = 0;
 
   Score& operator+=(const Score& part);
 };
@@ -41,8 +43,8 @@ using Evaluation = std::function<Score(const data::Batch&)>;
 Score cross_entropy_score(const at::Tensor& scores, const at::Tensor& targets);
 
 // The whole of `set`, `batch_size` samples a call, without gradients and with the model in
-// evaluation mode; then each module is in its own mode again. Errors: the data set's; libtorch's
-// exceptions pass.
+// evaluation mode; then each module is in its own mode again. Batches of which the data set leaves
+// nothing are no call. Errors: the data set's; libtorch's exceptions pass.
 Result<Score> evaluate(torch::nn::Module& model, const data::Dataset& set, std::int64_t batch_size,
                        const Evaluation& evaluation);
 

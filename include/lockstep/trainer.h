@@ -70,6 +70,9 @@ struct EpochEnd {
   double correct = 0;
   double accuracy = 0;  // correct / count
   std::int64_t count = 0;
+  // Samples that the data sets left out as damaged, in the epoch's training and in the evaluation:
+  // as often as they were asked for.
+  std::int64_t train_left_out = 0, left_out = 0;
   // See Trainer::best(): NaN and -1 before the first.
   double best = 0;
   double best_before = 0;  // before this epoch
@@ -197,8 +200,9 @@ class Trainer {
   void on_finished(std::function<Status()> call);
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,
-  // `weights sha256 HEX`. With a test set and an evaluation, each epoch ends with an exact
-  // evaluation (RunOptions::evaluate_every).
+  // `weights sha256 HEX`; on standard error, once, how many samples of the last epoch were left
+  // out, if any (metrics.jsonl: "left_out"). With a test set and an evaluation, each epoch ends
+  // with an exact evaluation (RunOptions::evaluate_every).
   // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …;
   // kResumable: stopped by the launcher; kLeft: taken out by `lockstep scale` (exit_with() ends
   // quietly then). So what comes after a successful fit() sees the final weights, in every worker

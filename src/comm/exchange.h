@@ -70,8 +70,9 @@ struct EvalCell {
   double loss_sum;
   double correct;
   std::uint64_t count;
-  double seconds;      // of its epoch, so far
-  double run_seconds;  // of the run
+  std::uint64_t left_out;  // samples
+  double seconds;          // of its epoch, so far
+  double run_seconds;      // of the run
 };
 
 enum class Wait { kWhole, kChanged };

@@ -63,6 +63,7 @@ void EpochBook::add_share(std::uint32_t v, const Score& share, bool first) {
   add(at(kTrainSum), share.loss_sum, anew);
   add(at(kTrainCorrect), share.correct, anew);
   add(at(kTrainCount), samples, anew);
+  add(at(kTrainLeftOut), static_cast<double>(share.left_out), anew);
   add(train_sums_.mutable_data_ptr<double>()[v], share.loss_sum, first);
   add(train_counts_.mutable_data_ptr<double>()[v], samples, first);
 }
@@ -105,6 +106,7 @@ void EpochBook::close(std::int64_t epoch, const Score& score, double rate, BestO
   at(kLossSum) = score.loss_sum;
   at(kCorrect) = score.correct;
   at(kCount) = static_cast<double>(score.count);
+  at(kLeftOut) = static_cast<double>(score.left_out);
   at(kRate) = rate;
   at(kBestBefore) = at(kBest);
   if (best_of == BestOf::kNothing) return;
@@ -132,6 +134,8 @@ EpochEnd EpochBook::told() const {
   end.train_loss = at(kTrain);
   end.train_accuracy = at(kTrainAccuracy);
   end.count = static_cast<std::int64_t>(at(kCount));
+  end.train_left_out = static_cast<std::int64_t>(at(kTrainLeftOut));
+  end.left_out = static_cast<std::int64_t>(at(kLeftOut));
   end.loss = end.count > 0 ? at(kLossSum) / at(kCount) : kNone;
   end.correct = end.count > 0 ? at(kCorrect) : kNone;
   end.accuracy = end.correct / at(kCount);

@@ -6,6 +6,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "train/lines.h"
+#include "train/scored_batch.h"
 
 namespace lockstep::train {
 
@@ -36,19 +37,20 @@ std::uint32_t EpochEnds::most_items() const {
 
 Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const {
   cell.loss_sum = cell.correct = 0;
-  cell.count = 0;
+  cell.count = cell.left_out = 0;
   cell.seconds = seconds();
   if (!evaluates(txn)) return {};
   const at::NoGradGuard no_grad;
   at::manual_seed(batch_seed(spec_.options.seed, spec_.plan.at(txn).global_step, index));
-  LOCKSTEP_ASSIGN(const data::Batch batch,
-                  data::evaluation_batch(*spec_.test, spec_.options.evaluation_batch_size, index));
   const auto where = "evaluation batch " + std::to_string(index);
   return guarded(where, ErrorKind::kInternal, [&]() -> Status {
-    const Score score = hooks_.evaluation(batch);
+    LOCKSTEP_ASSIGN(
+        const Score score,
+        scored_batch(*spec_.test, spec_.options.evaluation_batch_size, index, hooks_.evaluation));
     cell.loss_sum = score.loss_sum;
     cell.correct = score.correct;
     cell.count = static_cast<std::uint64_t>(score.count);
+    cell.left_out = static_cast<std::uint64_t>(score.left_out);
     cell.seconds = seconds();
     return {};
   });
@@ -78,6 +80,7 @@ Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& 
   }
   cell.loss_sum = cell.correct = 0;
   cell.count = written ? 1 : 0;
+  cell.left_out = 0;
   cell.seconds = seconds_;
   return {};
 }
@@ -86,7 +89,8 @@ Score EpochEnds::score_of(Txn txn, comm::Exchange& exchange) const {
   Score score{0, 0, 0};
   for (std::uint32_t i = 0, count = items(txn); i < count; ++i) {
     const comm::EvalCell& cell = exchange.eval(i);
-    score += {cell.loss_sum, cell.correct, static_cast<std::int64_t>(cell.count)};
+    score += {cell.loss_sum, cell.correct, static_cast<std::int64_t>(cell.count),
+              static_cast<std::int64_t>(cell.left_out)};
   }
   return score;
 }
@@ -151,7 +155,8 @@ transaction::Lines EpochEnds::evaluation_lines(Txn txn, const Score& score) cons
   const Position position = spec_.plan.at(txn);
   transaction::Lines lines;
   lines.metrics = evaluation_metrics(txn, position, score, hooks_.evaluated_on);
-  lines.console = evaluation_line(position, spec_.plan, score, hooks_.evaluated_on);
+  if (score.count > 0)
+    lines.console = evaluation_line(position, spec_.plan, score, hooks_.evaluated_on);
   return lines;
 }
 

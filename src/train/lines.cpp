@@ -78,6 +78,18 @@ std::string recorded(const Figures& figures, EvaluatedOn set) {
   return text + "," + name + "samples\":" + std::to_string(figures.count);
 }
 
+std::string recorded_left_out(const std::string& name, std::int64_t samples) {
+  return samples > 0 ? ",\"" + name + "left_out\":" + std::to_string(samples) : "";
+}
+
+std::string left_out_of(EvaluatedOn set, std::int64_t samples) {
+  return recorded_left_out(set == EvaluatedOn::kTestSet ? "test_" : "valid_", samples);
+}
+
+std::string samples_text(std::int64_t count) {
+  return std::to_string(count) + (count == 1 ? " sample" : " samples");
+}
+
 std::string two_digits(std::int64_t number) {
   return (number < 10 ? "0" : "") + std::to_string(number);
 }
@@ -126,13 +138,13 @@ std::string evaluation_line(const Position& position, const Plan& plan, const Sc
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
-                         std::optional<double> scale, bool skipped) {
+                         std::optional<double> scale, bool skipped, std::int64_t left_out) {
   return metrics_of(txn, position,
                     "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
                         "\",\"loss_mean\":" + json_number(loss_mean) +
                         ",\"samples\":" + std::to_string(samples) + ",\"lr\":" + json_rates(rates) +
                         (scale ? ",\"scale\":" + json_number(*scale) : "") +
-                        (skipped ? ",\"skipped\":true" : ""));
+                        (skipped ? ",\"skipped\":true" : "") + recorded_left_out("", left_out));
 }
 
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set) {
@@ -142,18 +154,27 @@ std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end
     rest += ",\"train_accuracy\":" + json_number(end.train_accuracy);
   if (end.broken) rest += ",\"broken\":true";
   if (end.count > 0) rest += "," + recorded({end.loss, end.correct, end.count}, set);
+  rest += recorded_left_out("train_", end.train_left_out) + left_out_of(set, end.left_out);
   return metrics_of(txn, position, rest);
 }
 
 std::string evaluation_metrics(Txn txn, const Position& position, const Score& score,
                                EvaluatedOn set) {
-  return metrics_of(
-      txn, position,
-      "\"epoch_step\":" + std::to_string(position.step) + "," + recorded(figures_of(score), set));
+  return metrics_of(txn, position,
+                    "\"epoch_step\":" + std::to_string(position.step) +
+                        (score.count > 0 ? "," + recorded(figures_of(score), set) : "") +
+                        left_out_of(set, score.left_out));
 }
 
 std::string export_metrics(Txn txn, const Position& position, bool written) {
   return metrics_of(txn, position, std::string("\"exported\":") + (written ? "true" : "false"));
+}
+
+std::string left_out_text(const EpochEnd& last) {
+  if (last.train_left_out == 0 && last.left_out == 0) return "";
+  return "left out by the data sets: " + samples_text(last.train_left_out) +
+         " in the last epoch's training, " + samples_text(last.left_out) +
+         " in the last evaluation at an epoch's end (metrics.jsonl has \"left_out\" of each step)";
 }
 
 std::string duration_text(double seconds) {

@@ -9,6 +9,7 @@
 #include "rundir/lock.h"
 #include "train/determinism.h"
 #include "train/finale.h"
+#include "train/lines.h"
 
 namespace lockstep::train {
 
@@ -142,10 +143,18 @@ Status Run::run_next(std::size_t optimizer) {
   return status.ok() ? status : with_own_option(status.error());
 }
 
+// By whoever has the last words, and so once for the run.
+void Run::warn_of_left_out() const {
+  if (epoch_ends_.book() == nullptr) return;
+  const std::string text = left_out_text(epoch_ends_.book()->last());
+  if (!text.empty()) log_warning(text);
+}
+
 Status Run::last_words() {
   LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at()));
   if (hooks.on_finished)
     LOCKSTEP_TRY(guarded("on_finished()", ErrorKind::kInternal, hooks.on_finished));
+  warn_of_left_out();
   const std::uint64_t launched = participant_->board().header().started_ns.load();
   const double seconds =
       static_cast<double>(monotonic_ns() - (launched != 0 ? launched : started_ns_)) * 1e-9;

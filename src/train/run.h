@@ -80,6 +80,7 @@ class Run final : public transaction::Program {
   void renew_half_weights();
   Result<bool> announce();
   Status last_words();
+  void warn_of_left_out() const;
   bool checkpoint_due(Txn txn) const;
   Status secure_origin(Txn txn);
   Status keep_best(Txn txn);

@@ -117,6 +117,13 @@ std::int64_t RunSpec::samples_before(const Position& at) const {
   return at.epoch * samples_per_epoch() + std::min(in_epoch, samples_per_epoch());
 }
 
+std::int64_t RunSpec::samples_in(const Position& at) const {
+  std::int64_t samples = 0;
+  for (std::int64_t k = 0; k < plan.batches_of(at.step); ++k)
+    samples += data_plan.batch_at(plan.first_batch(at.step) + k);
+  return samples;
+}
+
 bool RunSpec::checkpoint_due(const Position& at) const {
   const Duration& every = options.checkpoint_every;
   if (every.count == 0 || at.kind != Kind::kStep || at.global_step == 0) return false;

@@ -5,7 +5,10 @@
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cross_entropy_loss.h>
 
+#include <algorithm>
+
 #include "train/evaluation_mode.h"
+#include "train/scored_batch.h"
 
 namespace lockstep {
 
@@ -13,6 +16,7 @@ Score& Score::operator+=(const Score& part) {
   loss_sum += part.loss_sum;
   correct += part.correct;
   count += part.count;
+  left_out += part.left_out;
   return *this;
 }
 
@@ -21,14 +25,24 @@ Score cross_entropy_score(const at::Tensor& scores, const at::Tensor& targets) {
           scores.argmax(1).eq(targets).sum().item<double>(), targets.size(0)};
 }
 
+Result<Score> train::scored_batch(const data::Dataset& set, std::int64_t batch_size,
+                                  std::int64_t index, const Evaluation& evaluation) {
+  LOCKSTEP_ASSIGN(const data::Batch batch, data::evaluation_batch(set, batch_size, index));
+  const std::int64_t asked = std::min(batch_size, set.size() - index * batch_size);
+  Score score{0, 0, 0};
+  if (batch.size() > 0) score = evaluation(batch);
+  score.left_out = std::max<std::int64_t>(0, asked - batch.size());
+  return score;
+}
+
 Result<Score> evaluate(torch::nn::Module& model, const data::Dataset& set, std::int64_t batch_size,
                        const Evaluation& evaluation) {
   const at::NoGradGuard no_grad;
   const train::EvaluationMode mode(model);
   Score all{0, 0, 0};
   for (std::int64_t i = 0; i < data::evaluation_batches(set.size(), batch_size); ++i) {
-    LOCKSTEP_ASSIGN(const data::Batch batch, data::evaluation_batch(set, batch_size, i));
-    all += evaluation(batch);
+    LOCKSTEP_ASSIGN(const Score part, train::scored_batch(set, batch_size, i, evaluation));
+    all += part;
   }
   return all;
 }

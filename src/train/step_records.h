@@ -38,6 +38,7 @@ class StepRecords {
 
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
+  std::int64_t left_out(int v) const;  // samples, by the data set
   StepEnd step_end(const EpochBook* book) const;
   std::optional<VirtualWorker> not_finite(Txn txn) const;
   bool told_before() const;

@@ -241,6 +241,32 @@ TEST_F(Epochs, WhatEndsWithItsLastEpochStaysEnded) {
   EXPECT_EQ(last_line(six.lines), last_line(four.lines));
 }
 
+// An evaluation batch of which nothing is left, too; the count is the run's, not a worker's.
+TEST_F(Epochs, WhatTheDataSetsLeaveOutIsCountedTheSameForAnyWorkersAndUnderKills) {
+  const Run one = alone({"damaged", "four"});
+  ASSERT_EQ(one.outcome.code, 0) << one.outcome.err;
+  EXPECT_EQ(count(one.lines, " of 8, best "), 4) << one.lines;
+  const std::string metrics = read_text(folder_ / "alone/metrics.jsonl");
+  EXPECT_EQ(count(metrics, ",\"left_out\":1}"), 4) << metrics;
+  EXPECT_EQ(count(metrics, ",\"train_left_out\":1,\"test_left_out\":5}"), 4) << metrics;
+  const int evaluated = 2 * (kSteps + 2) - 2;  // the second epoch's
+  for (const std::string& fault :
+       {" txn=" + std::to_string(evaluated - 2) + " phase=backward",
+        " txn=" + std::to_string(evaluated) + " phase=evaluate", std::string(" phase=done")}) {
+    const std::string name = "killed-" + fault.substr(fault.rfind('=') + 1);
+    const Run killed = launched(name, {"--inject", "kill rank=0" + fault}, {"damaged", "four"});
+    EXPECT_EQ(killed.outcome.code, 0) << killed.outcome.err;
+    EXPECT_EQ(killed_in(killed.outcome), 1) << killed.outcome.err;
+    EXPECT_EQ(killed.lines, one.lines) << fault;
+    EXPECT_EQ(read_text(folder_ / name + "/metrics.jsonl"), metrics) << fault;
+    EXPECT_EQ(count(killed.outcome.err,
+                    "left out by the data sets: 1 sample in the last epoch's training, 5 samples "
+                    "in the last evaluation"),
+              1)
+        << killed.outcome.err;
+  }
+}
+
 TEST_F(Epochs, AFileThatCannotBeWrittenIsToldAndTrainingGoesOn) {
   const Run one = alone({"fails"});
   EXPECT_EQ(one.outcome.code, 0) << one.outcome.err;

@@ -2,7 +2,8 @@
 // schedules, the best, lines of its own and files in FOLDER; FOLDER.writers has the epoch of each
 // time that somebody writes there. Words: `slow` steps; `few` epochs, or `four`; `fails` to write;
 // a `snapshot` there of each epoch, and no checkpoints but the last: a new run begins from it;
-// `stops` early; `bare`: nothing is written, and none is the best.
+// `stops` early; `bare`: nothing is written, and none is the best; `damaged`: training's sample 3
+// and the second evaluation batch are left out.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -97,8 +98,8 @@ class Job {
     trainer.on_resume([](std::int64_t epoch, std::int64_t step) {
       std::printf("goes on at epoch %ld, step %ld\n", long{epoch}, long{step});
     });
-    LOCKSTEP_ASSIGN(auto train_set, data(24));
-    LOCKSTEP_ASSIGN(auto test_set, data(13));
+    LOCKSTEP_ASSIGN(auto train_set, data(24, 3, 3));
+    LOCKSTEP_ASSIGN(auto test_set, data(13, 5, 9));
     return trainer.fit(train_set, test_set);
   }
 
@@ -136,10 +137,19 @@ class Job {
     return true;
   }
 
-  static Result<std::shared_ptr<const lockstep::data::Dataset>> data(std::int64_t rows) {
+  // With `damaged` these samples are left out.
+  Result<std::shared_ptr<const lockstep::data::Dataset>> data(std::int64_t rows, std::int64_t first,
+                                                              std::int64_t last) const {
     at::manual_seed(7);
     const at::Tensor inputs = at::randn({rows, 3});
-    return lockstep::data::tensor_dataset(inputs, inputs.sum(1, true));
+    if (!has("damaged")) return lockstep::data::tensor_dataset(inputs, inputs.sum(1, true));
+    return lockstep::data::tensor_dataset(
+        inputs, inputs.sum(1, true), [=](Batch batch, const lockstep::data::Pass&) {
+          const at::Tensor ids = at::tensor(batch.ids, at::kLong);
+          const at::Tensor sound = ids.lt(first).logical_or(ids.gt(last));
+          std::erase_if(batch.ids, [=](std::int64_t id) { return id >= first && id <= last; });
+          return Batch{batch.inputs.index({sound}), batch.targets.index({sound}), batch.ids};
+        });
   }
 
   lockstep::Context& context_;

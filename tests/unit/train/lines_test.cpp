@@ -67,6 +67,30 @@ TEST(Lines, OfAStepHaveItsRates) {
   EXPECT_LT(rates(std::vector<double>(500, 1.0 / 3)).size(), 400U);
 }
 
+TEST(Lines, WhatIsLeftOutIsCounted) {
+  EXPECT_EQ(step_metrics(Txn(0), {}, 1, 1, 1, {1}).find("left_out"), std::string::npos);
+  EXPECT_NE(step_metrics(Txn(0), {}, 1, 1, 1, {1}, {}, false, 2).find(",\"left_out\":2}\n"),
+            std::string::npos);
+  Score score{5, 30, 40};
+  score.left_out = 3;
+  EXPECT_NE(evaluation_metrics(Txn(1), {}, score, EvaluatedOn::kTestSet)
+                .find("\"test_samples\":40,\"test_left_out\":3}"),
+            std::string::npos);
+  EpochEnd end;
+  EXPECT_EQ(epoch_metrics(Txn(1), {}, end, EvaluatedOn::kTestSet).find("left_out"),
+            std::string::npos);
+  EXPECT_EQ(left_out_text(end), "");
+  end.train_left_out = 2;
+  end.left_out = 1;
+  EXPECT_NE(epoch_metrics(Txn(1), {}, end, EvaluatedOn::kValidationSet)
+                .find(",\"train_left_out\":2,\"valid_left_out\":1}"),
+            std::string::npos);
+  EXPECT_EQ(
+      left_out_text(end),
+      "left out by the data sets: 2 samples in the last epoch's training, 1 sample in the last "
+      "evaluation at an epoch's end (metrics.jsonl has \"left_out\" of each step)");
+}
+
 TEST(Lines, WhatNobodyAskedForIsNotNamed) {
   Plan plan = kPlan;
   plan.by_duration = true;

@@ -41,5 +41,24 @@ TEST(Score, EachSampleIsScoredOnceInEvaluationModeAndModesComeBack) {
   EXPECT_TRUE(model->is_training() && at::GradMode::is_enabled());
 }
 
+TEST(Score, WhereTheDataSetLeavesNothingThereIsNoCall) {
+  torch::nn::Dropout model(0.5);
+  const auto first_four = [](data::Batch batch, const data::Pass&) {
+    while (!batch.ids.empty() && batch.ids.back() > 3) batch.ids.pop_back();
+    const auto left = static_cast<std::int64_t>(batch.ids.size());
+    return data::Batch{batch.inputs.narrow(0, 0, left), batch.targets.narrow(0, 0, left),
+                       batch.ids};
+  };
+  const auto data = *data::tensor_dataset(at::arange(10), at::arange(10), first_four);
+  const auto found = evaluate(*model, *data, 3, [&](const data::Batch& batch) {
+    EXPECT_GT(batch.size(), 0);
+    return Score{1, 1, batch.size()};
+  });
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->count, 4);
+  EXPECT_EQ(found->left_out, 6);
+  EXPECT_EQ(found->loss_sum, 2);
+}
+
 }  // namespace
 }  // namespace lockstep
