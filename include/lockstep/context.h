@@ -37,7 +37,8 @@ struct InitOptions {
   // OMP_NUM_THREADS if set, else 1. At most 1024.
   int threads = 0;
   // Without it a process that MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are set for meets the
-  // others by these, as with torch's env://. Under the launcher, and in spawn(), neither counts.
+  // others by these, as with torch's env://. Under the launcher neither counts, nor do variables in
+  // spawn().
   std::optional<Rendezvous> rendezvous = std::nullopt;
 };
 
@@ -76,6 +77,12 @@ class Context {
 // Started by hand, a process loses its launcher only where that is killed: it then says so and ends
 // at once with exit code 1. Threads: call once, from main's thread.
 [[nodiscard]] Result<Context> init(const InitOptions& options = {});
+
+// For what main() prints before init(): whether it is the first to say so on this node. Always,
+// but under `lockstep run --start-method exec`, where each worker runs all of main(): there in the
+// first rank 0 alone. Ranks by hand each have a terminal of their own. By the environment, once;
+// threads: main's.
+[[nodiscard]] bool is_first_main();
 
 // Ends the process as `main` should: prints the error if there is one, tells the launcher, flushes,
 // and leaves with the documented exit code (docs/guide/errors.md) without libtorch's 70 ms of

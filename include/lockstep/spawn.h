@@ -25,14 +25,23 @@
 namespace lockstep {
 
 struct SpawnOptions {
-  InitOptions init;  // of each worker
-  // Options of `lockstep run`, over its PET_* variables: {"--max-restarts", "3", "--log-dir", "l"}.
+  // Of each worker. With a rendezvous this command is one of several that make a run (one for each
+  // node, in a tutorial): its `n` workers are the ranks from rendezvous->rank on. Then nobody
+  // starts a killed one again; the others go on, and the command, once it is over, joins its ranks
+  // again.
+  InitOptions init;
+  // Options of `lockstep run`, over its PET_* variables: {"--max-restarts", "3"}; none with a
+  // rendezvous.
   std::vector<std::string> launcher;
 };
 
 // Calls `fn` in `n` workers (1 to 128), with the Context that init() would have given; returns in
 // the caller once the run is over and all its processes are gone. A worker ends with fn's Status,
 // by exit_with(), and never returns from here; an exception that leaves `fn` ends it with SIGABRT.
+//
+// With a rendezvous (SpawnOptions::init) it returns once its own `n` ranks have ended; the run may
+// go on with those of other commands. Signals go to its ranks, and if it dies they are killed: the
+// run goes on without them. A signal that has ended a rank of it ends the caller, too.
 //
 // The launcher is LOCKSTEP_LAUNCHER, or `lockstep` beside this program, in ../bin or ../../bin from
 // there, or in PATH; of this version.

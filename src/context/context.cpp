@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/process_setup.h"
 #include "context/session_of.h"
+#include "coord/descriptors.h"
 
 namespace lockstep {
 namespace {
@@ -102,8 +103,10 @@ Result<int> prepare_worker(const char* call, const InitOptions& options) {
 
 Context begin_worker(std::unique_ptr<worker::Session> session, int threads) {
   fork_point_passed().test_and_set();
+  (void)is_first_main();
   // Into a pipe or file too, lines come out when they are printed: a killed worker's would be lost.
-  if (session->launched()) std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  // What main() has printed already, too.
+  if (session->launched()) std::fflush(stdout), std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   at::set_num_threads(threads);
   return Context(std::move(session), threads);
 }
@@ -112,6 +115,17 @@ Result<Context> init(const InitOptions& options) {
   LOCKSTEP_ASSIGN(const int threads, prepare_worker("lockstep::init()", options));
   LOCKSTEP_ASSIGN(auto session, worker::Session::open(options.rendezvous));
   return begin_worker(std::move(session), threads);
+}
+
+// Read once: what this program starts itself has a first main of its own.
+bool is_first_main() {
+  static const bool first = [] {
+    const char* const later = std::getenv(coord::kLaterMainVariable);
+    const bool none = later == nullptr || *later == '\0';
+    ::unsetenv(coord::kLaterMainVariable);
+    return none;
+  }();
+  return first;
 }
 
 void exit_with(const Error& error) {

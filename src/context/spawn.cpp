@@ -5,6 +5,7 @@
 
 #include "context/session_of.h"
 #include "coord/table.h"
+#include "worker/ranks.h"
 #include "worker/spawn.h"
 
 namespace lockstep {
@@ -22,7 +23,13 @@ Status spawn(int n, const std::function<Status(Context&)>& fn, const SpawnOption
     Context context = begin_worker(std::move(session), threads);
     exit_with(context, fn(context));
   };
-  return worker::spawn({n, options.launcher, life});
+  if (!options.init.rendezvous) return worker::spawn({n, options.launcher, life});
+  if (!options.launcher.empty())
+    return Error{ErrorKind::kUsage,
+                 "lockstep::spawn(): options of the launcher ('" + options.launcher.front() +
+                     "', ...) with a rendezvous, whose launcher is started by whichever command "
+                     "comes first: leave one of them out"};
+  return worker::run_ranks({n, *options.init.rendezvous, life});
 }
 
 bool inside_run() { return !worker::check_outside_of_runs().ok(); }

@@ -1,11 +1,13 @@
-// Environment variables by which a process gets the number of an inherited socket; it removes them
-// once read.
+// Environment variables by which a process learns how it was started; those with the number of an
+// inherited socket are removed once read.
 #pragma once
 
 namespace lockstep::coord {
 
 inline constexpr const char* kZygoteVariable = "LOCKSTEP_ZYGOTE_FD";  // serve fork requests
 inline constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";  // be a worker
+// Of an executed worker: main() has begun in another one, or in its predecessor, already.
+inline constexpr const char* kLaterMainVariable = "LOCKSTEP_LATER_MAIN";
 // For `lockstep run`, from lockstep::spawn(): "SOCKET:PID:N", of the zygote that is there already,
 // its child, and the number of workers.
 inline constexpr const char* kSpawnedVariable = "LOCKSTEP_SPAWNED";

@@ -86,6 +86,8 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
   auto& [own, theirs] = *ends;
   std::vector<std::string> changes = to_entries(variables);
   changes.push_back(std::string(coord::kWorkerVariable) + "=" + std::to_string(theirs.get()));
+  const bool first = spawn.rank == Rank(0) && !main_spoke_;
+  changes.push_back(std::string(coord::kLaterMainVariable) + "=" + (first ? "" : "1"));
   for (std::string& entry : linked_program_variables()) changes.push_back(std::move(entry));
   const SpawnSpec spec{program_.file,     program_.arguments, environment_with(changes),
                        outputs.out.get(), outputs.err.get(),  {theirs.get()}};
@@ -94,6 +96,7 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
     feed_(event::SpawnFailed{spawn.uid, pid.error().message});
     return {};
   }
+  main_spoke_ = main_spoke_ || first;
   const int descriptors[] = {board};
   if (auto sent = coord::send(own.get(), fork_request(spawn, options_.run_id, variables),
                               Deadline::in(1s), descriptors);

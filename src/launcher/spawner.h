@@ -88,7 +88,7 @@ class Spawner {
   SpareZygote spare_;
   pid_t zygote_pid_ = -1;
   UniqueFd zygote_;
-  bool main_spoke_ = false;                      // a zygote was ready
+  bool main_spoke_ = false;                      // a zygote was ready, or rank 0 was executed
   std::map<std::uint64_t, WorkerUid> requests_;  // not answered by the zygote
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "coord/descriptors.h"
 #include "coord/faults.h"
 
 namespace lockstep::launcher {
@@ -40,6 +41,7 @@ std::vector<std::string> worker_variable_names() {
   for (const auto& [name, value] : worker_variables({}, {}, 0, ""))
     if (name != "TORCH_NCCL_ASYNC_ERROR_HANDLING") names.push_back(name);
   names.emplace_back(coord::kInjectVariable);
+  names.emplace_back(coord::kLaterMainVariable);
   return names;
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace lockstep::worker {
 
@@ -57,23 +58,57 @@ void ForwardedSignals::restore() {
   ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
 }
 
-Result<siginfo_t> ForwardedSignals::forward_until_end(pid_t pid) {
-  // glibc 2.36 declares pidfd_open() without C linkage.
-  const UniqueFd child(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!child) return spawn_refused("pidfd_open");
-  pollfd entries[] = {{child.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}};
-  while (entries[0].revents == 0) {
-    if (::poll(entries, 2, -1) < 0 && errno != EINTR) return spawn_refused("poll");
-    signalfd_siginfo info;
-    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-      last_ = static_cast<int>(info.ssi_signo);
-      ::kill(pid, last_);  // not reaped yet: it is nobody else's number
-    }
-  }
+namespace {
+
+// Reaped: from here on the number may be another process's.
+Result<siginfo_t> reap(pid_t pid) {
   siginfo_t end{};
   while (::waitid(P_PID, static_cast<id_t>(pid), &end, WEXITED) != 0)
     if (errno != EINTR) return spawn_refused("waitid");
   return end;
+}
+
+}  // namespace
+
+Result<siginfo_t> ForwardedSignals::forward_until_end(pid_t pid) {
+  siginfo_t found{};
+  LOCKSTEP_TRY(forward_until_end({&pid, 1}, [&](const siginfo_t& end) { found = end; }));
+  return found;
+}
+
+Status ForwardedSignals::forward_until_end(std::span<const pid_t> pids,
+                                           const std::function<void(const siginfo_t&)>& ended) {
+  std::vector<UniqueFd> children;
+  std::vector<pollfd> entries{{signals_.get(), POLLIN, 0}};
+  for (const pid_t pid : pids) {
+    // glibc 2.36 declares pidfd_open() without C linkage.
+    children.emplace_back(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (!children.back()) return spawn_refused("pidfd_open");
+    entries.push_back({children.back().get(), POLLIN, 0});
+  }
+  for (std::size_t alive = pids.size(); alive > 0;) {
+    if (::poll(entries.data(), entries.size(), -1) < 0 && errno != EINTR)
+      return spawn_refused("poll");
+    forward(pids, entries);
+    for (std::size_t i = 0; i < pids.size(); ++i) {
+      if (entries[i + 1].fd < 0 || entries[i + 1].revents == 0) continue;
+      LOCKSTEP_ASSIGN(const siginfo_t end, reap(pids[i]));
+      entries[i + 1].fd = -1;  // poll() leaves it out
+      --alive;
+      ended(end);
+    }
+  }
+  return {};
+}
+
+// entries[i + 1]: of pids[i], below 0 once that is reaped.
+void ForwardedSignals::forward(std::span<const pid_t> pids, std::span<const pollfd> entries) {
+  signalfd_siginfo info;
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    last_ = static_cast<int>(info.ssi_signo);
+    for (std::size_t i = 0; i < pids.size(); ++i)
+      if (entries[i + 1].fd >= 0) ::kill(pids[i], last_);
+  }
 }
 
 }  // namespace lockstep::worker

@@ -1,8 +1,13 @@
-// While a run of lockstep::spawn() lasts: signals that ask for an end go to its launcher.
+// While a run of lockstep::spawn() lasts: signals that ask for an end go to its launcher, or to the
+// ranks that the caller has started.
 #pragma once
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
+
+#include <functional>
+#include <span>
 
 #include "base/unique_fd.h"
 #include "lockstep/status.h"
@@ -25,6 +30,9 @@ class ForwardedSignals {
   // Sends them to the child `pid` until it has ended, and reaps it. Without a deadline: a run takes
   // as long as it takes.
   Result<siginfo_t> forward_until_end(pid_t pid);
+  // The same with several; `ended` is called for each, as they end.
+  Status forward_until_end(std::span<const pid_t> pids,
+                           const std::function<void(const siginfo_t&)>& ended);
   // The last one that was forwarded; 0: none.
   int last() const { return last_; }
   // Also in a forked child, for itself.
@@ -32,6 +40,7 @@ class ForwardedSignals {
 
  private:
   ForwardedSignals() = default;
+  void forward(std::span<const pid_t> pids, std::span<const pollfd> entries);
 
   UniqueFd signals_;
   sigset_t old_mask_{};

@@ -20,6 +20,7 @@
 #include "base/process_setup.h"
 #include "coord/channel.h"
 #include "coord/descriptors.h"
+#include "worker/child.h"
 #include "worker/find_launcher.h"
 #include "worker/fork_point.h"
 #include "worker/forwarded_signals.h"
@@ -27,15 +28,6 @@
 #include "worker/own_command.h"
 
 namespace lockstep::worker {
-namespace {
-
-[[noreturn]] void end_with(const Error& error) {
-  log_error(error.message);
-  ::_exit(exit_code(error.kind));
-}
-
-}  // namespace
-
 Status check_outside_of_runs() {
   if (const char* run = std::getenv("TORCHELASTIC_RUN_ID")) {
     const char* rank = std::getenv("RANK");
@@ -55,12 +47,6 @@ Status check_outside_of_runs() {
 }
 
 namespace {
-
-// A parent that is gone before its death can be a signal.
-void die_with(pid_t parent, int signal) {
-  if (::prctl(PR_SET_PDEATHSIG, signal) != 0) end_with(spawn_refused("prctl(PR_SET_PDEATHSIG)"));
-  if (::getppid() != parent) ::_exit(1);
-}
 
 // As the launcher's own children: no terminal, whose Ctrl-C is for the caller.
 void leave_terminal() {
@@ -123,13 +109,6 @@ std::vector<std::string> launcher_command(const SpawnCall& call, const std::stri
     be_zygote(call, std::move(ends->second), self);
   }
   become_launcher(call, launcher, ends->first.get(), zygote);
-}
-
-ErrorKind kind_of(int code) {
-  for (const ErrorKind kind :
-       {ErrorKind::kUsage, ErrorKind::kBadData, ErrorKind::kUnavailable, ErrorKind::kResumable})
-    if (code == exit_code(kind)) return kind;
-  return ErrorKind::kAborted;
 }
 
 // What the launcher's end means to the caller.

@@ -1,5 +1,6 @@
-// spawn_worker N CASE RUN_DIR [options of the launcher]: a run of lockstep::spawn(N), right or
-// wrong in the way that CASE says; N = init: of lockstep::init(), for `lockstep run` or alone.
+// spawn_worker N CASE RUN_DIR [at ADDRESS RANK WORLD] [options of the launcher]: a run of
+// lockstep::spawn(N), right or wrong in the way that CASE says; N = init: of lockstep::init(), for
+// `lockstep run` or alone; at: N ranks from RANK on, by hand.
 #include <ATen/Functions.h>
 #include <pthread.h>
 #include <signal.h>
@@ -31,7 +32,7 @@ struct Job {
   bool is(const char* wanted) const { return name == wanted; }
 };
 
-// 60 steps of 4 virtual workers.
+// 60 steps of 4 virtual workers; long: 2,100, each with a pause until OUTPUT-go is there.
 Status train(Context& context, const Job& job) {
   at::manual_seed(1);
   LOCKSTEP_ASSIGN(auto data,
@@ -44,7 +45,7 @@ Status train(Context& context, const Job& job) {
   lockstep::RunOptions options;
   options.output = job.output;
   options.batch_size = 2;
-  options.epochs = 20;
+  options.epochs = job.is("long") ? 700 : 20;
   options.virtual_workers = 4;
   options.checkpoint_every = lockstep::Duration::steps(10);
   lockstep::Step step(context, state, options);
@@ -58,6 +59,8 @@ Status train(Context& context, const Job& job) {
     while (job.is("held") && step.global_step() == 55 &&
            !std::filesystem::exists(job.output + "-go"))
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (job.is("long") && !std::filesystem::exists(job.output + "-go"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
     if (job.is("slow") || job.is("handler"))
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
     LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
@@ -98,7 +101,12 @@ void note_signal(int) {
 int main(int argc, char** argv) {
   if (argc < 4) return 2;
   Job job{argv[2], argv[3], {}, 0};
-  job.options.launcher.assign(argv + 4, argv + argc);
+  int words = 4;
+  if (argc > 7 && argv[4] == std::string("at")) {
+    job.options.init.rendezvous = {argv[5], std::atoi(argv[6]), std::atoi(argv[7])};
+    words = 8;
+  }
+  job.options.launcher.assign(argv + words, argv + argc);
   if (argv[1] == std::string("init") || job.is("after-init")) {
     auto context = lockstep::init();
     if (!context.ok()) lockstep::exit_with(context.error());

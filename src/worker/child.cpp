@@ -1,0 +1,28 @@
+#include "worker/child.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "worker/forwarded_signals.h"
+
+namespace lockstep::worker {
+
+void die_with(pid_t parent, int signal) {
+  if (::prctl(PR_SET_PDEATHSIG, signal) != 0) end_with(spawn_refused("prctl(PR_SET_PDEATHSIG)"));
+  if (::getppid() != parent) ::_exit(1);  // it was gone before its death could be a signal
+}
+
+void end_with(const Error& error) {
+  log_error(error.message);
+  ::_exit(exit_code(error.kind));
+}
+
+ErrorKind kind_of(int code) {
+  for (const ErrorKind kind :
+       {ErrorKind::kUsage, ErrorKind::kBadData, ErrorKind::kUnavailable, ErrorKind::kResumable})
+    if (code == exit_code(kind)) return kind;
+  return ErrorKind::kAborted;
+}
+
+}  // namespace lockstep::worker
