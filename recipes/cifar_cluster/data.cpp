@@ -73,7 +73,7 @@ Result<Data> cifar(const std::string& root, std::int64_t side) {
       return Error{opened.error().kind,
                    opened.error().message +
                        ", you can download and unzip cifar-10 dataset manually, the data url is " +
-                       kAddress};
+                       kAddress + "; or fetch it by `lockstep data get cifar10 " + root + "`"};
     (split == Split::kTrain ? data.train : data.val) = *std::move(opened);
   }
   return data;

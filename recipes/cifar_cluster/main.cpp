@@ -113,7 +113,7 @@ Status train(lockstep::Context& context, Options options) {
 
 int main(int argc, char** argv) {
   const Options options = cifar_cluster::parse(argc, argv);
-  cifar_cluster::greet(options);
+  if (lockstep::is_first_main()) cifar_cluster::greet(options);
   auto context = lockstep::init({.rendezvous = options.rendezvous});
   if (!context.ok()) lockstep::exit_with(context.error());
   lockstep::exit_with(*context, train(*context, options));

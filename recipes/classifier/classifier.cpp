@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   const Options options = classifier::parse(argc, argv);
   const auto photographs = classifier::open_photographs(options);
   if (!photographs.ok()) lockstep::exit_with(photographs.error());
-  greet(options, *photographs);
+  if (lockstep::is_first_main()) greet(options, *photographs);
   auto context = lockstep::init();
   if (!context.ok()) lockstep::exit_with(context.error());
   lockstep::exit_with(*context, train(*context, options, *photographs));

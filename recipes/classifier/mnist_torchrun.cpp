@@ -20,10 +20,13 @@ using lockstep::data::Batch;
 
 namespace {
 
+constexpr std::int64_t kPixels = 784;  // of MNIST's 28x28
+
 struct Options {
   std::string data = "synthetic";
   std::string checkpoint_file = "output_model/best_model.pt";
   std::int64_t save_every = 1;
+  std::int64_t image_size = 0;  // to which pictures are scaled; 0: as they come
   lockstep::RunOptions run;
 
   bool saves(std::int64_t epoch) const { return epoch % save_every == 0; }
@@ -41,8 +44,13 @@ Options parse(int argc, char** argv) {
   line.add("--save-every", options.save_every, "epochs between checkpoint files", {.least = 1});
   line.add_path("--checkpoint-file", options.checkpoint_file,
                 "weights and epoch; Python's torch.load() opens it");
+  line.add("--image-size", options.image_size,
+           "height and width that pictures are scaled to; 0: as they come, 28 for MNIST",
+           {.least = 0, .most = 1024});
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
+  if (options.image_size > 0)
+    options.run.identity["image_size"] = std::to_string(options.image_size);
   return options;
 }
 
@@ -96,10 +104,11 @@ lockstep::Result<std::optional<lockstep::StartPoint>> load(const std::string& pa
 }
 
 lockstep::Status train(lockstep::Context& context, const Options& options) {
+  const std::int64_t side = options.image_size;
   LOCKSTEP_ASSIGN(const auto data,
-                  lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
+                  lockstep::data::open_images(options.data, lockstep::data::Split::kTrain, side));
   at::manual_seed(options.run.seed);
-  const auto model = lockstep::models::quickstart_mlp();
+  const auto model = lockstep::models::quickstart_mlp(side > 0 ? side * side : kPixels);
   lockstep::Adam optimizer(model->parameters(), {.lr = 1e-3});
 
   lockstep::Trainer trainer(context, *model, optimizer, options.run);

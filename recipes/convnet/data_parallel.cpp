@@ -15,10 +15,12 @@ using lockstep::data::Batch;
 using Net = std::shared_ptr<lockstep::models::Network>;
 
 lockstep::Status train_data_parallel(lockstep::Context& context, const Options& options) {
-  LOCKSTEP_ASSIGN(auto train_set,
-                  lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
-  LOCKSTEP_ASSIGN(auto test_set,
-                  lockstep::data::open_images(options.data, lockstep::data::Split::kTest));
+  LOCKSTEP_ASSIGN(
+      auto train_set,
+      lockstep::data::open_images(options.data, lockstep::data::Split::kTrain, options.image_size));
+  LOCKSTEP_ASSIGN(
+      auto test_set,
+      lockstep::data::open_images(options.data, lockstep::data::Split::kTest, options.image_size));
   at::manual_seed(options.run.seed);
   const Net net = lockstep::models::convnet();
   lockstep::DataParallel<Net> model(

@@ -3,10 +3,8 @@
 #include <torch/headeronly/version.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <string>
-#include <string_view>
 
 #include "base/cpus.h"
 #include "base/log.h"
@@ -23,20 +21,14 @@ std::string cpu_name() {
   return "CPU";
 }
 
-// Where each worker is started by itself (--start-method exec) it has its rank already.
-bool first_process() {
-  const char* const rank = std::getenv("RANK");
-  return rank == nullptr || std::string_view(rank) == "0";
-}
-
 }  // namespace
 
 void greet(const Options& options) {
-  if (!first_process()) return;
+  if (!lockstep::is_first_main() || !options.first_node()) return;
   if (options.others_start)
-    lockstep::log_info("--gpus " + std::to_string(options.run.virtual_workers) +
-                       ": the launcher starts the workers (--nproc-per-node), and they share " +
-                       std::to_string(options.run.virtual_workers) + " virtual workers");
+    lockstep::log_info(
+        "--gpus: the launcher starts the workers (--nproc-per-node), and they share " +
+        std::to_string(options.run.virtual_workers) + " virtual workers");
   if (!options.greets) return;
   const auto model = lockstep::models::convnet();
   std::printf("%d.%d.%d\nFalse\n%d\n%s\n%s\n", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,

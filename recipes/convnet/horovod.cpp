@@ -14,8 +14,9 @@ namespace F = torch::nn::functional;
 
 lockstep::Status train_horovod(lockstep::Context& context, const Options& options) {
   LOCKSTEP_ASSIGN(auto hvd, lockstep::horovod::init(context, options.run));
-  LOCKSTEP_ASSIGN(auto train_set,
-                  lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
+  LOCKSTEP_ASSIGN(
+      auto train_set,
+      lockstep::data::open_images(options.data, lockstep::data::Split::kTrain, options.image_size));
   at::manual_seed(options.run.seed);
   const auto model = lockstep::models::convnet();
   Precision precision(options, *model);

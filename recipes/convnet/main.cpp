@@ -10,12 +10,12 @@
 
 namespace F = torch::nn::functional;
 using lockstep::data::Batch;
+using lockstep::data::open_images;
+using lockstep::data::Split;
 
 static lockstep::Status train(lockstep::Context& context, const convnet::Options& options) {
-  LOCKSTEP_ASSIGN(auto train_set,
-                  lockstep::data::open_images(options.data, lockstep::data::Split::kTrain));
-  LOCKSTEP_ASSIGN(auto test_set,
-                  lockstep::data::open_images(options.data, lockstep::data::Split::kTest));
+  LOCKSTEP_ASSIGN(auto train_set, open_images(options.data, Split::kTrain, options.image_size));
+  LOCKSTEP_ASSIGN(auto test_set, open_images(options.data, Split::kTest, options.image_size));
   at::manual_seed(options.run.seed);
   const auto model = lockstep::models::convnet();
   convnet::Precision precision(options, *model);  // --opt-level
@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
   auto* way = train;
   if (options.mode == convnet::Mode::kDataParallel) way = convnet::train_data_parallel;
   if (options.mode == convnet::Mode::kHorovod) way = convnet::train_horovod;
-  const lockstep::InitOptions process{.threads = options.threads};
+  const lockstep::InitOptions process{.threads = options.threads, .rendezvous = options.rendezvous};
   if (options.spawned > 0) {
     const auto worker = [&](lockstep::Context& context) { return way(context, options); };
     const lockstep::Status done =

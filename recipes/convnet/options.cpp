@@ -23,6 +23,7 @@ struct Cluster {
   int nodes = 1;
   int gpus = 0;  // of each node; 0: not given
   int nr = 0;
+  int all() const { return nodes * gpus; }  // the document's world size
 };
 
 // The shortest text that reads back as the same number: another rate is another run.
@@ -53,20 +54,20 @@ bool one_process(Mode mode) { return mode == Mode::kSingle || mode == Mode::kDat
 
 Error wrong(const std::string& what) { return Error{ErrorKind::kUsage, what}; }
 
-Status check_nodes(const Cluster& cluster) {
+Status check_nodes(const Cluster& cluster, Mode mode) {
   const std::string nodes = std::to_string(cluster.nodes);
   if (cluster.nr >= cluster.nodes)
     return wrong("--nr is " + std::to_string(cluster.nr) + "; with --nodes " + nodes +
                  " it is at most " + std::to_string(cluster.nodes - 1));
   if (cluster.nodes == 1) return {};
-  const std::string same = cluster.gpus == 0
-                               ? ""
-                               : "; the same weights come from one node with --gpus " +
-                                     std::to_string(cluster.nodes * cluster.gpus);
-  return wrong("--nodes is " + nodes +
-               ", but the launcher of this version starts workers on one node; runs over several "
-               "are to come" +
-               same);
+  if (one_process(mode))
+    return wrong("--nodes is " + nodes + "; --mode " + std::string(name_of(mode)) + " has one");
+  if (cluster.gpus == 0)
+    return wrong("--nodes is " + nodes + ", and --gpus (-g) is missing: how many workers each has");
+  if (cluster.all() > kMostGpus)
+    return wrong("--nodes times --gpus is " + std::to_string(cluster.all()) + "; at most " +
+                 std::to_string(kMostGpus) + " workers are possible");
+  return {};
 }
 
 // Where it is not fp32, it decides the arithmetic.
@@ -97,16 +98,22 @@ Status settle_one_process(const Cluster& cluster, Options& options) {
 // V = 1 and R, or V and who starts the workers: what the document's arguments stand for in this
 // mode.
 Status settle(const Cluster& cluster, Options& options) {
-  LOCKSTEP_TRY(check_nodes(cluster));
+  LOCKSTEP_TRY(check_nodes(cluster, options.mode));
   if (one_process(options.mode)) return settle_one_process(cluster, options);
   if (cluster.gpus == 0) return {};
   int& workers = options.run.virtual_workers;
-  if (workers > 0 && workers != cluster.gpus)
+  if (workers > 0 && workers != cluster.all())
     return wrong("--virtual-workers is " + std::to_string(workers) + ", but --gpus " +
-                 std::to_string(cluster.gpus) + "; give one of them");
-  workers = cluster.gpus;
+                 std::to_string(cluster.gpus) +
+                 (cluster.nodes == 1 ? "" : " on " + std::to_string(cluster.nodes) + " nodes") +
+                 "; give one of them");
+  workers = cluster.all();
   options.others_start = lockstep::inside_run();
   options.spawned = options.others_start ? 0 : cluster.gpus;
+  if (cluster.nodes > 1 &&
+      !options.others_start)  // where they meet: MASTER_ADDR and MASTER_PORT, as there
+    options.rendezvous =
+        lockstep::Rendezvous{.rank = cluster.nr * cluster.gpus, .world_size = cluster.all()};
   return {};
 }
 
@@ -122,6 +129,7 @@ Status check_comparable(Options& options) {
   if (options.optimizer != "sgd") return published("--optimizer", "sgd");
   if (options.lr != 1e-4) return published("--lr", "1e-4");
   if (options.momentum != 0) return published("--momentum", "0");
+  if (options.image_size > 0) return published("--image-size", "0");
   if (options.opt_level != OptLevel::kO0) return published("--opt-level", "O0");
   if (run.batch_size != 100) return published("--batch-size", "100");
   if (run.accumulation_steps != 1) return published("--accumulation-steps", "1");
@@ -163,13 +171,19 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
         options.half = name == "fp16" ? HalfType::kFloat16 : HalfType::kBFloat16;
       },
       "of O1, O2, O3");
+  line.add("--image-size", options.image_size,
+           "height and width that pictures are scaled to; 0: as they come, 28 for MNIST",
+           {.least = 0, .most = 1024});
   line.add("--threads", options.threads, "CPU threads of each worker; 0: OMP_NUM_THREADS, else 1",
            {.least = 0, .most = 1024});
-  line.add("--nodes", cluster.nodes, "or -n: nodes; 1, as runs over several are to come",
+  line.add("--nodes", cluster.nodes,
+           "or -n: nodes, with one command for each, which meet by MASTER_ADDR and MASTER_PORT; "
+           "so far all on one machine",
            {.least = 1, .most = kMostGpus});
   line.add("--gpus", cluster.gpus,
-           "or -g: workers that the program starts, each of them a virtual worker; under `lockstep "
-           "run` the number of virtual workers alone; dp: the number of replicas (4); 0: not given",
+           "or -g: workers that each node's command starts, each of them a virtual worker; under "
+           "`lockstep run` it says the number of virtual workers alone; dp: the number of replicas "
+           "(4); 0: not given",
            {.least = 0, .most = kMostGpus});
   line.add("--nr", cluster.nr, "or -nr: this node's number, from 0", {.least = 0});
   line.add_flag("--check-against-tutorial", options.check_against_tutorial,
@@ -202,6 +216,8 @@ Options parse(int argc, char** argv) {
   options.run.identity = {{"optimizer", options.optimizer},
                           {"lr", number(options.lr)},
                           {"momentum", number(options.momentum)}};
+  if (options.image_size > 0)
+    options.run.identity["image_size"] = std::to_string(options.image_size);
   if (status.ok()) status = settle_precision(options);
   if (status.ok()) status = check_comparable(options);
   if (!status.ok()) lockstep::exit_with(status.error());

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lockstep/context.h"
 #include "lockstep/optim.h"
 #include "lockstep/trainer.h"
 #include "mode.h"
@@ -22,14 +24,19 @@ struct Options {
   std::string optimizer = "sgd";   // sgd | adam
   double lr = 1e-4;
   double momentum = 0;  // sgd only
+  int image_size = 0;   // to which pictures are scaled; 0: as they come
   int threads = 0;
   OptLevel opt_level = OptLevel::kO0;
   HalfType half = HalfType::kFloat16;
   int replicas = 0;  // of kDataParallel
   int spawned = 0;   // workers that the program starts itself; 0: it is one process, or in a run
   bool others_start = false;  // --gpus was given, but the workers are a launcher's
+  // --nodes above 1: the workers that this command starts are some of the run's.
+  std::optional<lockstep::Rendezvous> rendezvous = std::nullopt;
   bool check_against_tutorial = false;
   lockstep::RunOptions run;
+
+  bool first_node() const { return !rendezvous || rendezvous->rank == 0; }
 };
 
 // Ends the process for --help and for a wrong command line.

@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
     if (!done.ok()) lockstep::exit_with(done.error());
     return 0;
   }
-  if (options.weights.empty())
+  if (options.weights.empty() && lockstep::is_first_main())
     std::fputs("no --weights: a new run begins from random values\n", stderr);
   auto context = lockstep::init();
   if (!context.ok()) lockstep::exit_with(context.error());

@@ -6,9 +6,11 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -61,6 +63,49 @@ def steps(folder):
     """What the run's metrics have of each step."""
     lines = [json.loads(line) for line in (run_dir(folder) / "metrics.jsonl").read_text().splitlines()]
     return [line for line in lines if "loss_hex" in line]
+
+
+def by_hand_place():
+    """HOST:PORT where ranks meet that are started by hand: of this test alone."""
+    return f"127.0.0.1:{20000 + os.getpid() % 40000}"
+
+
+class Started:
+    """A command in the background; killed at the block's end."""
+
+    def __init__(self, folder, *words, **variables):
+        self.out, self.err = (tempfile.TemporaryFile("w+") for _ in range(2))
+        self.process = subprocess.Popen([str(word) for word in words], cwd=folder, stdout=self.out, stderr=self.err,
+                                        env=dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_LAUNCHER=LOCKSTEP, **variables))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.out.close()
+        self.err.close()
+
+    def text(self, file):
+        return os.pread(file.fileno(), 1 << 20, 0).decode()
+
+    def until_line(self, start):
+        deadline = time.monotonic() + 60
+        while f"\n{start}" not in "\n" + self.text(self.out):
+            assert time.monotonic() < deadline and self.process.poll() is None, self.text(self.err)
+            time.sleep(0.005)
+
+    def children(self):
+        return [int(pid) for pid in pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+
+    def kill(self):
+        self.process.kill()
+        assert self.process.wait() == -signal.SIGKILL
+
+    def finish(self, *codes):
+        assert self.process.wait(timeout=100) in (codes or (0,)), self.text(self.err)
+        return self.text(self.out)
 
 
 class BesidePython(unittest.TestCase):

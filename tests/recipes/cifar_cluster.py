@@ -7,13 +7,9 @@ import os
 import pathlib
 import re
 import shutil
-import signal
-import subprocess
-import tempfile
-import time
 import unittest
 
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, has_module, python, run
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, has_module, python, run
 from pictures import png
 
 # 35 samples for each of two: four steps of 8, three samples dropped; 32 to validate are whole batches, as the document's mean needs.
@@ -112,45 +108,10 @@ def metrics(folder):
     return [r for r in records if "loss" in r], [r for r in records if "valid_loss" in r]
 
 
-def by_hand_address():
-    return f"tcp://127.0.0.1:{20000 + os.getpid() % 40000}"
-
-
-class ByHand:
+def by_hand(folder, rank, options):
     """One rank of two, started by its own command."""
-
-    def __init__(self, folder, rank, options):
-        words = [RECIPE, "--output_dir", "output_dir", "--init_method", by_hand_address(), "--world_size", 2, "--rank", rank,
-                 "--init-timeout", 60, *options]
-        self.out, self.err = (tempfile.TemporaryFile("w+") for _ in range(2))
-        self.process = subprocess.Popen([str(word) for word in words], cwd=folder, stdout=self.out, stderr=self.err,
-                                        env=dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_LAUNCHER=LOCKSTEP))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.out.close()
-        self.err.close()
-
-    def text(self, file):
-        return os.pread(file.fileno(), 1 << 20, 0).decode()
-
-    def until_line(self, start):
-        deadline = time.monotonic() + 60
-        while f"\n{start}" not in self.text(self.out):
-            assert time.monotonic() < deadline and self.process.poll() is None, self.text(self.err)
-            time.sleep(0.005)
-
-    def kill(self):
-        self.process.kill()
-        assert self.process.wait() == -signal.SIGKILL
-
-    def finish(self, *codes):
-        assert self.process.wait(timeout=100) in (codes or (0,)), self.text(self.err)
-        return self.text(self.out)
+    return Started(folder, RECIPE, "--output_dir", "output_dir", "--init_method", f"tcp://{by_hand_place()}", "--world_size", 2, "--rank", rank,
+                   "--init-timeout", 60, *options)
 
 
 def manifest(folder):
@@ -304,10 +265,10 @@ class CifarCluster(BesidePython):
         options = [*SMALL, *SEED, "--epochs", 5]
         expected, _ = recipe(launched, 2, options)
         with contextlib.ExitStack() as stack:
-            ranks = [stack.enter_context(ByHand(folder, rank, options)) for rank in (1, 0)][::-1]
+            ranks = [stack.enter_context(by_hand(folder, rank, options)) for rank in (1, 0)][::-1]
             ranks[0].until_line("train | epoch: 1 ")
             ranks[1].kill()
-            with ByHand(folder, 1, options) as again:
+            with by_hand(folder, 1, options) as again:
                 out = ranks[0].finish()
                 again.finish(0, 69)  # 69: the other one was done before, and nobody else came
         self.assertEqual(re.sub("Training complete in: .*\n", "", out).splitlines(), expected)
@@ -326,7 +287,7 @@ class CifarCluster(BesidePython):
                 (["--init_method", "tcp://127.0.0.1:29500", "--world_size", 2, "--rank", 2], "the rank is 2", 2),
                 (["--weights", "last.pth", "--custom_data", "true", "--train_samples", 32, "--batch_size", 8], "must be epoch_N.pth", 2),
                 (["--data_url", "nowhere"], "the data url is http://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", 65),
-                (["--init_method", by_hand_address(), "--world_size", 2, "--init-timeout", 1, *SMALL], "of 2 nobody has come as rank 1", 69)):
+                (["--init_method", f"tcp://{by_hand_place()}", "--world_size", 2, "--init-timeout", 1, *SMALL], "of 2 nobody has come as rank 1", 69)):
             with self.subTest(options[0]):
                 self.assertIn(told, run(folder, RECIPE, "--output_dir", "out", *options, code=code)[1])
 

@@ -121,6 +121,15 @@ class Classifier(BesidePython):
         self.assertEqual(out, self.out)
         self.assertEqual(file_of(folder), file_of(self.ours))
 
+    def test_killed_where_each_worker_runs_main(self):
+        """What stands before init() is printed once all the same."""
+        for victim in (0, 1):
+            folder = self.folder(f"executed-{victim}")
+            launcher = ["--start-method", "exec", "--inject", f"kill rank={victim} txn=6 phase=backward"]
+            out, err = self.recipe(folder, 2, self.frozen, launcher)
+            self.assertIn("replacement is started", err)
+            self.assertEqual(out, self.out)
+
     def test_resumes_in_mid_epoch_with_another_number_of_workers(self):
         folder = self.folder("resumed")
         first, _ = self.recipe(folder, 1, [*self.frozen, "--max-steps", 4])
@@ -178,6 +187,7 @@ class Classifier(BesidePython):
             outs.append(out)
             self.assertRegex(err, "left out: .*Train/C2/1.png")
             self.assertRegex(err, "left out: .*Validation/C2/1.png")
+            self.assertEqual(err.count("left out by the data sets: 1 sample in the last epoch's training, 1 sample in the last evaluation"), 1, err)
         self.assertEqual(*outs)
         self.assertNotIn(outs[0].splitlines()[-1], self.out)
         found = re.search(r"Best model \(val loss: (\S+), val accuracy: (\S+), test loss: (\S+), test accuracy: (\S+)\) has", out)

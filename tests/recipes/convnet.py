@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Tutorial 002's ConvNet four ways: DataParallel beside Python, each mode killed in mid-epoch, its arguments, runs side by side."""
 import json
+import os
 import pathlib
 import random
 import re
+import signal
 import struct
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from beside_python import HERE, LOCKSTEP, PYTHON, RECIPE, BesidePython, python, recipe, run, run_dir, steps  # noqa: E402
+from beside_python import (HERE, LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, python, recipe, run, run_dir,
+                           steps)  # noqa: E402
 
 # 83 steps an epoch of one process, in chunks of 3, 3, 3 and 1; the last one of 1 and 1.
 SAMPLES, BATCH, EPOCHS, REPLICAS = 822, 10, 2, 4
@@ -96,12 +99,53 @@ class ConvNet(BesidePython):
         self.assertIn("is not the directory of a convnet run", run(ddp, COMPARE, ddp / "checkpoints", code=65)[1])
         run(ddp, COMPARE, code=2)
 
-    def spawned(self, folder, *options, inject=""):
+    def spawned(self, folder, *options, inject="", epochs=EPOCHS):
         """The tutorial's only command: workers of its own, without the time it took."""
         variables = ["env", f"LOCKSTEP_LAUNCHER={LOCKSTEP}", *([f"PET_INJECT={inject}"] if inject else [])]
-        out, err = run(folder, *variables, RECIPE, "-n", 1, "-g", 4, "-nr", 0, "--epochs", EPOCHS, "--data", self.data, "--batch-size", BATCH,
+        out, err = run(folder, *variables, RECIPE, "-n", 1, "-g", 4, "-nr", 0, "--epochs", epochs, "--data", self.data, "--batch-size", BATCH,
                        "--log-every", 5, *options)
         return re.sub("Training complete in: .*\n", "", out), err
+
+    def node(self, folder, number, *options, epochs=EPOCHS):
+        """The tutorial's command for one of two nodes."""
+        host, port = by_hand_place().split(":")
+        return Started(folder, RECIPE, "-n", 2, "-g", 2, "-nr", number, "--epochs", epochs, "--data", self.data, "--batch-size", BATCH, *options,
+                       MASTER_ADDR=host, MASTER_PORT=port)
+
+    def test_a_command_for_each_node(self):
+        expected, _ = self.spawned(self.folder("one-node"), "--mode", "ddp")
+        folder = self.folder("two-nodes")
+        with self.node(folder, 1, "--log-every", 5, "--mode", "ddp") as second, self.node(folder, 0, "--log-every", 5, "--mode", "ddp") as first:
+            self.assertEqual(re.sub("Training complete in: .*\n", "", first.finish()), expected)
+            self.assertEqual(second.finish() + second.text(second.err), "")
+
+    def test_nodes_and_their_workers_killed(self):
+        expected, _ = self.spawned(self.folder("not-killed"), epochs=20)
+        folder, options = self.folder("node-killed"), ["--log-every", 5]
+        with self.node(folder, 0, *options, epochs=20) as first, self.node(folder, 1, *options, epochs=20) as second:
+            first.until_line("Epoch [2/20], Step [5/21]")
+            victim = second.children()[1]
+            os.kill(victim, signal.SIGKILL)
+            first.until_line("Epoch [4/20], Step [5/21]")
+            self.assertIn(f"rank 3 (process {victim}) was ended by signal 9: nobody starts it again", second.text(second.err))
+            second.kill()
+            first.until_line("Epoch [6/20], Step [5/21]")
+            with self.node(folder, 1, *options, epochs=20) as again:
+                out = first.finish()
+                again.finish(0, 69)  # 69: the others were done before
+        self.assertEqual(re.sub("Training complete in: .*\n", "", out), expected)
+        self.assert_incidents(folder, 2)
+
+    def test_pictures_of_another_size(self):
+        options = ["--image-size", 20, "--log-every", 5]
+        small, _ = self.recipe(self.folder("small"), 2, "--virtual-workers", 2, *options, launcher=["--inject", "kill rank=1 txn=7 phase=forward"])
+        again, _ = self.recipe(self.folder("small-again"), 1, "--virtual-workers", 2, *options)
+        self.assertEqual(small, again)
+        own, _ = self.recipe(self.folder("own-size"), 1, "--virtual-workers", 2, "--log-every", 5)
+        self.assertNotEqual(weights(own), weights(small))
+        for mode in ("dp", "horovod"):
+            out, _ = self.alone(self.folder(f"small-{mode}"), "--mode", mode, *options)
+            self.assertIn("weights sha256", out)
 
     def test_evaluations_in_the_epoch_and_of_some_epochs(self):
         options = ["--virtual-workers", 2, "--log-every", 0]
@@ -157,7 +201,7 @@ class ConvNet(BesidePython):
 
     def test_the_tutorials_command_starts_its_workers(self):
         launched, err = self.recipe(self.folder("launched"), 2, "-n", 1, "-g", 4, "-nr", 0, "--log-every", 5)
-        self.assertIn("--gpus 4: the launcher starts the workers", err)
+        self.assertIn("--gpus: the launcher starts the workers", err)
         folder = self.folder("spawned")
         whole, err = self.spawned(folder)
         self.assertNotIn("the launcher starts", err)
@@ -209,8 +253,12 @@ class ConvNet(BesidePython):
         self.assertRegex(err, r"step 1 \(epoch 0, step 1\): the loss of virtual worker 0 is (nan|-?inf); stopped before its update")
 
     def test_the_first_cells_are_printed_once_however_workers_start(self):
-        out, _ = self.recipe(self.folder("exec"), 2, "--mode", "ddp", "--max-steps", 1, launcher=["--start-method", "exec"])
+        launcher = ["--start-method", "exec", "--inject", "kill rank=0 txn=3 phase=forward"]
+        folder = self.folder("exec")
+        out, err = self.recipe(folder, 2, "--mode", "ddp", "-g", 2, "--max-steps", 30, launcher=launcher)
         self.assertEqual(out.count("ConvNet("), 1)
+        self.assertEqual(err.count("the launcher starts the workers"), 1)
+        self.assert_incidents(folder, 1)
 
     def test_data_parallel_goes_on_from_its_checkpoint(self):
         folder = self.folder("dp-resumed")
@@ -227,11 +275,14 @@ class ConvNet(BesidePython):
                 ("--mode apex", "--mode is 'apex', expected single, dp, ddp or horovod"),
                 ("--mode dp --virtual-workers 2", "--virtual-workers is 2; --mode dp has one"),
                 ("--mode single -g 2", "--gpus is 2; --mode single has one"),
-                ("--mode dp -n 2 -g 4", "--nodes is 2, but the launcher of this version starts workers on one node"),
-                ("-n 2", "runs over several are to come"),
+                ("--mode dp -n 2 -g 4", "--nodes is 2; --mode dp has one"),
+                ("-n 2", "--nodes is 2, and --gpus (-g) is missing"),
+                ("-n 2 -g 65", "--nodes times --gpus is 130"),
+                ("-n 2 -g 2", "this is rank 0 of 4, and nothing says where the others are"),
                 ("-g 129", "--gpus is '129', expected a whole number from 0 to 128"),
                 ("-n 1 -g 4 -nr 1", "--nr is 1; with --nodes 1 it is at most 0"),
-                ("-n 2 -g 4 -nr 1", "the same weights come from one node with --gpus 8"),
+                ("-n 2 -g 2 -nr 2", "--nr is 2; with --nodes 2 it is at most 1"),
+                ("-n 2 -g 2 --virtual-workers 2", "--virtual-workers is 2, but --gpus 2 on 2 nodes"),
                 ("--mode dp --opt-level O2", "--mode dp trains in fp32 (O0)"),
                 ("--opt-level O4", "--opt-level is 'O4', expected O0, O1, O2 or O3"),
                 ("--check-against-tutorial --batch-size 100 --opt-level O1", "a run of --opt-level O0"),

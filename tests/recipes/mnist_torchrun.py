@@ -33,8 +33,8 @@ class MnistTorchrun(BesidePython):
         cls.file = cls.file_of(cls.theirs)
 
     @classmethod
-    def python(cls, folder, epochs=EPOCHS):
-        return python(folder, cls.data, epochs, BATCH, SAVE_EVERY)
+    def python(cls, folder, epochs=EPOCHS, *side):
+        return python(folder, cls.data, epochs, BATCH, SAVE_EVERY, *side)
 
     def recipe(self, folder, workers, *options, **more):
         return recipe(folder, workers, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, "--save_every", SAVE_EVERY,
@@ -55,6 +55,16 @@ class MnistTorchrun(BesidePython):
         self.assertEqual(out.splitlines()[-6:-1], ["Epoch 3", "-" * 31, "Finished saving model", "", "Done!"])
         self.assertEqual(out.count("Done!\n"), 2)
         self.assertEqual(self.file_of(ours), self.file)
+
+    def test_pictures_of_another_size(self):
+        """Larger in one, smaller in the other."""
+        for side in (14, 33):
+            theirs, ours = self.folder(f"theirs-{side}"), self.folder(f"ours-{side}")
+            printout = self.python(theirs, 1, side)
+            out, _ = self.recipe(ours, 1, "--epochs", 1, "--image-size", side)
+            self.assertEqual(out, printout)
+            self.assert_losses(ours, theirs)
+        self.assertIn("image_size", self.recipe(ours, 1, "--image-size", 14, code=2)[1])
 
     def test_three_virtual_workers(self):
         theirs, ours = self.folder("three-ranks"), self.folder("three-virtual-workers")

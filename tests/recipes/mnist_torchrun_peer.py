@@ -1,4 +1,4 @@
-"""The MNIST trainer of tutorial 000 in stock PyTorch: mnist_torchrun_peer.py DATA EPOCHS BATCH SAVE_EVERY, in the current folder.
+"""The MNIST trainer of tutorial 000 in stock PyTorch: mnist_torchrun_peer.py DATA EPOCHS BATCH SAVE_EVERY [SIDE], in the current folder.
 
 The document's listing with what it leaves out: the quickstart tutorial's network and train_loop, its lines on rank 0. Resumed at the
 epoch after the file's, and with set_epoch() (the document's own repeats the epoch, and does not reshuffle). What the ranks say at the
@@ -21,10 +21,10 @@ from stranger import read_mnist  # noqa: E402
 
 
 class Net(nn.Module):
-    def __init__(self):
+    def __init__(self, side):
         super().__init__()
         self.flatten = nn.Flatten()
-        self.linear_relu_stack = nn.Sequential(nn.Linear(28 * 28, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
+        self.linear_relu_stack = nn.Sequential(nn.Linear(side * side, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
                                                nn.Linear(512, 10))
 
     def forward(self, x):
@@ -44,13 +44,16 @@ def train_loop(rank, dataloader, model, loss_fn, optimizer, losses):
             print(f"loss: {loss:>7f}  [{current:>5d}/{size:>5d}]", flush=True)
 
 
-def train(rank, folder, epochs, batch_size, save_every):
+def train(rank, folder, epochs, batch_size, save_every, side=28):
     torch.manual_seed(0)
-    data = TensorDataset(*read_mnist(folder))
+    pictures, labels = read_mnist(folder)
+    if side != 28:
+        pictures = nn.functional.interpolate(pictures, (side, side), mode="bilinear", antialias=True)
+    data = TensorDataset(pictures, labels)
     loader = DataLoader(data, batch_size=batch_size, sampler=DistributedSampler(data))
     os.makedirs("output_model", exist_ok=True)
     checkpoint_file = "output_model/best_model.pt"
-    net = Net()
+    net = Net(side)
     epoch_start = 0
     if os.path.exists(checkpoint_file):
         checkpoint = torch.load(checkpoint_file, weights_only=True)

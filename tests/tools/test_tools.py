@@ -206,5 +206,110 @@ class FindTorch(unittest.TestCase):
             self.assertEqual(found.stdout.strip(), fetched)
 
 
+class Recipes(unittest.TestCase):
+    PAGE = """
+```sh
+git clone --depth 1 https://somewhere/pictures cifar
+python3 recipes/cifar_data.py folders cifar Dataset_2 Train=train:441
+./build/release/bin/lockstep run classifier --data Dataset_2 --epochs 5
+```
+
+<!-- expect: classifier on avx512 within 0.002 -->
+
+| epoch | loss |
+|---|---|
+| 1 | 1.5000, 0.25 |
+| 2 | 1.0000, 0.50 |
+
+<!-- expect: classifier within 0.1 -->
+
+```text
+epoch 1: loss 1.5 of 3
+epoch 2: loss 1.0 of 3
+```
+
+```sh
+python3 recipes/seeded_weights.py resnet34 weights.pth
+./build/release/bin/lockstep run classifier --weights weights.pth
+```
+"""
+
+    def setUp(self):
+        self.tool = load("check_recipes")
+
+    def problems(self, found, kind="avx512", shortened=False):
+        report = self.tool.Report()
+        ((tolerance, text),), _ = self.tool.expectations(self.PAGE, "classifier", kind)
+        if isinstance(found, dict):
+            report.table(text, found, tolerance)
+        else:
+            report.lines(text, found, tolerance)
+        said = report.summary(shortened)
+        return said, report.problems
+
+    def test_a_table_is_compared_with_its_limit(self):
+        equal = {1: [1.50004, 0.25], 2: [1.0, 0.5]}
+        self.assertEqual(self.problems(equal), ("4 equal, 0 within the limit", []))
+        near = {1: [1.5019, 0.25], 2: [1.0, 0.5]}
+        self.assertEqual(self.problems(near), ("3 equal, 1 within the limit (most off: 0.0019)", []))
+        _, (problem,) = self.problems({1: [1.5022, 0.25], 2: [1.0, 0.5]})
+        self.assertEqual(problem, "epoch 1: 1.5000 expected, 1.5022 printed, off by 0.0022, limit 0.002")
+
+    def test_what_is_not_printed_is_missed_unless_the_run_is_shortened(self):
+        first = {1: [1.5, 0.25]}
+        self.assertEqual(self.problems(first, shortened=True), ("2 equal, 0 within the limit, 2 not reached", []))
+        self.assertEqual(self.problems(first)[1], ["2 numbers are not printed"])
+        self.assertEqual(self.problems({}, shortened=True)[1], ["nothing was compared"])
+        self.assertEqual(self.problems({1: [1.5], 2: [1.0, 0.5]})[1], ["epoch 1: 2 numbers expected, 1 printed"])
+
+    def test_lines_are_compared_but_for_their_fractions_letter_by_letter(self):
+        both = "start\nepoch 1: loss 1.4 of 3\nmore\nepoch 2: loss 1.0 of 3\n"
+        self.assertEqual(self.problems(both, "avx2"), ("1 equal, 1 within the limit (most off: 0.1)", []))
+        self.assertIn("off by 0.5", self.problems(both.replace("1.4", "1.0"), "avx2")[1][0])
+        self.assertEqual(self.problems(both.replace("1.0 of 3", "1.0 of 4"), "avx2")[1], ["1 numbers are not printed"])
+
+    def test_numbers_of_another_cpu_are_not_taken(self):
+        self.assertEqual(self.tool.expectations(self.PAGE.replace("classifier within", "classifier on avx512 within"), "classifier", "avx2"),
+                         ([], 2))
+
+    def test_a_block_is_run_shortened_behind_what_was_prepared_for_it(self):
+        prepared = ["git clone --depth 1 https://somewhere/pictures cifar",
+                    "python3 recipes/cifar_data.py folders cifar Dataset_2 Train=train:441"]
+        run = "./build/release/bin/lockstep run classifier "
+        self.assertEqual(self.tool.commands(self.PAGE, "classifier", "--epochs 2"), [*prepared, run + "--data Dataset_2 --epochs 2"])
+        self.assertEqual(self.tool.commands(self.PAGE, "classifier_seeded", "--max-steps 3"),
+                         [*prepared, "python3 recipes/seeded_weights.py resnet34 weights.pth",
+                          run + "--weights weights.pth --max-steps 3"])
+
+    def test_each_case_has_its_commands_and_a_comparison(self):
+        for name, (readme, *_) in self.tool.CASES.items():
+            page = (ROOT / "recipes" / readme / "README.md").read_text()
+            self.assertTrue(self.tool.commands(page, name, ""), name)
+            _, count = self.tool.expectations(page, name, "avx2")
+            self.assertTrue(count or name == "convnet", name)  # which compares itself
+
+
+class Screenshots(unittest.TestCase):
+    def refused(self, *words, **env):
+        done = subprocess.run([ROOT / "tools/screenshots", *words], capture_output=True, text=True,
+                              env={**os.environ, "LOCKSTEP_TEST_DATA": "", **env})
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stderr
+
+    def test_what_is_missing_is_said(self):
+        self.assertIn("give --data DIR or set LOCKSTEP_TEST_DATA", self.refused())
+        self.assertIn("--data needs a folder", self.refused("--data"))
+        self.assertIn("unknown option '--dta'", self.refused("--dta", "x"))
+        with tempfile.TemporaryDirectory() as scratch:
+            self.assertIn(f"'{scratch}' has neither cifar10-jpeg.tar.zst nor train/", self.refused(LOCKSTEP_TEST_DATA=scratch))
+            self.assertIn(f"'{scratch}' has neither", self.refused("--data", scratch, LOCKSTEP_TEST_DATA="/nowhere"))
+            for split in ("train", "test"):
+                pathlib.Path(scratch, split, "airplane").mkdir(parents=True)
+            pathlib.Path(scratch, "chromium").write_text("#!/bin/sh\n")
+            pathlib.Path(scratch, "chromium").chmod(0o755)
+            self.assertIn("'no-build/bin/lockstep' is not there",
+                          self.refused("no-build", "--data", scratch, PATH=f"{scratch}:/usr/bin:/bin"))
+
+
 if __name__ == "__main__":
     unittest.main()
