@@ -16,29 +16,38 @@ constexpr std::string_view kStyle = R"(
 body{margin:0 auto;padding:1.5rem;max-width:72rem;background:var(--ground);color:var(--text);
 font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.5rem;margin:0 0 .5rem}h2{font-size:1.15rem;margin:2rem 0 .5rem}
+h3{font-size:1rem;margin:1.2rem 0 .4rem}h3 .faint{font-weight:400}
 p{max-width:60rem}.faint{color:var(--faint)}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .8rem;border-bottom:1px solid var(--line);text-align:right;white-space:nowrap}
 th:first-child,td:first-child{text-align:left}
-thead th{border-bottom:2px solid var(--line)}tbody th{font-weight:400}
+thead th,thead td{border-bottom:2px solid var(--line);vertical-align:bottom}
+thead th{white-space:normal;overflow-wrap:break-word;min-width:7.5rem;max-width:14rem}
+tbody th{font-weight:400;position:sticky;left:0;background:var(--ground)}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;list-style:none;margin:.3rem 0;padding:0}
 .legend svg{width:1.8rem;height:.8rem;margin-right:.4rem}
 figure{margin:1rem 0;padding:.8rem;background:var(--panel);border-radius:6px}
 figcaption{font-weight:600}
+.graphs{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
+.graphs figure{margin:0;min-width:0;max-width:46rem}
 svg.chart{width:100%;height:auto;display:block}
-svg text{fill:var(--text);font-size:13px}svg .axis{stroke:var(--faint);fill:none}
+svg text{fill:var(--text);font-size:14px}svg .axis{stroke:var(--faint);fill:none}
 svg .grid{stroke:var(--line)}
-svg .series{fill:none;stroke-width:2;stroke-linejoin:round}
+svg .series{fill:none;stroke-width:2;stroke-linejoin:round}svg circle.series{fill:var(--panel)}
 .s0{stroke:var(--s0)}.s1{stroke:var(--s1)}.s2{stroke:var(--s2)}.s3{stroke:var(--s3)}
 .s4{stroke:var(--s4)}.s5{stroke:var(--s5)}.s6{stroke:var(--s6)}.s7{stroke:var(--s7)}
 .dash{stroke-dasharray:7 4}.dot{stroke-dasharray:2 4}
 .samples{display:flex;flex-wrap:wrap;gap:.8rem}
 .samples figure{margin:0;padding:.5rem;font-size:.85rem}
-.samples figcaption{font-weight:400;max-width:20rem;overflow-wrap:anywhere}
-.samples img{display:inline-block;vertical-align:top;margin-right:.25rem;
-image-rendering:pixelated}
-.bar{display:inline-block;height:.7rem;background:var(--s0);border-radius:2px}
+.samples figcaption{font-weight:400;max-width:26rem;overflow-wrap:anywhere}
+.views{display:flex;flex-wrap:wrap;gap:.4rem}.views>span{text-align:center}
+.samples img{display:block;image-rendering:pixelated}.views img{margin:0 auto}
+td.bars{padding-left:0;text-align:left;min-width:7rem}
+.bar{display:inline-block;height:.7rem;border-radius:2px}
+@media(max-width:40rem){body{padding:.8rem}th,td{padding:.3rem .5rem}td.bars{display:none}
+.views{display:grid;grid-template-columns:auto auto;justify-content:start}
+svg text{font-size:16px}}
 )";
 
 }  // namespace

@@ -21,6 +21,8 @@ constexpr int kLongSide = 240;             // of the other
 constexpr std::size_t kEpochs = 3;         // of augmented versions
 constexpr std::size_t kMostClasses = 100;  // with samples on the page
 constexpr std::uint64_t kSeed = 0;
+constexpr std::size_t kBarPixels = 96;  // of the largest count
+constexpr std::size_t kBarColours = 8;  // of html_page()'s style
 
 // Makes the pictures of a page.
 class Painter {
@@ -44,9 +46,16 @@ class Painter {
     }
     LOCKSTEP_ASSIGN(const auto png, encode_png(*small));
     const int times = std::max(1, kSide / std::max(1, std::max(small->width(), small->height())));
-    return "<img alt=\"" + escaped(alt) + "\" width=\"" + std::to_string(small->width() * times) +
-           "\" height=\"" + std::to_string(small->height() * times) +
-           "\" src=\"data:image/png;base64," + base64(png) + "\">";
+    const std::string name = escaped(alt);
+    return "<img alt=\"" + name + "\" title=\"" + name + "\" width=\"" +
+           std::to_string(small->width() * times) + "\" height=\"" +
+           std::to_string(small->height() * times) + "\" src=\"data:image/png;base64," +
+           base64(png) + "\">";
+  }
+
+  // A picture above what it is.
+  static std::string view(const std::string& picture, const std::string& what) {
+    return "<span>" + picture + "<span class=\"faint\">" + what + "</span></span>";
   }
 
   // As a run with seed 0 sees sample `id` in its first epochs.
@@ -55,9 +64,9 @@ class Painter {
     for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
       SampleRandom random(data::image::sample_key(kSeed, epoch, id));
       LOCKSTEP_TRY(augment_.picture(image.view(), random, workspace_, changed_));
-      LOCKSTEP_ASSIGN(const std::string each,
-                      shown(changed_, "augmented, epoch " + std::to_string(epoch)));
-      html += each;
+      const std::string when = "epoch " + std::to_string(epoch);
+      LOCKSTEP_ASSIGN(const std::string each, shown(changed_, "augmented, " + when));
+      html += view(each, when);
     }
     return html;
   }
@@ -77,7 +86,7 @@ Result<std::string> sample(const Split& split, std::size_t index, bool augment, 
   LOCKSTEP_ASSIGN(std::string html, painter.shown(image, name));
   if (augment) {
     LOCKSTEP_ASSIGN(const std::string more, painter.augmented(image, index));
-    html += more;
+    html = "<div class=\"views\">" + Painter::view(html, "original") + more + "</div>";
   }
   return "<figure>" + html + "<figcaption>" + escaped(name) + ", " + std::to_string(image.width()) +
          " × " + std::to_string(image.height()) + "</figcaption></figure>\n";
@@ -120,6 +129,13 @@ Status add_split(const Split& split, const SheetOptions& options, Painter& paint
   return {};
 }
 
+// Of a class in a split; all splits have one scale.
+std::string bar(std::size_t split, std::size_t count, std::size_t most) {
+  return "<span class=\"bar\" style=\"width:" +
+         std::to_string((kBarPixels * count + most - 1) / most) + "px;background:var(--s" +
+         std::to_string(split % kBarColours) + ")\"></span>";
+}
+
 // Counts of all classes by split; a class may be missing in one.
 std::string counts_table(const PictureData& data) {
   std::map<std::string, std::vector<std::size_t>> counts;
@@ -135,18 +151,20 @@ std::string counts_table(const PictureData& data) {
   }
   std::string html = "<div class=\"wide\">\n<table>\n<thead><tr><td>class</td>";
   for (const Split& split : data.splits)
-    html += "<th scope=\"col\">" + escaped(split.name) + "</th>";
-  html += "<td></td></tr></thead>\n<tbody>\n";
+    html += "<th scope=\"col\">" + escaped(split.name) + "</th><td class=\"bars\"></td>";
+  html += "</tr></thead>\n<tbody>\n";
   for (const auto& [name, row] : counts) {
     html += "<tr><th scope=\"row\">" + escaped(name) + "</th>";
-    for (const std::size_t count : row) html += "<td>" + grouped(count) + "</td>";
-    html += "<td style=\"text-align:left\"><span class=\"bar\" style=\"width:" +
-            std::to_string(200 * row[0] / most) + "px\"></span></td></tr>\n";
+    for (std::size_t s = 0; s < row.size(); ++s)
+      html +=
+          "<td>" + grouped(row[s]) + "</td><td class=\"bars\">" + bar(s, row[s], most) + "</td>";
+    html += "</tr>\n";
   }
   html += "<tr><th scope=\"row\"><strong>all</strong></th>";
   for (const Split& split : data.splits)
-    html += "<td><strong>" + grouped(split.labels.size()) + "</strong></td>";
-  return html + "<td></td></tr>\n</tbody>\n</table>\n</div>\n";
+    html +=
+        "<td><strong>" + grouped(split.labels.size()) + "</strong></td><td class=\"bars\"></td>";
+  return html + "</tr>\n</tbody>\n</table>\n</div>\n";
 }
 
 }  // namespace
@@ -168,8 +186,8 @@ Result<Sheet> make_sheet(const PictureData& data, const std::string& title,
                          const SheetOptions& options) {
   LOCKSTEP_ASSIGN(Painter painter, Painter::make(options.augmentation));
   Sheet sheet;
-  sheet.html = "<p>" + escaped(data.format) + "; the bar is of " + escaped(data.splits[0].name) +
-               ".</p>\n<h2>Class counts</h2>\n" + counts_table(data);
+  sheet.html =
+      "<p>Format: " + escaped(data.format) + ".</p>\n<h2>Class counts</h2>\n" + counts_table(data);
   for (const Split& split : data.splits) LOCKSTEP_TRY(add_split(split, options, painter, sheet));
   sheet.html = html_page(title, sheet.html);
   return sheet;

@@ -6,6 +6,7 @@
 #include "inspect/report/figures.h"
 #include "inspect/report/formats.h"
 #include "inspect/report/svg.h"
+#include "inspect/text.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -57,13 +58,26 @@ bool has_times(const Run& run) {
   return std::ranges::any_of(run.train, timed) || std::ranges::any_of(run.validation, timed);
 }
 
+// " of 2 h", where all that have one have the same.
+std::string budget_of(std::span<const Run> runs) {
+  std::optional<double> common;
+  for (const Run& run : runs) {
+    if (run.budget_s && common && *common != *run.budget_s) return "";
+    if (run.budget_s) common = run.budget_s;
+  }
+  if (!common) return "";
+  if (*common < 60) return " of " + number_text(*common) + " s";
+  if (*common < 3600) return " of " + number_text(*common / 60) + " min";
+  return " of " + number_text(*common / 3600) + " h";
+}
+
 }  // namespace
 
 std::string report_html(std::span<const Run> runs) {
   std::string body = table_of(runs);
   body += "<p class=\"faint\">" + std::string(kMissing) +
-          ": missing. Scaling efficiency: T1 / (N · TN) of mean epoch times. Epochs in the budget: "
-          "begun in it.</p>\n";
+          ": missing. Scaling efficiency: T1 / (N · TN) of mean epoch times. Epochs in the budget" +
+          budget_of(runs) + ": begun in it.</p>\n";
   const bool all_timed = std::ranges::all_of(runs, has_times);
   std::string graphs;
   for (const Axis axis : {Axis::kMinutes, Axis::kEpochs}) {
@@ -81,7 +95,7 @@ std::string report_html(std::span<const Run> runs) {
     body += "<p class=\"faint\">Without times, and so against epochs alone: " + untimed + ".</p>\n";
   return html_page(
       "Report of " + std::to_string(runs.size()) + (runs.size() == 1 ? " run" : " runs"),
-      body + graphs);
+      body + (graphs.empty() ? "" : "<div class=\"graphs\">\n" + graphs + "</div>\n"));
 }
 
 }  // namespace lockstep::inspect

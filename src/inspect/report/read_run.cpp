@@ -17,7 +17,7 @@ namespace {
 using Parsed = nlohmann::json;
 using rundir::RunManifest;
 
-constexpr std::size_t kMostPoints = 240;  // of a curve: more than its pixels say nothing
+constexpr std::size_t kMostPoints = 120;  // of a curve: with more, noise hides the others
 
 std::optional<double> setting_of(const RunManifest& manifest, const std::string& key) {
   return number_of<double>(manifest.value(key));

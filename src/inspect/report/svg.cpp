@@ -10,8 +10,8 @@
 namespace lockstep::inspect {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 340;
-constexpr double kLeft = 64, kRight = 16, kTop = 14, kBottom = 48;
+constexpr double kWidth = 540, kHeight = 320;  // two beside each other on a desk
+constexpr double kLeft = 72, kRight = 16, kTop = 14, kBottom = 48;
 constexpr std::size_t kColours = 8;
 constexpr std::size_t kMostDots = 40;  // above it, points would hide the line
 
@@ -63,7 +63,7 @@ std::string axes(const Scale& x, const Scale& y, const std::string& x_name,
                  const std::string& y_name) {
   const double right = kWidth - kRight, bottom = kHeight - kBottom;
   std::string out;
-  const auto across = ticks(x.low, x.high, 8), up = ticks(y.low, y.high, 6);
+  const auto across = ticks(x.low, x.high, 8), up = ticks(y.low, y.high, 8);
   const auto across_labels = tick_labels(across), up_labels = tick_labels(up);
   for (std::size_t i = 0; i < up.size(); ++i)
     out += line(kLeft, y(up[i]), right, y(up[i]), "grid") +
@@ -81,16 +81,24 @@ std::string axes(const Scale& x, const Scale& y, const std::string& x_name,
          "\n";
 }
 
-std::string drawn(const Series& series, const Scale& x, const Scale& y) {
+// What shows when it is pointed at.
+std::string hover(const std::string& text) { return "<title>" + escaped(text) + "</title>"; }
+
+std::string dot(const Series& series, double x, double y, const std::string& what) {
+  return "<circle class=\"" + look(series.colour) + "\" cx=\"" + unit(x) + "\" cy=\"" + unit(y) +
+         "\" r=\"2.5\">" + hover(series.name + ": " + what) + "</circle>";
+}
+
+std::string drawn(const Series& series, const Scale& x, const Scale& y, const std::string& x_name) {
   std::string points, dots;
   for (const auto& [at, value] : series.points) {
     points += (points.empty() ? "" : " ") + unit(x(at)) + "," + unit(y(value));
     if (series.points.size() <= kMostDots)
-      dots += "<circle class=\"" + look(series.colour) + "\" cx=\"" + unit(x(at)) + "\" cy=\"" +
-              unit(y(value)) + "\" r=\"2.5\"/>";
+      dots += dot(series, x(at), y(value),
+                  with_decimals(value, 4) + " at " + with_decimals(at, 2) + " " + x_name);
   }
-  return "<g><title>" + escaped(series.name) + "</title><polyline class=\"" + look(series.colour) +
-         "\" points=\"" + points + "\"/>" + dots + "</g>\n";
+  return "<g>" + hover(series.name) + "<polyline class=\"" + look(series.colour) + "\" points=\"" +
+         points + "\"/>" + dots + "</g>\n";
 }
 
 }  // namespace
@@ -132,7 +140,7 @@ std::string line_chart(std::span<const Series> series, const std::string& title,
                     unit(kHeight) + "\" aria-label=\"" + escaped(title) + "\">\n";
   out += axes(x_scale, y_scale, x, y);
   for (const Series& each : series)
-    if (!each.points.empty()) out += drawn(each, x_scale, y_scale);
+    if (!each.points.empty()) out += drawn(each, x_scale, y_scale, x);
   return out + "</svg>\n";
 }
 

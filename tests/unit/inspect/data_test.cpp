@@ -95,8 +95,25 @@ TEST_F(DataShow, FoldersWithSplits) {
   EXPECT_EQ(count_of(page, "&lt;dog&gt;/c.png, 33 × 33"), 1U);
   EXPECT_EQ(count_of(page, "cat/a.png, 200 × 100"), 1U);
   EXPECT_EQ(count_of(page, "http"), 0U);
+  // Before and after are said, under each and to who points at it.
+  EXPECT_EQ(count_of(page, ">original</span>"), 3U);
+  EXPECT_EQ(count_of(page, ">epoch 2</span>"), 3U);
+  EXPECT_EQ(count_of(page, "title=\"augmented, epoch 2\""), 3U);
+  EXPECT_EQ(count_of(page, "title=\"cat/d.png\""), 1U);
   show({folders(), "--out", folder_ / "again.html"});
   EXPECT_EQ(test::read_text(folder_ / "again.html"), page);
+}
+
+// Train has 1 and 2 pictures, Validation 0 and 1: one scale, and none for nothing.
+TEST_F(DataShow, EachSplitHasBars) {
+  const std::string out = folder_ / "sheet.html";
+  show({folders(), "--out", out});
+  const std::string page = test::read_text(out);
+  EXPECT_EQ(count_of(page, "class=\"bar\""), 4U);
+  EXPECT_EQ(count_of(page, "width:48px;background:var(--s0)"), 1U);
+  EXPECT_EQ(count_of(page, "width:96px;background:var(--s0)"), 1U);
+  EXPECT_EQ(count_of(page, "width:0px;background:var(--s1)"), 1U);
+  EXPECT_EQ(count_of(page, "width:48px;background:var(--s1)"), 1U);
 }
 
 TEST_F(DataShow, OneFolderWithoutSplitsAndOtherAugmentation) {

@@ -6,8 +6,6 @@
 
 #include "checkpoint/pt/writer.h"
 #include "inspect/commands.h"
-#include "inspect/report/figures.h"
-#include "inspect/report/formats.h"
 #include "support/python.h"
 #include "support/temp_folder.h"
 
@@ -34,27 +32,8 @@ Error error_of(const Texts& words) {
   return result.ok() ? Error{} : result.error();
 }
 
-using OneRun = Run;  // Test has a member of the same name
-
-OneRun timed_run(const std::string& name, double workers, double epoch_time_s) {
-  OneRun run;
-  run.name = name;
-  run.workers = workers;
-  run.epoch_time_s = epoch_time_s;
-  return run;
-}
-
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
-}
-
-std::string row_of(std::span<const Run> runs, const std::string& label) {
-  std::string text;
-  for (const Row& row : rows_of(runs))
-    if (row.label == label)
-      for (const auto& cell : row.cells)
-        text += (text.empty() ? "" : " | ") + cell.value_or(std::string(kMissing));
-  return text;
 }
 
 class Report : public testing::Test {
@@ -159,6 +138,20 @@ TEST_F(Report, EvaluationsInAnEpochAreWhereTheyWere) {
   EXPECT_EQ(run["best_validation_loss"], 1.25);
   EXPECT_EQ(run["validation"],
             (nlohmann::json{{0.5, nullptr, 1.75}, {1, nullptr, 1.5}, {1.5, nullptr, 1.25}}));
+}
+
+// Of 240 steps with 1 and 3 in turn.
+TEST_F(Report, ALongCurveHasMeansOfNeighbours) {
+  const std::string path = run_directory();
+  std::string lines;
+  for (int step = 0; step < 240; ++step)
+    lines += R"({"txn":)" + std::to_string(step) + R"(,"epoch":0,"loss_mean":)" +
+             (step % 2 == 0 ? "1" : "3") + "}\n";
+  folder_.write("run/metrics.jsonl", lines);
+  const auto train = json_of({path})[0]["train"];
+  ASSERT_EQ(train.size(), 120U);
+  EXPECT_EQ(train[0], (nlohmann::json{2 / 240.0, nullptr, 2}));
+  EXPECT_EQ(train[119], (nlohmann::json{1, nullptr, 2}));
 }
 
 TEST_F(Report, ARunDirectoryWithTimes) {
@@ -288,10 +281,31 @@ TEST_F(Report, APageWithAllTextEscaped) {
   EXPECT_FALSE(has(page, "<b>"));
   EXPECT_TRUE(has(page, "&lt;b&gt;&amp;&quot;&#39;x"));
   EXPECT_TRUE(has(page, "Train loss against minutes"));
+  EXPECT_TRUE(has(page, "<div class=\"graphs\">\n<figure>"));
   EXPECT_TRUE(has(page, "polyline class=\"series s0\""));
   EXPECT_TRUE(has(page, "title=\"missing\""));
   for (const char* outside : {"http", "src=", "<script", "@import", "url("})
     EXPECT_FALSE(has(page, outside)) << outside;
+}
+
+TEST_F(Report, APageSaysWhatBudgetItMeans) {
+  const std::string out = folder_ / "report.html";
+  const auto says = [&](const std::string& words) {
+    return has(test::read_text(out), "Epochs in the budget" + words + ": begun in it.");
+  };
+  const std::string one = save("one_metrics.pt", {2, 1}, {60, 60});
+  printed({one, "--out", out});
+  EXPECT_TRUE(says(""));
+  printed({one, "--out", out, "--budget", "2h"});
+  EXPECT_TRUE(says(" of 2 h"));
+  printed({one, "--out", out, "--budget", "90s"});
+  EXPECT_TRUE(says(" of 1.5 min"));
+  printed({one, "--out", out, "--budget", "45s"});
+  EXPECT_TRUE(says(" of 45 s"));
+  const std::string two = folder_.write(
+      "two.json", R"({"runs":[{"name":"a","budget_s":60},{"name":"b","budget_s":7200}]})");
+  printed({two, "--out", out});
+  EXPECT_TRUE(says(""));
 }
 
 TEST_F(Report, ARunWithoutTimesIsDrawnAgainstEpochsAndSaidToBe) {
@@ -334,37 +348,6 @@ TEST_F(Report, WrongOptions) {
   EXPECT_TRUE(has(error_of({TUTORIAL_001, "--csv", "--json"}).message, "give one of"));
   EXPECT_TRUE(has(error_of({TUTORIAL_001, "--markdwon"}).message, "did you mean '--markdown'?"));
   EXPECT_EQ(error_of({TUTORIAL_001, "--budget", "soon"}).kind, ErrorKind::kUsage);
-}
-
-TEST(Figures, Durations) {
-  EXPECT_EQ(*parse_duration("2h"), 7200);
-  EXPECT_EQ(*parse_duration("1h30min"), 5400);
-  EXPECT_EQ(*parse_duration("1.5m"), 90);
-  EXPECT_EQ(*parse_duration("45s"), 45);
-  for (const char* wrong : {"", "0s", "2", "h", "2d", "-1h", "1h-1s", "nan", "infs"})
-    EXPECT_FALSE(parse_duration(wrong).ok()) << wrong;
-}
-
-TEST(Figures, EfficiencyNeedsARunOfOneWorker) {
-  OneRun two = timed_run("two", 2, 40);
-  EXPECT_EQ(row_of(std::vector{two}, "Scaling efficiency"), "–");
-  const OneRun one = timed_run("one", 1, 60);
-  EXPECT_EQ(row_of(std::vector{two, one}, "Scaling efficiency"), "0.75 | 1.00");
-  two.workers.reset();
-  EXPECT_EQ(row_of(std::vector{two, one}, "Scaling efficiency"), "– | 1.00");
-}
-
-TEST(Formats, CsvIsQuotedWhereItMustBe) {
-  EXPECT_EQ(csv_cell("plain"), "plain");
-  EXPECT_EQ(csv_cell("a,b"), "\"a,b\"");
-  EXPECT_EQ(csv_cell("say \"x\"\n"), "\"say \"\"x\"\"\n\"");
-  const std::string csv = report_csv(std::vector{timed_run("a,b", 2, 0.5)});
-  EXPECT_TRUE(has(csv, "\n\"a,b\",2,,,,,0.5,,,,,,,\n")) << csv;
-  EXPECT_EQ(std::ranges::count(csv.substr(0, csv.find('\n')), ','), 13);
-}
-
-TEST(Formats, MarkdownsMarksAreText) {
-  EXPECT_EQ(markdown_cell("a|b_c\n<d>"), "a\\|b\\_c \\<d\\>");
 }
 
 }  // namespace

@@ -38,10 +38,31 @@ TEST(Svg, LinesRunFromTheLowestToTheHighest) {
   const std::vector<Series> series{{"a", 0, {{0, 1}, {10, 3}}}, {"empty", 1, {}}};
   const std::string chart = line_chart(series, "t", "minutes", "loss");
   // 4 % of room above and below.
-  EXPECT_NE(chart.find("points=\"64.0,281.7 704.0,24.3\""), std::string::npos) << chart;
+  EXPECT_NE(chart.find("points=\"72.0,262.4 524.0,23.6\""), std::string::npos) << chart;
   EXPECT_EQ(chart.find("empty"), std::string::npos);
   EXPECT_EQ(legend(series).find("empty"), std::string::npos);
   EXPECT_EQ(line_chart(std::vector<Series>{{"a", 0, {}}}, "t", "x", "y"), "");
+}
+
+// 0.66 to 1.9 once had but 1.0 and 1.5.
+TEST(Svg, AnAxisOfLossesHasThreeNumbersOrMore) {
+  for (double high = 0.7; high < 8; high *= 1.01) {
+    const std::string chart =
+        line_chart(std::vector<Series>{{"a", 0, {{0, 0.66}, {1, high}}}}, "t", "x", "y");
+    std::size_t lines = 0;
+    for (std::size_t at = 0; (at = chart.find("class=\"grid\"", at)) != std::string::npos; ++at)
+      ++lines;
+    EXPECT_GE(lines, 3U) << high;
+    EXPECT_LE(lines, 10U) << high;
+  }
+}
+
+TEST(Svg, PointsSayTheirValuesWhenPointedAt) {
+  const std::vector<Series> series{{"<a>", 0, {{0.5, 1.23456}, {10, 3}}}};
+  const std::string chart = line_chart(series, "t", "minutes", "loss");
+  EXPECT_NE(chart.find("<title>&lt;a&gt;: 1.2346 at 0.50 minutes</title></circle>"),
+            std::string::npos)
+      << chart;
 }
 
 TEST(Svg, OnePointAndEqualValuesHaveAPlace) {
