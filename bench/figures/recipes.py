@@ -1,8 +1,7 @@
 """One step of each recipe at its document's full size, two virtual workers in one process on one core: seconds, and the process's memory.
 
-The step: a run of three steps (of the small recipes 51) less one of a single step, by their difference: start and first step are slower, as
-libtorch makes its kernels' plans. Pictures are the
-200 photographs of the test data where they are at hand, dealt out to classes; else those recipes are left out, and it is said.
+The step: a run of three steps (of the small recipes more) less one of a single step, by their difference: start and first step are slower, as
+libtorch makes its kernels' plans. Pictures are the 200 photographs of the test data where they are at hand, dealt out to classes; else those recipes are left out, and it is said.
 
 Checked: the longer run ends with the weights that two workers under the launcher end with.
 """
@@ -14,7 +13,7 @@ import tarfile
 
 from figures.common import ROOT, check, launch, weights_hash
 
-SMALL = ("linear_regression", "multigpu_torchrun")
+STEPS = {"linear_regression": 2001, "multigpu_torchrun": 1001, "mnist_torchrun": 201, "convnet": 21, "multi_node_trainer": 2}
 MB = 1e6
 
 
@@ -41,7 +40,7 @@ def jobs(bench):
     """{name: program and options}."""
     recipes = pathlib.Path(bench.build, "recipes")
     found = {
-        "linear_regression": [recipes / "classifier/linear_regression"],
+        "linear_regression": [recipes / "classifier/linear_regression", "--epochs", "1001"],
         "mnist_torchrun": [recipes / "classifier/mnist_torchrun", "--data", bench.data()],
         "convnet": [recipes / "convnet/convnet", "--data", bench.data()],
         "multigpu_torchrun": [recipes / "multigpu_torchrun/multigpu_torchrun", "50", "10"],
@@ -69,7 +68,7 @@ def alone(command, folder):
 
 
 def one(bench, name, words):
-    root, steps = pathlib.Path(bench.path("recipe-" + name)), 51 if name in SMALL else 3
+    root, steps = pathlib.Path(bench.path("recipe-" + name)), STEPS.get(name, 3)
 
     def command(folder, most):
         return [*map(str, words), "--virtual-workers", "2", "--max-steps", str(most), "--checkpoint-every", "0", "--output", str(folder / "run")]
