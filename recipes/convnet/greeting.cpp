@@ -24,7 +24,7 @@ std::string cpu_name() {
 }  // namespace
 
 void greet(const Options& options) {
-  if (!lockstep::is_first_main() || !options.first_node()) return;
+  if (!lockstep::is_first_main() || !options.first_command()) return;
   if (options.others_start)
     lockstep::log_info(
         "--gpus: the launcher starts the workers (--nproc-per-node), and they share " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <string_view>
 
 #include "lockstep/command_line.h"
@@ -233,6 +234,12 @@ std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options,
                                             lockstep::AdamOptions{.lr = options.lr});
   return std::make_unique<lockstep::SGD>(
       std::move(parameters), lockstep::SGDOptions{.lr = options.lr, .momentum = options.momentum});
+}
+
+bool Options::first_command() const {
+  if (rendezvous) return rendezvous->rank == 0;
+  const char* const rank = std::getenv("RANK");
+  return rank == nullptr || std::string_view(rank) == "0";
 }
 
 }  // namespace convnet

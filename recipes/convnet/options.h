@@ -36,7 +36,8 @@ struct Options {
   bool check_against_tutorial = false;
   lockstep::RunOptions run;
 
-  bool first_node() const { return !rendezvous || rendezvous->rank == 0; }
+  // Of the commands that make a run by hand, by --nr or by RANK.
+  bool first_command() const;
 };
 
 // Ends the process for --help and for a wrong command line.

@@ -141,8 +141,9 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
 
 Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vector<char>& piece,
                                 const Stopped& stopped) {
-  const std::string temporary =
-      (fs::path(item.to).parent_path() / (kUnderWay + std::to_string(number))).string();
+  // The process is in the name for where no lock keeps others out.
+  const std::string name = kUnderWay + std::to_string(::getpid()) + "-" + std::to_string(number);
+  const std::string temporary = (fs::path(item.to).parent_path() / name).string();
   auto bytes = copy_content(item, temporary, piece, stopped);
   if (bytes.ok() && ::rename(temporary.c_str(), item.to.c_str()) != 0) bytes = unwritable(item.to);
   if (!bytes.ok()) ::unlink(temporary.c_str());

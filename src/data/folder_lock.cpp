@@ -12,8 +12,12 @@ Result<UniqueFd> lock_folder(const std::string& path, const std::string& what) {
   UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder)
     return Error{ErrorKind::kDisk, "cannot write '" + path + "': " + std::strerror(errno)};
-  // A file system without such locks (NFS, for a folder) has none to wait for.
-  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return folder;
+  if (::flock(folder.get(), LOCK_EX | LOCK_NB) == 0) return folder;
+  // A file system without such locks has none to wait for; NFS says EBADF of a folder.
+  for (const int none : {ENOLCK, EOPNOTSUPP, ENOSYS, EBADF})
+    if (errno == none) return folder;
+  if (errno != EWOULDBLOCK)
+    return Error{ErrorKind::kDisk, "cannot lock '" + path + "': " + std::strerror(errno)};
   return Error{ErrorKind::kUnavailable, "another " + what + " into '" + path +
                                             "' is under way; try again when it has ended"};
 }

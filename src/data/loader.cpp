@@ -75,13 +75,14 @@ class PrefetchingLoader final : public Loader {
   // A batch that is asked for, or may be next.
   struct Entry {
     explicit Entry(const ShareId& id) : share(id) {}
-    bool has_piece() const { return pieces != nullptr && next < pieces->count(); }
+    bool has_piece() const { return next < count; }
     bool has_work() const { return !begun || has_piece(); }
 
     const ShareId share;
     bool begun = false;
     std::unique_ptr<Pieces> pieces;  // null: whole, by who has begun it
-    std::size_t next = 0;            // of the pieces, to begin
+    std::size_t count = 0;           // of the pieces
+    std::size_t next = 0;            // to begin
     std::size_t filled = 0;
     std::optional<Error> error;  // the first one's in the order of pieces, as get() has it
     std::size_t error_of = 0;
@@ -135,9 +136,12 @@ class PrefetchingLoader final : public Loader {
     std::unique_ptr<Pieces> pieces;
     std::optional<Result<Batch>> result = compute(entry.share, pieces);
     lock.lock();
-    entry.pieces = std::move(pieces);
+    if (!result) {
+      entry.count = pieces->count();
+      entry.pieces = std::move(pieces);
+      work_.notify_all();
+    }
     entry.result = std::move(result);
-    work_.notify_all();
     done_.notify_all();
   }
 
@@ -165,7 +169,7 @@ class PrefetchingLoader final : public Loader {
       entry.error = filled.error();
       entry.error_of = piece;
     }
-    if (++entry.filled == entry.pieces->count()) end(lock, entry);
+    if (++entry.filled == entry.count) end(lock, entry);
   }
 
   void end(std::unique_lock<std::mutex>& lock, Entry& entry) {
@@ -179,6 +183,7 @@ class PrefetchingLoader final : public Loader {
   }
 
   void start_threads() {
+    if (threads_.size() == static_cast<std::size_t>(options_.prefetch_threads)) return;
     const SignalsBlocked blocked;
     try {
       while (threads_.size() < static_cast<std::size_t>(options_.prefetch_threads))

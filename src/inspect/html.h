@@ -2,12 +2,16 @@
 // reader's screen is.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace lockstep::inspect {
+
+// Colours of a page's style, --s0 and so on.
+inline constexpr std::size_t kPageColours = 8;
 
 // For text and for attributes in double quotes; control characters become U+FFFD.
 std::string escaped(std::string_view text);

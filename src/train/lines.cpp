@@ -172,9 +172,11 @@ std::string export_metrics(Txn txn, const Position& position, bool written) {
 
 std::string left_out_text(const EpochEnd& last) {
   if (last.train_left_out == 0 && last.left_out == 0) return "";
-  return "left out by the data sets: " + samples_text(last.train_left_out) +
-         " in the last epoch's training, " + samples_text(last.left_out) +
-         " in the last evaluation at an epoch's end (metrics.jsonl has \"left_out\" of each step)";
+  std::string text = "left out by the data sets in the last epoch:";
+  if (last.train_left_out > 0) text += " " + samples_text(last.train_left_out) + " in training";
+  if (last.train_left_out > 0 && last.left_out > 0) text += ",";
+  if (last.left_out > 0) text += " " + samples_text(last.left_out) + " in the evaluation";
+  return text + " (metrics.jsonl has \"left_out\" of each step)";
 }
 
 std::string duration_text(double seconds) {

@@ -45,8 +45,8 @@ std::string evaluation_metrics(Txn txn, const Position& position, const Score& s
                                EvaluatedOn set);
 // {…,"exported":true}
 std::string export_metrics(Txn txn, const Position& position, bool written);
-// `left out of the last epoch by the data sets: 2 samples in training, 1 in the evaluation …`, for
-// the run's end; empty where none was.
+// `left out by the data sets in the last epoch: 2 samples in training, 1 sample in the evaluation
+// (…)`, for the run's end; empty where none was.
 std::string left_out_text(const EpochEnd& last);
 // Python's str(timedelta): `0:00:26.337336`.
 std::string duration_text(double seconds);

@@ -118,10 +118,8 @@ std::int64_t RunSpec::samples_before(const Position& at) const {
 }
 
 std::int64_t RunSpec::samples_in(const Position& at) const {
-  std::int64_t samples = 0;
-  for (std::int64_t k = 0; k < plan.batches_of(at.step); ++k)
-    samples += data_plan.batch_at(plan.first_batch(at.step) + k);
-  return samples;
+  const Position behind{at.epoch, at.step + 1};
+  return (samples_before(behind) - samples_before(at)) / data_plan.virtual_workers;
 }
 
 bool RunSpec::checkpoint_due(const Position& at) const {

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "train/evaluation_mode.h"
+#include "train/given_ids.h"
 #include "train/scored_batch.h"
 
 namespace lockstep {
@@ -30,8 +31,9 @@ Result<Score> train::scored_batch(const data::Dataset& set, std::int64_t batch_s
   LOCKSTEP_ASSIGN(const data::Batch batch, data::evaluation_batch(set, batch_size, index));
   const std::int64_t asked = std::min(batch_size, set.size() - index * batch_size);
   Score score{0, 0, 0};
-  if (batch.size() > 0) score = evaluation(batch);
-  score.left_out = std::max<std::int64_t>(0, asked - batch.size());
+  LOCKSTEP_ASSIGN(const std::int64_t left_out, missing_samples(batch, asked));
+  if (left_out < asked) score = evaluation(batch);
+  score.left_out = left_out;
   return score;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/guard.h"
+#include "train/given_ids.h"
 
 namespace lockstep::train {
 namespace {
@@ -89,16 +90,12 @@ Result<data::Batch> Shares::batch_of(const Position& position, VirtualWorker v, 
   const std::string before = checked_draws_ ? "" : data::default_generator_state();
   LOCKSTEP_ASSIGN(data::Batch batch, loader_->get(id));
   if (!std::exchange(checked_draws_, true)) LOCKSTEP_TRY(check_draws(before));
-  const auto wanted = static_cast<std::size_t>(spec_.data_plan.batch_at(id.at.step));
-  const std::size_t given = batch.ids.size();
-  // Fewer: what is damaged was left out.
-  if (given == wanted ||
-      (given > 0 && given < wanted && batch.inputs.size(0) == static_cast<std::int64_t>(given)))
-    return batch;
-  return Error{ErrorKind::kUsage, "the data set was asked for " + std::to_string(wanted) +
-                                      " samples and gave the ids of " + std::to_string(given) +
-                                      ": Batch::ids must be of those that it was asked for, and of "
-                                      "each that it gives"};
+  const std::int64_t asked = spec_.data_plan.batch_at(id.at.step);
+  LOCKSTEP_ASSIGN(const std::int64_t left_out, missing_samples(batch, asked));
+  if (left_out < asked) return batch;
+  return Error{ErrorKind::kUsage,
+               "the data set left out all " + std::to_string(asked) +
+                   " samples of a training batch: Dataset::get() must give an error for it"};
 }
 
 // The generator is the process's: in threads of their own, beside the model, batches cannot draw

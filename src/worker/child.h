@@ -11,6 +11,10 @@ namespace lockstep::worker {
 // Errors end the process, as end_with() does.
 void die_with(pid_t parent, int signal);
 
+// As the launcher's own children: in a session of its own, without the terminal, whose Ctrl-C is
+// for the caller, who passes it on.
+void leave_terminal();
+
 // Tells the error, and ends the process with its exit code, without the caller's static objects.
 [[noreturn]] void end_with(const Error& error);
 

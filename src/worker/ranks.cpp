@@ -42,6 +42,7 @@ Status check(const RanksCall& call) {
 [[noreturn]] void be_rank(const RanksCall& call, int number, pid_t caller,
                           ForwardedSignals& signals) {
   die_with(caller, SIGKILL);
+  leave_terminal();
   signals.restore();
   auto session = Session::open(rank_of(call, number));
   if (!session.ok()) end_with(session.error());
@@ -52,7 +53,8 @@ Status check(const RanksCall& call) {
 // How they have ended.
 class Ends {
  public:
-  explicit Ends(const RanksCall& call) : call_(call) {}
+  Ends(const RanksCall& call, const ForwardedSignals& forwarded)
+      : call_(call), forwarded_(forwarded) {}
 
   void started(pid_t pid) { pids_.push_back(pid), alive_.push_back(pid); }
   const std::vector<pid_t>& pids() const { return pids_; }
@@ -62,13 +64,14 @@ class Ends {
     std::erase(alive_, end.si_pid);
     if (end.si_code != CLD_EXITED) {
       signals_.insert(end.si_status);
-      return tell_killed(end);
+      if (end.si_status != forwarded_.last()) tell_killed(end);
+      return;
     }
     well_ += end.si_status == 0 ? 1 : 0;
     if (end.si_status != 0 && !failed_) failed_ = end;
   }
   // Whether a rank was ended by the signal that the caller has passed on.
-  bool by(int signal) const { return !failed_ && signals_.contains(signal); }
+  bool by_forwarded() const { return !failed_ && signals_.contains(forwarded_.last()); }
   // A run goes on without the killed: its others' end is what counts.
   Status outcome() const {
     if (failed_)
@@ -92,6 +95,7 @@ class Ends {
   }
 
   const RanksCall& call_;
+  const ForwardedSignals& forwarded_;
   std::vector<pid_t> pids_;   // by number
   std::vector<pid_t> alive_;  // not reaped
   int well_ = 0;
@@ -125,7 +129,7 @@ Status run_ranks(const RanksCall& call) {
   LOCKSTEP_TRY(check(call));
   flush_outputs();
   LOCKSTEP_ASSIGN(ForwardedSignals signals, ForwardedSignals::take());
-  Ends ends(call);
+  Ends ends(call, signals);
   Status status = start_all(call, signals, ends);
   if (status.ok())
     status = signals.forward_until_end(ends.pids(), [&](const siginfo_t& end) { ends.add(end); });
@@ -134,7 +138,7 @@ Status run_ranks(const RanksCall& call) {
     return status;
   }
   signals.restore();
-  if (ends.by(signals.last())) ::raise(signals.last());
+  if (ends.by_forwarded()) ::raise(signals.last());
   return ends.outcome();
 }
 

@@ -48,14 +48,6 @@ Status check_outside_of_runs() {
 
 namespace {
 
-// As the launcher's own children: no terminal, whose Ctrl-C is for the caller.
-void leave_terminal() {
-  ::setsid();
-  if (::isatty(STDIN_FILENO) == 0) return;
-  const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  ::dup2(nothing.get(), STDIN_FILENO);
-}
-
 [[noreturn]] void be_zygote(const SpawnCall& call, UniqueFd socket, pid_t agent) {
   die_with(agent, SIGKILL);
   leave_terminal();

@@ -259,10 +259,11 @@ TEST_F(Epochs, WhatTheDataSetsLeaveOutIsCountedTheSameForAnyWorkersAndUnderKills
     EXPECT_EQ(killed_in(killed.outcome), 1) << killed.outcome.err;
     EXPECT_EQ(killed.lines, one.lines) << fault;
     EXPECT_EQ(read_text(folder_ / name + "/metrics.jsonl"), metrics) << fault;
-    EXPECT_EQ(count(killed.outcome.err,
-                    "left out by the data sets: 1 sample in the last epoch's training, 5 samples "
-                    "in the last evaluation"),
-              1)
+    EXPECT_EQ(
+        count(killed.outcome.err,
+              "left out by the data sets in the last epoch: 1 sample in training, 5 samples in "
+              "the evaluation"),
+        1)
         << killed.outcome.err;
   }
 }

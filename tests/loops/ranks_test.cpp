@@ -1,6 +1,7 @@
 // Commands that bring several ranks each (lockstep::spawn() with a Rendezvous, spawn_worker.cpp):
 // one run, the same weights, whoever is killed.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <sstream>
 
@@ -12,6 +13,7 @@ namespace lockstep::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class Ranks : public ::testing::Test {
  protected:
@@ -74,6 +76,7 @@ TEST_F(Ranks, AKilledOneIsToldAndTheOthersGoOn) {
   Child first(command(0, "held")), second(command(2, "held"));
   ASSERT_TRUE(first.wait_for_output("Epoch [3/20]")) << first.err();
   const pid_t victim = ranks_of(second).at(1);
+  EXPECT_EQ(::getsid(victim), victim) << "a terminal's Ctrl-C would come twice";
   ::kill(victim, SIGKILL);
   ASSERT_TRUE(first.wait_for_output("Epoch [10/20]")) << first.err();
   folder_.write("run-go", "");
@@ -107,6 +110,7 @@ TEST_F(Ranks, ASignalEndsTheCommandAndNotTheRun) {
   second.send(SIGTERM);
   const Outcome ended = second.wait();
   EXPECT_EQ(ended.code, -SIGTERM) << ended.err;
+  EXPECT_THAT(ended.err, Not(HasSubstr("nobody starts it again"))) << "it was asked for";
   folder_.write("run-go", "");
   const Outcome zero = first.wait();
   EXPECT_EQ(hash_in(zero), expected()) << zero.err;

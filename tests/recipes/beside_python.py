@@ -103,8 +103,8 @@ class Started:
         self.process.kill()
         assert self.process.wait() == -signal.SIGKILL
 
-    def finish(self, *codes):
-        assert self.process.wait(timeout=100) in (codes or (0,)), self.text(self.err)
+    def finish(self, *codes, timeout=100):
+        assert self.process.wait(timeout) in (codes or (0,)), self.text(self.err)
         return self.text(self.out)
 
 

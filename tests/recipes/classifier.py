@@ -187,7 +187,7 @@ class Classifier(BesidePython):
             outs.append(out)
             self.assertRegex(err, "left out: .*Train/C2/1.png")
             self.assertRegex(err, "left out: .*Validation/C2/1.png")
-            self.assertEqual(err.count("left out by the data sets: 1 sample in the last epoch's training, 1 sample in the last evaluation"), 1, err)
+            self.assertEqual(err.count("left out by the data sets in the last epoch: 1 sample in training, 1 sample in the evaluation"), 1, err)
         self.assertEqual(*outs)
         self.assertNotIn(outs[0].splitlines()[-1], self.out)
         found = re.search(r"Best model \(val loss: (\S+), val accuracy: (\S+), test loss: (\S+), test accuracy: (\S+)\) has", out)

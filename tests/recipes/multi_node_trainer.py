@@ -10,11 +10,10 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
 import beside_python
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, run
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, run
 from pictures import drawn
 
 # 29 photographs: 24 to train, 12 for each of two, three steps of 4; 5 to validate: the last batch is short.
@@ -76,38 +75,16 @@ def run_dir(folder):
 beside_python.run_dir = run_dir
 
 
-class NodeScript:
+class NodeScript(Started):
     """The document's command of one of two workers: scripts/multi_node_train.sh."""
 
     def __init__(self, folder, worker, options):
-        words = ["bash", SCRIPTS / "multi_node_train.sh", 0, worker, 2, "model_snapshot", BATCH, "--data", *options]
-        env = dict(os.environ, OMP_NUM_THREADS="1", LOCKSTEP_LAUNCHER=LOCKSTEP, PROGRAMS=PROGRAMS,
-                   MASTER_PORT=str(20000 + os.getpid() % 40000))
-        self.out = open(folder / f"worker_{worker}.txt", "a")
-        self.process = subprocess.Popen([str(word) for word in words], cwd=folder, stdout=self.out, stderr=self.out, env=env)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        self.out.close()
+        super().__init__(folder, "bash", SCRIPTS / "multi_node_train.sh", 0, worker, 2, "model_snapshot", BATCH, "--data", *options,
+                         PROGRAMS=PROGRAMS, MASTER_PORT=by_hand_place().split(":")[1])
 
     def trainer(self):
         """The process that bash has started beside tee."""
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return next((int(pid) for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "multi_node_trai\n"), None)
-
-    def until_line(self, start):
-        deadline = time.monotonic() + 60
-        while f"\n{start}" not in pathlib.Path(self.out.name).read_text():
-            assert time.monotonic() < deadline and self.process.poll() is None, pathlib.Path(self.out.name).read_text()
-            time.sleep(0.005)
-
-    def finish(self, code=0, timeout=100):
-        found = self.process.wait(timeout)
-        assert found == code, f"{found}: {pathlib.Path(self.out.name).read_text()}"
+        return next((pid for pid in self.children() if pathlib.Path(f"/proc/{pid}/comm").read_text() == "multi_node_trai\n"), None)
 
     def finish_or_wait_in_vain(self):
         """After the other one's end: whoever comes later than that waits 300 s for a new start."""

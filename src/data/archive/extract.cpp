@@ -42,7 +42,7 @@ class ToDisk final : public TarSink {
 }  // namespace
 
 Status extract(Env& env, const std::string& archive, const std::string& folder, Durable durable,
-               const std::function<bool()>& stopped) {
+               const Stopped& stopped) {
   LOCKSTEP_ASSIGN(Source whole, open_source(env, archive));
   const Source source = stoppable(std::move(whole), stopped);
   ToDisk disk(env, folder, durable);

@@ -4,10 +4,10 @@
 // a time per folder.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "base/env.h"
+#include "data/stopped.h"
 #include "lockstep/status.h"
 
 namespace lockstep::data {
@@ -18,6 +18,6 @@ enum class Durable { kOnReturn, kLater };
 // An error leaves what was unpacked until then.
 // `stopped`: kUnavailable soon after it says so.
 Status extract(Env& env, const std::string& archive, const std::string& folder, Durable durable,
-               const std::function<bool()>& stopped = {});
+               const Stopped& stopped = {});
 
 }  // namespace lockstep::data

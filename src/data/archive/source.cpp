@@ -87,7 +87,7 @@ Source gunzip_source(Source packed) {
   };
 }
 
-Source stoppable(Source from, std::function<bool()> stopped) {
+Source stoppable(Source from, Stopped stopped) {
   if (!stopped) return from;
   return [from = std::move(from),
           stopped = std::move(stopped)](std::span<std::byte> out) -> Result<std::size_t> {

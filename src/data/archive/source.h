@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "data/stopped.h"
 #include "lockstep/status.h"
 
 namespace lockstep::data {
@@ -22,7 +23,7 @@ Source plain_source(std::shared_ptr<ReadableFile> file);
 // Members one after another included; `packed` is read as it is needed.
 Source gunzip_source(Source packed);
 // kUnavailable from the read on at which stopped() says so; an empty one never does.
-Source stoppable(Source from, std::function<bool()> stopped);
+Source stoppable(Source from, Stopped stopped);
 // What the file holds: unpacked if it begins as gzip's do, as it is if not.
 Result<Source> open_source(Env& env, const std::string& path);
 

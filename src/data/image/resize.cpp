@@ -19,7 +19,7 @@ Taps taps_of(int in, int out) {
   const double support = std::max(scale, 1.0);
   const double inverse = 1.0 / support;
   Taps taps;
-  taps.stride = (static_cast<int>(std::ceil(support)) * 2 + 1 + 1) & ~1;
+  taps.stride = static_cast<int>(std::ceil(support)) * 2 + 1;
   taps.spans.resize(static_cast<std::size_t>(out));
   taps.weights.assign(taps.spans.size() * static_cast<std::size_t>(taps.stride), 0);
   std::vector<double> exact(static_cast<std::size_t>(taps.stride));

@@ -79,13 +79,6 @@ LOCKSTEP_AVX2 void across_groups(const std::uint8_t* in, const Taps& taps, std::
   }
 }
 
-void across(const std::uint8_t* in, const Taps& taps, std::uint8_t* out) {
-  if (taps.groups * kGroup > kMostTaps) return plain_resize_kernels().across(in, taps, out);
-  if (taps.groups == 1) return across_groups<1>(in, taps, out);
-  if (taps.groups == 2) return across_groups<2>(in, taps, out);
-  across_groups<0>(in, taps, out);
-}
-
 LOCKSTEP_AVX2 __m256i eight(const std::uint8_t* bytes) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes)));
 }
@@ -123,7 +116,8 @@ LOCKSTEP_AVX2 void down(const std::uint8_t* in, std::ptrdiff_t row, const std::i
   plain_resize_kernels().down(in + done, row, weights, count, out + done, bytes - done);
 }
 
-constexpr ResizeKernels kKernels{pack_taps, across, down};
+constexpr ResizeKernels kKernels{
+    pack_taps, across_packed<across_groups<1>, across_groups<2>, across_groups<0>>, down};
 
 }  // namespace
 

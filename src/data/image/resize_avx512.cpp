@@ -76,13 +76,6 @@ LOCKSTEP_AVX512 void across_groups(const std::uint8_t* in, const Taps& taps, std
                          four());
 }
 
-void across(const std::uint8_t* in, const Taps& taps, std::uint8_t* out) {
-  if (taps.groups * kGroup > kMostTaps) return plain_resize_kernels().across(in, taps, out);
-  if (taps.groups == 1) return across_groups<1>(in, taps, out);
-  if (taps.groups == 2) return across_groups<2>(in, taps, out);
-  across_groups<0>(in, taps, out);
-}
-
 LOCKSTEP_AVX512 __m128i down16(const std::uint8_t* in, std::ptrdiff_t row,
                                const std::int32_t* weights, int count, __mmask16 which) {
   __m512i sums = _mm512_setzero_si512();
@@ -104,7 +97,8 @@ LOCKSTEP_AVX512 void down(const std::uint8_t* in, std::ptrdiff_t row, const std:
   _mm_mask_storeu_epi8(out + done, rest, down16(in + done, row, weights, count, rest));
 }
 
-constexpr ResizeKernels kKernels{pack_taps, across, down};
+constexpr ResizeKernels kKernels{
+    pack_taps, across_packed<across_groups<1>, across_groups<2>, across_groups<0>>, down};
 
 }  // namespace
 

@@ -15,7 +15,7 @@ struct Taps {
   struct Span {
     int first = 0, count = 0;
   };
-  int stride = 0;                     // weights from one output to the next; even, the rest is 0
+  int stride = 0;                     // weights from one output to the next
   std::vector<Span> spans;            // of each output
   std::vector<std::int32_t> weights;  // [output, stride]
   // What prepare() made of them.

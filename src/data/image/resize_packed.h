@@ -19,4 +19,13 @@ inline constexpr int kMostTaps = 4096;                      // the lower parts' 
 // are nothing. A group begins so far to the left that its last tap is in the row, if it can.
 void pack_taps(Taps& taps);
 
+// By the kernel for one group, for two, or for any number.
+template <auto kOne, auto kTwo, auto kAny>
+void across_packed(const std::uint8_t* in, const Taps& taps, std::uint8_t* out) {
+  if (taps.groups * kGroup > kMostTaps) return plain_resize_kernels().across(in, taps, out);
+  if (taps.groups == 1) return kOne(in, taps, out);
+  if (taps.groups == 2) return kTwo(in, taps, out);
+  kAny(in, taps, out);
+}
+
 }  // namespace lockstep::data::image

@@ -22,7 +22,6 @@ constexpr std::size_t kEpochs = 3;         // of augmented versions
 constexpr std::size_t kMostClasses = 100;  // with samples on the page
 constexpr std::uint64_t kSeed = 0;
 constexpr std::size_t kBarPixels = 96;  // of the largest count
-constexpr std::size_t kBarColours = 8;  // of html_page()'s style
 
 // Makes the pictures of a page.
 class Painter {
@@ -133,7 +132,7 @@ Status add_split(const Split& split, const SheetOptions& options, Painter& paint
 std::string bar(std::size_t split, std::size_t count, std::size_t most) {
   return "<span class=\"bar\" style=\"width:" +
          std::to_string((kBarPixels * count + most - 1) / most) + "px;background:var(--s" +
-         std::to_string(split % kBarColours) + ")\"></span>";
+         std::to_string(split % kPageColours) + ")\"></span>";
 }
 
 // Counts of all classes by split; a class may be missing in one.

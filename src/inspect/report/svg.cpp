@@ -12,7 +12,6 @@ namespace {
 
 constexpr double kWidth = 540, kHeight = 320;  // two beside each other on a desk
 constexpr double kLeft = 72, kRight = 16, kTop = 14, kBottom = 48;
-constexpr std::size_t kColours = 8;
 constexpr std::size_t kMostDots = 40;  // above it, points would hide the line
 
 double step_for(double range, int count) {
@@ -43,8 +42,8 @@ struct Scale {
 std::string unit(double value) { return with_decimals(value, 1); }
 
 std::string look(std::size_t colour) {
-  const std::string name = "series s" + std::to_string(colour % kColours);
-  const std::size_t round = colour / kColours % 3;
+  const std::string name = "series s" + std::to_string(colour % kPageColours);
+  const std::size_t round = colour / kPageColours % 3;
   return name + (round == 0 ? "" : round == 1 ? " dash" : " dot");
 }
 

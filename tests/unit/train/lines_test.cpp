@@ -85,10 +85,13 @@ TEST(Lines, WhatIsLeftOutIsCounted) {
   EXPECT_NE(epoch_metrics(Txn(1), {}, end, EvaluatedOn::kValidationSet)
                 .find(",\"train_left_out\":2,\"valid_left_out\":1}"),
             std::string::npos);
-  EXPECT_EQ(
-      left_out_text(end),
-      "left out by the data sets: 2 samples in the last epoch's training, 1 sample in the last "
-      "evaluation at an epoch's end (metrics.jsonl has \"left_out\" of each step)");
+  EXPECT_EQ(left_out_text(end),
+            "left out by the data sets in the last epoch: 2 samples in training, 1 sample in the "
+            "evaluation (metrics.jsonl has \"left_out\" of each step)");
+  end.left_out = 0;  // or nothing was evaluated
+  EXPECT_EQ(left_out_text(end),
+            "left out by the data sets in the last epoch: 2 samples in training "
+            "(metrics.jsonl has \"left_out\" of each step)");
 }
 
 TEST(Lines, WhatNobodyAskedForIsNotNamed) {

@@ -60,5 +60,29 @@ TEST(Score, WhereTheDataSetLeavesNothingThereIsNoCall) {
   EXPECT_EQ(found->loss_sum, 2);
 }
 
+// Samples are counted by their ids, whatever the first dimension is; a set without ids is told.
+TEST(Score, SamplesAreThoseOfTheIds) {
+  torch::nn::Dropout model(0.5);
+  const auto time_first = [](data::Batch batch, const data::Pass&) {
+    batch.inputs = batch.inputs.view({1, -1});
+    return batch;
+  };
+  const auto count = [](const data::Batch& batch) { return Score{0, 0, batch.targets.size(0)}; };
+  const auto found = evaluate(
+      *model, **data::tensor_dataset(at::arange(10), at::arange(10), time_first), 3, count);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_EQ(found->count, 10);
+  EXPECT_EQ(found->left_out, 0);
+  const auto nameless = [](data::Batch batch, const data::Pass&) {
+    batch.ids.clear();
+    return batch;
+  };
+  const auto refused =
+      evaluate(*model, **data::tensor_dataset(at::arange(10), at::arange(10), nameless), 3, count);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);
+  EXPECT_NE(refused.error().message.find("gave the ids of 0"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace lockstep

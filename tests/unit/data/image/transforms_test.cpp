@@ -183,8 +183,7 @@ TEST(PixelValues, VectorsGiveTheBitsOfDivision) {
 Taps random_taps(int in, int out, std::mt19937& draw) {
   const auto below = [&](int n) { return static_cast<int>(draw() % static_cast<unsigned>(n)); };
   Taps taps;
-  const int most = 1 + below(in);
-  taps.stride = (most + 1) & ~1;
+  const int most = taps.stride = 1 + below(in);
   for (int x = 0; x < out; ++x) {
     const int count = 1 + below(most);
     taps.spans.push_back({below(in - count + 1), count});
