@@ -75,8 +75,8 @@ class CommandLine {
 
 // --epochs, --batch-size, --accumulation-steps, --drop-last, --seed, --virtual-workers,
 // --max-steps, --max-duration, --output, --resume, --new-virtual-workers, --checkpoint-every,
-// --keep-checkpoints, --on-nan, --on-save-error, --log-every, --shuffle. The other fields of
-// RunOptions are the program's to set.
+// --keep-checkpoints, --on-nan, --on-save-error, --log-every, --evaluate-every, --shuffle,
+// --deterministic. The other fields of RunOptions are the program's to set.
 //
 // Options of the program's own are not part of the run's manifest: put into RunOptions::identity
 // those that decide its arithmetic. A run that goes on with others than it had warns of it.

@@ -17,8 +17,8 @@ namespace lockstep {
 class Context;
 
 // What becomes of a step in which the loss of a virtual worker is infinite or NaN or, where no
-// GradScaler looks at them, the mean gradient of a parameter: the same in all workers. Each is told
-// in a line, with its place.
+// GradScaler looks at them, the mean gradient of a parameter: the same in all workers. Told in a
+// line, with its place: each, but of kContinue the first alone.
 //   kContinue  the update is made, as in PyTorch
 //   kSkip      the step counts, but changes nothing: no parameter, no buffer, no optimizer's or
 //              scaler's state, and the epoch's means are without it

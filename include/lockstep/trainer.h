@@ -153,8 +153,8 @@ class Trainer {
   void master_weights(MasterWeights& masters);
   // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a
   // checkpoint that stays: checkpoints/best points to it, and --resume takes that as a PATH; none
-  // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss without a test set, and
-  // kAccuracy.
+  // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss and kAccuracy without a
+  // test set, and kAccuracy where an evaluation leaves Score::correct alone.
   void best(BestOf best_of);
 
   // What is printed for a step (by default a line at the end of each log_every), for an epoch's end

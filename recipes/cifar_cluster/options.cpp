@@ -16,11 +16,25 @@ using lockstep::Error;
 using lockstep::ErrorKind;
 using lockstep::Status;
 
+constexpr double kMostBytes = 64e9;  // of random pictures
+
 Status check(const Options& options) {
   if (options.enable_gpu == "true")
     return Error{ErrorKind::kUsage,
                  "--enable_gpu is 'true', but this build has no GPU support: give auto or false, "
                  "or leave it out, to train on the CPU"};
+  const double side = static_cast<double>(options.image_size);
+  const double bytes =
+      3 * sizeof(float) * side * side *
+      (static_cast<double>(options.train_samples) + static_cast<double>(options.val_samples));
+  if (options.custom_data && bytes > kMostBytes)
+    return Error{ErrorKind::kUsage,
+                 "--train-samples " + std::to_string(options.train_samples) +
+                     " and --val-samples " + std::to_string(options.val_samples) +
+                     " of --image-size " + std::to_string(options.image_size) + " would take " +
+                     std::to_string(static_cast<std::int64_t>(bytes / 1e9)) +
+                     " GB of memory; at most " +
+                     std::to_string(static_cast<std::int64_t>(kMostBytes / 1e9))};
   return {};
 }
 

@@ -18,6 +18,7 @@ using lockstep::Status;
 using lockstep::data::Shuffle;
 
 constexpr int kMostGpus = 128;  // lockstep::spawn()'s limit
+constexpr int kLeastSide = 4;
 
 // What the document's own arguments say, before they are settled.
 struct Cluster {
@@ -219,6 +220,10 @@ Options parse(int argc, char** argv) {
                           {"momentum", number(options.momentum)}};
   if (options.image_size > 0)
     options.run.identity["image_size"] = std::to_string(options.image_size);
+  if (status.ok() && options.image_size > 0 && options.image_size < kLeastSide)
+    status = Error{ErrorKind::kUsage, "--image-size is " + std::to_string(options.image_size) +
+                                          "; 0, or at least " + std::to_string(kLeastSide) +
+                                          ": the net halves pictures twice"};
   if (status.ok()) status = settle_precision(options);
   if (status.ok()) status = check_comparable(options);
   if (!status.ok()) lockstep::exit_with(status.error());

@@ -176,7 +176,7 @@ class PosixEnv final : public Env {
     if (code && code != std::errc::no_such_file_or_directory && code != std::errc::not_a_directory)
       return make_dirs_error(path, code.value());
     LOCKSTEP_TRY(make_dirs(fs::path(path).parent_path().string()));
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return make_dirs_error(path, errno);
+    if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) return make_dirs_error(path, errno);
     if (fs::is_directory(path, code)) return {};
     const fs::path target = fs::read_symlink(path, code);
     if (code) return make_dirs_error(path, ENOTDIR);
@@ -221,7 +221,7 @@ class PosixEnv final : public Env {
   }
 
   static Result<std::unique_ptr<File>> open(const std::string& path, int flags) {
-    UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0600));
+    UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0666));
     if (!fd) return disk_error("open for writing", path, errno);
     struct stat info {};
     if (::fstat(fd.get(), &info) != 0) return read_error("stat", path, errno);

@@ -54,7 +54,7 @@ class Env {
   virtual std::uint64_t now_ns() = 0;  // monotonic, nanoseconds
   virtual double wall_time_s() = 0;    // seconds since 1970, for people and logs only
 
-  // New or truncated, mode 0600.
+  // New or truncated; who may read it is the umask's business.
   virtual Result<std::unique_ptr<File>> create(const std::string& path) = 0;
   virtual Result<std::unique_ptr<File>> open_append(const std::string& path) = 0;
   // The whole file; a larger one is kBadData.

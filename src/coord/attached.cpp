@@ -1,5 +1,7 @@
 // Workers that were started by hand: they come by themselves, one of each rank, and nobody starts
 // another in a dead one's place.
+#include <algorithm>
+
 #include "coord/membership_state.h"
 
 namespace lockstep::coord {
@@ -7,6 +9,11 @@ namespace lockstep::coord {
 bool Coordinator::State::anybody_has_come() const {
   return std::any_of(workers.begin(), workers.end(),
                      [](const auto& entry) { return entry.second.stage > Stage::kSpawning; });
+}
+
+// Others may be on their way, but not for as long.
+void Coordinator::State::on(const event::StarterGone&) {
+  timing.attach = std::min(timing.attach, now - group_since + timing.attach_orphaned);
 }
 
 // Nothing is lost with it, and its place waits: a wrong command of one shall not end the others.

@@ -15,7 +15,7 @@ bool ReplacementBudget::charge(std::uint64_t committed) {
 }
 
 RestartBudget::Verdict RestartBudget::charge(std::uint64_t furthest) {
-  if (used_ >= most_) return Verdict::kSpent;
+  if (spent()) return Verdict::kSpent;
   without_progress_ = used_ > 0 && furthest <= furthest_ ? without_progress_ + 1 : 0;
   if (without_progress_ >= most_without_progress_) return Verdict::kNoProgress;
   furthest_ = furthest;

@@ -34,6 +34,7 @@ class RestartBudget {
 
   // `furthest`: transactions committed at best since the run's start.
   Verdict charge(std::uint64_t furthest);
+  bool spent() const { return used_ >= most_; }
   int used() const { return used_; }
   int most() const { return most_; }
 

@@ -104,6 +104,8 @@ struct Left {
 struct Closed {
   WorkerUid uid;
 };
+// Attached: the process that had started the launcher has ended.
+struct StarterGone {};
 struct ZygoteReady {};
 struct ZygoteLost {
   ExitStatus status;
@@ -121,7 +123,8 @@ using Event =
     std::variant<event::Start, event::Forked, event::SpawnFailed, event::Hello, event::Described,
                  event::Ready, event::Exited, event::Stopped, event::Continued, event::Progress,
                  event::Scale, event::Failed, event::Finished, event::RecordsFailed, event::Left,
-                 event::Closed, event::ZygoteReady, event::ZygoteLost, event::Signal, event::Tick>;
+                 event::Closed, event::StarterGone, event::ZygoteReady, event::ZygoteLost,
+                 event::Signal, event::Tick>;
 
 // Reads the event from the board. `workers`: those alive and those just reaped, with their slots.
 event::Progress observe(const Board& board, const std::vector<Member>& workers);

@@ -135,8 +135,15 @@ void Coordinator::State::on(const event::Stopped& stopped) {
 }
 
 void Coordinator::State::on(const event::Continued& continued) {
-  if (Worker* worker = find(continued.uid)) worker->stopped_at.reset();
+  Worker* worker = find(continued.uid);
+  if (worker == nullptr) return;
+  const bool all_were = !goes_on_without(*worker);
+  worker->stopped_at.reset();
+  worker->stop_told = false;
   hangs.forget(continued.uid);  // its clocks start anew
+  if (!all_were) return;
+  for (auto& [uid, other] : workers)  // whoever continues all does it one by one
+    if (other.stopped_at) other.stopped_at = now;
 }
 
 void Coordinator::State::on(const event::Progress& report) {
@@ -208,9 +215,15 @@ void Coordinator::State::each_timer_of(Worker& worker, Visit visit) {
     });
   const bool awaited =
       group != Group::kRestarting && !(config.attached && group == Group::kStarting);
-  if (worker.stopped_at && awaited)
-    visit(*worker.stopped_at + timing.stop_grace, [this, &worker] {
-      evict(worker, Cause::kFromOutside, "stopped for " + seconds(now - *worker.stopped_at));
+  const bool last = elastic && worker.holds_state() && restarts.spent() && !goes_on_without(worker);
+  if (worker.stopped_at && awaited && !(last && worker.stop_told))
+    visit(*worker.stopped_at + timing.stop_grace, [this, &worker, last] {
+      const std::string stopped = "stopped for " + seconds(now - *worker.stopped_at);
+      if (!last) return evict(worker, Cause::kFromOutside, stopped);
+      worker.stop_told = true;
+      print(action::Severity::kWarning,
+            name(worker) + " is " + stopped +
+                ", and nobody else could go on: the run waits for its SIGCONT");
     });
 }
 

@@ -78,6 +78,7 @@ struct Worker {
   bool left = false;
   std::optional<std::uint64_t> going_at;  // when it left, or was dismissed
   std::optional<std::uint64_t> stopped_at;
+  bool stop_told = false;  // of one that is waited for
   std::optional<std::uint64_t> closed_at;
   std::optional<std::string> evicted;  // why we kill it
   Cause evicted_for = Cause::kHung;
@@ -174,6 +175,7 @@ struct Coordinator::State {
   void on(const event::RecordsFailed&);
   void on(const event::Left&);
   void on(const event::Closed&);
+  void on(const event::StarterGone&);
   void on(const event::ZygoteReady&);
   void on(const event::ZygoteLost&);
   void on(const event::Signal&);
@@ -211,6 +213,7 @@ struct Coordinator::State {
   // A death that takes the run's work back or a worker away: reported, charged, and mended.
   void on_death(const Worker& worker, const Death& death);
   std::optional<Txn> interrupted_by(const Worker& worker) const;
+  bool goes_on_without(const Worker& worker) const;
   void note_crash(const Worker& worker);
   // Returns what then happens, in words.
   std::string replace(const Worker& worker, Cause cause, IncidentBook::Entry& incident);

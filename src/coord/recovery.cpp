@@ -25,8 +25,12 @@ void Coordinator::State::on_death(const Worker& worker, const Death& death) {
         name(worker) + " died (" + death.text + ")" +
             (ended_early.empty() ? "" : "; before it, with exit 0, ended " + ended_early),
         from_outside);
-  const std::string then =
-      active() < target ? replace(worker, death.cause, incident) : "the others go on";
+  const bool last = worker.holds_state() &&
+                    std::none_of(workers.begin(), workers.end(),
+                                 [](const auto& entry) { return entry.second.holds_state(); });
+  const std::string then = last                ? "nobody else holds the state"
+                           : active() < target ? replace(worker, death.cause, incident)
+                                               : "the others go on";
   tell_death(worker, death, interrupted, then);
   if (!interrupted)
     act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
@@ -39,6 +43,18 @@ std::optional<Txn> Coordinator::State::interrupted_by(const Worker& worker) cons
   for (const auto& [uid, other] : workers)
     if (other.holds_state()) newest = std::max(newest, other.seen.current_txn);
   return newest;
+}
+
+// Somebody else holds the state and runs. One that is to leave can stay as long as it is in the
+// newest table (keep_leavers()).
+bool Coordinator::State::goes_on_without(const Worker& worker) const {
+  return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
+    const Worker& other = entry.second;
+    const bool can_stay =
+        other.stage == Stage::kMember || (other.stage == Stage::kLeaving && !other.left &&
+                                          !tables.empty() && tables.back().has(other.uid));
+    return other.uid != worker.uid && can_stay && !other.stopped_at && !other.evicted;
+  });
 }
 
 // The shares that it owned count a crash each: one that crashes all its owners is hopeless.
@@ -195,7 +211,10 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
                       reason + "; nobody starts workers that were started by hand again");
     return stop_now(
         resumable ? exit_code(ErrorKind::kResumable) : 1,
-        reason + (spent ? "; --max-restarts " + std::to_string(restarts.most()) + " is spent"
+        reason + (spent ? "; --max-restarts " + std::to_string(restarts.most()) +
+                              (restarts.most() > 0        ? " is spent"
+                               : elastic && !config.plain ? " allows no restart from a checkpoint"
+                                                          : " allows no restart")
                         : "; " + std::to_string(config.no_progress_restarts) +
                               " restarts in a row got no further than transaction " +
                               std::to_string(furthest)));

@@ -1,6 +1,7 @@
 #include "data/copy.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 
 #include "base/env.h"
 #include "base/signals_blocked.h"
+#include "base/text.h"
 #include "base/unique_fd.h"
 #include "data/folder_lock.h"
 
@@ -59,11 +61,19 @@ Status make_folder(const std::string& path) {
   return Error{ErrorKind::kDisk, "cannot make the folder '" + path + "': " + error.message()};
 }
 
+// Of a copy into a folder above or below, which has another lock.
+bool is_of_another_copy(const std::string& name) {
+  const std::size_t dash = std::min(name.find('-', kUnderWay.size()), name.size());
+  const auto pid = number_of<pid_t>(name.substr(kUnderWay.size(), dash - kUnderWay.size()));
+  return pid && *pid > 0 && *pid != ::getpid() && (::kill(*pid, 0) == 0 || errno == EPERM);
+}
+
 // What a copy that was killed has left.
 Status remove_leftovers(const std::string& folder) {
   LOCKSTEP_ASSIGN(const auto names, posix_env().list(folder));
   for (const std::string& name : names)
-    if (name.starts_with(kUnderWay)) LOCKSTEP_TRY(posix_env().remove_all(folder + "/" + name));
+    if (name.starts_with(kUnderWay) && !is_of_another_copy(name))
+      LOCKSTEP_TRY(posix_env().remove_all(folder + "/" + name));
   return {};
 }
 
@@ -234,6 +244,7 @@ Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned
   const std::string folder = !S_ISREG(source.st_mode) ? to : parent.empty() ? "." : parent.string();
   LOCKSTEP_TRY(make_folder(folder));
   LOCKSTEP_ASSIGN(const UniqueFd lock, lock_folder(folder, "copy"));
+  if (work.folders.empty()) LOCKSTEP_TRY(remove_leftovers(folder));
   for (const std::string& each : work.folders) {
     LOCKSTEP_TRY(make_folder(each));
     LOCKSTEP_TRY(remove_leftovers(each));

@@ -166,6 +166,7 @@ class Agent {
   Descriptions descriptions_;
   std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
   Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
+  bool starter_gone_ = false;              // told
   Deadline next_cpu_look_ = Deadline::in({});
   std::map<WorkerUid, coord::message::Finish> finales_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;

@@ -1,11 +1,14 @@
 #include "launcher/attached.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include "base/errors.h"
 #include "coord/descriptors.h"
@@ -21,14 +24,17 @@ std::string Attached::address() const {
 Result<std::optional<Attached>> take_attached() {
   const char* text = std::getenv(coord::kAttachedVariable);
   if (text == nullptr) return std::optional<Attached>();
-  int fd = -1, workers = 0, port = 0, end = 0;
+  int fd = -1, workers = 0, port = 0, starter = 0, end = 0;
   long long wait = 0;
   const bool read =
-      std::sscanf(text, "%d:%d:%lld:%d:%n", &fd, &workers, &wait, &port, &end) == 4 && end > 0;
+      std::sscanf(text, "%d:%d:%lld:%d:%d:%n", &fd, &workers, &wait, &port, &starter, &end) == 5 &&
+      end > 0;
   if (!read || workers < 1 || fd <= 2 || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
     return misuse(std::string(coord::kAttachedVariable) + "=" + in_quotes(text) +
                   " names no socket of this process; lockstep::init() alone sets it");
-  Attached attached{UniqueFd(fd), workers, std::chrono::milliseconds(wait), text + end, port};
+  UniqueFd starter_fd(static_cast<int>(::syscall(SYS_pidfd_open, starter, 0)));
+  Attached attached{UniqueFd(fd), workers, std::chrono::milliseconds(wait),
+                    text + end,   port,    std::move(starter_fd)};
   ::unsetenv(coord::kAttachedVariable);
   return std::optional(std::move(attached));
 }

@@ -23,6 +23,7 @@ struct Attached {
   std::chrono::milliseconds wait{};  // for all ranks, at the first start
   std::string host;
   int port = 0;
+  UniqueFd starter;  // pidfd of the process that has started this one; none: it is gone
 
   std::string address() const;  // for messages: tcp://HOST:PORT
 };

@@ -117,6 +117,10 @@ void Agent::watch_attached() {
   if (!next_look_.passed()) return;
   next_look_ = Deadline::in(kLookPause);
   if (arrivals_) arrivals_->look();
+  if (!starter_gone_ && (!attached_->starter || has_ended(attached_->starter))) {
+    starter_gone_ = true;
+    feed(event::StarterGone{});
+  }
   std::vector<std::pair<WorkerUid, bool>> changes;
   for (auto& [uid, worker] : workers_) {
     if (worker.end_by && worker.end_by->passed() && !worker.gone_by) kill_worker(worker, SIGKILL);

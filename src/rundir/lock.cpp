@@ -92,7 +92,9 @@ std::string holder_of(int fd) {
 }  // namespace
 
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) {
-  LOCKSTEP_TRY(posix_env().make_dirs(path));
+  LOCKSTEP_TRY(posix_env().make_dirs(std::filesystem::path(path).parent_path().string()));
+  // For its owner alone: whoever reaches the control socket ends the run.
+  if (::mkdir(path.c_str(), 0700) != 0) LOCKSTEP_TRY(posix_env().make_dirs(path));
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd)
     return Error{ErrorKind::kDisk,

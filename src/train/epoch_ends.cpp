@@ -3,6 +3,8 @@
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 
+#include <cmath>
+
 #include "base/guard.h"
 #include "base/log.h"
 #include "train/lines.h"
@@ -112,19 +114,39 @@ EpochEnd EpochEnds::told_end(Txn txn) const {
   return end;
 }
 
-void EpochEnds::end(Txn txn, comm::Exchange& exchange) {
+// What an evaluation at an epoch's end must have for what follows from it.
+Status EpochEnds::check(const Score& score) const {
+  if (score.count == 0 && score.left_out > 0)
+    return Error{ErrorKind::kBadData, "nothing is left to evaluate: the data set left out all " +
+                                          std::to_string(score.left_out) +
+                                          " samples as damaged (each is named above)"};
+  if (hooks_.best == BestOf::kAccuracy && score.count > 0 && std::isnan(score.correct))
+    return Error{ErrorKind::kUsage,
+                 "Trainer::best() by accuracy, but the evaluation counts nothing as correct: set "
+                 "Score::correct, or say BestOf::kLoss"};
+  return {};
+}
+
+Status EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   const Position position = spec_.plan.at(txn);
-  if (position.kind == Kind::kEvaluation) return;
+  if (position.kind == Kind::kEvaluation) return {};
   const comm::EvalCell& last = exchange.eval(items(txn) - 1);
   seconds_ = last.seconds;
-  if (position.kind != Kind::kEpochEnd) return book_->ended_at(last.run_seconds);
+  if (position.kind != Kind::kEpochEnd) {
+    book_->ended_at(last.run_seconds);
+    return {};
+  }
   const double rate = state_.optimizers().front()->lr();
-  if (spec_.plan.in_broken_end(txn))
-    return book_->end_broken(position.epoch, score_of(txn, exchange), rate, hooks_.best,
-                             last.run_seconds);
-  book_->end(position.epoch, score_of(txn, exchange), rate, hooks_.best, last.run_seconds);
+  const Score score = score_of(txn, exchange);
+  LOCKSTEP_TRY(check(score));
+  if (spec_.plan.in_broken_end(txn)) {
+    book_->end_broken(position.epoch, score, rate, hooks_.best, last.run_seconds);
+    return {};
+  }
+  book_->end(position.epoch, score, rate, hooks_.best, last.run_seconds);
   const EpochEnd end = epoch_end(txn);
   for (const auto& schedule : hooks_.schedules) schedule(end);
+  return {};
 }
 
 bool EpochEnds::ends_run(Txn txn) const {

@@ -40,7 +40,7 @@ class EpochEnds {
   // The program's files, and the best checkpoint. cell.count: whether the program wrote something.
   Status export_files(Txn txn, const FileGuard& guard, comm::EvalCell& cell) const;
   // At the commit: the book, then the schedules.
-  void end(Txn txn, comm::Exchange& exchange);
+  Status end(Txn txn, comm::Exchange& exchange);
   // The program ends the run with this epoch. Asked at its last commit: no transaction follows, so
   // nobody can come who has not been asked.
   bool ends_run(Txn txn) const;
@@ -49,6 +49,7 @@ class EpochEnds {
  private:
   bool evaluates(Txn txn) const;
   Score score_of(Txn txn, comm::Exchange& exchange) const;
+  Status check(const Score& score) const;
   double seconds() const;
   EpochEnd epoch_end(Txn txn) const;
   EpochEnd told_end(Txn txn) const;

@@ -69,7 +69,7 @@ class Run final : public transaction::Program {
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   Status check(Txn txn, coord::Board board) override;
   bool update(Txn txn, coord::Board board) override;
-  void end_epoch(Txn txn, comm::Exchange& exchange) override;
+  Status end_epoch(Txn txn, comm::Exchange& exchange) override;
   transaction::Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
   Status before(Txn txn, bool first) override;
 

@@ -117,10 +117,11 @@ void Run::update_by(Optimizer& chosen) {
   scaler->update();
 }
 
-void Run::end_epoch(Txn txn, comm::Exchange& exchange) {
-  epoch_ends_.end(txn, exchange);
+Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {
+  LOCKSTEP_TRY(epoch_ends_.end(txn, exchange));
   if (!spec_.plan.in_broken_end(txn) && epoch_ends_.ends_run(txn))
     spec_.plan.end_after(global_step(txn));
+  return {};
 }
 
 transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {

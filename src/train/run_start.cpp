@@ -1,5 +1,6 @@
 #include "train/run_start.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/log.h"
@@ -66,9 +67,11 @@ Result<std::optional<Origin>> RunStart::bring_origin() {
   LOCKSTEP_ASSIGN(const std::optional<StartPoint> start, hooks_.start_from());
   if (!start) return origin_;
   if (start->epoch < 0 || start->epoch > spec_.plan.epochs)
-    return Error{ErrorKind::kUsage, "Trainer::start_from() gave epoch " +
-                                        std::to_string(start->epoch) + "; the run has " +
-                                        std::to_string(spec_.plan.epochs) + " (--epochs)"};
+    return Error{ErrorKind::kUsage,
+                 "what this run starts from has " + std::to_string(start->epoch) +
+                     " epochs behind it, and the run is to have " +
+                     std::to_string(spec_.plan.epochs) +
+                     " in all: ask for more, or take that file away (Trainer::start_from())"};
   const std::string weights = state_.weights_sha256();
   if (!goes_on()) origin_ = {*start, weights, true};
   origin_->here = same(origin_->start, *start) && origin_->weights_sha256 == weights;
@@ -82,7 +85,10 @@ Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& c
                              bool checkpointed) {
   const RunOptions& options = spec_.options;
   const bool first = context_.rank() == 0;
-  time_.limit = static_cast<std::uint64_t>(spec_.max_seconds * 1e9);
+  // 0 ns would be none.
+  time_.limit = spec_.max_seconds > 0
+                    ? static_cast<std::uint64_t>(std::max(1.0, spec_.max_seconds * 1e9))
+                    : 0;
   if (options.resume == "never" && !checkpointed) {
     if (first) LOCKSTEP_TRY(start_over(manifest));
     return Txn(0);

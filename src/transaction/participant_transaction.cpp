@@ -165,7 +165,7 @@ Status Participant::commit() {
     if (!start_buffers_.empty())
       load_buffers(state_, updated ? exchange_->buffers() : std::span(start_buffers_));
   } else {
-    program_.end_epoch(next_, *exchange_);
+    LOCKSTEP_TRY(program_.end_epoch(next_, *exchange_));
   }
   const Lines lines = program_.lines(next_, board_, *exchange_);
   enter(coord::Phase::kIdle);

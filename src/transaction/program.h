@@ -50,8 +50,9 @@ class Program {
   // The step's update of the state, from gradients that are set. False: the step is left out, and
   // its buffers with it.
   virtual bool update(Txn txn, coord::Board board) = 0;
-  // An evaluation or an epoch's end is whole: what follows from it for the state.
-  virtual void end_epoch(Txn txn, comm::Exchange& exchange) = 0;
+  // An evaluation or an epoch's end is whole: what follows from it for the state. An error, in all
+  // workers alike, if nothing can.
+  virtual Status end_epoch(Txn txn, comm::Exchange& exchange) = 0;
   // What to say about a transaction that this worker has committed.
   virtual Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const = 0;
   // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints.

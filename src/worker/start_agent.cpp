@@ -27,7 +27,7 @@ std::vector<std::string> command(const Meeting& meeting, const std::string& laun
 std::string variable(const Meeting& meeting, int listener) {
   return std::string(coord::kAttachedVariable) + "=" + std::to_string(listener) + ":" +
          std::to_string(meeting.world_size) + ":" + std::to_string(meeting.wait.count()) + ":" +
-         std::to_string(meeting.port) + ":" + meeting.host;
+         std::to_string(meeting.port) + ":" + std::to_string(::getpid()) + ":" + meeting.host;
 }
 
 // Between fork and exec, by calls alone that any thread may leave half done. Returns errno.

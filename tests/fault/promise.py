@@ -190,6 +190,22 @@ class Stopped(FaultTest):
         self.assert_same(run.expect(0), options)
         self.assert_killed(run, [1])
 
+    def test_all_and_no_restart(self):
+        """Nobody could go on, and no restart is left: whoever is continued first goes on with those that follow."""
+        for workers in (1, 3):
+            run = self.start(workers, LONG, self.GRACE)
+            run.until_committed(30)
+            pids = [run.worker(rank) for rank in range(workers)]
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            until(lambda: "the run waits for its SIGCONT" in run.err_path.read_text(), "the word of it")
+            time.sleep(0.3)
+            self.assertTrue(all(map(stopped, pids)))
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+            self.assert_same(run.expect(0), LONG)
+            self.assertEqual(run.victims(), [], run.err)
+
     def test_all(self):
         """Nobody is left: the group starts again from its newest checkpoint."""
         run = self.start(2, LONG + ("--checkpoint-every", 20), (*self.GRACE, "--max-restarts", 1))

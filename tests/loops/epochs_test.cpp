@@ -241,6 +241,20 @@ TEST_F(Epochs, WhatEndsWithItsLastEpochStaysEnded) {
   EXPECT_EQ(last_line(six.lines), last_line(four.lines));
 }
 
+TEST_F(Epochs, AnEvaluationOfNothingAndAnAccuracyThatNobodyCountsAreErrors) {
+  for (const auto& [word, code, message] :
+       {std::tuple{"unusable", 65, "the data set left out all 13 samples as damaged"},
+        {"uncounted", 2, "by accuracy, but the evaluation counts nothing as correct"}}) {
+    const std::string name = std::string(word) + "-alone";
+    const Run one = seen(name, run(program(name, {word})));
+    EXPECT_EQ(one.outcome.code, code) << one.outcome.err;
+    EXPECT_EQ(count(one.outcome.err, message), 1) << one.outcome.err;
+    const Run three = launched(word, {}, {word});
+    EXPECT_EQ(three.outcome.code, code) << three.outcome.err;
+    EXPECT_EQ(count(three.outcome.err, message), 1) << three.outcome.err;
+  }
+}
+
 // An evaluation batch of which nothing is left, too; the count is the run's, not a worker's.
 TEST_F(Epochs, WhatTheDataSetsLeaveOutIsCountedTheSameForAnyWorkersAndUnderKills) {
   const Run one = alone({"damaged", "four"});

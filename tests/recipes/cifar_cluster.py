@@ -286,6 +286,7 @@ class CifarCluster(BesidePython):
                 (["--init_method", "tcp://192.0.2.1:29500", "--world_size", 2], "has the host '192.0.2.1', which is another machine", 2),
                 (["--init_method", "tcp://127.0.0.1:29500", "--world_size", 2, "--rank", 2], "the rank is 2", 2),
                 (["--weights", "last.pth", "--custom_data", "true", "--train_samples", 32, "--batch_size", 8], "must be epoch_N.pth", 2),
+                (["--custom_data", "true", "--train_samples", 1 << 62], "GB of memory; at most 64", 2),
                 (["--data_url", "nowhere"], "the data url is http://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz", 65),
                 (["--init_method", f"tcp://{by_hand_place()}", "--world_size", 2, "--init-timeout", 1, *SMALL], "of 2 nobody has come as rank 1", 69)):
             with self.subTest(options[0]):

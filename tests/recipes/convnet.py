@@ -283,6 +283,7 @@ class ConvNet(BesidePython):
                 ("-n 1 -g 4 -nr 1", "--nr is 1; with --nodes 1 it is at most 0"),
                 ("-n 2 -g 2 -nr 2", "--nr is 2; with --nodes 2 it is at most 1"),
                 ("-n 2 -g 2 --virtual-workers 2", "--virtual-workers is 2, but --gpus 2 on 2 nodes"),
+                ("--image-size 3", "--image-size is 3; 0, or at least 4"),
                 ("--mode dp --opt-level O2", "--mode dp trains in fp32 (O0)"),
                 ("--opt-level O4", "--opt-level is 'O4', expected O0, O1, O2 or O3"),
                 ("--check-against-tutorial --batch-size 100 --opt-level O1", "a run of --opt-level O0"),

@@ -53,18 +53,10 @@ class Schedule {
       outcome_.journal = agent_->report();
     }
     outcome_.attached = attached_ ? 1 : 0;
-    outcome_.restarts = static_cast<std::uint64_t>(agent_->restarts());
-    outcome_.scales = static_cast<std::uint64_t>(agent_->replies_ok());
-    outcome_.incidents = agent_->incidents().size();
+    agent_->sum_up(outcome_);
     outcome_.overtaken = host_.overtaken;
     outcome_.out_of_time = host_.stopped > 0 && host_.stop_file != 0 ? 1 : 0;
     outcome_.out_of_time_again = outcome_.out_of_time != 0 && agent_->repeated() ? 1 : 0;
-    outcome_.crowded = agent_->crowded();
-    outcome_.held_back = agent_->held_back();
-    for (const auto& [number, incident] : agent_->incidents()) {
-      outcome_.deaths += incident.victims.size();
-      outcome_.rejoins += incident.phases.rejoined != 0 ? 1 : 0;
-    }
     return outcome_;
   }
 
@@ -205,7 +197,7 @@ class Schedule {
     if (worker == nullptr) return;
     if (kind == 5) return pause(worker, random_.between(10 * kMillisecond, 3 * kSecond));
     if (kind == 6)
-      return random_.chance(0.5) ? pause(worker, 10'000 * kSecond) : orphan_newcomer_soon(2000);
+      return random_.chance(0.5) ? pause(worker, 400 * kSecond) : orphan_newcomer_soon(2000);
     if (kind == 7) {
       ++hangs_;
       return worker->hang();
@@ -256,14 +248,23 @@ class Schedule {
   }
 
   void pause(SimWorker* worker, std::uint64_t time) {
-    const WorkerUid uid = worker->uid();
     worker->stop();
-    tell_agent(coord::event::Stopped{uid});
-    clock_.after(time, [this, worker, uid] {
-      if (!worker->alive()) return;
-      worker->go_on();
-      tell_agent(coord::event::Continued{uid});
-    });
+    tell_agent(coord::event::Stopped{worker->uid()});
+    clock_.after(time, [this, worker] { go_on(worker); });
+  }
+
+  void go_on(SimWorker* worker) {
+    if (!worker->alive()) return;
+    worker->go_on();
+    tell_agent(coord::event::Continued{worker->uid()});
+  }
+
+  // Nobody runs who holds the state: the stopped are waited for, for as long as a person takes.
+  bool continue_the_last() {
+    const auto stopped = agent_->stopped_alone();
+    for (SimWorker* worker : stopped) go_on(worker);
+    if (!stopped.empty()) last_fault_ = clock_.now();
+    return !stopped.empty();
   }
 
   void tell_agent(coord::Event event) {
@@ -323,6 +324,7 @@ class Schedule {
     if (outcome_.events % 64 == 0) check_newcomers();
     const std::uint64_t since = std::max(last_event(), host_.last_commit_at);
     if (since == 0) return;
+    if (clock_.now() > since + kReaction + slack_ && continue_the_last()) return;
     if (clock_.now() > since + kReaction + slack_ && nobody_waits()) {
       last_fault_ = clock_.now();
       signalled_ = true;  // nobody but the user can tell that from code of their own

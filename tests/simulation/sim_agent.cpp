@@ -116,6 +116,27 @@ std::vector<SimWorker*> SimAgent::alive() const {
   return workers;
 }
 
+std::vector<SimWorker*> SimAgent::stopped_alone() const {
+  std::vector<SimWorker*> stopped;
+  for (SimWorker* worker : alive()) {
+    if (worker->stopped()) stopped.push_back(worker);
+    if (!worker->stopped() && !worker->healing()) return {};
+  }
+  return stopped;
+}
+
+void SimAgent::sum_up(Outcome& outcome) const {
+  outcome.restarts = static_cast<std::uint64_t>(restarts_);
+  outcome.scales = static_cast<std::uint64_t>(replies_ok_);
+  outcome.incidents = incidents_.size();
+  outcome.crowded = crowded_;
+  outcome.held_back = held_back_;
+  for (const auto& [number, incident] : incidents_) {
+    outcome.deaths += incident.victims.size();
+    outcome.rejoins += incident.phases.rejoined != 0 ? 1 : 0;
+  }
+}
+
 std::vector<SimWorker*> SimAgent::members_before_newcomer() {
   if (board_->history.size() < 2) return {};
   const coord::Table* b = &board_->history.rbegin()->second;

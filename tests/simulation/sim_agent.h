@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coord/membership.h"
+#include "simulation/schedule.h"
 #include "simulation/sim_worker.h"
 
 namespace lockstep::simulation {
@@ -39,6 +40,8 @@ class SimAgent {
   void tell(const coord::Event& event) { feed(event); }
 
   std::vector<SimWorker*> alive() const;
+  std::vector<SimWorker*> stopped_alone() const;  // none while somebody runs who holds the state
+  void sum_up(Outcome& outcome) const;
   // The current table's members alive, if the next table is out and lists somebody else too;
   // otherwise none.
   std::vector<SimWorker*> members_before_newcomer();
@@ -47,12 +50,8 @@ class SimAgent {
   const coord::Coordinator& coordinator() const { return coordinator_; }
   int spawned() const { return spawned_; }
   std::size_t ended() const { return graveyard_.size(); }  // workers
-  int restarts() const { return restarts_; }
-  int replies_ok() const { return replies_ok_; }
   bool time_is_up() const { return (board_->proposal.flags & coord::kTimeIsUp) != 0; }
-  bool repeated() const { return repeated_; }             // a recorded stop, on another board
-  std::uint64_t crowded() const { return crowded_; }      // as Outcome has it
-  std::uint64_t held_back() const { return held_back_; }  // the same
+  bool repeated() const { return repeated_; }  // a recorded stop, on another board
   // A group without anyone who holds the state: only then may a run end early.
   bool lost_everybody() const { return lost_everybody_; }
   bool finished() const { return board_->final_recorded; }

@@ -16,10 +16,12 @@ using Text = std::optional<std::string>;
 
 bool positive(const Number& number) { return number && *number > 0; }
 
-// Of the whole set: the time of one epoch on one worker.
-Number time_of_one(std::span<const Run> runs) {
+// The time of one epoch on one worker, of the first that had one, and as many samples.
+Number time_of_one(std::span<const Run> runs, const Number& samples) {
   for (const Run& run : runs)
-    if (run.workers == Number(1) && positive(run.epoch_time_s)) return run.epoch_time_s;
+    if (run.workers == Number(1) && positive(run.epoch_time_s) &&
+        (!samples || !run.samples_per_epoch || samples == run.samples_per_epoch))
+      return run.epoch_time_s;
   return std::nullopt;
 }
 
@@ -41,7 +43,6 @@ Text as_time(const Number& seconds) {
 }  // namespace
 
 std::vector<Derived> derive(std::span<const Run> runs) {
-  const Number one = time_of_one(runs);
   std::vector<Derived> all;
   for (const Run& run : runs) {
     Derived derived;
@@ -50,6 +51,7 @@ std::vector<Derived> derive(std::span<const Run> runs) {
       derived.steps_per_epoch = std::ceil(*run.samples_per_epoch / *run.global_batch);
     if (run.budget_s && positive(run.epoch_time_s))
       derived.epochs_in_budget = std::ceil(*run.budget_s / *run.epoch_time_s);
+    const Number one = time_of_one(runs, run.samples_per_epoch);
     if (one && positive(run.workers) && positive(run.epoch_time_s))
       derived.scaling_efficiency = *one / (*run.workers * *run.epoch_time_s);
     all.push_back(derived);

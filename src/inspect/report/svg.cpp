@@ -103,7 +103,8 @@ std::string drawn(const Series& series, const Scale& x, const Scale& y, const st
 }  // namespace
 
 std::vector<double> ticks(double low, double high, int count) {
-  if (!(high > low)) return {low};
+  // Of values that differ in their last bits there is nothing to read off, and no step to count in.
+  if (!(high - low > std::max(std::fabs(low), std::fabs(high)) * 1e-12)) return {low};
   const double step = step_for(high - low, count);
   std::vector<double> values;
   // Counted, not added up: no error grows. What rounding puts just outside is taken in.

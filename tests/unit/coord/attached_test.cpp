@@ -159,6 +159,23 @@ TEST_F(AttachedGroup, OneThatIsStoppedAtTheStartIsWaitedFor) {
   EXPECT_TRUE(group_.killed(WorkerUid(1)));
 }
 
+TEST_F(AttachedGroup, DoesNotWaitForLongOnceItsStarterIsGone) {
+  group_.pass(2 * kSecond);
+  EXPECT_FALSE(group_.exit_code);
+  group_.feed(event::StarterGone{});
+  group_.pass(900 * kMillisecond);
+  EXPECT_FALSE(group_.exit_code) << "others may be on their way";
+  group_.pass(200 * kMillisecond);
+  EXPECT_EQ(group_.exit_code, 69);
+}
+
+TEST_F(AttachedGroup, GoesOnWithoutItsStarterOnceSomebodyHasCome) {
+  group_.greet(group_.take_spawn()->uid);
+  group_.feed(event::StarterGone{});
+  group_.pass(20 * kSecond);
+  EXPECT_FALSE(group_.exit_code);
+}
+
 TEST_F(AttachedGroup, IsNotScaledBeyondItsRanks) {
   start();
   group_.feed(event::Scale{1, 4});

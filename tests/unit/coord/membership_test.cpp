@@ -354,5 +354,43 @@ TEST_F(BetweenSteps, WhoHasLeftMayStayAsLongAsItWants) {
   EXPECT_FALSE(killed(3));
 }
 
+// To kill it would end the run, or cost it the way back to a checkpoint.
+TEST(Stops, OfTheLastThatRunsAreWaitedFor) {
+  DrivenGroup group({.workers = 3, .timing = {}});
+  group.start();
+  group.pass(100 * kMillisecond);
+  for (const std::uint64_t uid : {1, 2, 3}) group.feed(event::Stopped{WorkerUid(uid)});
+  group.pass(30 * kSecond);
+  for (const std::uint64_t uid : {1, 2, 3}) EXPECT_FALSE(group.killed(WorkerUid(uid))) << uid;
+  EXPECT_THAT(group.printed, HasSubstr("rank 2 (worker 3) is stopped for 1.0 s, and nobody else "
+                                       "could go on: the run waits for its SIGCONT\n"));
+  group.feed(event::Continued{WorkerUid(2)});
+  group.pass(500 * kMillisecond);  // the others' grace begins anew
+  group.feed(event::Continued{WorkerUid(1)});
+  EXPECT_FALSE(group.killed(WorkerUid(3)));
+  group.pass(600 * kMillisecond);
+  EXPECT_TRUE(group.killed(WorkerUid(3)));
+  EXPECT_FALSE(group.killed(WorkerUid(1)));
+  EXPECT_FALSE(group.killed(WorkerUid(2)));
+}
+
+TEST(Stops, OfAllEndInARestartWhileOneIsLeft) {
+  DrivenGroup group({.workers = 2, .max_restarts = 1, .timing = {}});
+  group.start();
+  group.pass(100 * kMillisecond);
+  for (const std::uint64_t uid : {1, 2}) group.feed(event::Stopped{WorkerUid(uid)});
+  group.pass(2 * kSecond);
+  for (const std::uint64_t uid : {1, 2}) EXPECT_TRUE(group.killed(WorkerUid(uid))) << uid;
+}
+
+TEST(Deaths, OfTheLastHolderPromiseNoReplacement) {
+  DrivenGroup group({.workers = 1, .timing = {}});
+  group.start();
+  group.pass(100 * kMillisecond);
+  group.exit(WorkerUid(1), kKilled);
+  EXPECT_THAT(group.printed, HasSubstr("died (SIGKILL); nobody else holds the state\n"));
+  EXPECT_THAT(group.printed, Not(HasSubstr("a replacement is started")));
+}
+
 }  // namespace
 }  // namespace lockstep::coord

@@ -80,7 +80,8 @@ TEST_F(SameEnd, AnErrorIsToldOnce) {
   fail_all({1, 0}, "no such class");
   EXPECT_EQ(group.printed,
             "rank 1 (worker 2): virtual worker 2: no such class\n"
-            "3 workers ended by this error in one step; --max-restarts 0 is spent\n");
+            "3 workers ended by this error in one step; --max-restarts 0 allows no "
+            "restart from a checkpoint\n");
 }
 
 TEST(Words, OfTheOnlyWorkersError) {
@@ -90,7 +91,8 @@ TEST(Words, OfTheOnlyWorkersError) {
   group.exit(WorkerUid(1), {1, 0});
   EXPECT_EQ(group.printed,
             "rank 0 (worker 1): no such class\n"
-            "the only worker ended by this error; --max-restarts 0 is spent\n");
+            "the only worker ended by this error; --max-restarts 0 allows no "
+            "restart from a checkpoint\n");
 }
 
 TEST_F(SameEnd, OtherErrorsAreToldToo) {
@@ -105,7 +107,8 @@ TEST_F(SameEnd, ACrashIsToldWithItsPlace) {
   EXPECT_EQ(group.printed,
             "rank 1 (worker 2) died (SIGSEGV) while computing virtual worker 2 of epoch 1, step 7, "
             "phase forward\n"
-            "a share of one step crashed 3 workers; --max-restarts 0 is spent\n");
+            "a share of one step crashed 3 workers; --max-restarts 0 allows no "
+            "restart from a checkpoint\n");
 }
 
 TEST_F(SameEnd, WhoJustReturnsIsToldHowToEndARun) {

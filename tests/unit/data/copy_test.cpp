@@ -62,7 +62,7 @@ TEST_F(CopyAll, AFolderAndThenWhatIsNotThereYet) {
   write(from_ + "/deep/b");  // another time of change, seen through the link too
   fs::last_write_time(from_ + "/deep/b", fs::last_write_time(from_ + "/a") + std::chrono::hours(1));
   fs::remove(to_ + "/deep/er/c");
-  write(to_ + "/deep/er/.tmp-lockstep-copy-7");  // of one that was killed
+  write(to_ + "/deep/er/.tmp-lockstep-copy-999999999-7");  // of one that was killed
   const auto second = copy_all(from_, to_, 1);
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->files, 3U);
@@ -71,8 +71,14 @@ TEST_F(CopyAll, AFolderAndThenWhatIsNotThereYet) {
 }
 
 TEST_F(CopyAll, AFile) {
+  fs::create_directory(folder_ / "elsewhere");
+  const std::string killed = folder_ / "elsewhere/.tmp-lockstep-copy-999999999-0";
+  const std::string alive = folder_ / "elsewhere/.tmp-lockstep-copy-1-0";
+  for (const std::string& left : {killed, alive}) write(left);
   ASSERT_TRUE(copy_all(from_ + "/a", folder_ / "elsewhere/b").ok());
   EXPECT_EQ(read(folder_ / "elsewhere/b"), "this is a");
+  EXPECT_FALSE(fs::exists(killed));
+  EXPECT_TRUE(fs::exists(alive)) << "another copy's, into a folder above or below";
   EXPECT_EQ(kind_of(from_ + "/a", from_ + "/deep", "is a folder"), ErrorKind::kUsage);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "inspect/html.h"
 
 namespace lockstep::inspect {
@@ -20,6 +22,8 @@ TEST(Svg, TicksAreRoundAndWithinTheRange) {
   EXPECT_EQ(labels(1000, 9000, 4), (Texts{"2000", "4000", "6000", "8000"}));
   EXPECT_EQ(ticks(5, 5, 4), Numbers{5});
   EXPECT_EQ(labels(0, 0, 4), (Texts{"0"}));
+  EXPECT_EQ(ticks(0.7, std::nextafter(0.7, 1), 5), Numbers{0.7}) << "no step is as small";
+  EXPECT_EQ(ticks(9007199254740993.0, 9007199254740996.0, 5).size(), 1U);
 }
 
 TEST(Svg, ManyRangesHaveAFewTicks) {
