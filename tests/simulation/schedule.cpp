@@ -10,9 +10,8 @@ namespace {
 // Every single fault leads to a commit or to the run's end within this: the first-commit deadline
 // for hangs, the grace of a stop, a restart; several faults may add up.
 constexpr std::uint64_t kReaction = 45 * kSecond;
-// It may begin only with the share adopted from the last one.
-constexpr std::uint64_t kEachHang = 31 * kSecond;
-constexpr std::uint64_t kMostMissed = 12;                  // tables that a ready newcomer may miss
+constexpr std::uint64_t kEachHang = 31 * kSecond;  // it may begin with the share adopted last
+constexpr std::uint64_t kMostMissed = 12;          // tables that a ready newcomer may miss
 constexpr std::uint64_t kMostWaited = 500 * kMillisecond;  // and how long at most, if that is more
 constexpr std::uint64_t kMostEvents = 400'000;
 
