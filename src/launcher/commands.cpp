@@ -65,8 +65,11 @@ std::string readable(const std::string& json_text) {
                      field("virtual_workers") + " virtual workers, " + field("committed") +
                      " transactions committed, " + "replacements left " +
                      field("replacements_left") + " of " + field("max_replacements") +
-                     ", restarts " + field("restarts") + " of " + field("max_restarts") +
-                     "\nrank  worker      pid  transaction\n";
+                     ", restarts " + field("restarts") + " of " + field("max_restarts") + "\n";
+  if (json.contains("steps"))
+    text += field("steps") + " steps, in epoch " + field("epoch") + " (from 0); last loss " +
+            field("loss_mean") + "\n";
+  text += "rank  worker      pid  transaction\n";
   for (const auto& member : json["members"]) {
     char line[96];
     const std::string rank = member["rank"].is_null() ? "-" : member["rank"].dump();
@@ -159,7 +162,8 @@ int status_command(std::span<const std::string> arguments) {
       return print_output(json ? *report + "\n" : readable_report(*report));
   if (!reply.ok()) return fail(reply.error());
   if (!reply->ok) return fail({reply->kind, reply->text});
-  return print_output(json ? reply->text + "\n" : readable(reply->text));
+  const std::string status = with_metrics(posix_env(), *run_dir, reply->text);
+  return print_output(json ? status + "\n" : readable(status));
 }
 
 }  // namespace lockstep::launcher

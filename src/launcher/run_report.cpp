@@ -114,6 +114,16 @@ Result<std::string> run_report(Env& env, const std::string& run_dir) {
   return report.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string with_metrics(Env& env, const std::string& run_dir, const std::string& status) {
+  Json report = Json::parse(status, nullptr, false);
+  if (!report.is_object()) return status;
+  Json metrics = Json::object();
+  add_metrics(env, run_dir + "/metrics.jsonl", metrics);
+  metrics.erase("committed");  // the launcher knows it better
+  report.update(metrics);
+  return report.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string readable_report(const std::string& json) {
   const Json report = Json::parse(json, nullptr, false);
   if (!report.is_object()) return json + "\n";

@@ -1,5 +1,5 @@
-// What a run directory says of its run when no launcher is there to be asked: for `lockstep status`
-// of a run that is finished or stopped. Reads only.
+// What a run directory says of its run: for `lockstep status`, of a run that is finished or stopped
+// all of it, of a live one what its launcher does not know. Reads only.
 //
 // Errors: kUnavailable for a directory that holds no run. What is missing or damaged in it is left
 // out. Threads: any.
@@ -19,7 +19,10 @@ namespace lockstep::launcher {
 // `members` is empty.
 Result<std::string> run_report(Env& env, const std::string& run_dir);
 
-// The same for people.
+// The launcher's own answer, with steps, epoch and the newest losses as run_report() has them.
+std::string with_metrics(Env& env, const std::string& run_dir, const std::string& status);
+
+// A run_report() for people.
 std::string readable_report(const std::string& json);
 
 }  // namespace lockstep::launcher

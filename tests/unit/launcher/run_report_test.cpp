@@ -50,6 +50,19 @@ TEST_F(RunReport, AValidationSetIsNamed) {
             std::string::npos);
 }
 
+TEST_F(RunReport, OfALiveRunIsAddedToWhatItsLauncherSays) {
+  write_run();
+  const std::string told = R"({"state":"running","committed":9,"members":[{"rank":0}]})";
+  const auto json = nlohmann::json::parse(with_metrics(posix_env(), folder_.path(), told));
+  EXPECT_EQ(json["state"], "running");
+  EXPECT_EQ(json["committed"], 9) << "newer than the file";
+  EXPECT_EQ(json["steps"], 5);
+  EXPECT_EQ(json["loss_mean"], 1.5);
+  EXPECT_EQ(json["members"].size(), 1U);
+  const auto none = nlohmann::json::parse(with_metrics(posix_env(), folder_ / "none", told));
+  EXPECT_FALSE(none.contains("steps"));
+}
+
 TEST_F(RunReport, OfAStoppedRunIsWhatItsRecordsHave) {
   write_run();
   const nlohmann::json json = report();
