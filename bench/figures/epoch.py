@@ -8,6 +8,7 @@ Checked: every run of ours ends with the same weights and, on one or two cores, 
 import os
 import time
 
+from figures.accuracy import SEEDED
 from figures.common import check, jsons, launch, median, peer_or_reason, weights_hash
 
 CORES = len(os.sched_getaffinity(0))
@@ -26,7 +27,7 @@ def own(bench, extra):
 
 
 def peer(bench, ranks, extra):
-    script = [bench.peer("mnist_ddp.py"), *extra]
+    script = [SEEDED, "0", bench.peer("mnist_ddp.py"), *extra]  # leaves without Gloo's teardown, which may abort
     command = bench.torchrun(ranks, *script) if ranks > 1 else [bench.python(), *script]
     seconds, out = timed(command, bench.peer_env(PEER_DATA=bench.peer_data(), OMP_NUM_THREADS="1" if ranks > 1 else str(CORES)))
     return seconds, jsons(out)[-1]["sha256"]
