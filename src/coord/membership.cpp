@@ -215,16 +215,17 @@ void Coordinator::State::each_timer_of(Worker& worker, Visit visit) {
     });
   const bool awaited =
       group != Group::kRestarting && !(config.attached && group == Group::kStarting);
+  if (!worker.stopped_at || !awaited) return;
   const bool last = elastic && worker.holds_state() && restarts.spent() && !goes_on_without(worker);
-  if (worker.stopped_at && awaited && !(last && worker.stop_told))
-    visit(*worker.stopped_at + timing.stop_grace, [this, &worker, last] {
-      const std::string stopped = "stopped for " + seconds(now - *worker.stopped_at);
-      if (!last) return evict(worker, Cause::kFromOutside, stopped);
-      worker.stop_told = true;
-      print(action::Severity::kWarning,
-            name(worker) + " is " + stopped +
-                ", and nobody else could go on: the run waits for its SIGCONT");
-    });
+  if (last && worker.stop_told) return;
+  visit(*worker.stopped_at + timing.stop_grace, [this, &worker, last] {
+    const std::string stopped = "stopped for " + seconds(now - *worker.stopped_at);
+    if (!last) return evict(worker, Cause::kFromOutside, stopped);
+    worker.stop_told = true;
+    print(action::Severity::kWarning,
+          name(worker) + " is " + stopped +
+              ", and nobody else could go on: the run waits for its SIGCONT");
+  });
 }
 
 template <class Visit>
