@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
+
 namespace lockstep {
 namespace {
 
@@ -41,7 +43,7 @@ LogSink::~LogSink() { sink_in_use() = nullptr; }
 void log(LogLevel level, std::string_view message) {
   static const LogLevel threshold = level_from_environment();
   if (level < threshold) return;
-  const std::string line = fmt::format("lockstep: {}{}\n", mark(level), message);
+  const std::string line = fmt::format("lockstep: {}{}\n", mark(level), printable(message));
   if (sink_in_use()) return sink_in_use()(line);
   // A log line that cannot be written has nowhere to be reported.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -40,6 +40,23 @@ std::optional<Number> take_number(std::string_view& line, std::string_view name)
   return number;
 }
 
+// For a terminal: control characters (ESC and the like, in names that files hold) as "\\x1b"; line
+// ends and tabs stay.
+inline std::string printable(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  constexpr unsigned char kDelete = 0x7F;
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte >= ' ' && byte != kDelete) || c == '\n' || c == '\t')
+      out += c;
+    else
+      (out += "\\x") += {kDigits[byte >> 4], kDigits[byte & 15]};
+  }
+  return out;
+}
+
 // to_string() without its string.
 inline void append_number(std::string& out, std::uint64_t number) {
   std::array<char, 20> text;

@@ -7,6 +7,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "base/process_setup.h"
+#include "base/text.h"
 #include "inspect/commands.h"
 
 namespace {
@@ -25,7 +26,7 @@ int fail(const Error& error) {
 }
 
 int print(const Answer& answer) {
-  const Status written = lockstep::write_output(answer.text);
+  const Status written = lockstep::write_output(lockstep::printable(answer.text));
   return written.ok() ? answer.code : fail(written.error());
 }
 

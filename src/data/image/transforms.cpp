@@ -17,10 +17,21 @@ Error bad_transform(const std::string& what) {
   return Error{ErrorKind::kUsage, "transforms: " + what};
 }
 
-Status check_size(const char* name, int height, int width) {
-  if (height < 1 || width < 1 || height > kMaxSide || width > kMaxSide)
-    return bad_transform(std::string(name) + " to " + text({height, width}) +
-                         " pixels, each must be 1 to " + std::to_string(kMaxSide));
+bool too_many_pixels(Size size) {
+  return static_cast<std::uint64_t>(size.height) * static_cast<std::uint64_t>(size.width) >
+         DecodeLimits{}.max_pixels;
+}
+
+std::string pixel_limit() {
+  return ", the limit is " + std::to_string(DecodeLimits{}.max_pixels) + " pixels";
+}
+
+Status check_size(const char* name, Size size) {
+  if (size.height < 1 || size.width < 1 || size.height > kMaxSide || size.width > kMaxSide)
+    return bad_transform(std::string(name) + " to " + text(size) + " pixels, each must be 1 to " +
+                         std::to_string(kMaxSide));
+  if (too_many_pixels(size))
+    return bad_transform(std::string(name) + " to " + text(size) + pixel_limit());
   return {};
 }
 
@@ -38,14 +49,14 @@ Status check(const Resize& step) {
                          ", must exceed the shorter side's " + std::to_string(step.height));
   if (step.width != 0 && step.max_side != 0)
     return bad_transform("Resize takes max_side with the shorter side alone, not with two sizes");
-  return check_size("Resize", step.height, step.width == 0 ? step.height : step.width);
+  return check_size("Resize", {step.height, step.width == 0 ? step.height : step.width});
 }
-Status check(const CenterCrop& step) { return check_size("CenterCrop", step.height, step.width); }
+Status check(const CenterCrop& step) { return check_size("CenterCrop", {step.height, step.width}); }
 Status check(const RandomCrop& step) {
   if (step.padding < 0 || step.padding > kMaxSide)
     return bad_transform("RandomCrop's padding is " + std::to_string(step.padding) +
                          ", must be 0 to " + std::to_string(kMaxSide));
-  return check_size("RandomCrop", step.height, step.width);
+  return check_size("RandomCrop", {step.height, step.width});
 }
 Status check(const RandomHorizontalFlip& step) {
   if (!(step.p >= 0 && step.p <= 1))
@@ -54,7 +65,7 @@ Status check(const RandomHorizontalFlip& step) {
   return {};
 }
 Status check(const RandomResizedCrop& step) {
-  LOCKSTEP_TRY(check_size("RandomResizedCrop", step.height, step.width));
+  LOCKSTEP_TRY(check_size("RandomResizedCrop", {step.height, step.width}));
   LOCKSTEP_TRY(check_range("scale", step.scale, 1.0));
   return check_range("ratio", step.ratio, kMaxSide);
 }
@@ -80,6 +91,9 @@ Result<Size> padded(const RandomCrop& step, Size in) {
                  "transforms: RandomCrop of " + text({step.height, step.width}) +
                      " does not fit in a picture of " + text(size) +
                      " (padding included); resize first, or use pad_if_needed"};
+  if (too_many_pixels(size))
+    return Error{ErrorKind::kBadData,
+                 "transforms: RandomCrop pads to " + text(size) + pixel_limit()};
   return size;
 }
 
@@ -108,13 +122,10 @@ void resize_to(Canvas& canvas, Size to) {
 
 Status run(const Resize& step, Canvas& canvas, SampleRandom&) {
   const Size to = *size_after(step, size_of(canvas));
-  const std::uint64_t pixels =
-      static_cast<std::uint64_t>(to.height) * static_cast<std::uint64_t>(to.width);
-  if (to.height < 1 || to.width < 1 || pixels > DecodeLimits{}.max_pixels)
+  if (to.height < 1 || to.width < 1 || too_many_pixels(to))
     return Error{ErrorKind::kBadData, "transforms: Resize of a picture of " +
                                           text(size_of(canvas)) + " would give one of " + text(to) +
-                                          ", the limit is " +
-                                          std::to_string(DecodeLimits{}.max_pixels) + " pixels"};
+                                          pixel_limit()};
   resize_to(canvas, to);
   return {};
 }

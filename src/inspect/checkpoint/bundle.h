@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,6 +18,10 @@
 #include "checkpoint/manifest.h"
 #include "checkpoint/tensor.h"
 
+namespace lockstep::checkpoint::pt {
+struct TensorValue;
+}
+
 namespace lockstep::inspect {
 
 using Bytes = std::vector<std::byte>;
@@ -24,6 +29,8 @@ using Bytes = std::vector<std::byte>;
 struct Tensor {
   checkpoint::TensorInfo info;
   std::function<Result<Bytes>()> load;  // row-major
+  // Of a .pt file: where it lies, maybe with others in one storage.
+  std::shared_ptr<checkpoint::pt::TensorValue> view = nullptr;
 };
 
 struct Part {

@@ -1,7 +1,9 @@
 // `lockstep checkpoint export`.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <set>
 
 #include "checkpoint/pt/writer.h"
 #include "inspect/arguments.h"
@@ -19,6 +21,19 @@ std::vector<std::uint64_t> contiguous_strides(const std::vector<std::uint64_t>& 
   for (std::size_t i = shape.size(); i-- > 1;)
     strides[i - 1] = strides[i] * std::max<std::uint64_t>(shape[i], 1);
   return strides;
+}
+
+// Those that several tensors of the part lie in stay shared. A file of ours holds one dtype for a
+// storage: where there are more each tensor gets a copy.
+std::set<const pt::Storage*> shared_storages(const Part& part) {
+  std::map<const pt::Storage*, std::vector<checkpoint::DType>> views;
+  for (const Tensor& tensor : part.tensors)
+    if (tensor.view != nullptr) views[tensor.view->storage.get()].push_back(tensor.view->dtype);
+  std::set<const pt::Storage*> shared;
+  for (const auto& [storage, dtypes] : views)
+    if (dtypes.size() > 1 && std::ranges::count(dtypes, dtypes[0]) == std::ssize(dtypes))
+      shared.insert(storage);
+  return shared;
 }
 
 Result<pickle::Value> value_of(const Tensor& tensor) {
@@ -43,9 +58,12 @@ Result<Answer> export_checkpoint(Env& env, Words words) {
                  "'" + to + "' does not end with .pt or .pth; usage: " + syntax.usage};
   LOCKSTEP_ASSIGN(const Bundle bundle, open_bundle(env, from));
   LOCKSTEP_ASSIGN(const Part* part, find_part(bundle, arguments.value("--part").value_or("")));
+  const std::set<const pt::Storage*> shared = shared_storages(*part);
   pickle::Pairs pairs;
   for (const Tensor& tensor : part->tensors) {
-    LOCKSTEP_ASSIGN(pickle::Value value, value_of(tensor));
+    const bool keep = tensor.view != nullptr && shared.contains(tensor.view->storage.get());
+    LOCKSTEP_ASSIGN(pickle::Value value,
+                    keep ? Result<pickle::Value>(tensor.view) : value_of(tensor));
     pairs.emplace_back(pickle::Value(tensor.info.name), std::move(value));
   }
   LOCKSTEP_TRY(pt::write(env, to, pickle::Value::ordered_dict(std::move(pairs))));

@@ -35,7 +35,7 @@ void each_entry(const Value& value, F&& f) {
 // All tensors in it; the reader bounds depth and number of values.
 void collect(const std::string& name, const Value& value, std::vector<Tensor>& tensors) {
   if (auto tensor = value.as<TensorValue>()) {
-    tensors.push_back({info_of(name, *tensor), [tensor] { return packed(*tensor); }});
+    tensors.push_back({info_of(name, *tensor), [tensor] { return packed(*tensor); }, tensor});
     return;
   }
   each_entry(value, [&](const std::string& key, const Value& item) {

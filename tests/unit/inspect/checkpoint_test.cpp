@@ -1,9 +1,11 @@
 // `lockstep checkpoint` over checkpoints of the checkpoint room's own making.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/pt/writer.h"
 #include "inspect/commands.h"
 #include "support/python.h"
 #include "unit/checkpoint/samples.h"
@@ -173,6 +175,26 @@ torch.save({"MODEL_STATE": state, "EPOCHS_RUN": 3, "VALID_HISTORY": [0.5, 0.25]}
   const std::string text = answer({"show", back}).text;
   EXPECT_NE(text.find("EPOCHS_RUN = 3\nVALID_HISTORY = [0.5, 0.25]\n"), std::string::npos) << text;
   EXPECT_NE(text.find("MODEL_STATE: 4 tensors"), std::string::npos) << text;
+}
+
+TEST_F(Checkpoints, AnExportKeepsSharedStorages) {
+  namespace pt = checkpoint::pt;
+  constexpr std::uint64_t kElements = 1'000'000;
+  auto tied = std::make_shared<pt::TensorValue>();
+  auto storage = pt::allocate(kElements * sizeof(float));
+  ASSERT_TRUE(storage.ok());
+  std::memset((*storage)->owner.get(), 0, (*storage)->size);
+  tied->storage = *storage;
+  tied->shape = {kElements};
+  tied->strides = {1};
+  pickle::Pairs pairs;
+  for (const char* name : {"a", "b", "c", "d"})
+    pairs.emplace_back(pickle::Value(name), pickle::Value(tied));
+  const std::string from = folder_ / "tied.pt", to = folder_ / "out.pt";
+  ASSERT_TRUE(pt::write(posix_env(), from, pickle::Value::ordered_dict(std::move(pairs))).ok());
+  answer({"export", from, to});
+  EXPECT_EQ(answer({"diff", from, to}).code, 0);
+  EXPECT_LT(std::filesystem::file_size(to), 1.1 * kElements * sizeof(float));
 }
 
 TEST_F(Checkpoints, WhatIsNoneIsRefused) {

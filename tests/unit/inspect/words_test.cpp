@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/text.h"
 #include "inspect/arguments.h"
 #include "inspect/text.h"
 
@@ -20,6 +21,11 @@ std::string error_of(const Texts& words) {
   EXPECT_EQ(parsed.error().kind, ErrorKind::kUsage);
   EXPECT_NE(parsed.error().message.find(kSyntax.usage), std::string::npos);
   return parsed.error().message.substr(0, parsed.error().message.find("; usage"));
+}
+
+TEST(Text, ATerminalGetsNoControlCharacters) {
+  EXPECT_EQ(printable("a\x1b[2Jb\r\n\tc\x7f\u00e9"), "a\\x1b[2Jb\\x0d\n\tc\\x7f\u00e9");
+  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
 }
 
 TEST(Arguments, PathsFlagsAndValuesInAnyOrder) {

@@ -111,6 +111,8 @@ TEST(Transforms, ListsInTheWrongOrderAreRefused) {
 
 TEST(Transforms, ValuesOutOfRangeAreRefused) {
   EXPECT_THAT(refusal("Resize:0 ToTensor"), HasSubstr("Resize to 0 x 0 pixels, each must be 1"));
+  EXPECT_THAT(refusal("RandomResizedCrop:30000,30000 ToTensor"),
+              HasSubstr("30000 x 30000, the limit is 178956970 pixels"));
   EXPECT_THAT(refusal("Resize:30,0,30 ToTensor"), HasSubstr("max_side is 30, must exceed"));
   EXPECT_THAT(refusal("Resize:30,40,50 ToTensor"), HasSubstr("not with two sizes"));
   EXPECT_THAT(refusal("CenterCrop:5,-1 ToTensor"), HasSubstr("CenterCrop to 5 x -1 pixels"));
