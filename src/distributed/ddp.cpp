@@ -152,11 +152,13 @@ const Status& DdpEngine::Impl::check() {
 }
 
 void DdpEngine::Impl::before_forward() {
-  require(at::GradMode::is_enabled() ? check() : failed_);
-  reducer_->drop_share();  // of a forward whose backward never came
+  const bool to_backward = at::GradMode::is_enabled();
+  require(to_backward ? check() : failed_);
+  // Of a forward whose backward never came; one without gradients leaves what another began.
+  if (to_backward) reducer_->drop_share();
   if (!sync_) return;
   if (options_.broadcast_buffers) broadcast_all(state_.buffers());
-  if (at::GradMode::is_enabled()) begin_backward();
+  if (to_backward) begin_backward();
 }
 
 void DdpEngine::Impl::sync_every_backward() {

@@ -67,7 +67,15 @@ Status gradients(ProcessGroup& group) {
   }
   ddp(mine, true);  // a forward whose backward never comes
   ddp(mine, true).backward();
-  return expect("gradient after no_sync", w.grad(), 2 * mean);
+  LOCKSTEP_TRY(expect("gradient after no_sync", w.grad(), 2 * mean));
+  w.mutable_grad().reset();
+  const at::Tensor loss = ddp(mine, true);
+  {
+    const at::NoGradGuard no_grad;  // a target network's, say
+    ddp(3 * mine, true);
+  }
+  loss.backward();
+  return expect("gradient after a forward without any in between", w.grad(), mean);
 }
 
 Status buffers(ProcessGroup& group) {
