@@ -26,8 +26,9 @@ struct Rendezvous {
   // "tcp://HOST:PORT", of this machine: a name among all runs, on which nothing listens. Blank, or
   // "env://": MASTER_ADDR and MASTER_PORT.
   std::string address = {};
-  int rank = 0;
-  int world_size = 1;  // 1 to 128; 1 meets nobody: that process runs alone
+  // -1, as in torch: RANK and WORLD_SIZE; where those are not set, 0 and 1.
+  int rank = -1;
+  int world_size = -1;  // 1 to 128; 1 meets nobody: that process runs alone
   // For all ranks, at the first start; that of whoever comes first. At most 30 minutes.
   std::chrono::milliseconds wait{300'000};
 };

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 
 #include "lockstep/command_line.h"
@@ -60,15 +61,19 @@ void add_bool(lockstep::CommandLine& line, const std::string& name, bool& target
 // As on the command line.
 struct Start {
   std::string address;
-  int rank = 0, world_size = 1, seconds = 300;
+  int rank = -1, world_size = -1;  // the environment's
+  int seconds = 300;
 };
 
 // Without a word of it the environment may have one.
 std::optional<lockstep::Rendezvous> rendezvous_of(const lockstep::CommandLine& line,
                                                   const Start& start) {
-  if (!line.given("--init-method") && !line.given("--rank") && !line.given("--world-size"))
-    return std::nullopt;
-  return lockstep::Rendezvous{start.address, start.rank, start.world_size,
+  const bool any = line.given("--init-method") || line.given("--rank") ||
+                   line.given("--world-size") || line.given("--init-timeout");
+  if (!any) return std::nullopt;
+  // The document's default, where the environment has none.
+  const bool first = line.given("--world-size") && !line.given("--rank") && !std::getenv("RANK");
+  return lockstep::Rendezvous{start.address, first ? 0 : start.rank, start.world_size,
                               std::chrono::seconds(start.seconds)};
 }
 
@@ -81,8 +86,9 @@ void add_arguments(lockstep::CommandLine& line, Options& options, Start& start) 
   line.add("--init-method", start.address,
            "one command for each rank: tcp://HOST:PORT where they meet, on this machine; blank: by "
            "'lockstep run', or MASTER_ADDR and MASTER_PORT");
-  line.add("--rank", start.rank, "of this command's process", {.least = 0});
-  line.add("--world-size", start.world_size, "number of ranks", {.least = 1});
+  line.add("--rank", start.rank, "of this command's process; -1: RANK, or else 0", {.least = -1});
+  line.add("--world-size", start.world_size, "number of ranks; -1: WORLD_SIZE, or else 1",
+           {.least = -1});
   line.add("--init-timeout", start.seconds, "how long the first start waits for all ranks",
            {.least = 1, .most = 1800});
   add_bool(line, "--custom-data", options.custom_data,
@@ -138,7 +144,6 @@ Options parse(int argc, char** argv) {
   // DistributedSampler's own seed is 0, and the original's epochs begin with set_epoch(1).
   options.run.seed = 1;
   if (options.run.output.empty()) options.run.output = options.output_dir + "/run";
-  options.run.evaluation_batch_size = options.run.batch_size;
   if (options.custom_data)
     options.warnings +=
         "WARNING:root:you are training on custom random dataset, validation accuracy may range "

@@ -17,6 +17,7 @@
 namespace lockstep::worker {
 namespace {
 
+constexpr int kFromEnvironment = -1;
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr std::chrono::minutes kMostWait{30};  // as long as who is ready waits for the table
 
@@ -111,6 +112,11 @@ Status check_ranks(const Rendezvous& wish) {
   if (wish.world_size < 1 || wish.world_size > static_cast<int>(coord::kMaxWorkers))
     return misuse("the number of ranks (world size) is " + std::to_string(wish.world_size) +
                   "; 1 to " + std::to_string(coord::kMaxWorkers) + " are possible");
+  if (wish.rank == kFromEnvironment)
+    return misuse("there are " + std::to_string(wish.world_size) +
+                  " ranks, and nothing says which of them this process is: give each its own "
+                  "(--rank, or RANK), 0 to " +
+                  std::to_string(wish.world_size - 1));
   if (wish.rank < 0 || wish.rank >= wish.world_size)
     return misuse("the rank is " + std::to_string(wish.rank) + ", and of " +
                   std::to_string(wish.world_size) + " ranks there are 0 to " +
@@ -140,6 +146,28 @@ Result<std::optional<Rendezvous>> from_environment() {
   return std::optional(Rendezvous{"", *rank_number, *world_number});
 }
 
+Result<int> or_variable(int given, const char* name, int otherwise) {
+  const std::string text = variable(name);
+  if (given != kFromEnvironment || text.empty())
+    return given == kFromEnvironment ? otherwise : given;
+  if (const auto number = number_of<int>(text)) return *number;
+  return misuse(std::string(name) + " is '" + text + "'; it is a whole number");
+}
+
+// Rank and world size, as far as they are not given.
+Result<Rendezvous> completed(Rendezvous wish) {
+  if (wish.rank == kFromEnvironment && wish.world_size == kFromEnvironment) {
+    LOCKSTEP_ASSIGN(const auto found, from_environment());
+    wish.rank = found ? found->rank : 0;
+    wish.world_size = found ? found->world_size : 1;
+    return wish;
+  }
+  LOCKSTEP_ASSIGN(wish.world_size, or_variable(wish.world_size, "WORLD_SIZE", 1));
+  const int alone = wish.world_size == 1 ? 0 : kFromEnvironment;
+  LOCKSTEP_ASSIGN(wish.rank, or_variable(wish.rank, "RANK", alone));
+  return wish;
+}
+
 }  // namespace
 
 std::string Meeting::address() const {
@@ -152,8 +180,10 @@ std::string Meeting::socket_name(uid_t user) const {
 }
 
 Result<std::optional<Meeting>> meeting_of(const std::optional<Rendezvous>& rendezvous) {
-  std::optional<Rendezvous> wish = rendezvous;
-  if (!wish) {
+  std::optional<Rendezvous> wish;
+  if (rendezvous) {
+    LOCKSTEP_ASSIGN(wish, completed(*rendezvous));
+  } else {
     LOCKSTEP_ASSIGN(wish, from_environment());
   }
   if (!wish) return std::optional<Meeting>();

@@ -64,7 +64,8 @@ TEST_F(MeetingTest, WhatIsNoAddressIsRefused) {
 
 TEST_F(MeetingTest, RanksAreBelowTheirNumber) {
   expect_error(at("tcp://127.0.0.1:29500", 3, 3), "the rank is 3, and of 3 ranks there are 0 to 2");
-  expect_error(at("tcp://127.0.0.1:29500", -1, 3), "the rank is -1");
+  expect_error(at("tcp://127.0.0.1:29500", -2, 3), "the rank is -2");
+  expect_error(at("tcp://127.0.0.1:29500", -1, 3), "nothing says which of them this process is");
   expect_error(at("tcp://127.0.0.1:29500", 0, 129), "is 129; 1 to 128");
   expect_error(at("", 1, 1), "the rank is 1");
 }
@@ -84,6 +85,27 @@ TEST_F(MeetingTest, OneMeetsNobody) {
     ASSERT_TRUE(alone.ok());
     EXPECT_FALSE(*alone);
   }
+}
+
+TEST_F(MeetingTest, WhatIsNotGivenIsTheEnvironments) {
+  for (const char* address : {"", "env://", "tcp://127.0.0.1:29500"})
+    EXPECT_FALSE(*meeting_of(Rendezvous{address})) << address;  // alone, as nothing says otherwise
+  ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+  ::setenv("MASTER_PORT", "29500", 1);
+  ::setenv("WORLD_SIZE", "4", 1);
+  expect_error(meeting_of(Rendezvous{"env://"}), "say which of the 4 ranks");
+  ::setenv("RANK", "2", 1);
+  const auto ranks = [](const Rendezvous& given) {
+    const auto meeting = meeting_of(given);
+    EXPECT_TRUE(meeting.ok() && *meeting);
+    return std::pair((*meeting)->rank, (*meeting)->world_size);
+  };
+  for (const char* address : {"", "env://", "tcp://127.0.0.1:29500"})
+    EXPECT_EQ(ranks({address}), std::pair(2, 4)) << address;
+  EXPECT_EQ(ranks({"", 1}), std::pair(1, 4));
+  EXPECT_EQ(ranks({"", -1, 3}), std::pair(2, 3));
+  ::setenv("RANK", "two", 1);
+  expect_error(meeting_of(Rendezvous{"", -1, 3}), "RANK is 'two'");
 }
 
 TEST_F(MeetingTest, WithoutAWordTheEnvironmentDecides) {
