@@ -98,10 +98,7 @@ class Metrics {
     fill_train();
     fill_evaluated(validation_, run_.validation);
     fill_evaluated(test_, run_.test);
-    // Over as many finished epochs as have a time: the last ones' line may be missing.
-    for (double epochs = run_.epochs_run.value_or(0); epochs > 0 && !run_.epoch_time_s; --epochs)
-      if (const auto minutes = minutes_at(epoch_ends_[epochs - 1]))
-        run_.epoch_time_s = *minutes * 60 / epochs;
+    time_epochs();
     run_.workers = times.workers();
     return std::move(run_);
   }
@@ -141,6 +138,26 @@ class Metrics {
       run_.epochs_run = run_.epochs_run.value_or(0) + 1;
       if (!run_.steps_per_epoch) run_.steps_per_epoch = count;
     }
+  }
+
+  // Over as many finished epochs as have a time: the last ones' line may be missing. A run that
+  // began behind an epoch of another's counts from its first epoch's end: its time may go on from
+  // the other's.
+  void time_epochs() {
+    if (steps_.empty()) return;
+    const double first = steps_.begin()->first;
+    const auto origin = first > 0 ? end_minutes(first) : std::optional(0.0);
+    const double own = first > 0 ? 1 : 0;  // epochs that the origin lies behind
+    for (double epochs = run_.epochs_run.value_or(0); epochs > own && origin; --epochs)
+      if (const auto minutes = end_minutes(first + epochs - 1)) {
+        run_.epoch_time_s = (*minutes - *origin) * 60 / (epochs - own);
+        return;
+      }
+  }
+
+  std::optional<double> end_minutes(double epoch) const {
+    const auto end = epoch_ends_.find(epoch);
+    return end == epoch_ends_.end() ? std::nullopt : minutes_at(end->second);
   }
 
   // How many a whole one has, as far as is known.

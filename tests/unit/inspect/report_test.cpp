@@ -154,6 +154,24 @@ TEST_F(Report, ALongCurveHasMeansOfNeighbours) {
   EXPECT_EQ(train[119], (nlohmann::json{1, nullptr, 2}));
 }
 
+// Of 2 minutes an epoch, after 60 of another run.
+TEST_F(Report, ARunThatBeganBehindAnother) {
+  const std::string path = run_directory();
+  std::string lines, times;
+  for (int epoch = 5; epoch < 10; ++epoch) {
+    const std::string txn = std::to_string(epoch * 10);
+    lines += R"({"txn":)" + txn + R"(,"epoch":)" + std::to_string(epoch) +
+             R"(,"loss_mean":1})"
+             "\n";
+    times += R"({"txn":)" + txn + R"(,"run_s":)" + std::to_string(3720 + (epoch - 5) * 120) +
+             R"(,"workers":2})"
+             "\n";
+  }
+  folder_.write("run/metrics.jsonl", lines);
+  folder_.write("run/times.jsonl", times);
+  EXPECT_EQ(json_of({path})[0]["epoch_time_s"], 120);
+}
+
 TEST_F(Report, ARunDirectoryWithTimes) {
   const std::string path = run_directory();
   folder_.write("run/metrics.jsonl", R"({"txn":0,"epoch":0,"loss_mean":3}
