@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -105,12 +106,23 @@ using PtValue =
                  std::vector<double>, NamedTensors, const torch::nn::Module*, OptimizerStateDict>;
 using PtFields = std::vector<std::pair<std::string, PtValue>>;
 
-// A dict of these fields, written beside and renamed.
+// A dict of these fields, written beside and renamed. Folders on the way are made. kUsage: the path
+// is one of the files that a run keeps in its directory.
 Status save_pt(const std::string& path, const PtFields& fields);
 // The state_dict itself, as torch.save(model.state_dict(), path).
 Status save_pt(const std::string& path, const torch::nn::Module& module);
 // Of a dict: its fields with text as keys, in its order; lists of numbers as doubles.
 Result<PtFields> load_pt(const std::string& path);
+// None where there is no such file.
+Result<std::optional<PtFields>> load_pt_if_there(const std::string& path);
+// The field of that name, if it holds a T; else nullptr. (Fields is PtFields, whose tensors only
+// the caller's file needs to know.)
+template <class T, class Fields = PtFields>
+const T* pt_field(const Fields& fields, std::string_view name) {
+  for (const auto& [key, value] : fields)
+    if (key == name) return std::get_if<T>(&value);
+  return nullptr;
+}
 // Into the module's tensors: the state_dict under `key`, or the file's own; a safetensors file; or
 // the part "model" of a checkpoint (its folder, `checkpoints/best` or `last`) or of a run
 // directory's newest whole one, verified by its hashes (there `key` says nothing). Names (with or

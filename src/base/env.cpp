@@ -297,9 +297,29 @@ Status write_atomically(Env& env, const std::string& path, std::string_view cont
       env, path, [&](File& file) { return file.append(std::as_bytes(std::span(content))); });
 }
 
+namespace {
+
+// The file that a new one takes the place of: what a symbolic link leads to. Never a device or a
+// pipe, which would be gone then.
+Result<fs::path> replaced_by(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as the kernel has it
+  fs::path target(path);
+  std::error_code code;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(target, code); ++links)
+    target = target.parent_path() / fs::read_symlink(target, code);
+  const fs::file_type type = fs::status(target, code).type();
+  if (fs::is_other(fs::file_status(type)))
+    return Error{ErrorKind::kUsage, "'" + path +
+                                        "' is there and is no regular file; it is not "
+                                        "replaced: give another path"};
+  return target;
+}
+
+}  // namespace
+
 Status write_atomically(Env& env, const std::string& path,
                         const std::function<Status(File&)>& write) {
-  const fs::path target(path);
+  LOCKSTEP_ASSIGN(const fs::path target, replaced_by(path));
   const std::string folder = target.parent_path().string();
   const std::string temporary =
       (target.parent_path() / (std::string(kReservedPrefix) + target.filename().string())).string();
@@ -308,7 +328,7 @@ Status write_atomically(Env& env, const std::string& path,
     LOCKSTEP_TRY(write(*file));
     LOCKSTEP_TRY(file->sync());
     LOCKSTEP_TRY(file->close());
-    LOCKSTEP_TRY(env.rename(temporary, path));
+    LOCKSTEP_TRY(env.rename(temporary, target.string()));
     return env.sync_dir(folder);
   };
   Status status = publish();

@@ -88,7 +88,8 @@ Status check_local(const std::string& path);
 // working directory.
 Result<std::string> absolute_path(const std::string& path);
 
-// Temporary sibling (a reserved name), write, sync, rename, sync of the folder.
+// Temporary sibling (a reserved name), write, sync, rename, sync of the folder. A symbolic link
+// stays, what it leads to is replaced. kUsage: a device, pipe or socket is there.
 Status write_atomically(Env& env, const std::string& path, std::string_view content);
 // The same for content that comes in pieces; an error of `write` leaves nothing behind.
 Status write_atomically(Env& env, const std::string& path,

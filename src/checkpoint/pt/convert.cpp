@@ -75,10 +75,19 @@ Entry entry_of(const std::string& name, const at::Tensor& tensor) {
   return entry;
 }
 
-void strip_prefix(NamedTensors& tensors) {
-  const auto prefixed = [](const auto& item) { return item.first.starts_with(kPrefix); };
-  if (!std::ranges::all_of(tensors, prefixed)) return;
-  for (auto& [name, tensor] : tensors) name.erase(0, kPrefix.size());
+bool all_prefixed(const NamedTensors& tensors) {
+  return std::ranges::all_of(tensors,
+                             [](const auto& item) { return item.first.starts_with(kPrefix); });
+}
+
+// Names of a wrapped module, as DistributedDataParallel's, become those of the module within it,
+// and the other way round: as `own` has them.
+void settle_prefix(NamedTensors& given, const NamedTensors& own) {
+  const bool has = all_prefixed(given), wanted = all_prefixed(own);
+  for (auto& [name, tensor] : given) {
+    if (has && !wanted) name.erase(0, kPrefix.size());
+    if (wanted && !has) name.insert(0, kPrefix);
+  }
 }
 
 using Sources = std::map<std::string_view, const at::Tensor*>;
@@ -190,10 +199,10 @@ Status load_state_dict(torch::nn::Module& module, const Value& dict) {
 }
 
 Status load_state_dict(torch::nn::Module& module, NamedTensors given) {
-  strip_prefix(given);
-  const Sources sources = by_name(given);
   Named named;
   collect(module, "", named);
+  settle_prefix(given, named.tensors);
+  const Sources sources = by_name(given);
   const NamedTensors own = wanted(std::move(named.tensors), sources);
   LOCKSTEP_TRY(check(given, own));
   return within_libtorch("loading a state_dict", [&]() -> Status {

@@ -14,6 +14,8 @@
 #include "checkpoint/store.h"
 #include "checkpoint/tensor.h"
 #include "lockstep/optim.h"
+#include "rundir/manifest.h"
+#include "rundir/names.h"
 
 namespace lockstep {
 namespace {
@@ -115,6 +117,22 @@ Result<Value> value_at(const std::string& path, const std::string& key) {
   return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
 }
 
+// A run's own files are not for others to write over.
+Status check_not_the_runs(const std::filesystem::path& target) {
+  const std::string name = target.filename().string();
+  const std::string folder = target.parent_path().string();
+  const bool reserved = name == "manifest.json" || std::ranges::count(rundir::kRunNames, name) > 0;
+  if (!reserved || !rundir::has_manifest(posix_env(), folder)) return {};
+  return Error{ErrorKind::kUsage,
+               quote(target.string()) + " is the run's own in its directory; give another path"};
+}
+
+Status write(const std::string& path, const Value& root) {
+  LOCKSTEP_TRY(check_not_the_runs(path));
+  LOCKSTEP_TRY(posix_env().make_dirs(std::filesystem::path(path).parent_path().string()));
+  return checkpoint::pt::write(posix_env(), path, root);
+}
+
 Error in_file(const std::string& path, const Error& error) {
   return {error.kind, quote(path) + ": " + error.message};
 }
@@ -145,13 +163,13 @@ Status save_pt(const std::string& path, const PtFields& fields) {
     LOCKSTEP_ASSIGN(Value value, std::visit(ToPickle{out}, field));
     root.set(name, std::move(value));
   }
-  return checkpoint::pt::write(posix_env(), path, root);
+  return write(path, root);
 }
 
 Status save_pt(const std::string& path, const torch::nn::Module& module) {
   Exporter out;
   LOCKSTEP_ASSIGN(const Value root, out.state_dict(module));
-  return checkpoint::pt::write(posix_env(), path, root);
+  return write(path, root);
 }
 
 Result<PtFields> load_pt(const std::string& path) {
@@ -163,6 +181,13 @@ Result<PtFields> load_pt(const std::string& path) {
   for (const auto& [key, value] : root.dict_value()->pairs)
     if (key.text() != nullptr) fields.emplace_back(*key.text(), from_pickle(in, value));
   return fields;
+}
+
+Result<std::optional<PtFields>> load_pt_if_there(const std::string& path) {
+  std::error_code code;  // of a folder that may not be read: load_pt() says so
+  if (!std::filesystem::exists(path, code) && !code) return std::optional<PtFields>();
+  LOCKSTEP_ASSIGN(PtFields fields, load_pt(path));
+  return std::optional(std::move(fields));
 }
 
 Status load_state_dict(torch::nn::Module& module, const std::string& path, const std::string& key) {

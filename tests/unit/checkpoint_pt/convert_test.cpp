@@ -2,6 +2,7 @@
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
@@ -121,6 +122,55 @@ TEST(PtConvert, PrefixesAndOldFilesAreTaken) {
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_TRUE(
       same_bits(to->named_parameters()["head.weight"], from->named_parameters()["head.weight"]));
+}
+
+TEST(PtFiles, AreWhereTheyBelong) {
+  const lockstep::test::TempFolder folder;
+  const PtFields fields{{"epoch", std::int64_t{3}}};
+  ASSERT_TRUE(save_pt(folder / "a/b/s.pt", fields).ok());
+  EXPECT_FALSE((*load_pt_if_there(folder / "none.pt")).has_value());
+  const auto there = load_pt_if_there(folder / "a/b/s.pt");
+  ASSERT_TRUE(there.ok() && *there);
+  EXPECT_EQ(*pt_field<std::int64_t>(**there, "epoch"), 3);
+  EXPECT_EQ(pt_field<double>(**there, "epoch"), nullptr);
+  EXPECT_EQ(pt_field<std::int64_t>(**there, "none"), nullptr);
+  // A link stays one.
+  std::filesystem::create_symlink("b/s.pt", folder / "a/link.pt");
+  ASSERT_TRUE(save_pt(folder / "a/link.pt", PtFields{{"epoch", std::int64_t{4}}}).ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "a/link.pt"));
+  EXPECT_EQ(*pt_field<std::int64_t>(*load_pt(folder / "a/b/s.pt"), "epoch"), 4);
+}
+
+TEST(PtFiles, NeitherPipesNorARunsOwnFilesAreReplaced) {
+  const lockstep::test::TempFolder folder;
+  const PtFields fields{{"epoch", std::int64_t{3}}};
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(save_pt(pipe, fields).error().kind, ErrorKind::kUsage);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  folder.write("run/manifest.json", "{}");
+  for (const char* name : {"manifest.json", "metrics.jsonl", "checkpoints"})
+    EXPECT_EQ(save_pt(folder / (std::string("run/") + name), fields).error().kind,
+              ErrorKind::kUsage)
+        << name;
+  EXPECT_TRUE(save_pt(folder / "run/s.pt", fields).ok());
+}
+
+struct Wrapped : torch::nn::Module {
+  Wrapped() { register_module("module", network()); }
+};
+
+TEST(PtConvert, PrefixesAreTheModulesOwn) {
+  Exporter exporter;
+  const auto bare = exporter.state_dict(*network());
+  const auto wrapped = exporter.state_dict(Wrapped());
+  ASSERT_TRUE(bare.ok() && wrapped.ok());
+  for (const auto& dict : {*bare, *wrapped}) {
+    Wrapped to;
+    const Status loaded = load_state_dict(to, dict);
+    EXPECT_TRUE(loaded.ok()) << loaded.error().message;
+    EXPECT_TRUE(load_state_dict(*network(), dict).ok());
+  }
 }
 
 TEST(PtConvert, WeightsComeFromASafetensorsFileACheckpointOrARunToo) {
