@@ -78,6 +78,7 @@ class ReduceLROnPlateau : public LRScheduler {
  public:
   explicit ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});
   void step(double metric);
+  const ReduceLROnPlateauOptions& options() const { return options_; }
   double best() const;
   std::int64_t num_bad_epochs() const;
   NamedTensors state() const override;

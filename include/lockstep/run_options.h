@@ -85,7 +85,7 @@ struct RunOptions {
   // epochs, the step that reaches them. No time: what is printed is the same in each run. none:
   // never.
   Duration log_every = Duration::steps(100);
-  std::int64_t evaluation_batch_size = 1000;  // samples of one call of the evaluation
+  std::int64_t evaluation_batch_size = 0;  // samples of one call of the evaluation; 0: batch_size
   int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
   // PyTorch's word. A parameter that a share's loss does not use gets no gradient in its backward.
   // false: that is an error, which names the parameter. true: it counts as zeros in the mean; for

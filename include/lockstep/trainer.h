@@ -109,6 +109,12 @@ struct StartPoint {
   double best = std::numeric_limits<double>::quiet_NaN();
   // Of the epochs before, for keep_history(); the run's time goes on from the last one's.
   std::vector<EpochFigures> history = {};
+
+  // Behind this epoch, the last that is finished.
+  static StartPoint behind(std::int64_t epoch,
+                           double best = std::numeric_limits<double>::quiet_NaN()) {
+    return {epoch < std::numeric_limits<std::int64_t>::max() ? epoch + 1 : epoch, best};
+  }
 };
 
 // What an epoch is the best by: the smallest loss of the evaluation, the greatest accuracy, the
@@ -138,8 +144,8 @@ class Trainer {
 
   // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
   // by the evaluation's loss, where there is one (--evaluate-every); in a run without any, by the
-  // training's. Part of the state and of the manifest. Before fit(); `scheduler` outlives the
-  // trainer.
+  // training's. With mode kMax by the evaluation's accuracy: kUsage where none is counted. Part of
+  // the state and of the manifest. Before fit(); `scheduler` outlives the trainer.
   void schedule(StepLR& scheduler);
   void schedule(ReduceLROnPlateau& scheduler);
   // The steps scale their losses by it, leave out those whose gradients overflow, and update it.

@@ -37,6 +37,11 @@ class PictureSet : public Dataset {
   virtual std::int64_t left_out() const = 0;
 };
 
+// Of sets that one model sees: labels must mean the same. kBadData that says which classes are in
+// one alone; `name`: the other's, for the message ("Validation"). Trainer::fit() asks so, too.
+Status check_same_classes(const PictureSet& train, const PictureSet& other,
+                          const std::string& name);
+
 // torchvision.datasets.ImageFolder(root): root/CLASS/**/NAME.jpg, .jpeg or .png, its order and its
 // labels. kBadData where there is no class, or one without a picture. The fingerprint is of names
 // and sizes.

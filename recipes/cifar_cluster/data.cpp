@@ -54,11 +54,7 @@ Result<Data> folders(const std::string& root, std::int64_t side) {
                   lockstep::data::open_image_folder(root + "/train", resized(side)));
   LOCKSTEP_ASSIGN(const Pictures val,
                   lockstep::data::open_image_folder(root + "/val", resized(side)));
-  if (train->classes() != val->classes())
-    return Error{ErrorKind::kBadData,
-                 "'" + root + "': train has " + std::to_string(train->classes().size()) +
-                     " classes and val " + std::to_string(val->classes().size()) +
-                     ", or others: the same folders must be in both"};
+  LOCKSTEP_TRY(lockstep::data::check_same_classes(*train, *val, "'" + root + "/val'"));
   return Data{train, val, static_cast<std::int64_t>(train->classes().size())};
 }
 

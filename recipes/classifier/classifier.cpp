@@ -81,7 +81,7 @@ Status tell_best(const Options& options, const Photographs& photographs, const L
   const auto score_batch = [&](const Batch& batch) { return score(*model, loss, batch); };
   std::string lines;
   if (best) {
-    const std::int64_t size = options.run.evaluation_batch_size;
+    const std::int64_t size = options.run.batch_size;
     LOCKSTEP_ASSIGN(const Score val,
                     lockstep::evaluate(*model, *photographs.validation, size, score_batch));
     lines += "\nBest model (" + figures("val", val);
@@ -133,9 +133,16 @@ Status train(lockstep::Context& context, const Options& options, const Photograp
   return trainer.fit(photographs.train, photographs.validation);
 }
 
+// From a run's checkpoint, or a file of one.
+bool goes_on(const Options& options) {
+  std::error_code code;
+  return std::filesystem::exists(options.run.output + "/manifest.json", code) ||
+         std::filesystem::exists(options.checkpoint_file, code);
+}
+
 void greet(const Options& options, const Photographs& photographs) {
-  if (options.weights.empty())
-    std::fprintf(stderr, "no --weights: a new run begins from random values%s\n",
+  if (options.weights.empty() && !goes_on(options))
+    std::fprintf(stderr, "no --weights: it begins from random values%s\n",
                  options.frozen() ? ", and all but its head stays so (--backbone frozen)" : "");
   std::printf("Train set size: %ld, Validation set size: %ld\n", long{photographs.train->size()},
               long{photographs.validation->size()});

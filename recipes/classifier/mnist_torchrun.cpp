@@ -5,7 +5,6 @@
 #include <ATen/Context.h>
 #include <torch/nn/functional/loss.h>
 
-#include <filesystem>
 #include <system_error>
 
 #include "lines.h"
@@ -77,30 +76,21 @@ std::string file_lines(const EpochEnd& end) {
 
 lockstep::Status save(const std::string& path, const EpochEnd& end,
                       const torch::nn::Module& model) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  std::error_code error;
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error)
-    return lockstep::Error{
-        lockstep::ErrorKind::kDisk,
-        "cannot make the folder '" + folder.string() + "' for '" + path + "': " + error.message()};
   return lockstep::save_pt(path, {{"epoch", end.epoch}, {"model_state_dict", &model}});
 }
 
 // A file without a run: its weights and its epoch, all that it has.
 lockstep::Result<std::optional<lockstep::StartPoint>> load(const std::string& path,
                                                            torch::nn::Module& model) {
-  if (!std::filesystem::exists(path)) return std::optional<lockstep::StartPoint>();
-  LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(path));
-  for (const auto& [name, value] : fields)
-    if (const auto* epoch = std::get_if<std::int64_t>(&value);
-        name == "epoch" && epoch != nullptr) {
-      LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "model_state_dict"));
-      return std::optional(lockstep::StartPoint{*epoch + 1});
-    }
-  return lockstep::Error{
-      lockstep::ErrorKind::kBadData,
-      "'" + path + "' has no epoch: it is not of this program; give another --checkpoint-file"};
+  LOCKSTEP_ASSIGN(const auto fields, lockstep::load_pt_if_there(path));
+  if (!fields) return std::optional<lockstep::StartPoint>();
+  const auto* epoch = lockstep::pt_field<std::int64_t>(*fields, "epoch");
+  if (epoch == nullptr)
+    return lockstep::Error{
+        lockstep::ErrorKind::kBadData,
+        "'" + path + "' has no epoch: it is not of this program; give another --checkpoint-file"};
+  LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "model_state_dict"));
+  return std::optional(lockstep::StartPoint::behind(*epoch));
 }
 
 lockstep::Status train(lockstep::Context& context, const Options& options) {

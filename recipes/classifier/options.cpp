@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <array>
+#include <charconv>
 #include <filesystem>
 
 #include "lockstep/command_line.h"
@@ -31,6 +33,12 @@ void add_options(lockstep::CommandLine& line, Options& options) {
            {.least = 0, .most = 64});
 }
 
+// The shortest text that reads back as the same number: another one is another run.
+std::string number(double value) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+
 }  // namespace
 
 Options parse(int argc, char** argv) {
@@ -50,12 +58,12 @@ Options parse(int argc, char** argv) {
     lockstep::exit_with(lockstep::Error{lockstep::ErrorKind::kUsage,
                                         "--data is missing: a folder with Train and Validation, "
                                         "each with a folder for each class"});
-  options.checkpoint_file =
-      std::filesystem::absolute(options.checkpoint_file).lexically_normal().string();
-  options.run.evaluation_batch_size = options.run.batch_size;
+  std::error_code code;  // without a working directory a relative path stays one
+  const auto file = std::filesystem::absolute(options.checkpoint_file, code);
+  if (!code) options.checkpoint_file = file.lexically_normal().string();
   options.run.identity = {{"backbone", options.frozen() ? "frozen" : "trained"},
                           {"image_size", std::to_string(options.image_size)},
-                          {"label_smoothing", std::to_string(options.label_smoothing)}};
+                          {"label_smoothing", number(options.label_smoothing)}};
   return options;
 }
 

@@ -45,15 +45,6 @@ Result<std::string> folder_of(const Options& options) {
   return lockstep::data::unpack_once(options.data, options.stage);
 }
 
-lockstep::Status check_classes(const Photographs::Set& train, const Photographs::Set& other,
-                               const std::string& name) {
-  if (other == nullptr || train->classes() == other->classes()) return {};
-  return Error{ErrorKind::kBadData, "Train has " + std::to_string(train->classes().size()) +
-                                        " classes and " + name + " " +
-                                        std::to_string(other->classes().size()) +
-                                        ", or others: the same folders must be in both"};
-}
-
 }  // namespace
 
 Result<Photographs> open_photographs(const Options& options) {
@@ -69,8 +60,9 @@ Result<Photographs> open_photographs(const Options& options) {
   if (fs::is_directory(root + kTest, code)) {
     LOCKSTEP_ASSIGN(found.test, lockstep::data::open_image_folder(root + kTest, plain));
   }
-  LOCKSTEP_TRY(check_classes(found.train, found.validation, "Validation"));
-  LOCKSTEP_TRY(check_classes(found.train, found.test, "Test"));
+  using lockstep::data::check_same_classes;
+  LOCKSTEP_TRY(check_same_classes(*found.train, *found.validation, "Validation"));
+  if (found.test != nullptr) LOCKSTEP_TRY(check_same_classes(*found.train, *found.test, "Test"));
   return found;
 }
 

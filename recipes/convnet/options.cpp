@@ -205,6 +205,7 @@ Options parse(int argc, char** argv) {
   Cluster cluster;
   options.run.name = "convnet";
   options.run.output = "convnet-run";
+  options.run.evaluation_batch_size = 1000;
   lockstep::CommandLine line(
       "convnet",
       "MNIST with a small convolutional net, on any number of workers, with the same bits");

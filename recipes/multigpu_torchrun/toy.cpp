@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 namespace F = torch::nn::functional;
 using lockstep::EpochEnd;
@@ -44,15 +43,16 @@ std::string epoch_start(const lockstep::StepEnd& end) {
 // A snapshot without a run: its weights and its epoch, all that it has.
 lockstep::Result<std::optional<lockstep::StartPoint>> load(torch::nn::Module& model,
                                                            const std::string& path) {
-  if (!std::filesystem::exists(path)) return std::optional<lockstep::StartPoint>();
-  LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt(path));
-  for (const auto& [name, value] : fields)
-    if (const auto* epochs = std::get_if<std::int64_t>(&value);
-        name == "EPOCHS_RUN" && epochs != nullptr) {
-      LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "MODEL_STATE"));
-      return std::optional(lockstep::StartPoint{*epochs + 1});
-    }
-  return lockstep::Error{lockstep::ErrorKind::kBadData, "'" + path + "' has no EPOCHS_RUN"};
+  LOCKSTEP_ASSIGN(const auto fields, lockstep::load_pt_if_there(path));
+  if (!fields) return std::optional<lockstep::StartPoint>();
+  const auto* last = lockstep::pt_field<std::int64_t>(*fields, "EPOCHS_RUN");
+  if (last == nullptr)
+    return lockstep::Error{lockstep::ErrorKind::kBadData,
+                           "'" + path +
+                               "' has no EPOCHS_RUN: it is not of this program; give "
+                               "another --snapshot"};
+  LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "MODEL_STATE"));
+  return std::optional(lockstep::StartPoint::behind(*last));
 }
 
 // What the trainer saves, and says that it has saved.

@@ -63,11 +63,11 @@ void print(const Found& found, const Photographs& photographs) {
 
 // NAME of NAME.pt, of a run and of its checkpoints.
 std::string name_of(const std::string& checkpoint) {
-  fs::path path = fs::absolute(checkpoint).lexically_normal();
+  std::error_code code;
+  fs::path path = fs::absolute(checkpoint, code).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   if (path.parent_path().filename() == "checkpoints")
     return path.parent_path().parent_path().filename();
-  std::error_code code;
   return fs::is_directory(path, code) ? path.filename() : path.stem();
 }
 
@@ -103,7 +103,7 @@ Status evaluate(const Options& options, const Photographs& photographs) {
   if (!loaded.ok())
     return Error{loaded.error().kind,
                  loaded.error().message + " (as many classes and the same --classifier-width?)"};
-  LOCKSTEP_ASSIGN(const Found found, count(*model, photographs, options.run.evaluation_batch_size));
+  LOCKSTEP_ASSIGN(const Found found, count(*model, photographs, options.run.batch_size));
   print(found, photographs);
   return options.json.empty() ? Status() : write_json(options, found);
 }

@@ -10,7 +10,7 @@
 namespace time_budget {
 namespace {
 
-constexpr std::size_t kMostBytes = 1400;  // 1,500 are allowed
+constexpr std::size_t kMostBytes = 1400;  // 1,500 are allowed; the rest is for the last line
 
 template <class... Arguments>
 std::string text(const char* format, Arguments... arguments) {
@@ -39,13 +39,14 @@ double or_infinity(std::int64_t epoch, double loss) {
 }  // namespace
 
 std::string rate_lines(int virtual_workers, double lr) {
-  return for_each(static_cast<std::size_t>(virtual_workers), kMostBytes,
+  return for_each(static_cast<std::size_t>(virtual_workers), kMostBytes / 2,
                   [&](std::size_t) { return text("Learning Rate = %.8f\n", lr); });
 }
 
-std::string step_lines(const lockstep::StepEnd& end) {
+std::string step_lines(const lockstep::StepEnd& end, std::size_t before) {
   if (end.step != 0) return "";
-  return for_each(end.samples.size(), kMostBytes / 2, [&](std::size_t v) {
+  const std::size_t room = kMostBytes - std::min(before, kMostBytes);
+  return for_each(end.samples.size(), room, [&](std::size_t v) {
     return text(
         "\n[GPU%zu] Epoch: %ld | Batch_SZ: %ld | Steps: %ld | T_loss: %.3f | V_loss: %.3f\n", v,
         long{end.epoch}, long{end.samples[v]}, long{end.steps_per_epoch},

@@ -49,8 +49,8 @@ Status train(lockstep::Context& context, const Options& options, const Photograp
   trainer.keep_history();
   trainer.step_lines([&](const lockstep::StepEnd& end) {
     const bool first = end.global_step == 0;
-    return (first ? time_budget::rate_lines(run.virtual_workers, lr) : "") +
-           time_budget::step_lines(end);
+    const std::string rates = first ? time_budget::rate_lines(run.virtual_workers, lr) : "";
+    return rates + time_budget::step_lines(end, rates.size());
   });
   trainer.epoch_lines([](const EpochEnd&) { return std::string(); });
   trainer.exports(

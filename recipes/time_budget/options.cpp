@@ -51,6 +51,8 @@ lockstep::Status check(const Options& options) {
   if (options.saves.empty()) return wrong("--saves is empty; give a folder");
   if (!options.json.empty() && options.evaluate.empty())
     return wrong("--json is for the figures of --evaluate CHECKPOINT");
+  if (!options.json.empty() && !options.json.ends_with(".json"))
+    return wrong("--json is '" + options.json + "': a file that ends with .json");
   return {};
 }
 
@@ -79,7 +81,6 @@ Options parse(int argc, char** argv) {
   const std::string name = options.model_name.substr(0, options.model_name.size() - 3);
   if (options.run.output.empty()) options.run.output = options.saves + "/" + name + "-run";
   options.run.max_seconds = options.train_time * 3600;
-  options.run.evaluation_batch_size = options.run.batch_size;
   options.run.identity = {{"image_size", std::to_string(options.image_size)},
                           {"classifier_width", std::to_string(options.classifier_width)}};
   return options;

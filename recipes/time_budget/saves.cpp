@@ -1,7 +1,6 @@
 #include "saves.h"
 
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
 #include "lockstep/checkpoint.h"
@@ -39,8 +38,7 @@ PtFields metrics_of(const lockstep::EpochEnd& end) {
 
 template <class T>
 Result<T> field(const PtFields& fields, const char* name, const std::string& path) {
-  for (const auto& [key, value] : fields)
-    if (const T* found = key == name ? std::get_if<T>(&value) : nullptr) return *found;
+  if (const T* found = lockstep::pt_field<T>(fields, name)) return *found;
   return Error{ErrorKind::kBadData, "'" + path + "' has no " + name +
                                         ": it is not of this program; give another --model-name"};
 }
@@ -49,11 +47,6 @@ Result<T> field(const PtFields& fields, const char* name, const std::string& pat
 
 Result<bool> write_saves(const Options& options, const lockstep::EpochEnd& end,
                          const torch::nn::Module& model) {
-  std::error_code failed;
-  std::filesystem::create_directories(options.saves, failed);
-  if (failed)
-    return Error{ErrorKind::kDisk,
-                 "cannot make the folder '" + options.saves + "': " + failed.message()};
   const PtFields metrics = metrics_of(end);
   LOCKSTEP_TRY(lockstep::save_pt(options.metrics(), metrics));
   if (!end.is_best()) return false;
@@ -65,15 +58,19 @@ Result<bool> write_saves(const Options& options, const lockstep::EpochEnd& end,
 
 Result<std::optional<StartPoint>> load_snapshot(const Options& options, torch::nn::Module& model) {
   const std::string path = options.snapshot();
-  if (!std::filesystem::exists(path)) return std::optional<StartPoint>();
-  LOCKSTEP_ASSIGN(const PtFields fields, lockstep::load_pt(path));
-  LOCKSTEP_ASSIGN(const auto epochs, field<std::int64_t>(fields, "EPOCHS_RUN", path));
-  LOCKSTEP_ASSIGN(const auto lowest, field<double>(fields, "LOWEST_LOSS", path));
-  LOCKSTEP_ASSIGN(const auto train, field<Numbers>(fields, "TRAIN_HISTORY", path));
-  LOCKSTEP_ASSIGN(const auto valid, field<Numbers>(fields, "VALID_HISTORY", path));
-  LOCKSTEP_ASSIGN(const auto times, field<Numbers>(fields, "EPOCH_TIMES", path));
-  if (train.size() < times.size() || valid.size() < times.size())
-    return Error{ErrorKind::kBadData, "'" + path + "' has fewer losses than EPOCH_TIMES"};
+  LOCKSTEP_ASSIGN(const auto fields, lockstep::load_pt_if_there(path));
+  if (!fields) return std::optional<StartPoint>();
+  LOCKSTEP_ASSIGN(const auto epochs, field<std::int64_t>(*fields, "EPOCHS_RUN", path));
+  LOCKSTEP_ASSIGN(const auto lowest, field<double>(*fields, "LOWEST_LOSS", path));
+  LOCKSTEP_ASSIGN(const auto train, field<Numbers>(*fields, "TRAIN_HISTORY", path));
+  LOCKSTEP_ASSIGN(const auto valid, field<Numbers>(*fields, "VALID_HISTORY", path));
+  LOCKSTEP_ASSIGN(const auto times, field<Numbers>(*fields, "EPOCH_TIMES", path));
+  if (std::ssize(times) != epochs || train.size() < times.size() || valid.size() < times.size())
+    return Error{ErrorKind::kBadData,
+                 "'" + path + "' has EPOCHS_RUN " + std::to_string(epochs) + ", and " +
+                     std::to_string(times.size()) + " EPOCH_TIMES, " +
+                     std::to_string(train.size()) + " and " + std::to_string(valid.size()) +
+                     " losses: they must be as many, or more losses; give another --model-name"};
   LOCKSTEP_TRY(lockstep::load_state_dict(model, path, "MODEL_STATE"));
   StartPoint start{epochs, lowest};
   double seconds = 0;

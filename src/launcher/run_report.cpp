@@ -103,8 +103,10 @@ Result<std::string> run_report(Env& env, const std::string& run_dir) {
   add_metrics(env, run_dir + "/metrics.jsonl", report);
   add_incidents(env, run_dir + "/incidents", report);
   add_checkpoint(env, run_dir + "/checkpoints", report);
-  // A run that goes on after its end (more epochs) has an older result until it ends again.
-  if (result.contains("weights_sha256") && result.value("steps", Json()) == report["steps"]) {
+  // A run that goes on after its end (more epochs) has an older result until it ends again; records
+  // that tell of fewer steps than the result are damaged.
+  const Json steps = result.value("steps", Json());
+  if (result.contains("weights_sha256") && steps.is_number() && steps >= report["steps"]) {
     report["state"] = "finished";
     copy(result, "weights_sha256", report, "weights_sha256");
     copy(result, "seconds", report, "seconds");

@@ -135,6 +135,8 @@ void CommandLine::add(const std::string& name, std::string& target, const std::s
 void CommandLine::add_path(const std::string& name, std::string& target, const std::string& help) {
   impl_->names.push_back(name);
   const auto set = [name, &target](const std::string& text) {
+    if (text.empty())
+      throw CLI::ValidationError(name + " is empty; give a path, or leave the option out");
     if (const Status local = check_local(text); !local.ok())
       throw CLI::ValidationError(name + " is " + local.error().message);
     target = text;

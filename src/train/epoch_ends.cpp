@@ -120,10 +120,10 @@ Status EpochEnds::check(const Score& score) const {
     return Error{ErrorKind::kBadData, "nothing is left to evaluate: the data set left out all " +
                                           std::to_string(score.left_out) +
                                           " samples as damaged (each is named above)"};
-  if (hooks_.best == BestOf::kAccuracy && score.count > 0 && std::isnan(score.correct))
-    return Error{ErrorKind::kUsage,
-                 "Trainer::best() by accuracy, but the evaluation counts nothing as correct: set "
-                 "Score::correct, or say BestOf::kLoss"};
+  if (hooks_.of_accuracy() != nullptr && score.count > 0 && std::isnan(score.correct))
+    return Error{ErrorKind::kUsage, std::string(hooks_.of_accuracy()) +
+                                        ", but the evaluation counts nothing as correct: set "
+                                        "Score::correct, or go by the loss"};
   return {};
 }
 
@@ -170,7 +170,9 @@ transaction::Lines EpochEnds::lines(Txn txn, comm::Exchange& exchange) const {
 std::string EpochEnds::last_line(Txn txn) const {
   Position last_step = spec_.plan.at(txn);
   --last_step.step;
-  return spec_.options.log_every.none() ? "" : cut_line(last_step, spec_.plan, spec_.evaluates);
+  // A time limit's end is for the program's own lines to tell.
+  if (spec_.options.log_every.none() && spec_.plan.stops()) return "";
+  return cut_line(last_step, spec_.plan, spec_.evaluates);
 }
 
 transaction::Lines EpochEnds::evaluation_lines(Txn txn, const Score& score) const {

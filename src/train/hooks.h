@@ -21,6 +21,7 @@ struct Hooks {
   EvaluatedOn evaluated_on = EvaluatedOn::kTestSet;
   BestOf best = BestOf::kNothing;
   std::vector<std::function<void(const EpochEnd&)>> schedules;
+  bool plateau_of_accuracy = false;  // one of these steps by it
   std::function<std::string(const StepEnd&)> step_lines;
   std::function<std::string(const EpochEnd&)> epoch_lines, export_lines;
   std::function<Result<bool>(const EpochEnd&)> exports;
@@ -29,6 +30,11 @@ struct Hooks {
   std::function<void(std::int64_t epoch, std::int64_t step)> on_resume;
   std::function<Status()> on_finished;
 
+  // What follows from an evaluation's accuracy, for messages; nullptr: nothing does.
+  const char* of_accuracy() const {
+    if (best == BestOf::kAccuracy) return "Trainer::best() by accuracy";
+    return plateau_of_accuracy ? "ReduceLROnPlateau with mode kMax (of accuracy)" : nullptr;
+  }
   // Evaluation apart.
   bool ends_epochs() const {
     return exports || epoch_lines || stop_when || !schedules.empty() || best != BestOf::kNothing;

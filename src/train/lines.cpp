@@ -106,6 +106,15 @@ std::string step_line(const Position& position, const Plan& plan, double loss) {
          ", Loss: " + with_decimals(loss, 4) + "\n";
 }
 
+// Of an epoch that is cut short. A time limit's is evaluated, and has its files.
+static std::string what_is_left_out(const Plan& plan, bool evaluates, bool whole) {
+  if (whole || plan.stops()) return "";
+  std::string what = evaluates ? "; the epoch is not evaluated" : "";
+  if (plan.exports)
+    what += evaluates ? ", and its files are not written" : "; the epoch's files are not written";
+  return what;
+}
+
 std::string cut_line(const Position& position, const Plan& plan, bool evaluates) {
   const bool whole = position.step + 1 == plan.steps_per_epoch;
   return "The run ends here, at step " + std::to_string(position.step + 1) + " of " +
@@ -115,7 +124,7 @@ std::string cut_line(const Position& position, const Plan& plan, bool evaluates)
           : plan.stops()     ? "the time limit"
           : plan.by_duration ? "--max-duration"
                              : "--max-steps") +
-         ")" + (evaluates && !whole && !plan.stops() ? "; the epoch is not evaluated\n" : "\n");
+         ")" + what_is_left_out(plan, evaluates, whole) + "\n";
 }
 
 std::string not_finite_line(const Position& position, const Plan& plan, const std::string& what,

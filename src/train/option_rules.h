@@ -63,6 +63,6 @@ inline constexpr NumberRule<double> kMaxSeconds{
     "max_seconds", &RunOptions::max_seconds, {.least = 0, .most = 1e9}};
 inline constexpr NumberRule<std::int64_t> kEvaluationBatchSize{"evaluation_batch_size",
                                                                &RunOptions::evaluation_batch_size,
-                                                               {.least = 1, .most = kMostSamples}};
+                                                               {.least = 0, .most = kMostSamples}};
 
 }  // namespace lockstep::train

@@ -201,6 +201,10 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
       options.evaluate_every != Duration::epochs(1))
     return wrong("--evaluate-every is " + options.evaluate_every.text() +
                  ", but this program evaluates nothing: leave the option out");
+  if (hooks.plateau_of_accuracy && (!has_evaluation(spec, hooks) || options.evaluate_every.none()))
+    return wrong(
+        "ReduceLROnPlateau with mode kMax steps by the accuracy of an evaluation, and "
+        "there is none: give fit() a test set (and --evaluate-every not 0), or say kMin");
   if ((spec.test == nullptr || options.evaluate_every.none()) &&
       (hooks.best == BestOf::kLoss || hooks.best == BestOf::kAccuracy))
     return wrong(
@@ -212,6 +216,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
 
 Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool keeps_book) {
   const RunOptions& options = spec.options;
+  if (options.evaluation_batch_size == 0) spec.options.evaluation_batch_size = options.batch_size;
   spec.evaluates = has_evaluation(spec, hooks) && !options.evaluate_every.none();
   data::DataPlan& data_plan = spec.data_plan;
   data_plan.dataset_size = spec.train->size();

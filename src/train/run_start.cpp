@@ -54,6 +54,28 @@ Result<int> RunStart::virtual_workers() const {
   return chosen;
 }
 
+// Of a file that anybody may have written.
+static Status check_history(const StartPoint& start) {
+  const auto& history = start.history;
+  if (history.empty()) return {};
+  if (std::ssize(history) != start.epoch)
+    return Error{ErrorKind::kBadData,
+                 "what this run starts from has " + std::to_string(start.epoch) +
+                     " epochs behind it, and the history of " + std::to_string(history.size()) +
+                     " (Trainer::start_from())"};
+  constexpr double kMostSeconds = 1e9;
+  double before = 0;
+  for (std::size_t i = 0; i < history.size(); before = history[i++].run_seconds)
+    if (!(history[i].run_seconds >= before && history[i].run_seconds <= kMostSeconds))
+      return Error{ErrorKind::kBadData, "what this run starts from has run " +
+                                            shortest(history[i].run_seconds) +
+                                            " s at the end of epoch " + std::to_string(i) +
+                                            ", after " + shortest(before) +
+                                            "; times ascend, to at most 1e9 "
+                                            "(Trainer::start_from())"};
+  return {};
+}
+
 Result<std::optional<Origin>> RunStart::bring_origin() {
   if (goes_on()) {
     origin_ = origin_of(*before_);
@@ -66,6 +88,7 @@ Result<std::optional<Origin>> RunStart::bring_origin() {
   if (!saved.empty()) return origin_;
   LOCKSTEP_ASSIGN(const std::optional<StartPoint> start, hooks_.start_from());
   if (!start) return origin_;
+  LOCKSTEP_TRY(check_history(*start));
   if (start->epoch < 0 || start->epoch > spec_.plan.epochs)
     return Error{ErrorKind::kUsage,
                  "what this run starts from has " + std::to_string(start->epoch) +

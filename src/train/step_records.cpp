@@ -116,7 +116,7 @@ transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
   } else if (prints && (cut || spec_.line_due(position_))) {
     lines.console = step_line(position_, plan, loss);
   }
-  if (prints && cut)
+  if (cut && (prints || !plan.stops()))
     lines.console +=
         cut_line(position_, plan, spec_.evaluates && !plan.evaluates_before(position_.step + 1));
   if (not_finite && (skipped || !told_before()))

@@ -1,5 +1,6 @@
 #include "lockstep/trainer.h"
 
+#include "lockstep/vision.h"
 #include "train/evaluation_mode.h"
 #include "train/run.h"
 
@@ -58,6 +59,12 @@ void Trainer::schedule(StepLR& scheduler) {
 }
 
 void Trainer::schedule(ReduceLROnPlateau& scheduler) {
+  if (scheduler.options().mode == ReduceLROnPlateauOptions::Mode::kMax) {
+    impl_->run.hooks.plateau_of_accuracy = true;
+    return impl_->add(scheduler, [&scheduler](const EpochEnd& end) {
+      if (end.count > 0) scheduler.step(end.accuracy);
+    });
+  }
   impl_->add(scheduler, [this, &scheduler](const EpochEnd& end) {
     if (end.count > 0)
       scheduler.step(end.loss);
@@ -120,6 +127,9 @@ Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
     return Error{
         ErrorKind::kUsage,
         "Trainer::fit() with a test set before Trainer::evaluation(): say how it is scored"};
+  const auto* pictures = dynamic_cast<const data::PictureSet*>(train.get());
+  if (const auto* others = dynamic_cast<const data::PictureSet*>(test.get()); pictures && others)
+    LOCKSTEP_TRY(data::check_same_classes(*pictures, *others, "the test set"));
   LOCKSTEP_TRY(impl_->run.open(std::move(train), std::move(test)));
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, impl_->run.next());

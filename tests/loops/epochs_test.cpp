@@ -81,6 +81,32 @@ TEST_F(Epochs, SchedulesTheBestLinesAndFilesAreTheSameForAnyNumberOfWorkers) {
   EXPECT_EQ(three.best, one.best);
 }
 
+TEST_F(Epochs, APlateauOfTheGreatestIsOneOfAccuracy) {
+  const Run one = alone({"maximum"});
+  ASSERT_EQ(one.outcome.code, 0) << one.outcome.err;
+  const std::regex figures(" lr ([^,]+), loss [^,]+, correct ([0-9]+) of 13,");
+  double rate = 0.1, best = 0;
+  int epoch = 0, reduced = 0;
+  for (std::sregex_iterator it(one.lines.begin(), one.lines.end(), figures), end; it != end; ++it) {
+    EXPECT_NEAR(std::stod((*it)[1]), rate, 1e-6 * rate) << "epoch " << epoch;
+    const double accuracy = std::stod((*it)[2]) / 13;
+    const bool better = epoch == 0 || accuracy > best * 1.5;
+    if (++epoch == 4) rate *= 0.5;  // StepLR
+    if (better) best = accuracy;
+    if (!better) rate *= 0.1;
+    reduced += better ? 0 : 1;
+  }
+  EXPECT_EQ(epoch, kEpochs);
+  EXPECT_GT(reduced, 0);
+  const Run uncounted =
+      seen("uncounted", run(program("uncounted", {"maximum", "uncounted", "bare"})));
+  EXPECT_EQ(uncounted.outcome.code, 2) << uncounted.outcome.err;
+  EXPECT_NE(
+      uncounted.outcome.err.find("mode kMax (of accuracy), but the evaluation counts nothing"),
+      std::string::npos)
+      << uncounted.outcome.err;
+}
+
 TEST_F(Epochs, AnOutputThatTakesNothingIsToldOnceAlone) {
   Words words{"/bin/sh", "-c", "exec \"$@\" > /dev/full", "sh"};
   for (const std::string& word : program("alone", {})) words.push_back(word);

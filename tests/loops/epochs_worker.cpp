@@ -71,7 +71,9 @@ class Job {
     options.evaluation_batch_size = 5;
     lockstep::Adam optimizer(model_->parameters(), {.lr = 0.1});
     lockstep::StepLR steps(optimizer, 4, 0.5);
-    lockstep::ReduceLROnPlateau plateau(optimizer, {.patience = 0, .threshold = 0.5});
+    using Mode = lockstep::ReduceLROnPlateauOptions::Mode;
+    const Mode mode = has("maximum") ? Mode::kMax : Mode::kMin;
+    lockstep::ReduceLROnPlateau plateau(optimizer, {.mode = mode, .patience = 0, .threshold = 0.5});
     lockstep::Trainer trainer(context_, *model_, optimizer, options);
     trainer.loss([&](const Batch& batch) { return loss_of(batch); });
     trainer.evaluation([&](const Batch& batch) {

@@ -250,7 +250,7 @@ class CifarCluster(BesidePython):
         self.assertTrue(out[1].startswith("train | epoch: 1 | loss: "), out)
         self.assertEqual(metrics(folder)[1][0]["valid_samples"], 12)
         shutil.rmtree(folder / "data/val/yak")
-        self.assertIn("train has 3 classes and val 2", run(folder, RECIPE, "--output_dir", "other", *given, code=65)[1])
+        self.assertIn("has 3 classes and 'data/val' 2: 'data/val' has no class 'yak'", run(folder, RECIPE, "--output_dir", "other", *given, code=65)[1])
 
     def test_lines_of_many_virtual_workers_are_cut(self):
         out, _ = recipe(self.folder("many"), 1, [*SMALL, *SEED, "--train_samples", 80, "--batch_size", 2, "--epochs", 1], virtual=40)

@@ -167,7 +167,7 @@ class Classifier(BesidePython):
         (data / "Train/C9").mkdir()
         self.assertIn("class 'C9' has no picture", self.refused(folder, data, 65))
         shutil.copy(data / "Train/C0/0.png", data / "Train/C9")
-        self.assertIn("Train has 4 classes and Validation 3", self.refused(folder, data, 65))
+        self.assertIn("has 4 classes and Validation 3: Validation has no class 'C9'", self.refused(folder, data, 65))
         (data / "Validation/C9").mkdir()
         shutil.copy(data / "Train/C0/0.png", data / "Validation/C9")
         _, err = run(folder, beside_python.RECIPE, "--data", data, *SETTINGS, "--checkpoint-file", self.ours / "output_model/best_model.pt", code=65)

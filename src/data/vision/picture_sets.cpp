@@ -124,9 +124,11 @@ class TransformedSet : public PictureSet, public InPieces {
       const std::int64_t first = keys_.empty() ? 0 : batch_.id(0);
       Batch batch = batch_.take();
       if (training_ && batch.ids.empty() && !keys_.empty())
-        return Error{ErrorKind::kBadData, "none of the " + std::to_string(keys_.size()) +
-                                              " pictures of a batch can be used, from '" +
-                                              set_.name(first) + "' on; replace or remove them"};
+        return Error{ErrorKind::kBadData,
+                     "none of the " + std::to_string(keys_.size()) +
+                         " pictures of a batch can be used, from '" + set_.name(first) +
+                         "' on. A share needs one: leave short batches out (drop_last), or begin a "
+                         "new run without such files"};
       return batch;
     }
 

@@ -1,4 +1,5 @@
 // `lockstep checkpoint ls`.
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <filesystem>
@@ -125,7 +126,10 @@ Result<Answer> list_checkpoints(Env& env, Words words) {
   LOCKSTEP_ASSIGN(const Arguments arguments, parse(words, syntax));
   const std::string& path = arguments.paths.front();
   LOCKSTEP_ASSIGN(const auto rows, rows_of(env, path));
-  return Answer{arguments.has("--json") ? json_of(path, rows) : text_of(path, rows)};
+  const bool damaged =
+      std::ranges::any_of(rows, [](const Row& row) { return !row.trouble.empty(); });
+  return Answer{arguments.has("--json") ? json_of(path, rows) : text_of(path, rows),
+                damaged ? exit_code(ErrorKind::kBadData) : 0};
 }
 
 }  // namespace lockstep::inspect

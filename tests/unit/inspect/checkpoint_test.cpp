@@ -60,6 +60,7 @@ TEST_F(Checkpoints, ListNamesAllAndWhatIsWrong) {
   const std::string newest = save(30);
   ASSERT_TRUE(checkpoint::set_pointer(posix_env(), run_, "best", 12).ok());
   flip(newest + "/model.safetensors");
+  EXPECT_EQ(answer({"ls", run_}).code, 65);
   const Json list = json_of({"ls", run_})["checkpoints"];
   ASSERT_EQ(list.size(), 2U);
   EXPECT_EQ(list[0]["path"], newest);

@@ -157,8 +157,8 @@ TEST(CommandLine, UnknownWordsAreNoErrorForThoseWhoAreToldOfThem) {
   CommandLine line("program", "a test");
   add_run_options(line, run);
   line.on_unknown([&](const std::string& words) { unknown = words; });
-  const std::vector<const char*> words{"program", "--epoch",  "3", "--job-name=x", "-n", "--seed",
-                                       "9",       "--output", ""};
+  const std::vector<const char*> words{"program", "--epoch", "3",        "--job-name=x", "-n",
+                                       "--seed",  "9",       "--output", "run"};
   const Status status = line.try_parse(static_cast<int>(words.size()), words.data());
   ASSERT_TRUE(status.ok()) << status.error().message;
   EXPECT_EQ(unknown, "--epoch 3 --job-name=x -n; did you mean '--epochs'?");

@@ -40,6 +40,7 @@ TEST(Trainer, LeavesFrozenPartsFrozenEvaluatesInEvaluationModeAndDropsAShortLast
   options.epochs = 2;
   options.batch_size = 4;
   options.drop_last = true;
+  options.evaluation_batch_size = 10;
   Trainer trainer(own, *net, optimizer, options);
   int steps = 0, evaluations = 0;
   trainer.loss([&](const data::Batch& batch) {

@@ -79,6 +79,20 @@ TEST_F(PictureSets, NothingLeftIsAnErrorInTrainingAndAnEmptyBatchElsewhere) {
   }
 }
 
+TEST_F(PictureSets, ClassesOfTwoSetsAreComparedByName) {
+  const auto set = open({kSmall, ToTensor{}});
+  EXPECT_TRUE(check_same_classes(*set, *set, "Validation").ok());
+  const test::TempFolder others;
+  others.write("a/1.png", picture("png-2-8-0-33x18.png"));
+  others.write("B/3.png", picture("png-2-8-0-33x18.png"));
+  const auto other = open_image_folder(others.path(), {kSmall, ToTensor{}});
+  ASSERT_TRUE(other.ok());
+  const Status same = check_same_classes(*set, **other, "Validation");
+  ASSERT_FALSE(same.ok());
+  EXPECT_EQ(same.error().kind, ErrorKind::kBadData);
+  EXPECT_THAT(same.error().message, HasSubstr("Validation has no class 'b', and has 'B'"));
+}
+
 // Another worker may still have it: were it left out here, their bits would differ.
 TEST_F(PictureSets, AFileThatIsGoneIsAnError) {
   const auto set = open({kSmall, ToTensor{}});
