@@ -271,6 +271,13 @@ class TimeBudget(BesidePython):
         self.assertEqual(out.splitlines()[-1], self.out.splitlines()[-1], "plain SGD has no state")
         self.assert_files(ours, self.ours)
 
+        odd = self.folder("odd")
+        (odd / "training_saves").mkdir()
+        for change, told in (("EPOCHS_RUN=5", "EPOCHS_RUN 5, and 1 EPOCH_TIMES"), ("EPOCH_TIMES=[float('nan')]", "has run nan s")):
+            run(odd, PYTHON, "-c", f"import sys, torch; torch.save({{**torch.load(sys.argv[1], weights_only=True), **dict({change})}}, sys.argv[2])",
+                saves(theirs)[0], saves(odd)[0])
+            self.assertIn(told, self.recipe(odd, 1, code=65)[1])
+
     def test_evaluates_a_checkpoint_for_the_report(self):
         test = self.folder("test-set")
         write_pictures(test, 11)
@@ -288,6 +295,8 @@ class TimeBudget(BesidePython):
             self.assertEqual([r["name"] for r in report], ["model_snapshot"], f"{place} is no run of its own")
         report = json.loads(run(test, LOCKSTEP, "report", "--json", run_dir(self.ours), "figures.json")[0])["runs"]
         self.assertEqual([(r["name"], r["test_loss"], len(r["validation"])) for r in report], [("model_snapshot", figures["test_loss"], EPOCHS)])
+        for words, told in ((["--evaluate", ""], "--evaluate is empty"), (["--evaluate", checkpoint, "--json", "m.pt"], "ends with .json")):
+            self.assertIn(told, run(test, *program, *words, code=2)[1])
         _, err = run(test, *program[:3], "--evaluate", saves(self.ours)[0], "--classifier_width", 8, code=65)
         self.assertIn("classifier.0.weight", err)
 

@@ -92,6 +92,14 @@ class MultiGpuTorchrun(BesidePython):
         self.assertEqual(out.splitlines()[-1], self.weights)
         self.assertIn("with weights of elsewhere; the optimizer's state begins anew", err)
 
+    def test_a_snapshot_beyond_all_epochs_is_refused(self):
+        folder = self.folder("beyond")
+        python(folder, epochs=1)
+        change = "import torch; s = torch.load('snapshot.pt', weights_only=True); s['EPOCHS_RUN'] = 2**63 - 1; torch.save(s, 'snapshot.pt')"
+        run(folder, PYTHON, "-c", change)
+        _, err = beside_python.recipe(folder, 1, EPOCHS, SAVE_EVERY, code=2)
+        self.assertIn("has 9223372036854775807 epochs behind it", err)
+
     def test_the_loss_of_the_original_changes_nothing(self):
         weights = {recipe(self.folder(f"cross-{epochs}"), 1, epochs, ["--loss", "cross_entropy"])[0].splitlines()[-1]
                    for epochs in (1, 3)}

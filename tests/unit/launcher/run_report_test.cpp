@@ -63,6 +63,18 @@ TEST_F(RunReport, OfALiveRunIsAddedToWhatItsLauncherSays) {
   EXPECT_FALSE(none.contains("steps"));
 }
 
+TEST_F(RunReport, ARunWithAResultIsFinishedWhateverHasBecomeOfItsRecords) {
+  write_run();
+  write("result.json", R"({"weights_sha256":"ab","steps":5,"seconds":1})");
+  EXPECT_EQ(report()["state"], "finished");
+  write("metrics.jsonl", "");
+  EXPECT_EQ(report()["state"], "finished");
+  EXPECT_EQ(report()["weights_sha256"], "ab");
+  write("result.json", R"({"weights_sha256":"ab","steps":3})");
+  write_run();  // which has gone on since
+  EXPECT_EQ(report()["state"], "stopped");
+}
+
 TEST_F(RunReport, OfAStoppedRunIsWhatItsRecordsHave) {
   write_run();
   const nlohmann::json json = report();
