@@ -14,7 +14,6 @@ namespace cifar_cluster {
 namespace {
 
 using lockstep::Error;
-using lockstep::ErrorKind;
 using lockstep::Result;
 using lockstep::data::Split;
 using Pictures = std::shared_ptr<const lockstep::data::PictureSet>;
