@@ -1,7 +1,8 @@
 """Our decoding and transforms beside Pillow's and torchvision's, byte for byte: peer.py PROBE
 
 Runs under $LOCKSTEP_IMAGE_PYTHON, or what tools/find_python finds. Photographs and CIFAR are read from $LOCKSTEP_TEST_DATA or
-../shared/data (photos-200.tar, cifar10-jpeg.tar.zst) where they are there. `--all`: all of CIFAR's pictures, not a sample.
+../shared/data (photos-200.tar, cifar10-jpeg.tar.zst) where they are there. `--all [I/N]`: all of CIFAR's pictures (the I-th
+of N parts), each as for training and by one other list.
 Exit 0: equal; 1: not, said where; 77: skipped, said why.
 """
 import os
@@ -173,7 +174,19 @@ def archive(name):
     return path
 
 
-def run(compare, folder, every):
+def all_of_cifar(compare, folder, part, parts):
+    """Every picture: decoded, cropped and flipped as for training, and by one of the other lists in turn. The i-th of `parts`."""
+    draw = random.Random(part)
+    for number, path in enumerate(members(archive("cifar10-jpeg.tar.zst"), lambda i: i % parts == part, folder)):
+        compare.decode(path)
+        for spec in {SMALL_SPECS[0], SMALL_SPECS[number % len(SMALL_SPECS)]}:
+            compare.transforms(spec, draw.getrandbits(32), path)
+        path.unlink()
+        if number % 5000 == 4999:
+            print(f"{number + 1} pictures: {compare.compared} compared, {len(compare.differ)} differ", flush=True)
+
+
+def run(compare, folder):
     draw = random.Random(1)
     streams(compare)
     pictures.write_pngs(folder)
@@ -183,7 +196,7 @@ def run(compare, folder, every):
         compare.decode(path)
         compare.regions(path, 6, draw)
     for directory, name, wanted, specs in (("photos", "photos-200.tar", lambda i: True, PHOTO_SPECS),
-                                           ("cifar", "cifar10-jpeg.tar.zst", lambda i: i % every == 0, SMALL_SPECS)):
+                                           ("cifar", "cifar10-jpeg.tar.zst", lambda i: i % 300 == 0, SMALL_SPECS)):
         (folder / directory).mkdir()
         for path in members(archive(name), wanted, folder / directory):
             compare.decode(path)
@@ -200,7 +213,11 @@ def run(compare, folder, every):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         compare = Compare(Probe(sys.argv[1]))
-        run(compare, pathlib.Path(folder), 1 if "--all" in sys.argv else 300)
+        if "--all" in sys.argv:
+            part, parts = (sys.argv + ["0/1"])[sys.argv.index("--all") + 1].split("/")
+            all_of_cifar(compare, pathlib.Path(folder), int(part), int(parts))
+        else:
+            run(compare, pathlib.Path(folder))
     for line in compare.differ[:20]:
         print(*line)
     print(f"{compare.compared} compared, {len(compare.differ)} differ")
