@@ -26,7 +26,8 @@ struct Rendezvous {
   // "tcp://HOST:PORT", of this machine: a name among all runs, on which nothing listens. Blank, or
   // "env://": MASTER_ADDR and MASTER_PORT.
   std::string address = {};
-  // -1, as in torch: RANK and WORLD_SIZE; where those are not set, 0 and 1.
+  // -1, as in torch: RANK and WORLD_SIZE; where neither is set, 0 and 1. One of several ranks that
+  // nothing tells which it is: kUsage.
   int rank = -1;
   int world_size = -1;  // 1 to 128; 1 meets nobody: that process runs alone
   // For all ranks, at the first start; that of whoever comes first. At most 30 minutes.

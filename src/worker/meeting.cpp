@@ -147,9 +147,9 @@ Result<std::optional<Rendezvous>> from_environment() {
 }
 
 Result<int> or_variable(int given, const char* name, int otherwise) {
+  if (given != kFromEnvironment) return given;
   const std::string text = variable(name);
-  if (given != kFromEnvironment || text.empty())
-    return given == kFromEnvironment ? otherwise : given;
+  if (text.empty()) return otherwise;
   if (const auto number = number_of<int>(text)) return *number;
   return misuse(std::string(name) + " is '" + text + "'; it is a whole number");
 }

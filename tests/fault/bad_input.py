@@ -139,7 +139,7 @@ class Options(BadInput):
         self.refused(USAGE, "--batch-size", SHORT + ("--batch-size", 0))
         self.refused(USAGE, "--virtual-workers", SHORT + ("--virtual-workers", -1))
         self.refused(USAGE, "--shuffle", SHORT + ("--shuffle", "sideways"))
-        self.refused(USAGE, "--resume is empty", SHORT + ("--resume", ""))
+        self.refused(USAGE, "--resume is empty; give a path, or leave the option out", SHORT + ("--resume", ""))
         self.refused(USAGE, "nproc-per-node.*0", SHORT, (0,))
 
     def test_numbers(self):
