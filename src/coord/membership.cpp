@@ -200,8 +200,9 @@ void Coordinator::State::each_timer_of(Worker& worker, Visit visit) {
     visit(worker.since + timing.hello, [this, &worker] {
       evict(worker, Cause::kFailedSpawn, "no hello within " + seconds(timing.hello));
     });
+  // Once ready it waits for the others alone, through an evaluation of whatever length.
   const bool joins =
-      group == Group::kRunning && worker.stage >= Stage::kForked && worker.stage <= Stage::kReady;
+      group == Group::kRunning && worker.stage >= Stage::kForked && worker.stage < Stage::kReady;
   if (joins)
     visit(worker.since + timing.join, [this, &worker] {
       evict(worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));

@@ -31,7 +31,7 @@ struct Timing {
   std::uint64_t attach = 10'000'000'000;          // attached: until the first one has come
   std::uint64_t attach_orphaned = 1'000'000'000;  // the same, once its starter is gone
   std::uint64_t first_table = 300'000'000'000;    // from the (re)start to all being ready
-  std::uint64_t join = 300'000'000'000;           // from a newcomer's Forked to its first table
+  std::uint64_t join = 300'000'000'000;           // from a newcomer's Forked to its Ready
   std::uint64_t stop_grace = 1'000'000'000;       // SIGSTOP to eviction
   // Computing phase without progress; where nobody has come through the phase yet; between steps,
   // where the program's own code runs, without progress while others wait.

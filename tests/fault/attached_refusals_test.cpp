@@ -43,8 +43,10 @@ TEST_F(Attached, ARankIsOneProcess) {
 
 TEST_F(Attached, AnotherManifestIsRefusedAndTheRightOneIsTaken) {
   Ranks ranks;
-  for (const int rank : {0, 2}) ranks.push_back(begin(rank, kSlow));
-  ASSERT_TRUE(until([&] { return std::filesystem::exists(run_dir() + "/.tmp-lockstep-control"); }));
+  ranks.push_back(begin(0, kSlow));
+  // It is let in: told of whoever is refused, and its manifest is what the others' have to be.
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(run_dir() + "/manifest.json"); }));
+  ranks.push_back(begin(2, kSlow));
   const Outcome wrong = begin(1, {"--txns", "61", "--step-us", "20000"})->wait();
   EXPECT_EQ(wrong.code, 2);
   ranks.push_back(begin(1, kSlow));

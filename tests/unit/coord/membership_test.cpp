@@ -163,31 +163,6 @@ TEST(AgentPause, LeavesNewcomersTheirTimeWithoutMembers) {
   EXPECT_EQ(group.status().state, "restarting");
 }
 
-TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
-  for (const bool tells : {true, false}) {
-    DrivenGroup group({.workers = 3, .timing = {}});
-    group.start();
-    group.exit(WorkerUid(2), kKilled);
-    const auto spawn = group.take_spawn();
-    ASSERT_TRUE(spawn);
-    group.greet(spawn->uid);
-    if (tells) group.feed(event::Failed{spawn->uid, {ErrorKind::kBadData, "the data are gone"}});
-    group.exit(spawn->uid, {65, 0});
-    EXPECT_FALSE(group.take_spawn());
-    EXPECT_EQ(group.status().world_size, 2);
-    EXPECT_THAT(group.printed, HasSubstr("died (exit 65); the others go on without it"));
-    EXPECT_EQ(group.printed.find("the data are gone") != std::string::npos, tells);
-    EXPECT_EQ(group.printed.find("the data are gone"), group.printed.rfind("the data are gone"));
-  }
-}
-
-TEST(Newcomers, AMembersBadDataStopAll) {
-  DrivenGroup group({.workers = 3, .timing = {}});
-  group.start();
-  group.feed(event::Failed{WorkerUid(2), {ErrorKind::kBadData, "the data are gone"}});
-  EXPECT_EQ(group.status().state, "stopping");
-}
-
 // A signal ends each zygote as soon as it is there, for `time`.
 void kill_zygotes(DrivenGroup& group, std::uint64_t time) {
   while (group.take<action::RestartZygote>()) {

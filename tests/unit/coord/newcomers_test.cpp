@@ -1,0 +1,79 @@
+// Who comes into a group that runs: its troubles are its own, and it waits as long as it must.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "unit/coord/driven_group.h"
+
+namespace lockstep::coord {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr ExitStatus kKilled{-1, SIGKILL};
+
+TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
+  for (const bool tells : {true, false}) {
+    DrivenGroup group({.workers = 3, .timing = {}});
+    group.start();
+    group.exit(WorkerUid(2), kKilled);
+    const auto spawn = group.take_spawn();
+    ASSERT_TRUE(spawn);
+    group.greet(spawn->uid);
+    if (tells) group.feed(event::Failed{spawn->uid, {ErrorKind::kBadData, "the data are gone"}});
+    group.exit(spawn->uid, {65, 0});
+    EXPECT_FALSE(group.take_spawn());
+    EXPECT_EQ(group.status().world_size, 2);
+    EXPECT_THAT(group.printed, HasSubstr("died (exit 65); the others go on without it"));
+    EXPECT_EQ(group.printed.find("the data are gone") != std::string::npos, tells);
+    EXPECT_EQ(group.printed.find("the data are gone"), group.printed.rfind("the data are gone"));
+  }
+}
+
+TEST(Newcomers, AMembersBadDataStopAll) {
+  DrivenGroup group({.workers = 3, .timing = {}});
+  group.start();
+  group.feed(event::Failed{WorkerUid(2), {ErrorKind::kBadData, "the data are gone"}});
+  EXPECT_EQ(group.status().state, "stopping");
+}
+
+// Worker 3 is dead, and another one has been asked for in its place.
+class Joining : public testing::Test {
+ protected:
+  Joining() : group_({.workers = 3, .timing = {}}) {
+    group_.start();
+    group_.exit(WorkerUid(3), kKilled);
+    newcomer_ = group_.take_spawn()->uid;
+    group_.greet(newcomer_);
+    group_.workers[newcomer_].phase = Phase::kIdle;
+  }
+  // The members go through a long evaluation, batch by batch.
+  void evaluate(std::uint64_t time) {
+    group_.pass(time, [&] {
+      for (const std::uint64_t uid : {1, 2}) {
+        group_.workers[WorkerUid(uid)].phase = Phase::kEvaluate;
+        ++group_.workers[WorkerUid(uid)].progress;
+      }
+    });
+  }
+
+  DrivenGroup group_;
+  WorkerUid newcomer_{0};
+};
+
+TEST_F(Joining, ThatIsReadyItWaitsForALongEvaluation) {
+  group_.feed(event::Ready{newcomer_, Txn(0), 0, {}});
+  evaluate(1200 * kSecond);
+  EXPECT_FALSE(group_.killed(newcomer_)) << group_.printed;
+}
+
+TEST_F(Joining, ThatDoesNotBecomeReadyEndsAfterItsTime) {
+  evaluate(299 * kSecond);
+  EXPECT_FALSE(group_.killed(newcomer_));
+  evaluate(2 * kSecond);
+  EXPECT_TRUE(group_.killed(newcomer_));
+  group_.exit(newcomer_, kKilled);
+  EXPECT_THAT(group_.printed, HasSubstr("not ready within 300.0 s"));
+}
+
+}  // namespace
+}  // namespace lockstep::coord
