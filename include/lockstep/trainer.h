@@ -151,7 +151,8 @@ class Trainer {
   // The steps scale their losses by it, leave out those whose gradients overflow, and update it.
   // Part of the state and of the manifest. Before fit(); `scaler` outlives the trainer.
   void scaler(GradScaler& scaler);
-  // EpochEnd::history is kept, in the state: some 50 bytes an epoch. Before fit().
+  // EpochEnd::history is kept, in the state: some 50 bytes an epoch, 13,000 epochs at most
+  // (kUsage from fit()). Before fit().
   void keep_history();
   // The model has half weights, and these are what is trained (lockstep/amp.h): the optimizer has
   // MasterWeights::parameters(). Part of the state and of the manifest. Before fit(); `masters`

@@ -99,6 +99,14 @@ TrainState::Text EpochBook::keep_history() {
   return history_.text();
 }
 
+Status EpochBook::check_epochs(std::int64_t epochs) const {
+  if (!keeps_history_ || epochs <= EpochHistory::kMost) return {};
+  return Error{ErrorKind::kUsage, "keep_history() has room for " +
+                                      std::to_string(EpochHistory::kMost) +
+                                      " epochs, and the run is to have " + std::to_string(epochs) +
+                                      ": give fewer, or longer ones"};
+}
+
 void EpochBook::close(std::int64_t epoch, const Score& score, double rate, BestOf best_of) {
   at(kEpoch) = static_cast<double>(epoch);
   at(kTrain) = at(kTrainSum) / at(kTrainCount);

@@ -38,6 +38,8 @@ class EpochBook {
   void ended_at(double run_seconds) { history_.ended_at(run_seconds); }
   // From then on it is kept; the state's text of it.
   TrainState::Text keep_history();
+  // kUsage where the history has no room for so many.
+  Status check_epochs(std::int64_t epochs) const;
   // Of the epoch that ended last; epochs and global_step are left to the caller.
   EpochEnd last() const;
   // Of the newest whole one, whatever was broken since.

@@ -2,6 +2,7 @@
 // text of the train state, as it grows; with times in it, and so in no hash.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@ namespace lockstep::train {
 
 class EpochHistory {
  public:
+  // Epochs, of at most 75 bytes each: a state's texts have 1 MiB, and so has a manifest's.
+  static constexpr std::int64_t kMost = 13'000;
+
   void add(const EpochFigures& figures) { ends_.push_back(figures); }
   // Of the epoch that the time limit broke: behind the others, until the run goes on after all.
   void add_broken(const EpochFigures& figures) { broken_ = figures; }

@@ -9,7 +9,7 @@ namespace lockstep {
 class Trainer::Impl {
  public:
   Impl(Context& context, torch::nn::Module& module, Optimizer& optimizer, RunOptions options)
-      : model(module), run(context, state, std::move(options), &book) {
+      : model(module), epochs(options.epochs), run(context, state, std::move(options), &book) {
     added = state.add("model", model);
     if (added.ok()) added = state.add("optimizer", optimizer);
     if (added.ok()) added = state.add("epochs", book.state());
@@ -22,6 +22,7 @@ class Trainer::Impl {
   }
 
   torch::nn::Module& model;
+  const std::int64_t epochs;
   train::EpochBook book;
   TrainState state;
   Status added;
@@ -130,6 +131,7 @@ Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
   const auto* pictures = dynamic_cast<const data::PictureSet*>(train.get());
   if (const auto* others = dynamic_cast<const data::PictureSet*>(test.get()); pictures && others)
     LOCKSTEP_TRY(data::check_same_classes(*pictures, *others, "the test set"));
+  LOCKSTEP_TRY(impl_->book.check_epochs(impl_->epochs));
   LOCKSTEP_TRY(impl_->run.open(std::move(train), std::move(test)));
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, impl_->run.next());

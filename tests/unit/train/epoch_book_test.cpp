@@ -115,6 +115,24 @@ TEST(EpochBook, EachVirtualWorkerHasALossOfItsOwn) {
   EXPECT_TRUE(std::isnan(book.last().train_accuracy)) << "not counted";
 }
 
+// A death would be the first to find no room for it.
+TEST(EpochBook, AHistoryThatWouldNotFitIsRefusedAtTheStart) {
+  EpochBook book;
+  EXPECT_TRUE(book.check_epochs(1'000'000).ok()) << "none is kept";
+  TrainState state;
+  ASSERT_TRUE(state.add(book.keep_history()).ok());
+  EXPECT_EQ(book.check_epochs(13'001).error().kind, ErrorKind::kUsage);
+  ASSERT_TRUE(book.check_epochs(13'000).ok());
+  for (int epoch = 0; epoch < 13'000; ++epoch) {
+    book.add_share(0, {-1.0 / 3e300, 0, 7}, true);  // as long as numbers become
+    book.end(epoch, {-1.0 / 3e300, 0, 7}, 0.1, BestOf::kNothing, 123456.7890123456);
+  }
+  std::size_t bytes = 0;
+  for (const TrainState::Text& text : state.texts()) bytes += text.save().size();
+  EXPECT_GT(bytes, 800'000U);
+  EXPECT_LT(bytes, 1'000'000U);
+}
+
 TEST(EpochBook, AShareMayHaveFewerSamples) {
   EpochBook book;
   book.add_share(0, {6, 0, 3}, true);
