@@ -61,14 +61,33 @@ void print(const Found& found, const Photographs& photographs) {
   }
 }
 
-// NAME of NAME.pt, of a run and of its checkpoints.
-std::string name_of(const std::string& checkpoint) {
+// NAME.pt itself, or the run that a checkpoint is of.
+fs::path origin_of(const std::string& checkpoint) {
   std::error_code code;
   fs::path path = fs::absolute(checkpoint, code).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  if (path.parent_path().filename() == "checkpoints")
-    return path.parent_path().parent_path().filename();
-  return fs::is_directory(path, code) ? path.filename() : path.stem();
+  return path.parent_path().filename() == "checkpoints" ? path.parent_path().parent_path() : path;
+}
+
+std::string name_of(const std::string& checkpoint) {
+  std::error_code code;
+  const fs::path origin = origin_of(checkpoint);
+  return fs::is_directory(origin, code) ? origin.filename() : origin.stem();
+}
+
+// What the run was trained on; a NAME.pt says nothing of it.
+Status check_run(const Options& options, const Photographs& photographs) {
+  std::ifstream file(origin_of(options.evaluate) / "manifest.json");
+  const auto manifest = nlohmann::json::parse(file, nullptr, false);
+  if (!manifest.is_object()) return {};
+  for (const auto& [key, ours] : identity_of(options, photographs)) {
+    const auto found = manifest.find(key);
+    if (found == manifest.end() || !found->is_string() || *found == ours) continue;
+    return Error{ErrorKind::kUsage, "--evaluate: '" + options.evaluate + "' was trained with " +
+                                        key + " " + found->get<std::string>() + ", and " + ours +
+                                        " is given: its figures would be of something else"};
+  }
+  return {};
 }
 
 // As `lockstep report` reads it. A figure that is not finite becomes null.
@@ -96,6 +115,7 @@ Status evaluate(const Options& options, const Photographs& photographs) {
   std::error_code code;  // who may not look has nothing there
   if (!fs::exists(options.evaluate, code))
     return Error{ErrorKind::kUsage, "--evaluate: '" + options.evaluate + "' does not exist"};
+  LOCKSTEP_TRY(check_run(options, photographs));
   Options as_it_was = options;
   as_it_was.weights.clear();
   LOCKSTEP_ASSIGN(const auto model, make_model(as_it_was, photographs.classes()));

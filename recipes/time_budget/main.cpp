@@ -68,9 +68,10 @@ Status train(lockstep::Context& context, const Options& options, const Photograp
 
 // Folders are read before init(): once per node.
 int main(int argc, char** argv) {
-  const Options options = time_budget::parse(argc, argv);
+  Options options = time_budget::parse(argc, argv);
   const auto photographs = time_budget::open_photographs(options);
   if (!photographs.ok()) lockstep::exit_with(photographs.error());
+  options.run.identity = time_budget::identity_of(options, *photographs);
   if (!options.evaluate.empty()) {
     const Status done = time_budget::evaluate(options, *photographs);
     if (!done.ok()) lockstep::exit_with(done.error());

@@ -81,8 +81,6 @@ Options parse(int argc, char** argv) {
   const std::string name = options.model_name.substr(0, options.model_name.size() - 3);
   if (options.run.output.empty()) options.run.output = options.saves + "/" + name + "-run";
   options.run.max_seconds = options.train_time * 3600;
-  options.run.identity = {{"image_size", std::to_string(options.image_size)},
-                          {"classifier_width", std::to_string(options.classifier_width)}};
   return options;
 }
 

@@ -29,4 +29,14 @@ lockstep::Result<Photographs> open_photographs(const Options& options) {
   return found;
 }
 
+std::map<std::string, std::string> identity_of(const Options& options,
+                                               const Photographs& photographs) {
+  std::string classes;  // no folder's name has a slash in it
+  for (const std::string& name : photographs.all->classes())
+    classes += (classes.empty() ? "" : "/") + name;
+  return {{"image_size", std::to_string(options.image_size)},
+          {"classifier_width", std::to_string(options.classifier_width)},
+          {"classes", classes}};
+}
+
 }  // namespace time_budget

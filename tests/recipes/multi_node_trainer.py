@@ -297,6 +297,12 @@ class TimeBudget(BesidePython):
         self.assertEqual([(r["name"], r["test_loss"], len(r["validation"])) for r in report], [("model_snapshot", figures["test_loss"], EPOCHS)])
         for words, told in ((["--evaluate", ""], "--evaluate is empty"), (["--evaluate", checkpoint, "--json", "m.pt"], "ends with .json")):
             self.assertIn(told, run(test, *program, *words, code=2)[1])
+        for key, more in (("image_size", ["--image-size", 48]), ("classifier_width", ["--classifier_width", 8])):
+            _, err = run(test, *program, *more, "--evaluate", checkpoint, code=2)
+            self.assertIn(f"was trained with {key} ", err)
+        (test / "n03").rename(test / "other")
+        self.assertIn("was trained with classes n01/n02/n03, and n01/n02/other", run(test, *program, "--evaluate", run_dir(self.ours), code=2)[1])
+        (test / "other").rename(test / "n03")
         _, err = run(test, *program[:3], "--evaluate", saves(self.ours)[0], "--classifier_width", 8, code=65)
         self.assertIn("classifier.0.weight", err)
 
