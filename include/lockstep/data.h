@@ -56,9 +56,9 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   // One batch of these samples, in this order; the tensors are the caller's. Damaged samples may be
-  // left out of inputs, targets and ids, for every caller the same. Where none is left: kBadData in
-  // training, as there is no loss of nothing; else an empty batch, which evaluations count as 0
-  // samples without a call of the evaluation function. Out of range ids: kUsage.
+  // left out of inputs, targets and ids, for every caller the same. Where none is left the batch is
+  // empty: a Trainer or Step counts 0 samples of it, without a call of the loss or evaluation
+  // function (docs/design/arithmetic.md, section 3). Out of range ids: kUsage.
   virtual Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const = 0;
   // Of all samples, inputs and targets: another text for another content, so that a run is neither
   // resumed nor joined with changed data. Asked for once at a start. Default: none; then a few
@@ -210,6 +210,9 @@ struct LoaderOptions {
   int prefetch_threads = 0;  // 0: everything is computed inside get()
   // How long get() waits for what a thread has begun: kTimedOut. What it makes itself has no limit.
   std::chrono::seconds patience{600};
+  // Whether get() may give a batch of which all samples are left out as damaged; else kBadData, as
+  // the mean loss of nothing is no number.
+  bool allow_empty = false;
 };
 
 // Batches of a plan's shares, any share at any time. Threads start at the first get() or prefetch()

@@ -20,6 +20,14 @@ std::string name_of(const ShareId& share) {
          ", virtual worker " + std::to_string(share.v);
 }
 
+Error nothing_left(const ShareId& share) {
+  return {ErrorKind::kBadData,
+          name_of(share) +
+              ": the data set left out all samples of the batch as damaged, and a loss of nothing "
+              "is no number. Set LoaderOptions::allow_empty and skip it where size() is 0, or "
+              "leave such samples out"};
+}
+
 template <class F>
 auto guarded_for(const ShareId& share, F&& f) {
   return guarded([&] { return "data set, " + name_of(share); }, ErrorKind::kInternal,
@@ -52,6 +60,7 @@ class PrefetchingLoader final : public Loader {
     waited_ = take(share);
     Result<Batch> batch = finish(lock, *waited_);
     waited_.reset();
+    if (batch.ok() && batch->ids.empty() && !options_.allow_empty) return nothing_left(share);
     return batch;
   }
 

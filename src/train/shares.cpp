@@ -19,8 +19,10 @@ constexpr std::int64_t kComparedInTime = 100;  // steps, where checkpoints go by
 Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& hooks,
                                              const TrainState& state) {
   std::unique_ptr<Shares> self(new Shares(spec, hooks, state));
-  LOCKSTEP_ASSIGN(self->loader_,
-                  data::Loader::make(spec.train, spec.data_plan, {spec.options.prefetch_threads}));
+  LOCKSTEP_ASSIGN(
+      self->loader_,
+      data::Loader::make(spec.train, spec.data_plan,
+                         {.prefetch_threads = spec.options.prefetch_threads, .allow_empty = true}));
   return self;
 }
 
@@ -59,10 +61,16 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
     hint_next(participant, txn, v, k);
     std::copy(batch.ids.begin(), batch.ids.end(), record.ids() + record.ids_count);
     record.ids_count += batch.ids.size();
+    if (batch.ids.empty()) continue;  // of what is left out nothing is added
     LOCKSTEP_TRY(guarded(where, ErrorKind::kInternal, [&] {
       return forward_backward(participant, share_of(position, v, k, batch), record);
     }));
   }
+  if (record.ids_count == 0) participant.reducer().zero_share();
+  const Optimizer& optimizer = *state_.optimizers()[optimizer_];
+  record.extra = optimizer_;
+  record.rate = optimizer.lr();
+  record.rates = optimizer.rates_hash();
   return {};
 }
 
@@ -91,11 +99,8 @@ Result<data::Batch> Shares::batch_of(const Position& position, VirtualWorker v, 
   LOCKSTEP_ASSIGN(data::Batch batch, loader_->get(id));
   if (!std::exchange(checked_draws_, true)) LOCKSTEP_TRY(check_draws(before));
   const std::int64_t asked = spec_.data_plan.batch_at(id.at.step);
-  LOCKSTEP_ASSIGN(const std::int64_t left_out, missing_samples(batch, asked));
-  if (left_out < asked) return batch;
-  return Error{ErrorKind::kUsage,
-               "the data set left out all " + std::to_string(asked) +
-                   " samples of a training batch: Dataset::get() must give an error for it"};
+  LOCKSTEP_TRY(missing_samples(batch, asked));
+  return batch;
 }
 
 // The generator is the process's: in threads of their own, beside the model, batches cannot draw
@@ -155,9 +160,6 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
   record.correct += part.correct_;
   record.loss_count += samples;
   record.ends |= part.ends_ ? 1 : 0;
-  record.extra = optimizer_;
-  record.rate = state_.optimizers()[optimizer_]->lr();
-  record.rates = state_.optimizers()[optimizer_]->rates_hash();
   return {};
 }
 

@@ -270,6 +270,7 @@ TEST_F(Epochs, WhatEndsWithItsLastEpochStaysEnded) {
 TEST_F(Epochs, AnEvaluationOfNothingAndAnAccuracyThatNobodyCountsAreErrors) {
   for (const auto& [word, code, message] :
        {std::tuple{"unusable", 65, "the data set left out all 13 samples as damaged"},
+        {"none", 65, "the data set left out all 24 samples of an epoch as damaged"},
         {"uncounted", 2, "by accuracy, but the evaluation counts nothing as correct"}}) {
     const std::string name = std::string(word) + "-alone";
     const Run one = seen(name, run(program(name, {word})));
@@ -305,6 +306,21 @@ TEST_F(Epochs, WhatTheDataSetsLeaveOutIsCountedTheSameForAnyWorkersAndUnderKills
               "the evaluation"),
         1)
         << killed.outcome.err;
+  }
+}
+
+// Its gradient is zeros, whoever computes it.
+TEST_F(Epochs, AShareOfWhichNothingIsLeftCountsNoSample) {
+  const Run one = alone({"sparse", "four"});
+  ASSERT_EQ(one.outcome.code, 0) << one.outcome.err;
+  EXPECT_GE(count(one.lines, " of 0"), 4) << one.lines;
+  for (const std::string fault : {"rank=0 txn=8 phase=exchange", "rank=2 txn=3 phase=optimizer"}) {
+    const std::string name = "sparse-" + fault.substr(fault.rfind('=') + 1);
+    const Run killed = launched(name, {"--inject", "kill " + fault}, {"sparse", "four"});
+    EXPECT_EQ(killed.outcome.code, 0) << killed.outcome.err;
+    EXPECT_EQ(killed_in(killed.outcome), 1) << killed.outcome.err;
+    EXPECT_EQ(killed.lines, one.lines) << fault;
+    EXPECT_EQ(killed.files, one.files) << fault;
   }
 }
 

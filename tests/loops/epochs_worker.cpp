@@ -4,7 +4,8 @@
 // a `snapshot` there of each epoch, and no checkpoints but the last: a new run begins from it;
 // `stops` early; `bare`: nothing is written, and none is the best; `damaged`: training's sample 3
 // and the second evaluation batch are left out; `unusable`: all
-// that is evaluated, too; `uncounted`: the best by an accuracy that nobody counts.
+// that is evaluated, too; `sparse`: so many of training's that virtual workers have steps without
+// any; `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -105,7 +106,9 @@ class Job {
     trainer.on_resume([](std::int64_t epoch, std::int64_t step) {
       std::printf("goes on at epoch %ld, step %ld\n", long{epoch}, long{step});
     });
-    LOCKSTEP_ASSIGN(auto train_set, data(24, 3, 3));
+    LOCKSTEP_ASSIGN(auto train_set, has("none")     ? data(24, 0, 23)
+                                    : has("sparse") ? data(24, 3, 14)
+                                                    : data(24, 3, 3));
     const bool unusable = has("unusable");
     LOCKSTEP_ASSIGN(auto test_set, data(13, unusable ? 0 : 5, unusable ? 12 : 9));
     return trainer.fit(train_set, test_set);
@@ -150,7 +153,7 @@ class Job {
                                                               std::int64_t last) const {
     at::manual_seed(7);
     const at::Tensor inputs = at::randn({rows, 3});
-    if (!has("damaged") && !has("unusable"))
+    if (!has("damaged") && !has("unusable") && !has("sparse") && !has("none"))
       return lockstep::data::tensor_dataset(inputs, inputs.sum(1, true));
     return lockstep::data::tensor_dataset(
         inputs, inputs.sum(1, true), [=](Batch batch, const lockstep::data::Pass&) {

@@ -110,7 +110,7 @@ class TransformedSet : public PictureSet, public InPieces {
   class Making final : public Pieces {
    public:
     Making(const TransformedSet& set, std::span<const std::int64_t> ids, const Pass& pass)
-        : set_(set), keys_(keys_of(ids, pass)), training_(pass.training), batch_(ids, set.size_) {}
+        : set_(set), keys_(keys_of(ids, pass)), batch_(ids, set.size_) {}
     std::size_t count() const override { return (keys_.size() + set_.piece_ - 1) / set_.piece_; }
     Status fill(std::size_t piece) override {
       const std::size_t first = piece * set_.piece_;
@@ -120,22 +120,11 @@ class TransformedSet : public PictureSet, public InPieces {
       set_.workspaces_.give_back(std::move(workspace));
       return filled;
     }
-    Result<Batch> take() override {
-      const std::int64_t first = keys_.empty() ? 0 : batch_.id(0);
-      Batch batch = batch_.take();
-      if (training_ && batch.ids.empty() && !keys_.empty())
-        return Error{ErrorKind::kBadData,
-                     "none of the " + std::to_string(keys_.size()) +
-                         " pictures of a batch can be used, from '" + set_.name(first) +
-                         "' on. A share needs one: leave short batches out (drop_last), or begin a "
-                         "new run without such files"};
-      return batch;
-    }
+    Result<Batch> take() override { return batch_.take(); }
 
    private:
     const TransformedSet& set_;
     const std::vector<std::uint32_t> keys_;
-    const bool training_;
     Filling batch_;
   };
 
