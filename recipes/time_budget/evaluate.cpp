@@ -75,9 +75,12 @@ std::string name_of(const std::string& checkpoint) {
   return fs::is_directory(origin, code) ? origin.filename() : origin.stem();
 }
 
-// What the run was trained on; a NAME.pt says nothing of it.
+// What the run was trained on. A NAME.pt says nothing of it: the NAME-run beside it does.
 Status check_run(const Options& options, const Photographs& photographs) {
-  std::ifstream file(origin_of(options.evaluate) / "manifest.json");
+  std::error_code code;
+  fs::path run = origin_of(options.evaluate);
+  if (!fs::is_directory(run, code)) run.replace_extension().concat("-run");
+  std::ifstream file(run / "manifest.json");
   const auto manifest = nlohmann::json::parse(file, nullptr, false);
   if (!manifest.is_object()) return {};
   for (const auto& [key, ours] : identity_of(options, photographs)) {

@@ -298,12 +298,13 @@ class TimeBudget(BesidePython):
         for words, told in ((["--evaluate", ""], "--evaluate is empty"), (["--evaluate", checkpoint, "--json", "m.pt"], "ends with .json")):
             self.assertIn(told, run(test, *program, *words, code=2)[1])
         for key, more in (("image_size", ["--image-size", 48]), ("classifier_width", ["--classifier_width", 8])):
-            _, err = run(test, *program, *more, "--evaluate", checkpoint, code=2)
-            self.assertIn(f"was trained with {key} ", err)
+            for place in (checkpoint, saves(self.ours)[0]):
+                self.assertIn(f"was trained with {key} ", run(test, *program, *more, "--evaluate", place, code=2)[1])
         (test / "n03").rename(test / "other")
         self.assertIn("was trained with classes n01/n02/n03, and n01/n02/other", run(test, *program, "--evaluate", run_dir(self.ours), code=2)[1])
         (test / "other").rename(test / "n03")
-        _, err = run(test, *program[:3], "--evaluate", saves(self.ours)[0], "--classifier_width", 8, code=65)
+        alone = shutil.copy(saves(self.ours)[0], test / "alone.pt")
+        _, err = run(test, *program[:3], "--evaluate", alone, "--classifier_width", 8, code=65)
         self.assertIn("classifier.0.weight", err)
 
 
