@@ -218,10 +218,11 @@ class Copy {
 };
 
 Status check_apart(const std::string& from, const std::string& to) {
-  std::error_code error;
-  const fs::path source = fs::weakly_canonical(from, error), goal = fs::weakly_canonical(to, error);
+  std::error_code no_source, no_goal;  // a loop of links, say: whoever opens it tells
+  const fs::path source = fs::weakly_canonical(from, no_source);
+  const fs::path goal = fs::weakly_canonical(to, no_goal);
   const auto [rest, _] = std::mismatch(source.begin(), source.end(), goal.begin(), goal.end());
-  if (error || rest != source.end()) return {};
+  if (no_source || no_goal || rest != source.end()) return {};
   return Error{ErrorKind::kUsage,
                "'" + to + "' is in '" + from + "': a copy of it would never end"};
 }
@@ -235,12 +236,17 @@ Status sync_file_system(const std::string& path) {
 
 Result<Copied> copy_all(const std::string& from, const std::string& to, unsigned threads,
                         const Stopped& stopped) {
-  for (const std::string& place : {from, to}) LOCKSTEP_TRY(check_local(place));
+  for (const std::string& place : {from, to}) {
+    if (place.empty())
+      return Error{ErrorKind::kUsage, "an empty name is no file and no folder: give SRC and DST"};
+    LOCKSTEP_TRY(check_local(place));
+  }
   LOCKSTEP_TRY(check_apart(from, to));
   LOCKSTEP_ASSIGN(const struct stat source, look(from));
   Work work;
   LOCKSTEP_TRY(collect(from, to, 0, stopped, work));
-  const bool to_folder = fs::is_directory(to);
+  std::error_code error;  // a loop of links, say: make_folder() or the rename tells
+  const bool to_folder = to.ends_with('/') || fs::is_directory(to, error);
   if (S_ISREG(source.st_mode) && to_folder)
     return Error{ErrorKind::kUsage, "'" + to + "' is a folder, '" + from +
                                         "' a file: give the name that it is to have there"};

@@ -88,6 +88,13 @@ TEST_F(CopyAll, WhatCannotBeIsTold) {
   EXPECT_EQ(kind_of(from_, from_ + "/deep/new", "would never end"), ErrorKind::kUsage);
   EXPECT_EQ(kind_of(from_, from_, "would never end"), ErrorKind::kUsage);
   EXPECT_EQ(kind_of(folder_ / "none", to_, "none"), ErrorKind::kBadData);
+  EXPECT_EQ(kind_of("", to_, "an empty name"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of(from_, "", "an empty name"), ErrorKind::kUsage);
+  EXPECT_EQ(kind_of(from_ + "/a", folder_ / "new/", "is a folder"), ErrorKind::kUsage);
+  const std::string loop = folder_ / "loop";
+  fs::create_symlink(loop, loop);
+  EXPECT_EQ(kind_of(loop, to_, "cannot read '" + loop), ErrorKind::kBadData);
+  EXPECT_EQ(kind_of(from_, loop, loop), ErrorKind::kDisk);
   ASSERT_EQ(::mkfifo((from_ + "/pipe").c_str(), 0600), 0);
   EXPECT_EQ(kind_of(from_, to_, "pipe' is no file"), ErrorKind::kBadData);
 }
