@@ -100,6 +100,9 @@ struct RunOptions {
   std::string config = {};
 };
 
+// A number for RunOptions::identity: the shortest text that reads back as the same one.
+std::string identity_text(double value);
+
 // What is known of a run before its Trainer is made, for settings that follow from it: a rate
 // scaled by V, a seed that the first start chose.
 struct RunSoFar {

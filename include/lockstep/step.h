@@ -37,10 +37,10 @@
 
 namespace lockstep {
 
-namespace train {
+namespace training {  // not `train`: programs have a function of that name
 class Run;
 class Shares;
-}  // namespace train
+}  // namespace training
 
 // One virtual worker's part of a step.
 class Share {
@@ -61,7 +61,7 @@ class Share {
   void end_run() { ends_ = true; }
 
  private:
-  friend class train::Shares;
+  friend class training::Shares;
   friend class Trainer;
   std::int64_t virtual_worker_ = 0, epoch_ = 0, step_ = 0, global_step_ = 0;
   std::int64_t micro_batch_ = 0, micro_batches_ = 1;
@@ -106,7 +106,7 @@ class Step {
   Status run(Optimizer& optimizer, const Closure& closure);
 
  private:
-  std::unique_ptr<train::Run> run_;
+  std::unique_ptr<training::Run> run_;
 };
 
 }  // namespace lockstep

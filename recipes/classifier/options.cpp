@@ -1,7 +1,5 @@
 #include "options.h"
 
-#include <array>
-#include <charconv>
 #include <filesystem>
 
 #include "lockstep/command_line.h"
@@ -33,12 +31,6 @@ void add_options(lockstep::CommandLine& line, Options& options) {
            {.least = 0, .most = 64});
 }
 
-// The shortest text that reads back as the same number: another one is another run.
-std::string number(double value) {
-  std::array<char, 32> text;
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
-
 }  // namespace
 
 Options parse(int argc, char** argv) {
@@ -63,7 +55,7 @@ Options parse(int argc, char** argv) {
   if (!code) options.checkpoint_file = file.lexically_normal().string();
   options.run.identity = {{"backbone", options.frozen() ? "frozen" : "trained"},
                           {"image_size", std::to_string(options.image_size)},
-                          {"label_smoothing", number(options.label_smoothing)}};
+                          {"label_smoothing", lockstep::identity_text(options.label_smoothing)}};
   return options;
 }
 

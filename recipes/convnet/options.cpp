@@ -1,7 +1,6 @@
 #include "options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <string_view>
 
@@ -27,12 +26,6 @@ struct Cluster {
   int nr = 0;
   int all() const { return nodes * gpus; }  // the document's world size
 };
-
-// The shortest text that reads back as the same number: another rate is another run.
-std::string number(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
-}
 
 // argparse's short names with one dash, as the document has them.
 std::string spelled_out(const std::string& word) {
@@ -217,8 +210,8 @@ Options parse(int argc, char** argv) {
   options.greets = line.given("--mode");
   Status status = settle(cluster, options);
   options.run.identity = {{"optimizer", options.optimizer},
-                          {"lr", number(options.lr)},
-                          {"momentum", number(options.momentum)}};
+                          {"lr", lockstep::identity_text(options.lr)},
+                          {"momentum", lockstep::identity_text(options.momentum)}};
   if (options.image_size > 0)
     options.run.identity["image_size"] = std::to_string(options.image_size);
   if (status.ok() && options.image_size > 0 && options.image_size < kLeastSide)

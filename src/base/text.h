@@ -40,7 +40,7 @@ std::optional<Number> take_number(std::string_view& line, std::string_view name)
   return number;
 }
 
-// For a terminal: control characters (ESC and the like, in names that files hold) as "\\x1b"; line
+// For a terminal: control characters (ESC and the like, in names that files hold) as "\x1b"; line
 // ends and tabs stay.
 inline std::string printable(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -10,7 +10,7 @@
 #include "rundir/lock.h"
 #include "rundir/names.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 using namespace std::chrono_literals;
@@ -231,4 +231,4 @@ Status Checkpoints::save(const Plan& plan, Txn next) {
   return {};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

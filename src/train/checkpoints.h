@@ -21,7 +21,7 @@
 #include "train/state_texts.h"
 #include "worker/session.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 class Checkpoints {
  public:
@@ -80,4 +80,4 @@ class Checkpoints {
   std::unique_ptr<checkpoint::Writer> writer_;  // last: its thread uses the rest
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

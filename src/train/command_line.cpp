@@ -255,15 +255,15 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   const auto add = [&](const auto& rule, const std::string& help) {
     line.add(rule.name, o.*rule.field, help, rule.limits);
   };
-  add(train::kEpochs, "passes over the training set");
-  add(train::kBatchSize, "samples per batch of each virtual worker");
-  add(train::kAccumulationSteps, "batches of each virtual worker per optimizer step");
+  add(training::kEpochs, "passes over the training set");
+  add(training::kBatchSize, "samples per batch of each virtual worker");
+  add(training::kAccumulationSteps, "batches of each virtual worker per optimizer step");
   line.add_flag("--drop-last", o.drop_last,
                 "leave out an epoch's last batch if it is shorter than the others");
   line.add("--seed", o.seed, "of the model's initial values, the data order and dropout");
-  add(train::kVirtualWorkers,
+  add(training::kVirtualWorkers,
       "fixed shares of each step; 0: the number of workers at the first start");
-  add(train::kMaxSteps, "optimizer steps of the whole run; 0: no limit");
+  add(training::kMaxSteps, "optimizer steps of the whole run; 0: no limit");
   line.add("--max-duration", o.max_duration, Duration::Unit::kEpochs,
            "how long the whole run is, in place of --epochs: 10ep, 500ba (steps), 100000sp "
            "(samples) or 2h30m; 0: as --epochs says");
@@ -278,17 +278,17 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       "--checkpoint-every", o.checkpoint_every, Duration::Unit::kSteps,
       "between checkpoints: optimizer steps or, with a unit, 1ep, 500ba, 100000sp, 10m; 0: only "
       "the last");
-  add(train::kKeepCheckpoints, "newest checkpoints to keep");
+  add(training::kKeepCheckpoints, "newest checkpoints to keep");
   line.add_choice(
       "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
       [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
       "when a checkpoint cannot be written");
   add_enum(
-      line, "--on-nan", train::kOnNan, o.on_nan,
+      line, "--on-nan", training::kOnNan, o.on_nan,
       "when a loss or a gradient is infinite or NaN: make the update, leave it out, or end the "
       "run");
   add_enum(
-      line, "--deterministic", train::kDeterministic, o.deterministic,
+      line, "--deterministic", training::kDeterministic, o.deterministic,
       "an operation that has no deterministic form is an error, or is used with a warning; off: "
       "fast ones, which may give other bits each time");
   line.add(

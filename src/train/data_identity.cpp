@@ -8,7 +8,7 @@
 #include "base/guard.h"
 #include "base/hash.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 constexpr std::int64_t kProbes = 16;
@@ -45,4 +45,4 @@ Status add_data(rundir::RunManifest& manifest, const std::string& name,
   });
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

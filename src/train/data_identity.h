@@ -8,11 +8,11 @@
 #include "lockstep/data.h"
 #include "rundir/manifest.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 // Sets NAME_fingerprint, if the set has one, and NAME_probe_xxh3, of inputs and targets of at most
 // 16 samples spread evenly: what a set delivers may be changed on the way (a transform).
 Status add_data(rundir::RunManifest& manifest, const std::string& name,
                 const data::Dataset& dataset);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

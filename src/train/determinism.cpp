@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 // libtorch's own says a warning as often as it is given: in each step.
@@ -44,4 +44,4 @@ Error with_own_option(Error error) {
   return error;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -3,11 +3,11 @@
 
 #include "lockstep/run_options.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 void use_deterministic_algorithms(Deterministic mode);
 // libtorch's error for an operation that has no deterministic form names its own setting: with ours
 // added. All others as they are.
 Error with_own_option(Error error);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -8,7 +8,7 @@
 
 #include "coord/table.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -154,4 +154,4 @@ EpochEnd EpochBook::told() const {
   return end;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -13,7 +13,7 @@
 #include "lockstep/trainer.h"
 #include "train/epoch_history.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 class EpochBook {
  public:
@@ -81,4 +81,4 @@ class EpochBook {
   at::Tensor train_sums_, train_counts_;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -10,7 +10,7 @@
 #include "train/lines.h"
 #include "train/scored_batch.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 std::uint64_t EpochEnds::began_ns(Txn txn) const {
   return spec_.plan.at(txn).step == 0 || began_ns_ == 0 ? monotonic_ns() : began_ns_;
@@ -216,4 +216,4 @@ transaction::Lines EpochEnds::export_lines(Txn txn, bool written) const {
   return lines;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

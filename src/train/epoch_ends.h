@@ -14,7 +14,7 @@
 #include "train/run_spec.h"
 #include "transaction/program.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 // What checkpoints have to do with an epoch's files.
 struct FileGuard {
@@ -68,4 +68,4 @@ class EpochEnds {
   double seconds_ = 0;  // of the epoch that ended last
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -4,7 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 using Json = nlohmann::json;
@@ -67,4 +67,4 @@ TrainState::Text EpochHistory::text() {
           /*hashed=*/false};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

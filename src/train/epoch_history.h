@@ -10,7 +10,7 @@
 #include "lockstep/state.h"
 #include "lockstep/trainer.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 class EpochHistory {
  public:
@@ -35,4 +35,4 @@ class EpochHistory {
   std::optional<EpochFigures> broken_;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 class EvaluationMode {
  public:
@@ -27,4 +27,4 @@ class EvaluationMode {
   std::vector<bool> was_training_;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -5,7 +5,7 @@
 #include "base/env.h"
 #include "train/lines.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 constexpr std::uint64_t kResultLimitBytes = 4096;
@@ -31,4 +31,4 @@ worker::Finale finale(const RunSpec& spec, const TrainState& state, std::int64_t
   return finale;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

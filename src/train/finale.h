@@ -7,11 +7,11 @@
 #include "train/run_spec.h"
 #include "worker/session.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 // `trained`: a step or more in this start. Without, an equal result that is there stays, with the
 // seconds that it has.
 worker::Finale finale(const RunSpec& spec, const TrainState& state, std::int64_t steps,
                       double seconds, bool trained);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 Result<std::int64_t> missing_samples(const data::Batch& batch, std::int64_t asked) {
   const auto given = static_cast<std::int64_t>(batch.ids.size());
@@ -13,4 +13,4 @@ Result<std::int64_t> missing_samples(const data::Batch& batch, std::int64_t aske
                                       "each that it gives"};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -11,7 +11,7 @@
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 struct Hooks {
   // What a share's loss is; may change between steps, as long as it does in all workers alike.
@@ -41,4 +41,4 @@ struct Hooks {
   }
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

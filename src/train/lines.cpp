@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 constexpr std::size_t kMostRates = 16;  // a transaction's lines have a limit
@@ -195,4 +195,4 @@ std::string duration_text(double seconds) {
          two_digits(whole % 60) + "." + std::string(6 - fraction.size(), '0') + fraction;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

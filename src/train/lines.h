@@ -9,7 +9,7 @@
 #include "lockstep/trainer.h"
 #include "train/plan.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 // A program's own text, which may lack the last newline.
 std::string whole_lines(std::string text);
@@ -51,4 +51,4 @@ std::string left_out_text(const EpochEnd& last);
 // Python's str(timedelta): `0:00:26.337336`.
 std::string duration_text(double seconds);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

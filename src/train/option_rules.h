@@ -10,7 +10,7 @@
 #include "coord/table.h"
 #include "lockstep/command_line.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 template <class T>
 struct NumberRule {
@@ -65,4 +65,4 @@ inline constexpr NumberRule<std::int64_t> kEvaluationBatchSize{"evaluation_batch
                                                                &RunOptions::evaluation_batch_size,
                                                                {.least = 0, .most = kMostSamples}};
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -6,7 +6,7 @@
 
 #include "base/ids.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 enum class Kind {
   kStep,
@@ -166,4 +166,4 @@ constexpr std::uint64_t batch_seed(std::uint64_t seed, std::int64_t global_step,
   return part_seed(seed, global_step, (std::uint64_t{1} << 32) + batch);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

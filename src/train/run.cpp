@@ -11,7 +11,7 @@
 #include "train/finale.h"
 #include "train/lines.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 Run::Run(Context& context, TrainState& state, RunOptions options, EpochBook* book)
     : context_(context), state_(state), epoch_ends_(spec_, hooks, state, book) {
@@ -161,4 +161,4 @@ Status Run::last_words() {
   return session_of(context_).finish(finale(spec_, state_, global_step(at()), seconds, trained_));
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -24,7 +24,7 @@
 #include "transaction/participant.h"
 #include "transaction/program.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 class Run final : public transaction::Program {
  public:
@@ -58,7 +58,7 @@ class Run final : public transaction::Program {
   std::int64_t epoch(Txn txn) const override { return spec_.plan.at(txn).epoch; }
   std::int64_t global_step(Txn txn) const override { return spec_.plan.at(txn).global_step; }
   std::int64_t epoch_step(Txn txn) const override { return spec_.plan.at(txn).step; }
-  bool ends_epoch(Txn txn) const override { return train::ends_epoch(spec_.plan.at(txn).kind); }
+  bool ends_epoch(Txn txn) const override { return training::ends_epoch(spec_.plan.at(txn).kind); }
   std::uint64_t steps_if_last(Txn txn) const override {
     return static_cast<std::uint64_t>(spec_.plan.steps_if_last(txn));
   }
@@ -107,4 +107,4 @@ class Run final : public transaction::Program {
   bool over_ = false;                  // the loop was told so, or of an error
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -16,7 +16,13 @@
 #include "train/data_identity.h"
 #include "train/option_rules.h"
 
-namespace lockstep::train {
+namespace lockstep {
+
+std::string identity_text(double value) { return shortest(value); }
+
+}  // namespace lockstep
+
+namespace lockstep::training {
 namespace {
 
 constexpr std::uint64_t kMostConfigBytes = std::uint64_t{1} << 20;
@@ -146,4 +152,4 @@ Status write_identity(const RunSpec& spec, const rundir::RunManifest& manifest) 
   return write_atomically(posix_env(), path, config);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

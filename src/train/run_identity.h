@@ -11,7 +11,7 @@
 #include "rundir/manifest.h"
 #include "train/run_spec.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 // The run began elsewhere: there, from these weights.
 struct Origin {
@@ -27,4 +27,4 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
                                           const std::optional<Origin>& origin);
 Status write_identity(const RunSpec& spec, const rundir::RunManifest& manifest);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -3,7 +3,7 @@
 #include "train/run.h"
 #include "train/step_records.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 std::uint32_t Run::items(Txn txn) const {
   return is_step(txn) ? spec_.virtual_workers() : epoch_ends_.items(txn);
@@ -131,4 +131,4 @@ transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& excha
   return epoch_ends_.lines(txn, exchange);
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

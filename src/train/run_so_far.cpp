@@ -13,7 +13,7 @@ Result<RunSoFar> run_so_far(Context& context, const RunOptions& options) {
   }
   RunSoFar run;
   LOCKSTEP_ASSIGN(run.virtual_workers,
-                  train::virtual_workers_of(options, before ? &*before : nullptr, context));
+                  training::virtual_workers_of(options, before ? &*before : nullptr, context));
   if (before) run.manifest = before->values();
   return run;
 }

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "train/option_rules.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 61;
@@ -259,4 +259,4 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
   return {};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -11,7 +11,7 @@
 #include "train/hooks.h"
 #include "train/plan.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 struct RunSpec {
   RunOptions options;
@@ -44,4 +44,4 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
 // Sets the plans. `keeps_book`: epochs may have an end of their own.
 Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool keeps_book);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

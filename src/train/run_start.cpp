@@ -10,7 +10,7 @@
 #include "rundir/names.h"
 #include "rundir/time_stop.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 bool same(const StartPoint& a, const StartPoint& b) {
@@ -212,4 +212,4 @@ void RunStart::say_finished(Txn committed) const {
            " are asked for (--epochs, --max-steps): there is nothing left to train");
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -14,7 +14,7 @@
 #include "train/run_identity.h"
 #include "train/run_spec.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 // V: the option, else that of the run that is gone on with, else the number of workers asked for.
 Result<int> virtual_workers_of(const RunOptions& options, const rundir::RunManifest* gone_on_with,
@@ -55,4 +55,4 @@ class RunStart {
   coord::RunTime time_;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -26,8 +26,8 @@ Score cross_entropy_score(const at::Tensor& scores, const at::Tensor& targets) {
           scores.argmax(1).eq(targets).sum().item<double>(), targets.size(0)};
 }
 
-Result<Score> train::scored_batch(const data::Dataset& set, std::int64_t batch_size,
-                                  std::int64_t index, const Evaluation& evaluation) {
+Result<Score> training::scored_batch(const data::Dataset& set, std::int64_t batch_size,
+                                     std::int64_t index, const Evaluation& evaluation) {
   LOCKSTEP_ASSIGN(const data::Batch batch, data::evaluation_batch(set, batch_size, index));
   const std::int64_t asked = std::min(batch_size, set.size() - index * batch_size);
   Score score{0, 0, 0};
@@ -40,10 +40,10 @@ Result<Score> train::scored_batch(const data::Dataset& set, std::int64_t batch_s
 Result<Score> evaluate(torch::nn::Module& model, const data::Dataset& set, std::int64_t batch_size,
                        const Evaluation& evaluation) {
   const at::NoGradGuard no_grad;
-  const train::EvaluationMode mode(model);
+  const training::EvaluationMode mode(model);
   Score all{0, 0, 0};
   for (std::int64_t i = 0; i < data::evaluation_batches(set.size(), batch_size); ++i) {
-    LOCKSTEP_ASSIGN(const Score part, train::scored_batch(set, batch_size, i, evaluation));
+    LOCKSTEP_ASSIGN(const Score part, training::scored_batch(set, batch_size, i, evaluation));
     all += part;
   }
   return all;

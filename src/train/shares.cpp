@@ -9,7 +9,7 @@
 #include "base/guard.h"
 #include "train/given_ids.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 constexpr std::int64_t kComparedInTime = 100;  // steps, where checkpoints go by the clock
@@ -163,4 +163,4 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
   return {};
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

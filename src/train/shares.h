@@ -15,7 +15,7 @@
 #include "train/run_spec.h"
 #include "transaction/participant.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 class Shares {
  public:
@@ -54,4 +54,4 @@ class Shares {
   std::uint64_t hash_ = 0;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

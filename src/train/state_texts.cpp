@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 using nlohmann::json;
@@ -43,4 +43,4 @@ Result<RunNotes> load_texts(const TrainState& state, const std::string& text) {
   return notes;
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -10,7 +10,7 @@
 #include "lockstep/state.h"
 #include "lockstep/status.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 struct RunNotes {
   bool ended_early = false;  // the program ended it here (Share::end_run, Trainer::stop_when)
@@ -25,4 +25,4 @@ std::string texts_json(const TrainState& state, const RunNotes& notes);
 // Into the state. kBadData for a text that the state needs and the file lacks; and the texts' own.
 Result<RunNotes> load_texts(const TrainState& state, const std::string& text);
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

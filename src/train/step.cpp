@@ -7,7 +7,7 @@
 namespace lockstep {
 
 Step::Step(Context& context, TrainState& state, RunOptions options)
-    : run_(std::make_unique<train::Run>(context, state, std::move(options))) {}
+    : run_(std::make_unique<training::Run>(context, state, std::move(options))) {}
 Step::~Step() = default;
 
 Status Step::open(std::shared_ptr<const data::Dataset> train_set) {

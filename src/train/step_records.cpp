@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "train/lines.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 double loss_of(const coord::ShareRecord& record) {
@@ -152,4 +152,4 @@ bool StepRecords::told_before() const {
   return mark == before.value() + 1 && not_finite(before).has_value();
 }
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

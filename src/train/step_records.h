@@ -13,7 +13,7 @@
 #include "train/run_spec.h"
 #include "transaction/program.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 
 class StepRecords {
  public:
@@ -50,4 +50,4 @@ class StepRecords {
   const Position position_;
 };
 
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -23,10 +23,10 @@ class Trainer::Impl {
 
   torch::nn::Module& model;
   const std::int64_t epochs;
-  train::EpochBook book;
+  training::EpochBook book;
   TrainState state;
   Status added;
-  train::Run run;
+  training::Run run;
 };
 
 Trainer::Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer,
@@ -50,7 +50,7 @@ void Trainer::evaluation(Evaluation evaluation, EvaluatedOn set) {
   impl_->run.hooks.evaluated_on = set;
   impl_->run.hooks.evaluation = [this,
                                  evaluation = std::move(evaluation)](const data::Batch& batch) {
-    const train::EvaluationMode mode(impl_->model);
+    const training::EvaluationMode mode(impl_->model);
     return evaluation(batch);
   };
 }

@@ -214,3 +214,14 @@ at::Tensor models(const at::Tensor& images) {
 }
 
 }  // namespace samples
+
+// What a tutorial's main.cpp calls its own functions: the library takes none of these names.
+using namespace lockstep;
+void train(int epoch);
+void test();
+void validate();
+void run_epoch() {
+  train(1);
+  validate();
+  test();
+}

@@ -49,13 +49,13 @@ TEST(CommandLine, TheRunsOptionsAreThoseListed) {
   for (std::sregex_iterator it(help.begin(), help.end(), option), end; it != end; ++it)
     found.insert((*it)[1]);
   EXPECT_EQ(found.erase("help"), 1U) << help;
-  EXPECT_EQ(found, (std::set<std::string, std::less<>>(train::kRunOptions.begin(),
-                                                       train::kRunOptions.end())));
+  EXPECT_EQ(found, (std::set<std::string, std::less<>>(training::kRunOptions.begin(),
+                                                       training::kRunOptions.end())));
 }
 
 // A message that blames an option must name one that the command line has.
 TEST(CommandLine, RulesHaveTheNamesOfOptionsOrOfFields) {
-  using namespace train;
+  using namespace training;
   for (const std::string_view name :
        {kEpochs.name, kBatchSize.name, kAccumulationSteps.name, kVirtualWorkers.name,
         kMaxSteps.name, kMaxSeconds.name, kKeepCheckpoints.name, kEvaluationBatchSize.name})

@@ -3,7 +3,7 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 std::string identity(const data::Dataset& dataset) {
@@ -80,4 +80,4 @@ TEST(DataIdentity, OwnDatasetsAreProbedFromTheFirstToTheLastSample) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -9,7 +9,7 @@
 
 #include "base/guard.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 // The process's setting is put back.
@@ -64,4 +64,4 @@ TEST_F(Determinism, ThreadsAddToOneRowInOneOrder) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
@@ -202,4 +202,4 @@ TEST(EpochBook, ItsStateIsWhole) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::training

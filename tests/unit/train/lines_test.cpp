@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 const Plan kPlan{.steps_per_epoch = 600, .epochs = 10, .max_steps = 50, .ends_epochs = true};
@@ -110,4 +110,4 @@ TEST(Lines, OfAProgramsOwnTextTheLastIsWholeToo) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 // Every step of every epoch once, in order; behind them its end and its files, if asked for.
@@ -156,4 +156,4 @@ TEST(ShareSeed, IsAnotherForEachShareAndAFunctionOfItsPlaceAlone) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::training

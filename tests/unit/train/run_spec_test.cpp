@@ -4,7 +4,7 @@
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 // 22 samples for two of batch 4: 11 each, so an epoch has 3 steps of 8, 8 and 6 samples.
@@ -101,4 +101,4 @@ TEST(RunSpec, LinesAreDueAtTheStepThatReachesThem) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::training

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace lockstep::train {
+namespace lockstep::training {
 namespace {
 
 struct Note {
@@ -52,4 +52,4 @@ TEST(StateTexts, NotesOfAnotherFormCountForNothing) {
 }
 
 }  // namespace
-}  // namespace lockstep::train
+}  // namespace lockstep::training
