@@ -161,7 +161,8 @@ class MasterWeights {
  private:
   at::ScalarType dtype_;
   std::vector<Pair> pairs_;  // of converted parameters, each once
-  NamedTensors parameters_, buffers_;
+  NamedTensors parameters_;
+  NamedTensors tensors_;  // those and the buffers, in a state_dict's order
 };
 
 }  // namespace lockstep

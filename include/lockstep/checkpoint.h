@@ -80,7 +80,8 @@ Result<std::optional<CheckpointInfo>> load_checkpoint(const std::string& run_dir
 // little-endian bytes.
 Result<std::string> weights_sha256(const NamedTensors& tensors);
 
-// A single safetensors file, written atomically; and new CPU tensors from one, in the file's order.
+// A single safetensors file, written atomically; and new CPU tensors from one, in its header's
+// order, which is that of the tensors saved.
 Status save_safetensors(const std::string& path, const NamedTensors& tensors);
 Result<NamedTensors> load_safetensors(const std::string& path);
 

@@ -26,8 +26,9 @@ class Module;
 
 namespace lockstep {
 
-// PyTorch's state_dict(): parameters and buffers under their names, for save_safetensors(),
-// save_checkpoint() and weights_sha256(). The tensors are the module's own.
+// PyTorch's state_dict(): parameters and buffers under their names, in its order (each module's
+// parameters, its buffers, then its children's), for save_safetensors(), save_checkpoint() and
+// weights_sha256(). The tensors are the module's own.
 NamedTensors state_dict(const torch::nn::Module& module);
 
 class TrainState {
@@ -70,7 +71,7 @@ class TrainState {
   GradScaler* scaler() const { return scaler_; }  // nullptr: none
   const std::vector<MasterWeights*>& master_weights() const { return master_weights_; }
   const std::vector<Text>& texts() const { return texts_; }
-  std::vector<Named> model() const;  // parameters, then buffers
+  std::vector<Named> model() const;  // parameters and buffers, in state_dict()'s order
 
   // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous
   // little-endian bytes.
@@ -103,6 +104,7 @@ class TrainState {
   Status claim(const std::string& name);
   std::vector<std::string> names_;
   std::vector<Added> modules_;
+  std::vector<std::string> order_;  // names of parameters_ and buffers_ as in a state_dict
   std::vector<Named> parameters_, leaves_, buffers_, other_tensors_;
   std::vector<Optimizer*> optimizers_;
   std::vector<LRScheduler*> schedulers_;

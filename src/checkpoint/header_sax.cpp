@@ -134,7 +134,9 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
   }
 
   bool open_tensor() {
-    header_.entries.emplace_back().info.name = name_;
+    Entry& entry = header_.entries.emplace_back();
+    entry.info.name = name_;
+    entry.place = header_.entries.size() - 1;
     has_dtype_ = has_shape_ = has_offsets_ = false;
     offsets_ = 0;
     return go(Place::kTensorKey);

@@ -137,17 +137,20 @@ Result<Layout> make_layout(std::span<const TensorInfo> tensors, const Metadata& 
     const std::size_t size_b = size_of(tensors[b].dtype);
     return size_a != size_b ? size_a > size_b : tensors[a].name < tensors[b].name;
   });
+  std::vector<std::string> described(tensors.size());
+  std::uint64_t at = 0;
+  for (const std::size_t i : layout.source) {
+    LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(tensors[i]));
+    layout.entries.push_back({tensors[i], at, at + bytes, i});
+    at += bytes;
+    LOCKSTEP_ASSIGN(described[i], entry_json(layout.entries.back()));
+  }
   std::string json = "{";
   if (!metadata.empty()) {
     LOCKSTEP_ASSIGN(const std::string text, metadata_json(metadata));
     json += text;
   }
-  std::uint64_t at = 0;
-  for (const std::size_t i : layout.source) {
-    LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(tensors[i]));
-    layout.entries.push_back({tensors[i], at, at + bytes});
-    at += bytes;
-    LOCKSTEP_ASSIGN(const std::string entry, entry_json(layout.entries.back()));
+  for (const std::string& entry : described) {
     if (json.back() != '{') json += ',';
     json += entry;
   }

@@ -27,6 +27,7 @@ struct Entry {
   TensorInfo info;
   std::uint64_t begin = 0;  // bytes from the start of the data
   std::uint64_t end = 0;
+  std::size_t place = 0;  // in the header: a state_dict's order, in our files
 };
 
 using Metadata = std::map<std::string, std::string>;
@@ -49,9 +50,9 @@ struct Layout {
   std::uint64_t file_bytes = 0;
 };
 
-// Descending element size, then name, so that every tensor is aligned to its element; data starts
-// at a multiple of 64. kUsage for empty, reserved, duplicate or not UTF-8 names and for a header
-// above the limit.
+// The data by descending element size, then name, so that every tensor is aligned to its element;
+// it starts at a multiple of 64. The header names the tensors in the order given. kUsage for empty,
+// reserved, duplicate or not UTF-8 names and for a header above the limit.
 Result<Layout> make_layout(std::span<const TensorInfo> tensors, const Metadata& metadata = {});
 
 }  // namespace lockstep::checkpoint

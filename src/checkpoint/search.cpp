@@ -170,6 +170,7 @@ Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expec
 Result<std::vector<TensorInfo>> read_infos(Env& env, const std::string& file) {
   LOCKSTEP_ASSIGN(const auto opened, env.open_read(file));
   LOCKSTEP_ASSIGN(Header header, read_header(*opened));
+  std::ranges::sort(header.entries, {}, &Entry::place);
   std::vector<TensorInfo> infos;
   for (Entry& entry : header.entries) infos.push_back(std::move(entry.info));
   return infos;

@@ -51,7 +51,7 @@ Result<Search> find_newest(Env& env, const std::string& run_dir, const Expectati
 Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expectation& expected,
                                  std::span<const PartTarget> parts);
 
-// A safetensors file's tensors, in the data's order; only the header is read.
+// A safetensors file's tensors, in the header's order; only the header is read.
 Result<std::vector<TensorInfo>> read_infos(Env& env, const std::string& file);
 // A lone safetensors file (no manifest, so no hash) into all of its tensors.
 Status read_tensors(Env& env, const std::string& file, std::span<const NamedTarget> tensors);

@@ -50,7 +50,10 @@ MasterWeights::MasterWeights(torch::nn::Module& module, at::ScalarType dtype) : 
   }
   for (const auto& item : module.named_parameters())
     parameters_.emplace_back(item.key(), trained(item.value(), dtype, pairs_));
-  for (const auto& item : module.named_buffers()) buffers_.emplace_back(item.key(), item.value());
+  tensors_ = lockstep::state_dict(module);
+  for (auto& [name, tensor] : tensors_)
+    for (const auto& [parameter, master] : parameters_)
+      if (name == parameter) tensor = master;
 }
 
 std::vector<at::Tensor> MasterWeights::parameters() const {
@@ -59,11 +62,7 @@ std::vector<at::Tensor> MasterWeights::parameters() const {
   return tensors;
 }
 
-NamedTensors MasterWeights::state_dict() const {
-  NamedTensors tensors = parameters_;
-  tensors.insert(tensors.end(), buffers_.begin(), buffers_.end());
-  return tensors;
-}
+NamedTensors MasterWeights::state_dict() const { return tensors_; }
 
 void MasterWeights::model_grads_to_master_grads() {
   const at::NoGradGuard no_grad;

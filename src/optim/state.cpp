@@ -3,7 +3,9 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
+#include <string_view>
 
 #include "base/hash.h"
 
@@ -23,12 +25,21 @@ void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
   }
 }
 
+// As state_dict() of torch/nn/modules/module.py goes through them.
+void collect(const torch::nn::Module& module, const std::string& prefix, NamedTensors& tensors) {
+  for (const auto& item : module.named_parameters(/*recurse=*/false))
+    tensors.emplace_back(prefix + item.key(), item.value());
+  for (const auto& item : module.named_buffers(/*recurse=*/false))
+    tensors.emplace_back(prefix + item.key(), item.value());
+  for (const auto& child : module.named_children())
+    collect(*child.value(), prefix + child.key() + ".", tensors);
+}
+
 }  // namespace
 
 NamedTensors state_dict(const torch::nn::Module& module) {
   NamedTensors tensors;
-  for (const auto& item : module.named_parameters()) tensors.emplace_back(item.key(), item.value());
-  for (const auto& item : module.named_buffers()) tensors.emplace_back(item.key(), item.value());
+  collect(module, "", tensors);
   return tensors;
 }
 
@@ -55,12 +66,14 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
     parameters.push_back({prefix + item.key(), item.value()});
   for (const auto& item : module.named_buffers())
     buffers.push_back({prefix + item.key(), item.value()});
-  const std::vector<Named> known = model();
-  for (const auto* tensors : {&parameters, &buffers})
-    for (const Named& named : *tensors)
-      if (std::ranges::count(known, named.name, &Named::name) != 0)
-        return Error{ErrorKind::kUsage, "the train state has two tensors named '" + named.name +
-                                            "'; give '" + name + "' another name"};
+  std::vector<std::string> order;
+  for (const auto& [key, _] : state_dict(module)) {
+    order.push_back(prefix + key);
+    if (std::ranges::count(order_, order.back()) != 0)
+      return Error{ErrorKind::kUsage, "the train state has two tensors named '" + order.back() +
+                                          "'; give '" + name + "' another name"};
+  }
+  order_.insert(order_.end(), order.begin(), order.end());
   parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
   leaves_.insert(leaves_.end(), parameters.begin(), parameters.end());
   buffers_.insert(buffers_.end(), buffers.begin(), buffers.end());
@@ -123,8 +136,11 @@ Status TrainState::add(Text text) {
 }
 
 std::vector<TrainState::Named> TrainState::model() const {
-  std::vector<Named> all = parameters_;
-  all.insert(all.end(), buffers_.begin(), buffers_.end());
+  std::map<std::string_view, const Named*> by_name;
+  for (const auto* tensors : {&parameters_, &buffers_})
+    for (const Named& named : *tensors) by_name[named.name] = &named;
+  std::vector<Named> all;
+  for (const std::string& name : order_) all.push_back(*by_name.at(name));
   return all;
 }
 
@@ -155,11 +171,12 @@ std::uint64_t TrainState::xxh3() const {
 
 std::string TrainState::signature() const {
   std::ostringstream lines;
-  for (const Named& named : model()) {
-    lines << named.name << ' ' << named.tensor.sizes() << ' ' << named.tensor.scalar_type();
-    if (!named.tensor.is_contiguous()) lines << " strides " << named.tensor.strides();
-    lines << '\n';
-  }
+  for (const auto* tensors : {&parameters_, &buffers_})
+    for (const Named& named : *tensors) {
+      lines << named.name << ' ' << named.tensor.sizes() << ' ' << named.tensor.scalar_type();
+      if (!named.tensor.is_contiguous()) lines << " strides " << named.tensor.strides();
+      lines << '\n';
+    }
   return lines.str();
 }
 

@@ -29,6 +29,7 @@ Result<Part> open_part(Env& env, const std::string& path, const std::string& nam
   LOCKSTEP_ASSIGN(std::shared_ptr<ReadableFile> file, env.open_read(path));
   auto header = checkpoint::read_header(*file);
   if (!header.ok()) return with_path(path, header.error());
+  std::ranges::sort(header->entries, {}, &checkpoint::Entry::place);
   Part part{name, {}};
   for (checkpoint::Entry& entry : header->entries) {
     const std::uint64_t at = header->data_start + entry.begin;

@@ -34,8 +34,8 @@ struct Tensor {
 };
 
 struct Part {
-  std::string name;  // "model"; of a file without parts: empty
-  std::vector<Tensor> tensors;
+  std::string name;             // "model"; of a file without parts: empty
+  std::vector<Tensor> tensors;  // in the file's order: of ours, a state_dict's
 };
 
 enum class BundleKind { kCheckpoint, kSafetensors, kPt };

@@ -96,7 +96,7 @@ TEST(Safetensors, RefusesLengthsBeyondTheFileOrTheLimit) {
             std::string::npos);
 }
 
-TEST(Safetensors, WritesAlignedAndSorted) {
+TEST(Safetensors, WritesDataAlignedAndSortedAndNamesItInTheOrderGiven) {
   const std::vector<TensorInfo> tensors = {{"z.half", DType::kBF16, {3}},
                                            {"b", DType::kF32, {2, 2}},
                                            {"a\"\n", DType::kF32, {1}},
@@ -121,6 +121,7 @@ TEST(Safetensors, WritesAlignedAndSorted) {
   EXPECT_EQ(header->data_start, layout->text.size());
   EXPECT_EQ(header->metadata.at("format"), "pt");
   ASSERT_EQ(header->entries.size(), tensors.size());
+  for (const Entry& entry : header->entries) EXPECT_EQ(tensors[entry.place], entry.info);
 }
 
 TEST(Safetensors, RefusesToWriteWhatNobodyCouldRead) {

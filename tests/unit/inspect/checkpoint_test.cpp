@@ -165,13 +165,15 @@ for name in sorted(state):
     whole.update(name.encode() + state[name].numpy().tobytes())
 print(type(state).__name__, tuple(state["fc.weight"].shape), state["empty"].dtype)
 print(whole.hexdigest())
+print(*state)
 # And back: with values beside the weights.
 torch.save({"MODEL_STATE": state, "EPOCHS_RUN": 3, "VALID_HISTORY": [0.5, 0.25]}, sys.argv[2])
 )");
   const std::string back = folder_ / "snapshot.pt";
   const std::string sha256 = json_of({"show", run_})["parts"][0]["sha256"];
   EXPECT_EQ(test::output_of(python + " " + script + " " + to + " " + back),
-            "OrderedDict (10, 3) torch.bool\n" + sha256 + "\n");
+            "OrderedDict (10, 3) torch.bool\n" + sha256 +
+                "\nfc.weight fc.bias bn.num_batches_tracked empty\n");
   EXPECT_EQ(answer({"diff", run_, back}).code, 0);
   const std::string text = answer({"show", back}).text;
   EXPECT_NE(text.find("EPOCHS_RUN = 3\nVALID_HISTORY = [0.5, 0.25]\n"), std::string::npos) << text;

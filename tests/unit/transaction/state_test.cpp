@@ -55,6 +55,27 @@ TEST(TrainState, AnImageCarriesEverything) {
   EXPECT_EQ(to.text, from.text);
 }
 
+// Each module's own parameters and buffers, then its children's: not all buffers last.
+TEST(TrainState, TheModelIsInPythonsOrder) {
+  struct Outer : torch::nn::Module {
+    Outer() {
+      first = register_module("first", std::make_shared<Net>(1));
+      scale = register_parameter("scale", at::ones({1}));
+      second = register_module("second", std::make_shared<Net>(2));
+    }
+    std::shared_ptr<Net> first, second;
+    at::Tensor scale;
+  } outer;
+  std::string listed, kept;
+  for (const auto& [name, _] : state_dict(outer)) listed += name + " ";
+  EXPECT_EQ(listed,
+            "scale first.w first.strided first.count second.w second.strided second.count ");
+  TrainState state;
+  ASSERT_TRUE(state.add("model", outer).ok());
+  for (const auto& named : state.model()) kept += named.name + " ";
+  EXPECT_EQ(kept, listed);
+}
+
 TEST(TrainState, TheHashOfTheWeightsSeesWeightsAndBuffersOnly) {
   Kit kit(0.25);
   const std::string before = kit.state.weights_sha256(), all = kit.state.sha256();
