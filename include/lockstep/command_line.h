@@ -38,6 +38,8 @@ class CommandLine {
   void add(const std::string& name, std::string& target, const std::string& help);
   // A file or folder of this machine: an address (s3://...) is refused.
   void add_path(const std::string& name, std::string& target, const std::string& help);
+  // A number's name may be two: "--epochs,total_epochs" is given as --epochs 3, or as 3 alone, in
+  // the order in which such names are added.
   void add(const std::string& name, double& target, const std::string& help,
            Limits<double> limits = {});
   void add(const std::string& name, int& target, const std::string& help, Limits<int> limits = {});
@@ -59,6 +61,7 @@ class CommandLine {
   // As argparse's parse_known_args(): words that are nobody's are no error; `told` gets them, with
   // the nearest options' names, when the command line has been read.
   void on_unknown(std::function<void(const std::string& words)> told);
+  bool knows(const std::string& name) const;  // it has been added
   // Whether the command line that was read had this option.
   bool given(const std::string& name) const;
 
@@ -76,7 +79,8 @@ class CommandLine {
 // --epochs, --batch-size, --accumulation-steps, --drop-last, --seed, --virtual-workers,
 // --max-steps, --max-duration, --output, --resume, --new-virtual-workers, --checkpoint-every,
 // --keep-checkpoints, --on-nan, --on-save-error, --log-every, --evaluate-every, --shuffle,
-// --deterministic. The other fields of RunOptions are the program's to set.
+// --deterministic. The other fields of RunOptions are the program's to set. A whole number among
+// them that the program has added itself is left as it is.
 //
 // Options of the program's own are not part of the run's manifest: put into RunOptions::identity
 // those that decide its arithmetic. A run that goes on with others than it had warns of it.

@@ -11,10 +11,9 @@
 //
 // A picture that is damaged, or too small for a crop, is left out of its batch, named once and
 // counted; the batch then is shorter (Batch::ids says what is in it), and the same for every
-// worker. Of an evaluation's batch (Pass::training false) nothing may be left. Errors of get():
-// kBadData where nothing is left of a training batch, kDisk for a file that cannot be read, kUsage
-// where pictures come out in different sizes: end with a crop or a Resize to two sizes. Threads:
-// any number may call get().
+// worker; where nothing is left it is empty. Errors of get(): kDisk for a file that cannot be
+// read, kUsage where pictures come out in different sizes: end with a crop or a Resize to two
+// sizes. Threads: any number may call get().
 #pragma once
 
 #include <cstdint>

@@ -83,8 +83,8 @@ Options options_of(const std::string& program, bool snapshots) {
 }
 
 void parse(lockstep::CommandLine& line, Options& options, int argc, char** argv) {
-  line.add("total_epochs", options.run.epochs, "epochs of the whole run", {.least = 1});
-  line.add("save_every", options.save_every,
+  line.add("--epochs,total_epochs", options.run.epochs, "epochs of the whole run", {.least = 1});
+  line.add("--save-every,save_every", options.save_every,
            "epochs between " + std::string(options.snapshots ? "snapshots" : "checkpoints"),
            {.least = 1});
   line.add_path(options.snapshots ? "--snapshot" : "--checkpoint", options.file,

@@ -6,6 +6,8 @@
 namespace lockstep {
 namespace {
 
+constexpr std::size_t kLeastPrefix = 4;
+
 // Damerau-Levenshtein distance, restricted form (optimal string alignment).
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
@@ -34,7 +36,10 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
       best = candidate;
     }
   }
-  return best;
+  if (best || name.size() < kLeastPrefix) return best;
+  const auto longer = std::ranges::find_if(
+      known, [&](const std::string& candidate) { return candidate.starts_with(name); });
+  return longer == known.end() ? best : *longer;
 }
 
 std::string suggestion(std::string_view name, std::span<const std::string> known) {

@@ -10,7 +10,7 @@
 namespace lockstep {
 
 // Least edit distance (insert, delete, replace, swap of neighbours), at most a third of the name's
-// length; none: nullopt.
+// length; or else the first that begins with the name, if that has four characters. none: nullopt.
 std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> known);
 
 // "; did you mean 'fork'?" for the end of a message; empty without a near name.

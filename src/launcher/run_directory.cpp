@@ -84,6 +84,10 @@ Error ended(const std::string& run_dir) {
 }
 
 Error nobody_in(const std::string& run_dir) {
+  if (posix_env().exists(run_dir + "/result.json"))
+    return {ErrorKind::kUnavailable, "no launcher is running in '" + run_dir +
+                                         "': its run has ended ('lockstep status " + run_dir +
+                                         "' says how)"};
   return {ErrorKind::kUnavailable,
           "no launcher is running in '" + run_dir +
               "'; what has ended is known by its records, and "

@@ -48,7 +48,7 @@ std::string RunManifest::identity() const {
 
 Result<RunManifest> RunManifest::parse(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object())
+  if (!json.is_object() || text.find('\0') != text.npos)  // where the parser would end
     return Error{ErrorKind::kBadData, "the run's manifest is not a JSON object"};
   RunManifest manifest;
   for (const auto& [key, value] : json.items()) {

@@ -20,12 +20,14 @@
 namespace lockstep {
 namespace {
 
+std::string first_of(const std::string& name) { return name.substr(0, name.find(',')); }
+
 // `--batch-size` also as `--batch_size`.
 std::string both_spellings(const std::string& name) {
-  std::string other = name;
+  std::string other = first_of(name);
   for (std::size_t i = 2; i < other.size(); ++i)
     if (other[i] == '-') other[i] = '_';
-  return other == name ? name : name + "," + other;
+  return other == first_of(name) ? name : name + "," + other;
 }
 
 }  // namespace
@@ -72,11 +74,12 @@ std::optional<T> number_within(std::string_view text, const Limits<T>& limits) {
 template <class Impl, class T>
 void add_number(Impl& impl, const std::string& name, T& target, const std::string& help,
                 Limits<T> limits) {
-  impl.names.push_back(name);
-  const auto set = [name, limits, &target](const std::string& text) {
+  const std::string first = first_of(name);
+  impl.names.push_back(first);
+  const auto set = [first, limits, &target](const std::string& text) {
     const std::optional<T> number = number_within(text, limits);
     if (!number)
-      throw CLI::ValidationError(name + " is '" + text + "', expected " + expected(limits));
+      throw CLI::ValidationError(first + " is '" + text + "', expected " + expected(limits));
     target = *number;
   };
   impl.app.template add_option_function<std::string>(both_spellings(name), set, help)
@@ -206,6 +209,10 @@ void CommandLine::on_unknown(std::function<void(const std::string& words)> told)
   impl_->told_of_unknown = std::move(told);
 }
 
+bool CommandLine::knows(const std::string& name) const {
+  return impl_->app.get_option_no_throw(name) != nullptr;
+}
+
 bool CommandLine::given(const std::string& name) const {
   const CLI::Option* option = impl_->app.get_option_no_throw(name);
   return option != nullptr && option->count() > 0;
@@ -253,7 +260,7 @@ void CommandLine::parse(int argc, char** argv) {
 
 void add_run_options(CommandLine& line, RunOptions& o) {
   const auto add = [&](const auto& rule, const std::string& help) {
-    line.add(rule.name, o.*rule.field, help, rule.limits);
+    if (!line.knows(rule.name)) line.add(rule.name, o.*rule.field, help, rule.limits);
   };
   add(training::kEpochs, "passes over the training set");
   add(training::kBatchSize, "samples per batch of each virtual worker");

@@ -186,6 +186,8 @@ TEST_F(Plain, BadCommandLinesAreTwo) {
     EXPECT_EQ(launch(options, {"/bin/true"}).code, 2) << options[0];
   EXPECT_EQ(launch({}, {"./no-such-program"}).code, 2);
   EXPECT_EQ(launch({}, {}).code, 2);
+  EXPECT_NE(launch({"--nproc", "2"}, {"/bin/true"}).err.find("did you mean '--nproc-per-node'"),
+            std::string::npos);
   EXPECT_NE(
       launch({"--nproc-per-nod", "2"}, {"/bin/true"}).err.find("did you mean '--nproc-per-node'"),
       std::string::npos);

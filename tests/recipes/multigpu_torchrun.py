@@ -79,7 +79,8 @@ class MultiGpuTorchrun(BesidePython):
     def test_resumes_with_another_number_of_workers(self):
         folder = self.folder("resumed")
         recipe(folder, 1, epochs=2)
-        out, _ = recipe(folder, 2)
+        out, err = recipe(folder, 2)
+        self.assertNotIn("warning", err, "more epochs are no change of the arithmetic")
         self.assertEqual(out.splitlines()[:3], ["Loading snapshot", "Resuming training from snapshot at Epoch 2",
                                                 "[GPU0] Epoch 2 | Batchsize: 32 | Steps: 32"])
         self.assertEqual(out.splitlines()[-1], self.weights)

@@ -47,19 +47,27 @@ std::optional<double> learning_rate_of(const RunManifest& manifest) {
   return number_of<double>(rest.substr(0, rest.find(' ')));
 }
 
+constexpr double kNearlyAll = 0.9;  // of a run's time: its number of workers
+
 // times.jsonl (rundir/times.h): run time at which all transactions up to one were recorded.
 class Times {
  public:
   void add(const Parsed& line) {
     const auto txn = number_in(line, "txn"), run_s = number_in(line, "run_s");
     if (!txn || !run_s) return;
+    const double before_s = marks_.empty() ? 0 : marks_.back().run_s;
     marks_.push_back({*txn, *run_s});
-    // 0: not known. One that changed is no figure.
-    const double workers = number_in(line, "workers").value_or(0);
-    if (workers > 0 && workers_.value_or(workers) != workers) changed_ = true;
-    if (workers > 0) workers_ = workers;
+    const double workers = number_in(line, "workers").value_or(0);  // 0: not known
+    if (workers > 0) seconds_with_[workers] += std::max(*run_s - before_s, 0.0);
   }
-  std::optional<double> workers() const { return changed_ ? std::nullopt : workers_; }
+  // Those of nearly all of its time: a worker that was killed and replaced is away for a moment.
+  std::optional<double> workers() const {
+    double all_s = 0;
+    for (const auto& [_, seconds] : seconds_with_) all_s += seconds;
+    for (const auto& [workers, seconds] : seconds_with_)
+      if (seconds >= kNearlyAll * all_s) return workers;
+    return std::nullopt;
+  }
 
   // Between two lines, in proportion. None beyond the last.
   std::optional<double> minutes_at(double txn) const {
@@ -74,9 +82,8 @@ class Times {
   struct Mark {
     double txn = 0, run_s = 0;
   };
-  std::vector<Mark> marks_;  // ascending
-  std::optional<double> workers_;
-  bool changed_ = false;
+  std::vector<Mark> marks_;                // ascending
+  std::map<double, double> seconds_with_;  // so many workers
 };
 
 // Losses of steps by epoch, and evaluations, as the lines have them.

@@ -200,6 +200,11 @@ TEST_F(Report, ARunDirectoryWithTimes) {
   const auto shrunk = json_of({path})[0];
   EXPECT_TRUE(shrunk["workers"].is_null());
   EXPECT_EQ(shrunk["epoch_time_s"], 30);  // of the first alone
+  folder_.write("run/times.jsonl", R"({"txn":1,"run_s":12,"workers":2}
+{"txn":2,"run_s":13,"workers":1}
+{"txn":5,"run_s":60,"workers":2}
+)");
+  EXPECT_EQ(json_of({path})[0]["workers"], 2) << "one was away for a moment";
 }
 
 // A run's validation set is not its test set; and NAME-run, NAME_metrics.pt and NAME are one run.

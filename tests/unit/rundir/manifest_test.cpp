@@ -32,6 +32,9 @@ TEST(RunManifest, TellsSomebodyElsesFileFromADamagedOne) {
   EXPECT_EQ(foreign.kind, ErrorKind::kUsage) << foreign.message;
   EXPECT_NE(foreign.message.find("give another directory"), std::string::npos) << foreign.message;
   EXPECT_EQ(read("{\"initial_weights_sha256\":\"12").kind, ErrorKind::kBadData);
+  RunManifest whole = sample();
+  whole.set(kInitialWeightsKey, "12");
+  EXPECT_EQ(read(whole.json() + std::string("\0junk", 5)).kind, ErrorKind::kBadData);
 }
 
 TEST(RunManifest, IdentityLeavesOutTheNumberOfVirtualWorkersAlone) {

@@ -38,6 +38,29 @@ TEST(CommandLine, DefaultsAreThoseOfTheOptions) {
   EXPECT_NE(parsed.run.config.find("batch-size=100"), std::string::npos) << parsed.run.config;
 }
 
+TEST(CommandLine, ANumberMayBeGivenWithoutItsName) {
+  const auto read = [](std::vector<const char*> words) {
+    RunOptions run;
+    std::int64_t every = 1;
+    CommandLine line("program", "a test");
+    line.add("--epochs,total_epochs", run.epochs, "epochs of the whole run", {.least = 1});
+    line.add("--save-every,save_every", every, "epochs between files", {.least = 1});
+    add_run_options(line, run);
+    words.insert(words.begin(), "program");
+    const Status status = line.try_parse(static_cast<int>(words.size()), words.data());
+    if (!status.ok()) return status.error().message;
+    return std::to_string(run.epochs) + " " + std::to_string(every) +
+           (run.config.find("epochs=" + std::to_string(run.epochs) + "\n") == std::string::npos
+                ? " not in config.toml"
+                : "");
+  };
+  EXPECT_EQ(read({}), "10 1");
+  EXPECT_EQ(read({"50", "7"}), "50 7");
+  EXPECT_EQ(read({"--epochs", "50", "--save_every=7"}), "50 7");
+  EXPECT_EQ(read({"50", "--save-every", "7"}), "50 7");
+  EXPECT_EQ(read({"0"}), "--epochs is '0', expected a whole number from 1 to 9223372036854775807");
+}
+
 TEST(CommandLine, TheRunsOptionsAreThoseListed) {
   CommandLine line("program", "a test");
   RunOptions run;
