@@ -6,32 +6,31 @@
 #include <bit>
 #include <cmath>
 
+#include "data/image/pixel_values_avx512.h"
+
 namespace lockstep::data::image {
 namespace {
 
-constexpr float kWhite = 255.0F;
-constexpr float kInverseTop = 1.0F / kWhite;
-constexpr auto kInverseTopRest =
-    static_cast<float>(1.0 / static_cast<double>(kWhite) - static_cast<double>(kInverseTop));
+constexpr float kTop = 255.0F;
 
 // a / b by multiplication with 1 / b in two parts, rounded once but for the last bits of a tiny
 // term: the quotient's bits, which is checked for each value that a byte can take.
-float quotient(float a, float inverse, float rest) { return std::fma(a, inverse, a * rest); }
+float quotient(float a, const Reciprocal& b) { return std::fma(a, b.inverse, a * b.rest); }
 
 using Channel = PixelValues::Channel;
 using Channels = std::array<Channel, kChannels>;
 using Block = PixelValues::Block;
 
-__attribute__((target("avx2,fma"))) __m256 quotient8(__m256 a, float inverse, float rest) {
-  return _mm256_fmadd_ps(a, _mm256_set1_ps(inverse), _mm256_mul_ps(a, _mm256_set1_ps(rest)));
+__attribute__((target("avx2,fma"))) __m256 quotient8(__m256 a, const Reciprocal& b) {
+  return _mm256_fmadd_ps(a, _mm256_set1_ps(b.inverse), _mm256_mul_ps(a, _mm256_set1_ps(b.rest)));
 }
 
 __attribute__((target("avx2,fma"))) void values8(__m128i bytes, const Channel& channel,
                                                  float* out) {
   const __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-  const __m256 unit = quotient8(v, kInverseTop, kInverseTopRest);
+  const __m256 unit = quotient8(v, kWhite);
   const __m256 centred = _mm256_sub_ps(unit, _mm256_set1_ps(channel.mean));
-  _mm256_storeu_ps(out, quotient8(centred, channel.inverse_std, channel.inverse_std_rest));
+  _mm256_storeu_ps(out, quotient8(centred, channel.std));
 }
 
 __attribute__((target("avx2,fma"))) void values16(__m128i bytes, bool flipped,
@@ -94,7 +93,12 @@ __attribute__((target("avx2,fma"))) void write_steps(const Block& block, const P
     }
 }
 
-bool has_fma() { return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0; }
+PixelValues::Vectors widest_here() {
+  if (__builtin_cpu_supports("avx2") == 0 || __builtin_cpu_supports("fma") == 0)
+    return PixelValues::Vectors::kNone;
+  return __builtin_cpu_supports("avx512f") != 0 ? PixelValues::Vectors::kAvx512
+                                                : PixelValues::Vectors::kAvx2;
+}
 
 }  // namespace
 
@@ -102,26 +106,25 @@ PixelValues::PixelValues(const std::array<float, kChannels>& mean,
                          const std::array<float, kChannels>& std) {
   bool equal = true;
   for (std::size_t c = 0; c < table_.size(); ++c) {
-    const float inverse = 1.0F / std[c];
-    channels_[c] = {
-        mean[c], inverse,
-        static_cast<float>(1.0 / static_cast<double>(std[c]) - static_cast<double>(inverse))};
+    channels_[c] = {mean[c], Reciprocal(std[c])};
     for (std::size_t v = 0; v < table_[c].size(); ++v) {
       const auto value = static_cast<float>(v);
-      table_[c][v] = (value / kWhite - mean[c]) / std[c];
-      const float unit = quotient(value, kInverseTop, kInverseTopRest);
-      const float fast = quotient(unit - mean[c], inverse, channels_[c].inverse_std_rest);
+      table_[c][v] = (value / kTop - mean[c]) / std[c];
+      const float unit = quotient(value, kWhite);
+      const float fast = quotient(unit - mean[c], channels_[c].std);
       equal =
           equal && std::bit_cast<std::uint32_t>(fast) == std::bit_cast<std::uint32_t>(table_[c][v]);
     }
   }
-  computed_ = equal && has_fma();
+  if (equal) vectors_ = widest_here();
 }
 
-void PixelValues::write(const Block& block, const PixelView& view) const {
-  if (computed_ && block.width >= kStep && view.pixel == 1)
-    return write_steps<true>(block, view, channels_);
-  if (computed_ && block.width >= kStep && view.interleaved())
+void PixelValues::write(const Block& block, const PixelView& view, Vectors widest) const {
+  const Vectors vectors = block.width < kStep ? Vectors::kNone : std::min(vectors_, widest);
+  const bool planar = view.pixel == 1;
+  if (vectors == Vectors::kAvx512 && planar) return write_planes_avx512(block, view, channels_);
+  if (vectors != Vectors::kNone && planar) return write_steps<true>(block, view, channels_);
+  if (vectors != Vectors::kNone && view.interleaved())
     return write_steps<false>(block, view, channels_);
   for (int y = 0; y < block.height; ++y)
     for (int x = 0; x < block.width; ++x) {

@@ -11,12 +11,22 @@
 
 namespace lockstep::data::image {
 
+// 1 / b in two parts, whose sum has 48 bits.
+struct Reciprocal {
+  constexpr explicit Reciprocal(float b)
+      : inverse(1.0F / b),
+        rest(static_cast<float>(1.0 / static_cast<double>(b) - static_cast<double>(inverse))) {}
+  float inverse, rest;
+};
+inline constexpr Reciprocal kWhite{255.0F};
+
 class PixelValues {
  public:
   struct Channel {
     float mean = 0;
-    float inverse_std = 1, inverse_std_rest = 0;  // their sum is 1 / std to 48 bits
+    Reciprocal std{1};
   };
+  enum class Vectors { kNone, kAvx2, kAvx512 };
 
   PixelValues() : PixelValues({0, 0, 0}, {1, 1, 1}) {}  // ToTensor alone
   PixelValues(const std::array<float, kChannels>& mean, const std::array<float, kChannels>& std);
@@ -31,14 +41,15 @@ class PixelValues {
     float* out = nullptr;
     std::size_t row = 0, plane = 0;
   };
-  void write(const Block& block, const PixelView& view) const;
+  // `widest`: that it may use where the CPU has them; no bit depends on it.
+  void write(const Block& block, const PixelView& view, Vectors widest = Vectors::kAvx512) const;
 
  private:
   static std::size_t index(int channel) { return static_cast<std::size_t>(channel); }
   using Table = std::array<float, 256>;
   std::array<Table, kChannels> table_{};
   std::array<Channel, kChannels> channels_{};
-  bool computed_ = false;  // by multiplications, which were found to give the table's bits
+  Vectors vectors_ = Vectors::kNone;  // else multiplications were found to give the table's bits
 };
 
 }  // namespace lockstep::data::image

@@ -166,19 +166,29 @@ TEST(PixelValues, VectorsGiveTheBitsOfDivision) {
   const std::vector<std::array<float, 3>> stds = {
       {1, 1, 1}, {0.229F, 0.224F, 0.225F}, {0.2023F, 1e-6F, 77.7F}};
   Image image(256, 1);
+  std::vector<std::uint8_t> planes(3 * 256);
   for (int x = 0; x < 256; ++x) std::memset(image.row(0) + x * kChannels, x, kChannels);
+  for (std::size_t i = 0; i < planes.size(); ++i) planes[i] = static_cast<std::uint8_t>(i);
+  using Vectors = PixelValues::Vectors;
+  const auto expect = [&](const auto& mean, const auto& std, const PixelView& view, int width,
+                          bool flipped, Vectors widest) {
+    std::vector<float> out(3 * 256);
+    PixelValues(mean, std).write({view.pixels, width, 1, flipped, out.data(), 256, 256}, view,
+                                 widest);
+    const auto last = static_cast<std::size_t>(width) - 1;
+    for (std::size_t c = 0; c < 3; ++c)
+      for (std::size_t v = 0; v <= last; ++v) {
+        const float expected = (static_cast<float>(v) / 255.0F - mean[c]) / std[c];
+        ASSERT_EQ(out[c * 256 + (flipped ? last - v : v)], expected) << c << " " << v;
+      }
+  };
   for (const auto& mean : means)
     for (const auto& std : stds)
-      for (const bool flipped : {false, true}) {
-        std::vector<float> out(3 * 256);
-        PixelValues(mean, std).write({image.data(), 256, 1, flipped, out.data(), 256, 256},
-                                     image.view());
-        for (std::size_t c = 0; c < 3; ++c)
-          for (std::size_t v = 0; v < 256; ++v) {
-            const float expected = (static_cast<float>(v) / 255.0F - mean[c]) / std[c];
-            ASSERT_EQ(out[c * 256 + (flipped ? 255 - v : v)], expected) << c << " " << v;
-          }
-      }
+      for (const PixelView& view : {image.view(), planar_view(planes.data(), 256, 1)})
+        for (const int width : {256, 250})
+          for (const bool flipped : {false, true})
+            for (const Vectors widest : {Vectors::kNone, Vectors::kAvx2, Vectors::kAvx512})
+              expect(mean, std, view, width, flipped, widest);
 }
 
 // Weights as a reduction of that many pixels could have them: not negative, 2^22 in all.
