@@ -146,10 +146,10 @@ void Agent::on_request(const coord::Message& question, RunDirectory::Answer answ
 }
 
 std::string Agent::status_json() const {
-  using Json = nlohmann::ordered_json;
+  using OrderedJson = nlohmann::ordered_json;
   coord::event::Progress progress = observe();
   const coord::Table table = progress.tables.empty() ? coord::Table{} : progress.tables.back();
-  std::map<std::pair<bool, std::size_t>, Json> members;  // those with a rank first
+  std::map<std::pair<bool, std::size_t>, OrderedJson> members;  // those with a rank first
   for (const coord::WorkerProgress& seen : progress.workers) {
     const Worker& worker = workers_.at(seen.uid);
     const auto place = std::ranges::find(table.members, seen.uid, &coord::Member::uid);
@@ -158,29 +158,29 @@ std::string Agent::status_json() const {
     members[{outside, outside ? seen.uid.value() : rank}] = {
         {"uid", seen.uid.value()},
         {"pid", worker.pid},
-        {"rank", outside ? Json() : Json(rank)},
+        {"rank", outside ? OrderedJson() : OrderedJson(rank)},
         {"local_rank", worker.local_rank.value()},
         {"txn", seen.current_txn.value()},
         {"applied", seen.applied}};
   }
-  Json in_order = Json::array();
+  OrderedJson in_order = OrderedJson::array();
   for (auto& [place, member] : members) in_order.push_back(std::move(member));
   const coord::RunStatus status = coordinator_.status();
-  return Json{{"schema", 1},
-              {"run_id", options_.run_id},
-              {"launcher_pid", ::getpid()},
-              {"state", status.state},
-              {"world_size", table.members.size()},  // of which the members' ranks are
-              {"target_world_size", status.target_world_size},
-              {"virtual_workers", status.virtual_workers},
-              {"committed", status.committed},
-              {"replacements_left", status.replacements_left},
-              {"max_replacements", status.max_replacements},
-              {"restarts", status.restarts},
-              {"max_restarts", status.max_restarts},
-              {"generation", table.generation.value()},
-              {"recorded", records_.next().value()},
-              {"members", in_order}}
+  return OrderedJson{{"schema", 1},
+                     {"run_id", options_.run_id},
+                     {"launcher_pid", ::getpid()},
+                     {"state", status.state},
+                     {"world_size", table.members.size()},  // of which the members' ranks are
+                     {"target_world_size", status.target_world_size},
+                     {"virtual_workers", status.virtual_workers},
+                     {"committed", status.committed},
+                     {"replacements_left", status.replacements_left},
+                     {"max_replacements", status.max_replacements},
+                     {"restarts", status.restarts},
+                     {"max_restarts", status.max_restarts},
+                     {"generation", table.generation.value()},
+                     {"recorded", records_.next().value()},
+                     {"members", in_order}}
       .dump();
 }
 

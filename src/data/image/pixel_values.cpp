@@ -11,7 +11,7 @@
 namespace lockstep::data::image {
 namespace {
 
-constexpr float kTop = 255.0F;
+constexpr float kFullScale = 255.0F;
 
 // a / b by multiplication with 1 / b in two parts, rounded once but for the last bits of a tiny
 // term: the quotient's bits, which is checked for each value that a byte can take.
@@ -109,7 +109,7 @@ PixelValues::PixelValues(const std::array<float, kChannels>& mean,
     channels_[c] = {mean[c], Reciprocal(std[c])};
     for (std::size_t v = 0; v < table_[c].size(); ++v) {
       const auto value = static_cast<float>(v);
-      table_[c][v] = (value / kTop - mean[c]) / std[c];
+      table_[c][v] = (value / kFullScale - mean[c]) / std[c];
       const float unit = quotient(value, kWhite);
       const float fast = quotient(unit - mean[c], channels_[c].std);
       equal =
