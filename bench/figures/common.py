@@ -162,7 +162,8 @@ class Bench:
                           "met": met, "samples": len(values), "machine": self.machine, "min": digits(min(values)),
                           "median": digits(median(values)), "p99": digits(percentile(values, 0.99)), "why_no_peer": why_no_peer, "note": note,
                           "commit": self.commit, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                          "load_average": round(os.getloadavg()[0], 1), **({"quick": True} if self.quick else {}), **known})
+                          "load_average": round(os.getloadavg()[0], 1), "mnist": "drawn digits" if self.data() == "synthetic" else "real",
+                          **({"quick": True} if self.quick else {}), **known})
         print(line_of(self.rows[-1]), flush=True)
 
 

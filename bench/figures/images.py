@@ -1,13 +1,16 @@
 """Pictures a second on one core: photographs from files to 3 x 224 x 224 floats (RandomResizedCrop, flip, ToTensor, Normalize), and
 CIFAR's from memory (padded crop, flip, normalise). The peer: torchvision's DataLoader without worker processes, same transforms,
-same photographs. All by the clock on the wall, rounds of ours and the peer's in turn. Photographs have two goals, each with a row of
+same photographs. These two rows are our transforms alone, of one picture into one buffer; images/loader_* is a whole Loader beside
+the same DataLoader. All by the clock on the wall, rounds of ours and the peer's in turn. Photographs have two goals, each with a row of
 its own: 0.8 of libjpeg-turbo's bare decoding of the same files, and 2.5 times the peer, in the same rounds. image_bench checks its
 results before it measures.
 
-first_batch: from a loader's making to its first batch, with two threads or (the peer) two worker processes that load ahead; the data
-set is open before. Of CIFAR in memory, batches of 128, and of photographs, batches of 32: bare decoding alone takes the time that the
-note says, so that the goal, which is for what a loader itself takes, is out of reach there. loader_bench compares the batch with
-the sampler's ids and the data set's own pictures first.
+loader_*: pictures a second of a whole Loader without threads, batches of 32 or 128 drawn by the sampler and stacked; the peer as above.
+
+first_batch: from a loader's making to its first batch, with two threads; the peer: the faster of two worker processes that load ahead
+and none. The data set is open before. Of CIFAR in memory, batches of 128, and of photographs, batches of 32: what bare decoding of the
+whole pictures takes is in the note; the goal is for what a loader itself takes. loader_bench compares the batch with the sampler's ids
+and the data set's own pictures first.
 """
 import glob
 import json
@@ -63,34 +66,42 @@ def cifar_as_published(bench):
     return data
 
 
-def own_first_batches(bench, photographs, cifar):
-    """{kind: milliseconds}."""
-    path = bench.path("first_batches.json")
+def own_loader(bench, photographs, cifar):
+    """{kind: {first_batch_ms: [...], images_per_s: [...]}}."""
+    path = bench.path("loader.json")
     launch([bench.program("loader_bench"), "--json", path, "--rounds", "5" if bench.quick else "20", "cifar=" + cifar, "photographs=" + photographs])
     return json.load(open(path))
 
 
-def first_batches(bench, bare):
+def loaders(bench, bare):
     """`bare`: photographs decoded in a second by libjpeg-turbo alone."""
     sets = {"photographs": ("photos", "photos-200.tar", "photos/all"), "cifar": ("cifar", "cifar10-jpeg.tar.zst", "cifar10")}
     try:
         unpack(bench, *sets["photographs"][1:])
         cifar = cifar_as_published(bench)
     except Missing as reason:
-        print(f"  images/first_batch: left out, {reason}")
+        print(f"  images/loader, images/first_batch: left out, {reason}")
         return
-    ms, peers, why = {kind: [] for kind in sets}, {kind: [] for kind in sets}, {}
+    ours, peers, why = {kind: [] for kind in sets}, {kind: [] for kind in sets}, {}
     for _ in range(1 if bench.quick else 3):
         bench.idle()
-        for kind, values in own_first_batches(bench, bench.path("pictures/photos"), cifar).items():
-            ms[kind] += values
+        for kind, told in own_loader(bench, bench.path("pictures/photos"), cifar).items():
+            ours[kind].append(told)
         for kind, pictures in sets.items():
-            told, why[kind] = peer_or_reason(lambda: peer(bench, *pictures, workers=2))
-            peers[kind] += [middle(told["first_batch_ms"])] if told else []
-    for kind, values in ms.items():
+            told, why[kind] = peer_or_reason(lambda: [peer(bench, *pictures, workers=n) for n in (0, 2)])
+            peers[kind] += [told] if told else []
+
+    def of(told, key):
+        return [value for each in told for value in each[key]]
+
+    for kind, told in ours.items():
+        alone = [middle(told[0]["images_per_s"]) for told in peers[kind]]
+        first = [min(middle(each["first_batch_ms"]) for each in told) for told in peers[kind]]
+        known = {"why_no_peer": why[kind]}
+        bench.row("images/loader_" + kind, "1/s", of(told, "images_per_s"), less_is_better=False, peer=median(alone) if alone else None, **known)
         note = f"bare decoding on two cores: {BATCH_OF_PHOTOGRAPHS / bare / 2 * 1000:.0f} ms" if kind == "photographs" else ""
-        bench.row("images/first_batch_" + kind, "ms", values, goal=FIRST_BATCH_GOAL_MS, note=note, why_no_peer=why[kind],
-                  peer=median(peers[kind]) if peers[kind] else None)
+        bench.row("images/first_batch_" + kind, "ms", of(told, "first_batch_ms"), goal=FIRST_BATCH_GOAL_MS, note=note,
+                  peer=median(first) if first else None, **known)
 
 
 def measure(bench):
@@ -114,4 +125,4 @@ def measure(bench):
         bench.row("images/photographs_over_peer", "ratio", ratios, goal=TIMES_THE_PEER, less_is_better=False,
                   note="torchvision's rate in the same round")
     bench.row("images/cifar", "1/s", rates["cifar/crop, flip, normalise"], goal=CIFAR_GOAL, **known["cifar"])
-    first_batches(bench, bare)
+    loaders(bench, bare)

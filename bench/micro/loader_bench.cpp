@@ -1,6 +1,7 @@
-// Milliseconds from a loader's making to its first batch, with two threads that prefetch: the
-// batch of pictures cropped, flipped and normalised. The batch is checked first: the sampler's ids,
-// and each picture as the data set gives it alone.
+// Milliseconds from a loader's making to its first batch, with two threads that prefetch, and
+// pictures a second of a loader without threads, on one core: batches of pictures cropped, flipped
+// and normalised. The first batch is checked before: the sampler's ids, and each picture as the
+// data set gives it alone; the batches of the rate by their targets.
 //
 //   loader_bench [--json FILE] [--rounds N] cifar=FOLDER photographs=FOLDER
 //
@@ -15,6 +16,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@ using Pictures = std::shared_ptr<const PictureSet>;
 
 constexpr int kThreads = 2;
 constexpr std::int64_t kAhead = 4;  // batches
+constexpr double kRateSeconds = 1;  // of whole epochs, at least one
 
 [[noreturn]] void fail(const std::string& what) {
   std::fprintf(stderr, "loader_bench: %s\n", what.c_str());
@@ -42,7 +45,8 @@ T take(Result<T> result) {
 
 struct Row {
   std::string name;
-  std::vector<double> ms;
+  std::vector<double> first_batch_ms;
+  std::vector<double> images_per_s;  // of each epoch
 };
 
 DataPlan plan_of(const Pictures& set, std::int64_t batch, std::uint64_t seed) {
@@ -85,9 +89,37 @@ void check(const Pictures& set, const DataPlan& plan) {
   }
 }
 
+// Each step's targets are the labels of its ids: read in the clock, as a loop would.
+double epoch_rate(Loader& loader, const Pictures& set, std::uint64_t epoch) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::int64_t pictures = 0;
+  for (std::int64_t step = 0; step < loader.plan().steps_per_epoch(); ++step) {
+    const Batch batch = take(loader.get({{epoch, step}, 0}));
+    const auto last = static_cast<std::int64_t>(batch.ids.size()) - 1;
+    if (batch.inputs.size(0) != last + 1 ||
+        batch.targets[last].item<std::int64_t>() != set->label(batch.ids.back()))
+      fail("a batch that is not its ids'");
+    pictures += last + 1;
+  }
+  return static_cast<double>(pictures) /
+         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+std::vector<double> epoch_rates(const Pictures& set, const DataPlan& plan) {
+  const auto loader = take(Loader::make(set, plan, {.prefetch_threads = 0}));
+  std::vector<double> rates;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto spent = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  while (rates.empty() || spent() < kRateSeconds)
+    rates.push_back(epoch_rate(*loader, set, rates.size()));
+  return rates;
+}
+
 Row measure(const std::string& name, const Pictures& set, std::int64_t batch, int rounds) {
   check(set, plan_of(set, batch, 0));
-  Row row{name, {}};
+  Row row{name, {}, {}};
   for (int round = 0; round < rounds; ++round) {
     const DataPlan plan = plan_of(set, batch, static_cast<std::uint64_t>(round));
     const auto begin = std::chrono::steady_clock::now();
@@ -95,8 +127,11 @@ Row measure(const std::string& name, const Pictures& set, std::int64_t batch, in
     const std::chrono::duration<double, std::milli> spent =
         std::chrono::steady_clock::now() - begin;
     if (first.batch.inputs.size(0) != batch) fail("a batch of another size");
-    row.ms.push_back(spent.count());
+    row.first_batch_ms.push_back(spent.count());
   }
+  at::set_num_threads(1);
+  row.images_per_s = epoch_rates(set, plan_of(set, batch, 0));
+  at::set_num_threads(kThreads);
   return row;
 }
 
@@ -117,14 +152,10 @@ Row row_of(const std::string& kind, const std::string& folder, int rounds) {
 }
 
 void print(const std::vector<Row>& rows, const std::string& json) {
-  std::string text;
-  for (const Row& row : rows) {
-    text += (text.empty() ? "{\"" : ",\n\"") + row.name + "\": [";
-    for (std::size_t i = 0; i < row.ms.size(); ++i)
-      text += (i == 0 ? "" : ", ") + std::to_string(row.ms[i]);
-    text += "]";
-  }
-  text += "}\n";
+  nlohmann::ordered_json told;
+  for (const Row& row : rows)
+    told[row.name] = {{"first_batch_ms", row.first_batch_ms}, {"images_per_s", row.images_per_s}};
+  const std::string text = told.dump() + "\n";
   std::fputs(text.c_str(), stdout);
   if (json.empty()) return;
   std::ofstream out(json);
