@@ -5,6 +5,7 @@
 #include <torch/nn/modules/pooling.h>
 
 #include "models/layers.h"
+#include "models/max_pool.h"
 
 namespace lockstep::models {
 namespace nn = torch::nn;
@@ -16,7 +17,7 @@ nn::Sequential stage(std::int64_t in, std::int64_t out) {
   layers->push_back(conv(in, out, 5, 1, true));
   layers->push_back(nn::BatchNorm2d(out));
   layers->push_back(nn::ReLU());
-  layers->push_back(nn::MaxPool2d(nn::MaxPool2dOptions(2).stride(2)));
+  layers->push_back(HalvingMaxPool());
   return layers;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "models/layers.h"
+#include "models/max_pool.h"
 
 namespace lockstep::models {
 namespace nn = torch::nn;
@@ -29,7 +30,7 @@ nn::Sequential make_features(const Depths& depths, bool batch_norm) {
       features->push_back(relu_in_place());
       in = kChannels[stage];
     }
-    features->push_back(nn::MaxPool2d(nn::MaxPool2dOptions(2).stride(2)));
+    features->push_back(HalvingMaxPool());
   }
   return features;
 }
