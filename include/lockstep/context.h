@@ -30,8 +30,9 @@ struct Rendezvous {
   // nothing tells which it is: kUsage.
   int rank = -1;
   int world_size = -1;  // 1 to 128; 1 meets nobody: that process runs alone
-  // For all ranks, at the first start; that of whoever comes first. At most 30 minutes.
-  std::chrono::milliseconds wait{300'000};
+  // For all ranks, at the first start; that of whoever comes first. At most 30 minutes. Without it
+  // the variable LOCKSTEP_INIT_TIMEOUT says so, in whole seconds; without that, 300 s.
+  std::optional<std::chrono::milliseconds> wait = std::nullopt;
 };
 
 struct InitOptions {

@@ -166,8 +166,9 @@ class Trainer {
 
   // What is printed for a step (by default a line at the end of each log_every), for an epoch's end
   // (by default the evaluation's line): whole lines, a function of the argument and of nothing
-  // else, called in all workers and printed once. At most 1,500 bytes; with the metrics 2,048,
-  // beyond which it is kUsage.
+  // else, called in all workers and printed once. With the step's metrics, some 500 bytes, at most
+  // 2,048 bytes and 256 more for each virtual worker, so that each may have a line; beyond that it
+  // is kUsage.
   void step_lines(std::function<std::string(const StepEnd&)> lines);
   void epoch_lines(std::function<std::string(const EpochEnd&)> lines);
 

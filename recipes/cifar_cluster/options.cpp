@@ -73,8 +73,9 @@ std::optional<lockstep::Rendezvous> rendezvous_of(const lockstep::CommandLine& l
   if (!any) return std::nullopt;
   // The document's default, where the environment has none.
   const bool first = line.given("--world-size") && !line.given("--rank") && !std::getenv("RANK");
-  return lockstep::Rendezvous{start.address, first ? 0 : start.rank, start.world_size,
-                              std::chrono::seconds(start.seconds)};
+  lockstep::Rendezvous found{start.address, first ? 0 : start.rank, start.world_size};
+  if (line.given("--init-timeout")) found.wait = std::chrono::seconds(start.seconds);
+  return found;
 }
 
 void add_arguments(lockstep::CommandLine& line, Options& options, Start& start) {
@@ -89,7 +90,8 @@ void add_arguments(lockstep::CommandLine& line, Options& options, Start& start) 
   line.add("--rank", start.rank, "of this command's process; -1: RANK, or else 0", {.least = -1});
   line.add("--world-size", start.world_size, "number of ranks; -1: WORLD_SIZE, or else 1",
            {.least = -1});
-  line.add("--init-timeout", start.seconds, "how long the first start waits for all ranks",
+  line.add("--init-timeout", start.seconds,
+           "seconds that the first start waits for all ranks, in place of LOCKSTEP_INIT_TIMEOUT",
            {.least = 1, .most = 1800});
   add_bool(line, "--custom-data", options.custom_data,
            "random pictures of two classes: nothing is to be downloaded");

@@ -9,6 +9,7 @@
 #include "lockstep/command_line.h"
 #include "lockstep/lockstep.h"
 #include "lockstep/models.h"
+#include "start.h"
 
 namespace F = torch::nn::functional;
 using lockstep::StepEnd;
@@ -20,6 +21,7 @@ constexpr std::int64_t kSamples = 128, kInputs = 20;
 
 struct Options {
   double lr = 1e-2;
+  int spawned = 0;  // workers that the program starts itself
   lockstep::RunOptions run;
 };
 
@@ -31,6 +33,7 @@ Options parse(int argc, char** argv) {
   options.run.batch_size = 32;
   lockstep::CommandLine line("linear_regression", "a linear regression, on any number of workers");
   line.add("--lr", options.lr, "learning rate", {.least = 0});
+  classifier::add_spawn(line, options.spawned);
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
   return options;
@@ -74,7 +77,6 @@ lockstep::Status train(lockstep::Context& context, const Options& options) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  lockstep::exit_with(*context, train(*context, options));
+  classifier::start(options.spawned,
+                    [&](lockstep::Context& context) { return train(context, options); });
 }

@@ -1,6 +1,5 @@
 #include "lines.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -20,11 +19,8 @@ std::string loss_line(double loss, std::int64_t current, std::int64_t size) {
 
 std::string of_each_rank(std::size_t first, std::size_t ranks,
                          const std::function<std::string(std::size_t)>& line) {
-  constexpr std::size_t kMost = 16;
-  const std::size_t end = std::min(ranks, first + kMost);
   std::string lines;
-  for (std::size_t v = first; v < end; ++v) lines += line(v);
-  if (end < ranks) lines += "... and so on, of " + std::to_string(ranks) + " ranks\n";
+  for (std::size_t v = first; v < ranks; ++v) lines += line(v);
   return lines;
 }
 

@@ -16,7 +16,7 @@ std::string epoch_header(std::int64_t epoch);
 // samples in an epoch, beside the whole set's.
 std::string loss_line(double loss, std::int64_t current, std::int64_t size);
 // What ranks `first` to `ranks` - 1 of the original say, one after the other: one line of each
-// virtual worker. What a step may print is limited, so of more than 16 the rest are counted.
+// virtual worker.
 std::string of_each_rank(std::size_t first, std::size_t ranks,
                          const std::function<std::string(std::size_t)>& line);
 

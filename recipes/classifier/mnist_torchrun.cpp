@@ -11,6 +11,7 @@
 #include "lockstep/command_line.h"
 #include "lockstep/lockstep.h"
 #include "lockstep/models.h"
+#include "start.h"
 
 namespace F = torch::nn::functional;
 using lockstep::EpochEnd;
@@ -26,6 +27,7 @@ struct Options {
   std::string checkpoint_file = "output_model/best_model.pt";
   std::int64_t save_every = 1;
   std::int64_t image_size = 0;  // to which pictures are scaled; 0: as they come
+  int spawned = 0;              // workers that the program starts itself
   lockstep::RunOptions run;
 
   bool saves(std::int64_t epoch) const { return epoch % save_every == 0; }
@@ -46,6 +48,7 @@ Options parse(int argc, char** argv) {
   line.add("--image-size", options.image_size,
            "height and width that pictures are scaled to; 0: as they come, 28 for MNIST",
            {.least = 0, .most = 1024});
+  classifier::add_spawn(line, options.spawned);
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
   if (options.image_size > 0)
@@ -121,7 +124,6 @@ lockstep::Status train(lockstep::Context& context, const Options& options) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  lockstep::exit_with(*context, train(*context, options));
+  classifier::start(options.spawned,
+                    [&](lockstep::Context& context) { return train(context, options); });
 }

@@ -29,7 +29,6 @@ void greet(const Options& options) {
     lockstep::log_info(
         "--gpus: the launcher starts the workers (--nproc-per-node), and they share " +
         std::to_string(options.run.virtual_workers) + " virtual workers");
-  if (!options.greets) return;
   const auto model = lockstep::models::convnet();
   std::printf("%d.%d.%d\nFalse\n%d\n%s\n%s\n", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
               TORCH_VERSION_PATCH, lockstep::usable_cpus(), cpu_name().c_str(),

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 
@@ -24,6 +25,7 @@ struct Cluster {
   int nodes = 1;
   int gpus = 0;  // of each node; 0: not given
   int nr = 0;
+  int seconds = 300;                        // --init-timeout
   int all() const { return nodes * gpus; }  // the document's world size
 };
 
@@ -147,8 +149,7 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
   line.add_choice(
       "--mode", {"single", "dp", "ddp", "horovod"}, "ddp",
       [&](const std::string& name) { options.mode = mode_named(name); },
-      "one device, DataParallel, DistributedDataParallel or Horovod's style; when given, version, "
-      "devices and model are printed first");
+      "one device, DataParallel, DistributedDataParallel or Horovod's style");
   line.add_path("--data", options.data,
                 "'synthetic' (digits drawn once), or a folder with MNIST's IDX files");
   line.add_choice(
@@ -181,6 +182,10 @@ void add_options(lockstep::CommandLine& line, Options& options, Cluster& cluster
            "(4); 0: not given",
            {.least = 0, .most = kMostGpus});
   line.add("--nr", cluster.nr, "or -nr: this node's number, from 0", {.least = 0});
+  line.add("--init-timeout", cluster.seconds,
+           "commands by hand: seconds that the first start waits for all of them, in place of "
+           "LOCKSTEP_INIT_TIMEOUT",
+           {.least = 1, .most = 1800});
   line.add_flag("--check-against-tutorial", options.check_against_tutorial,
                 "say at the end how many of the loss lines that the tutorial printed agree");
 }
@@ -207,8 +212,12 @@ Options parse(int argc, char** argv) {
   options.run.shuffle = one_process(mode_in(words)) ? Shuffle::kLegacy : Shuffle::kDistributed;
   lockstep::add_run_options(line, options.run);
   line.parse(argc, pointers.data());
-  options.greets = line.given("--mode");
   Status status = settle(cluster, options);
+  // Where this command starts all workers itself, there is nobody to wait for.
+  if (line.given("--init-timeout") && (options.rendezvous || options.spawned == 0)) {
+    if (!options.rendezvous) options.rendezvous = lockstep::Rendezvous{};
+    options.rendezvous->wait = std::chrono::seconds(cluster.seconds);
+  }
   options.run.identity = {{"optimizer", options.optimizer},
                           {"lr", lockstep::identity_text(options.lr)},
                           {"momentum", lockstep::identity_text(options.momentum)}};
@@ -236,7 +245,7 @@ std::unique_ptr<lockstep::Optimizer> make_optimizer(const Options& options,
 }
 
 bool Options::first_command() const {
-  if (rendezvous) return rendezvous->rank == 0;
+  if (rendezvous && rendezvous->rank >= 0) return rendezvous->rank == 0;
   const char* const rank = std::getenv("RANK");
   return rank == nullptr || std::string_view(rank) == "0";
 }

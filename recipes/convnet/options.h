@@ -19,7 +19,6 @@ enum class HalfType { kFloat16, kBFloat16 };
 
 struct Options {
   Mode mode = Mode::kDistributed;
-  bool greets = false;             // --mode was given: the notebook's first cells are printed
   std::string data = "synthetic";  // or a folder with MNIST's IDX files
   std::string optimizer = "sgd";   // sgd | adam
   double lr = 1e-4;

@@ -4,7 +4,6 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 
-#include <algorithm>
 #include <cstdio>
 
 namespace F = torch::nn::functional;
@@ -29,14 +28,11 @@ lockstep::Result<std::shared_ptr<const lockstep::data::Dataset>> toy_data() {
 // What each rank of the original says at an epoch's start.
 std::string epoch_start(const lockstep::StepEnd& end) {
   if (end.step != 0) return "";
-  constexpr std::size_t kMost = 24;  // what a step may print is limited
   std::string lines;
-  for (std::size_t v = 0; v < std::min(kMost, end.samples.size()); ++v)
+  for (std::size_t v = 0; v < end.samples.size(); ++v)
     lines += "[GPU" + std::to_string(v) + "] Epoch " + std::to_string(end.epoch) +
              " | Batchsize: " + std::to_string(end.samples[v]) +
              " | Steps: " + std::to_string(end.steps_per_epoch) + "\n";
-  if (end.samples.size() > kMost)
-    lines += "... and so on to [GPU" + std::to_string(end.samples.size() - 1) + "]\n";
   return lines;
 }
 

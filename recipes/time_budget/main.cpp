@@ -50,7 +50,7 @@ Status train(lockstep::Context& context, const Options& options, const Photograp
   trainer.step_lines([&](const lockstep::StepEnd& end) {
     const bool first = end.global_step == 0;
     const std::string rates = first ? time_budget::rate_lines(run.virtual_workers, lr) : "";
-    return rates + time_budget::step_lines(end, rates.size());
+    return rates + time_budget::step_lines(end);
   });
   trainer.epoch_lines([](const EpochEnd&) { return std::string(); });
   trainer.exports(

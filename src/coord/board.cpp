@@ -72,8 +72,10 @@ Board::Board(void* base, const BoardPlan& plan)
     : base_(static_cast<std::byte*>(base)),
       plan_(plan),
       lines_offset_(fixed_bytes()),
-      records_offset_(round_up(
+      texts_offset_(round_up(
           lines_offset_ + std::uint64_t{kMaxSlots} * plan.ring * sizeof(CommitLines), kPage)),
+      records_offset_(
+          round_up(texts_offset_ + std::uint64_t{kMaxSlots} * plan.ring * text_capacity(), kPage)),
       record_bytes_(record_size(plan.ids_capacity)),
       data_offset_(round_up(
           records_offset_ + std::uint64_t{plan.ring} * plan.virtual_workers * record_bytes_,
@@ -89,6 +91,13 @@ WorkerSlot& Board::slot(Slot slot) const {
 CommitLines& Board::lines(Slot slot, Txn txn) const {
   const std::uint64_t index = std::uint64_t{slot.value()} * plan_.ring + txn.value() % plan_.ring;
   return *reinterpret_cast<CommitLines*>(base_ + lines_offset_ + index * sizeof(CommitLines));
+}
+
+char* Board::text(Slot slot, Txn txn, std::uint64_t bytes) const {
+  assert(bytes <= text_capacity());
+  if (bytes <= kShortTextBytes) return lines(slot, txn).text;
+  const std::uint64_t index = std::uint64_t{slot.value()} * plan_.ring + txn.value() % plan_.ring;
+  return reinterpret_cast<char*>(base_ + texts_offset_ + index * text_capacity());
 }
 
 ShareRecord& Board::record(Txn txn, VirtualWorker v) const {

@@ -1,7 +1,8 @@
 // The board: the run's shared memory that the agent and all workers map (one memfd per run;
 // docs/design/protocol.md).
 //
-//   Header | Slot[kMaxSlots] | commit lines [slots][ring] | share records [ring][V] | engine's data
+//   Header | Slot[kMaxSlots] | commit lines [slots][ring] | their long texts [slots][ring] |
+//   share records [ring][V] | engine's data
 //
 // Rules. All zero is the initial state. Every word has one writer at a time, except a doorbell's
 // ring count and the header's fault_fired, which any worker increments. A word that says "item X of
@@ -41,7 +42,10 @@ inline constexpr std::uint32_t kMaxDead = 4096;
 // run's end three, with an evaluation before it, but nothing comes behind them). The exchange keeps
 // as many generations of buffers and evaluations, for the same reason.
 inline constexpr std::uint32_t kTables = 4;
-inline constexpr std::uint32_t kCommitTextBytes = 2048;
+// What a transaction may say (CommitLines): this much, and that much for each virtual worker, which
+// may have lines of its own. Texts up to the first lie in the lines themselves.
+inline constexpr std::uint64_t kShortTextBytes = 2048;
+inline constexpr std::uint64_t kTextBytesPerShare = 256;
 inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
 // What a worker is doing; the deadline that applies follows from it (coord/deadlines.h). Computing
@@ -183,8 +187,8 @@ struct CommitLines {
   std::uint32_t is_step;     // 1: an optimizer step, whose ids the ledger takes; 0: anything else
   std::uint32_t ends_epoch;  // 1: an epoch's end or its files
   std::uint64_t epoch;
-  std::uint64_t step;           // optimizer steps of the run before this transaction
-  char text[kCommitTextBytes];  // console, then metrics
+  std::uint64_t step;          // optimizer steps of the run before this transaction
+  char text[kShortTextBytes];  // console, then metrics; if longer, both are in Board::text()
 };
 
 // View of a mapped board. Cheap to copy.
@@ -197,6 +201,11 @@ class Board {
   WorkerSlot& slot(Slot slot) const;
   TableCell& table(Txn txn) const { return header().table[txn.value() % kTables]; }
   CommitLines& lines(Slot slot, Txn txn) const;
+  // Where those lines' text of so many bytes lies; text_capacity() at most.
+  char* text(Slot slot, Txn txn, std::uint64_t bytes) const;
+  std::uint64_t text_capacity() const {
+    return kShortTextBytes + plan_.virtual_workers * kTextBytesPerShare;
+  }
   ShareRecord& record(Txn txn, VirtualWorker v) const;
   // First byte of the engine's data, a multiple of 2 MiB.
   std::byte* data() const { return base_ + data_offset_; }
@@ -210,7 +219,8 @@ class Board {
  private:
   std::byte* base_ = nullptr;
   BoardPlan plan_;
-  std::uint64_t lines_offset_ = 0, records_offset_ = 0, record_bytes_ = 0, data_offset_ = 0;
+  std::uint64_t lines_offset_ = 0, texts_offset_ = 0, records_offset_ = 0, record_bytes_ = 0,
+                data_offset_ = 0;
 };
 
 // By whoever makes the board: says what it is.

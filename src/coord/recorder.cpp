@@ -124,7 +124,8 @@ class BoardRecorder final : public Recorder {
     return lines.mark.load(std::memory_order_acquire) == txn.value() + 1 ? &lines : nullptr;
   }
 
-  // From any worker that has applied it, dead ones included: they all write the same.
+  // From any worker that has applied it, dead ones included: they all write the same. `source_` is
+  // that worker's slot.
   const CommitLines* committed(Txn txn) {
     if (const CommitLines* lines = lines_of(source_, txn)) return lines;
     for (std::uint32_t i = 0; i < kMaxSlots; ++i) {
@@ -138,12 +139,14 @@ class BoardRecorder final : public Recorder {
 
   Status add(const CommitLines& lines, Txn txn) {
     const std::uint64_t bytes = std::uint64_t{lines.console_bytes} + lines.metrics_bytes;
-    if (bytes > kCommitTextBytes)
+    if (bytes > board_.text_capacity())
       return Error{ErrorKind::kInternal, "transaction " + std::to_string(txn.value()) +
                                              " has lines of " + std::to_string(bytes) +
-                                             " bytes, limit " + std::to_string(kCommitTextBytes)};
-    if (txn >= console_from_) batch_.console.append(lines.text, lines.console_bytes);
-    batch_.metrics.append(lines.text + lines.console_bytes, lines.metrics_bytes);
+                                             " bytes, limit " +
+                                             std::to_string(board_.text_capacity())};
+    const char* const text = board_.text(Slot(source_), txn, bytes);
+    if (txn >= console_from_) batch_.console.append(text, lines.console_bytes);
+    batch_.metrics.append(text + lines.console_bytes, lines.metrics_bytes);
     batch_.epochs_end |= lines.ends_epoch != 0;
     return lines.is_step != 0 ? add_ledger_line(lines, txn, batch_.ledger) : Status();
   }

@@ -59,11 +59,14 @@ Status CommitLog::wait_for_room(Txn txn) {
 
 Status CommitLog::write(const Program& program, Txn txn, const Lines& lines) {
   coord::CommitLines& out = board_.lines(session_.identity().slot, txn);
-  if (lines.console.size() + lines.metrics.size() > coord::kCommitTextBytes)
-    return Error{ErrorKind::kUsage,
-                 "the lines of one step or epoch's end (step_lines, epoch_lines, exports) take " +
-                     std::to_string(lines.console.size() + lines.metrics.size()) +
-                     " bytes, limit " + std::to_string(coord::kCommitTextBytes)};
+  const std::uint64_t bytes = lines.console.size() + lines.metrics.size();
+  if (bytes > board_.text_capacity())
+    return Error{
+        ErrorKind::kUsage,
+        "the lines of one step or epoch's end (step_lines, epoch_lines, exports) take " +
+            std::to_string(bytes) + " bytes, limit " + std::to_string(board_.text_capacity()) +
+            " (" + std::to_string(coord::kShortTextBytes) + ", and " +
+            std::to_string(coord::kTextBytesPerShare) + " for each virtual worker): print less"};
   out.console_bytes = static_cast<std::uint32_t>(lines.console.size());
   out.metrics_bytes = static_cast<std::uint32_t>(lines.metrics.size());
   out.is_step = program.is_step(txn) ? 1 : 0;
@@ -71,7 +74,8 @@ Status CommitLog::write(const Program& program, Txn txn, const Lines& lines) {
   out.epoch = static_cast<std::uint64_t>(program.epoch(txn));
   out.step = static_cast<std::uint64_t>(program.global_step(txn));
   std::copy(lines.metrics.begin(), lines.metrics.end(),
-            std::copy(lines.console.begin(), lines.console.end(), out.text));
+            std::copy(lines.console.begin(), lines.console.end(),
+                      board_.text(session_.identity().slot, txn, bytes)));
   out.mark.store(txn.value() + 1, std::memory_order_release);
   return {};
 }

@@ -19,6 +19,8 @@ namespace {
 
 constexpr int kFromEnvironment = -1;
 constexpr const char* kLoopback = "127.0.0.1";
+constexpr const char* kWaitVariable = "LOCKSTEP_INIT_TIMEOUT";
+constexpr std::chrono::seconds kWait{300};
 constexpr std::chrono::minutes kMostWait{30};  // as long as who is ready waits for the table
 
 std::string variable(const char* name) {
@@ -96,16 +98,32 @@ Result<std::string> own_host(const std::string& host) {
                 "'lockstep run'");
 }
 
+// How long the first start waits for all ranks.
+Result<std::chrono::milliseconds> wait_of(const Rendezvous& wish) {
+  using std::chrono::milliseconds;
+  if (wish.wait) {
+    if (*wish.wait >= milliseconds(1) && *wish.wait <= kMostWait) return *wish.wait;
+    return misuse("the first start would wait for the other ranks " +
+                  std::to_string(wish.wait->count()) + " ms; 1 ms to 30 minutes are possible");
+  }
+  const std::string text = variable(kWaitVariable);
+  if (text.empty()) return milliseconds(kWait);
+  const std::chrono::seconds wait(number_of<int>(text).value_or(0));
+  if (wait >= std::chrono::seconds(1) && wait <= kMostWait) return milliseconds(wait);
+  return misuse(std::string(kWaitVariable) + " is '" + text +
+                "'; it is how long the first start waits for all ranks: a whole number of "
+                "seconds, 1 to " +
+                std::to_string(std::chrono::seconds(kMostWait).count()));
+}
+
 Result<Meeting> meeting_at(const Place& place, const Rendezvous& wish) {
   const int port = number_of<int>(place.port).value_or(0);
   if (port < 1 || port > 65'535)
     return misuse("the address to meet at has the port '" + place.port +
                   "'; 1 to 65535 are possible");
-  if (wish.wait < std::chrono::milliseconds(1) || wish.wait > kMostWait)
-    return misuse("the first start would wait for the other ranks " +
-                  std::to_string(wish.wait.count()) + " ms; 1 ms to 30 minutes are possible");
+  LOCKSTEP_ASSIGN(const std::chrono::milliseconds wait, wait_of(wish));
   LOCKSTEP_ASSIGN(std::string host, own_host(place.host));
-  return Meeting{std::move(host), port, wish.rank, wish.world_size, wish.wait};
+  return Meeting{std::move(host), port, wish.rank, wish.world_size, wait};
 }
 
 Status check_ranks(const Rendezvous& wish) {
@@ -139,6 +157,11 @@ Result<std::optional<Rendezvous>> from_environment() {
     return misuse(
         "MASTER_ADDR, MASTER_PORT and WORLD_SIZE are set, and RANK is not: say which of the " +
         world + " ranks this process is (RANK=0, ...), or unset WORLD_SIZE to train alone");
+  if (!rank.empty() && world.empty() && !variable("MASTER_ADDR").empty() &&
+      !variable("MASTER_PORT").empty())
+    return misuse(
+        "MASTER_ADDR, MASTER_PORT and RANK are set, and WORLD_SIZE is not: say how many "
+        "ranks there are (WORLD_SIZE=2, ...), or unset RANK to train alone");
   if (rank.empty() || world.empty()) return std::optional<Rendezvous>();
   const auto rank_number = number_of<int>(rank), world_number = number_of<int>(world);
   if (!rank_number || !world_number)
@@ -158,6 +181,12 @@ Result<int> or_variable(int given, const char* name, int otherwise) {
 Result<Rendezvous> completed(Rendezvous wish) {
   if (wish.rank == kFromEnvironment && wish.world_size == kFromEnvironment) {
     LOCKSTEP_ASSIGN(const auto found, from_environment());
+    // An address is for several ranks: with half a word of them it would train alone.
+    const bool half = variable("RANK").empty() != variable("WORLD_SIZE").empty();
+    if (half && wish.address.starts_with("tcp://") && variable("TORCHELASTIC_RUN_ID").empty())
+      return misuse("the address to meet at is '" + wish.address +
+                    "', and of RANK and WORLD_SIZE "
+                    "only one is set: set both, or give --rank and --world_size");
     wish.rank = found ? found->rank : 0;
     wish.world_size = found ? found->world_size : 1;
     return wish;

@@ -85,8 +85,7 @@ class ConvNet(BesidePython):
         self.assertEqual(weights(hvd), weights(ddp))
         self.assertEqual([line for line in ddp.splitlines() if "Step [" in line], [line for line in hvd.splitlines() if "Step [" in line])
         default, _ = self.recipe(self.folder("default"), 3, "--virtual-workers", 4, "--log-every", 5)
-        self.assertTrue(default.startswith("Epoch [1/2], Step [5/21], Loss: "), default)  # nothing before it
-        self.assertEqual(ddp[ddp.index("Epoch [1/2]"):], default)
+        self.assertEqual(default, ddp)  # the first cells too
         self.compare(run_dir(ddp_folder), run_dir(hvd_folder))
 
     def compare(self, ddp, hvd):

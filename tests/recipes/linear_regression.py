@@ -6,7 +6,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from beside_python import BesidePython, python, recipe  # noqa: E402
+from beside_python import LOCKSTEP, RECIPE, BesidePython, python, recipe, run  # noqa: E402
 
 EPOCHS, BATCH = 6, 4  # 16 steps an epoch
 
@@ -59,11 +59,19 @@ class LinearRegression(BesidePython):
         self.assertEqual(len(lines), EPOCHS * 6 + 5)
         self.assertEqual(len({line for line in lines if line.startswith("loss: ")}), EPOCHS * 4, "each rank has samples of its own")
 
-    def test_of_many_ranks_the_rest_is_counted(self):
-        out, _ = self.recipe(self.folder("many"), 1, "--virtual-workers", 20, "--epochs", 1)
-        lines = out.splitlines()
-        self.assertEqual([lines[18], lines[-2]], ["... and so on, of 20 ranks"] * 2)
-        self.assertEqual([out.count("loss: "), out.count("Done!")], [16, 16])
+    def test_each_of_many_ranks_has_its_lines(self):
+        out, _ = self.recipe(self.folder("many"), 1, "--virtual-workers", 100, "--epochs", 1)
+        self.assertEqual([out.count("loss: "), out.count("Done!")], [100, 100])
+        self.assertEqual(len(out.splitlines()), 2 + 100 + 100 + 1)
+
+    def test_workers_of_its_own_as_mp_spawn_starts_them(self):
+        """Killed or not, what `lockstep run` makes of it."""
+        for name, inject, incidents in (("spawned", {}, 0), ("spawned-killed", {"PET_INJECT": "kill rank=1 txn=40 phase=backward"}, 1)):
+            folder = self.folder(name)
+            out, _ = run(folder, RECIPE, "--epochs", EPOCHS, "--batch-size", BATCH, "--spawn", 2, LOCKSTEP_LAUNCHER=LOCKSTEP, **inject)
+            self.assertEqual(re.sub("Training complete in: .*\n", "", out), self.printout)
+            self.assert_incidents(folder, incidents)
+        self.assertIn("spawn", self.recipe(self.folder("twice"), 2, "--spawn", 2, code=2)[1])
 
     def test_lines_at_samples_and_epochs(self):
         def losses(every):

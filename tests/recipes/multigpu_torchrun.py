@@ -11,7 +11,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import beside_python  # noqa: E402
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, run  # noqa: E402
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, run  # noqa: E402
 
 EPOCHS, SAVE_EVERY = 4, 2
 MULTIGPU = pathlib.Path(RECIPE).with_name("multigpu")
@@ -75,6 +75,36 @@ class MultiGpuTorchrun(BesidePython):
         killed, err = recipe(self.folder("killed"), 2, launcher=["--inject", "kill rank=1 txn=40 phase=backward"])
         self.assertIn("replacement is started", err)
         self.assertEqual(killed, whole)
+
+    def test_each_of_many_virtual_workers_has_its_line_and_a_kill_changes_none(self):
+        options = ["--virtual-workers", 200, "--batch_size", 4]
+        out, err = recipe(self.folder("many"), 3, options=options, launcher=["--inject", "kill rank=1 txn=1 phase=backward"])
+        self.assertIn("replacement is started", err)
+        expected = []
+        for epoch in range(EPOCHS):
+            expected += [f"[GPU{v}] Epoch {epoch} | Batchsize: 4 | Steps: 3" for v in range(200)]
+            if epoch % SAVE_EVERY == 0:
+                expected.append(f"Epoch {epoch} | Training snapshot saved at snapshot.pt")
+        self.assertEqual(out.splitlines()[:-1], expected)
+        alone, _ = recipe(self.folder("many-alone"), 1, options=options)
+        self.assertEqual(alone, out)
+
+    def test_started_by_hand_and_killed(self):
+        """torch's env://: one command for each rank. The killed one comes again by the same command."""
+        expected, _ = recipe(self.folder("launched"), 2, epochs=400)
+        folder, (host, port) = self.folder("by-hand"), by_hand_place().split(":")
+
+        def rank(number):
+            return Started(folder, RECIPE, 400, SAVE_EVERY, "--virtual-workers", 2, MASTER_ADDR=host, MASTER_PORT=port, WORLD_SIZE="2",
+                           RANK=str(number), LOCKSTEP_INIT_TIMEOUT="60")
+
+        with rank(1) as second, rank(0) as first:
+            first.until_line("[GPU0] Epoch 3 ")
+            second.kill()
+            with rank(1) as again:
+                out = first.finish()
+                again.finish(0, 69)  # 69: the other one was done before, and nobody else came
+        self.assertEqual(re.sub("Training complete in: .*\n", "", out), expected)
 
     def test_resumes_with_another_number_of_workers(self):
         folder = self.folder("resumed")

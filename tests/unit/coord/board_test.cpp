@@ -63,6 +63,21 @@ TEST(Board, ASlotThatIsClaimedHasNoWordOfItsLastOwner) {
   EXPECT_TRUE(std::all_of(bytes + begin, bytes + end, [](unsigned char b) { return b == 0; }));
 }
 
+TEST(Board, TextsHaveRoomForALineOfEachVirtualWorker) {
+  const Mapping mapping({5, 100, 64});
+  const Board board = mapping.board();
+  const std::uint64_t all = board.text_capacity();
+  EXPECT_EQ(all, 2048U + 5 * 256);
+  EXPECT_EQ(board.text(Slot(7), Txn(3), 2048), board.lines(Slot(7), Txn(3)).text);
+  const char* const first = board.text(Slot(0), Txn(0), all);
+  EXPECT_GE(offset(board, first),
+            offset(board, &board.lines(Slot(kMaxSlots - 1), Txn(63))) + sizeof(CommitLines));
+  EXPECT_EQ(board.text(Slot(0), Txn(1), all), first + all);
+  EXPECT_EQ(board.text(Slot(1), Txn(64), all), first + 64 * all);  // the ring comes round
+  EXPECT_LE(offset(board, board.text(Slot(kMaxSlots - 1), Txn(63), all) + all),
+            offset(board, &board.record(Txn(0), VirtualWorker(0))));
+}
+
 TEST(Board, RingsComeRound) {
   const Mapping mapping({2, 4, 64});
   const Board board = mapping.board();

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 
 namespace lockstep::worker {
@@ -31,8 +32,9 @@ class MeetingTest : public testing::Test {
     EXPECT_NE(meeting.error().message.find(word), std::string::npos) << meeting.error().message;
   }
 
-  static constexpr const char* kNames[] = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE",
-                                           "TORCHELASTIC_RUN_ID"};
+  static constexpr const char* kNames[] = {
+      "MASTER_ADDR", "MASTER_PORT",         "RANK",
+      "WORLD_SIZE",  "TORCHELASTIC_RUN_ID", "LOCKSTEP_INIT_TIMEOUT"};
 };
 
 TEST_F(MeetingTest, NamesOfTheLoopbackAreOne) {
@@ -106,6 +108,29 @@ TEST_F(MeetingTest, WhatIsNotGivenIsTheEnvironments) {
   EXPECT_EQ(ranks({"", -1, 3}), std::pair(2, 3));
   ::setenv("RANK", "two", 1);
   expect_error(meeting_of(Rendezvous{"", -1, 3}), "RANK is 'two'");
+}
+
+TEST_F(MeetingTest, TheFirstStartWaitsAsTheProgramOrTheEnvironmentSays) {
+  using namespace std::chrono_literals;
+  const Rendezvous silent{"tcp://127.0.0.1:29500", 0, 2}, says{"tcp://127.0.0.1:29500", 0, 2, 7s};
+  EXPECT_EQ((*meeting_of(silent))->wait, 300s);
+  ::setenv("LOCKSTEP_INIT_TIMEOUT", "1800", 1);
+  EXPECT_EQ((*meeting_of(silent))->wait, 1800s);
+  EXPECT_EQ((*meeting_of(says))->wait, 7s);
+  for (const char* wrong : {"0", "1801", "-1", "5m", "soon", "1.5"}) {
+    ::setenv("LOCKSTEP_INIT_TIMEOUT", wrong, 1);
+    expect_error(meeting_of(silent), std::string("LOCKSTEP_INIT_TIMEOUT is '") + wrong +
+                                         "'; it is how long the first start waits");
+  }
+}
+
+TEST_F(MeetingTest, HalfAWordIsNoRunOfOne) {
+  ::setenv("RANK", "0", 1);
+  expect_error(meeting_of(Rendezvous{"tcp://127.0.0.1:29500"}), "only one is set");
+  ::setenv("MASTER_ADDR", "127.0.0.1", 1);
+  ::setenv("MASTER_PORT", "29500", 1);
+  for (const auto& given : {std::optional<Rendezvous>(), std::optional(Rendezvous{})})
+    expect_error(meeting_of(given), "WORLD_SIZE is not: say how many ranks");
 }
 
 TEST_F(MeetingTest, WithoutAWordTheEnvironmentDecides) {
