@@ -35,8 +35,12 @@ EpochBook::EpochBook()
   at(kBest) = at(kBestBefore) = kNone;
 }
 
-double& EpochBook::at(Figure figure) const {
-  return figures_.mutable_data_ptr<double>()[row_ * kFigures + static_cast<std::size_t>(figure)];
+double& EpochBook::at(Figure figure, Row row) {
+  return figures_.mutable_data_ptr<double>()[row * kFigures + figure];
+}
+
+double EpochBook::get(Figure figure, Row row) const {
+  return figures_.const_data_ptr<double>()[row * kFigures + figure];
 }
 
 void EpochBook::begin_at(const StartPoint& start) {
@@ -57,7 +61,7 @@ void EpochBook::add_share(std::uint32_t v, const Score& share, bool first) {
   const auto samples = static_cast<double>(share.count);
   const bool anew = first && v == 0;
   if (v == 0 && was_broken()) {  // and the run has gone on after all
-    figures_[1].zero_();
+    figures_[kBroken].zero_();
     history_.forget_broken();
   }
   add(at(kTrainSum), share.loss_sum, anew);
@@ -78,19 +82,17 @@ std::vector<double> EpochBook::train_losses(std::uint32_t virtual_workers) const
 
 void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
                     double run_seconds) {
-  close(epoch, score, rate, best_of);
+  close(kWhole, epoch, score, rate, best_of);
   if (!keeps_history_) return;
-  const EpochEnd end = told();
+  const EpochEnd end = told(kWhole);
   history_.add({end.train_loss, end.loss, run_seconds});
 }
 
 void EpochBook::end_broken(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
                            double run_seconds) {
-  figures_[1].copy_(figures_[0]);
-  row_ = 1;
-  close(epoch, score, rate, best_of);
-  const EpochEnd end = told();
-  row_ = 0;
+  figures_[kBroken].copy_(figures_[kWhole]);
+  close(kBroken, epoch, score, rate, best_of);
+  const EpochEnd end = told(kBroken);
   if (keeps_history_) history_.add_broken({end.train_loss, end.loss, run_seconds});
 }
 
@@ -107,50 +109,51 @@ Status EpochBook::check_epochs(std::int64_t epochs) const {
                                       ": give fewer, or longer ones"};
 }
 
-void EpochBook::close(std::int64_t epoch, const Score& score, double rate, BestOf best_of) {
-  at(kEpoch) = static_cast<double>(epoch);
-  at(kTrain) = at(kTrainSum) / at(kTrainCount);
-  at(kTrainAccuracy) = at(kTrainCorrect) / at(kTrainCount);
-  at(kLossSum) = score.loss_sum;
-  at(kCorrect) = score.correct;
-  at(kCount) = static_cast<double>(score.count);
-  at(kLeftOut) = static_cast<double>(score.left_out);
-  at(kRate) = rate;
-  at(kBestBefore) = at(kBest);
+void EpochBook::close(Row row, std::int64_t epoch, const Score& score, double rate,
+                      BestOf best_of) {
+  at(kEpoch, row) = static_cast<double>(epoch);
+  at(kTrain, row) = at(kTrainSum, row) / at(kTrainCount, row);
+  at(kTrainAccuracy, row) = at(kTrainCorrect, row) / at(kTrainCount, row);
+  at(kLossSum, row) = score.loss_sum;
+  at(kCorrect, row) = score.correct;
+  at(kCount, row) = static_cast<double>(score.count);
+  at(kLeftOut, row) = static_cast<double>(score.left_out);
+  at(kRate, row) = rate;
+  at(kBestBefore, row) = at(kBest, row);
   if (best_of == BestOf::kNothing) return;
-  const double now = metric_of(told(), best_of);
-  if (!better(now, at(kBest), best_of)) return;
-  at(kBest) = now;
-  at(kBestEpoch) = static_cast<double>(epoch);
+  const double now = metric_of(told(row), best_of);
+  if (!better(now, at(kBest, row), best_of)) return;
+  at(kBest, row) = now;
+  at(kBestEpoch, row) = static_cast<double>(epoch);
 }
 
+// One of which no sample counted has the mean 0/0.
 bool EpochBook::was_broken() const {
-  return figures_.const_data_ptr<double>()[kFigures + kTrainCount] > 0;
+  return get(kTrainCount, kBroken) > 0 || std::isnan(get(kTrain, kBroken));
 }
 
 EpochEnd EpochBook::last() const {
-  row_ = was_broken() ? 1 : 0;
-  EpochEnd end = told();
-  end.broken = row_ == 1;
-  row_ = 0;
+  const bool broken = was_broken();
+  EpochEnd end = told(broken ? kBroken : kWhole);
+  end.broken = broken;
   return end;
 }
 
-EpochEnd EpochBook::told() const {
+EpochEnd EpochBook::told(Row row) const {
   EpochEnd end;
-  end.epoch = static_cast<std::int64_t>(at(kEpoch));
-  end.train_loss = at(kTrain);
-  end.train_accuracy = at(kTrainAccuracy);
-  end.count = static_cast<std::int64_t>(at(kCount));
-  end.train_left_out = static_cast<std::int64_t>(at(kTrainLeftOut));
-  end.left_out = static_cast<std::int64_t>(at(kLeftOut));
-  end.loss = end.count > 0 ? at(kLossSum) / at(kCount) : kNone;
-  end.correct = end.count > 0 ? at(kCorrect) : kNone;
-  end.accuracy = end.correct / at(kCount);
-  end.lr = at(kRate);
-  end.best = at(kBest);
-  end.best_epoch = static_cast<std::int64_t>(at(kBestEpoch));
-  end.best_before = at(kBestBefore);
+  end.epoch = static_cast<std::int64_t>(get(kEpoch, row));
+  end.train_loss = get(kTrain, row);
+  end.train_accuracy = get(kTrainAccuracy, row);
+  end.count = static_cast<std::int64_t>(get(kCount, row));
+  end.train_left_out = static_cast<std::int64_t>(get(kTrainLeftOut, row));
+  end.left_out = static_cast<std::int64_t>(get(kLeftOut, row));
+  end.loss = end.count > 0 ? get(kLossSum, row) / get(kCount, row) : kNone;
+  end.correct = end.count > 0 ? get(kCorrect, row) : kNone;
+  end.accuracy = end.correct / get(kCount, row);
+  end.lr = get(kRate, row);
+  end.best = get(kBest, row);
+  end.best_epoch = static_cast<std::int64_t>(get(kBestEpoch, row));
+  end.best_before = get(kBestBefore, row);
   return end;
 }
 

@@ -43,7 +43,7 @@ class EpochBook {
   // Of the epoch that ended last; epochs and global_step are left to the caller.
   EpochEnd last() const;
   // Of the newest whole one, whatever was broken since.
-  EpochEnd last_whole() const { return told(); }
+  EpochEnd last_whole() const { return told(kWhole); }
   std::vector<EpochFigures> history() const { return history_.all(); }
   // Each one's mean over its samples, of the epoch whose shares were added last.
   std::vector<double> train_losses(std::uint32_t virtual_workers) const;
@@ -67,14 +67,15 @@ class EpochBook {
     kBestBefore,
     kFigures
   };
-  double& at(Figure figure) const;
-  void close(std::int64_t epoch, const Score& score, double rate, BestOf best_of);
+  // Of the epochs; and of the one that the time limit broke, zeros where there is none.
+  using Row = std::int64_t;
+  static constexpr Row kWhole = 0, kBroken = 1;
+  double& at(Figure figure, Row row = kWhole);
+  double get(Figure figure, Row row = kWhole) const;
+  void close(Row row, std::int64_t epoch, const Score& score, double rate, BestOf best_of);
   bool was_broken() const;
-  EpochEnd told() const;
-  // [2, kFigures] float64: of the epochs; and of the one that the time limit broke, zeros where
-  // there is none.
-  at::Tensor figures_;
-  mutable std::size_t row_ = 0;  // which of them at() is of
+  EpochEnd told(Row row) const;
+  at::Tensor figures_;  // [2, kFigures] float64
   EpochHistory history_;
   bool keeps_history_ = false;
   // By virtual worker, [kMaxVirtualWorkers] float64: a run may go on with another V.

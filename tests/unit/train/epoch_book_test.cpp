@@ -1,5 +1,6 @@
 #include "train/epoch_book.h"
 
+#include <ATen/ops/allclose.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,6 +57,31 @@ TEST(EpochBook, TheEpochThatTheTimeLimitBreaksIsForgotten) {
     EXPECT_TRUE(book.state()[i].second.equal(whole.state()[i].second)) << book.state()[i].first;
   EXPECT_EQ(book.last().best_epoch, 0);
   EXPECT_EQ(book.last().train_loss, 2);
+  EXPECT_FALSE(book.last().broken);
+}
+
+// No sample of it counted: all its steps were left out, or all its samples damaged.
+TEST(EpochBook, ABrokenEpochOfWhichNothingCountedIsOneAllTheSame) {
+  EpochBook book, undisturbed;
+  for (EpochBook* each : {&book, &undisturbed}) {
+    static_cast<void>(each->keep_history());
+    each->add_share(0, {0, 0, 0}, true);
+  }
+  book.end_broken(0, {4, 6, 8}, 0.25, BestOf::kTrainLoss, 12);
+  EXPECT_TRUE(book.last().broken);
+  EXPECT_EQ(book.last().epoch, 0);
+  EXPECT_EQ(book.last().loss, 0.5);
+  EXPECT_TRUE(std::isnan(book.last().train_loss));
+  EXPECT_FALSE(book.last().is_best());
+  for (EpochBook* each : {&book, &undisturbed}) {
+    each->add_share(0, {6, 0, 2}, false);
+    EXPECT_TRUE(each->history().empty());
+    each->end(0, {24, 4, 8}, 0.25, BestOf::kTrainLoss, 20);
+  }
+  for (std::size_t i = 0; i < book.state().size(); ++i)
+    EXPECT_TRUE(at::allclose(book.state()[i].second, undisturbed.state()[i].second, 0, 0,
+                             /*equal_nan=*/true))
+        << book.state()[i].first;
   EXPECT_FALSE(book.last().broken);
 }
 
