@@ -108,8 +108,8 @@ using PtValue =
 using PtFields = std::vector<std::pair<std::string, PtValue>>;
 
 // A dict of these fields, written beside and renamed. Folders on the way are made; a symbolic link
-// stays, what it leads to is replaced. kUsage: the path is, or leads to, one of the files that a run
-// keeps in its directory, a device or a pipe.
+// stays, what it leads to is replaced. kUsage: the path is, or leads to, a device, a pipe, or one
+// of the files that a run keeps in its directory.
 Status save_pt(const std::string& path, const PtFields& fields);
 // The state_dict itself, as torch.save(model.state_dict(), path).
 Status save_pt(const std::string& path, const torch::nn::Module& module);
