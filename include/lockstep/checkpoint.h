@@ -80,8 +80,8 @@ Result<std::optional<CheckpointInfo>> load_checkpoint(const std::string& run_dir
 // little-endian bytes.
 Result<std::string> weights_sha256(const NamedTensors& tensors);
 
-// A single safetensors file, written atomically; and new CPU tensors from one, in its header's
-// order, which is that of the tensors saved.
+// A single safetensors file, written atomically, where save_pt() may write too; and new CPU tensors
+// from one, in its header's order, which is that of the tensors saved.
 Status save_safetensors(const std::string& path, const NamedTensors& tensors);
 Result<NamedTensors> load_safetensors(const std::string& path);
 
@@ -107,8 +107,9 @@ using PtValue =
                  std::vector<double>, NamedTensors, const torch::nn::Module*, OptimizerStateDict>;
 using PtFields = std::vector<std::pair<std::string, PtValue>>;
 
-// A dict of these fields, written beside and renamed. Folders on the way are made. kUsage: the path
-// is one of the files that a run keeps in its directory.
+// A dict of these fields, written beside and renamed. Folders on the way are made; a symbolic link
+// stays, what it leads to is replaced. kUsage: the path is, or leads to, a device, a pipe, or one
+// of the files that a run keeps in its directory.
 Status save_pt(const std::string& path, const PtFields& fields);
 // The state_dict itself, as torch.save(model.state_dict(), path).
 Status save_pt(const std::string& path, const torch::nn::Module& module);

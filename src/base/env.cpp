@@ -297,29 +297,26 @@ Status write_atomically(Env& env, const std::string& path, std::string_view cont
       env, path, [&](File& file) { return file.append(std::as_bytes(std::span(content))); });
 }
 
-namespace {
-
-// The file that a new one takes the place of: what a symbolic link leads to. Never a device or a
-// pipe, which would be gone then.
-Result<fs::path> replaced_by(const std::string& path) {
+Result<std::string> place_to_write(const std::string& path) {
+  LOCKSTEP_TRY(check_local(path));
   constexpr int kMostLinks = 40;  // as the kernel has it
-  fs::path target(path);
+  fs::path place(path);
   std::error_code code;
-  for (int links = 0; links < kMostLinks && fs::is_symlink(target, code); ++links)
-    target = target.parent_path() / fs::read_symlink(target, code);
-  const fs::file_type type = fs::status(target, code).type();
-  if (fs::is_other(fs::file_status(type)))
-    return Error{ErrorKind::kUsage, "'" + path +
-                                        "' is there and is no regular file; it is not "
-                                        "replaced: give another path"};
-  return target;
+  for (int links = 0; fs::is_symlink(place, code); ++links) {
+    if (links == kMostLinks)
+      return Error{ErrorKind::kUsage,
+                   "'" + path + "' is a symbolic link that leads in a circle; give another path"};
+    place = place.parent_path() / fs::read_symlink(place, code);
+  }
+  if (!fs::is_other(fs::status(place, code))) return place.string();
+  return Error{ErrorKind::kUsage, "'" + path +
+                                      "' is there and is no regular file; it is not replaced: "
+                                      "give another path"};
 }
-
-}  // namespace
 
 Status write_atomically(Env& env, const std::string& path,
                         const std::function<Status(File&)>& write) {
-  LOCKSTEP_ASSIGN(const fs::path target, replaced_by(path));
+  LOCKSTEP_ASSIGN(const fs::path target, place_to_write(path));
   const std::string folder = target.parent_path().string();
   const std::string temporary =
       (target.parent_path() / (std::string(kReservedPrefix) + target.filename().string())).string();

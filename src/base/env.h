@@ -64,7 +64,7 @@ class Env {
   // Atomic on one file system.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove_all(const std::string& path) = 0;  // absent is fine
-  virtual Status make_dirs(const std::string& path) = 0;   // mode 0700
+  virtual Status make_dirs(const std::string& path) = 0;   // mode 0777 less the umask
   virtual Status sync_dir(const std::string& path) = 0;
   virtual Status truncate(const std::string& path, std::uint64_t bytes) = 0;
   // Names, sorted, no . and ..
@@ -88,8 +88,13 @@ Status check_local(const std::string& path);
 // working directory.
 Result<std::string> absolute_path(const std::string& path);
 
-// Temporary sibling (a reserved name), write, sync, rename, sync of the folder. A symbolic link
-// stays, what it leads to is replaced. kUsage: a device, pipe or socket is there.
+// What a new file of that name takes the place of: what symbolic links lead to, there or not. As
+// given where there is no link. kUsage for an address, and where a device, pipe or socket is, which
+// would be gone then, or links lead in a circle.
+Result<std::string> place_to_write(const std::string& path);
+
+// Temporary sibling (a reserved name), write, sync, rename, sync of the folder, at
+// place_to_write(): a symbolic link stays.
 Status write_atomically(Env& env, const std::string& path, std::string_view content);
 // The same for content that comes in pieces; an error of `write` leaves nothing behind.
 Status write_atomically(Env& env, const std::string& path,

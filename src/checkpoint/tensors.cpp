@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/guard.h"
+#include "checkpoint/user_file.h"
 #include "checkpoint/writer.h"
 
 namespace lockstep::checkpoint {
@@ -171,12 +172,13 @@ Result<std::string> weights_sha256(const NamedTensors& tensors) {
 }
 
 Status save_safetensors(const std::string& path, const NamedTensors& tensors) {
+  LOCKSTEP_ASSIGN(const std::string place, checkpoint::place_of_user_file(posix_env(), path));
   const CheckpointPart part{"tensors", tensors};
   LOCKSTEP_ASSIGN(const Sources sources, Sources::of({&part, 1}));
   Image image;
   LOCKSTEP_TRY(image.fill(sources.parts(), ""));
   const auto bytes = image.files().front().bytes;
-  return write_atomically(posix_env(), path,
+  return write_atomically(posix_env(), place,
                           {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 

@@ -151,15 +151,12 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
 
 Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vector<char>& piece,
                                 const Stopped& stopped) {
-  struct stat there {};
-  if (::stat(item.to.c_str(), &there) == 0 && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode))
-    return Error{ErrorKind::kUsage,
-                 "'" + item.to + "' is there and is no regular file; it is not replaced"};
+  LOCKSTEP_ASSIGN(const std::string place, place_to_write(item.to));
   // The process is in the name for where no lock keeps others out.
   const std::string name = kUnderWay + std::to_string(::getpid()) + "-" + std::to_string(number);
-  const std::string temporary = (fs::path(item.to).parent_path() / name).string();
+  const std::string temporary = (fs::path(place).parent_path() / name).string();
   auto bytes = copy_content(item, temporary, piece, stopped);
-  if (bytes.ok() && ::rename(temporary.c_str(), item.to.c_str()) != 0) bytes = unwritable(item.to);
+  if (bytes.ok() && ::rename(temporary.c_str(), place.c_str()) != 0) bytes = unwritable(item.to);
   if (!bytes.ok()) ::unlink(temporary.c_str());
   return bytes;
 }

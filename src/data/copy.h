@@ -2,8 +2,10 @@
 // copy_parallel: several files at a time, what is not there yet.
 //
 // A file appears by one rename, whole, with its permissions and time of change; one of equal size
-// and time is kept as it is. So whatever breaks off, the same call goes on. Links are followed.
-// Errors: kUsage for addresses (s3://, obs://) and for a folder into itself; kBadData for what is
+// and time is kept as it is. So whatever breaks off, the same call goes on. Links are followed: one
+// at the goal stays, and what it leads to is replaced.
+// Errors: kUsage for addresses (s3://, obs://), for a folder into itself, and where a device, pipe
+// or socket would be replaced; kBadData for what is
 // no file or folder, or cannot be read; kUnavailable while another copy into that folder is under
 // way; kDisk for what cannot be written: the first is told, after
 // which nothing new is begun. Threads: any; it has its own inside.

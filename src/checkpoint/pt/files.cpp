@@ -13,9 +13,8 @@
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensor.h"
+#include "checkpoint/user_file.h"
 #include "lockstep/optim.h"
-#include "rundir/manifest.h"
-#include "rundir/names.h"
 
 namespace lockstep {
 namespace {
@@ -117,20 +116,9 @@ Result<Value> value_at(const std::string& path, const std::string& key) {
   return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
 }
 
-// A run's own files are not for others to write over.
-Status check_not_the_runs(const std::filesystem::path& target) {
-  const std::string name = target.filename().string();
-  const std::string folder = target.parent_path().string();
-  const bool reserved = name == "manifest.json" || std::ranges::count(rundir::kRunNames, name) > 0;
-  if (!reserved || !rundir::has_manifest(posix_env(), folder)) return {};
-  return Error{ErrorKind::kUsage,
-               quote(target.string()) + " is the run's own in its directory; give another path"};
-}
-
 Status write(const std::string& path, const Value& root) {
-  LOCKSTEP_TRY(check_not_the_runs(path));
-  LOCKSTEP_TRY(posix_env().make_dirs(std::filesystem::path(path).parent_path().string()));
-  return checkpoint::pt::write(posix_env(), path, root);
+  LOCKSTEP_ASSIGN(const std::string place, checkpoint::place_of_user_file(posix_env(), path));
+  return checkpoint::pt::write(posix_env(), place, root);
 }
 
 Error in_file(const std::string& path, const Error& error) {

@@ -13,7 +13,6 @@ inline constexpr std::uint32_t kEnd64Mark = 0x06064b50;
 inline constexpr std::uint32_t kLocator64Mark = 0x07064b50;
 
 inline constexpr std::size_t kLocalBytes = 30;
-inline constexpr std::size_t kCentralBytes = 46;
 inline constexpr std::size_t kEndBytes = 22;
 inline constexpr std::size_t kEnd64Bytes = 56;
 inline constexpr std::size_t kLocator64Bytes = 20;

@@ -156,6 +156,46 @@ TEST(PtFiles, NeitherPipesNorARunsOwnFilesAreReplaced) {
   EXPECT_TRUE(save_pt(folder / "run/s.pt", fields).ok());
 }
 
+class BesideARun : public ::testing::Test {
+ protected:
+  void SetUp() override { folder_.write("run/manifest.json", "{}"); }
+  void expect_refused(const std::string& path) const {
+    for (const Status& saved :
+         {save_pt(path, PtFields{{"epoch", std::int64_t{3}}}), save_safetensors(path, {})}) {
+      ASSERT_FALSE(saved.ok()) << path;
+      EXPECT_EQ(saved.error().kind, ErrorKind::kUsage);
+      EXPECT_NE(saved.error().message.find("is the run's own"), std::string::npos)
+          << saved.error().message;
+    }
+    EXPECT_EQ(folder_.read("run/manifest.json"), "{}");
+  }
+  const lockstep::test::TempFolder folder_;
+};
+
+TEST_F(BesideARun, BothFormatsMakeFoldersAndLeaveTheRunsFiles) {
+  EXPECT_TRUE(save_safetensors(folder_ / "run/a/b/weights", {}).ok());
+  expect_refused(folder_ / "run/manifest.json");
+  expect_refused(folder_ / "run/checkpoints");
+}
+
+TEST_F(BesideARun, ALinkToARunsFileIsThatFile) {
+  std::filesystem::create_symlink("run/manifest.json", folder_ / "x.pt");
+  std::filesystem::create_symlink("run/stop.json", folder_ / "not_there_yet.pt");
+  std::filesystem::create_directory_symlink("run", folder_ / "latest");
+  for (const char* name : {"x.pt", "not_there_yet.pt", "latest/metrics.jsonl"})
+    expect_refused(folder_ / name);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "x.pt"));
+}
+
+TEST_F(BesideARun, TheWorkingDirectoryMayBeTheRuns) {
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_ / "run");
+  expect_refused("manifest.json");
+  expect_refused("./result.json");
+  EXPECT_TRUE(save_pt("own.pt", PtFields{{"epoch", std::int64_t{3}}}).ok());
+  std::filesystem::current_path(before);
+}
+
 struct Wrapped : torch::nn::Module {
   Wrapped() { register_module("module", network()); }
 };

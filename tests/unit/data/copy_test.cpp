@@ -119,6 +119,32 @@ TEST_F(CopyAll, AFolderInAFilesPlaceIsADiskError) {
   EXPECT_EQ(kind_of(from_, to_, "/a'"), ErrorKind::kDisk);
 }
 
+// As what is written elsewhere (write_atomically).
+TEST_F(CopyAll, ALinkAtTheGoalStaysAndWhatItLeadsToIsReplaced) {
+  write(folder_ / "elsewhere/old");
+  fs::create_directories(to_);
+  fs::create_symlink("../../elsewhere/old", to_ + "/a");
+  fs::create_symlink("../../elsewhere/new", to_ + "/empty");
+  ASSERT_TRUE(copy_all(from_, to_).ok());
+  expect_equal();
+  for (const char* name : {"/a", "/empty"}) EXPECT_TRUE(fs::is_symlink(to_ + name)) << name;
+  EXPECT_EQ(read(folder_ / "elsewhere/old"), "this is a");
+  EXPECT_TRUE(fs::exists(folder_ / "elsewhere/new"));
+  const auto again = copy_all(from_, to_);
+  EXPECT_TRUE(again.ok() && again->files == 0);
+}
+
+TEST_F(CopyAll, NeitherPipesNorLinksInACircleAreReplaced) {
+  fs::create_directories(to_);
+  ASSERT_EQ(::mkfifo((to_ + "/a").c_str(), 0600), 0);
+  EXPECT_EQ(kind_of(from_, to_, "is no regular file"), ErrorKind::kUsage);
+  EXPECT_TRUE(fs::is_fifo(to_ + "/a"));
+  fs::remove(to_ + "/a");
+  fs::create_symlink("a", to_ + "/a");
+  EXPECT_EQ(kind_of(from_, to_, "leads in a circle"), ErrorKind::kUsage);
+  EXPECT_TRUE(fs::is_symlink(to_ + "/a"));
+}
+
 TEST_F(CopyAll, StoppedAnywhereItLeavesWholeFilesAlone) {
   bool done = false;
   for (int questions = 0; !done; ++questions) {

@@ -1,0 +1,15 @@
+// Where what a user saves may be written: anywhere but over a run's own files.
+// Errors: kUsage, kDisk. Threads: any.
+#pragma once
+
+#include <string>
+
+#include "base/env.h"
+
+namespace lockstep::checkpoint {
+
+// The place where a file of that name is written (place_to_write() in base/env.h); the folders on
+// the way are made. kUsage: it is one of those that a run keeps in its directory.
+Result<std::string> place_of_user_file(Env& env, const std::string& path);
+
+}  // namespace lockstep::checkpoint
