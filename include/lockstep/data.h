@@ -61,8 +61,9 @@ class Dataset {
   // function (docs/design/arithmetic.md, section 3). Out of range ids: kUsage.
   virtual Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const = 0;
   // Of all samples, inputs and targets: another text for another content, so that a run is neither
-  // resumed nor joined with changed data. Asked for once at a start. Default: none; then a few
-  // samples stand for the set.
+  // resumed nor joined with changed data. What is too much to read at a start may be told by names
+  // and sizes, as folders of pictures are. Asked for once at a start, beside 16 samples spread over
+  // the set, which are read and count as well. Default: none; then they alone stand for the set.
   virtual std::string fingerprint() const { return {}; }
 };
 

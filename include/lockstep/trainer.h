@@ -211,7 +211,9 @@ class Trainer {
   // `weights sha256 HEX`; on standard error, once, how many samples of the last epoch were left
   // out, if any (metrics.jsonl: "left_out"). With a test set and an evaluation, each epoch ends
   // with an exact evaluation (RunOptions::evaluate_every).
-  // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kPeerLost …;
+  // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kTimedOut (half an
+  // hour's wait for the others), kUnavailable (the launcher or the directory is not to be had), kAborted (the
+  // launcher counts this worker as dead);
   // kResumable: stopped by the launcher; kLeft: taken out by `lockstep scale` (exit_with() ends
   // quietly then). So what comes after a successful fit() sees the final weights, in every worker
   // that is there. Rank 0 of the start need not be among them: see on_finished(). A program has one

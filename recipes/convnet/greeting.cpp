@@ -5,9 +5,8 @@
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <thread>
 
-#include "base/cpus.h"
-#include "base/log.h"
 #include "lockstep/models.h"
 
 namespace convnet {
@@ -26,12 +25,13 @@ std::string cpu_name() {
 void greet(const Options& options) {
   if (!lockstep::is_first_main() || !options.first_command()) return;
   if (options.others_start)
-    lockstep::log_info(
-        "--gpus: the launcher starts the workers (--nproc-per-node), and they share " +
-        std::to_string(options.run.virtual_workers) + " virtual workers");
+    std::fprintf(stderr,
+                 "convnet: --gpus: the launcher starts the workers (--nproc-per-node), and they "
+                 "share %d virtual workers\n",
+                 options.run.virtual_workers);
   const auto model = lockstep::models::convnet();
-  std::printf("%d.%d.%d\nFalse\n%d\n%s\n%s\n", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
-              TORCH_VERSION_PATCH, lockstep::usable_cpus(), cpu_name().c_str(),
+  std::printf("%d.%d.%d\nFalse\n%u\n%s\n%s\n", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR,
+              TORCH_VERSION_PATCH, std::thread::hardware_concurrency(), cpu_name().c_str(),
               lockstep::models::python_repr(*model).c_str());
   if (options.mode == Mode::kDataParallel && options.replicas > 1)
     std::printf("Using  %d  GPUs!\n", options.replicas);

@@ -115,7 +115,7 @@ Status settle(const Cluster& cluster, Options& options) {
 }
 
 // What was published is of these settings.
-Status check_comparable(Options& options) {
+Status check_comparable(const Options& options) {
   if (!options.check_against_tutorial) return {};
   const auto published = [](const std::string& option, const std::string& value) {
     return wrong("--check-against-tutorial compares with a run of " + option + " " + value +
@@ -136,7 +136,6 @@ Status check_comparable(Options& options) {
     return published("--shuffle", alone ? "legacy" : "distributed");
   if (options.mode == Mode::kDataParallel && options.replicas != kTutorialGpus)
     return published("--gpus", std::to_string(kTutorialGpus));
-  if (!alone && run.virtual_workers == 0) options.run.virtual_workers = kTutorialGpus;
   if (!alone && run.virtual_workers != kTutorialGpus)
     return published("--virtual-workers", std::to_string(kTutorialGpus));
   const std::int64_t first = published_for(options.mode).every;
@@ -228,6 +227,9 @@ Options parse(int argc, char** argv) {
                                           "; 0, or at least " + std::to_string(kLeastSide) +
                                           ": the net halves pictures twice"};
   if (status.ok()) status = settle_precision(options);
+  if (options.check_against_tutorial && !one_process(options.mode) &&
+      options.run.virtual_workers == 0)
+    options.run.virtual_workers = kTutorialGpus;
   if (status.ok()) status = check_comparable(options);
   if (!status.ok()) lockstep::exit_with(status.error());
   if (options.mode == Mode::kDataParallel)

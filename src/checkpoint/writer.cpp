@@ -98,7 +98,6 @@ std::string Writer::named(std::string text) const {
 
 Result<Published> Writer::save() {
   const std::string& folder = options_.through.empty() ? options_.run_dir : options_.through;
-  const std::uint64_t start = env_.now_ns();
   Published published;
   published.cursor = manifest_.cursor;
   if (options_.place) LOCKSTEP_TRY(options_.place());
@@ -106,7 +105,6 @@ Result<Published> Writer::save() {
   LOCKSTEP_ASSIGN(published.path,
                   publish(env_, folder, manifest_, image_.files(), hash_weights, options_.gate));
   published.path = named(std::move(published.path));
-  published.written_ns = env_.now_ns() - start;
   for (const FileBytes& file : image_.files()) published.bytes += file.bytes.size();
   const auto tidy = [&]() -> Status {
     LOCKSTEP_TRY(set_pointer(env_, folder, "last", manifest_.cursor.txn));

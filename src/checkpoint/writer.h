@@ -26,8 +26,6 @@ struct Published {
   std::string path;
   std::string weights_sha256;  // of the part "model"
   std::uint64_t bytes = 0;
-  // From the snapshot's end until written, synced and published; the gate's wait included.
-  std::uint64_t written_ns = 0;
   std::string warning;  // published, but `last` or the retention failed
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/env.h"
 #include "base/suggest.h"
 
 namespace lockstep::inspect {
@@ -36,6 +37,7 @@ Result<Arguments> parse(std::span<const std::string> words, const Syntax& syntax
     const std::string& word = words[i];
     if (!options || word.size() < 2 || word[0] != '-') {
       if (word.empty()) return wrong("an empty path");
+      LOCKSTEP_TRY(check_local(word));
       arguments.paths.push_back(word);
       continue;
     }

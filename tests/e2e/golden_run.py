@@ -210,10 +210,13 @@ def case_amp(args, data, interpreter, name):
         command = [interpreter, GOLDEN / "amp.py", "--data", data, *options]
         theirs = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=one_thread(), check=True).stdout.splitlines()
         args.convnet = args.amp_run
-        faults = ["--inject", "kill rank=1 txn=6 phase=backward"]
-        for launcher_options in ([], faults):
+        options += ["--checkpoint-every", "5"]
+        one = ["--inject", "kill rank=1 txn=6 phase=backward"]
+        # The group starts again from the checkpoint behind step 5, at which fp16's scale has moved.
+        all_of_them = ["--max-replacements", "0", "--max-restarts", "1", "--inject", "kill txn=7 phase=backward; kill txn=7 phase=backward"]
+        for launcher_options in ([], one, all_of_them):
             run = Run(args, data, 2, options, launcher_options)
-            equal("incidents", run.incidents, 1 if launcher_options else 0)
+            equal("there was an incident", run.incidents > 0, bool(launcher_options))
             steps = [line.split() for line in theirs if line.startswith("step ")]
             equal("losses", run.losses(), [float.fromhex(words[3]) for words in steps])
             if "--init-scale" in options:
@@ -221,6 +224,7 @@ def case_amp(args, data, interpreter, name):
             equal("weights", f"weights sha256 {run.hash()}", theirs[-1])
     if name == "amp-fp16":
         equal("steps were left out", 2 <= int(theirs[-2].split()[1]) <= 12, True)
+        equal("the scale had moved", float(steps[4][5]) != float(steps[0][5]), True)
 
 
 def apex(interpreter, data, options):

@@ -49,6 +49,16 @@ TEST(Arguments, WhatIsWrongIsNamed) {
   EXPECT_EQ(error_of({""}), "an empty path");
 }
 
+// As wherever else a path is given: 's3://bucket' is no folder here.
+TEST(Arguments, AddressesAreNoPaths) {
+  for (const std::string address : {"s3://bucket/run", "obs://bucket"}) {
+    const auto parsed = parse(Texts{address}, kSyntax);
+    ASSERT_FALSE(parsed.ok());
+    EXPECT_EQ(parsed.error().kind, ErrorKind::kUsage);
+    EXPECT_NE(parsed.error().message.find(address), std::string::npos) << parsed.error().message;
+  }
+}
+
 TEST(Text, Numbers) {
   EXPECT_EQ(grouped(0), "0");
   EXPECT_EQ(grouped(999), "999");

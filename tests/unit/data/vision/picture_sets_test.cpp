@@ -173,6 +173,27 @@ TEST_F(PictureSets, APartKeepsItsOwnNumbers) {
   EXPECT_NE((*part)->fingerprint(), set->fingerprint());
 }
 
+// Names, classes and sizes in bytes stand for a folder's content.
+TEST_F(PictureSets, AFolderThatChangedHasAnotherFingerprint) {
+  namespace fs = std::filesystem;
+  const fs::path root = root_.path();
+  const auto seen = [&] { return open({kSmall, ToTensor{}})->fingerprint(); };
+  const std::string before = seen();
+  EXPECT_EQ(seen(), before);
+  const auto changed_by = [&](const char* from, const char* to) {
+    fs::rename(root / from, root / to);
+    const std::string after = seen();
+    fs::rename(root / to, root / from);
+    return after != before;
+  };
+  EXPECT_TRUE(changed_by("a/1.jpg", "a/0.jpg")) << "renamed";
+  EXPECT_TRUE(changed_by("a/1.jpg", "b/1.jpg")) << "in another class";
+  EXPECT_TRUE(changed_by("a", "c")) << "a class of another name";
+  EXPECT_EQ(seen(), before);
+  fs::resize_file(root / "b/4.jpg", fs::file_size(root / "b/4.jpg") - 1);
+  EXPECT_NE(seen(), before) << "shorter";
+}
+
 TEST_F(PictureSets, WrongListsAndLengthsAreRefused) {
   EXPECT_EQ(open_image_folder(root_.path(), {kSmall}).error().kind, ErrorKind::kUsage);
   const std::shared_ptr<const Dataset> set = open({kSmall, ToTensor{}});
