@@ -31,6 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const image::Region region = some_region(file, whole.width(), whole.height());
   const auto choose = [&](int, int) { return region; };
   const auto status = image::decode_jpeg(file, "fuzz", choose, part, limits);
-  if (status.ok() && (part.width() != region.width || part.height() != region.height)) std::abort();
+  if (status.ok() && (status->width != region.width || status->height != region.height))
+    std::abort();
   return 0;
 }

@@ -130,7 +130,7 @@ PixelView Canvas::pixels() {
   const bool inside = window_.left >= 0 && window_.top >= 0 &&
                       window_.left + window_.width <= source_.width &&
                       window_.top + window_.height <= source_.height;
-  const bool owned = source_owner_ != nullptr || source_.pixels == buffers_.decoded.data();
+  const bool owned = source_owner_ != nullptr || buffers_.decoded.owns(source_.pixels);
   if (!inside || flipped_ || !owned) settle();
   PixelView view = source_;
   view.pixels = source_.at(window_.left, window_.top);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <string>
 
 #include "data/image/jpeg.h"
@@ -14,12 +13,6 @@ namespace {
 template <std::size_t N>
 bool starts_with(Bytes file, const std::array<std::uint8_t, N>& magic) {
   return file.size() >= N && std::equal(magic.begin(), magic.end(), file.begin());
-}
-
-void cut(const Image& from, const Region& region, Image& out) {
-  out.resize(region.width, region.height);
-  for (int y = 0; y < region.height; ++y)
-    std::memcpy(out.row(y), from.row(region.top + y) + region.left * kChannels, out.row_bytes());
 }
 
 }  // namespace
@@ -37,7 +30,8 @@ Result<Format> format_of(Bytes file, std::string_view name) {
 Status decode(Bytes file, std::string_view name, Image& out, const DecodeLimits& limits) {
   LOCKSTEP_ASSIGN(const Format format, format_of(file, name));
   if (format == Format::kPng) return decode_png(file, name, out, limits);
-  return decode_jpeg(file, name, nullptr, out, limits);
+  LOCKSTEP_TRY(decode_jpeg(file, name, nullptr, out, limits));
+  return {};
 }
 
 Status check_region(const Region& region, int width, int height, std::string_view name) {
@@ -53,16 +47,14 @@ Status check_region(const Region& region, int width, int height, std::string_vie
                    std::to_string(width) + " x " + std::to_string(height)};
 }
 
-Status decode_region(Bytes file, std::string_view name, const ChooseRegion& choose, Image& out,
-                     const DecodeLimits& limits) {
+Result<PixelView> decode_region(Bytes file, std::string_view name, const ChooseRegion& choose,
+                                Image& out, const DecodeLimits& limits) {
   LOCKSTEP_ASSIGN(const Format format, format_of(file, name));
   if (format == Format::kJpeg) return decode_jpeg(file, name, choose, out, limits);
-  Image whole;
-  LOCKSTEP_TRY(decode_png(file, name, whole, limits));
-  const Region region = choose(whole.width(), whole.height());
-  LOCKSTEP_TRY(check_region(region, whole.width(), whole.height(), name));
-  cut(whole, region, out);
-  return {};
+  LOCKSTEP_TRY(decode_png(file, name, out, limits));
+  const Region region = choose(out.width(), out.height());
+  LOCKSTEP_TRY(check_region(region, out.width(), out.height(), name));
+  return out.part(region);
 }
 
 }  // namespace lockstep::data::image

@@ -38,13 +38,14 @@ Result<Format> format_of(Bytes file, std::string_view name);
 Status decode(Bytes file, std::string_view name, Image& out, const DecodeLimits& limits = {});
 
 // The part that `choose` names, called once, with the picture's size; kUsage for a region that does
-// not lie within it. Equal to cutting decode()'s result. Of a JPEG only what is needed is decoded:
+// not lie within it. The view is of `out`, which may hold more around it, and is good until that
+// changes. Equal to cutting decode()'s result. Of a JPEG only what is needed is decoded:
 // rows above are not transformed, columns aside neither, rows below are not even read. A JPEG whose
 // file does not end with the end marker is decoded whole, so that a cut file is an error for every
 // region.
 using ChooseRegion = std::function<Region(int width, int height)>;
 Status check_region(const Region& region, int width, int height, std::string_view name);
-Status decode_region(Bytes file, std::string_view name, const ChooseRegion& choose, Image& out,
-                     const DecodeLimits& limits = {});
+Result<PixelView> decode_region(Bytes file, std::string_view name, const ChooseRegion& choose,
+                                Image& out, const DecodeLimits& limits = {});
 
 }  // namespace lockstep::data::image

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace lockstep::data::image {
@@ -27,6 +28,12 @@ inline PixelView planar_view(const std::uint8_t* pixels, int width, int height) 
   return {pixels, width, height, width, 1, std::ptrdiff_t{width} * height};
 }
 
+// A part of a picture, in pixels.
+struct Region {
+  int left = 0, top = 0, width = 0, height = 0;
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
 class Image {
  public:
   Image() = default;
@@ -46,6 +53,16 @@ class Image {
     return {pixels_.data(), width_, height_, static_cast<std::ptrdiff_t>(row_bytes())};
   }
 
+  // `region` lies within the picture.
+  PixelView part(const Region& region) const {
+    return {view().at(region.left, region.top), region.width, region.height,
+            static_cast<std::ptrdiff_t>(row_bytes())};
+  }
+
+  bool owns(const std::uint8_t* pixel) const {
+    return std::less_equal<>()(data(), pixel) && std::less<>()(pixel, data() + bytes());
+  }
+
   // The content is undefined afterwards; memory is kept, so that one Image serves many pictures.
   void resize(int width, int height) {
     width_ = width;
@@ -59,12 +76,6 @@ class Image {
  private:
   int width_ = 0, height_ = 0;
   std::vector<std::uint8_t> pixels_;
-};
-
-// A part of a picture, in pixels.
-struct Region {
-  int left = 0, top = 0, width = 0, height = 0;
-  friend bool operator==(const Region&, const Region&) = default;
 };
 
 }  // namespace lockstep::data::image

@@ -108,35 +108,30 @@ void cmyk_row(const JSAMPLE* in, int width, std::uint8_t* out) {
     }
 }
 
-void keep_row(const jpeg_decompress_struct& codec, const Window& window, const JSAMPLE* row,
-              std::uint8_t* out) {
-  const auto cut = static_cast<std::size_t>(window.wanted.left) - window.left;
-  const JSAMPLE* from = row + cut * static_cast<std::size_t>(codec.output_components);
-  if (codec.output_components == 4)
-    cmyk_row(from, window.wanted.width, out);
-  else
-    std::memcpy(out, from, static_cast<std::size_t>(window.wanted.width) * kChannels);
-}
-
 void read_row(Job& job, JSAMPLE* row) {
   while (jpeg_read_scanlines(&job.codec, &row, 1) != 1) {
   }
 }
 
-// `row` holds a row of the whole width, `out` the wanted part of the picture.
-bool read_rows(Job& job, Window& window, JSAMPLE* row, std::uint8_t* out) {
+// From here on each row that is read has window.width pixels.
+bool begin_rows(Job& job, Window& window) {
   if (setjmp(job.give_up) != 0) return false;  // NOLINT(cert-err52-cpp)
   jpeg_start_decompress(&job.codec);
   if (window.width < job.codec.output_width)
     jpeg_crop_scanline(&job.codec, &window.left, &window.width);
   if (window.skipped > 0) jpeg_skip_scanlines(&job.codec, window.skipped);
+  return true;
+}
+
+// `row` has room for a row of the whole width; `out` is as wide as the window.
+bool read_rows(Job& job, const Window& window, JSAMPLE* row, Image& out) {
+  if (setjmp(job.give_up) != 0) return false;  // NOLINT(cert-err52-cpp)
   const auto top = static_cast<JDIMENSION>(window.wanted.top);
   for (JDIMENSION y = window.skipped; y < top; ++y) read_row(job, row);
+  const bool inverted = job.codec.output_components == 4;
   for (int y = 0; y < window.wanted.height; ++y) {
-    read_row(job, row);
-    keep_row(job.codec, window, row,
-             out + static_cast<std::size_t>(y) * static_cast<std::size_t>(window.wanted.width) *
-                       kChannels);
+    read_row(job, inverted ? row : out.row(y));
+    if (inverted) cmyk_row(row, out.width(), out.row(y));
   }
   while (window.to_the_end && job.codec.output_scanline < job.codec.output_height)
     read_row(job, row);
@@ -209,8 +204,8 @@ class Codec {
 
 }  // namespace
 
-Status decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose, Image& out,
-                   const DecodeLimits& limits) {
+Result<PixelView> decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose,
+                              Image& out, const DecodeLimits& limits) {
   Codec codec(file, limits);
   Job& job = codec.job();
   if (!read_header(job)) return broken_jpeg(name, job.message);
@@ -224,10 +219,11 @@ Status decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose
   const bool whole = wanted == all || !simple_sampling(job.codec) || !sound;
   Window window = window_around(job.codec, wanted, whole);
   window.to_the_end = !sound;
-  out.resize(wanted.width, wanted.height);
+  if (!begin_rows(job, window)) return broken_jpeg(name, job.message);
+  out.resize(static_cast<int>(window.width), wanted.height);
   std::vector<JSAMPLE> row(std::size_t{job.codec.image_width} * 4);
-  if (!read_rows(job, window, row.data(), out.data())) return broken_jpeg(name, job.message);
-  return {};
+  if (!read_rows(job, window, row.data(), out)) return broken_jpeg(name, job.message);
+  return out.part({wanted.left - static_cast<int>(window.left), 0, wanted.width, wanted.height});
 }
 
 }  // namespace lockstep::data::image

@@ -5,8 +5,8 @@
 
 namespace lockstep::data::image {
 
-// `choose` may be null: the whole picture.
-Status decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose, Image& out,
-                   const DecodeLimits& limits);
+// As decode_region(); `choose` may be null: the whole picture, and `out` is that.
+Result<PixelView> decode_jpeg(Bytes file, std::string_view name, const ChooseRegion& choose,
+                              Image& out, const DecodeLimits& limits);
 
 }  // namespace lockstep::data::image

@@ -250,8 +250,8 @@ Status Transforms::apply(Bytes file, std::string_view name, SampleRandom& random
   const auto choose = [&](int width, int height) {
     return random_resized_crop({height, width}, crop->scale, crop->ratio, random);
   };
-  LOCKSTEP_TRY(decode_region(file, name, choose, decoded));
-  Canvas canvas(decoded.view(), workspace.canvas);
+  LOCKSTEP_ASSIGN(const PixelView part, decode_region(file, name, choose, decoded));
+  Canvas canvas(part, workspace.canvas);
   resize_to(canvas, {crop->height, crop->width});
   LOCKSTEP_TRY(run(canvas, random, 1));
   return finish(canvas, out);

@@ -37,17 +37,20 @@ Status decode_request(const Fields& fields) {
   const auto file = bytes_of(fields.back());
   if (fields[0] == "decode") {
     LOCKSTEP_TRY(decode(file, fields.back(), image));
+    answer({image.height(), image.width()}, image.data(), image.bytes());
   } else {
     const auto n = numbers_of(fields[1]);
     const auto at = [&](std::size_t i) { return static_cast<int>(n[i]); };
-    LOCKSTEP_TRY(decode_region(
-        file, fields.back(),
-        [&](int, int) {
-          return Region{at(0), at(1), at(2), at(3)};
-        },
-        image));
+    const Region region{at(0), at(1), at(2), at(3)};
+    LOCKSTEP_ASSIGN(const PixelView part,
+                    decode_region(
+                        file, fields.back(), [&](int, int) { return region; }, image));
+    std::string bytes;
+    for (int y = 0; y < part.height; ++y)
+      bytes.append(reinterpret_cast<const char*>(part.at(0, y)),
+                   static_cast<std::size_t>(part.width) * kChannels);
+    answer({part.height, part.width}, bytes.data(), bytes.size());
   }
-  answer({image.height(), image.width()}, image.data(), image.bytes());
   return {};
 }
 
