@@ -1,5 +1,5 @@
-// Saving and loading ResNet-18 with Adam (134 MB): the stall, written and synced, loaded. Each round
-// saves other values and loads them into blank tensors; compared outside the clock.
+// Saving and loading ResNet-18 with Adam (134 MB): the stall, written and synced, loaded. Each
+// round saves other values and loads them into blank tensors; compared outside the clock.
 //
 //   checkpoint_bench [FOLDER] [REPEATS]     JSON on standard output; times in ms, medians
 #include <ATen/Parallel.h>

@@ -212,12 +212,11 @@ class Trainer {
   // out, if any (metrics.jsonl: "left_out"). With a test set and an evaluation, each epoch ends
   // with an exact evaluation (RunOptions::evaluate_every).
   // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kTimedOut (half an
-  // hour's wait for the others), kUnavailable (the launcher or the directory is not to be had), kAborted (the
-  // launcher counts this worker as dead);
-  // kResumable: stopped by the launcher; kLeft: taken out by `lockstep scale` (exit_with() ends
-  // quietly then). So what comes after a successful fit() sees the final weights, in every worker
-  // that is there. Rank 0 of the start need not be among them: see on_finished(). A program has one
-  // run: kUsage for a second fit().
+  // hour's wait for the others), kUnavailable (the launcher or the directory is not to be had),
+  // kAborted (the launcher counts this worker as dead); kResumable: stopped by the launcher; kLeft:
+  // taken out by `lockstep scale` (exit_with() ends quietly then). So what comes after a successful
+  // fit() sees the final weights, in every worker that is there. Rank 0 of the start need not be
+  // among them: see on_finished(). A program has one run: kUsage for a second fit().
   Status fit(std::shared_ptr<const data::Dataset> train,
              std::shared_ptr<const data::Dataset> test = nullptr);
 

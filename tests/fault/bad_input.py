@@ -28,7 +28,7 @@ class BadInput(FaultTest):
                 errors = [line for line in run.err.splitlines() if "error: " in line]
                 self.assertEqual(len(errors), 1, run.err)
                 self.assertRegex(errors[0], says)
-                self.assertEqual(run.out, "")
+                self.assertEqual(harness.GREETING.sub("", run.out, count=1), "")
                 self.assertNotIn("has left the run", run.err)
                 self.assertEqual(harness.processes_of(run.output), [])
                 self.assertEqual(self.listing(run.output), before)

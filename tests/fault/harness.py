@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import struct
@@ -30,6 +31,8 @@ STEPS, PER_EPOCH = 4, 5
 BASE = ("--virtual-workers", 8, "--batch-size", 2, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")
 SHORT = ("--epochs", 3)  # 15 transactions
 LONG = ("--data", "long", "--batch-size", 4, "--epochs", 6)  # 306 transactions
+# What convnet prints before it looks at its data: versions, the device, the model.
+GREETING = re.compile(r"\A\d+\.\d+\.\d+\nFalse\n\d+\n.+\nConvNet\(\n(?:  .*\n)+\)\n")
 
 
 def merged(*options):
