@@ -8,6 +8,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
+
 #include "models/max_pool_rows.h"
 
 namespace lockstep::models {
@@ -83,6 +85,13 @@ struct Halve : torch::autograd::Function<Halve> {
   }
 };
 
+bool halves(const torch::nn::MaxPool2dOptions& options) {
+  using Pair = std::array<std::int64_t, 2>;
+  return *options.kernel_size() == Pair{2, 2} && *options.stride() == Pair{2, 2} &&
+         *options.padding() == Pair{0, 0} && *options.dilation() == Pair{1, 1} &&
+         !options.ceil_mode();
+}
+
 bool is_ours(const at::Tensor& input) {
   return input.device().is_cpu() && input.scalar_type() == at::kFloat &&
          (input.dim() == 3 || input.dim() == 4) && input.is_contiguous() && input.size(-1) >= 2 &&
@@ -92,16 +101,18 @@ bool is_ours(const at::Tensor& input) {
 
 }  // namespace
 
-HalvingMaxPoolImpl::HalvingMaxPoolImpl()
-    : MaxPool2dImpl(torch::nn::MaxPool2dOptions(2).stride(2)) {}
+MaxPool2dImpl::MaxPool2dImpl(const torch::nn::MaxPool2dOptions& settings)
+    : torch::nn::MaxPool2dImpl(settings) {}
 
-at::Tensor HalvingMaxPoolImpl::forward(const at::Tensor& input) {
-  return is_ours(input) ? Halve::apply(input) : MaxPool2dImpl::forward(input);
+at::Tensor MaxPool2dImpl::forward(const at::Tensor& input) {
+  return halves(options) && is_ours(input) ? Halve::apply(input)
+                                           : torch::nn::MaxPool2dImpl::forward(input);
 }
 
-std::shared_ptr<torch::nn::Module> HalvingMaxPoolImpl::clone(
-    const std::optional<torch::Device>&) const {
-  return std::make_shared<HalvingMaxPoolImpl>(*this);
+std::shared_ptr<torch::nn::Module> MaxPool2dImpl::clone(const std::optional<torch::Device>&) const {
+  return std::make_shared<MaxPool2dImpl>(*this);
 }
+
+MaxPool2d halving_max_pool() { return MaxPool2d(torch::nn::MaxPool2dOptions(2).stride(2)); }
 
 }  // namespace lockstep::models

@@ -6,15 +6,19 @@
 
 namespace lockstep::models {
 
-// nn.MaxPool2d(2, 2) by class, name and print(). [B, C, H, W] or [C, H, W] -> half of H and W,
-// rounded down. float32, contiguous, on the CPU: ours; all else is libtorch's.
-class HalvingMaxPoolImpl : public torch::nn::MaxPool2dImpl {
+// nn::MaxPool2d with its options, by class and print() too, for inputs [B, C, H, W] or [C, H, W].
+// Ours where it is kernel 2, stride 2 and nothing else, of float32, contiguous, on the CPU; all else
+// is libtorch's. Threads: as at::parallel_for.
+class MaxPool2dImpl : public torch::nn::MaxPool2dImpl {
  public:
-  HalvingMaxPoolImpl();
+  explicit MaxPool2dImpl(const torch::nn::MaxPool2dOptions& settings);
   at::Tensor forward(const at::Tensor& input);
   std::shared_ptr<Module> clone(
       const std::optional<torch::Device>& device = std::nullopt) const override;
 };
-TORCH_MODULE(HalvingMaxPool);
+TORCH_MODULE(MaxPool2d);
+
+// 2x2, stride 2: half of H and W, rounded down.
+MaxPool2d halving_max_pool();
 
 }  // namespace lockstep::models

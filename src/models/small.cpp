@@ -17,7 +17,7 @@ nn::Sequential stage(std::int64_t in, std::int64_t out) {
   layers->push_back(conv(in, out, 5, 1, true));
   layers->push_back(nn::BatchNorm2d(out));
   layers->push_back(nn::ReLU());
-  layers->push_back(HalvingMaxPool());
+  layers->push_back(halving_max_pool());
   return layers;
 }
 

@@ -30,7 +30,7 @@ nn::Sequential make_features(const Depths& depths, bool batch_norm) {
       features->push_back(relu_in_place());
       in = kChannels[stage];
     }
-    features->push_back(HalvingMaxPool());
+    features->push_back(halving_max_pool());
   }
   return features;
 }

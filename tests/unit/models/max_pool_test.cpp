@@ -32,7 +32,7 @@ Both run(const at::Tensor& pictures, const at::Tensor& along, Pool pool) {
 }
 
 void expect_same(const at::Tensor& pictures, const at::Tensor& along) {
-  HalvingMaxPool pool;
+  MaxPool2d pool = halving_max_pool();
   const Both ours = run(pictures, along, [&](const at::Tensor& x) { return pool(x); });
   const Both theirs = run(pictures, along, [](const at::Tensor& x) {
     return at::max_pool2d(x, {2, 2}, {2, 2});
@@ -90,7 +90,7 @@ TEST(MaxPool, WhatIsNotOursIsLibtorchs) {
   expect_same(pictures.transpose(2, 3), at::randn({2, 8, 5, 3}));
   for (const auto dtype : {at::kDouble, at::kBFloat16})
     expect_same(pictures.to(dtype), at::randn({2, 8, 3, 5}).to(dtype));
-  HalvingMaxPool pool;
+  MaxPool2d pool = halving_max_pool();
   EXPECT_THROW(pool(at::randn({2, 8, 1, 10})), c10::Error);
 }
 
@@ -110,7 +110,7 @@ TEST(MaxPool, SecondDerivativesAreLibtorchs) {
         torch::autograd::grad({out.square().sum()}, {leaf}, {}, std::nullopt, true)[0];
     return torch::autograd::grad({first.square().sum()}, {leaf})[0];
   };
-  HalvingMaxPool pool;
+  MaxPool2d pool = halving_max_pool();
   const at::Tensor ours = penalty([&](const at::Tensor& x) { return pool(x); });
   EXPECT_GT(ours.abs().sum().item<float>(), 0);
   EXPECT_TRUE(same_bits(ours, penalty([](const at::Tensor& x) {
@@ -118,9 +118,22 @@ TEST(MaxPool, SecondDerivativesAreLibtorchs) {
                         })));
 }
 
+TEST(MaxPool, OtherOptionsAreLibtorchs) {
+  at::manual_seed(7);
+  const at::Tensor pictures = at::randn({2, 3, 9, 11});
+  for (const auto& options :
+       {torch::nn::MaxPool2dOptions(3).stride(2).padding(1),
+        torch::nn::MaxPool2dOptions(2).stride(1), torch::nn::MaxPool2dOptions(2).ceil_mode(true),
+        torch::nn::MaxPool2dOptions(2).dilation(2), torch::nn::MaxPool2dOptions({2, 3})}) {
+    MaxPool2d ours(options);
+    torch::nn::MaxPool2d theirs(options);
+    EXPECT_TRUE(same_bits(ours(pictures), theirs(pictures)));
+  }
+}
+
 TEST(MaxPool, ASequentialWithItCanBeCloned) {
   torch::nn::Sequential layers;
-  layers->push_back(HalvingMaxPool());
+  layers->push_back(halving_max_pool());
   const auto copy = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(layers->clone());
   const at::Tensor pictures = at::randn({1, 2, 4, 6});
   EXPECT_TRUE(same_bits(copy->forward(pictures), layers->forward(pictures)));
