@@ -7,8 +7,8 @@
 namespace lockstep::models {
 
 // nn::MaxPool2d with its options, by class and print() too, for inputs [B, C, H, W] or [C, H, W].
-// Ours where it is kernel 2, stride 2 and nothing else, of float32, contiguous, on the CPU; all else
-// is libtorch's. Threads: as at::parallel_for.
+// Ours where it is kernel 2, stride 2 and nothing else, of float32, contiguous, on the CPU; all
+// else is libtorch's. Threads: as at::parallel_for.
 class MaxPool2dImpl : public torch::nn::MaxPool2dImpl {
  public:
   explicit MaxPool2dImpl(const torch::nn::MaxPool2dOptions& settings);
