@@ -63,7 +63,7 @@ def timed(call):
 
 
 net, optimizer = trained(0)
-state = {"model": net.state_dict(), "optim": optimizer.state_dict()}
+state = {"model": dict(net.state_dict()), "optim": optimizer.state_dict()}
 other = trained(1)
 save()
 kept = DefaultStager(StagingOptions(False, False, False, False))
