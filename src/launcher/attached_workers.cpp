@@ -101,7 +101,8 @@ void Agent::process_ended(WorkerUid uid) {
   forget_descriptions();
 }
 
-// A wrong command before the first step shall not decide what the others have to run.
+// A wrong command before the first step shall not decide what the others have to run. Nor shall
+// one that was refused beside it, and is on its way out.
 void Agent::forget_descriptions() {
   if (records_.is_open() || descriptions_.first() == nullptr) return;
   const bool any =

@@ -133,7 +133,11 @@ void Agent::try_run_lock() {
 }
 
 void Agent::settle_descriptions(const std::optional<Error>& refusal) {
-  for (const event::Described& described : descriptions_.settle(refusal)) feed(described);
+  for (const event::Described& described : descriptions_.settle(refusal)) {
+    Worker* const worker = workers_.find(described.uid);
+    if (worker != nullptr && described.refusal) worker->described = false;
+    feed(described);
+  }
 }
 
 void Agent::on_request(const coord::Message& question, RunDirectory::Answer answer) {

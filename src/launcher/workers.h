@@ -40,7 +40,7 @@ struct Worker {
   UniqueFd lifeline;  // on which it is told to end
   UniqueFd out, err;  // its own
   bool stopped = false;
-  bool described = false;
+  bool described = false;                        // and not refused for it
   std::optional<Deadline> end_by;                // it was told to end
   std::optional<coord::ExitStatus> last_report;  // by its own last word
 };
