@@ -249,7 +249,8 @@ TEST_F(Spawn, ASecondThreadIsNamed) {
 }
 
 TEST_F(Spawn, ACallInsideARunIsAnErrorThatNamesIt) {
-  expect_error(spawned("2", "nested"), 2, {"inside the run '", "in rank 0"});
+  // Either worker may be the first to fail: rank 0's process is not always the first to run.
+  expect_error(spawned("2", "nested"), 2, {"inside the run '", "in rank "});
   expect_error(spawned("2", "init-inside"), 2, {"lockstep::init(): this process has passed"});
   expect_error(spawned("init", "after-init"), 2, {"lockstep::spawn(): this process has passed"});
   Words launched{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "2"};
