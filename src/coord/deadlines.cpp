@@ -28,6 +28,7 @@ void HangWatch::observe(const WorkerProgress& worker, bool has_committed, bool a
   const bool free = is_between(worker.phase) && !awaited;
   const auto [it, is_new] = watched_.try_emplace(worker.uid);
   Watched& watched = it->second;
+  watched.ran = worker.ran_ns;
   watched.starved = worker.starved_ns;
   if (!is_new && !free && watched.phase == worker.phase && watched.progress == progress) return;
   if (!is_new && (is_computing(watched.phase) || is_between(watched.phase))) {
@@ -43,6 +44,7 @@ void HangWatch::observe(const WorkerProgress& worker, bool has_committed, bool a
 
 void HangWatch::Watched::restart(std::uint64_t now) {
   since = now;
+  ran_before = ran;
   starved_before = starved;
 }
 
@@ -60,7 +62,9 @@ std::uint64_t HangWatch::limit(const Watched& watched) const {
   const std::uint64_t learnt = 10 * longest_[phase];
   if (is_between(watched.phase)) return std::max(between_, learnt);
   const bool known = passed_[phase] || (watched.has_committed && watched.phase != Phase::kEvaluate);
-  return std::max(known ? floor_ : std::max(floor_, first_), learnt);
+  if (known || first_ <= floor_) return std::max(floor_, learnt);
+  const std::uint64_t ran = watched.ran - std::min(watched.ran, watched.ran_before);
+  return std::max(first_ + std::min(ran, 9 * first_), learnt);
 }
 
 std::optional<HangWatch::Hang> HangWatch::hung(std::uint64_t now,

@@ -26,7 +26,9 @@ class HangWatch {
  public:
   // Limit: the larger of `floor` and 10 times the longest standstill seen in that phase; not below
   // `first` as long as nobody is known to have come through the phase: a commit shows it of those
-  // of a step. `between`: the floor of the phases between computing ones, where the clock runs only
+  // of a step. Until then time on a CPU is no standstill, up to 9 times `first` (a program compiles,
+  // loads or computes at a slow machine's pace), unless `first` is no more than `floor`, which is
+  // how somebody asks for one limit. `between`: the floor of the phases between computing ones, where the clock runs only
   // while the worker is awaited.
   HangWatch(std::uint64_t floor, std::uint64_t first, std::uint64_t between)
       : floor_(floor), first_(first), between_(between) {}
@@ -55,7 +57,8 @@ class HangWatch {
     Phase phase = Phase::kIdle;
     std::uint64_t progress = 0, since = 0;
     bool has_committed = false;
-    std::uint64_t starved_before = 0, starved = 0;  // at `since`, and now
+    // At `since`, and now.
+    std::uint64_t ran_before = 0, ran = 0, starved_before = 0, starved = 0;
     void restart(std::uint64_t now);
     // Without progress. That it waits for a CPU is no fault of the worker's.
     std::uint64_t still(std::uint64_t now) const;

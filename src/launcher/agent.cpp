@@ -196,6 +196,7 @@ coord::event::Progress Agent::observe(const Worker* dead) const {
   for (coord::WorkerProgress& seen : progress.workers) {
     const Worker& worker = workers_.at(seen.uid);
     seen.unread = waits_for_reader(worker).has_value();
+    seen.ran_ns = worker.ran_ns;
     seen.starved_ns = worker.starved_ns;
   }
   return progress;

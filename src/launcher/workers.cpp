@@ -17,10 +17,12 @@ Worker* first_of(Map& workers, Condition condition) {
 }
 
 // Of the main thread, by proc(5): time on a CPU, time ready for one (both nanoseconds), turns.
-std::uint64_t starved_ns(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/schedstat");
+void look_at_cpu(Worker& worker) {
+  std::ifstream file("/proc/" + std::to_string(worker.pid) + "/schedstat");
   std::uint64_t ran = 0, waited = 0;
-  return file >> ran >> waited ? waited : 0;
+  if (!(file >> ran >> waited)) return;
+  worker.ran_ns = std::max(worker.ran_ns, ran);
+  worker.starved_ns = std::max(worker.starved_ns, waited);
 }
 
 }  // namespace
@@ -74,7 +76,7 @@ std::vector<coord::Member> Workers::members(const Worker* dead) const {
 
 void Workers::look_at_cpus() {
   for (auto& [uid, worker] : workers_)
-    if (worker.pid > 0) worker.starved_ns = std::max(worker.starved_ns, starved_ns(worker.pid));
+    if (worker.pid > 0) look_at_cpu(worker);
 }
 
 }  // namespace lockstep::launcher

@@ -30,7 +30,7 @@ struct Worker {
   pid_t pid = -1;                   // -1: not forked yet
   int pending_kill = 0;             // signal for the moment when the pid is known
   std::optional<Deadline> gone_by;  // once SIGKILL is sent
-  std::uint64_t starved_ns = 0;     // as of the last look_at_cpus()
+  std::uint64_t ran_ns = 0, starved_ns = 0;  // as of the last look_at_cpus()
   UniqueFd control;
   UniqueFd error_memory;   // the file of error_file, without a log directory
   std::string error_file;  // as the worker was told; empty: none
@@ -65,7 +65,7 @@ class Workers {
   // Those whose slots of the board tell something: with a process, and `dead`, which had one.
   std::vector<coord::Member> members(const Worker* dead) const;
 
-  // How long each has waited for a CPU; opens a file for each, so now and then.
+  // How long each has had a CPU and waited for one; opens a file for each, so now and then.
   void look_at_cpus();
 
   // In order of their uids.

@@ -10,6 +10,7 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 // One worker, seen every tenth of a second.
 class Watched {
  public:
+  explicit Watched(std::uint64_t first = 30 * kSecond) : first_(first) {}
   // It stays in `phase` for so long, with or without progress. False: taken for hung on the way.
   bool stays(Phase phase, double seconds, bool progress = false, bool committed = true) {
     WorkerProgress worker;
@@ -19,6 +20,7 @@ class Watched {
     for (int i = 0; i < static_cast<int>(seconds * 10); ++i) {
       if (progress) ++progress_;
       worker.progress = progress_;
+      worker.ran_ns = static_cast<std::uint64_t>(ran_ += ran * 1e8);
       worker.starved_ns = static_cast<std::uint64_t>(starved_ += starved * 1e8);
       watch_.observe(worker, committed, /*awaited=*/true, now_);
       if (excused) watch_.excuse(worker.uid, now_);
@@ -28,18 +30,30 @@ class Watched {
     return true;
   }
   bool counts = true, excused = false;
-  double starved = 0;  // the part of the time in which it has no CPU
+  double ran = 0, starved = 0;  // the parts of the time in which it has a CPU, and has none
 
  private:
-  HangWatch watch_{5 * kSecond, 30 * kSecond, 60 * kSecond};
+  std::uint64_t first_;
+  HangWatch watch_{5 * kSecond, first_, 60 * kSecond};
   std::uint64_t now_ = kSecond, progress_ = 0;
-  double starved_ = 0;
+  double ran_ = 0, starved_ = 0;
 };
 
 TEST(HangWatch, BeforeTheFirstCommitAPhaseHasLonger) {
   Watched worker;
   EXPECT_TRUE(worker.stays(Phase::kForward, 29, false, /*committed=*/false));
   EXPECT_FALSE(Watched().stays(Phase::kForward, 31, false, false));
+}
+
+TEST(HangWatch, BeforeTheFirstCommitWorkIsProgressToo) {
+  const auto working = [](Watched worker, double seconds, bool committed = false) {
+    worker.ran = 1;
+    return worker.stays(Phase::kForward, seconds, false, committed);
+  };
+  EXPECT_TRUE(working(Watched(), 250)) << "a large model on a slow machine";
+  EXPECT_FALSE(working(Watched(), 301)) << "a loop that never ends";
+  EXPECT_FALSE(working(Watched(), 6, /*committed=*/true)) << "a share of later steps";
+  EXPECT_FALSE(working(Watched(5 * kSecond), 6)) << "--hang-timeout 5";
 }
 
 TEST(HangWatch, WhoWaitsForSomebodyElseIsNotHungAndSetsNoMeasure) {
