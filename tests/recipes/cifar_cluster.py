@@ -276,6 +276,13 @@ class CifarCluster(BesidePython):
         self.assertEqual(manifest(folder)["virtual_workers"], "2")
         self.assertEqual(metrics(folder)[0], metrics(launched)[0])
 
+    def test_resumes_by_hand_with_another_number_of_workers(self):
+        folder = self.folder("resumed-by-hand")
+        recipe(folder, 1, [*SMALL, *SEED, "--max-steps", 2])
+        with by_hand(folder, 0, SMALL) as zero, by_hand(folder, 1, SMALL) as one:
+            out, _ = zero.finish(), one.finish()
+        self.assertEqual(re.sub("Training complete in: .*\n", "", out).splitlines(), self.out)
+
     def test_what_cannot_be_is_said(self):
         folder = self.folder("refused")
         for options, told, code in (

@@ -2,13 +2,14 @@
 """The MNIST trainer of tutorial 000 beside stock PyTorch: equal losses, weights and lines, files both ways, whoever is killed."""
 import pathlib
 import random
+import re
 import shutil
 import struct
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from beside_python import PYTHON, BesidePython, python, recipe, run  # noqa: E402
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, python, recipe, run  # noqa: E402
 
 SAMPLES, BATCH, EPOCHS, SAVE_EVERY = 820, 4, 3, 2  # 103 steps an epoch, the last one shorter
 FILE = "output_model/best_model.pt"
@@ -36,9 +37,19 @@ class MnistTorchrun(BesidePython):
     def python(cls, folder, epochs=EPOCHS, *side):
         return python(folder, cls.data, epochs, BATCH, SAVE_EVERY, *side)
 
+    def settings(self, *options):
+        return ["--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, "--save_every", SAVE_EVERY, *options]
+
     def recipe(self, folder, workers, *options, **more):
-        return recipe(folder, workers, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, "--save_every", SAVE_EVERY,
-                      "--virtual-workers", 2, *options, **more)
+        return recipe(folder, workers, *self.settings("--virtual-workers", 2, *options), **more)
+
+    def by_hand(self, folder, rank, *options):
+        address, port = by_hand_place().split(":")
+        return Started(folder, RECIPE, *self.settings(*options), RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR=address, MASTER_PORT=port,
+                       LOCKSTEP_INIT_TIMEOUT="60")
+
+    def assert_printed(self, out):
+        self.assertEqual(re.sub("Training complete in: .*\n", "", out), self.printout)
 
     @staticmethod
     def file_of(folder):
@@ -81,6 +92,35 @@ class MnistTorchrun(BesidePython):
             self.assert_incidents(folder, 1)
             self.assertEqual(out, self.printout)
             self.assertEqual(self.file_of(folder), self.file)
+
+    def test_workers_of_its_own_and_one_killed(self):
+        folder = self.folder("spawned")
+        out, _ = run(folder, RECIPE, *self.settings("--spawn", 2), LOCKSTEP_LAUNCHER=LOCKSTEP, PET_INJECT="kill rank=1 txn=140 phase=backward")
+        self.assert_incidents(folder, 1)
+        self.assert_printed(out)
+        self.assertEqual(self.file_of(folder), self.file)
+
+    def test_started_by_hand_and_killed(self):
+        """The killed one comes again by the same command, in the second epoch of many."""
+        folder, launched = self.folder("by-hand"), self.folder("launched")
+        expected, _ = self.recipe(launched, 2, "--epochs", 12)
+        with self.by_hand(folder, 0, "--epochs", 12) as zero, self.by_hand(folder, 1, "--epochs", 12) as one:
+            zero.until_line("Epoch 1")
+            one.kill()
+            with self.by_hand(folder, 1, "--epochs", 12) as again:
+                out = zero.finish()
+                again.finish(0, 69)  # 69: the other one was done before, and nobody else came
+        self.assert_incidents(folder, 1)
+        self.assertEqual(re.sub("Training complete in: .*\n", "", out), expected)
+        self.assertEqual(self.file_of(folder), self.file_of(launched))
+
+    def test_resumes_by_hand_with_another_number_of_workers(self):
+        folder = self.folder("resumed-by-hand")
+        first, _ = self.recipe(folder, 1, "--max-steps", 150)
+        with self.by_hand(folder, 0) as zero, self.by_hand(folder, 1) as one:
+            second, _ = zero.finish(), one.finish()
+        self.assert_printed("".join(line + "\n" for line in first.splitlines()[:-2]) + second)
+        self.assert_losses(folder, self.theirs)
 
     def test_resumes_in_mid_epoch_with_another_number_of_workers(self):
         folder = self.folder("resumed")

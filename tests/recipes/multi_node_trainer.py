@@ -241,6 +241,17 @@ class TimeBudget(BesidePython):
         self.assertEqual(len(list((run_dir(folder) / "incidents").glob("*.json"))), 1)
         self.assert_files(folder, self.ours)
 
+    def test_resumes_by_hand_with_another_number_of_workers(self):
+        folder = self.folder("resumed-by-hand")
+        self.recipe(folder, 1, "--max-steps", 4)
+        options = [self.data, "--epochs", EPOCHS, *SETTINGS]
+        with NodeScript(folder, 0, options) as zero, NodeScript(folder, 1, options) as one:
+            zero.finish()
+            one.finish()
+        self.assertIn("resuming from", (folder / "training_saves/model_snapshot.log").read_text())
+        self.assertIn(self.out.splitlines()[-1], (folder / "training_saves/model_snapshot.log").read_text())
+        self.assert_files(folder, self.ours)
+
     def test_the_time_limit_without_the_launcher(self):
         folder = self.folder("alone")
         steps, out, _ = self.stopped(folder, None)
