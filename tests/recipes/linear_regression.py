@@ -21,6 +21,11 @@ class LinearRegression(BesidePython):
     def recipe(self, folder, workers, *options, **more):
         return recipe(folder, workers, "--epochs", EPOCHS, "--batch-size", BATCH, "--virtual-workers", 2, *options, **more)
 
+    @staticmethod
+    def names_on_disk(folder):
+        """But for the incidents."""
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.parent.name != "incidents")
+
     def test_losses_weights_and_lines(self):
         ours = self.folder("ours")
         out, _ = self.recipe(ours, 2)
@@ -55,6 +60,7 @@ class LinearRegression(BesidePython):
         three, _ = self.recipe(folder, 3, "--virtual-workers", 4, launcher=["--inject", "kill rank=0 txn=20 phase=exchange"])
         self.assert_incidents(folder, 1)
         self.assertEqual(three, alone)
+        self.assertEqual(*(self.names_on_disk(each) for each in (ours, folder)))
         lines = alone.splitlines()
         self.assertEqual(len(lines), EPOCHS * 6 + 5)
         self.assertEqual(len({line for line in lines if line.startswith("loss: ")}), EPOCHS * 4, "each rank has samples of its own")
