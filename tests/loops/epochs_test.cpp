@@ -267,11 +267,12 @@ TEST_F(Epochs, WhatEndsWithItsLastEpochStaysEnded) {
   EXPECT_EQ(last_line(six.lines), last_line(four.lines));
 }
 
-TEST_F(Epochs, AnEvaluationOfNothingAndAnAccuracyThatNobodyCountsAreErrors) {
+TEST_F(Epochs, AnEvaluationOfNothingAnAccuracyThatNobodyCountsAndTooManyWordsAreErrors) {
   for (const auto& [word, code, message] :
        {std::tuple{"unusable", 65, "the data set left out all 13 samples as damaged"},
         {"none", 65, "the data set left out all 24 samples of an epoch as damaged"},
-        {"uncounted", 2, "by accuracy, but the evaluation counts nothing as correct"}}) {
+        {"uncounted", 2, "by accuracy, but the evaluation counts nothing as correct"},
+        {"wordy", 2, "bytes, limit 2816 (2048, and 256 for each virtual worker)"}}) {
     const std::string name = std::string(word) + "-alone";
     const Run one = seen(name, run(program(name, {word})));
     EXPECT_EQ(one.outcome.code, code) << one.outcome.err;

@@ -5,7 +5,8 @@
 // `stops` early; `bare`: nothing is written, and none is the best; `damaged`: training's sample 3
 // and the second evaluation batch are left out; `unusable`: all
 // that is evaluated, too; `sparse`: so many of training's that virtual workers have steps without
-// any; `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts.
+// any; `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts; `wordy`:
+// an epoch's end has more to say than there is room for.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -91,7 +92,9 @@ class Job {
     using lockstep::BestOf;
     if (!has("bare")) trainer.best(has("uncounted") ? BestOf::kAccuracy : BestOf::kLoss);
     trainer.step_lines([](const lockstep::StepEnd& end) { return text_of(end); });
-    trainer.epoch_lines([](const EpochEnd& end) { return text_of(end); });
+    trainer.epoch_lines([this](const EpochEnd& end) {
+      return has("wordy") ? std::string(3'000, '-') : text_of(end);
+    });
     if (!has("bare"))
       trainer.exports([&](const EpochEnd& end) { return write(end, optimizer); },
                       [](const EpochEnd& end) {

@@ -292,6 +292,9 @@ class ConvNet(BesidePython):
                 ("--check-against-tutorial --batch-size 100 --max-steps 49", "the tutorial's first line is at step 50"),
                 ("--check-against-tutorial --mode dp -g 3 --batch-size 100", "a run of --gpus 4")):
             self.assertIn(message, self.alone(folder, *words.split(), code=2)[1])
+        with self.node(folder, 1, "--init-timeout", 1) as node:
+            node.finish(69)
+            self.assertIn("of 4 nobody has come as rank 0, 1", node.text(node.err))
         _, err = self.recipe(folder, 3, "-g", 2, code=2)
         self.assertIn("3 workers were asked for (--nproc-per-node, or the number of ranks), but the run has 2 virtual workers", err)
         _, err = self.recipe(folder, 2, "--mode", "dp", code=2)
