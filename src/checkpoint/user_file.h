@@ -9,7 +9,8 @@
 namespace lockstep::checkpoint {
 
 // The place where a file of that name is written (place_to_write() in base/env.h); the folders on
-// the way are made. kUsage: it is one of those that a run keeps in its directory.
+// the way are made. kUsage: it is one of those that a run keeps in its directory, or
+// would be among its checkpoints.
 Result<std::string> place_of_user_file(Env& env, const std::string& path);
 
 }  // namespace lockstep::checkpoint

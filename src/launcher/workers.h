@@ -27,9 +27,9 @@ struct Worker {
   Slot slot;
   Rank rank;
   LocalRank local_rank;
-  pid_t pid = -1;                   // -1: not forked yet
-  int pending_kill = 0;             // signal for the moment when the pid is known
-  std::optional<Deadline> gone_by;  // once SIGKILL is sent
+  pid_t pid = -1;                            // -1: not forked yet
+  int pending_kill = 0;                      // signal for the moment when the pid is known
+  std::optional<Deadline> gone_by;           // once SIGKILL is sent
   std::uint64_t ran_ns = 0, starved_ns = 0;  // as of the last look_at_cpus()
   UniqueFd control;
   UniqueFd error_memory;   // the file of error_file, without a log directory

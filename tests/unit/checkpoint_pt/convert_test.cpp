@@ -176,6 +176,17 @@ TEST_F(BesideARun, BothFormatsMakeFoldersAndLeaveTheRunsFiles) {
   EXPECT_TRUE(save_safetensors(folder_ / "run/a/b/weights", {}).ok());
   expect_refused(folder_ / "run/manifest.json");
   expect_refused(folder_ / "run/checkpoints");
+  EXPECT_TRUE(save_safetensors(folder_ / "checkpoints/step-00000003/weights", {}).ok());
+}
+
+TEST_F(BesideARun, NothingIsWrittenAmongItsCheckpoints) {
+  const std::string step = folder_ / "run/checkpoints/step-00000003";
+  std::filesystem::create_directories(step);
+  std::filesystem::create_directory_symlink(step, folder_ / "step");
+  expect_refused(step + "/model.safetensors");
+  expect_refused(folder_ / "run/checkpoints/best");
+  expect_refused(folder_ / "run/incidents/a/b.pt");
+  expect_refused(folder_ / "step/optimizer.safetensors");
 }
 
 TEST_F(BesideARun, ALinkToARunsFileIsThatFile) {
