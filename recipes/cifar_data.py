@@ -16,6 +16,7 @@ import random
 import shutil
 import struct
 import sys
+import tempfile
 
 FILES = [(f"data_batch_{i}", b"training batch %d of 5" % i) for i in range(1, 6)] + [("test_batch", b"testing batch 1 of 1")]
 SIDE, BYTES = 32, 3072
@@ -47,7 +48,10 @@ def write(path, value):
 
 def pixels(path):
     """Red, then green, then blue."""
-    from PIL import Image
+    try:
+        from PIL import Image
+    except ImportError:
+        sys.exit("needs Pillow, which this Python does not have: python3 -m pip install Pillow, or apt install python3-pil")
     with Image.open(path) as picture:
         planes = b"".join(plane.tobytes() for plane in picture.convert("RGB").split())
     if len(planes) != BYTES:
@@ -75,7 +79,18 @@ def batches(tree, goal, count):
     goal = goal / "cifar-10-batches-py"
     classes = names_in(tree / "train")
     chosen = shares(tree, "train", classes, 5, count) + shares(tree, "test", classes, 1, count)
-    goal.mkdir(parents=True)
+    if goal.exists():
+        raise FileExistsError(17, "", str(goal))
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    # Whole or not at all: what breaks off leaves nothing that the next try would stumble over.
+    with tempfile.TemporaryDirectory(dir=goal.parent, prefix=".cifar-") as scratch:
+        unfinished = pathlib.Path(scratch) / goal.name
+        unfinished.mkdir()
+        write_files(unfinished, classes, chosen)
+        unfinished.rename(goal)
+
+
+def write_files(goal, classes, chosen):
     for (name, label), pictures in zip(FILES, chosen):
         write(goal / name, {b"batch_label": label, b"labels": [classes.index(path.parent.name) for path in pictures],
                             b"data": Pixels(b"".join(map(pixels, pictures))), b"filenames": [path.name.encode() for path in pictures]})

@@ -15,16 +15,20 @@
 // this epoch's step() in it already. For the same reason it stands between next() and run(): what
 // comes after run() is not called in a newcomer for the step that it joined with.
 //
-// Ownership: refers to the optimizer, which outlives it. Threads: one at a time. Errors: check()
-// says kUsage for settings that PyTorch refuses, before a run begins. State: in the train state
-// (TrainState::add), so that checkpoints and newcomers have it; the rates are the optimizer's.
+// Ownership: refers to the optimizer, which outlives it; no copies. Threads: one at a time. Errors:
+// check() says kUsage for settings that PyTorch refuses, before a run begins. State: in the train
+// state (TrainState::add, Trainer::schedule), so that checkpoints and newcomers have it; the rates
+// are the optimizer's. A run refuses a scheduler of its optimizers that is not there: after a resume
+// it would begin anew and lower the rates twice.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "lockstep/named_tensors.h"
 #include "lockstep/optim.h"
@@ -34,12 +38,21 @@ namespace lockstep {
 
 class LRScheduler {
  public:
-  virtual ~LRScheduler() = default;
+  explicit LRScheduler(Optimizer& optimizer);
+  virtual ~LRScheduler();
+  LRScheduler(const LRScheduler&) = delete;
+  LRScheduler& operator=(const LRScheduler&) = delete;
   // Tensors of fixed shape that keep their address, under unique names.
   virtual NamedTensors state() const = 0;
   // Kind and settings, for the run's manifest.
   virtual std::string settings() const = 0;
   virtual Status check() const = 0;
+
+ protected:
+  Optimizer& optimizer_;
+
+ private:
+  std::shared_ptr<std::vector<const LRScheduler*>> all_;  // the optimizer's
 };
 
 // Every `step_size` calls of step() the rate of each group is multiplied by gamma.
@@ -53,7 +66,6 @@ class StepLR : public LRScheduler {
   Status check() const override;
 
  private:
-  Optimizer& optimizer_;
   std::int64_t step_size_;
   double gamma_;
   at::Tensor last_epoch_;  // int64 scalar
@@ -88,7 +100,6 @@ class ReduceLROnPlateau : public LRScheduler {
  private:
   bool is_better(double metric) const;
   void reduce();
-  Optimizer& optimizer_;
   ReduceLROnPlateauOptions options_;
   at::Tensor best_;      // float64 scalar
   at::Tensor counters_;  // int64: last epoch, bad epochs, epochs of cooldown left

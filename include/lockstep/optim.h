@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct ParamGroup {
   std::vector<at::Tensor> parameters;
   Options options;
 };
+
+class LRScheduler;
 
 class Optimizer {
  public:
@@ -74,6 +77,8 @@ class Optimizer {
   // kUsage, in PyTorch's words, for settings that torch.optim refuses (and for those not finite).
   virtual Status check() const;
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  // Those that change its rates, as long as they live: a run wants them in its train state.
+  const std::vector<const LRScheduler*>& schedulers() const { return *schedulers_; }
 
  protected:
   // Groups come one after the other; each rate is its group's.
@@ -88,14 +93,19 @@ class Optimizer {
   std::vector<at::Tensor> parameters_;
 
  private:
+  friend class LRScheduler;
   std::vector<std::size_t> group_of_;  // by parameter
-  std::string wrong_groups_;           // what check() says of them
+  std::shared_ptr<std::vector<const LRScheduler*>> schedulers_ =
+      std::make_shared<std::vector<const LRScheduler*>>();
+  std::string wrong_groups_;  // what check() says of them
   at::Tensor lr_;
 };
 
 // torch.nn.utils.clip_grad_norm_ with the 2-norm, and its bits: multiplies each grad() by
 // min(1, max_norm / (norm + 1e-6)), the norm being of all of them, and returns the norm. grad()
 // becomes a tensor of its own: what it was over is left as it is.
+// For loops with DistributedDataParallel; a Trainer and a Step have RunOptions::clip_grad_norm, as
+// their gradients are whole only inside run().
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm);
 
 struct SGDOptions {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -18,17 +19,32 @@ inline std::string words_of(const std::exception& error) {
   return text.substr(0, text.find("\nException raised from "));
 }
 
+// An error on its way through code that can only throw; guarded() keeps its kind.
+class Thrown : public std::runtime_error {
+ public:
+  explicit Thrown(const Error& error) : std::runtime_error(error.message), kind_(error.kind) {}
+  ErrorKind kind() const { return kind_; }
+
+ private:
+  ErrorKind kind_;
+};
+
 // f()'s Result or Status; `what` says in the message what was being done: a text, or a function
 // that makes it, for callers that run often and hardly ever fail.
 template <class What, class F>
 auto guarded(const What& what, ErrorKind kind, F&& f) -> decltype(f()) {
+  const auto error_of = [&](ErrorKind of_kind, const std::exception& error) {
+    if constexpr (std::is_invocable_v<What>)
+      return Error{of_kind, what() + ": " + words_of(error)};
+    else
+      return Error{of_kind, std::string(what) + ": " + words_of(error)};
+  };
   try {
     return std::forward<F>(f)();
+  } catch (const Thrown& error) {
+    return error_of(error.kind(), error);
   } catch (const std::exception& error) {
-    if constexpr (std::is_invocable_v<What>)
-      return Error{kind, what() + ": " + words_of(error)};
-    else
-      return Error{kind, std::string(what) + ": " + words_of(error)};
+    return error_of(kind, error);
   }
 }
 

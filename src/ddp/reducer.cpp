@@ -115,7 +115,8 @@ const std::vector<at::Tensor>& Reducer::sums() {
 void Reducer::begin_share(FoldStep step) {
   step_ = std::move(step);
   in_share_ = true;
-  any_fired_ = more_ = several_ = false;
+  more_ = several_ = false;
+  seen_ = 0;
   fired_.assign(parameters_.size(), false);
   missing_.clear();
   for (const auto& members : layout_.members)
@@ -132,8 +133,8 @@ at::Tensor Reducer::region(std::size_t index, std::uint32_t leaf) {
 void Reducer::on_gradient(std::size_t index) {
   if (!in_share_) return;  // a backward of the user's own, outside of any step
   const at::NoGradGuard no_grad;
-  const bool first = !std::exchange(any_fired_, true);
-  if (gradient_call_) gradient_call_(first);
+  if (gradient_call_) gradient_call_(seen_ == 0);
+  ++seen_;
   if (!more_) take(index);
 }
 

@@ -66,6 +66,8 @@ class Reducer {
   void zero_share();
   // Forgets a share whose backward has not begun.
   void drop_share() { in_share_ = false; }
+  // How many gradients came in this share's backwards.
+  std::uint64_t gradients_seen() const { return seen_; }
   // Called at each gradient of a share, on backward's thread; `first` of its share.
   void on_gradients(std::function<void(bool first)> call) { gradient_call_ = std::move(call); }
 
@@ -98,7 +100,8 @@ class Reducer {
   BucketLayout layout_;
   comm::Exchange* exchange_ = nullptr;
   FoldStep step_;
-  bool in_share_ = false, any_fired_ = false;
+  bool in_share_ = false;
+  std::uint64_t seen_ = 0;               // gradients, in this share
   bool more_ = false, several_ = false;  // see more_backwards()
   std::function<void(bool)> gradient_call_;
   std::vector<at::Tensor> sums_;  // by parameter

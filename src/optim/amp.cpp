@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "optim/closure.h"
 
 namespace lockstep {
 
@@ -42,12 +43,16 @@ GradScaler::GradScaler(GradScalerOptions options)
       growth_tracker_(at::zeros({}, at::kInt)) {}
 
 at::Tensor GradScaler::scale(const at::Tensor& outputs) const {
+  optim::refuse_in_closure("GradScaler::scale()",
+                           "step.run() does it with the scaler in the train state");
   return options_.enabled ? outputs * scale_ : outputs;
 }
 
 // torch/amp/grad_scaler.py, _unscale_grads_. Gradients may lie where other workers read them, so
 // they are not changed in place.
 void GradScaler::unscale_(const Optimizer& optimizer) {
+  optim::refuse_in_closure("GradScaler::unscale_()",
+                           "step.run() does it with the scaler in the train state");
   if (!options_.enabled) return;
   OfOptimizer& own = since_update_[&optimizer];
   if (own.stepped) throw std::logic_error("GradScaler: unscale_() is being called after step().");
@@ -84,6 +89,8 @@ bool GradScaler::step(Optimizer& optimizer) {
 }
 
 void GradScaler::update() {
+  optim::refuse_in_closure("GradScaler::update()",
+                           "step.run() does it with the scaler in the train state");
   if (!options_.enabled) return;
   if (since_update_.empty())
     throw std::logic_error("GradScaler: No inf checks were recorded prior to update.");

@@ -20,8 +20,15 @@ Status wrong(const std::string& what) { return Error{ErrorKind::kUsage, what}; }
 
 }  // namespace
 
+LRScheduler::LRScheduler(Optimizer& optimizer)
+    : optimizer_(optimizer), all_(optimizer.schedulers_) {
+  all_->push_back(this);
+}
+
+LRScheduler::~LRScheduler() { std::erase(*all_, this); }
+
 StepLR::StepLR(Optimizer& optimizer, std::int64_t step_size, double gamma)
-    : optimizer_(optimizer),
+    : LRScheduler(optimizer),
       step_size_(step_size),
       gamma_(gamma),
       last_epoch_(at::zeros({}, at::kLong)) {}
@@ -50,7 +57,7 @@ Status StepLR::check() const {
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
-    : optimizer_(optimizer),
+    : LRScheduler(optimizer),
       options_(options),
       best_(at::scalar_tensor(options.mode == ReduceLROnPlateauOptions::Mode::kMin
                                   ? std::numeric_limits<double>::infinity()

@@ -13,9 +13,12 @@
 
 #include "base/hash.h"
 #include "base/text.h"
+#include "optim/closure.h"
 
 namespace lockstep {
 namespace {
+
+constexpr const char* kRunsOwn = "step.run() does it; leave it out";
 
 // PyTorch's checks let NaN and infinity pass.
 Status at_least_0(const char* name, double value) {
@@ -164,12 +167,14 @@ Status Optimizer::check() const {
 }
 
 void Optimizer::zero_grad() {
+  optim::refuse_in_closure("zero_grad()", kRunsOwn);
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
 }
 
 // torch/nn/utils/clip_grad.py, as it runs for tensors on the CPU. Gradients of one dtype come
 // together, in the order in which each dtype is met first.
 double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm) {
+  optim::refuse_in_closure("clip_grad_norm_()", "set RunOptions::clip_grad_norm");
   const at::NoGradGuard no_grad;
   std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> norms;
   for (const at::Tensor& p : parameters) {
@@ -208,6 +213,7 @@ SGD::SGD(const std::vector<ParamGroup<SGDOptions>>& groups)
 }
 
 void SGD::step() {
+  optim::refuse_in_closure("an optimizer's step()", kRunsOwn);
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].grad().defined()) update(i);
@@ -282,6 +288,7 @@ Adam::Adam(const std::vector<ParamGroup<AdamOptions>>& groups)
 }
 
 void Adam::step() {
+  optim::refuse_in_closure("an optimizer's step()", kRunsOwn);
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     if (parameters_[i].grad().defined()) update(i);

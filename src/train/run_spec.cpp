@@ -151,6 +151,18 @@ bool RunSpec::line_begins(const Position& at) const {
   return at.global_step == 0 || line_due(step_before(plan, at));
 }
 
+// One that is not in the state would begin anew after a resume.
+Status check_schedulers(const TrainState& state) {
+  for (const Optimizer* optimizer : state.optimizers())
+    for (const LRScheduler* scheduler : optimizer->schedulers())
+      if (std::ranges::count(state.schedulers(), scheduler) == 0)
+        return Error{ErrorKind::kUsage,
+                     "an optimizer of the run has a scheduler (" + scheduler->settings() +
+                         ") that is not in the train state: after a resume it would begin anew. "
+                         "Give it to Trainer::schedule(), or to TrainState::add()"};
+  return {};
+}
+
 // Said of the options' names on the command line.
 Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& state) {
   const RunOptions& options = spec.options;
@@ -164,6 +176,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
         "Trainer::start_from() loads into half weights, which MasterWeights would overwrite: load "
         "into the model before they are made");
   for (const auto& each : state.schedulers()) LOCKSTEP_TRY(each->check());
+  LOCKSTEP_TRY(check_schedulers(state));
   if (state.scaler() != nullptr) LOCKSTEP_TRY(state.scaler()->check());
   if (options.output.empty()) return wrong("--output is empty; give the run directory's path");
   LOCKSTEP_TRY(check_local(options.resume));

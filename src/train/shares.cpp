@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/guard.h"
+#include "optim/closure.h"
 #include "train/given_ids.h"
 
 namespace lockstep::training {
@@ -143,7 +144,15 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
   at::manual_seed(
       micro_batch_seed(spec_.options.seed, part.global_step(), worker, part.micro_batch()));
   participant.enter(coord::Phase::kForward, v);
-  const at::Tensor loss = hooks_.loss(part);
+  const std::uint64_t seen = participant.reducer().gradients_seen();
+  const at::Tensor loss = [&] {
+    const optim::ClosureScope scope;
+    return hooks_.loss(part);
+  }();
+  if (participant.reducer().gradients_seen() != seen)
+    return Error{ErrorKind::kUsage,
+                 "backward() in a step's closure, which only returns the loss: gradients are "
+                 "step.run()'s; leave it out"};
   if (loss.numel() != 1 || !loss.requires_grad())
     return Error{ErrorKind::kUsage,
                  "the loss function must return one number that depends on the model; got " +

@@ -19,16 +19,8 @@ double loss_of(const coord::ShareRecord& record) {
 Status StepRecords::check() const {
   const Optimizer& own = optimizer();
   const std::uint64_t rates = own.rates_hash();
-  const std::uint64_t first = record(0).state;
   const std::string step = "step " + std::to_string(position_.global_step) + ": ";
-  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
-    if (record(v).state != first)
-      return Error{ErrorKind::kUsage,
-                   step + "the state of virtual worker " + std::to_string(v) +
-                       "'s worker differs from that of virtual worker 0's: only step.run() may "
-                       "change what is in the train state (the last checkpoint may have it: "
-                       "--checkpoint-every is " +
-                       spec_.options.checkpoint_every.text() + ")"};
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
     if (record(v).rates != rates)
       return Error{ErrorKind::kUsage,
                    step + "the learning rate is " + shortest(record(v).rate) +
@@ -37,7 +29,15 @@ Status StepRecords::check() const {
                        (own.groups() > 1 ? " (the first group's)" : "") +
                        ": call set_lr() in every worker, with the same function of the step, "
                        "whatever its rank"};
-  }
+  // After the rates, which are part of it and say more.
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
+    if (record(v).state != record(0).state)
+      return Error{ErrorKind::kUsage,
+                   step + "the state of virtual worker " + std::to_string(v) +
+                       "'s worker differs from that of virtual worker 0's: only step.run() may "
+                       "change what is in the train state (the last checkpoint may have it: "
+                       "--checkpoint-every is " +
+                       spec_.options.checkpoint_every.text() + ")"};
   return {};
 }
 

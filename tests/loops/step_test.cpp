@@ -84,6 +84,24 @@ TEST_F(StepLoop, ALossThatIsNotReducedIsRefused) {
   expect_refused("unreduced", "must return one number that depends on the model; got 2 elements");
 }
 
+TEST_F(StepLoop, WhatDoesNotBelongIntoAClosureIsRefused) {
+  for (const auto& [name, message] :
+       {std::pair{"closure-zero-grad", "zero_grad() in a step's closure, which only returns"},
+        {"closure-step", "an optimizer's step() in a step's closure, which only returns"},
+        {"closure-clips", "the loss; set RunOptions::clip_grad_norm"},
+        {"closure-scales", "step.run() does it with the scaler in the train state"},
+        {"closure-backward", "backward() in a step's closure, which only returns the loss"}}) {
+    SCOPED_TRACE(name);
+    std::filesystem::remove_all(folder_ / "run");
+    expect_refused(name, message);
+  }
+}
+
+TEST_F(StepLoop, AScheduleThatIsNotInTheStateIsRefused) {
+  expect_refused("schedule-left-out",
+                 "has a scheduler (StepLR step_size=2 gamma=0.5) that is not in the train state");
+}
+
 // The shares' means are 8 and (2 + 6) / 2, and each of them counts for a half.
 TEST_F(StepLoop, AShareWithADamagedSampleCountsAsTheOthers) {
   const Outcome outcome = run({STEP_WORKER, "short-share", folder_ / "run"});
@@ -117,6 +135,8 @@ TEST_F(StepLoop, OneOfTheLiveMembersIsTheFirst) {
 
 TEST_F(StepLoop, RatesThatDifferAreFoundInTheSameStep) {
   expect_refused("rate-by-rank", "step 5: the learning rate is");
+  std::filesystem::remove_all(folder_ / "run");
+  expect_refused("rate-by-rank-at-first", "step 0: the learning rate is");
 }
 
 TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundWithTheNextCheckpoint) {

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -40,8 +41,18 @@ at::Tensor loss_of_part(lockstep::Share& share, torch::nn::Linear& model) {
   return share.micro_batch() == 0 ? noisy + model->bias.sum() : noisy;
 }
 
-Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::StepLR& scheduler,
-            torch::nn::Linear& model) {
+// PyTorch's habits: what does not belong into a closure.
+at::Tensor with_habit(const Job& job, const at::Tensor& loss, lockstep::SGD& optimizer) {
+  if (job.is("closure-zero-grad")) optimizer.zero_grad();
+  if (job.is("closure-step")) optimizer.step();
+  if (job.is("closure-clips")) lockstep::clip_grad_norm_(optimizer.parameters(), 0.1);
+  if (job.is("closure-scales")) return lockstep::GradScaler().scale(loss);
+  if (job.is("closure-backward")) loss.backward();
+  return loss;
+}
+
+Status loop(const Job& job, Step& step, lockstep::SGD& optimizer,
+            std::optional<lockstep::StepLR>& scheduler, torch::nn::Linear& model) {
   const auto loss = [&](lockstep::Share& share) {
     if (job.is("throws") && share.global_step() == 5) throw std::runtime_error("no such class");
     if (job.is("crashes") && share.global_step() == 5) ::raise(SIGSEGV);
@@ -50,6 +61,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
     if (job.name.starts_with("unused")) return share.batch().inputs.matmul(model->weight.t()).sum();
     if (job.is("unreduced")) return model->forward(share.batch().inputs).expand({2, 1});
     const at::Tensor sum = model->forward(share.batch().inputs).sum();
+    if (job.name.starts_with("closure-")) return with_habit(job, sum, optimizer);
     if (share.global_step() != 4 || share.virtual_worker() != 1) return sum;
     if (job.name.starts_with("nan")) return sum * std::numeric_limits<double>::quiet_NaN();
     // The loss stays as it is, its derivative by the weight is 0 / 0.
@@ -60,7 +72,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
     if (!more) return {};
     if (job.is("returns") && step.global_step() == 7) return {};
     if (job.is("next-twice")) LOCKSTEP_TRY(step.next());
-    if (job.is("rate-by-rank") && step.global_step() == 5)
+    if ((job.is("rate-by-rank") && step.global_step() == 5) || job.is("rate-by-rank-at-first"))
       optimizer.set_lr(0.01 * (job.context.rank() + 1));
     if (job.is("pokes") && step.global_step() == 15 && job.context.rank() == 1) {
       const at::NoGradGuard no_grad;
@@ -70,7 +82,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer, lockstep::Step
       model->register_parameter("late", at::zeros({1}));
     if (job.is("frozen-late") && step.global_step() == 4) model->bias.set_requires_grad(false);
     if (job.is("no-update")) optimizer.set_lr(step.global_step() == 4 ? 0 : 0.1);
-    while (job.is("schedule") && scheduler.last_epoch() < step.epoch()) scheduler.step();
+    while (scheduler && scheduler->last_epoch() < step.epoch()) scheduler->step();
     if (job.is("says") && step.is_first()) {
       std::printf("before step %ld\n", long{step.global_step()});
       std::fflush(stdout);
@@ -141,8 +153,9 @@ Status train(const Job& job) {
   lockstep::TrainState state;
   LOCKSTEP_TRY(state.add("model", *model));
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
-  lockstep::StepLR scheduler(optimizer, 2, 0.5);
-  if (job.is("schedule")) LOCKSTEP_TRY(state.add("scheduler", scheduler));
+  std::optional<lockstep::StepLR> scheduler;
+  if (job.name.starts_with("schedule")) scheduler.emplace(optimizer, 2, 0.5);
+  if (job.is("schedule")) LOCKSTEP_TRY(state.add("scheduler", *scheduler));
   if (job.name.ends_with("-by-rank")) LOCKSTEP_TRY(add_of_rank(job, state, model));
   lockstep::RunOptions options;
   options.output = job.output;
