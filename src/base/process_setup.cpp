@@ -7,9 +7,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <initializer_list>
 #include <iostream>
 #include <string>
+#include <system_error>
 
 namespace lockstep {
 
@@ -32,6 +34,14 @@ Status write_output(std::string_view text) {
     return {};
   return Error{ErrorKind::kDisk,
                std::string("cannot write to standard output: ") + std::strerror(errno)};
+}
+
+Status check_working_directory() {
+  std::error_code error;
+  (void)std::filesystem::current_path(error);
+  if (!error) return {};
+  return Error{ErrorKind::kUsage, "the working directory cannot be found (" + error.message() +
+                                      "); was it removed? Go to one that is there"};
 }
 
 }  // namespace lockstep

@@ -12,6 +12,9 @@ namespace lockstep {
 // an error to report instead of a reason to die. Once, from main's thread.
 void prepare_process();
 
+// kUsage if it was removed: MKL would be the first to say it, in its own way.
+Status check_working_directory();
+
 // All that the program has written to C's and C++'s streams, before fork() or _exit().
 void flush_outputs();
 

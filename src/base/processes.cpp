@@ -1,7 +1,9 @@
 #include "base/processes.h"
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "base/text.h"
@@ -27,6 +29,22 @@ bool has(const fs::path& process, const std::function<bool(const OpenFile&)>& is
 }
 
 }  // namespace
+
+std::optional<ProcessStat> stat_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(") ");  // the name may have anything in it
+  if (name_end == std::string::npos) return std::nullopt;
+  constexpr int kFieldsBetween = 18;  // the state is the third field, the start the 22nd
+  std::istringstream fields(line.substr(name_end + 2));
+  ProcessStat found;
+  fields >> found.state;
+  std::string field;
+  for (int i = 0; i < kFieldsBetween; ++i) fields >> field;
+  if (!(fields >> found.start)) return std::nullopt;
+  return found;
+}
 
 std::vector<pid_t> processes_with(const std::function<bool(const OpenFile&)>& is_it,
                                   std::size_t most) {

@@ -1,4 +1,4 @@
-// Who has a file open: a walk over /proc. What another user's processes have is not to be seen, and
+// Other processes, by proc(5): what one is doing, and who has a file open. The latter is a walk over /proc. What another user's processes have is not to be seen, and
 // is left out.
 //
 // Threads: any. No deadline of its own: a machine with many processes takes milliseconds.
@@ -7,11 +7,21 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace lockstep {
+
+struct ProcessStat {
+  char state = 0;           // T: stopped; Z: has ended, and its parent has not asked for it
+  std::uint64_t start = 0;  // in ticks since the boot: with the pid, the process and no later one
+};
+
+// Empty: there is no such process, or this user may not know.
+std::optional<ProcessStat> stat_of(pid_t pid);
 
 struct OpenFile {
   std::string link;  // /proc/PID/fd/N

@@ -96,6 +96,7 @@ Result<int> prepare_worker(const char* call, const InitOptions& options) {
                      "before, or it is a worker of lockstep::spawn(). Call one of the two once, at "
                      "the start of main(), and pass the Context on"};
   prepare_process();
+  LOCKSTEP_TRY(check_working_directory());
   LOCKSTEP_TRY(check_torch_version());
   keep_the_heap();
   return threads_from(options);

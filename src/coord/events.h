@@ -62,6 +62,7 @@ struct Ready {
   Txn next;
   std::uint64_t state_hash = 0;
   RunTime time = {};
+  bool complete = false;  // nothing is left to run
 };
 // Reaped. Feed a fresh Progress just before, the dead worker's slot included.
 struct Exited {

@@ -50,11 +50,19 @@ void Coordinator::State::drop_unforked(const char* why) {
   });
 }
 
+// A place for a rank that is started by hand and has not come, where nothing is left to run: the
+// others of its run may have ended long ago.
+bool Coordinator::State::is_not_needed(const Worker& worker) const {
+  return config.attached && worker.stage == Stage::kSpawning &&
+         std::any_of(workers.begin(), workers.end(),
+                     [](const auto& entry) { return entry.second.complete; });
+}
+
 void Coordinator::State::write_first_table() {
   if (active() == 0 || active() < target) return;
   const Worker* first = nullptr;
   for (const auto& [uid, worker] : workers) {
-    if (worker.dismissed) continue;
+    if (worker.dismissed || is_not_needed(worker)) continue;
     if (worker.stage != Stage::kReady) return;
     if (first == nullptr) first = &worker;
     if (worker.next != first->next)
@@ -75,7 +83,7 @@ void Coordinator::State::write_first_table() {
   Table table{first->next, Generation(++generation), kNone, {}, first->time.stop_after_step};
   std::vector<const Worker*> seated;
   for (const auto& [uid, worker] : workers)
-    if (!worker.dismissed) seated.push_back(&worker);
+    if (!worker.dismissed && !is_not_needed(worker)) seated.push_back(&worker);
   std::sort(seated.begin(), seated.end(),
             [](const Worker* a, const Worker* b) { return a->seat < b->seat; });
   for (const Worker* worker : seated) {

@@ -126,6 +126,7 @@ void Coordinator::State::on(const event::Ready& ready) {
   worker->next = ready.next;
   worker->state_hash = ready.state_hash;
   worker->time = ready.time;
+  worker->complete = ready.complete;
   if (group == Group::kRunning) order.push_back(worker->uid);
 }
 

@@ -85,6 +85,7 @@ struct Worker {
   std::optional<Error> failure;  // its own words
   Txn next;                      // Ready
   std::uint64_t state_hash = 0;
+  bool complete = false;         // has nothing left to run
   RunTime time;                  // the same
   std::optional<Txn> first_txn;  // of the first table it was seen in
   WorkerProgress seen;
@@ -193,6 +194,7 @@ struct Coordinator::State {
   void spawn_missing();
   bool holds_seat(const Worker& worker) const;
   void drop_unforked(const char* why);
+  bool is_not_needed(const Worker& worker) const;
   void write_first_table();
   void begin_time(const RunTime& time);
   void propose();

@@ -57,7 +57,7 @@ void fields(auto& io, M& m) {
 template <Is<msg::Ready> M>
 void fields(auto& io, M& m) {
   io(m.next), io(m.state_hash);
-  io(m.time.ran), io(m.time.limit), io(m.time.stop_after_step);
+  io(m.time.ran), io(m.time.limit), io(m.time.stop_after_step), io(m.complete);
 }
 template <class M>
 requires Is<M, msg::SyncRecords> || Is<M, msg::CheckpointPublished>

@@ -96,6 +96,7 @@ struct Ready {
   Txn next;
   std::uint64_t state_hash = 0;
   RunTime time = {};
+  bool complete = false;  // nothing is left to run
   friend bool operator==(const Ready&, const Ready&) = default;
 };
 struct SyncRecords {

@@ -1,7 +1,6 @@
 #include "data/copy.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/processes.h"
 #include "base/signals_blocked.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
@@ -61,11 +61,20 @@ Status make_folder(const std::string& path) {
   return Error{ErrorKind::kDisk, "cannot make the folder '" + path + "': " + error.message()};
 }
 
-// Of a copy into a folder above or below, which has another lock.
+// What files under way are named by, where no lock keeps others out: "PID-START-".
+std::string name_of_process(pid_t pid) {
+  const auto found = stat_of(pid);
+  return std::to_string(pid) + "-" + std::to_string(found ? found->start : 0) + "-";
+}
+
+// Of a copy into a folder above or below, which has another lock. A zombie copies nothing.
 bool is_of_another_copy(const std::string& name) {
-  const std::size_t dash = std::min(name.find('-', kUnderWay.size()), name.size());
-  const auto pid = number_of<pid_t>(name.substr(kUnderWay.size(), dash - kUnderWay.size()));
-  return pid && *pid > 0 && *pid != ::getpid() && (::kill(*pid, 0) == 0 || errno == EPERM);
+  const std::string rest = name.substr(kUnderWay.size());
+  const auto pid = number_of<pid_t>(rest.substr(0, std::min(rest.find('-'), rest.size())));
+  if (!pid || *pid <= 0 || *pid == ::getpid() || !rest.starts_with(name_of_process(*pid)))
+    return false;
+  const auto found = stat_of(*pid);
+  return found && found->state != 'Z';
 }
 
 // What a copy that was killed has left.
@@ -152,8 +161,7 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
 Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vector<char>& piece,
                                 const Stopped& stopped) {
   LOCKSTEP_ASSIGN(const std::string place, place_to_write(item.to));
-  // The process is in the name for where no lock keeps others out.
-  const std::string name = kUnderWay + std::to_string(::getpid()) + "-" + std::to_string(number);
+  const std::string name = kUnderWay + name_of_process(::getpid()) + std::to_string(number);
   const std::string temporary = (fs::path(place).parent_path() / name).string();
   auto bytes = copy_content(item, temporary, piece, stopped);
   if (bytes.ok() && ::rename(temporary.c_str(), place.c_str()) != 0) bytes = unwritable(item.to);

@@ -7,10 +7,10 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/processes.h"
 #include "coord/descriptors.h"
 #include "launcher/option_table.h"
 
@@ -51,11 +51,8 @@ void fit_options(LaunchOptions& options, const Attached& attached) {
 }
 
 bool is_stopped(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(") ");  // the name may have anything in it
-  return name_end != std::string::npos && line.compare(name_end + 2, 2, "T ") == 0;
+  const auto found = stat_of(pid);
+  return found && found->state == 'T';
 }
 
 }  // namespace lockstep::launcher

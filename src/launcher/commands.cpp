@@ -81,15 +81,6 @@ std::string readable(const std::string& json_text) {
   return text;
 }
 
-// MKL would be the first to say it, in its own way.
-Status check_working_directory() {
-  std::error_code error;
-  (void)std::filesystem::current_path(error);
-  if (!error) return {};
-  return misuse("the working directory cannot be found (" + error.message() +
-                "); was it removed? Go to one that is there");
-}
-
 }  // namespace
 
 int print_output(const std::string& text) {

@@ -55,7 +55,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
           [&](message::Describe& description) { on_describe(worker, std::move(description)); },
           [&](message::Ready& ready) {
             time_limit_ns_ = std::max(time_limit_ns_, ready.time.limit);  // a newcomer: 0
-            feed(event::Ready{uid, ready.next, ready.state_hash, ready.time});
+            feed(event::Ready{uid, ready.next, ready.state_hash, ready.time, ready.complete});
           },
           [&](message::SyncRecords& sync) { records_.sync(uid, sync.txn); },
           [&](message::CheckpointPublished& done) {

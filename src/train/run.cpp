@@ -93,7 +93,7 @@ Status Run::take_part(RunStart& start) {
       rundir::check_run_directory(options.run_dir, run_lock_.get()));  // else from nothing again
   LOCKSTEP_ASSIGN(const Txn next, start.settle(manifest_, *checkpoints_, admission.checkpointed));
   renew_half_weights();
-  return participant_->join(next, start.time());
+  return participant_->join(next, start.time(), next >= spec_.plan.end());
 }
 
 // They are no part of the state that came: they follow from the masters.

@@ -66,9 +66,9 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
   injector_.at(phase, next_, rank_, share);
 }
 
-Status Participant::join(Txn next, const coord::RunTime& time) {
+Status Participant::join(Txn next, const coord::RunTime& time, bool complete) {
   next_ = next;
-  LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0, time));
+  LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0, time, complete));
   return log_.open(options_.run_dir, next, options_.total_steps, time.limit);
 }
 

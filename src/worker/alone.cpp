@@ -42,7 +42,7 @@ class AloneSession final : public Session {
 
   // What the agent does for launched workers: the first table and the proposal, both with this
   // worker alone.
-  Status ready(Txn next, std::uint64_t, const coord::RunTime& time) override {
+  Status ready(Txn next, std::uint64_t, const coord::RunTime& time, bool) override {
     time_ = time;
     const coord::Table table{
         next, Generation(1), coord::kNone, {{identity_.uid, identity_.slot}}, time.stop_after_step};

@@ -142,6 +142,8 @@ Status check_ranks(const Rendezvous& wish) {
   return {};
 }
 
+bool has_address() { return !variable("MASTER_ADDR").empty() && !variable("MASTER_PORT").empty(); }
+
 // torch's env://, whole or not at all.
 Result<std::optional<Rendezvous>> from_environment() {
   const std::string rank = variable("RANK"), world = variable("WORLD_SIZE");
@@ -152,16 +154,15 @@ Result<std::optional<Rendezvous>> from_environment() {
                   "and 'lockstep run': let 'lockstep run --nproc-per-node N PROGRAM ...' start it "
                   "itself; or unset RANK and WORLD_SIZE, and it trains alone");
   }
-  if (rank.empty() && !world.empty() && !variable("MASTER_ADDR").empty() &&
-      !variable("MASTER_PORT").empty())
-    return misuse(
-        "MASTER_ADDR, MASTER_PORT and WORLD_SIZE are set, and RANK is not: say which of the " +
-        world + " ranks this process is (RANK=0, ...), or unset WORLD_SIZE to train alone");
-  if (!rank.empty() && world.empty() && !variable("MASTER_ADDR").empty() &&
-      !variable("MASTER_PORT").empty())
-    return misuse(
-        "MASTER_ADDR, MASTER_PORT and RANK are set, and WORLD_SIZE is not: say how many "
-        "ranks there are (WORLD_SIZE=2, ...), or unset RANK to train alone");
+  // One without the other is of several ranks all the same, unless it is that of one.
+  if (rank.empty() && !world.empty() && world != "1")
+    return misuse("WORLD_SIZE is '" + world +
+                  "', and RANK is not set: say which of the ranks this process is (RANK=0, ...), "
+                  "or unset WORLD_SIZE to train alone");
+  if (world.empty() && !rank.empty() && (rank != "0" || has_address()))
+    return misuse("RANK is '" + rank +
+                  "', and WORLD_SIZE is not set: say how many ranks there are (WORLD_SIZE=2, ...), "
+                  "or unset RANK to train alone");
   if (rank.empty() || world.empty()) return std::optional<Rendezvous>();
   const auto rank_number = number_of<int>(rank), world_number = number_of<int>(world);
   if (!rank_number || !world_number)

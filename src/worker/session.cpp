@@ -65,8 +65,9 @@ class LaunchedSession final : public Session {
     return Admission{admit->newcomer, admit->checkpointed, std::move(answer.descriptors[0])};
   }
 
-  Status ready(Txn next, std::uint64_t state_hash, const coord::RunTime& time) override {
-    return tell(message::Ready{next, state_hash, time});
+  Status ready(Txn next, std::uint64_t state_hash, const coord::RunTime& time,
+               bool complete) override {
+    return tell(message::Ready{next, state_hash, time, complete});
   }
 
   Status sync_records(Txn txn, Deadline deadline) override {

@@ -95,7 +95,9 @@ class Session {
   // State is loaded (first start: that of `next`'s start; newcomer: nothing yet, ready to heal).
   // `state_hash` must be equal in all workers of a first start. Members then find their table on
   // the board, newcomers the donor's copy. `time`: of the run, at a start.
-  virtual Status ready(Txn next, std::uint64_t state_hash, const coord::RunTime& time = {}) = 0;
+  // `complete`: nothing is left to run; started by hand, it then waits for no rank that has not come.
+  virtual Status ready(Txn next, std::uint64_t state_hash, const coord::RunTime& time = {},
+                       bool complete = false) = 0;
   // Alone: what the agent does by itself. Looks at the time before a table is published; and
   // records the stop that a table has named. Launched: nothing, header().stop_recorded says when.
   virtual void look_at_time() {}

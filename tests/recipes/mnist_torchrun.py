@@ -109,7 +109,11 @@ class MnistTorchrun(BesidePython):
             one.kill()
             with self.by_hand(folder, 1, "--epochs", 12) as again:
                 out = zero.finish()
-                again.finish(0, 69)  # 69: the other one was done before, and nobody else came
+                again.finish()  # also if the others were done before
+            for rank in (1, 0):  # after the end each finds nothing to do, and waits for nobody
+                with self.by_hand(folder, rank, "--epochs", 12) as late:
+                    late.finish(timeout=20)
+                    self.assertNotIn("error", late.text(late.err))
         self.assert_incidents(folder, 1)
         self.assertEqual(re.sub("Training complete in: .*\n", "", out), expected)
         self.assertEqual(self.file_of(folder), self.file_of(launched))

@@ -9,7 +9,6 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import unittest
 
 import beside_python
@@ -85,14 +84,6 @@ class NodeScript(Started):
     def trainer(self):
         """The process that bash has started beside tee."""
         return next((pid for pid in self.children() if pathlib.Path(f"/proc/{pid}/comm").read_text() == "multi_node_trai\n"), None)
-
-    def finish_or_wait_in_vain(self):
-        """After the other one's end: whoever comes later than that waits 300 s for a new start."""
-        try:
-            self.finish(timeout=20)
-        except subprocess.TimeoutExpired:
-            os.kill(self.trainer(), signal.SIGKILL)
-            self.finish(128 + signal.SIGKILL)
 
 
 class TimeBudget(BesidePython):
@@ -235,7 +226,7 @@ class TimeBudget(BesidePython):
             one.finish(128 + signal.SIGKILL)
             with NodeScript(folder, 1, options) as again:
                 zero.finish()
-                again.finish_or_wait_in_vain()
+                again.finish()
         self.assert_log_has_lines(folder / "training_saves/model_snapshot.log", self.out.splitlines())
         self.assertTrue((folder / "training_saves/model_snapshot.1.log").exists())
         self.assertEqual(len(list((run_dir(folder) / "incidents").glob("*.json"))), 1)

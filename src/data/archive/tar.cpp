@@ -79,6 +79,9 @@ Result<std::string> safe_path(const std::string& name, const TarLimits& limits) 
     at = end + 1;
     if (part == "..") return refused("climbs out of its folder");
     if (part.empty() || part == ".") continue;
+    if (part.size() > limits.name_bytes)
+      return refused("has a name of " + std::to_string(part.size()) + " bytes in it, limit " +
+                     std::to_string(limits.name_bytes));
     if (++depth > limits.depth)
       return refused("is more than " + std::to_string(limits.depth) + " folders deep");
     path += (path.empty() ? "" : "/") + part;

@@ -86,7 +86,9 @@ Status add_class(const std::string& root, ImageFolder& out) {
       if (!ends_in(name, kRead)) continue;
       std::error_code error;
       const std::uint64_t bytes = fs::file_size(path, error);
-      if (error) return Error{ErrorKind::kDisk, "picture '" + path + "': " + error.message()};
+      if (error && fs::exists(path))
+        return bad(root, "'" + path + "' is no regular file; move it away");
+      if (error) return bad(root, "picture '" + path + "': " + error.message());
       out.files.push_back({path, label, bytes});
     }
   if (out.files.size() == before)

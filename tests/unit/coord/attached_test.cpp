@@ -61,6 +61,25 @@ TEST_F(AttachedGroup, PlacesAreOpenAtOnceAndWaitForAllRanks) {
   EXPECT_EQ(group_.exit_code, 69);
 }
 
+TEST_F(AttachedGroup, WhereNothingIsLeftToRunNobodyIsWaitedFor) {
+  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(group_.take_spawn());
+  group_.greet(WorkerUid(2));
+  group_.feed(event::Ready{WorkerUid(2), Txn(9), 0, {}, /*complete=*/true});
+  const auto table = group_.take<action::WriteTable>();
+  ASSERT_TRUE(table);
+  ASSERT_EQ(table->table.members.size(), 1U);
+  EXPECT_EQ(table->table.members.front().uid, WorkerUid(2));
+}
+
+TEST_F(AttachedGroup, WhoHasComeIsWaitedForWhereNothingIsLeftToRunToo) {
+  for (int rank = 0; rank < 3; ++rank) ASSERT_TRUE(group_.take_spawn());
+  for (const std::uint64_t uid : {1, 2}) group_.greet(WorkerUid(uid));
+  group_.feed(event::Ready{WorkerUid(2), Txn(9), 0, {}, /*complete=*/true});
+  EXPECT_FALSE(group_.take<action::WriteTable>());
+  group_.feed(event::Ready{WorkerUid(1), Txn(9), 0, {}, /*complete=*/true});
+  EXPECT_TRUE(group_.take<action::WriteTable>());
+}
+
 TEST_F(AttachedGroup, ADeadOnesPlaceWaitsAtNoCost) {
   start();
   for (std::uint64_t uid = 2; uid < 20; ++uid) {

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 
+#include "base/processes.h"
 #include "support/temp_folder.h"
 
 namespace lockstep::data {
@@ -62,7 +65,7 @@ TEST_F(CopyAll, AFolderAndThenWhatIsNotThereYet) {
   write(from_ + "/deep/b");  // another time of change, seen through the link too
   fs::last_write_time(from_ + "/deep/b", fs::last_write_time(from_ + "/a") + std::chrono::hours(1));
   fs::remove(to_ + "/deep/er/c");
-  write(to_ + "/deep/er/.tmp-lockstep-copy-999999999-7");  // of one that was killed
+  write(to_ + "/deep/er/.tmp-lockstep-copy-999999999-1-7");  // of one that was killed
   const auto second = copy_all(from_, to_, 1);
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->files, 3U);
@@ -72,12 +75,23 @@ TEST_F(CopyAll, AFolderAndThenWhatIsNotThereYet) {
 
 TEST_F(CopyAll, AFile) {
   fs::create_directory(folder_ / "elsewhere");
-  const std::string killed = folder_ / "elsewhere/.tmp-lockstep-copy-999999999-0";
-  const std::string alive = folder_ / "elsewhere/.tmp-lockstep-copy-1-0";
-  for (const std::string& left : {killed, alive}) write(left);
+  const auto left_by = [this](pid_t pid, std::uint64_t start) {
+    return folder_ / ("elsewhere/.tmp-lockstep-copy-" + std::to_string(pid) + "-" +
+                      std::to_string(start) + "-0");
+  };
+  const pid_t zombie = ::fork();
+  if (zombie == 0) ::_exit(0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(zombie), &info, WEXITED | WNOWAIT), 0);
+  const std::uint64_t start = stat_of(::getppid())->start;
+  const std::string killed = left_by(999999999, 1), alive = left_by(::getppid(), start);
+  const std::string later = left_by(::getppid(), start + 1);  // has a dead one's number
+  const std::string unasked = left_by(zombie, stat_of(zombie)->start);
+  for (const std::string& left : {killed, alive, later, unasked}) write(left);
   ASSERT_TRUE(copy_all(from_ + "/a", folder_ / "elsewhere/b").ok());
   EXPECT_EQ(read(folder_ / "elsewhere/b"), "this is a");
-  EXPECT_FALSE(fs::exists(killed));
+  ::waitpid(zombie, nullptr, 0);
+  for (const std::string& left : {killed, later, unasked}) EXPECT_FALSE(fs::exists(left)) << left;
   EXPECT_TRUE(fs::exists(alive)) << "another copy's, into a folder above or below";
   EXPECT_EQ(kind_of(from_ + "/a", from_ + "/deep", "is a folder"), ErrorKind::kUsage);
 }

@@ -95,7 +95,7 @@ TEST_F(MeetingTest, WhatIsNotGivenIsTheEnvironments) {
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
   ::setenv("MASTER_PORT", "29500", 1);
   ::setenv("WORLD_SIZE", "4", 1);
-  expect_error(meeting_of(Rendezvous{"env://"}), "say which of the 4 ranks");
+  expect_error(meeting_of(Rendezvous{"env://"}), "WORLD_SIZE is '4', and RANK is not set");
   ::setenv("RANK", "2", 1);
   const auto ranks = [](const Rendezvous& given) {
     const auto meeting = meeting_of(given);
@@ -130,7 +130,23 @@ TEST_F(MeetingTest, HalfAWordIsNoRunOfOne) {
   ::setenv("MASTER_ADDR", "127.0.0.1", 1);
   ::setenv("MASTER_PORT", "29500", 1);
   for (const auto& given : {std::optional<Rendezvous>(), std::optional(Rendezvous{})})
-    expect_error(meeting_of(given), "WORLD_SIZE is not: say how many ranks");
+    expect_error(meeting_of(given), "RANK is '0', and WORLD_SIZE is not set");
+}
+
+TEST_F(MeetingTest, HalfAWordIsNoRunOfOneWithoutAnAddressEither) {
+  for (const char* rank : {"1", "abc"}) {
+    ::setenv("RANK", rank, 1);
+    expect_error(meeting_of(std::nullopt), std::string("RANK is '") + rank + "', and WORLD_SIZE");
+  }
+  ::setenv("RANK", "0", 1);
+  EXPECT_FALSE(*meeting_of(std::nullopt));
+  ::unsetenv("RANK");
+  for (const char* world : {"2", "abc"}) {
+    ::setenv("WORLD_SIZE", world, 1);
+    expect_error(meeting_of(std::nullopt), std::string("WORLD_SIZE is '") + world + "', and RANK");
+  }
+  ::setenv("WORLD_SIZE", "1", 1);
+  EXPECT_FALSE(*meeting_of(std::nullopt));
 }
 
 TEST_F(MeetingTest, WithoutAWordTheEnvironmentDecides) {
@@ -139,7 +155,7 @@ TEST_F(MeetingTest, WithoutAWordTheEnvironmentDecides) {
   ::setenv("MASTER_PORT", "29500", 1);
   EXPECT_FALSE(*meeting_of(std::nullopt));  // strays of a shell
   ::setenv("WORLD_SIZE", "4", 1);
-  expect_error(meeting_of(std::nullopt), "RANK is not: say which of the 4 ranks");
+  expect_error(meeting_of(std::nullopt), "WORLD_SIZE is '4', and RANK is not set");
   ::setenv("RANK", "2", 1);
   const auto meeting = meeting_of(std::nullopt);
   ASSERT_TRUE(meeting.ok() && *meeting);

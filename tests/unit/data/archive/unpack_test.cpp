@@ -79,6 +79,10 @@ TEST_F(Unpack, ABadArchiveLeavesNothing) {
   EXPECT_THAT(error(path), HasSubstr("bad.tar': the archive's entry '../../climbed' climbs out"));
   EXPECT_FALSE(fs::exists(folder_ / "climbed"));
   EXPECT_EQ(staged(), 0U);
+  for (const auto& both : {Tar().add("q", "x").add("q/x.jpg", "x").end(),
+                           Tar().add("q/x.jpg", "x").add("q", "x").end()})
+    EXPECT_THAT(error(folder_.write("both.tar", both)), HasSubstr("as a file and as a folder"));
+  EXPECT_EQ(staged(), 0U);
   EXPECT_THAT(error(folder_.write("x.zip", ""), ErrorKind::kUsage),
               HasSubstr("not read as an archive"));
   EXPECT_THAT(error(folder_ / "none.tar"), HasSubstr("there is no archive"));
