@@ -177,7 +177,9 @@ class Trainer {
   // Then `lines` are printed, once, whether it was or not (EpochEnd::written). Called again if that
   // worker dies, and when a run goes on from a checkpoint before it: so it must write beside and
   // rename, as save_pt() does. It has 60 s (docs/guide/errors.md, "Time limits"). An error is told,
-  // and ends the run (kDisk) only with --on-save-error stop.
+  // and ends the run (kDisk) only with --on-save-error stop. Without, the last epoch's files are
+  // tried once more at the run's end; if they, or older ones with nothing written since, are still
+  // missing, fit() says so at its end (kDisk), and the same command tries again.
   void exports(std::function<Result<bool>(const EpochEnd&)> call,
                std::function<std::string(const EpochEnd&)> lines = nullptr);
 

@@ -12,7 +12,7 @@ namespace lockstep::checkpoint {
 namespace {
 
 bool is_run_name(const std::filesystem::path& name) {
-  return name == "manifest.json" ||
+  return name == "manifest.json" || name.string().starts_with(kReservedPrefix) ||
          std::ranges::find(rundir::kRunNames, name.string()) != rundir::kRunNames.end();
 }
 

@@ -45,7 +45,11 @@ class Download {
  public:
   Download(Env& env, const RemoteSet& set, const std::string& folder, const Progress& progress,
            const Stopped& stopped)
-      : env_(env), set_(set), folder_(folder + "/"), progress_(progress), stopped_(stopped) {}
+      : env_(env),
+        set_(set),
+        folder_(folder.ends_with('/') ? folder : folder + "/"),
+        progress_(progress),
+        stopped_(stopped) {}
 
   Status get(const RemoteFile& file) const {
     const std::string under_way = folder_ + std::string(kReservedPrefix);

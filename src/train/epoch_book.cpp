@@ -31,7 +31,7 @@ EpochBook::EpochBook()
     : figures_(at::zeros({2, kFigures}, at::kDouble)),
       train_sums_(at::zeros({coord::kMaxVirtualWorkers}, at::kDouble)),
       train_counts_(at::zeros_like(train_sums_)) {
-  at(kEpoch) = at(kBestEpoch) = -1;
+  at(kEpoch) = at(kBestEpoch) = at(kLastLost) = -1;
   at(kBest) = at(kBestBefore) = kNone;
 }
 
@@ -94,6 +94,12 @@ void EpochBook::end_broken(std::int64_t epoch, const Score& score, double rate, 
   close(kBroken, epoch, score, rate, best_of);
   const EpochEnd end = told(kBroken);
   if (keeps_history_) history_.add_broken({end.train_loss, end.loss, run_seconds});
+}
+
+void EpochBook::exported(std::int64_t epoch, Files files) {
+  if (files == Files::kNone) return;
+  if (files == Files::kLost) ++at(kLost);
+  at(kLastLost) = files == Files::kLost ? static_cast<double>(epoch) : -1;
 }
 
 TrainState::Text EpochBook::keep_history() {

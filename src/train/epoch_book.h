@@ -36,6 +36,13 @@ class EpochBook {
                   double run_seconds = 0);
   // Its files are written.
   void ended_at(double run_seconds) { history_.ended_at(run_seconds); }
+  // What became of the program's files of that epoch. Where some could not be written, the run is
+  // not all that it should be until a later epoch's are.
+  enum class Files { kNone, kWritten, kLost };
+  void exported(std::int64_t epoch, Files files);
+  std::int64_t lost_exports() const { return static_cast<std::int64_t>(get(kLost)); }  // epochs
+  // The last of them; -1: something was written since.
+  std::int64_t last_lost() const { return static_cast<std::int64_t>(get(kLastLost)); }
   // From then on it is kept; the state's text of it.
   TrainState::Text keep_history();
   // kUsage where the history has no room for so many.
@@ -65,6 +72,8 @@ class EpochBook {
     kBest,
     kBestEpoch,
     kBestBefore,
+    kLost,  // of the epochs alone
+    kLastLost,
     kFigures
   };
   // Of the epochs; and of the one that the time limit broke, zeros where there is none.

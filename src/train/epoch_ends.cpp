@@ -58,6 +58,38 @@ Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) c
   });
 }
 
+Result<bool> EpochEnds::call_exports(const EpochEnd& end) const {
+  const auto where = "the files of epoch " + std::to_string(end.epoch);
+  return guarded(where, ErrorKind::kInternal, [&] { return hooks_.exports(end); });
+}
+
+Status EpochEnds::write_what_is_missing(Txn end) const {
+  if (book_ == nullptr || !hooks_.exports || book_->lost_exports() == 0) return {};
+  const std::int64_t last = book_->last_lost();
+  const std::string of_epochs = "the files of " + std::to_string(book_->lost_exports()) +
+                                (book_->lost_exports() == 1 ? " epoch" : " epochs") +
+                                " could not be written";
+  if (last < 0) {
+    log_warning(of_epochs + " (each is named above, or in the run before); later ones are there");
+    return {};
+  }
+  const std::string weights =
+      "; weights are in '" + spec_.options.output + "/checkpoints' (lockstep checkpoint export)";
+  if (last != epoch_end(end).epoch)
+    return Error{ErrorKind::kDisk, of_epochs + ", the last of them epoch " + std::to_string(last) +
+                                       ", and nothing was to be written since" + weights +
+                                       ". --resume never makes all of it again"};
+  const at::NoGradGuard no_grad;
+  const Result<bool> written = call_exports(epoch_end(end));
+  if (!written.ok())
+    return Error{ErrorKind::kDisk,
+                 written.error().message + weights + ". The same command tries it again"};
+  log_info("the files of epoch " + std::to_string(last) + " could be written now");
+  if (const std::int64_t others = book_->lost_exports() - 1; others > 0)
+    log_warning("those of " + std::to_string(others) + " before it are still missing");
+  return {};
+}
+
 Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& cell) const {
   const at::NoGradGuard no_grad;
   const Position position = spec_.plan.at(txn);
@@ -65,12 +97,12 @@ Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& 
   bool written = false;
   const auto where = "the files of epoch " + std::to_string(position.epoch);
   const EpochEnd end = epoch_end(txn);
-  const Status exported = guarded(where, ErrorKind::kInternal, [&]() -> Status {
+  const Status exported = [&]() -> Status {
     if (!hooks_.exports) return {};
-    LOCKSTEP_TRY(guard.secure());
-    LOCKSTEP_ASSIGN(written, hooks_.exports(end));
+    LOCKSTEP_TRY(guarded(where, ErrorKind::kInternal, guard.secure));
+    LOCKSTEP_ASSIGN(written, call_exports(end));
     return {};
-  });
+  }();
   // The best is kept whatever becomes of the program's own files.
   const Status kept = guarded(where, ErrorKind::kInternal,
                               [&] { return end.is_best() ? guard.keep_best() : Status(); });
@@ -80,7 +112,8 @@ Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& 
       return Error{ErrorKind::kDisk, status.error().message + "; stopped (--on-save-error stop)"};
     log_warning(status.error().message + "; training goes on (--on-save-error continue)");
   }
-  cell.loss_sum = cell.correct = 0;
+  cell.loss_sum = 0;
+  cell.correct = exported.ok() ? 0 : 1;
   cell.count = written ? 1 : 0;
   cell.left_out = 0;
   cell.seconds = seconds_;
@@ -144,6 +177,10 @@ Status EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   seconds_ = last.seconds;
   if (position.kind != Kind::kEpochEnd) {
     book_->ended_at(last.run_seconds);
+    using Files = EpochBook::Files;
+    book_->exported(position.epoch, last.correct != 0 ? Files::kLost
+                                    : last.count != 0 ? Files::kWritten
+                                                      : Files::kNone);
     return {};
   }
   const double rate = state_.optimizers().front()->lr();

@@ -37,8 +37,12 @@ class EpochEnds {
   void begun(std::uint64_t at_ns) { began_ns_ = at_ns; }
   // One batch of the evaluation.
   Status evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const;
-  // The program's files, and the best checkpoint. cell.count: whether the program wrote something.
+  // The program's files, and the best checkpoint. cell.count: whether the program wrote something;
+  // cell.correct: 1 if it could not.
   Status export_files(Txn txn, const FileGuard& guard, comm::EvalCell& cell) const;
+  // At the run's end: files that could not be written are tried once more if they are the last
+  // epoch's. kDisk: they are still missing, and none of a later epoch are there.
+  Status write_what_is_missing(Txn end) const;
   // At the commit: the book, then the schedules.
   Status end(Txn txn, comm::Exchange& exchange);
   // The program ends the run with this epoch. Asked at its last commit: no transaction follows, so
@@ -48,6 +52,7 @@ class EpochEnds {
 
  private:
   bool evaluates(Txn txn) const;
+  Result<bool> call_exports(const EpochEnd& end) const;
   Score score_of(Txn txn, comm::Exchange& exchange) const;
   Status check(const Score& score) const;
   Status check_trained(const EpochEnd& end) const;

@@ -127,6 +127,7 @@ Result<bool> Run::announce() {
       return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
     case Turn::kEnd:
       LOCKSTEP_TRY(participant_->close([this] { return last_words(); }));
+      LOCKSTEP_TRY(files_);
       return false;
   }
   return false;
@@ -152,6 +153,7 @@ void Run::warn_of_left_out() const {
 
 Status Run::last_words() {
   LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at()));
+  files_ = epoch_ends_.write_what_is_missing(at());
   if (hooks.on_finished)
     LOCKSTEP_TRY(guarded("on_finished()", ErrorKind::kInternal, hooks.on_finished));
   warn_of_left_out();

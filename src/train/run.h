@@ -100,6 +100,7 @@ class Run final : public transaction::Program {
   std::unique_ptr<transaction::Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
   std::optional<std::string> not_finite_;  // of the step that is being committed: what, in words
+  Status files_;  // by who has the last words: whether some of the program's are missing
   std::uint64_t started_ns_ = 0;
   std::uint64_t checkpointed_ns_ = 0;  // by this worker; 0: never
   bool trained_ = false;               // a step or more in this start: its seconds count

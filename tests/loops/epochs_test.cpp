@@ -327,11 +327,38 @@ TEST_F(Epochs, AShareOfWhichNothingIsLeftCountsNoSample) {
 
 TEST_F(Epochs, AFileThatCannotBeWrittenIsToldAndTrainingGoesOn) {
   const Run one = alone({"fails"});
-  EXPECT_EQ(one.outcome.code, 0) << one.outcome.err;
+  EXPECT_EQ(one.outcome.code, 1) << one.outcome.err;
   EXPECT_NE(one.outcome.err.find("no room for"), std::string::npos) << one.outcome.err;
   EXPECT_NE(one.outcome.err.find("training goes on"), std::string::npos) << one.outcome.err;
   EXPECT_EQ(one.lines.find("is written"), std::string::npos) << one.lines;
-  EXPECT_EQ(one.best, launched("writes").best);  // kept all the same
+  const Run writes = launched("writes");
+  EXPECT_EQ(one.best, writes.best);  // kept all the same
+  EXPECT_EQ(last_line(one.lines), last_line(writes.lines));
+  EXPECT_EQ(count(one.outcome.err, "The same command tries it again"), 1) << one.outcome.err;
+  const Run again = alone({});  // there is room now
+  EXPECT_EQ(again.outcome.code, 0) << again.outcome.err;
+  EXPECT_NE(again.outcome.err.find("the files of epoch 5 could be written now"), std::string::npos)
+      << again.outcome.err;
+  EXPECT_NE(again.outcome.err.find("those of 5 before it are still missing"), std::string::npos);
+  EXPECT_EQ(again.files.at("epoch_5"), writes.files.at("epoch_5"));
+}
+
+// Of an epoch whose place others have taken nothing but a warning is due; else the run's end says
+// what is missing.
+TEST_F(Epochs, LostFilesAreCountedAtTheRunsEnd) {
+  const Run later = launched("later", {}, {"fails-at-1"});
+  EXPECT_EQ(later.outcome.code, 0) << later.outcome.err;
+  EXPECT_EQ(count(later.outcome.err, "the files of 1 epoch could not be written (each"), 1)
+      << later.outcome.err;
+  const std::string kill = "kill rank=1 txn=" + std::to_string(5 * (kSteps + 2)) + " phase=forward";
+  const Run last = launched("last", {"--inject", kill}, {"fails-at-5"});
+  EXPECT_EQ(killed_in(last.outcome), 1) << last.outcome.err;
+  EXPECT_EQ(last.outcome.code, 1) << last.outcome.err;
+  EXPECT_EQ(count(last.outcome.err, "no room for"), 2) << last.outcome.err;  // and once more
+  EXPECT_EQ(last_line(last.lines), last_line(later.lines));
+  const Run again = launched("last");
+  EXPECT_EQ(again.outcome.code, 0) << again.outcome.err;
+  EXPECT_EQ(again.files.at("epoch_5"), later.files.at("epoch_5"));
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // epochs_worker RUN_DIR FOLDER [WORD...]: a Trainer with all that an epoch's end may have: two
 // schedules, the best, lines of its own and files in FOLDER; FOLDER.writers has the epoch of each
-// time that somebody writes there. Words: `slow` steps; `few` epochs, or `four`; `fails` to write;
-// a `snapshot` there of each epoch, and no checkpoints but the last: a new run begins from it;
-// `stops` early; `bare`: nothing is written, and none is the best; `damaged`: training's sample 3
-// and the second evaluation batch are left out; `unusable`: all
-// that is evaluated, too; `sparse`: so many of training's that virtual workers have steps without
-// any; `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts; `wordy`:
+// time that somebody writes there. Words: `slow` steps; `few` epochs, or `four`; `fails` to write
+// (`fails-at-N`: epoch N alone); a `snapshot` there of each epoch, and no checkpoints but the last:
+// a new run begins from it; `stops` early; `bare`: nothing is written, and none is the best;
+// `damaged`: training's sample 3 and the second evaluation batch are left out; `unusable`: all that
+// is evaluated, too; `sparse`: so many of training's that virtual workers have steps without any;
+// `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts; `wordy`:
 // an epoch's end has more to say than there is room for.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -139,7 +139,8 @@ class Job {
 
   Result<bool> write(const EpochEnd& end, const lockstep::Optimizer& optimizer) {
     std::ofstream(folder_ + ".writers", std::ios::app) << std::to_string(end.epoch) + "\n";
-    if (has("fails")) return lockstep::Error{lockstep::ErrorKind::kDisk, "no room for " + folder_};
+    if (has("fails") || has(("fails-at-" + std::to_string(end.epoch)).c_str()))
+      return lockstep::Error{lockstep::ErrorKind::kDisk, "no room for " + folder_};
     if (has("snapshot"))
       LOCKSTEP_TRY(lockstep::save_pt(
           snapshot(), {{"weights", &*model_}, {"epoch", end.epoch}, {"best", end.best}}));

@@ -185,6 +185,7 @@ TEST_F(BesideARun, NothingIsWrittenAmongItsCheckpoints) {
   std::filesystem::create_directory_symlink(step, folder_ / "step");
   expect_refused(step + "/model.safetensors");
   expect_refused(folder_ / "run/checkpoints/best");
+  expect_refused(folder_ / "run/.tmp-lockstep-result.json");
   expect_refused(folder_ / "run/incidents/a/b.pt");
   expect_refused(folder_ / "step/optimizer.safetensors");
 }

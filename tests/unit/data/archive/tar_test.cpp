@@ -136,7 +136,7 @@ TEST(Tar, ThereAreLimits) {
   EXPECT_EQ(error_of(of(two.end()), {.bytes = 1028}), "none");
   EXPECT_THAT(error_of(of(two.end()), {.entries = 1}), HasSubstr("more than 1 entries"));
   EXPECT_THAT(error_of(of(two.end()), {.bytes = 3}), HasSubstr("more than 3 bytes"));
-  EXPECT_THAT(error_of(of(two.end()), {.name_bytes = 2}), HasSubstr("bytes in it, limit 2"));
+  EXPECT_THAT(error_of(of(two.end()), {.name_bytes = 0}), HasSubstr("bytes in it, limit 0"));
   EXPECT_THAT(error_of(of(two.end()), {.path_bytes = 4}), HasSubstr("limit 4"));
   EXPECT_THAT(error_of(of(two.end()), {.depth = 2}), HasSubstr("more than 2 folders deep"));
   const std::string bomb = gzip(Tar().end() + std::string(1 << 20, '\0'));
