@@ -18,7 +18,7 @@ namespace lockstep::data {
 
 struct TarLimits {
   std::uint64_t entries = 20'000'000;
-  std::uint64_t bytes = std::uint64_t{4} << 40;  // of all files
+  std::uint64_t bytes = std::uint64_t{4} << 40;     // of all files
   std::size_t path_bytes = 4000, name_bytes = 255;  // the latter: of each folder and file in it
   std::size_t depth = 64;
 };
