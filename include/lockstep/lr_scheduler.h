@@ -18,8 +18,8 @@
 // Ownership: refers to the optimizer, which outlives it; no copies. Threads: one at a time. Errors:
 // check() says kUsage for settings that PyTorch refuses, before a run begins. State: in the train
 // state (TrainState::add, Trainer::schedule), so that checkpoints and newcomers have it; the rates
-// are the optimizer's. A run refuses a scheduler of its optimizers that is not there: after a resume
-// it would begin anew and lower the rates twice.
+// are the optimizer's. A run refuses a scheduler of its optimizers that is not there: after a
+// resume it would begin anew and lower the rates twice.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -26,10 +26,10 @@ class HangWatch {
  public:
   // Limit: the larger of `floor` and 10 times the longest standstill seen in that phase; not below
   // `first` as long as nobody is known to have come through the phase: a commit shows it of those
-  // of a step. Until then time on a CPU is no standstill, up to 9 times `first` (a program compiles,
-  // loads or computes at a slow machine's pace), unless `first` is no more than `floor`, which is
-  // how somebody asks for one limit. `between`: the floor of the phases between computing ones, where the clock runs only
-  // while the worker is awaited.
+  // of a step. Until then time on a CPU is no standstill, up to 9 times `first` (a program
+  // compiles, loads or computes at a slow machine's pace), unless `first` is no more than `floor`,
+  // which is how somebody asks for one limit. `between`: the floor of the phases between computing
+  // ones, where the clock runs only while the worker is awaited.
   HangWatch(std::uint64_t floor, std::uint64_t first, std::uint64_t between)
       : floor_(floor), first_(first), between_(between) {}
 

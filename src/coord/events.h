@@ -30,8 +30,8 @@ struct WorkerProgress {
   // The agent's word, not the board's: its output has no room, so it may sit in a write(2) until
   // somebody reads.
   bool unread = false;
-  // The same: how long its main thread has run on a CPU, in its life, and how long it has been ready
-  // to run and had none.
+  // The same: how long its main thread has run on a CPU, in its life, and how long it has been
+  // ready to run and had none.
   std::uint64_t ran_ns = 0, starved_ns = 0;
 };
 

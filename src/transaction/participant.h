@@ -36,8 +36,8 @@ class Participant {
                                                      Program& program,
                                                      const ParticipantOptions& options);
 
-  // Takes part from `next` on; the state is that of its start, `time` the run's; `complete`: nothing
-  // is left to run.
+  // Takes part from `next` on; the state is that of its start, `time` the run's; `complete`:
+  // nothing is left to run.
   Status join(Txn next, const coord::RunTime& time, bool complete);
   // Takes state from a live peer, and its first transaction with it.
   Status heal();

@@ -95,7 +95,8 @@ class Session {
   // State is loaded (first start: that of `next`'s start; newcomer: nothing yet, ready to heal).
   // `state_hash` must be equal in all workers of a first start. Members then find their table on
   // the board, newcomers the donor's copy. `time`: of the run, at a start.
-  // `complete`: nothing is left to run; started by hand, it then waits for no rank that has not come.
+  // `complete`: nothing is left to run; started by hand, it then waits for no rank that has not
+  // come.
   virtual Status ready(Txn next, std::uint64_t state_hash, const coord::RunTime& time = {},
                        bool complete = false) = 0;
   // Alone: what the agent does by itself. Looks at the time before a table is published; and
