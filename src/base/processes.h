@@ -1,5 +1,5 @@
-// Other processes, by proc(5): what one is doing, and who has a file open. The latter is a walk over
-// /proc; what another user's processes have is not to be seen, and is left out.
+// Other processes, by proc(5): what one is doing, and who has a file open. The latter is a walk
+// over /proc; what another user's processes have is not to be seen, and is left out.
 //
 // Threads: any. No deadline of its own: a machine with many processes takes milliseconds.
 #pragma once
