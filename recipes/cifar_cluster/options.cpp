@@ -150,6 +150,10 @@ Options parse(int argc, char** argv) {
     options.warnings +=
         "WARNING:root:you are training on custom random dataset, validation accuracy may range "
         "from 0.4 to 0.6.\n";
+  else if (line.given("--train-samples") || line.given("--val-samples"))
+    options.warnings +=
+        "WARNING:root:--train-samples and --val-samples are of the random data (--custom_data "
+        "true), left aside\n";
   if (const Status status = check(options); !status.ok()) lockstep::exit_with(status.error());
   return options;
 }

@@ -235,18 +235,20 @@ def undisturbed(options):
 
 def enter_namespaces():
     """Starts this script again where processes, ports, /tmp and /dev/shm are its own, so that what is left behind can be told
-    from what others do at the same time. False where the system does not allow it."""
+    from what others do at the same time. Returns why not, where it cannot."""
     if "LOCKSTEP_FAULT_NAMESPACES" in os.environ:
         for folder in ("/tmp", "/dev/shm"):
             subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
-        return True
+        return ""
     unshare = ["unshare", "--mount", "--net", "--ipc", "--pid", "--fork", "--mount-proc", "--kill-child"]
     unshare += [] if os.geteuid() == 0 else ["--map-root-user"]
     covered = [path for path in (LOCKSTEP, CONVNET, __file__) if os.path.realpath(path).startswith(("/tmp/", "/dev/shm/"))]
-    if covered or shutil.which("unshare") is None:
-        return False
+    if covered:
+        return f"'{covered[0]}' is where a folder of the test's own comes: build elsewhere than in /tmp and /dev/shm"
+    if shutil.which("unshare") is None:
+        return "there is no unshare on this system"
     if subprocess.run([*unshare, "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], capture_output=True).returncode != 0:
-        return False
+        return "no namespaces of one's own (unshare) are allowed on this system"
     os.environ["LOCKSTEP_FAULT_NAMESPACES"] = "1"
     os.execvp("unshare", [*unshare, sys.executable, *sys.argv])
 

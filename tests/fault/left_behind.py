@@ -380,7 +380,7 @@ class DiskFull(LeftBehind):
 
 
 if __name__ == "__main__":
-    if not harness.enter_namespaces():
-        print("skipped: no namespaces of one's own (unshare) on this system")
+    if why_not := harness.enter_namespaces():
+        print(f"skipped: {why_not}")
         raise SystemExit(77)
     harness.main()

@@ -206,9 +206,10 @@ class CifarCluster(BesidePython):
         run(folder, PYTHON, "-c", WRITE_CIFAR)
         years = {datetime.datetime.now().year}
         out, err = recipe(folder, 0, ["--data_url", "data", "--batch_size", 16, "--epochs", 1, "--init_method", "", "--world_size", 1,
-                                      "--rank", 0, "--job_name", "x"])
+                                      "--rank", 0, "--job_name", "x", "--val-samples", 3])
         years.add(datetime.datetime.now().year)
         self.assertIn("WARNING:root:unknown arguments, left aside: --job_name x", err)
+        self.assertIn("--val-samples are of the random data (--custom_data true), left aside", err)
         self.assertNotIn("custom random", err)
         seed = int(manifest(folder)["model_seed"])
         self.assertIn(seed, years)
