@@ -80,7 +80,7 @@ def batches(tree, goal, count):
     classes = names_in(tree / "train")
     chosen = shares(tree, "train", classes, 5, count) + shares(tree, "test", classes, 1, count)
     if goal.exists():
-        raise FileExistsError(17, "", str(goal))
+        sys.exit(f"{goal}: is there already")
     goal.parent.mkdir(parents=True, exist_ok=True)
     # Whole or not at all: what breaks off leaves nothing that the next try would stumble over.
     with tempfile.TemporaryDirectory(dir=goal.parent, prefix=".cifar-") as scratch:

@@ -85,8 +85,8 @@ struct Worker {
   std::optional<Error> failure;  // its own words
   Txn next;                      // Ready
   std::uint64_t state_hash = 0;
-  bool complete = false;         // has nothing left to run
   RunTime time;                  // the same
+  bool complete = false;         // the same: nothing is left to run
   std::optional<Txn> first_txn;  // of the first table it was seen in
   WorkerProgress seen;
 

@@ -61,20 +61,18 @@ Status make_folder(const std::string& path) {
   return Error{ErrorKind::kDisk, "cannot make the folder '" + path + "': " + error.message()};
 }
 
-// What files under way are named by, where no lock keeps others out: "PID-START-".
-std::string name_of_process(pid_t pid) {
-  const auto found = stat_of(pid);
-  return std::to_string(pid) + "-" + std::to_string(found ? found->start : 0) + "-";
+// What files under way are named by, where no lock keeps others out.
+std::string name_of(pid_t pid, std::uint64_t start) {
+  return std::to_string(pid) + "-" + std::to_string(start) + "-";
 }
 
 // Of a copy into a folder above or below, which has another lock. A zombie copies nothing.
 bool is_of_another_copy(const std::string& name) {
   const std::string rest = name.substr(kUnderWay.size());
   const auto pid = number_of<pid_t>(rest.substr(0, std::min(rest.find('-'), rest.size())));
-  if (!pid || *pid <= 0 || *pid == ::getpid() || !rest.starts_with(name_of_process(*pid)))
-    return false;
+  if (!pid || *pid <= 0 || *pid == ::getpid()) return false;
   const auto found = stat_of(*pid);
-  return found && found->state != 'Z';
+  return found && found->state != 'Z' && rest.starts_with(name_of(*pid, found->start));
 }
 
 // What a copy that was killed has left.
@@ -158,10 +156,10 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
   return bytes;
 }
 
-Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vector<char>& piece,
+// `name`: of the file under way, one for each in the folder.
+Result<std::uint64_t> copy_file(const Item& item, const std::string& name, std::vector<char>& piece,
                                 const Stopped& stopped) {
   LOCKSTEP_ASSIGN(const std::string place, place_to_write(item.to));
-  const std::string name = kUnderWay + name_of_process(::getpid()) + std::to_string(number);
   const std::string temporary = (fs::path(place).parent_path() / name).string();
   auto bytes = copy_content(item, temporary, piece, stopped);
   if (bytes.ok() && ::rename(temporary.c_str(), place.c_str()) != 0) bytes = unwritable(item.to);
@@ -172,7 +170,10 @@ Result<std::uint64_t> copy_file(const Item& item, std::size_t number, std::vecto
 class Copy {
  public:
   Copy(std::vector<Item> items, const Stopped& stopped)
-      : items_(std::move(items)), stopped_(stopped) {}
+      : items_(std::move(items)), stopped_(stopped) {
+    const auto self = stat_of(::getpid());
+    under_way_ = kUnderWay + name_of(::getpid(), self ? self->start : 0);
+  }
 
   Result<Copied> run(unsigned threads) {
     std::vector<std::thread> others;
@@ -194,7 +195,8 @@ class Copy {
                                              std::vector<char>& piece) const {
     LOCKSTEP_TRY(go_on(stopped_, item.to));
     if (is_there(item)) return std::optional<std::uint64_t>();
-    LOCKSTEP_ASSIGN(const std::uint64_t bytes, copy_file(item, number, piece, stopped_));
+    LOCKSTEP_ASSIGN(const std::uint64_t bytes,
+                    copy_file(item, under_way_ + std::to_string(number), piece, stopped_));
     return std::optional(bytes);
   }
 
@@ -215,6 +217,7 @@ class Copy {
 
   const std::vector<Item> items_;
   const Stopped& stopped_;
+  std::string under_way_;  // with a number behind it: the name of a file under way
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;

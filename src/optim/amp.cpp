@@ -12,6 +12,11 @@
 #include "optim/closure.h"
 
 namespace lockstep {
+namespace {
+
+constexpr const char* kStepsOwn = "step.run() does it with the scaler in the train state";
+
+}  // namespace
 
 // torch/amp/autocast_mode.py, __enter__ and __exit__.
 Autocast::Autocast(at::DeviceType device_type, std::optional<at::ScalarType> dtype, bool enabled,
@@ -43,16 +48,14 @@ GradScaler::GradScaler(GradScalerOptions options)
       growth_tracker_(at::zeros({}, at::kInt)) {}
 
 at::Tensor GradScaler::scale(const at::Tensor& outputs) const {
-  optim::refuse_in_closure("GradScaler::scale()",
-                           "step.run() does it with the scaler in the train state");
+  optim::refuse_in_closure("GradScaler::scale()", kStepsOwn);
   return options_.enabled ? outputs * scale_ : outputs;
 }
 
 // torch/amp/grad_scaler.py, _unscale_grads_. Gradients may lie where other workers read them, so
 // they are not changed in place.
 void GradScaler::unscale_(const Optimizer& optimizer) {
-  optim::refuse_in_closure("GradScaler::unscale_()",
-                           "step.run() does it with the scaler in the train state");
+  optim::refuse_in_closure("GradScaler::unscale_()", kStepsOwn);
   if (!options_.enabled) return;
   OfOptimizer& own = since_update_[&optimizer];
   if (own.stepped) throw std::logic_error("GradScaler: unscale_() is being called after step().");
@@ -89,8 +92,7 @@ bool GradScaler::step(Optimizer& optimizer) {
 }
 
 void GradScaler::update() {
-  optim::refuse_in_closure("GradScaler::update()",
-                           "step.run() does it with the scaler in the train state");
+  optim::refuse_in_closure("GradScaler::update()", kStepsOwn);
   if (!options_.enabled) return;
   if (since_update_.empty())
     throw std::logic_error("GradScaler: No inf checks were recorded prior to update.");

@@ -103,6 +103,18 @@ Status check_parameters(const TrainState& state) {
   return {};
 }
 
+// One that is not in the state would begin anew after a resume.
+Status check_schedulers(const TrainState& state) {
+  for (const Optimizer* optimizer : state.optimizers())
+    for (const LRScheduler* scheduler : optimizer->schedulers())
+      if (std::ranges::count(state.schedulers(), scheduler) == 0)
+        return Error{ErrorKind::kUsage,
+                     "an optimizer of the run has a scheduler (" + scheduler->settings() +
+                         ") that is not in the train state: after a resume it would begin anew. "
+                         "Give it to Trainer::schedule(), or to TrainState::add()"};
+  return {};
+}
+
 }  // namespace
 
 std::int64_t RunSpec::samples_per_epoch() const {
@@ -149,18 +161,6 @@ bool RunSpec::line_begins(const Position& at) const {
   if (every.none()) return false;
   if (every.unit == Duration::Unit::kSteps) return at.step % every.count == 0;
   return at.global_step == 0 || line_due(step_before(plan, at));
-}
-
-// One that is not in the state would begin anew after a resume.
-Status check_schedulers(const TrainState& state) {
-  for (const Optimizer* optimizer : state.optimizers())
-    for (const LRScheduler* scheduler : optimizer->schedulers())
-      if (std::ranges::count(state.schedulers(), scheduler) == 0)
-        return Error{ErrorKind::kUsage,
-                     "an optimizer of the run has a scheduler (" + scheduler->settings() +
-                         ") that is not in the train state: after a resume it would begin anew. "
-                         "Give it to Trainer::schedule(), or to TrainState::add()"};
-  return {};
 }
 
 // Said of the options' names on the command line.

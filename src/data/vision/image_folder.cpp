@@ -86,7 +86,8 @@ Status add_class(const std::string& root, ImageFolder& out) {
       if (!ends_in(name, kRead)) continue;
       std::error_code error;
       const std::uint64_t bytes = fs::file_size(path, error);
-      if (error && fs::exists(path))
+      std::error_code unknown;  // a link in a circle, for one
+      if (error && fs::exists(path, unknown))
         return bad(root, "'" + path + "' is no regular file; move it away");
       if (error) return bad(root, "picture '" + path + "': " + error.message());
       out.files.push_back({path, label, bytes});

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -60,6 +61,25 @@ TEST(ImageFolder, WhatIsWrongIsNamed) {
   EXPECT_THAT(error_of(root.path()).message, HasSubstr("class 'cat' has no picture"));
   root.write("cat/1.bmp", "x");
   EXPECT_THAT(error_of(root.path()).message, HasSubstr("1.bmp' is in a format that is not read"));
+}
+
+TEST(ImageFolder, WhatIsNoPictureIsBadData) {
+  const test::TempFolder root;
+  const auto expect_bad = [&](const char* words) {
+    const Error error = error_of(root.path());
+    EXPECT_EQ(error.kind, ErrorKind::kBadData);
+    EXPECT_THAT(error.message, AllOf(HasSubstr("cat/1.jpg'"), HasSubstr(words)));
+    fs::remove(root / "cat/1.jpg");
+  };
+  fs::create_directory(root / "cat");
+  ASSERT_EQ(::mkfifo((root / "cat/1.jpg").c_str(), 0600), 0);
+  expect_bad("is no regular file; move it away");
+  fs::create_symlink("/dev/zero", root / "cat/1.jpg");
+  expect_bad("is no regular file; move it away");
+  fs::create_symlink("nowhere", root / "cat/1.jpg");
+  expect_bad("No such file");
+  fs::create_symlink("1.jpg", root / "cat/1.jpg");
+  expect_bad("Too many levels of symbolic links");
 }
 
 TEST(ImageFolder, ALinkToItselfEnds) {
