@@ -49,10 +49,15 @@ def python(folder, *arguments, ranks=2):
     return run(folder, PYTHON, HERE / f"{NAME}_peer.py", *arguments, PEER_RANKS=str(ranks))[0]
 
 
+def without_duration(out):
+    """What a run prints, but for the time that it took."""
+    return re.sub("Training complete in: .*\n", "", out)
+
+
 def recipe(folder, workers, *options, launcher=(), code=0):
     """Standard output without the time it took, and standard error."""
     out, err = run(folder, LOCKSTEP, "run", "--nproc-per-node", workers, *launcher, RECIPE, *options, code=code)
-    return re.sub("Training complete in: .*\n", "", out), err
+    return without_duration(out), err
 
 
 def run_dir(folder):

@@ -5,11 +5,10 @@ import datetime
 import json
 import os
 import pathlib
-import re
 import shutil
 import unittest
 
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, has_module, python, run
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, has_module, python, run, without_duration
 from pictures import png
 
 # 35 samples for each of two: four steps of 8, three samples dropped; 32 to validate are whole batches, as the document's mean needs.
@@ -95,7 +94,7 @@ def recipe(folder, workers, options, launcher=(), virtual=2):
     if workers:
         program = [LOCKSTEP, "run", "--nproc-per-node", workers, *launcher, *program, "--virtual-workers", virtual]
     out, err = run(folder, *program)
-    return re.sub("Training complete in: .*\n", "", out).splitlines(), err
+    return without_duration(out).splitlines(), err
 
 
 def hashes_of(folder, *names):
@@ -273,7 +272,7 @@ class CifarCluster(BesidePython):
             with by_hand(folder, 1, options) as again:
                 out = ranks[0].finish()
                 again.finish()  # also if the others were done before
-        self.assertEqual(re.sub("Training complete in: .*\n", "", out).splitlines(), expected)
+        self.assertEqual(without_duration(out).splitlines(), expected)
         self.assertEqual(manifest(folder)["virtual_workers"], "2")
         self.assertEqual(metrics(folder)[0], metrics(launched)[0])
 
@@ -282,7 +281,7 @@ class CifarCluster(BesidePython):
         recipe(folder, 1, [*SMALL, *SEED, "--max-steps", 2])
         with by_hand(folder, 0, SMALL) as zero, by_hand(folder, 1, SMALL) as one:
             out, _ = zero.finish(), one.finish()
-        self.assertEqual(re.sub("Training complete in: .*\n", "", out).splitlines(), self.out)
+        self.assertEqual(without_duration(out).splitlines(), self.out)
 
     def test_what_cannot_be_is_said(self):
         folder = self.folder("refused")

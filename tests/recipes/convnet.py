@@ -12,7 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from beside_python import (HERE, LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, python, recipe, run, run_dir,
-                           steps)  # noqa: E402
+                           steps, without_duration)  # noqa: E402
 
 # 83 steps an epoch of one process, in chunks of 3, 3, 3 and 1; the last one of 1 and 1.
 SAMPLES, BATCH, EPOCHS, REPLICAS = 822, 10, 2, 4
@@ -103,7 +103,7 @@ class ConvNet(BesidePython):
         variables = ["env", f"LOCKSTEP_LAUNCHER={LOCKSTEP}", *([f"PET_INJECT={inject}"] if inject else [])]
         out, err = run(folder, *variables, RECIPE, "-n", 1, "-g", 4, "-nr", 0, "--epochs", epochs, "--data", self.data, "--batch-size", BATCH,
                        "--log-every", 5, *options)
-        return re.sub("Training complete in: .*\n", "", out), err
+        return without_duration(out), err
 
     def node(self, folder, number, *options, epochs=EPOCHS):
         """The tutorial's command for one of two nodes."""
@@ -115,7 +115,7 @@ class ConvNet(BesidePython):
         expected, _ = self.spawned(self.folder("one-node"), "--mode", "ddp")
         folder = self.folder("two-nodes")
         with self.node(folder, 1, "--log-every", 5, "--mode", "ddp") as second, self.node(folder, 0, "--log-every", 5, "--mode", "ddp") as first:
-            self.assertEqual(re.sub("Training complete in: .*\n", "", first.finish()), expected)
+            self.assertEqual(without_duration(first.finish()), expected)
             self.assertEqual(second.finish() + second.text(second.err), "")
 
     def test_nodes_and_their_workers_killed(self):
@@ -132,7 +132,7 @@ class ConvNet(BesidePython):
             with self.node(folder, 1, *options, epochs=20) as again:
                 out = first.finish()
                 again.finish()  # also if the others were done before
-        self.assertEqual(re.sub("Training complete in: .*\n", "", out), expected)
+        self.assertEqual(without_duration(out), expected)
         self.assert_incidents(folder, 2)
 
     def test_pictures_of_another_size(self):

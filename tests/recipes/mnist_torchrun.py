@@ -2,14 +2,13 @@
 """The MNIST trainer of tutorial 000 beside stock PyTorch: equal losses, weights and lines, files both ways, whoever is killed."""
 import pathlib
 import random
-import re
 import shutil
 import struct
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, python, recipe, run  # noqa: E402
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, python, recipe, run, without_duration  # noqa: E402
 
 SAMPLES, BATCH, EPOCHS, SAVE_EVERY = 820, 4, 3, 2  # 103 steps an epoch, the last one shorter
 FILE = "output_model/best_model.pt"
@@ -49,7 +48,7 @@ class MnistTorchrun(BesidePython):
                        LOCKSTEP_INIT_TIMEOUT="60")
 
     def assert_printed(self, out):
-        self.assertEqual(re.sub("Training complete in: .*\n", "", out), self.printout)
+        self.assertEqual(without_duration(out), self.printout)
 
     @staticmethod
     def file_of(folder):
@@ -115,7 +114,7 @@ class MnistTorchrun(BesidePython):
                     late.finish(timeout=20)
                     self.assertNotIn("error", late.text(late.err))
         self.assert_incidents(folder, 1)
-        self.assertEqual(re.sub("Training complete in: .*\n", "", out), expected)
+        self.assertEqual(without_duration(out), expected)
         self.assertEqual(self.file_of(folder), self.file_of(launched))
 
     def test_resumes_by_hand_with_another_number_of_workers(self):

@@ -12,7 +12,7 @@ import signal
 import unittest
 
 import beside_python
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, run
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, run, without_duration
 from pictures import drawn
 
 # 29 photographs: 24 to train, 12 for each of two, three steps of 4; 5 to validate: the last batch is short.
@@ -108,7 +108,7 @@ class TimeBudget(BesidePython):
         options = ["--data", cls.data, "--virtual-workers", 2, "--train_time", 0, "--epochs", EPOCHS, *SETTINGS, *options]
         if workers is None:
             out, err = run(folder, RECIPE, *options, code=code)
-            return without_times(re.sub("Training complete in: .*\n", "", out)), err
+            return without_times(without_duration(out)), err
         out, err = beside_python.recipe(folder, workers, *options, launcher=launcher, code=code)
         return without_times(out), err
 
@@ -199,7 +199,7 @@ class TimeBudget(BesidePython):
     def assert_log_has_lines(self, log, lines):
         """All of them in their order; what is on standard error stands in between."""
         lines = [line for line in lines if line]
-        said = [line for line in without_times(re.sub("Training complete in: .*\n", "", log.read_text())).splitlines() if line in lines]
+        said = [line for line in without_times(without_duration(log.read_text())).splitlines() if line in lines]
         self.assertEqual(said, lines)
 
     def test_the_script_of_one_node_and_its_log(self):

@@ -5,13 +5,12 @@ Environment: beside_python.py.
 """
 import os
 import pathlib
-import re
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import beside_python  # noqa: E402
-from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, run  # noqa: E402
+from beside_python import LOCKSTEP, PYTHON, RECIPE, BesidePython, Started, by_hand_place, run, without_duration  # noqa: E402
 
 EPOCHS, SAVE_EVERY = 4, 2
 MULTIGPU = pathlib.Path(RECIPE).with_name("multigpu")
@@ -29,7 +28,7 @@ def spawned(folder, workers, epochs=EPOCHS, inject=""):
     """multigpu, without the time it took; `inject` by the environment, as all options of the launcher."""
     variables = ["env", f"LOCKSTEP_LAUNCHER={LOCKSTEP}", f"PET_INJECT={inject}"][:3 if inject else 2]
     out, err = run(folder, *variables, MULTIGPU, epochs, SAVE_EVERY, "--nprocs", workers, "--virtual-workers", 2)
-    return re.sub("Training complete in: .*\n", "", out), err
+    return without_duration(out), err
 
 
 def weights_of(folder, file, key=""):
@@ -104,7 +103,7 @@ class MultiGpuTorchrun(BesidePython):
             with rank(1) as again:
                 out = first.finish()
                 again.finish()  # also if the others were done before
-        self.assertEqual(re.sub("Training complete in: .*\n", "", out), expected)
+        self.assertEqual(without_duration(out), expected)
 
     def test_resumes_with_another_number_of_workers(self):
         folder = self.folder("resumed")
