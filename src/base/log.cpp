@@ -43,7 +43,7 @@ LogSink::~LogSink() { sink_in_use() = nullptr; }
 void log(LogLevel level, std::string_view message) {
   static const LogLevel threshold = level_from_environment();
   if (level < threshold) return;
-  const std::string line = fmt::format("lockstep: {}{}\n", mark(level), printable(message));
+  const std::string line = fmt::format("lockstep: {}{}\n", mark(level), for_terminal(message));
   if (sink_in_use()) return sink_in_use()(line);
   // A log line that cannot be written has nowhere to be reported.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -1,4 +1,4 @@
-// Numbers as text, the same in every locale.
+// Numbers as text, the same in every locale; bytes from outside as text that is UTF-8.
 #pragma once
 
 #include <array>
@@ -40,22 +40,13 @@ std::optional<Number> take_number(std::string_view& line, std::string_view name)
   return number;
 }
 
-// For a terminal: control characters (ESC and the like, in names that files hold) as "\x1b"; line
-// ends and tabs stay.
-inline std::string printable(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  constexpr unsigned char kDelete = 0x7F;
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte >= ' ' && byte != kDelete) || c == '\n' || c == '\t')
-      out += c;
-    else
-      (out += "\\x") += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return out;
-}
+// What comes from outside (a path, a name, an id) as every file, page and line has it: valid UTF-8
+// unchanged, each other byte as "\xHH". Files that programs read go through base/json.h.
+std::string printable(std::string_view text);
+
+// For a terminal and for the lines of a log: printable(), and control characters too (ESC and the
+// like, in names that files hold) as "\x1b"; line ends and tabs stay.
+std::string for_terminal(std::string_view text);
 
 // to_string() without its string.
 inline void append_number(std::string& out, std::uint64_t number) {

@@ -45,7 +45,7 @@ bool plain_name(const std::string& name) {
          std::ranges::all_of(name, allowed);
 }
 
-bool printable(const std::string& text) {
+bool is_plain_text(const std::string& text) {
   return text.size() <= 256 &&
          std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
@@ -128,7 +128,7 @@ Result<Manifest> read_fields(const Json& document) {
   if (!missing.empty()) return bad_manifest("'" + missing + "' is missing or of the wrong type");
   m.virtual_workers = static_cast<std::uint32_t>(v);
   if (m.virtual_workers != v) return bad_manifest("virtual_workers is " + std::to_string(v));
-  if (!printable(m.run_identity) || !printable(m.weights_sha256))
+  if (!is_plain_text(m.run_identity) || !is_plain_text(m.weights_sha256))
     return bad_manifest("text not printable");
   return m;
 }

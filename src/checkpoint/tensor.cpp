@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/hash.h"
+#include "base/text.h"
 
 namespace lockstep::checkpoint {
 namespace {
@@ -70,7 +71,7 @@ std::string describe(const TensorInfo& info) {
 std::string quote(std::string_view name) {
   using nlohmann::json;
   const std::string cut(name.substr(0, 120));
-  std::string text = json(cut).dump(-1, ' ', true, json::error_handler_t::replace);
+  std::string text = json(printable(cut)).dump(-1, ' ', true);
   text.front() = text.back() = '\'';
   if (name.size() > cut.size()) text.insert(text.size() - 1, "...");
   return text;

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace lockstep::coord {
 namespace {
 
@@ -39,8 +41,7 @@ std::string to_json(const Incident& incident, double wall_time_s) {
                   {"wall_time_s", wall_time_s},
                   {"ms", ms},
                   {"monotonic_ns", ns}};
-  // A cause may quote a worker's own error, which need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 }  // namespace lockstep::coord

@@ -1,5 +1,7 @@
 #include "inspect/html.h"
 
+#include "base/text.h"
+
 namespace lockstep::inspect {
 namespace {
 
@@ -54,7 +56,7 @@ svg text{font-size:16px}}
 
 std::string escaped(std::string_view text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '&')
       out += "&amp;";

@@ -13,7 +13,8 @@ namespace lockstep::inspect {
 // Colours of a page's style, --s0 and so on.
 inline constexpr std::size_t kPageColours = 8;
 
-// For text and for attributes in double quotes; control characters become U+FFFD.
+// For text and for attributes in double quotes; control characters become U+FFFD,
+// bytes that are not UTF-8 "\xHH".
 std::string escaped(std::string_view text);
 
 // `title` is text, `body` is HTML.

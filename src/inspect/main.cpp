@@ -26,7 +26,7 @@ int fail(const Error& error) {
 }
 
 int print(const Answer& answer) {
-  const Status written = lockstep::write_output(lockstep::printable(answer.text));
+  const Status written = lockstep::write_output(lockstep::for_terminal(answer.text));
   return written.ok() ? answer.code : fail(written.error());
 }
 

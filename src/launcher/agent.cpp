@@ -16,6 +16,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -96,7 +97,9 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
       coordinator_(config_of(options_, program_, spawner_, attached_)),
       records_(posix_env(), background_, when_recorded()),
       progress_(options_.progress, progress_sink()),
-      incidents_([this](const std::string& table) { console_.write(Console::kErr, table); }) {}
+      incidents_([this](const std::string& table) {
+        console_.write(Console::kErr, for_terminal(table));
+      }) {}
 
 Agent::~Agent() = default;
 

@@ -9,8 +9,10 @@
 #include "base/deadline.h"
 #include "base/env.h"
 #include "base/errors.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/process_setup.h"
+#include "base/text.h"
 #include "coord/faults.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
@@ -57,10 +59,10 @@ std::string workers_of(const nlohmann::json& status) {
   return std::to_string(now) + " workers (" + std::to_string(now - wanted) + " about to leave)";
 }
 
-std::string readable(const std::string& json_text) {
-  const auto json = nlohmann::json::parse(json_text, nullptr, false);
-  if (!json.is_object()) return json_text + "\n";
-  const auto field = [&](const char* key) { return json.value(key, nlohmann::json()).dump(); };
+std::string readable(const std::string& answer) {
+  const auto json = nlohmann::json::parse(answer, nullptr, false);
+  if (!json.is_object()) return answer + "\n";
+  const auto field = [&](const char* key) { return json_text(json.value(key, nlohmann::json())); };
   std::string text = json.value("state", "") + ": " + workers_of(json) + ", " +
                      field("virtual_workers") + " virtual workers, " + field("committed") +
                      " transactions committed, " + "replacements left " +
@@ -72,10 +74,10 @@ std::string readable(const std::string& json_text) {
   text += "rank  worker      pid  transaction\n";
   for (const auto& member : json["members"]) {
     char line[96];
-    const std::string rank = member["rank"].is_null() ? "-" : member["rank"].dump();
+    const std::string rank = member["rank"].is_null() ? "-" : json_text(member["rank"]);
     std::snprintf(line, sizeof line, "%4s  %6s  %7s  %11s\n", rank.c_str(),
-                  member["uid"].dump().c_str(), member["pid"].dump().c_str(),
-                  member["txn"].dump().c_str());
+                  json_text(member["uid"]).c_str(), json_text(member["pid"]).c_str(),
+                  json_text(member["txn"]).c_str());
     text += line;
   }
   return text;
@@ -84,7 +86,7 @@ std::string readable(const std::string& json_text) {
 }  // namespace
 
 int print_output(const std::string& text) {
-  const Status written = write_output(text);
+  const Status written = write_output(for_terminal(text));
   return written.ok() ? 0 : fail(written.error());
 }
 

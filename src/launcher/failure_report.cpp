@@ -8,6 +8,8 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace lockstep::launcher {
 namespace {
 
@@ -115,10 +117,9 @@ void read_error_file(std::string_view text, WorkerFailure& failure) {
 
 std::string error_file_text(const std::string& message, double time_s) {
   const std::string time = std::to_string(static_cast<std::int64_t>(time_s));
-  return Json{
+  return json_text(Json{
       {"message",
-       {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", time}}}}}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+       {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", time}}}}}});
 }
 
 std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/guard.h"
 #include "base/log.h"
 #include "coord/channel.h"
 #include "rundir/lock.h"
@@ -194,10 +195,16 @@ void RunDirectory::serve(const std::shared_ptr<UniqueFd>& client) {
   if (has_hung_up(client->get())) return drop(client->get());
   clients_.at(client->get()).until = Deadline::in(patience_);
   // The client may be gone by the time of the answer; the shared descriptor stays open until then.
-  on_request_(question->message, [client](const coord::message::Reply& reply) {
+  const Answer answer = [client](const coord::message::Reply& reply) {
     if (auto sent = coord::send(client->get(), reply, Deadline::in(0s)); !sent.ok())
       log_debug(sent.error().message);
+  };
+  // A question's failure is its answer's: the run goes on.
+  const Status asked = guarded("the question cannot be answered", ErrorKind::kInternal, [&] {
+    on_request_(question->message, answer);
+    return Status();
   });
+  if (!asked.ok()) answer({false, asked.error().message, asked.error().kind});
 }
 
 std::function<Status()> RunDirectory::incident_writer(const coord::Incident& incident) const {

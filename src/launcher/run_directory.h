@@ -28,7 +28,7 @@ inline constexpr const char* kControlSocket = ".tmp-lockstep-control";
 class RunDirectory {
  public:
   // Answers a client of the control socket, at once or later by the function that it is handed
-  // (once).
+  // (once). What it throws is the answer.
   using Answer = std::function<void(const coord::message::Reply&)>;
   using OnRequest = std::function<void(const coord::Message&, Answer)>;
 

@@ -10,6 +10,7 @@
 #include <span>
 #include <sstream>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "rundir/manifest.h"
@@ -64,7 +65,7 @@ void add_incidents(Env& env, const std::string& folder, Json& report) {
   for (const Json& victim : newest.value("victims", Json::array()))
     if (victim.is_object() && victim.contains("rank") && victim.contains("cause") &&
         victim["cause"].is_string())
-      victims += (victims.empty() ? "" : "; ") + ("rank " + victim["rank"].dump() + " ") +
+      victims += (victims.empty() ? "" : "; ") + ("rank " + json_text(victim["rank"]) + " ") +
                  victim["cause"].get<std::string>();
   if (!victims.empty()) report["last_incident"] = victims;
 }
@@ -84,7 +85,7 @@ bool is_held(const std::string& run_dir) {
 
 std::string text_of(const Json& json, const char* key) {
   if (!json.contains(key)) return "";
-  return json[key].is_string() ? json[key].get<std::string>() : json[key].dump();
+  return json[key].is_string() ? json[key].get<std::string>() : json_text(json[key]);
 }
 
 }  // namespace
@@ -113,7 +114,7 @@ Result<std::string> run_report(Env& env, const std::string& run_dir) {
   }
   if (is_held(run_dir)) report["state"] = "held";
   report["members"] = Json::array();
-  return report.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(report);
 }
 
 std::string with_metrics(Env& env, const std::string& run_dir, const std::string& status) {
@@ -123,7 +124,7 @@ std::string with_metrics(Env& env, const std::string& run_dir, const std::string
   add_metrics(env, run_dir + "/metrics.jsonl", metrics);
   metrics.erase("committed");  // the launcher knows it better
   report.update(metrics);
-  return report.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(report);
 }
 
 std::string readable_report(const std::string& json) {

@@ -10,6 +10,7 @@
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "coord/faults.h"
 #include "launcher/agent.h"
 #include "rundir/names.h"
@@ -46,7 +47,7 @@ void Agent::shut_down() {
   tell_unfired_faults();
   incidents_.print(true);
   if (*exit_code_ != 0 && !failures_.empty())
-    console_.write(Console::kErr, failure_report(program_.name, failures_));
+    console_.write(Console::kErr, for_terminal(failure_report(program_.name, failures_)));
   if (!background_.finish(Deadline::in(30s)))
     log_warning("the disk does not take the last reports; they are not written");
   if (!plain() && !records_.is_open() && *exit_code_ != 0)

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "coord/channel.h"
 #include "launcher/agent.h"
@@ -146,7 +147,7 @@ void Agent::on_request(const coord::Message& question, RunDirectory::Answer answ
   if (scale == nullptr) return answer({false, "this launcher does not know the question"});
   const std::uint64_t number = ++requests_;
   answers_[number] = std::move(answer);
-  feed(event::Scale{number, scale->workers});
+  events_.push(event::Scale{number, scale->workers});  // for the next tick: not the asker's errors
 }
 
 std::string Agent::status_json() const {
@@ -170,22 +171,22 @@ std::string Agent::status_json() const {
   OrderedJson in_order = OrderedJson::array();
   for (auto& [place, member] : members) in_order.push_back(std::move(member));
   const coord::RunStatus status = coordinator_.status();
-  return OrderedJson{{"schema", 1},
-                     {"run_id", options_.run_id},
-                     {"launcher_pid", ::getpid()},
-                     {"state", status.state},
-                     {"world_size", table.members.size()},  // of which the members' ranks are
-                     {"target_world_size", status.target_world_size},
-                     {"virtual_workers", status.virtual_workers},
-                     {"committed", status.committed},
-                     {"replacements_left", status.replacements_left},
-                     {"max_replacements", status.max_replacements},
-                     {"restarts", status.restarts},
-                     {"max_restarts", status.max_restarts},
-                     {"generation", table.generation.value()},
-                     {"recorded", records_.next().value()},
-                     {"members", in_order}}
-      .dump();
+  return json_text(
+      OrderedJson{{"schema", 1},
+                  {"run_id", options_.run_id},
+                  {"launcher_pid", ::getpid()},
+                  {"state", status.state},
+                  {"world_size", table.members.size()},  // of which the members' ranks are
+                  {"target_world_size", status.target_world_size},
+                  {"virtual_workers", status.virtual_workers},
+                  {"committed", status.committed},
+                  {"replacements_left", status.replacements_left},
+                  {"max_replacements", status.max_replacements},
+                  {"restarts", status.restarts},
+                  {"max_restarts", status.max_restarts},
+                  {"generation", table.generation.value()},
+                  {"recorded", records_.next().value()},
+                  {"members", in_order}});
 }
 
 }  // namespace lockstep::launcher

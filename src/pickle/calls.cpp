@@ -1,20 +1,10 @@
 // The part of the machine where pickles of the wild call things: here they choose from a list.
 #include <algorithm>
 
+#include "base/text.h"
 #include "pickle/machine.h"
 
 namespace lockstep::pickle {
-namespace {
-
-// For messages: what a hostile name may have in it must not reach a terminal.
-std::string printable(std::string_view name) {
-  std::string text(name);
-  std::ranges::replace_if(
-      text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return text;
-}
-
-}  // namespace
 
 void Machine::remember(std::uint64_t key) {
   const Value& value = top();
@@ -53,7 +43,7 @@ void Machine::global(std::string_view module, std::string_view name) {
   const auto found =
       std::ranges::find(options_.globals, full, [](const Global* g) { return g->name; });
   if (found != options_.globals.end()) return push(std::make_shared<Named>(**found));
-  std::string text = "it names '" + printable(full) +
+  std::string text = "it names '" + for_terminal(full) +
                      "', which is not on the list of what data may name; nothing of it was run";
   if (!options_.advice.empty()) text += "; " + std::string(options_.advice);
   fail(text);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/json.h"
 #include "base/text.h"
 
 namespace lockstep::rundir {
@@ -38,12 +39,17 @@ std::string path_in(const std::string& run_dir) { return run_dir + "/manifest.js
 
 }  // namespace
 
-std::string RunManifest::json() const { return nlohmann::json(values_).dump(); }
+// As it will be read again: the same command finds its own run.
+void RunManifest::set(const std::string& key, const std::string& value) {
+  values_[printable(key)] = printable(value);
+}
+
+std::string RunManifest::json() const { return json_text(nlohmann::json(values_)); }
 
 std::string RunManifest::identity() const {
   auto values = values_;
   values.erase(kVirtualWorkersKey);
-  return sha256_hex(nlohmann::json(values).dump());
+  return sha256_hex(json_text(nlohmann::json(values)));
 }
 
 Result<RunManifest> RunManifest::parse(const std::string& text) {

@@ -22,7 +22,7 @@ inline constexpr const char* kInitialWeightsKey = "initial_weights_sha256";  // 
 
 class RunManifest {
  public:
-  void set(const std::string& key, const std::string& value) { values_[key] = value; }
+  void set(const std::string& key, const std::string& value);  // kept as printable() has it
   void set(const std::string& key, std::int64_t value) { values_[key] = std::to_string(value); }
   std::string value(const std::string& key) const;  // empty: none
   const std::map<std::string, std::string>& values() const { return values_; }

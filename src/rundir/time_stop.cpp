@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace lockstep::rundir {
 namespace {
 
@@ -14,7 +16,7 @@ std::string stop_file(const std::string& run_dir) { return run_dir + "/stop.json
 Status write_time_stop(Env& env, const std::string& run_dir, const TimeStop& stop) {
   const nlohmann::ordered_json json{
       {"stop_after_step", stop.stop_after_step}, {"limit_s", stop.limit_s}, {"run_s", stop.run_s}};
-  return write_atomically(env, stop_file(run_dir), json.dump() + "\n");
+  return write_atomically(env, stop_file(run_dir), json_text(json) + "\n");
 }
 
 Result<std::optional<TimeStop>> read_time_stop(Env& env, const std::string& run_dir) {

@@ -200,7 +200,7 @@ void CommandLine::add_choice(const std::string& name, std::vector<std::string> c
 
 void CommandLine::on_parsed(std::function<void(const std::string& toml)> done) {
   impl_->app.parse_complete_callback([this, done = std::move(done)] {
-    done(impl_->app.config_to_str(/*default_also=*/true, /*write_description=*/false));
+    done(printable(impl_->app.config_to_str(/*default_also=*/true, /*write_description=*/false)));
   });
 }
 

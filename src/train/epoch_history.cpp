@@ -4,6 +4,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace lockstep::training {
 namespace {
 
@@ -45,7 +47,7 @@ std::vector<EpochFigures> EpochHistory::all() const {
 std::string EpochHistory::save() const {
   Json ends = Json::array();
   for (const EpochFigures& figures : ends_) ends.push_back(row(figures));
-  return Json{{"ends", ends}, {"broken", broken_ ? row(*broken_) : Json()}}.dump();
+  return json_text(Json{{"ends", ends}, {"broken", broken_ ? row(*broken_) : Json()}});
 }
 
 Status EpochHistory::load(const std::string& text) {

@@ -1,7 +1,12 @@
 #include "train/state_texts.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
 
+#include "base/json.h"
 #include "base/text.h"
 
 namespace lockstep::training {
@@ -14,26 +19,43 @@ constexpr const char* kEndedEarly = "lockstep:ended_early";
 constexpr const char* kRan = "lockstep:ran_ns";
 constexpr const char* kStopped = "lockstep:stopped";
 
+// A program's text may be any bytes, and comes back as it was: as numbers where it is not UTF-8.
+json kept(const std::string& text) {
+  if (printable(text) == text) return text;
+  return std::vector<std::uint8_t>(text.begin(), text.end());
+}
+
+std::optional<std::string> text_of(const json& kept) {
+  if (kept.is_string()) return kept.get<std::string>();
+  const auto is_byte = [](const json& n) { return n.is_number_unsigned() && n <= 255; };
+  if (!kept.is_array() || !std::ranges::all_of(kept, is_byte)) return std::nullopt;
+  std::string text;
+  for (const json& byte : kept) text += static_cast<char>(byte.get<std::uint8_t>());
+  return text;
+}
+
 }  // namespace
 
 std::string texts_json(const TrainState& state, const RunNotes& notes) {
   json texts = json::object();
-  for (const TrainState::Text& text : state.texts()) texts[text.name] = text.save();
+  for (const TrainState::Text& text : state.texts())
+    texts[printable(text.name)] = kept(text.save());
   if (notes.ended_early) texts[kEndedEarly] = "yes";
   texts[kRan] = std::to_string(notes.ran_ns);
   if (notes.stopped) texts[kStopped] = "yes";
-  return texts.dump();
+  return json_text(texts);
 }
 
 Result<RunNotes> load_texts(const TrainState& state, const std::string& text) {
   json texts = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!texts.is_object()) texts = json::object();
   for (const TrainState::Text& wanted : state.texts()) {
-    const auto found = texts.find(wanted.name);
-    if (found == texts.end() || !found->is_string())
+    const auto found = texts.find(printable(wanted.name));
+    const auto content = found == texts.end() ? std::nullopt : text_of(*found);
+    if (!content)
       return Error{ErrorKind::kBadData,
                    "the checkpoint has no '" + wanted.name + "', which this run's state needs"};
-    LOCKSTEP_TRY(wanted.load(found->get<std::string>()));
+    LOCKSTEP_TRY(wanted.load(*content));
   }
   RunNotes notes;
   notes.ended_early = texts.contains(kEndedEarly);

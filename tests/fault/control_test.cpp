@@ -1,9 +1,14 @@
 // `lockstep scale` and `lockstep status` at any moment of a run.
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <set>
 
+#include "base/unique_fd.h"
 #include "fault/launcher_support.h"
 
 namespace lockstep::test {
@@ -89,6 +94,52 @@ TEST_F(Control, AQuestionAtTheEndIsAnsweredByTheRecords) {
   const Outcome scaled = scale(1);
   EXPECT_EQ(scaled.code, 69);
   EXPECT_THAT(scaled.err, HasSubstr("no launcher"));
+}
+
+TEST_F(Control, BytesThatAreNotUtf8AreShown) {
+  const std::string name = "r\xe9n \x1b[2J";
+  Child launcher(command({"--nproc-per-node", "2", "--rdzv-id", "job-\xe9", "--role", "\xff"},
+                         {"--txns", "100000", "--step-us", "10000"}, name));
+  ASSERT_TRUE(launcher.wait_for_output("step 5\n"));
+  for (const bool json : {true, false}) {
+    Words words{LOCKSTEP_PROGRAM, "status", run_dir(name)};
+    if (json) words.emplace_back("--json");
+    const Outcome answer = run(words);
+    ASSERT_EQ(answer.code, 0) << answer.err;
+    if (json) {
+      EXPECT_EQ(nlohmann::json::parse(answer.out)["run_id"], "job-\\xe9");
+    }
+  }
+  launcher.send(SIGINT);
+  EXPECT_EQ(launcher.wait().code, 130);
+  const Outcome stopped = run({LOCKSTEP_PROGRAM, "status", run_dir(name)});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  const Outcome scaled = run({LOCKSTEP_PROGRAM, "scale", run_dir(name), "2"});
+  EXPECT_THAT(scaled.err, HasSubstr("r\\xe9n \\x1b[2J"));
+}
+
+// Packets of all lengths, from clients that hang up at any moment.
+TEST_F(Control, NothingOnItsSocketHarmsTheRun) {
+  Child launcher(command({"--nproc-per-node", "2"}, {"--txns", "100000", "--step-us", "10000"}));
+  ASSERT_TRUE(launcher.wait_for_output("step 2\n"));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = run_dir() + "/.tmp-lockstep-control";
+  ASSERT_LT(path.size(), sizeof address.sun_path);
+  std::copy(path.begin(), path.end(), address.sun_path);
+  std::mt19937 random(3);
+  for (int i = 0; i < 200; ++i) {
+    const UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address),
+              0);
+    std::string packet(random() % 300, '\0');
+    for (char& byte : packet) byte = static_cast<char>(random() % (i % 2 == 0 ? 256 : 8));
+    (void)::send(client.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
+  }
+  const Outcome answer = status();
+  EXPECT_EQ(answer.code, 0) << answer.err;
+  launcher.send(SIGINT);
+  EXPECT_EQ(launcher.wait().code, 130);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ Result<Answer> diff_checkpoints(Env& env, Words words) {
   if (!arguments.has("--json")) return answer;
   Json json{{"a", a.path}, {"b", b.path}, {"equal", equal}, {"differences", Json::array()}};
   for (const Found& found : differences) json["differences"].push_back(found.json);
-  answer.text = json_text(json);
+  answer.text = json_lines(json);
   return answer;
 }
 

@@ -101,7 +101,7 @@ std::string json_of(const std::string& path, const std::vector<Row>& rows) {
     list.push_back(std::move(each));
   }
   const Json json{{"directory", path}, {"checkpoints", std::move(list)}};
-  return json_text(json);
+  return json_lines(json);
 }
 
 std::string text_of(const std::string& path, const std::vector<Row>& rows) {

@@ -134,7 +134,7 @@ Result<Answer> show_checkpoint(Env& env, Words words) {
     text += text_of(part, shown);
   }
   if (!arguments.has("--json")) return Answer{text};
-  return Answer{json_text(json)};
+  return Answer{json_lines(json)};
 }
 
 }  // namespace lockstep::inspect

@@ -87,7 +87,7 @@ Result<Answer> verify_checkpoints(Env& env, Words words) {
       if (!each.whole) answer.code = exit_code(ErrorKind::kBadData);
     }
   }
-  if (arguments.has("--json")) answer.text = json_text(json);
+  if (arguments.has("--json")) answer.text = json_lines(json);
   return answer;
 }
 

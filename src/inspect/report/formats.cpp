@@ -3,6 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "inspect/report/figures.h"
 #include "inspect/report/keys.h"
@@ -35,7 +36,8 @@ std::string cell_of(const std::optional<double>& number) {
 
 }  // namespace
 
-std::string csv_cell(const std::string& text) {
+std::string csv_cell(const std::string& bytes) {
+  const std::string text = printable(bytes);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -44,7 +46,7 @@ std::string csv_cell(const std::string& text) {
 
 std::string markdown_cell(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : printable(text)) {
     if (std::string_view("\\|`*_<>[]&").find(c) != std::string_view::npos) out += '\\';
     out += c == '\n' || c == '\r' ? ' ' : c;
   }
@@ -114,7 +116,7 @@ std::string report_json(std::span<const Run> runs) {
     list.push_back(std::move(json));
   }
   const Json json{{"runs", std::move(list)}};
-  return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 }  // namespace lockstep::inspect

@@ -24,8 +24,8 @@ std::string error_of(const Texts& words) {
 }
 
 TEST(Text, ATerminalGetsNoControlCharacters) {
-  EXPECT_EQ(printable("a\x1b[2Jb\r\n\tc\x7f\u00e9"), "a\\x1b[2Jb\\x0d\n\tc\\x7f\u00e9");
-  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+  EXPECT_EQ(for_terminal("a\x1b[2Jb\r\n\tc\x7f\u00e9"), "a\\x1b[2Jb\\x0d\n\tc\\x7f\u00e9");
+  EXPECT_EQ(for_terminal(std::string_view("\0", 1)), "\\x00");
 }
 
 TEST(Arguments, PathsFlagsAndValuesInAnyOrder) {

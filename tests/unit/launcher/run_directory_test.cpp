@@ -56,6 +56,28 @@ TEST(ControlSocket, AQuestionThatTheEndCutsOffIsToldSo) {
       << reply->error().message;
 }
 
+TEST(ControlSocket, AQuestionsFailureIsItsAnswer) {
+  const test::TempFolder folder;
+  auto loop = Loop::open();
+  ASSERT_TRUE(loop.ok());
+  auto lock = rundir::lock_run_directory(folder.path(), Deadline::in(0s));
+  ASSERT_TRUE(lock.ok());
+  auto directory = RunDirectory::open(
+      folder.path(), std::move(*lock), *loop,
+      [](const coord::Message&, const auto&) { throw std::runtime_error("it broke"); });
+  ASSERT_TRUE(directory.ok());
+  std::jthread launcher([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) loop->run_once(Deadline::in(10ms));
+  });
+  for (int i = 0; i < 2; ++i) {
+    const auto reply = ask_launcher(folder.path(), coord::message::StatusQuery{});
+    ASSERT_TRUE(reply.ok()) << reply.error().message;
+    EXPECT_FALSE(reply->ok);
+    EXPECT_EQ(reply->kind, ErrorKind::kInternal);
+    EXPECT_NE(reply->text.find("it broke"), std::string::npos) << reply->text;
+  }
+}
+
 // Clients that connect and say nothing, and one that asks.
 class CrowdedControlSocket : public testing::Test {
  protected:

@@ -22,6 +22,16 @@ TEST(RunManifest, ReadsBackWhatItWrote) {
   EXPECT_FALSE(RunManifest().virtual_workers().ok());
 }
 
+TEST(RunManifest, BytesThatAreNotUtf8FindTheirOwnRunAgain) {
+  RunManifest manifest = sample();
+  manifest.set("class\xff", "caf\xe9");
+  const auto again = RunManifest::parse(manifest.json());
+  ASSERT_TRUE(again.ok()) << again.error().message;
+  EXPECT_TRUE(manifest.same_as(*again, "run").ok());
+  EXPECT_EQ(again->identity(), manifest.identity());
+  EXPECT_EQ(again->value("class\\xff"), "caf\\xe9");
+}
+
 TEST(RunManifest, TellsSomebodyElsesFileFromADamagedOne) {
   const test::TempFolder folder;
   const auto read = [&](const std::string& text) {

@@ -32,6 +32,22 @@ TEST(StateTexts, ComeBackWithTheRunsNotes) {
   EXPECT_EQ(notes->ran_ns, 18446744073709551615u);
 }
 
+TEST(StateTexts, BytesOfAnyKindComeBackAsTheyWere) {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  for (const std::string& text : {all, std::string("caf\xe9"), std::string("caf\\xe9")}) {
+    const Note from(text);
+    Note to("");
+    ASSERT_TRUE(load_texts(to.state, texts_json(from.state, {})).ok());
+    EXPECT_EQ(to.text, text);
+  }
+  for (const char* json : {R"({"note": [256]})", R"({"note": [-1]})", R"({"note": ["x"]})"}) {
+    Note to("before");
+    EXPECT_FALSE(load_texts(to.state, json).ok()) << json;
+    EXPECT_EQ(to.text, "before");
+  }
+}
+
 TEST(StateTexts, WhatIsMissingIsNamed) {
   for (const char* json :
        {"{}", "[]", "", "{\"note\": 3}", "{\"other\": \"x\"}", "{\"note\": \"x\""}) {
