@@ -4,7 +4,12 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 
 get_property(rooms GLOBAL PROPERTY LOCKSTEP_ROOMS)
 list(REMOVE_ITEM rooms lockstep_launcher lockstep_inspect)  # programs' insides, not for linking
-install(TARGETS ${rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET lockstep_library)
+  list(APPEND rooms lockstep_library)
+endif()
+install(TARGETS lockstep lockstep-inspect RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS ${rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${package_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 

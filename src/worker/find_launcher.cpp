@@ -12,14 +12,19 @@ namespace {
 
 constexpr const char* kVariable = "LOCKSTEP_LAUNCHER";
 
-// PREFIX/bin is one folder above PREFIX/lib, and two above Debian's PREFIX/lib/x86_64-linux-gnu.
+// Beside the program, or in bin/ of its folder or of one of the three above: a build folder's bin
+// lies beside its programs or above theirs, PREFIX/bin is one above PREFIX/lib and two above
+// Debian's PREFIX/lib/x86_64-linux-gnu.
 std::vector<std::string> places_near_program() {
   std::error_code error;
-  const std::filesystem::path folder =
+  std::filesystem::path folder =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   if (error) return {};
-  const std::filesystem::path above = folder.parent_path();
-  return {folder / "lockstep", above / "bin/lockstep", above.parent_path() / "bin/lockstep"};
+  std::vector<std::string> places{folder / "lockstep"};
+  for (int above = 0; above <= 3; ++above, folder = folder.parent_path()) {
+    places.push_back(folder / "bin/lockstep");
+  }
+  return places;
 }
 
 Result<std::string> checked(const std::string& call, const std::string& file) {
