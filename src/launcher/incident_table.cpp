@@ -1,9 +1,8 @@
 #include "launcher/incident_table.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
-#include <utility>
+#include <map>
 
 #include "base/text.h"
 
@@ -34,18 +33,15 @@ std::string incident_table(const coord::Incident& incident) {
   }
   text += "; " + rung_text(incident.rung) + "\n";
   const coord::IncidentPhases& p = incident.phases;
-  std::array<std::pair<const char*, std::uint64_t>, 6> rows{{{"noticed", p.noticed},
-                                                             {"aborted", p.aborted},
-                                                             {"regrouped", p.regrouped},
-                                                             {"step begun again", p.resumed},
-                                                             {"step committed", p.committed},
-                                                             {"replacement joined", p.rejoined}}};
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const auto& a, const auto& b) { return a.second < b.second; });
+  // In the order of time; what is alike, or was not reached, in this one.
+  const std::multimap<std::uint64_t, const char*> rows{
+      {p.noticed, "noticed"},          {p.aborted, "aborted"},
+      {p.regrouped, "regrouped"},      {p.resumed, "step begun again"},
+      {p.committed, "step committed"}, {p.rejoined, "replacement joined"}};
   const std::uint64_t begin = p.death != 0 ? p.death : p.noticed;
   // Only an injected fault leaves its time; else the table counts from `noticed`.
   text += p.death != 0 ? row("death", "0.00 ms") : "  death                        -\n";
-  for (const auto& [name, time] : rows) {
+  for (const auto& [time, name] : rows) {
     if (time == 0) continue;
     const double ms = (static_cast<double>(time) - static_cast<double>(begin)) / 1e6;
     text += row(name, with_decimals(ms, 2) + " ms");
