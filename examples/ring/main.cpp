@@ -15,10 +15,7 @@ static lockstep::Status train(lockstep::Context& context, const lockstep::RunOpt
   trainer.loss([&](const lockstep::data::Batch& batch) {
     return torch::cross_entropy_loss(model->forward(batch.inputs), batch.targets);
   });
-  trainer.evaluation([&](const lockstep::data::Batch& batch) {
-    return lockstep::cross_entropy_score(model->forward(batch.inputs), batch.targets);
-  });
-  return trainer.fit(data, data);
+  return trainer.fit(data);
 }
 
 int main(int argc, char** argv) {

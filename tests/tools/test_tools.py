@@ -114,6 +114,14 @@ class Samples(unittest.TestCase):
         self.assertEqual(list(missing("void x() {\n  f(2, 2);  // sum\n}\n", self.HEADER)), [3])
 
 
+class Readme(unittest.TestCase):
+    def test_what_is_too_long_is_named(self):
+        wrong = load("check_docs").size_of_readme
+        self.assertEqual(list(wrong("x" * 120 + "\n" + "y\n" * 149)), [])
+        self.assertEqual([line for line, _ in wrong("y\n" * 151)], [151])
+        self.assertEqual([line for line, _ in wrong("y\n" + "ä" * 121 + "\n")], [2])
+
+
 class Tree(unittest.TestCase):
     def setUp(self):
         self.tree = load("check_tree")
@@ -310,6 +318,11 @@ class Screenshots(unittest.TestCase):
             pathlib.Path(scratch, "chromium").chmod(0o755)
             self.assertIn("'no-build/bin/lockstep' is not there",
                           self.refused("no-build", "--data", scratch, PATH=f"{scratch}:/usr/bin:/bin"))
+
+    def test_the_other_picture_needs_its_programs(self):
+        done = subprocess.run([ROOT / "tools/kill_picture", "no-build", "--out", "/dev/null"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("no-build/bin/lockstep' is not there", done.stderr)
 
 
 if __name__ == "__main__":
