@@ -68,8 +68,8 @@ class Context {
 };
 
 // A launched worker ignores SIGPIPE from here on, unless the program has a handler of its own: the
-// console's reader may go away, and a write gets EPIPE.
-//
+// console's reader may go away, and a write gets EPIPE. TERM, INT and HUP likewise end the run, or
+// take this worker out, after the step under way (docs/design/launching.md, "Signals").
 // Errors: kUsage for a second thread (its name is told), for a number of threads out of range or
 // for a libtorch of another version than the headers (both are told); kUnavailable when the
 // launcher is gone. Of a Rendezvous: kUsage for an address that is not this machine's, a rank that

@@ -44,14 +44,28 @@ std::vector<std::string> environment_with(const std::vector<std::string>& change
   return result;
 }
 
+void reset_signals(const sigset_t& blocked) {
+  for (int signal = 1; signal <= SIGRTMAX; ++signal) {
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) != 0) continue;
+    // To set the default again would discard a SIGCHLD that is pending.
+    const bool stays = now.sa_handler == SIG_DFL || (signal == SIGHUP && is_ignored(SIGHUP));
+    struct sigaction action {};
+    action.sa_handler = SIG_DFL;
+    if (!stays) ::sigaction(signal, &action, nullptr);
+  }
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
+}
+
 void reset_signals() {
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  for (int signal = 1; signal <= SIGRTMAX; ++signal)
-    ::sigaction(signal, &action, nullptr);  // KILL and STOP: refused, fine
   sigset_t none;
   sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  reset_signals(none);
+}
+
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 Result<pid_t> fork_and_execute(const std::string& file, const std::function<int()>& become) {

@@ -2,6 +2,7 @@
 // may make few calls.
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <functional>
@@ -29,8 +30,13 @@ class ExecWords {
 std::vector<std::string> environment_with(const std::vector<std::string>& changes,
                                           const std::vector<std::string>& removed = {});
 
-// All signals at their default and none blocked. In the child.
+// All signals at their default but an ignored HUP, which is nohup's wish, and these alone blocked. A
+// blocked signal stays pending meanwhile.
+void reset_signals(const sigset_t& blocked);
+// The same with none blocked. In the child.
 void reset_signals();
+
+bool is_ignored(int signal);
 
 // Forks. `become` is called in the child: it executes `file`, or returns errno. Returns once that
 // is executed; a child that has failed is reaped. A child that forks and ends counts as the one

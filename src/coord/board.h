@@ -5,7 +5,7 @@
 //   share records [ring][V] | engine's data
 //
 // Rules. All zero is the initial state. Every word has one writer at a time, except a doorbell's
-// ring count and the header's fault_fired, which any worker increments. A word that says "item X of
+// ring count, the header's fault_fired, which any worker increments, and a slot's signal. A word that says "item X of
 // transaction t is complete" holds t + 1 ("mark"), so that a stale one never matches; a mark is
 // stored with release after what it vouches for, and loaded with acquire before that is read. A
 // dead writer's unmarked items pass to the heir that coord::Ownership names, after the agent has
@@ -140,6 +140,9 @@ struct alignas(4096) WorkerSlot {
   // Fault injection: stamped just before the injected fault, so that a test can see that it fired.
   Word fault_fired_ns;
   Word fault_index;  // which rule it was, from 1
+  // The first signal that came to it and asks for an end; 0: none. Its handler writes it, and the
+  // agent clears it as it writes the first table: nothing before that counts.
+  Word signal;
 
   // The words may be a dead worker's: all become zero, and then the slot is the new owner's. Rings
   // stay counted, since others may be ringing.

@@ -17,7 +17,7 @@ bool is_final(ErrorKind kind) {
 void Coordinator::State::kill_all(int signal, const char* why) {
   for (auto& [uid, worker] : workers) {
     worker.dismissed = worker.dismissed || signal == SIGKILL || worker.stage == Stage::kSpawning;
-    const bool told = config.attached && signal == SIGTERM && worker.stage > Stage::kSpawning;
+    const bool told = config.attached && signal != SIGKILL && worker.stage > Stage::kSpawning;
     if (!told)
       act(action::Kill{uid, signal}, why);
     else if (!worker.failure && !worker.refused)  // else it is about to end by itself
@@ -25,23 +25,24 @@ void Coordinator::State::kill_all(int signal, const char* why) {
   }
 }
 
-void Coordinator::State::stop_now(int code, const std::string& reason, bool told) {
+void Coordinator::State::stop_now(int code, const std::string& reason, bool told, int signal) {
   if (is_stopping()) return;
+  const bool gently = config.plain || config.attached || !elastic || group == Group::kFinishing;
   for (Incident& incident : incidents.close_all(4))
     act(action::RecordIncident{std::move(incident)}, reason);
   group = Group::kStopping;
   stop_code = code;
   stop_reason = reason;
+  waiting_restart.reset();
   if (code != 0 && !told) print(action::Severity::kError, reason);
-  term_until = now + timing.kill_grace;
-  kill_all(SIGTERM, "the run stops");
+  if (gently) term_until = now + timing.kill_grace;
+  kill_all(gently ? signal : SIGKILL, "the run stops");
 }
 
-void Coordinator::State::stop_in_order(int code, const std::string& reason) {
-  if (group != Group::kRunning || !elastic || config.plain) {
-    stop_now(code, reason);
-    return;
-  }
+void Coordinator::State::stop_by(int signal, const std::string& reason) {
+  const int code = 128 + signal;
+  if (group != Group::kRunning || !elastic || config.plain)
+    return stop_now(code, reason, false, signal);
   print(action::Severity::kInfo,
         reason + "; the workers leave at the next step, the same command goes on from there");
   group = Group::kStopping;
@@ -66,18 +67,6 @@ void Coordinator::State::note_stop() {
                             static_cast<double>(ran_now()) * 1e-9}},
         "a table names the last step");
   }
-}
-
-void Coordinator::State::on(const event::Signal& signal) {
-  if (group == Group::kStopped) return;
-  const std::string by = "stopped by " + describe(ExitStatus{-1, signal.number});
-  if (group == Group::kFinishing)
-    return stop_now(128 + signal.number, by + ", the run is finished");
-  if (group != Group::kStopping) return stop_in_order(128 + signal.number, by);
-  if (signal.number != SIGINT && signal.number != SIGQUIT) return;
-  orderly_until.reset();
-  term_until.reset();
-  kill_all(SIGKILL, "a second signal: at once");
 }
 
 void Coordinator::State::on(const event::Failed& failed) {
@@ -160,7 +149,7 @@ void Coordinator::State::on(const event::Exited& exited) {
   const bool well = status.code == 0, told_to_leave = worker.left && well;
   on_death(worker,
            {is_from_outside(status) || told_to_leave ? Cause::kFromOutside : Cause::kOwnDoing,
-            describe(status), well});
+            describe(status), well, is_by(status, config.stop_signals)});
 }
 
 void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) {
@@ -168,12 +157,15 @@ void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) 
   if (status.code == 0) return;
   const std::string text = name(worker) + " ended with " + describe(status);
   if (is_wrong_input(status)) return stop_now(status.code, text);
-  incidents.add({worker.uid, rank_of(worker), describe(status)}, std::nullopt,
-                is_from_outside(status), 0, now);
-  restart_or_stop(text, is_from_outside(status));
+  const bool from_outside = is_from_outside(status);
+  incidents.add({worker.uid, rank_of(worker), describe(status)}, std::nullopt, from_outside, 0,
+                now);
+  restart_unless_signalled(text, {from_outside ? Cause::kFromOutside : Cause::kOwnDoing,
+                                  describe(status), false, is_by(status, config.stop_signals)});
 }
 
 void Coordinator::State::end_if_empty() {
+  if (waiting_restart) return;
   if (!std::all_of(workers.begin(), workers.end(),
                    [](const auto& entry) { return entry.second.is_ghost(); }))
     return;

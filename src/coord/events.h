@@ -27,6 +27,7 @@ struct WorkerProgress {
   std::uint64_t ready_txn = 0, loading_txn = 0;
   std::uint64_t abort_seen_ns = 0, regrouped_ns = 0, resumed_ns = 0, committed_ns = 0,
                 fault_fired_ns = 0;
+  int signal = 0;  // that came to it and asks for an end; 0: none
   // The agent's word, not the board's: its output has no room, so it may sit in a write(2) until
   // somebody reads.
   bool unread = false;
@@ -115,7 +116,7 @@ struct ZygoteLost {
   std::string not_started = {};
 };
 struct Signal {
-  int number = 0;  // TERM, INT, HUP or QUIT
+  int number = 0;  // to the launcher: one of Config::stop_signals
 };
 struct Tick {};
 

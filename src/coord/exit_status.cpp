@@ -1,5 +1,6 @@
 #include "coord/exit_status.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 
@@ -29,6 +30,11 @@ bool is_from_outside(ExitStatus status) {
     default:
       return true;
   }
+}
+
+bool is_by(ExitStatus status, std::span<const int> signals) {
+  const int signal = status.signal != 0 ? status.signal : status.code - 128;
+  return std::find(signals.begin(), signals.end(), signal) != signals.end();
 }
 
 bool is_wrong_input(ExitStatus status) {

@@ -1,6 +1,7 @@
 // How a process ended, and what that says. Values; any thread.
 #pragma once
 
+#include <span>
 #include <string>
 
 namespace lockstep::coord {
@@ -16,6 +17,8 @@ std::string describe(ExitStatus status);  // "exit 7", "SIGKILL", "cause unknown
 // By a signal that somebody sent, or unknown; an exit or SIGSEGV and its kin are the program's own
 // doing.
 bool is_from_outside(ExitStatus status);
+// By one of these signals, which ask for an end; a shell says 128 + N of what it has run.
+bool is_by(ExitStatus status, std::span<const int> signals);
 // Wrong usage or bad data, by the code alone: another try would only meet it again.
 bool is_wrong_input(ExitStatus status);
 

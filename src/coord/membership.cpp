@@ -263,9 +263,17 @@ void Coordinator::State::each_timer(Visit visit) {
       print(action::Severity::kInfo, "the run's time limit is reached after " + seconds(ran_now()) +
                                          "; it stops after the next step");
     });
+  if (group == Group::kRunning && worker_signal_at)
+    visit(*worker_signal_at + timing.signal_wait, [this] { answer_worker_signals(); });
+  if (waiting_restart)
+    visit(waiting_restart->since + timing.signal_wait, [this] {
+      const WaitingRestart due = *std::exchange(waiting_restart, std::nullopt);
+      restart_or_stop(due.reason, due.from_outside);
+    });
   if (orderly_until)
     visit(*orderly_until, [this] {
       orderly_until.reset();
+      if (!config.attached) return kill_all(SIGKILL, "it has not left in time");
       term_until = now + timing.kill_grace;
       kill_all(SIGTERM, "it has not left in time");
     });
@@ -309,8 +317,9 @@ void Coordinator::State::forget_pause(std::uint64_t gap) {
       if (*at) **at += gap;
   }
   group_since += gap;
-  for (auto* at : {&orphaned_since, &orderly_until, &term_until})
+  for (auto* at : {&orphaned_since, &orderly_until, &term_until, &worker_signal_at})
     if (*at) **at += gap;
+  if (waiting_restart) waiting_restart->since += gap;
 }
 
 void Coordinator::State::settle() {

@@ -14,9 +14,11 @@
 // unknown or dead uid is ignored (late messages of the dead are normal).
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "coord/actions.h"
 #include "coord/events.h"
@@ -43,8 +45,15 @@ struct Timing {
   std::uint64_t heal_retry = 50'000'000;       // between two requests for a copy
   // Newcomers alone, waiting for a transaction whose members all died.
   std::uint64_t orphan_grace = 1'000'000'000;
-  std::uint64_t orderly = 30'000'000'000;     // kStop in the proposal to SIGTERM
-  std::uint64_t kill_grace = 30'000'000'000;  // SIGTERM to SIGKILL
+  // kStop in the proposal to SIGKILL; attached: to End.
+  std::uint64_t orderly = 30'000'000'000;
+  std::uint64_t kill_grace = 30'000'000'000;  // a signal, or End, to SIGKILL
+  // From a signal to workers to the answer: the launcher and the other workers may be about to get
+  // it too.
+  std::uint64_t signal_wait = 1'000'000'000;
+  // What comes again within this time is the same one: whoever passes a signal on to a process has
+  // often sent it to the process's group before (timeout(1)).
+  std::uint64_t same_signal = 100'000'000;
 };
 
 struct Config {
@@ -61,6 +70,8 @@ struct Config {
   // it waits, at no cost, for the same command. The run ends with its last worker.
   bool attached = false;
   bool asked_for_help = false;  // then the program ends with 0 before its first worker
+  // Those that ask for an end.
+  std::vector<int> stop_signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   Timing timing;
 };
 

@@ -1,7 +1,7 @@
 // The inside of the coordinator, shared by membership.cpp (events and timers), joining.cpp (how
-// workers come in), attached.cpp (those that come by
-// themselves), recovery.cpp (deaths, rungs 1 and 3), telling.cpp (what is said of deaths) and
-// ending.cpp (stops). Nothing else includes it.
+// workers come in), attached.cpp (those that come by themselves), recovery.cpp (deaths, rungs 1 and
+// 3), telling.cpp (what is said of deaths), signals.cpp (what a signal means) and ending.cpp
+// (stops). Nothing else includes it.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +41,14 @@ struct Death {
   Cause cause;
   std::string text;
   bool ended_well = false;  // exit 0, while the others went on
+  bool by_stop_signal = false;
+};
+
+// A restart of the group that waits for word whether the launcher is to end.
+struct WaitingRestart {
+  std::uint64_t since;
+  std::string reason;
+  bool from_outside;
 };
 
 inline constexpr int kMostZygoteLosses = 5;  // without a worker that came out of it
@@ -76,6 +84,7 @@ struct Worker {
   bool refused = false;
   bool may_leave = false;  // was told to, by a shrink or a stop
   bool left = false;
+  bool signal_answered = false;           // that of `seen`
   std::optional<std::uint64_t> going_at;  // when it left, or was dismissed
   std::optional<std::uint64_t> stopped_at;
   bool stop_told = false;  // of one that is waited for
@@ -157,7 +166,10 @@ struct Coordinator::State {
   Txn held_txn;
   bool policy_told = false;
   std::string ended_early;  // of a loop of its own: who has ended with 0 while others went on
-  std::optional<std::uint64_t> orderly_until, term_until;  // deadlines of a stop
+  std::optional<std::uint64_t> orderly_until, term_until;    // deadlines of a stop
+  std::optional<std::pair<int, std::uint64_t>> last_signal;  // to the launcher, and when
+  std::optional<std::uint64_t> worker_signal_at;             // the first that is not answered
+  std::optional<WaitingRestart> waiting_restart;
 
   // membership.cpp
   void on(const event::Start&);
@@ -236,6 +248,12 @@ struct Coordinator::State {
   void restart_or_stop(const std::string& reason, bool from_outside);
   void begin_group();
 
+  // signals.cpp
+  void note_worker_signals();
+  void answer_worker_signals();
+  void let_go(Worker& worker);
+  void restart_unless_signalled(const std::string& reason, const Death& death);
+
   // ending.cpp
   bool is_stopping() const { return group == Group::kStopping || group == Group::kStopped; }
   bool is_ending() const { return group == Group::kFinishing || is_stopping(); }
@@ -244,9 +262,11 @@ struct Coordinator::State {
   }
   std::uint64_t ran_now() const { return ran + (now - ran_from.value_or(now)); }
   void note_stop();  // a table may name the last step
-  // TERM, grace, KILL. `reason` is printed unless `told`: who caused it has said why.
-  void stop_now(int code, const std::string& reason, bool told = false);
-  void stop_in_order(int code, const std::string& reason);
+  // At once. Programs without transactions, and what comes behind a run's end, get `signal` and the
+  // grace; in all others nothing of a step is worth a wait. `reason` is printed unless `told`: who
+  // caused it has said why.
+  void stop_now(int code, const std::string& reason, bool told = false, int signal = SIGTERM);
+  void stop_by(int signal, const std::string& reason);  // in order
   void kill_all(int signal, const char* why);
   void on_plain_exit(const Worker& worker, ExitStatus status);
   void end_if_empty();

@@ -26,6 +26,7 @@ event::Progress observe(const Board& board, const std::vector<Member>& workers) 
     seen.resumed_ns = get(slot.resumed_ns);
     seen.committed_ns = get(slot.committed_ns);
     seen.fault_fired_ns = get(slot.fault_fired_ns);
+    seen.signal = static_cast<int>(get(slot.signal));
   }
   for (const TableCell& cell : board.header().table) {
     const std::uint64_t mark = get(cell.mark);

@@ -20,11 +20,12 @@ void Coordinator::State::on_death(const Worker& worker, const Death& death) {
       incidents.add({worker.uid, rank_of(worker), death.text, error, death.ended_well}, interrupted,
                     from_outside, worker.seen.fault_fired_ns, now);
   if (death.cause == Cause::kOwnDoing && worker.holds_state()) note_crash(worker);
-  if (!elastic || (group == Group::kStarting && death.cause == Cause::kOwnDoing))
-    return restart_or_stop(
-        name(worker) + " died (" + death.text + ")" +
-            (ended_early.empty() ? "" : "; before it, with exit 0, ended " + ended_early),
-        from_outside);
+  const std::string died =
+      name(worker) + " died (" + death.text + ")" +
+      (ended_early.empty() ? "" : "; before it, with exit 0, ended " + ended_early);
+  if (!elastic) return restart_unless_signalled(died, death);
+  if (group == Group::kStarting && death.cause == Cause::kOwnDoing)
+    return restart_or_stop(died, from_outside);
   const bool last = worker.holds_state() &&
                     std::none_of(workers.begin(), workers.end(),
                                  [](const auto& entry) { return entry.second.holds_state(); });
@@ -122,6 +123,7 @@ void Coordinator::State::note_progress(const event::Progress& report) {
   }
   furthest = std::max(furthest, applied);
   tell_held();
+  note_worker_signals();
   watch_hangs(report);
 
   std::vector<WorkerProgress> survivors;
@@ -189,6 +191,7 @@ void Coordinator::State::keep_leavers() {
     if (kept == std::max(target, 1U)) break;
     if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
     worker.stage = Stage::kMember;
+    std::erase(order, uid);  // it may not have left the proposal yet
     order.insert(order.begin(), uid);
     ++kept;
   }
@@ -196,6 +199,7 @@ void Coordinator::State::keep_leavers() {
 }
 
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
+  waiting_restart.reset();
   const auto verdict = restarts.charge(furthest);
   if (!from_outside) own_doing_at = furthest;
   held.clear();
@@ -236,6 +240,7 @@ void Coordinator::State::begin_group() {
   group = Group::kStarting;
   group_since = now;
   ended_early.clear();
+  worker_signal_at.reset();
   last_failure = {};
   order.clear();
   dead.clear();

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <csignal>
 
 #include "base/env.h"
 #include "base/guard.h"
@@ -84,6 +85,8 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
                                         "' holds a run of a Trainer or a Step, whose records would "
                                         "be lost; give the own loop another output"};
   worker::Session& session = session_of(context);
+  // A loop of its own ends as its author wants it.
+  if (const int come = session.release_signals()) std::raise(come);
   const worker::Description description = describe(run_dir, context.world_size());
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   auto state = std::make_unique<distributed::GroupState>(

@@ -9,22 +9,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 
 #include "base/env.h"
+#include "base/exec.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "launcher/signal_list.h"
 
 namespace lockstep::launcher {
 namespace {
 
 using namespace std::chrono_literals;
 namespace event = coord::event;
-
-constexpr std::array kStopSignals{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
 
 std::uint64_t ns(std::chrono::milliseconds time) {
   return static_cast<std::uint64_t>(time.count()) * 1'000'000;
@@ -41,6 +40,7 @@ coord::Config config_of(const LaunchOptions& options, const Program& program,
   config.asked_for_help =
       std::any_of(program.arguments.begin(), program.arguments.end(),
                   [](const std::string& word) { return word == "--help" || word == "-h"; });
+  config.stop_signals = stop_signals(options.signals_to_handle);
   config.timing.stop_grace = ns(options.stop_grace);
   config.timing.hang_first = ns(options.hang_timeout);
   config.timing.hang_floor = ns(options.hang_floor);
@@ -53,19 +53,18 @@ coord::Config config_of(const LaunchOptions& options, const Program& program,
   return config;
 }
 
-Result<UniqueFd> open_signals() {
-  // A write to a closed pipe is an error to report, not a reason to die.
-  ::signal(SIGPIPE, SIG_IGN);
+// Whoever started us may have ignored or blocked some, which exec keeps: SIGCHLD ignored would hide
+// the workers' ends from us.
+Result<UniqueFd> open_signals(const std::vector<int>& numbers) {
+  const bool nohup = is_ignored(SIGHUP);
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  for (const int number : kStopSignals) {
-    struct sigaction old {};
-    ::sigaction(number, nullptr, &old);
-    // nohup's wish is honoured; scripts' background jobs have SIGINT ignored without anyone's wish.
-    if (number != SIGHUP || old.sa_handler != SIG_IGN) sigaddset(&set, number);
-  }
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  for (const int number : numbers)
+    if (number != SIGHUP || !nohup) sigaddset(&set, number);
+  reset_signals(set);  // these stay pending where they have come
+  // A write to a closed pipe, or beyond `ulimit -f`, is an error to report, not a reason to die.
+  for (const int number : {SIGPIPE, SIGXFSZ}) ::signal(number, SIG_IGN);
   UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return Error{ErrorKind::kUnavailable, std::string("signalfd: ") + std::strerror(errno)};
   return fd;
@@ -118,7 +117,7 @@ Status Agent::prepare() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
     return Error{ErrorKind::kUnavailable,
                  std::string("prctl(PR_SET_CHILD_SUBREAPER): ") + std::strerror(errno)};
-  LOCKSTEP_ASSIGN(signals_, open_signals());
+  LOCKSTEP_ASSIGN(signals_, open_signals(stop_signals(options_.signals_to_handle)));
   LOCKSTEP_TRY(loop_.add(signals_.get(), [this] { on_signal(); }));
   LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));
   if (attached_) {

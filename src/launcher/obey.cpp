@@ -102,6 +102,7 @@ void Agent::act(const action::WriteProposal& proposal) {
 
 void Agent::act(const action::WriteTable& first) {
   const coord::Table& table = first.table;
+  for (const auto& [uid, worker] : workers_) board_->view().slot(worker.slot).signal.store(0);
   if (auto opened = records_.open(run_dir_->path(), board_->view(), table.txn); !opened.ok())
     return records_.fail(opened.error());
   coord::Header& header = board_->view().header();

@@ -9,6 +9,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "coord/table.h"
+#include "launcher/signal_list.h"
 
 namespace lockstep::launcher {
 
@@ -187,8 +188,14 @@ std::vector<Option> basic_options() {
       flag("no-python", &LaunchOptions::no_python,
            "start the program itself, whatever its name ends in"),
       seconds("shutdown-timeout", &LaunchOptions::shutdown_timeout,
-              "for the workers to leave in order, the last checkpoint included; then once more, "
-              "from TERM to KILL (default 30)"),
+              "for the workers to leave in order, the last checkpoint included, or to end on a "
+              "signal; then they are killed (default 30)"),
+      {"signals-to-handle", "SIG,SIG,...",
+       "signals that end the run in order, too, like SIGUSR1; always TERM, INT, HUP and QUIT",
+       [](Raw& raw, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN(raw.options.signals_to_handle, parse_signals(text));
+         return {};
+       }},
       seconds("stop-grace", &LaunchOptions::stop_grace,
               "how long a worker may be stopped by SIGSTOP (default 1)"),
       {"hang-timeout", "SECONDS",
@@ -269,9 +276,18 @@ std::vector<Option> rendezvous_options() {
          return {};
        }},
       ignored("local-addr"),
-      ignored("monitor-interval"),
-      ignored("event-log-handler"),
-      ignored("signals-to-handle"),
+      {"monitor-interval", "SECONDS", "",
+       [](Raw&, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN([[maybe_unused]] const auto pause,
+                         to_seconds("monitor-interval", text, 0));
+         return {};
+       }},
+      {"event-log-handler", "null", "",
+       [](Raw&, const std::string& text) -> Status {
+         if (text == "null") return {};
+         return misuse("--event-log-handler " + in_quotes(text) +
+                       " is not supported: no events are logged but those in incidents/; use null");
+       }},
       refused("numa-binding", "workers are not bound to CPUs"),
       refused("logs-specs", "logs go where --log-dir says"),
       refused("run-path", "a Python program is started by its file or by -m"),

@@ -52,15 +52,16 @@ struct LaunchOptions {
   std::string log_dir;  // empty: none
   StreamMap redirects, tee;
   std::vector<int> local_ranks_filter;  // empty: all
-  // Of an end in order, the last checkpoint included; and once more, from TERM to KILL.
+  // Of an end in order, the last checkpoint included; then KILL.
   std::chrono::milliseconds shutdown_timeout{30'000};
   // How long a worker may compute without progress in a phase that nobody has come through.
   std::chrono::milliseconds hang_timeout{30'000};  // where nobody has been through yet
   std::chrono::milliseconds hang_floor{5'000};     // later
   std::chrono::milliseconds stop_grace{1'000};     // how long a worker may be stopped (SIGSTOP)
   coord::ProgressMode progress;
-  std::string inject;                // faults, for tests (worker/inject.h)
-  std::vector<std::string> program;  // name and arguments, untouched
+  std::vector<int> signals_to_handle;  // as the user names them; see stop_signals()
+  std::string inject;                  // faults, for tests (worker/inject.h)
+  std::vector<std::string> program;    // name and arguments, untouched
   bool help = false;
 };
 

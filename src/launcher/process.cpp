@@ -72,8 +72,8 @@ std::optional<ChildEvent> next_child_event() {
 
 void signal_group(pid_t pid, int signal) {
   if (pid <= 1) return;  // 0 and -1 would mean others
-  ::kill(-pid, signal);
-  ::kill(pid, signal);  // a worker that has not become a group leader yet
+  // Once: a worker that has not become the leader of its group yet gets it by itself.
+  if (::kill(-pid, signal) != 0) ::kill(pid, signal);
 }
 
 void signal_process(int process, int signal) {

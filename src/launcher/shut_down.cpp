@@ -46,6 +46,11 @@ void Agent::shut_down() {
   tell_where_it_goes_on();
   tell_unfired_faults();
   incidents_.print(true);
+  // Whoever was ended by the signal that ended the run has not failed.
+  if (*exit_code_ > kSignalled)
+    std::erase_if(failures_, [this](const WorkerFailure& failure) {
+      return failure.exit_code == *exit_code_ || failure.exit_code == kSignalled - *exit_code_;
+    });
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, for_terminal(failure_report(program_.name, failures_)));
   if (!background_.finish(Deadline::in(30s)))

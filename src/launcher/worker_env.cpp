@@ -32,6 +32,10 @@ Variables worker_variables(const LaunchOptions& options, const coord::action::Sp
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", async == nullptr ? "1" : async},
   };
+  std::string signals;
+  for (const int number : options.signals_to_handle)
+    signals += (signals.empty() ? "" : ",") + std::to_string(number);
+  if (!signals.empty()) variables.emplace_back(coord::kSignalsVariable, signals);
   if (!options.inject.empty()) variables.emplace_back(coord::kInjectVariable, options.inject);
   return variables;
 }
@@ -41,6 +45,7 @@ std::vector<std::string> worker_variable_names() {
   for (const auto& [name, value] : worker_variables({}, {}, 0, ""))
     if (name != "TORCH_NCCL_ASYNC_ERROR_HANDLING") names.push_back(name);
   names.emplace_back(coord::kInjectVariable);
+  names.emplace_back(coord::kSignalsVariable);
   names.emplace_back(coord::kLaterMainVariable);
   return names;
 }

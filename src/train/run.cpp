@@ -127,6 +127,8 @@ Result<bool> Run::announce() {
       return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
     case Turn::kEnd:
       LOCKSTEP_TRY(participant_->close([this] { return last_words(); }));
+      // What has come was the run's; what comes now is the program's own.
+      session_of(context_).release_signals();
       LOCKSTEP_TRY(files_);
       return false;
   }

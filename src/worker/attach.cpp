@@ -119,7 +119,7 @@ Result<std::optional<Birth>> ask(const Meeting& meeting, UniqueFd agent, Deadlin
                  "the launcher's answer is none; is 'lockstep' of another version?"};
   set_environment(*request);
   return std::optional(Birth{*request, std::move(agent), std::move(answer->descriptors[0]),
-                             std::move(answer->descriptors[1])});
+                             std::move(answer->descriptors[1]), nullptr});
 }
 
 }  // namespace

@@ -149,6 +149,7 @@ Status check_single_thread(const std::string& call, const std::string& advice) {
 Result<Birth> serve_forks(UniqueFd agent) {
   LOCKSTEP_TRY(check_single_thread(
       "lockstep::init()", "Call init() first in main(), or start with --start-method exec"));
+  auto blocked = std::make_unique<SignalsBlocked>();
   // A program that adopts orphans would get the workers; a forked process does not inherit it.
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   LOCKSTEP_TRY(coord::send(agent.get(), ZygoteReady{}, Deadline::in(10s)));
@@ -177,7 +178,8 @@ Result<Birth> serve_forks(UniqueFd agent) {
     return Birth{*request,
                  std::move(received->descriptors[kControl]),
                  std::move(received->descriptors[kBoard]),
-                 {}};
+                 {},
+                 std::move(blocked)};
   }
 }
 
@@ -189,7 +191,7 @@ Result<Birth> read_birth(UniqueFd agent) {
         ErrorKind::kBadData,
         "the agent sent something that is no fork request; is 'lockstep' of another version?"};
   set_environment(*request);
-  return Birth{*request, std::move(agent), std::move(received.descriptors[0]), {}};
+  return Birth{*request, std::move(agent), std::move(received.descriptors[0]), {}, {}};
 }
 
 }  // namespace lockstep::worker

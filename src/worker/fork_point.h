@@ -5,8 +5,10 @@
 // what is no fork request. Threads: the main thread, with no other alive.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "base/signals_blocked.h"
 #include "base/unique_fd.h"
 #include "coord/messages.h"
 #include "lockstep/status.h"
@@ -19,6 +21,8 @@ struct Birth {
   UniqueFd control;   // its socket to the agent
   UniqueFd board;     // the memfd
   UniqueFd lifeline;  // of one that was started by hand: its end, and End, come from the agent
+  // Of a forked one: signals wait until it has handlers.
+  std::unique_ptr<SignalsBlocked> blocked;
 };
 
 // Takes the descriptor out of the environment; an empty UniqueFd if the variable is not set.
@@ -29,8 +33,8 @@ Result<UniqueFd> take_descriptor(const char* variable);
 Status check_single_thread(const std::string& call, const std::string& advice);
 
 // In the zygote, and in those that are forked from it: serves fork requests until the agent closes
-// the socket, then ends the process. Returns in forked workers, with the environment set and their
-// outputs in place.
+// the socket, then ends the process; signals are no business of a zygote's. Returns in forked
+// workers, with the environment set and their outputs in place.
 Result<Birth> serve_forks(UniqueFd agent);
 
 // The identity in the environment, as a program expects it.

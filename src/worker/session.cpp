@@ -22,6 +22,7 @@
 #include "worker/fork_point.h"
 #include "worker/lifeline.h"
 #include "worker/note.h"
+#include "worker/stop_signals.h"
 
 namespace lockstep::worker {
 namespace {
@@ -46,6 +47,7 @@ class LaunchedSession final : public Session {
   ~LaunchedSession() override {
     done();
     lifeline_.reset();
+    release_signals();
     ::munmap(memory_, coord::kBoardBytes);
   }
 
@@ -87,6 +89,9 @@ class LaunchedSession final : public Session {
     return tell(message::Fail{error.kind, error.message});
   }
   bool is_told_by_agent() const override { return !lifeline_ || identity_.rank == Rank(0); }
+  int release_signals() override {
+    return std::exchange(catches_signals_, false) ? release_stop_signals() : 0;
+  }
   // Nobody but the parent knows how a process has ended.
   void done() override {
     if (!lifeline_) return;
@@ -98,7 +103,12 @@ class LaunchedSession final : public Session {
     return tell(message::Finish{finale.console, finale.summary});
   }
 
+  // Its slot is its own from here on. One that was started by hand is nobody else's to end.
   Status hello() {
+    coord::WorkerSlot& slot = coord::Board(memory_, {}).slot(identity_.slot);
+    slot.claim(identity_.uid);
+    catches_signals_ = !lifeline_;
+    if (catches_signals_) show_stop_signals(slot.signal);
     return tell(message::Hello{::getpid(), identity_.uid, coord::kProtocolVersion});
   }
 
@@ -130,6 +140,7 @@ class LaunchedSession final : public Session {
   std::mutex ask_mutex_, send_mutex_;  // apart: a failure must be told while a question is open
   UniqueFd control_;
   std::unique_ptr<Lifeline> lifeline_;  // of one that was started by hand
+  bool catches_signals_ = false;
   bool out_of_step_ = false;
   std::byte* memory_;
 };
@@ -150,6 +161,8 @@ Identity identity_of(const message::ForkRequest& request) {
 
 Result<std::unique_ptr<Session>> start(Birth birth) {
   outlive_readers();
+  if (!birth.lifeline) catch_stop_signals();
+  birth.blocked.reset();
   LOCKSTEP_TRY(coord::check_board(birth.board.get()));
   void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_NORESERVE, birth.board.get(), 0);
@@ -162,7 +175,6 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
   auto session = std::make_unique<LaunchedSession>(
       identity_of(birth.request), std::move(birth.control), static_cast<std::byte*>(memory));
   if (birth.lifeline) LOCKSTEP_TRY(session->watch(std::move(birth.lifeline)));
-  coord::Board(session->memory(), {}).slot(session->identity().slot).claim(session->identity().uid);
   LOCKSTEP_TRY(session->hello());
   return std::unique_ptr<Session>(std::move(session));
 }

@@ -113,6 +113,9 @@ class Session {
   virtual Status fail(const Error& error) = 0;
   // Whether the agent tells this worker's errors where its own standard error is.
   virtual bool is_told_by_agent() const = 0;
+  // It takes part in no transactions, or in none any more: signals that ask for an end do what they
+  // do by default again. Returns one that has come; 0: none.
+  virtual int release_signals() { return 0; }
   // The program has come to its end by itself, without an error; the process is about to end.
   virtual void done() = 0;
   // Orderly leave after a shrink or stop.

@@ -22,37 +22,38 @@ class Schedule {
         plan_(make_plan(seed)),
         reference_(plan_.reference()),
         host_{clock_, random_, plan_, reference_},
-        attached_(seed % 8 == 1) {
+        attached_(seed % 8 == 1),
+        signals_(seed % 8 == 7),
+        quiet_(seed % 16 == 7),
+        own_(~seed) {
     host_.step_time = random_.between(500 * kMicrosecond, 8 * kMillisecond);
     if (random_.chance(0.5)) {
       host_.preempted = 0.02;
       host_.most_preempted = random_.between(2, 20) * host_.step_time;
     }
-    AgentOptions options = make_options(sizes);
+    options_ = make_options(sizes);
     patient_ = seed % 8 == 3;
-    options.idles = patient_;
+    options_.idles = patient_;
     host_.stops_wait = sizes.stops_wait;
     if (seed % 4 == 0) limit_time(seed);
-    agent_ = std::make_unique<SimAgent>(host_, options);
+    if (signals_) options_.config.timing.signal_wait = own_.between(5, 30) * kMillisecond;
+    agent_ = std::make_unique<SimAgent>(host_, options_);
   }
 
   Outcome run() {
     try {
-      plan_faults();
+      if (!quiet_) plan_faults();
       if (patient_) plan_long_waits();
-      agent_->start();
-      while (!agent_->exit_code()) {
-        require(clock_.step(), "nothing is left to happen, and the run has not ended");
-        require(++outcome_.events < kMostEvents, "the run does not end");
-        check_liveness();
-      }
+      if (signals_) plan_signals();
+      go_through();
       check_end();
+      if (quiet_ && *agent_->exit_code() != 0 && !agent_->finished()) go_on_again();
     } catch (const Violation& violation) {
       outcome_.violation = violation.what();
       outcome_.journal = agent_->report();
     }
     outcome_.attached = attached_ ? 1 : 0;
-    agent_->sum_up(outcome_);
+    if (before_ == nullptr) agent_->sum_up(outcome_);
     outcome_.overtaken = host_.overtaken;
     outcome_.out_of_time = host_.stopped > 0 && host_.stop_file != 0 ? 1 : 0;
     outcome_.out_of_time_again = outcome_.out_of_time != 0 && agent_->repeated() ? 1 : 0;
@@ -60,6 +61,25 @@ class Schedule {
   }
 
  private:
+  void go_through() {
+    agent_->start();
+    while (!agent_->exit_code()) {
+      require(clock_.step(), "nothing is left to happen, and the run has not ended");
+      require(++outcome_.events < kMostEvents, "the run does not end");
+      check_liveness();
+    }
+  }
+
+  // The same command once more.
+  void go_on_again() {
+    agent_->sum_up(outcome_);
+    before_ = std::move(agent_);  // the clock still holds it
+    agent_ = std::make_unique<SimAgent>(host_, options_);
+    go_through();
+    require(*agent_->exit_code() == 0, "the same command does not go on");
+    ++outcome_.signalled;
+  }
+
   Plan make_plan(std::uint64_t seed) {
     Plan plan;
     plan.virtual_workers = static_cast<std::uint32_t>(random_.between(1, 8));
@@ -87,6 +107,61 @@ class Schedule {
       slack_ = 310 * kSecond;  // one that is stopped before the first step is waited for
     }
     return options;
+  }
+
+  // To the launcher, to one worker, to all of them, to all and the launcher in either order.
+  void plan_signals() {
+    static constexpr int kNumbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
+    number_ = kNumbers[own_.between(0, 3)];
+    whom_ = static_cast<Whom>(own_.between(0, 4));
+    const std::uint64_t span =
+        60 * kMillisecond + plan_.transactions * plan_.virtual_workers * host_.step_time;
+    clock_.after(own_.between(0, span / 2), [this] { send_signals(); });
+  }
+
+  void send_signals() {
+    if (agent_->exit_code()) return;
+    ++outcome_.faults;
+    last_fault_ = signals_at_ = clock_.now();
+    const auto alive = agent_->alive();
+    const auto boots = [](auto* worker) { return worker->boots(); };
+    from_the_start_ =
+        agent_->coordinator().status().state == "running" && std::ranges::none_of(alive, boots);
+    if (whom_ == Whom::kOne) {
+      one_of_ = alive.size();
+      if (!alive.empty()) alive[own_.between(0, alive.size() - 1)]->signal(number_);
+      return;
+    }
+    if (whom_ != Whom::kLauncher)
+      for (SimWorker* worker : alive)
+        clock_.after(own_.between(0, 2 * kMillisecond),
+                     [worker, number = number_] { worker->signal(number); });
+    if (whom_ == Whom::kWorkers) return;
+    const std::uint64_t least = whom_ == Whom::kWorkersFirst ? 2 * kMillisecond : 0;
+    clock_.after(least + own_.between(0, 2 * kMillisecond), [this] {
+      if (before_ != nullptr) return;
+      signalled_ = true;
+      agent_->signal(number_);
+    });
+  }
+
+  // No fault beside the signal.
+  void check_signals() {
+    const int code = *agent_->exit_code();
+    require(code == 0 || code == 128 + number_, "a signal makes exit code " + std::to_string(code));
+    if (whom_ == Whom::kOne && one_of_ > 1) require(code == 0, "one worker's signal ends the run");
+    if (code == 0) {
+      const std::uint64_t step =
+          plan_.virtual_workers * (2 * host_.step_time + host_.most_preempted) + 10 * kMillisecond;
+      const bool late = from_the_start_ &&
+                        host_.last_commit_at > signals_at_ + options_.config.timing.signal_wait +
+                                                   options_.tick + 4 * step;
+      require(whom_ != Whom::kWorkers || !late, "the run goes on with a signal to all its workers");
+      outcome_.let_go += agent_->incidents().empty() ? 0 : 1;
+      return;
+    }
+    const std::uint64_t committed = agent_->coordinator().status().committed;
+    require(agent_->finished() || host_.checkpoint.txn == committed, "the step under way is lost");
   }
 
   // Its draws are its own: the other schedules stay what they are.
@@ -343,6 +418,7 @@ class Schedule {
 
   void check_end() {
     const int code = *agent_->exit_code();
+    if (quiet_) check_signals();
     const coord::RunStatus status = agent_->coordinator().status();
     const auto charged =
         static_cast<std::size_t>(status.max_replacements - status.replacements_left);
@@ -357,6 +433,7 @@ class Schedule {
       return;
     }
     if (signalled_ && code == 128 + SIGTERM) return;
+    if ((signalled_ || agent_->stopped_by_workers()) && code == 128 + number_) return;
     if (attached_ && code == 69 && agent_->lost_at_start()) return;
     require(code == 1 || code == 75, "exit code " + std::to_string(code));
     require(agent_->lost_everybody() || agent_->lost_at_start() || stormy_,
@@ -384,6 +461,17 @@ class Schedule {
   bool stormy_ = false;   // all zygotes may have been killed before any worker was there
   bool patient_ = false;  // has faults that take minutes
   const bool attached_;   // its workers are started by hand
+  const bool signals_;    // to whomever
+  const bool quiet_;      // and nothing else
+  Random own_;            // for what came later: the other schedules stay what they are
+  AgentOptions options_;
+  std::unique_ptr<SimAgent> before_;  // of the same command's first run
+  enum class Whom { kLauncher, kOne, kWorkers, kWorkersFirst, kLauncherFirst };
+  Whom whom_ = Whom::kLauncher;
+  int number_ = 0;
+  std::uint64_t signals_at_ = 0;
+  std::size_t one_of_ = 0;
+  bool from_the_start_ = false;  // all were members when the signal came
   struct Wait {
     std::uint64_t commits, time, last_event;
   };

@@ -42,8 +42,10 @@ void SimAgent::feed(const coord::Event& event) {
   for (const coord::Action& each : actions) {
     journal.push_back(std::to_string(host_.clock.now() / kMicrosecond) + " us: action " +
                       std::to_string(each.what.index()) + " (" + each.reason + ")");
-    if (const auto* print = std::get_if<action::Print>(&each.what))
+    if (const auto* print = std::get_if<action::Print>(&each.what)) {
       journal.back() += " " + print->text;
+      if (print->text.find(" to all workers") != std::string::npos) check_signals();
+    }
     require(!exit_code_, "an action follows Stop");
     const auto* kill = std::get_if<action::Kill>(&each.what);
     if (kill != nullptr && each.reason.find(": hung ") != std::string::npos) {
@@ -51,6 +53,20 @@ void SimAgent::feed(const coord::Event& event) {
       require(worker == nullptr || worker->hung(), "a healthy worker is taken for hung");
     }
     std::visit([this](const auto& what) { act(what); }, each.what);
+  }
+}
+
+// Whoever is to stay, and could note one, has.
+void SimAgent::check_signals() {
+  stopped_by_workers_ = true;
+  for (const SimWorker* worker : alive()) {
+    const std::vector<coord::Member>& wanted = board_->proposal.members;
+    const bool stays =
+        std::ranges::find(wanted, worker->uid(), &coord::Member::uid) != wanted.end();
+    const bool deaf = worker->stopped() && !worker->is_signalled();
+    if (worker->boots() || worker->healing() || deaf || !stays) continue;
+    require(worker->is_signalled() || worker->hung(),
+            "the run stops by a signal that not all have");
   }
 }
 
@@ -261,10 +277,12 @@ void SimAgent::act(const action::Kill& kill) {
     return;
   }
   if (find(uid) != nullptr) killed_.insert(uid);
-  // Workers do not handle TERM: it ends them as KILL does.
+  // Of others they make a note.
   host_.clock.after(host_.random.between(kMicrosecond, 100 * kMicrosecond),
                     [this, uid, signal = kill.signal] {
-                      if (SimWorker* worker = find(uid)) worker->end({-1, signal});
+                      SimWorker* worker = find(uid);
+                      if (worker == nullptr) return;
+                      signal == SIGKILL ? worker->end({-1, signal}) : worker->signal(signal);
                     });
 }
 
@@ -288,6 +306,7 @@ void SimAgent::act(const action::WriteTable& first) {
   require(first.table.txn.value() == host_.checkpoint.txn,
           "the group does not begin at the newest checkpoint");
   require(first.table.stop_after_step == host_.stop_file, "a recorded stop is not repeated");
+  for (SimSlot& slot : board_->slots) slot.progress.signal = 0;
   board_->stop_recorded = first.table.stop_after_step;
   repeated_ = repeated_ || board_->stop_recorded != 0;
   board_->write_table(first.table);

@@ -55,6 +55,7 @@ class SimAgent {
   // A group without anyone who holds the state: only then may a run end early.
   bool lost_everybody() const { return lost_everybody_; }
   bool finished() const { return board_->final_recorded; }
+  bool stopped_by_workers() const { return stopped_by_workers_; }  // all had a signal
   bool lost_at_start() const { return lost_at_start_; }  // a worker died before the first table
   std::string picture() const;                           // of the board and the workers
   std::string report() const;                            // the last actions, and the picture
@@ -68,6 +69,7 @@ class SimAgent {
   void reap(WorkerUid uid, coord::ExitStatus status);
   void ring_all();
   void note_holders();
+  void check_signals();
   void start_board();
   SimWorker* find(WorkerUid uid);
   bool lists_dead_below(Slot slot) const;
@@ -104,7 +106,7 @@ class SimAgent {
   std::map<std::uint64_t, coord::Incident> incidents_;
   std::optional<int> exit_code_;
   std::uint64_t requests_ = 0, zygote_ = 0;
-  bool repeated_ = false;
+  bool repeated_ = false, stopped_by_workers_ = false;
   bool zygote_ready_ = false, lost_everybody_ = false, lost_at_start_ = false;
   int refuse_spawns_ = 0;
   int spawned_ = 0, restarts_ = 0, replies_ok_ = 0;

@@ -1,6 +1,7 @@
 #include "simulation/sim_worker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coord/deadlines.h"
 
@@ -43,6 +44,7 @@ void SimWorker::run(void (SimWorker::*what)()) {
 
 void SimWorker::go_on() {
   stopped_ = false;
+  if (const int number = std::exchange(pending_signal_, 0)) signal(number);
   while (!held_.empty() && !stopped_ && !dead_) {
     const auto what = held_.front();
     held_.pop_front();
@@ -95,6 +97,14 @@ void SimWorker::end(coord::ExitStatus status) {
   if (copy != board_->heal_writers.end()) copy->second.ended = true;
   std::erase_if(host_.computing, [&](const auto& entry) { return entry.second == uid().value(); });
   host_.exited(uid(), status);
+}
+
+void SimWorker::signal(int number) {
+  if (stopped_) {
+    pending_signal_ = number;
+  } else if (!dead_ && self().progress.signal == 0) {
+    self().progress.signal = number;
+  }
 }
 
 void SimWorker::hang_up() {

@@ -66,8 +66,10 @@ class SimWorker {
   void go_on();
   void hang() { hang_wanted_ = true; }               // at its next share
   void hang_between() { idle_hang_wanted_ = true; }  // before its next transaction, or in a copy
-  void hang_up();  // closes its socket, and goes on as another program
+  void signal(int number);  // that asks for an end: noted, as soon as it runs
+  void hang_up();           // closes its socket, and goes on as another program
   bool hung() const { return hung_; }
+  bool is_signalled() const { return board_->slots[spawn_.slot.value()].progress.signal != 0; }
   bool stopped() const { return stopped_; }
 
   std::string picture() const;
@@ -139,6 +141,7 @@ class SimWorker {
   bool dead_ = false, stopped_ = false, hang_wanted_ = false, hung_ = false;
   bool idle_hang_wanted_ = false, ran_own_code_ = false;
   bool ring_pending_ = false, rung_ = false;
+  int pending_signal_ = 0;
   std::deque<void (SimWorker::*)()> held_;  // what a stopped process would have done
   std::uint64_t txn_ = 0, value_ = 0;       // the transaction, and the state at its start
   coord::Table table_;

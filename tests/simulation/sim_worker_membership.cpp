@@ -6,6 +6,7 @@
 
 namespace lockstep::simulation {
 
+using coord::Ownership;
 using coord::Phase;
 namespace event = coord::event;
 
@@ -46,6 +47,10 @@ void SimWorker::depart() {
   require(!newest.has(uid()) || (newest.flags & coord::kStop) != 0,
           "a worker leaves in transaction " + std::to_string(txn_) + " although the table of " +
               std::to_string(newest.txn.value()) + " lists it");
+  // The step under way and its checkpoint.
+  const bool stops = newest.has(uid()) && table_.txn.value() == txn_;
+  if (stops && Ownership(table_, 1, board_->dead).first_live() == index_in(table_))
+    host_.checkpoint = {txn_, value_};
   host_.to_agent(uid(), event::Left{uid(), Txn(txn_)});
   end({0, 0});
 }

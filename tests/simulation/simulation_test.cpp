@@ -43,6 +43,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
     total.attached_rejoins += outcome.attached * outcome.rejoins;
     total.out_of_time += outcome.out_of_time;
     total.out_of_time_again += outcome.out_of_time_again;
+    total.signalled += outcome.signalled;
+    total.let_go += outcome.let_go;
     total.events += outcome.events;
   }
   std::cout << schedules << " schedules, " << total.events << " events: " << total.faults
@@ -52,7 +54,9 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
             << total.restarts << " restarts, " << total.scales << " scalings, " << total.overtaken
             << " overtaken, " << total.attached << " started by hand, " << total.attached_rejoins
             << " rejoined there, " << total.finished << " runs finished, " << total.out_of_time
-            << " of them out of time (" << total.out_of_time_again << " after another start)\n";
+            << " of them out of time (" << total.out_of_time_again << " after another start), "
+            << total.signalled << " ended by a signal and went on again, " << total.let_go
+            << " went on without a worker that had one\n";
   if (schedules < 10000) return;
   // A fault that never fires proves nothing.
   EXPECT_GT(total.deaths, schedules);
@@ -68,6 +72,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
   EXPECT_GT(total.attached_rejoins, schedules / 200);
   EXPECT_GT(total.out_of_time, schedules / 20);
   EXPECT_GT(total.out_of_time_again, schedules / 500);
+  EXPECT_GT(total.signalled, schedules / 50);
+  EXPECT_GT(total.let_go, schedules / 1000);
   if (schedules < 100'000) return;
   EXPECT_GT(total.overtaken, 0U);  // in one of 5000
 }

@@ -72,9 +72,9 @@ std::uint64_t Toy::load() {
   return txn;
 }
 
-void Toy::save(std::uint64_t txn) {
+void Toy::save(std::uint64_t txn, bool at_the_end) {
   const std::uint64_t every = options_.number("checkpoint-every", 0);
-  if (every == 0 || txn % every != 0 || rank_ != Rank(0)) return;
+  if (every == 0 || (txn % every != 0 && !at_the_end) || rank_ != Rank(0)) return;
   phase(Phase::kSnapshot, txn);
   if (auto synced = session_.sync_records(Txn(txn), Deadline::in(5s)); !synced.ok()) return;
   const std::string text = std::to_string(txn) + " " + std::to_string(state_);
@@ -93,6 +93,9 @@ Status Toy::train(std::uint64_t txn) {
         table.members.begin(), table.members.end(),
         [&](const coord::Member& member) { return member.uid == session_.identity().uid; });
     if (found == table.members.end() || (table.flags & coord::kStop) != 0) {
+      const bool first = !table.members.empty() && found == table.members.begin();
+      rank_ = first ? Rank(0) : coord::kNewcomer;
+      save(txn, true);
       LOCKSTEP_TRY(session_.leave(Txn(txn)));
       return {};
     }

@@ -53,7 +53,7 @@ class Toy {
   void apply(std::uint64_t txn);
   void commit_lines(std::uint64_t txn);
   bool whole(std::uint64_t txn) const;
-  void save(std::uint64_t txn);
+  void save(std::uint64_t txn, bool at_the_end = false);
   std::uint64_t load();
   void wait_for_ring(std::uint64_t txn);
 

@@ -5,7 +5,7 @@
 //              [--print BYTES] [--checkpoint-every N] [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN[:65]] [--become-sleep RANK:TXN] [--newcomers-fail]
 //              [--spawn N] [--subreaper] [--thread] [--ids N]
-//              [--startup-exit CODE] [--startup-kill] [--greets]
+//              [--startup-exit CODE] [--startup-kill] [--greets] [--forks-sleeper]
 //              [--address A --rank R --world N [--wait MS]]
 #include <signal.h>
 #include <sys/prctl.h>
@@ -31,6 +31,8 @@ using toy::Options;
 using toy::Toy;
 
 int train(worker::Session& session, const Options& options) {
+  if (options.has("forks-sleeper") && ::fork() == 0)
+    for (;;) ::pause();
   std::filesystem::create_directories(options.text("run-dir"));
   Status status;
   try {

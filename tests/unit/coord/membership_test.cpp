@@ -114,22 +114,32 @@ TEST(Plain, AWorkerThatComesAfterTheStopStopsAsWell) {
 
 // The agent is frozen together with its workers: that time is nobody's.
 TEST(AgentPause, DoesNotCutAnOrderlyStopShort) {
-  DrivenGroup group({.workers = 2, .timing = {}});
-  group.start();
-  group.feed(event::Signal{SIGTERM});
-  const auto freeze = [&] {
+  for (const bool elastic : {true, false}) {
+    DrivenGroup group({.workers = 2, .timing = {}});
+    group.elastic = elastic;
+    group.start();
+    group.feed(event::Signal{SIGTERM});
+    while (group.take<action::Kill>()) {  // of a loop of its own: TERM, and the same time
+    }
     group.now += 3600 * kSecond;
     group.pass(29 * kSecond);
-  };
-  freeze();
-  EXPECT_FALSE(group.killed(WorkerUid(1)));
-  group.pass(2 * kSecond);
-  EXPECT_EQ(group.take<action::Kill>()->signal, SIGTERM);
-  EXPECT_EQ(group.take<action::Kill>()->signal, SIGTERM);
-  freeze();
-  EXPECT_FALSE(group.killed(WorkerUid(1)));
-  group.pass(2 * kSecond);
-  EXPECT_EQ(group.take<action::Kill>()->signal, SIGKILL);
+    EXPECT_FALSE(group.killed(WorkerUid(1)));
+    group.pass(2 * kSecond);
+    EXPECT_EQ(group.take<action::Kill>()->signal, SIGKILL);
+  }
+}
+
+TEST(AgentPause, DoesNotShortenTheWaitForTheLaunchersSignal) {
+  DrivenGroup group({.workers = 2, .max_restarts = 1, .timing = {}});
+  group.start();
+  group.pass(100 * kMillisecond);
+  for (auto& [uid, seen] : group.workers) seen.signal = SIGTERM;
+  group.pass(20 * kMillisecond);
+  group.now += 3600 * kSecond;
+  group.pass(900 * kMillisecond);
+  EXPECT_EQ(group.status().state, "running");
+  group.pass(200 * kMillisecond);
+  EXPECT_EQ(group.status().state, "stopping");
 }
 
 TEST(AgentPause, DoesNotShortenTheStart) {

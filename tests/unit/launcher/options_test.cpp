@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
 
 #include <map>
+
+#include "launcher/signal_list.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -198,10 +201,47 @@ TEST(Options, TheHelpNamesEveryStartMethod) {
   EXPECT_NE(run_help().find("--start-method fork|exec|spawn|forkserver"), std::string::npos);
 }
 
+TEST(Options, SignalsToHandleTakesNamesAndNumbersAndEachOnce) {
+  const auto handled = [](const char* list) {
+    return parse({"--signals-to-handle", list, "p"}).value().signals_to_handle;
+  };
+  using List = std::vector<int>;
+  EXPECT_EQ(handled("SIGTERM,SIGINT,SIGHUP,SIGQUIT"), (List{SIGTERM, SIGINT, SIGHUP, SIGQUIT}));
+  EXPECT_EQ(handled("USR1, sigusr2,10,SIGUSR1"), (List{SIGUSR1, SIGUSR2}));
+  EXPECT_EQ(handled("SIGRTMIN,RTMIN+2,SIGRTMAX-1,POLL,sigxcpu"),
+            (List{SIGRTMIN, SIGRTMIN + 2, SIGRTMAX - 1, SIGIO, SIGXCPU}));
+  EXPECT_EQ(stop_signals(handled("SIGUSR1,INT")),
+            (List{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1}));
+  EXPECT_EQ(parse({"p"}, {{"PET_SIGNALS_TO_HANDLE", "SIGALRM"}}).value().signals_to_handle,
+            List{SIGALRM});
+}
+
+TEST(Options, SignalsThatCannotAskForAnEndAreRefused) {
+  const auto refused = [](const std::string& why, const Words& lists) {
+    for (const std::string& list : lists) {
+      const std::string said = message({"--signals-to-handle", list, "p"});
+      EXPECT_EQ(said.find("--signals-to-handle"), 0U) << list << said;
+      EXPECT_NE(said.find(why), std::string::npos) << list << said;
+    }
+  };
+  refused("no process can handle it", {"SIGKILL", "TERM,STOP", "9"});
+  refused("when a worker ends", {"SIGCHLD", "17", "SIGCLD"});
+  refused("fault of its own", {"SIGSEGV", "IOT", "bus,TERM"});
+  refused("stops and continues", {"SIGTSTP", "SIGCONT", "20"});
+  refused("a write that fails", {"SIGPIPE", "SIGXFSZ"});
+  refused("did you mean 'SIGTERM'?", {"SIGTREM", "TREM"});
+  refused("is missing", {"", "TERM,", ",", "TERM,,INT", " "});
+  refused("is no signal", {"RTMAX+1", "RTMIN-1", "SIGRTMIN+99", "15.0", "TERM INT", "usr3", "SIG"});
+  refused("no signal 0;", {"0"});
+  refused("there is no signal", {"-15", "32", "65"});
+}
+
 TEST(Options, TorchrunsHarmlessOptionsAreAccepted) {
-  EXPECT_TRUE(parse({"--monitor-interval", "1", "--local-addr", "x", "--event-log-handler", "null",
-                     "--node-rank", "0", "--start-method", "spawn", "--nnodes", "1", "p"})
+  EXPECT_TRUE(parse({"--monitor-interval", "0.1", "--local-addr", "x", "--event-log-handler",
+                     "null", "--node-rank", "0", "--start-method", "spawn", "--nnodes", "1", "p"})
                   .ok());
+  EXPECT_FALSE(parse({"--monitor-interval", "soon", "p"}).ok());
+  EXPECT_FALSE(parse({"--event-log-handler", "console", "p"}).ok());
   EXPECT_FALSE(parse({"--numa-binding", "node", "p"}).ok());
 }
 
