@@ -108,12 +108,14 @@ int run_command(std::span<const std::string> arguments) {
   auto program = running ? running_program(*options) : find_program(*options);
   if (!program.ok()) return fail(program.error());
   if (!program->linked && options->start_method == StartMethod::kFork)
-    return fail(misuse("--start-method fork: '" + program->name +
-                       "' does not link Lockstep, so it has no fork point; leave the option out"));
+    return fail(
+        misuse("--start-method fork: '" + program->name +
+               "' does not link Lockstep, so it has no fork point; leave the option out, or "
+               "say that it does (--linked)"));
   if (!program->linked && !options->inject.empty())
     return fail(misuse("--inject: '" + program->name +
                        "' does not link Lockstep, so nothing in it carries out faults; leave the "
-                       "option out"));
+                       "option out, or say that it does (--linked)"));
   if (auto checked = check_local_ranks(*options, *program); !checked.ok())
     return fail(checked.error());
   auto agent = Agent::open(std::move(*options), std::move(*program), *std::move(spawned),

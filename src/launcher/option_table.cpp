@@ -187,6 +187,9 @@ std::vector<Option> basic_options() {
       flag("module", &LaunchOptions::module, "the program is a Python module", 'm'),
       flag("no-python", &LaunchOptions::no_python,
            "start the program itself, whatever its name ends in"),
+      flag("linked", &LaunchOptions::linked,
+           "the program links Lockstep, though it does not show: it is a wrapper, a debugger, or "
+           "opens a library that does"),
       seconds("shutdown-timeout", &LaunchOptions::shutdown_timeout,
               "for the workers to leave in order, the last checkpoint included, or to end on a "
               "signal; then they are killed (default 30)"),

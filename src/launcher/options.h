@@ -46,6 +46,7 @@ struct LaunchOptions {
   std::string role = "default";
   StartMethod start_method = StartMethod::kAuto;
   bool no_python = false;
+  bool linked = false;  // the program links Lockstep, though it does not show
   bool module = false;
   std::string master_addr = "127.0.0.1";
   int master_port = 0;  // 0: a free one

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/path_search.h"
-#include "coord/note_file.h"
+#include "launcher/needed_libraries.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -34,6 +34,7 @@ Result<Program> python_program(const LaunchOptions& options) {
   program.arguments = {python, "-u"};
   if (options.module) program.arguments.emplace_back("-m");
   program.arguments.insert(program.arguments.end(), options.program.begin(), options.program.end());
+  program.linked = options.linked;  // a module of its own may
   return program;
 }
 
@@ -51,10 +52,10 @@ Result<Program> find_program(const LaunchOptions& options) {
   program.name = options.program.front();
   LOCKSTEP_ASSIGN(program.file, find_in_path(name));
   program.arguments = options.program;
-  const auto version = coord::noted_version(program.file, coord::kNote);
+  const auto version = linked_version(program.file, LoaderPlaces::of_this_process(), coord::kNote);
   if (version && *version != coord::kProtocolVersion)
     return coord::wrong_version(*version, coord::kProtocolVersion);
-  program.linked = version.has_value();
+  program.linked = version.has_value() || options.linked;
   return program;
 }
 

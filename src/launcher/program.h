@@ -17,7 +17,9 @@ struct Program {
   std::string name;                    // as it was given: a script's or module's own
   std::string file;                    // for execve
   std::vector<std::string> arguments;  // argv, argv[0] first
-  bool linked = false;                 // talks to the agent: has the ELF note of coord/version.h
+  // Talks to the agent: it, or a library that it needs, has the ELF note of coord/version.h; or the
+  // user says so (--linked).
+  bool linked = false;
 };
 
 Result<Program> find_program(const LaunchOptions& options);

@@ -89,8 +89,9 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
   const bool first = spawn.rank == Rank(0) && !main_spoke_;
   changes.push_back(std::string(coord::kLaterMainVariable) + "=" + (first ? "" : "1"));
   for (std::string& entry : linked_program_variables()) changes.push_back(std::move(entry));
-  const SpawnSpec spec{program_.file,     program_.arguments, environment_with(changes),
-                       outputs.out.get(), outputs.err.get(),  {theirs.get()}};
+  const SpawnSpec spec{
+      program_.file,     program_.arguments, environment_with(changes, {coord::kPlainVariable}),
+      outputs.out.get(), outputs.err.get(),  {theirs.get()}};
   auto pid = spawn_process(spec);
   if (!pid.ok()) {
     feed_(event::SpawnFailed{spawn.uid, pid.error().message});
@@ -109,6 +110,7 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
 void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& variables,
                             const Outputs& outputs) {
   std::vector<std::string> changes = to_entries(variables);
+  changes.push_back(std::string(coord::kPlainVariable) + "=" + program_.name);
   if (options_.nproc_per_node > 1)
     for (std::string& entry : thread_variable()) changes.push_back(std::move(entry));
   const SpawnSpec spec{program_.file,

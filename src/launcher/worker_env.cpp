@@ -47,6 +47,7 @@ std::vector<std::string> worker_variable_names() {
   names.emplace_back(coord::kInjectVariable);
   names.emplace_back(coord::kSignalsVariable);
   names.emplace_back(coord::kLaterMainVariable);
+  names.emplace_back(coord::kPlainVariable);
   return names;
 }
 

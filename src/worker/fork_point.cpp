@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -79,9 +80,16 @@ void become_worker(const coord::Received& received, const ForkRequest& request) 
   set_environment(request);
 }
 
+// The agent, which has made the socket's two ends. Not always our parent: a wrapper may be.
+pid_t maker_of(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : ::getppid();
+}
+
 // Forks twice, so that the agent reaps the child and not the zygote. Returns true in the child.
 bool fork_for_agent(int agent_socket, std::uint64_t request) {
-  const pid_t agent = ::getppid();
+  const pid_t agent = maker_of(agent_socket);
   const auto answer = [&](pid_t pid) {
     // The agent's death ends us; nothing else can fail here.
     (void)coord::send(agent_socket, Forked{request, pid}, Deadline::in(10s)).ok();
@@ -118,9 +126,12 @@ Result<UniqueFd> take_descriptor(const char* variable) {
   const int fd = number_of<int>(text).value_or(-1);
   const bool good = fd > 2 && ::fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
   if (!good)
-    return Error{ErrorKind::kUsage,
-                 std::string(variable) + "='" + text +
-                     "' is not an open descriptor; it is set by 'lockstep run' only"};
+    return Error{
+        ErrorKind::kUsage,
+        std::string(variable) + "='" + text +
+            "' is not an open descriptor. 'lockstep run' sets it; a wrapper between it and "
+            "this program must leave descriptors open (Python's subprocess: "
+            "close_fds=False)"};
   ::unsetenv(variable);
   return UniqueFd(fd);
 }
@@ -191,6 +202,7 @@ Result<Birth> read_birth(UniqueFd agent) {
         ErrorKind::kBadData,
         "the agent sent something that is no fork request; is 'lockstep' of another version?"};
   set_environment(*request);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a wrapper may be the parent, which dies with the agent
   return Birth{*request, std::move(agent), std::move(received.descriptors[0]), {}, {}};
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/errors.h"
 #include "base/text.h"
+#include "coord/descriptors.h"
 #include "coord/table.h"
 
 namespace lockstep::worker {
@@ -148,10 +149,20 @@ bool has_address() { return !variable("MASTER_ADDR").empty() && !variable("MASTE
 Result<std::optional<Rendezvous>> from_environment() {
   const std::string rank = variable("RANK"), world = variable("WORLD_SIZE");
   if (!variable("TORCHELASTIC_RUN_ID").empty()) {
+    const std::string plain = variable(coord::kPlainVariable);
+    if (!plain.empty() && !rank.empty() && !world.empty())
+      return misuse(
+          "this program links Lockstep, and 'lockstep run' could not see it: it started '" + plain +
+          "', and neither that file nor a library that it needs has Lockstep's "
+          "note. So this process would train alone, as each of " +
+          world + ". If '" + plain +
+          "' is a wrapper, a debugger, or opens the library itself "
+          "(dlopen), say so: lockstep run --linked ... " +
+          plain + " ...; or unset RANK and WORLD_SIZE, and it trains alone");
     if (rank.empty() || world.empty() || world == "1") return std::optional<Rendezvous>();
     return misuse("this process is rank " + rank + " of " + world +
-                  " of another launcher (TORCHELASTIC_RUN_ID is set), or has a program between it "
-                  "and 'lockstep run': let 'lockstep run --nproc-per-node N PROGRAM ...' start it "
+                  " of another launcher (TORCHELASTIC_RUN_ID is set): let 'lockstep run "
+                  "--nproc-per-node N PROGRAM ...' start it "
                   "itself; or unset RANK and WORLD_SIZE, and it trains alone");
   }
   // One without the other is of several ranks all the same, unless it is that of one.

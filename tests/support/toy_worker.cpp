@@ -92,4 +92,8 @@ int toy_main(int argc, char** argv) {
 
 }  // namespace
 
+#ifdef TOY_LIBRARY  // see toy_by_library.cpp
+extern "C" int toy_library_main(int argc, char** argv) { return toy_main(argc, argv); }
+#else
 int main(int argc, char** argv) { return toy_main(argc, argv); }
+#endif
