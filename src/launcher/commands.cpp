@@ -43,6 +43,19 @@ Result<std::uint32_t> to_scale(const std::string& text) {
                              : "; usage: lockstep scale RUN_DIR WORKERS"));
 }
 
+// An option that would do nothing is refused. A variable of the environment is for all commands.
+Status check_effects(const LaunchOptions& options, const Program& program) {
+  if (program.linked) return {};
+  std::string option, why;
+  if (options.start_method == StartMethod::kFork)
+    option = "--start-method fork", why = "it has no fork point";
+  if (!options.of_linked.empty())
+    option = options.of_linked.front(), why = "it has no steps, to which the option belongs";
+  if (option.empty()) return {};
+  return misuse(option + ": '" + program.name + "' does not link Lockstep, so " + why +
+                "; leave the option out, or say that it does (--linked)");
+}
+
 // Those of a program that may be scaled are known once it says how far: Descriptions::add.
 Status check_local_ranks(const LaunchOptions& options, const Program& program) {
   if (program.linked)
@@ -107,15 +120,7 @@ int run_command(std::span<const std::string> arguments) {
   const bool running = *spawned || *attached;
   auto program = running ? running_program(*options) : find_program(*options);
   if (!program.ok()) return fail(program.error());
-  if (!program->linked && options->start_method == StartMethod::kFork)
-    return fail(
-        misuse("--start-method fork: '" + program->name +
-               "' does not link Lockstep, so it has no fork point; leave the option out, or "
-               "say that it does (--linked)"));
-  if (!program->linked && !options->inject.empty())
-    return fail(misuse("--inject: '" + program->name +
-                       "' does not link Lockstep, so nothing in it carries out faults; leave the "
-                       "option out, or say that it does (--linked)"));
+  if (auto checked = check_effects(*options, *program); !checked.ok()) return fail(checked.error());
   if (auto checked = check_local_ranks(*options, *program); !checked.ok())
     return fail(checked.error());
   auto agent = Agent::open(std::move(*options), std::move(*program), *std::move(spawned),

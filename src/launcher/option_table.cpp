@@ -313,6 +313,10 @@ std::vector<Option> all_options() {
   std::vector<Option> options = basic_options();
   for (Option& option : log_options()) options.push_back(std::move(option));
   for (Option& option : rendezvous_options()) options.push_back(std::move(option));
+  for (Option& option : options)
+    for (const char* name :
+         {"max-replacements", "stop-grace", "hang-timeout", "progress", "inject"})
+      option.of_linked = option.of_linked || option.name == name;
   return options;
 }
 

@@ -25,6 +25,7 @@ struct Option {
   std::string help;   // empty: not shown
   std::function<Status(Raw&, const std::string&)> set;
   char letter = 0;
+  bool of_linked = false;  // concerns programs that link Lockstep alone
 };
 
 std::vector<Option> all_options();

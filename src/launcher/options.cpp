@@ -103,6 +103,7 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
       value = arguments[i];
     }
     LOCKSTEP_TRY(option->set(raw, *value));
+    if (option->of_linked) raw.options.of_linked.push_back("--" + option->name);
   }
   return i;
 }

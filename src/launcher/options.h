@@ -61,6 +61,7 @@ struct LaunchOptions {
   std::chrono::milliseconds stop_grace{1'000};     // how long a worker may be stopped (SIGSTOP)
   coord::ProgressMode progress;
   std::vector<int> signals_to_handle;  // as the user names them; see stop_signals()
+  std::vector<std::string> of_linked;  // options given that concern programs with Lockstep alone
   std::string inject;                  // faults, for tests (worker/inject.h)
   std::vector<std::string> program;    // name and arguments, untouched
   bool help = false;

@@ -193,6 +193,24 @@ TEST_F(Plain, BadCommandLinesAreTwo) {
       std::string::npos);
 }
 
+// What has no effect is refused; a variable is for all commands.
+TEST_F(Plain, OptionsOfStepsAreRefused) {
+  for (const Words& options : {Words{"--max-replacements", "3"},
+                               {"--stop-grace", "5"},
+                               {"--hang-timeout", "60"},
+                               {"--progress", "10"},
+                               {"--inject", "kill rank=0"},
+                               {"--start-method", "fork"}}) {
+    const Outcome outcome = launch(options, {"/bin/true"});
+    EXPECT_EQ(outcome.code, 2) << options[0];
+    EXPECT_NE(outcome.err.find(options[0]), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("'/bin/true' does not link Lockstep"), std::string::npos)
+        << outcome.err;
+  }
+  const Child::Variables variables{{"PET_MAX_REPLACEMENTS", "3"}, {"PET_HANG_TIMEOUT", "60"}};
+  EXPECT_EQ(launch({}, {"/bin/true"}, variables).code, 0);
+}
+
 TEST_F(Plain, PythonTorchTrainsOverGloo) {
   const std::string python = torch_python();
   if (python.empty()) GTEST_SKIP() << "skipped: no python3 with torch";
