@@ -20,8 +20,8 @@
 // It must depend on nothing but the state and the share. Backward, clipping
 // (RunOptions::clip_grad_norm), reduction and update are run()'s: in the closure backward(),
 // zero_grad(), clip_grad_norm_() and the optimizer's step() are errors. How long the loop's own
-// code may take: "Time limits" in docs/guide/errors.md (300 s from the launcher's start to the end
-// of open(); 60 s between steps while others wait).
+// code may take: "Time limits" in docs/guide/errors.md (30 min from the launcher's start to the end
+// of open(); later as long as no other worker waits).
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
 

@@ -11,7 +11,7 @@
 //
 // What a step computes is stated in docs/design/arithmetic.md, how it survives in
 // docs/design/protocol.md, how long the program's own code may take in docs/guide/errors.md ("Time
-// limits": 300 s from the launcher's start to the first step, then deadlines learnt from the run).
+// limits": 30 min from the launcher's start to the first step, then as long as nobody waits).
 // Threads: one. Ownership: refers to context, model and optimizer, which outlive it.
 #pragma once
 
@@ -194,7 +194,7 @@ class Trainer {
 
   // Where a new run begins: may bring weights from elsewhere (a snapshot.pt of Python's) into the
   // model and says at which epoch's start to go on, and with which best; nullopt: from the seed.
-  // Called in every worker of the start, within its 300 s; not with --resume never or a path. What
+  // Called in every worker of the start, within its 30 min; not with --resume never or a path. What
   // is not in such a file, the optimizer's state and the schedules' above all, begins anew. Where a
   // run has begun so its manifest says ("start_epoch", "start_best", "initial_weights_sha256"):
   // killed before its first checkpoint, it begins from the same weights again, or is an error.

@@ -11,6 +11,7 @@
 #include "coord/incident.h"
 #include "coord/table.h"
 #include "lockstep/status.h"
+#include "rundir/standstills.h"
 #include "rundir/time_stop.h"
 
 namespace lockstep::coord {
@@ -63,6 +64,10 @@ struct WriteTable {
 struct RecordStop {
   rundir::TimeStop stop;
 };
+// RUN_DIR/standstills.json. An error is told, and that is all.
+struct RecordStandstills {
+  std::vector<rundir::Standstill> standstills;
+};
 // header().heal_donor, then heal_request; ring the donor. uid 0: nobody needs a copy.
 struct NameDonor {
   WorkerUid uid;
@@ -114,8 +119,8 @@ struct Action {
   std::variant<action::Spawn, action::Kill, action::End, action::AppendDead, action::WriteProposal,
                action::WriteTable, action::NameDonor, action::Admit, action::Refuse,
                action::RecordIncident, action::RestartGroup, action::RestartZygote,
-               action::RecordStop, action::SetFinalRecorded, action::Reply, action::Print,
-               action::Stop>
+               action::RecordStop, action::RecordStandstills, action::SetFinalRecorded,
+               action::Reply, action::Print, action::Stop>
       what;
   std::string reason;  // for logs and tests: why, in a few words
 };

@@ -48,9 +48,8 @@ inline constexpr std::uint64_t kShortTextBytes = 2048;
 inline constexpr std::uint64_t kTextBytesPerShare = 256;
 inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
 
-// What a worker is doing; the deadline that applies follows from it (coord/deadlines.h). Computing
-// phases always run against one: data, forward, backward, optimizer, evaluate. Those between (idle,
-// snapshot, heal) do while others wait for this worker. Exchange and done never do.
+// What a worker is doing. In all but two it gets on by itself, and may stand still
+// (coord/hang_watch.h); in the exchange it waits for others, and done it waits for the end.
 enum class Phase : std::uint64_t {
   kIdle = 0,  // before its first transaction, or waiting for something
   kData = 1,
@@ -123,7 +122,8 @@ struct alignas(4096) WorkerSlot {
   Word current_txn;    // the transaction it works on,
   Word epoch;          // its epoch, from 0,
   Word epoch_step;     // its step in the epoch, from 0,
-  Word item;           // and the virtual worker or evaluation batch that it computes
+  Word item;           // and the virtual worker or evaluation batch that it computes,
+  Word items;          // of so many: V in a step
   Word applied;        // transactions its state includes: t + 1 after applying t
   Word seen_dead;      // dead_count it acts on
   Word ready_txn;      // newcomer: state of the start of ready_txn - 1 is loaded (mark)

@@ -13,6 +13,7 @@
 #include "coord/run_time.h"
 #include "coord/table.h"
 #include "lockstep/status.h"
+#include "rundir/standstills.h"
 
 namespace lockstep::coord {
 
@@ -23,17 +24,22 @@ struct WorkerProgress {
   std::uint64_t progress = 0;
   Txn current_txn;
   std::uint64_t epoch = 0, epoch_step = 0, item = 0;  // of current_txn
+  std::uint32_t items = 0;                            // that current_txn has, all members together
   std::uint64_t applied = 0;                          // transactions its state includes
   std::uint64_t ready_txn = 0, loading_txn = 0;
   std::uint64_t abort_seen_ns = 0, regrouped_ns = 0, resumed_ns = 0, committed_ns = 0,
                 fault_fired_ns = 0;
   int signal = 0;  // that came to it and asks for an end; 0: none
-  // The agent's word, not the board's: its output has no room, so it may sit in a write(2) until
-  // somebody reads.
-  bool unread = false;
-  // The same: how long its main thread has run on a CPU, in its life, and how long it has been
-  // ready to run and had none.
-  std::uint64_t ran_ns = 0, starved_ns = 0;
+};
+
+// What the system tells of a worker's process. Nanoseconds, since it was first looked at, of those
+// times in which it did not get any further on the board.
+struct WorkerVitals {
+  WorkerUid uid;
+  std::uint64_t ran_ns = 0;  // on CPUs, all its threads together
+  // Something outside the program kept it from running: a stop, a debugger, a frozen control group,
+  // other processes on its CPUs, output that nobody reads.
+  std::uint64_t excused_ns = 0;
 };
 
 namespace event {
@@ -83,6 +89,16 @@ struct Progress {
   std::vector<WorkerProgress> workers;
   std::vector<Table> tables;
 };
+// Several times a second while there is a worker. `zygote`: of the process that forks workers, while
+// a fork is awaited; uid 0.
+struct Vitals {
+  std::vector<WorkerVitals> workers;
+  WorkerVitals zygote;
+};
+// What earlier launches of the run have learnt (HangWatch::learnt()).
+struct Remembered {
+  std::vector<rundir::Standstill> standstills;
+};
 struct Scale {
   std::uint64_t request = 0;  // returned in action::Reply
   std::uint32_t workers = 0;
@@ -125,9 +141,9 @@ struct Tick {};
 using Event =
     std::variant<event::Start, event::Forked, event::SpawnFailed, event::Hello, event::Described,
                  event::Ready, event::Exited, event::Stopped, event::Continued, event::Progress,
-                 event::Scale, event::Failed, event::Finished, event::RecordsFailed, event::Left,
-                 event::Closed, event::StarterGone, event::ZygoteReady, event::ZygoteLost,
-                 event::Signal, event::Tick>;
+                 event::Vitals, event::Remembered, event::Scale, event::Failed, event::Finished,
+                 event::RecordsFailed, event::Left, event::Closed, event::StarterGone,
+                 event::ZygoteReady, event::ZygoteLost, event::Signal, event::Tick>;
 
 // Reads the event from the board. `workers`: those alive and those just reaped, with their slots.
 event::Progress observe(const Board& board, const std::vector<Member>& workers);

@@ -13,20 +13,20 @@ namespace {
 // against the workers.
 constexpr std::uint64_t kAgentPause = 1'000'000'000;
 
-std::string seconds(std::uint64_t ns) {  // "1.0 s"
+}  // namespace
+
+std::string seconds(std::uint64_t ns) {
   char text[32];
   std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ns) / 1e9);
   return text;
 }
-
-}  // namespace
 
 Coordinator::State::State(const Config& settings)
     : config(settings),
       timing(settings.timing),
       wanted(settings.workers),
       target(settings.workers),
-      hangs(settings.timing.hang_floor, settings.timing.hang_first, settings.timing.hang_between),
+      hangs(settings.timing.strict_hang),
       incidents(settings.timing.incident_window),
       replacements(settings.max_replacements, settings.give_back_after),
       restarts(settings.max_restarts, settings.no_progress_restarts) {}
@@ -141,7 +141,6 @@ void Coordinator::State::on(const event::Continued& continued) {
   const bool all_were = !goes_on_without(*worker);
   worker->stopped_at.reset();
   worker->stop_told = false;
-  hangs.forget(continued.uid);  // its clocks start anew
   if (!all_were) return;
   for (auto& [uid, other] : workers)  // whoever continues all does it one by one
     if (other.stopped_at) other.stopped_at = now;
@@ -294,23 +293,17 @@ void Coordinator::State::fire_timers() {
     if (!due) break;
     due();
   }
-  if ((group != Group::kRunning && group != Group::kFinishing) || config.plain) return;
-  const auto hang = hangs.hung(now, [this](WorkerUid uid) {
-    const Worker* worker = find(uid);
-    return worker != nullptr && worker->holds_state() && !worker->stopped_at && !worker->evicted;
-  });
-  if (!hang) return;
-  evict(*find(hang->worker), Cause::kHung,
-        hang->phase == Phase::kIdle
-            ? "hung between steps while others waited for " + seconds(hang->still)
-            : std::string("hung in ") + to_string(hang->phase) + " for " + seconds(hang->still) +
-                  "; --hang-timeout allows more");
-  hangs.grant(now);
+  if (config.plain) return;
+  if (group == Group::kRunning || group == Group::kFinishing) {
+    tell_standstills();
+    evict_hung();
+  }
+  tell_slow_start();
 }
 
 // Every time that a worker is given, or the group; a run's time limit counts pauses too.
 void Coordinator::State::forget_pause(std::uint64_t gap) {
-  hangs.restart(now);
+  hangs.skip_to(now);
   for (auto& [uid, worker] : workers) {
     worker.since += gap;
     for (auto* at : {&worker.going_at, &worker.stopped_at, &worker.closed_at})

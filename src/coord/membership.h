@@ -32,14 +32,10 @@ struct Timing {
   std::uint64_t fork = 10'000'000'000;            // from Spawn to Forked while the zygote is ready
   std::uint64_t attach = 10'000'000'000;          // attached: until the first one has come
   std::uint64_t attach_orphaned = 1'000'000'000;  // the same, once its starter is gone
-  std::uint64_t first_table = 300'000'000'000;    // from the (re)start to all being ready
-  std::uint64_t join = 300'000'000'000;           // from a newcomer's Forked to its Ready
+  std::uint64_t first_table = 1'800'000'000'000;  // from the (re)start to all being ready
+  std::uint64_t join = 1'800'000'000'000;         // from a newcomer's Forked to its Ready
   std::uint64_t stop_grace = 1'000'000'000;       // SIGSTOP to eviction
-  // Computing phase without progress; where nobody has come through the phase yet; between steps,
-  // where the program's own code runs, without progress while others wait.
-  std::uint64_t hang_floor = 5'000'000'000;
-  std::uint64_t hang_first = 30'000'000'000;
-  std::uint64_t hang_between = 60'000'000'000;
+  std::uint64_t strict_hang = 0;               // --hang-timeout; 0: only for who lets others wait
   std::uint64_t close_grace = 2'000'000'000;   // from the end of a worker's words to eviction
   std::uint64_t incident_window = 50'000'000;  // victims this close are one incident
   std::uint64_t heal_retry = 50'000'000;       // between two requests for a copy

@@ -1,7 +1,7 @@
 // The inside of the coordinator, shared by membership.cpp (events and timers), joining.cpp (how
 // workers come in), attached.cpp (those that come by themselves), recovery.cpp (deaths, rungs 1 and
-// 3), telling.cpp (what is said of deaths), signals.cpp (what a signal means) and ending.cpp
-// (stops). Nothing else includes it.
+// 3), standstills.cpp (those that get no further), telling.cpp (what is said of deaths),
+// signals.cpp (what a signal means) and ending.cpp (stops). Nothing else includes it.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,16 @@
 
 #include "coord/budget.h"
 #include "coord/crashes.h"
-#include "coord/deadlines.h"
+#include "coord/hang_watch.h"
 #include "coord/incident_book.h"
 #include "coord/membership.h"
 #include "coord/slots.h"
 
 namespace lockstep::coord {
+
+std::string seconds(std::uint64_t ns);  // "1.0 s"
+// In which computation it is, as " while computing …"; empty where it waits, or is between steps.
+std::string place_of(const WorkerProgress& seen);
 
 // Of the group. Coordinator::status() has their names, in this order.
 enum class Group { kStarting, kRunning, kRestarting, kFinishing, kStopping, kStopped };
@@ -98,6 +102,9 @@ struct Worker {
   bool complete = false;         // the same: nothing is left to run
   std::optional<Txn> first_txn;  // of the first table it was seen in
   WorkerProgress seen;
+  WorkerVitals vitals;
+  bool held = false;             // by these, something outside keeps it from running
+  std::uint64_t start_told = 0;  // of a newcomer: its start had lasted so long when that was said
 
   bool holds_state() const { return stage == Stage::kMember || stage == Stage::kLeaving; }
   // Asked for and given up, and the zygote has not answered yet: keeps its slot until it does.
@@ -126,8 +133,12 @@ struct Coordinator::State {
   bool elastic = true;
   std::uint64_t last_uid = 0, generation = 0;
   std::uint64_t group_since = 0;  // start of this (re)start
-  std::uint64_t applied = 0;      // transactions applied at best, this board
-  std::uint64_t furthest = 0;     // the same, of the run
+  std::uint64_t start_told = 0;   // of it: when it had lasted so long, that was said
+  WorkerVitals zygote_vitals;
+  std::uint64_t vitals_at = 0;  // the last event::Vitals
+  std::vector<rundir::Standstill> recorded_standstills;
+  std::uint64_t applied = 0;   // transactions applied at best, this board
+  std::uint64_t furthest = 0;  // the same, of the run
 
   Pause spawn_pause;      // since a worker last said Hello
   int failed_spawns = 0;  // the same
@@ -193,6 +204,8 @@ struct Coordinator::State {
   void on(const event::ZygoteLost&);
   void on(const event::Signal&);
   void on(const event::Tick&) {}
+  void on(const event::Vitals&);
+  void on(const event::Remembered&);
   // Calls visit(time, what to do then) for every timer that runs.
   template <class Visit>
   void each_timer_of(Worker& worker, Visit visit);
@@ -241,7 +254,6 @@ struct Coordinator::State {
   std::string why_none_is_left(const std::string& otherwise);
 
   void note_progress(const event::Progress& report);
-  void watch_hangs(const event::Progress& report);
   void check_survivors();
   void keep_leavers();
   bool blame_outside();  // no victim of the newest incident ended by its own doing
@@ -253,6 +265,14 @@ struct Coordinator::State {
   void answer_worker_signals();
   void let_go(Worker& worker);
   void restart_unless_signalled(const std::string& reason, const Death& death);
+
+  // standstills.cpp
+  std::vector<WorkerUid> awaited() const;
+  void watch_standstills(const event::Progress& report);
+  void evict_hung();
+  void tell_standstills();
+  void tell_slow_start();
+  std::string not_ready(const Worker& worker) const;
 
   // ending.cpp
   bool is_stopping() const { return group == Group::kStopping || group == Group::kStopped; }

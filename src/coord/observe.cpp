@@ -18,6 +18,7 @@ event::Progress observe(const Board& board, const std::vector<Member>& workers) 
     seen.epoch = get(slot.epoch);
     seen.epoch_step = get(slot.epoch_step);
     seen.item = get(slot.item);
+    seen.items = static_cast<std::uint32_t>(get(slot.items));
     seen.applied = get(slot.applied);
     seen.ready_txn = get(slot.ready_txn);
     seen.loading_txn = get(slot.loading_txn);

@@ -84,9 +84,11 @@ std::string Coordinator::State::replace(const Worker& worker, Cause cause,
     return what_goes_on(has_room);
   }
   const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
-  // One charge per incident; but each try to start somebody is one, or they would never end.
+  // One charge per incident; but each try to start somebody is one, or they would never end. Who was
+  // only slow may be healthy, and its next eviction takes twice as long.
+  const bool free = cause == Cause::kHung && !hangs.strict();
   const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
-  incident.replaced = tries && (charged || (has_room && replacements.charge(furthest)));
+  incident.replaced = tries && (charged || (has_room && (free || replacements.charge(furthest))));
   const std::string most = std::to_string(config.max_replacements);
   if (incident.replaced)
     return "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
@@ -124,7 +126,7 @@ void Coordinator::State::note_progress(const event::Progress& report) {
   furthest = std::max(furthest, applied);
   tell_held();
   note_worker_signals();
-  watch_hangs(report);
+  watch_standstills(report);
 
   std::vector<WorkerProgress> survivors;
   std::uint64_t applied_by_all = std::numeric_limits<std::uint64_t>::max();
@@ -140,22 +142,6 @@ void Coordinator::State::note_progress(const event::Progress& report) {
   slots.observe(last_listed, applied_by_all);
   for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
     act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
-}
-
-void Coordinator::State::watch_hangs(const event::Progress& report) {
-  // The newest transaction that a member waits in.
-  std::optional<std::uint64_t> waits;
-  for (const auto& [uid, worker] : workers)
-    if (worker.holds_state() && worker.seen.phase == Phase::kExchange)
-      waits = std::max(waits.value_or(0), worker.seen.current_txn.value());
-  for (const WorkerProgress& seen : report.workers) {
-    const Worker* worker = find(seen.uid);
-    if (worker == nullptr) continue;
-    const bool has_committed = worker->first_txn && seen.applied > worker->first_txn->value();
-    const bool awaited = worker->holds_state() && !worker->left && waits && *waits >= seen.applied;
-    hangs.observe(seen, has_committed, awaited, now);
-    if (seen.unread) hangs.excuse(seen.uid, now);
-  }
 }
 
 // Rung 1 needs somebody who can finish the transaction that the run is in.
@@ -239,6 +225,7 @@ bool Coordinator::State::blame_outside() {
 void Coordinator::State::begin_group() {
   group = Group::kStarting;
   group_since = now;
+  start_told = 0;
   ended_early.clear();
   worker_signal_at.reset();
   last_failure = {};

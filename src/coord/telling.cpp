@@ -12,16 +12,6 @@ std::string step_of(const WorkerProgress& seen) {
   return "epoch " + number(seen.epoch) + ", step " + number(seen.epoch_step);
 }
 
-// In which computation it died; nothing of one that waited.
-std::string place_of(const WorkerProgress& seen) {
-  if (seen.phase == Phase::kEvaluate)
-    return " while evaluating batch " + number(seen.item) + " of epoch " + number(seen.epoch);
-  if (!is_computing(seen.phase)) return "";
-  const bool share = seen.phase != Phase::kOptimizer;
-  return (share ? " while computing virtual worker " + number(seen.item) + " of " : " in ") +
-         step_of(seen) + ", phase " + to_string(seen.phase);
-}
-
 // Without the part that differs between workers with one error.
 std::string substance(const std::string& message) {
   const std::string place = "virtual worker ";
@@ -32,6 +22,15 @@ std::string substance(const std::string& message) {
 }
 
 }  // namespace
+
+std::string place_of(const WorkerProgress& seen) {
+  if (seen.phase == Phase::kEvaluate)
+    return " while evaluating batch " + number(seen.item) + " of epoch " + number(seen.epoch);
+  if (!is_computing(seen.phase)) return "";
+  const bool share = seen.phase != Phase::kOptimizer;
+  return (share ? " while computing virtual worker " + number(seen.item) + " of " : " in ") +
+         step_of(seen) + ", phase " + to_string(seen.phase);
+}
 
 void Coordinator::State::tell_failure(const Worker& worker, const Error& error) {
   std::pair<std::string, Txn> failure{substance(error.message), worker.seen.current_txn};

@@ -42,8 +42,7 @@ coord::Config config_of(const LaunchOptions& options, const Program& program,
                   [](const std::string& word) { return word == "--help" || word == "-h"; });
   config.stop_signals = stop_signals(options.signals_to_handle);
   config.timing.stop_grace = ns(options.stop_grace);
-  config.timing.hang_first = ns(options.hang_timeout);
-  config.timing.hang_floor = ns(options.hang_floor);
+  if (options.hang_timeout) config.timing.strict_hang = ns(*options.hang_timeout);
   config.timing.kill_grace = ns(options.shutdown_timeout);
   config.timing.orderly = ns(options.shutdown_timeout);
   // Without the zygote a worker loads libtorch first, on a busy machine many at once.
@@ -176,13 +175,10 @@ void Agent::tick() {
   if (run_dir_) run_dir_->look();
   if (attached_) watch_attached();
   if (lock_deadline_) try_run_lock();
+  look_at_vitals();
   if (records_.is_open()) {
     records_.pump();
     late_reader_.look(unread_output());
-    if (next_cpu_look_.passed()) {
-      workers_.look_at_cpus();
-      next_cpu_look_ = Deadline::in(100ms);
-    }
     coord::event::Progress seen = observe();
     tell_progress(seen);
     feed(std::move(seen));
@@ -194,14 +190,34 @@ void Agent::tick() {
 
 coord::event::Progress Agent::observe(const Worker* dead) const {
   if (!board_) return {};
-  coord::event::Progress progress = coord::observe(board_->view(), workers_.members(dead));
-  for (coord::WorkerProgress& seen : progress.workers) {
-    const Worker& worker = workers_.at(seen.uid);
-    seen.unread = waits_for_reader(worker).has_value();
-    seen.ran_ns = worker.ran_ns;
-    seen.starved_ns = worker.starved_ns;
+  return coord::observe(board_->view(), workers_.members(dead));
+}
+
+// Of those that get no further on the board, which are none while all is well.
+void Agent::look_at_vitals() {
+  if (!board_ || !next_vitals_.passed()) return;
+  next_vitals_ = Deadline::in(100ms);
+  const std::uint64_t now = monotonic_ns();
+  event::Vitals seen;
+  for (auto& [uid, worker] : workers_) {
+    if (worker.pid < 0) continue;
+    const coord::WorkerSlot& slot = board_->view().slot(worker.slot);
+    const std::uint64_t progress = slot.progress.load(std::memory_order_relaxed);
+    const std::uint64_t phase = slot.phase.load(std::memory_order_relaxed);
+    const bool moved = std::exchange(worker.seen_progress, progress) != progress;
+    if (std::exchange(worker.seen_phase, phase) != phase || moved)
+      worker.vitals.skip();
+    else
+      worker.vitals.look(worker.pid, waits_for_reader(worker).has_value(), now);
+    seen.workers.push_back(worker.vitals.so_far());
+    seen.workers.back().uid = uid;
   }
-  return progress;
+  if (!workers_.unforked().empty() && spawner_.zygote_pid() > 0)
+    zygote_vitals_.look(spawner_.zygote_pid(), false, now);
+  else
+    zygote_vitals_.skip();
+  seen.zygote = zygote_vitals_.so_far();
+  feed(std::move(seen));
 }
 
 // Where a worker may sit in a write(2) now.

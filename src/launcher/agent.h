@@ -70,6 +70,7 @@ class Agent {
   void worker_gone(Worker& worker, const ChildEvent& child);
   void bury(Worker& worker, coord::ExitStatus status);
   coord::event::Progress observe(const Worker* dead = nullptr) const;
+  void look_at_vitals();
   std::optional<Console::Target> unread_output() const;
   void give_up_lost_children();
   void kill_worker(Worker& worker, int signal);
@@ -119,6 +120,7 @@ class Agent {
   void act(const coord::action::RestartGroup& restart);
   void act(const coord::action::RestartZygote&);
   void act(const coord::action::RecordStop& record);
+  void act(const coord::action::RecordStandstills& record);
   void act(const coord::action::SetFinalRecorded& final);
   void act(const coord::action::Reply& reply);
   void act(const coord::action::Print& print);
@@ -167,7 +169,8 @@ class Agent {
   std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
   Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
   bool starter_gone_ = false;              // told
-  Deadline next_cpu_look_ = Deadline::in({});
+  Deadline next_vitals_ = Deadline::in({});
+  Vitals zygote_vitals_;
   std::map<WorkerUid, coord::message::Finish> finales_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;
   std::uint64_t requests_ = 0;

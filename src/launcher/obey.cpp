@@ -125,6 +125,10 @@ void Agent::act(const action::RecordStop& record) {
   });
 }
 
+void Agent::act(const action::RecordStandstills& record) {
+  if (run_dir_ != nullptr) write_beside(run_dir_->standstill_writer(record.standstills));
+}
+
 Records::Told Agent::when_recorded() {
   return {[this](std::string_view lines) {
             console_.write(Console::kOut, lines);

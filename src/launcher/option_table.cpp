@@ -106,7 +106,7 @@ Status set_start_method(Raw& raw, const std::string& text) {
   return {};
 }
 
-constexpr int kLeastHangTimeout = 5;  // LaunchOptions::hang_floor's default
+constexpr int kLeastHangTimeout = 1;
 
 Option number(const std::string& name, int LaunchOptions::*field, int least, int most,
               std::string help) {
@@ -202,13 +202,12 @@ std::vector<Option> basic_options() {
       seconds("stop-grace", &LaunchOptions::stop_grace,
               "how long a worker may be stopped by SIGSTOP (default 1)"),
       {"hang-timeout", "SECONDS",
-       "how long a worker may compute without progress: by default 30 where none has been through "
-       "yet, the first step or evaluation batch, then 5; given (at least 5), so long always; and "
-       "always 10 times the longest seen",
+       "end a worker that gets no further for so long in a phase of a step or between steps (at "
+       "least 1), whether others wait for it or not; by default one is ended only once others "
+       "have waited for it for 10 minutes, or 10 times as long as any has stood still before",
        [](Raw& raw, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN(raw.options.hang_timeout,
                          to_seconds("hang-timeout", text, kLeastHangTimeout));
-         raw.options.hang_floor = raw.options.hang_timeout;
          return {};
        }},
   };

@@ -56,9 +56,8 @@ struct LaunchOptions {
   // Of an end in order, the last checkpoint included; then KILL.
   std::chrono::milliseconds shutdown_timeout{30'000};
   // How long a worker may compute without progress in a phase that nobody has come through.
-  std::chrono::milliseconds hang_timeout{30'000};  // where nobody has been through yet
-  std::chrono::milliseconds hang_floor{5'000};     // later
-  std::chrono::milliseconds stop_grace{1'000};     // how long a worker may be stopped (SIGSTOP)
+  std::optional<std::chrono::milliseconds> hang_timeout;  // none: see coord/hang_watch.h
+  std::chrono::milliseconds stop_grace{1'000};  // how long a worker may be stopped (SIGSTOP)
   coord::ProgressMode progress;
   std::vector<int> signals_to_handle;  // as the user names them; see stop_signals()
   std::vector<std::string> of_linked;  // options given that concern programs with Lockstep alone

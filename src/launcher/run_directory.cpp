@@ -227,6 +227,17 @@ std::function<Status()> RunDirectory::stop_writer(const rundir::TimeStop& stop) 
   };
 }
 
+std::function<Status()> RunDirectory::standstill_writer(
+    std::vector<rundir::Standstill> standstills) const {
+  return [path = path_, lock = lock_, standstills = std::move(standstills)] {
+    return rundir::write_standstills(posix_env(), rundir::place_of(path, lock->get()), standstills);
+  };
+}
+
+Result<std::vector<rundir::Standstill>> RunDirectory::standstills() const {
+  return rundir::read_standstills(posix_env(), rundir::place_of(path_, lock()));
+}
+
 bool has_launcher(const std::string& run_dir) {
   const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));

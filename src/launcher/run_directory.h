@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
@@ -19,6 +20,7 @@
 #include "launcher/door.h"
 #include "launcher/loop.h"
 #include "lockstep/status.h"
+#include "rundir/standstills.h"
 #include "rundir/time_stop.h"
 
 namespace lockstep::launcher {
@@ -59,6 +61,9 @@ class RunDirectory {
   std::function<Status()> incident_writer(const coord::Incident& incident) const;
   // Writes stop.json, in the same way.
   std::function<Status()> stop_writer(const rundir::TimeStop& stop) const;
+  // Writes standstills.json, in the same way.
+  std::function<Status()> standstill_writer(std::vector<rundir::Standstill> standstills) const;
+  Result<std::vector<rundir::Standstill>> standstills() const;  // as earlier launchers left them
 
  private:
   RunDirectory(std::string path, UniqueFd lock, Loop& loop, OnRequest on_request,

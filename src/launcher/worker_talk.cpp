@@ -127,6 +127,11 @@ void Agent::try_run_lock() {
                          });
   if (!opened.ok()) return settle_descriptions(opened.error());
   run_dir_ = std::move(*opened);
+  auto standstills = run_dir_->standstills();
+  if (standstills.ok())
+    feed(event::Remembered{*std::move(standstills)});
+  else
+    log_warning(standstills.error().message);
   incidents_.write_by([this](const coord::Incident& incident) {
     write_beside(run_dir_->incident_writer(incident));
   });

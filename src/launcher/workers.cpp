@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 
 namespace lockstep::launcher {
 namespace {
@@ -14,15 +13,6 @@ Worker* first_of(Map& workers, Condition condition) {
   const auto found =
       std::ranges::find_if(workers, [&](const auto& entry) { return condition(entry.second); });
   return found == workers.end() ? nullptr : &found->second;
-}
-
-// Of the main thread, by proc(5): time on a CPU, time ready for one (both nanoseconds), turns.
-void look_at_cpu(Worker& worker) {
-  std::ifstream file("/proc/" + std::to_string(worker.pid) + "/schedstat");
-  std::uint64_t ran = 0, waited = 0;
-  if (!(file >> ran >> waited)) return;
-  worker.ran_ns = std::max(worker.ran_ns, ran);
-  worker.starved_ns = std::max(worker.starved_ns, waited);
 }
 
 }  // namespace
@@ -72,11 +62,6 @@ std::vector<coord::Member> Workers::members(const Worker* dead) const {
   for (const auto& [uid, worker] : workers_)
     if (worker.pid > 0 || &worker == dead) members.push_back({uid, worker.slot});
   return members;
-}
-
-void Workers::look_at_cpus() {
-  for (auto& [uid, worker] : workers_)
-    if (worker.pid > 0) look_at_cpu(worker);
 }
 
 }  // namespace lockstep::launcher

@@ -19,6 +19,7 @@
 #include "coord/exit_status.h"
 #include "coord/table.h"
 #include "launcher/logs.h"
+#include "launcher/vitals.h"
 
 namespace lockstep::launcher {
 
@@ -27,10 +28,11 @@ struct Worker {
   Slot slot;
   Rank rank;
   LocalRank local_rank;
-  pid_t pid = -1;                            // -1: not forked yet
-  int pending_kill = 0;                      // signal for the moment when the pid is known
-  std::optional<Deadline> gone_by;           // once SIGKILL is sent
-  std::uint64_t ran_ns = 0, starved_ns = 0;  // as of the last look_at_cpus()
+  pid_t pid = -1;                                   // -1: not forked yet
+  int pending_kill = 0;                             // signal for the moment when the pid is known
+  std::optional<Deadline> gone_by;                  // once SIGKILL is sent
+  std::uint64_t seen_progress = 0, seen_phase = 0;  // on the board, at the last look at it
+  Vitals vitals;
   UniqueFd control;
   UniqueFd error_memory;   // the file of error_file, without a log directory
   std::string error_file;  // as the worker was told; empty: none
@@ -64,9 +66,6 @@ class Workers {
   std::vector<Worker*> unforked();
   // Those whose slots of the board tell something: with a process, and `dead`, which had one.
   std::vector<coord::Member> members(const Worker* dead) const;
-
-  // How long each has had a CPU and waited for one; opens a file for each, so now and then.
-  void look_at_cpus();
 
   // In order of their uids.
   auto begin() { return workers_.begin(); }

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "base/hash.h"
-#include "coord/deadlines.h"
+#include "coord/hang_watch.h"
 #include "transaction/bell.h"
 #include "transaction/state_image.h"
 

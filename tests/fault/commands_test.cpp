@@ -32,9 +32,9 @@ TEST_F(Commands, AnOutputThatTakesNothingIsToldOnce) {
 }
 
 TEST_F(Commands, AHangTimeoutBelowTheLeastIsRefused) {
-  const Outcome outcome = run({LOCKSTEP_PROGRAM, "run", "--hang-timeout", "2", "true"});
+  const Outcome outcome = run({LOCKSTEP_PROGRAM, "run", "--hang-timeout", "0", "true"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("--hang-timeout takes seconds from 5 to 86400, not '2'"));
+  EXPECT_THAT(outcome.err, HasSubstr("--hang-timeout takes seconds from 1 to 86400, not '0'"));
 }
 
 TEST_F(Commands, AWorkingDirectoryThatIsGoneIsSaid) {

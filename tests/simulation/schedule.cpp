@@ -7,12 +7,13 @@
 namespace lockstep::simulation {
 namespace {
 
-// Every single fault leads to a commit or to the run's end within this: the first-commit deadline
-// for hangs, the grace of a stop, a restart; several faults may add up.
+// Every single fault but a hang leads to a commit or to the run's end within this: the grace of a
+// stop, a restart; several faults may add up.
 constexpr std::uint64_t kReaction = 45 * kSecond;
-constexpr std::uint64_t kEachHang = 31 * kSecond;  // it may begin with the share adopted last
-constexpr std::uint64_t kMostMissed = 12;          // tables that a ready newcomer may miss
-constexpr std::uint64_t kMostWaited = 500 * kMillisecond;  // and how long at most, if that is more
+constexpr std::uint64_t kLongestSlow = 900 * kSecond;
+constexpr std::uint64_t kMostMissed = 12;  // tables that a ready newcomer may miss
+// And how long at most, if that is more: the agent may look as seldom as once in 900 ms.
+constexpr std::uint64_t kMostWaited = 1400 * kMillisecond;
 constexpr std::uint64_t kMostEvents = 400'000;
 
 class Schedule {
@@ -34,6 +35,9 @@ class Schedule {
     options_ = make_options(sizes);
     patient_ = seed % 8 == 3;
     options_.idles = patient_;
+    if (seed % 3 == 0 && !quiet_)
+      strict_ = options_.config.timing.strict_hang = (1 + seed % 20) * kSecond;
+    if (seed % 7 < 2 && !quiet_) plan_standstills(seed);
     host_.stops_wait = sizes.stops_wait;
     if (seed % 4 == 0) limit_time(seed);
     if (signals_) options_.config.timing.signal_wait = own_.between(5, 30) * kMillisecond;
@@ -192,6 +196,46 @@ class Schedule {
     });
   }
 
+  // Shares that take minutes, and debuggers. Its draws are its own too.
+  void plan_standstills(std::uint64_t seed) {
+    Random random(seed ^ 0x5107);
+    for (std::uint64_t i = random.between(1, 2); i > 0; --i) {
+      const std::uint64_t kind = random.between(0, 2);
+      const std::uint64_t lasts =
+          random.between(kSecond, random.chance(0.5) ? 20 * kSecond : kLongestSlow);
+      clock_.after(random.between(0, 300 * kMillisecond),
+                   [this, kind, lasts] { stand_still(kind, lasts); });
+    }
+  }
+
+  void stand_still(std::uint64_t kind, std::uint64_t lasts) {
+    if (agent_->exit_code()) return;
+    ++outcome_.slowed;
+    last_fault_ = clock_.now();
+    slack_ += lasts + lasts / 10;
+    longest_slow_ = std::max(longest_slow_, lasts + lasts / 10);
+    if (kind == 0)
+      for (SimWorker* worker : agent_->alive())
+        worker->slow_down(random_.between(lasts, lasts + lasts / 10));
+    SimWorker* worker = victim();
+    if (worker == nullptr || kind == 0) return;
+    if (kind == 1) return worker->slow_down(lasts);
+    worker->stop();  // by a debugger: the agent is not told
+    clock_.after(lasts, [this, worker] {
+      if (worker->alive()) worker->go_on();
+    });
+  }
+
+  // How long it may take until all who hang are known to: each in turn, and each eviction doubles
+  // the limit, as what has ended by itself makes it ten times as long.
+  std::uint64_t hang_slack() const {
+    const std::uint64_t own = host_.own_code_txn ? host_.own_code + host_.own_code_more : 0;
+    std::uint64_t each = 11 * std::max(longest_slow_, own) + coord::HangWatch::kLeast, all = 0;
+    for (std::uint64_t i = 0; i < hangs_ + outcome_.slowed; ++i, each *= 2)
+      all += strict_ != 0 ? strict_ + kSecond : each;
+    return all;
+  }
+
   void plan_faults() {
     const std::uint64_t count = random_.between(0, 7);
     const std::uint64_t span =
@@ -228,8 +272,7 @@ class Schedule {
     if (random_.chance(0.2)) return kill_zygotes(static_cast<int>(random_.between(2, 12)));
     if (worker == nullptr) return;
     if (random_.chance(0.4)) return worker->hang_up();
-    // Ten times as long as the others have ever been waited for.
-    slack_ += (host_.own_code_txn ? 600 : 65) * kSecond;
+    ++hangs_;
     worker->hang_between();
   }
 
@@ -384,7 +427,7 @@ class Schedule {
   void check_newcomers() {
     for (SimWorker* worker : agent_->alive()) {
       if (!worker->healing() || worker->stopped()) continue;
-      const Wait now{host_.commits, clock_.now(), last_event()};
+      const Wait now{host_.commits, clock_.now(), std::max(last_event(), last_quiet_)};
       auto [it, fresh] = waiting_.try_emplace(worker->uid(), now);
       Wait& since = it->second;
       if (since.last_event != now.last_event) since = now;
@@ -395,25 +438,29 @@ class Schedule {
   }
 
   void check_liveness() {
+    // Where nothing is committed the agent looks seldom, and newcomers wait like all.
+    if (clock_.now() > host_.last_commit_at + kSecond) last_quiet_ = clock_.now();
     if (outcome_.events % 64 == 0) check_newcomers();
     const std::uint64_t since = std::max(last_event(), host_.last_commit_at);
     if (since == 0) return;
-    if (clock_.now() > since + kReaction + slack_ && continue_the_last()) return;
-    if (clock_.now() > since + kReaction + slack_ && nobody_waits()) {
+    if (clock_.now() <= since + kReaction + slack_) return;
+    if (nobody_waits()) {
       last_fault_ = clock_.now();
       signalled_ = true;  // nobody but the user can tell that from code of their own
       return agent_->signal(SIGTERM);
     }
-    require(clock_.now() < since + kReaction + hangs_ * kEachHang + slack_,
-            "no commit and no end in time after the last fault");
+    if (clock_.now() <= since + kReaction + slack_ + hang_slack()) return;
+    if (continue_the_last()) return;
+    require(false, "no commit and no end in time after the last fault");
   }
 
-  // All that hold the state hang between steps.
+  // All that hold the state hang.
   bool nobody_waits() const {
     const auto alive = agent_->alive();
-    return patient_ && !signalled_ && std::all_of(alive.begin(), alive.end(), [](auto* worker) {
-             return worker->hung() || worker->boots() || worker->healing();
-           });
+    return !signalled_ && std::all_of(alive.begin(), alive.end(), [this](auto* worker) {
+      const bool left_alone = strict_ == 0 || worker->in_exchange();
+      return (worker->hung() && left_alone) || worker->boots() || worker->healing();
+    });
   }
 
   void check_end() {
@@ -456,7 +503,9 @@ class Schedule {
   std::unique_ptr<SimAgent> agent_;
   Outcome outcome_;
   std::uint64_t last_fault_ = 0, last_end_ = 0, hangs_ = 0, slack_ = 0;
-  std::size_t ends_ = 0;  // of workers, so far
+  std::uint64_t last_quiet_ = 0;
+  std::uint64_t strict_ = 0, longest_slow_ = 0;  // --hang-timeout
+  std::size_t ends_ = 0;                         // of workers, so far
   std::uint64_t around_the_stop_ = 0;
   bool stormy_ = false;   // all zygotes may have been killed before any worker was there
   bool patient_ = false;  // has faults that take minutes

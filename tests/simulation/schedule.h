@@ -21,6 +21,8 @@ struct Outcome {
   std::uint64_t signalled = 0;  // runs that ended by a signal to whomever, and went on again
   std::uint64_t let_go = 0;     // runs that went on without a worker that a signal had come to
   std::uint64_t crowded = 0;    // times that more workers were alive than there are shares
+  std::uint64_t hung_evicted = 0, slow_evicted = 0;  // for a hang, of those that do and do not
+  std::uint64_t slowed = 0;                          // faults of plan_standstills()
   std::uint64_t held_back = 0;  // spawns that left out a slot as a table to come listed its owner
 };
 

@@ -30,10 +30,15 @@ void SimAgent::start() {
 
 void SimAgent::tick() {
   if (exit_code_) return;
+  feed(look_at_vitals());
   feed(observe(WorkerUid(0)));
   feed(event::Tick{});
-  const bool quiet = options_.idles && host_.clock.now() > host_.last_commit_at + kSecond;
-  host_.clock.after(quiet ? 200 * kMillisecond : options_.tick, [this] { tick(); });
+  const std::uint64_t quiet = host_.clock.now() - std::min(host_.clock.now(), host_.last_commit_at);
+  // Minutes in which nothing happens: as seldom as it may, which a second of silence is not.
+  const std::uint64_t pause = quiet > 20 * kSecond                ? 900 * kMillisecond
+                              : quiet > kSecond && options_.idles ? 200 * kMillisecond
+                                                                  : options_.tick;
+  host_.clock.after(pause, [this] { tick(); });
 }
 
 void SimAgent::feed(const coord::Event& event) {
@@ -50,7 +55,7 @@ void SimAgent::feed(const coord::Event& event) {
     const auto* kill = std::get_if<action::Kill>(&each.what);
     if (kill != nullptr && each.reason.find(": hung ") != std::string::npos) {
       const SimWorker* worker = find(kill->uid);
-      require(worker == nullptr || worker->hung(), "a healthy worker is taken for hung");
+      if (worker != nullptr) check_eviction(*worker);
     }
     std::visit([this](const auto& what) { act(what); }, each.what);
   }
@@ -68,6 +73,37 @@ void SimAgent::check_signals() {
     require(worker->is_signalled() || worker->hung(),
             "the run stops by a signal that not all have");
   }
+}
+
+// Whoever is taken for hung has stood still for its limit; and, but for --hang-timeout, another waits
+// for it.
+void SimAgent::check_eviction(const SimWorker& evicted) {
+  const std::uint64_t strict = options_.config.timing.strict_hang;
+  // A pause that ends between two looks is not seen.
+  require(evicted.stood_still() + kSecond >= (strict != 0 ? strict : coord::HangWatch::kLeast),
+          "a worker is taken for hung that has not stood still for as long");
+  require(!evicted.stopped() || strict != 0, "a worker that is held back is taken for hung");
+  require(strict != 0 || std::ranges::any_of(workers_,
+                                             [&](const auto& entry) {
+                                               return entry.second.get() != &evicted &&
+                                                      entry.second->in_exchange();
+                                             }),
+          "a worker is taken for hung for which nobody waits");
+  ++(evicted.hung() ? hung_evicted_ : slow_evicted_);
+}
+
+// Those that are stopped, or held by a debugger.
+event::Vitals SimAgent::look_at_vitals() {
+  event::Vitals seen;
+  const std::uint64_t now = host_.clock.now();
+  for (const auto& [uid, worker] : workers_) {
+    coord::WorkerVitals& vitals = vitals_[uid];
+    vitals.uid = uid;
+    if (worker->stopped()) vitals.excused_ns += now - last_look_;
+    seen.workers.push_back(vitals);
+  }
+  last_look_ = now;
+  return seen;
 }
 
 // In order; a message's own delay only says when the mailbox is looked at.
@@ -146,6 +182,8 @@ void SimAgent::sum_up(Outcome& outcome) const {
   outcome.scales = static_cast<std::uint64_t>(replies_ok_);
   outcome.incidents = incidents_.size();
   outcome.crowded = crowded_;
+  outcome.hung_evicted = hung_evicted_;
+  outcome.slow_evicted = slow_evicted_;
   outcome.held_back = held_back_;
   for (const auto& [number, incident] : incidents_) {
     outcome.deaths += incident.victims.size();

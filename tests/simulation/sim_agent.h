@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "coord/hang_watch.h"
 #include "coord/membership.h"
 #include "simulation/schedule.h"
 #include "simulation/sim_worker.h"
@@ -23,6 +24,7 @@ struct AgentOptions {
   bool idles = false;  // looks seldom where nothing is committed for long
   void start_by_hand() {
     config.attached = true;
+    config.timing.first_table = 300 * kSecond;
     config.zygote = false;
     config.max_restarts = config.max_replacements = 0;
   }
@@ -65,6 +67,8 @@ class SimAgent {
   void feed(const coord::Event& event);
   void tick();
   coord::event::Progress observe(WorkerUid just_dead) const;
+  void check_eviction(const SimWorker& evicted);
+  coord::event::Vitals look_at_vitals();
   void deliver(WorkerUid uid);
   void reap(WorkerUid uid, coord::ExitStatus status);
   void ring_all();
@@ -91,6 +95,7 @@ class SimAgent {
   void act(const coord::action::RecordStop& record);
   void act(const coord::action::SetFinalRecorded& final);
   void act(const coord::action::Reply& reply) { replies_ok_ += reply.ok ? 1 : 0; }
+  void act(const coord::action::RecordStandstills&) {}
   void act(const coord::action::Print&) {}
   void act(const coord::action::Stop& stop);
 
@@ -110,7 +115,9 @@ class SimAgent {
   bool zygote_ready_ = false, lost_everybody_ = false, lost_at_start_ = false;
   int refuse_spawns_ = 0;
   int spawned_ = 0, restarts_ = 0, replies_ok_ = 0;
-  std::uint64_t crowded_ = 0, held_back_ = 0;
+  std::uint64_t crowded_ = 0, held_back_ = 0, hung_evicted_ = 0, slow_evicted_ = 0;
+  std::uint64_t last_look_ = 0;
+  std::map<WorkerUid, coord::WorkerVitals> vitals_;
 };
 
 }  // namespace lockstep::simulation

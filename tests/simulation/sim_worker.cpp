@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coord/deadlines.h"
+#include "coord/hang_watch.h"
 
 namespace lockstep::simulation {
 
@@ -42,7 +42,22 @@ void SimWorker::run(void (SimWorker::*what)()) {
     (this->*what)();
 }
 
+void SimWorker::stop() {
+  if (!stopped_) stopped_at_ = host_.clock.now();
+  stopped_ = true;
+}
+
+std::uint64_t SimWorker::stood_still() const {
+  return (stopped_ ? stopped_at_ : host_.clock.now()) - still_since_;
+}
+
+bool SimWorker::in_exchange() const {
+  return alive() && !stopped_ &&
+         board_->slots[spawn_.slot.value()].progress.phase == Phase::kExchange;
+}
+
 void SimWorker::go_on() {
+  if (stopped_) still_since_ += host_.clock.now() - stopped_at_;
   stopped_ = false;
   if (const int number = std::exchange(pending_signal_, 0)) signal(number);
   while (!held_.empty() && !stopped_ && !dead_) {
@@ -115,6 +130,7 @@ void SimWorker::hang_up() {
 }
 
 void SimWorker::phase(Phase phase) {
+  still_since_ = host_.clock.now();
   self().progress.phase = phase;
   ++self().progress.progress;
 }
@@ -187,6 +203,7 @@ void SimWorker::begin() {
 
 void SimWorker::begin_after_own_code() {
   self().progress.current_txn = Txn(txn_);
+  self().progress.items = host_.plan.items(txn_, table_.stop_after_step);
   done_ = 0;
   patience_until_ = 0;
   share_out();
@@ -240,7 +257,9 @@ void SimWorker::compute() {
     hung_ = true;
     return;
   }
-  later(host_.random.between(host_.step_time / 2, host_.step_time * 3 / 2), &SimWorker::computed);
+  later(host_.random.between(host_.step_time / 2, host_.step_time * 3 / 2) +
+            std::exchange(slowed_, 0),
+        &SimWorker::computed);
 }
 
 void SimWorker::computed() {

@@ -62,15 +62,19 @@ class SimWorker {
 
   // Faults.
   void end(coord::ExitStatus status);
-  void stop() { stopped_ = true; }
+  void stop();
   void go_on();
-  void hang() { hang_wanted_ = true; }               // at its next share
-  void hang_between() { idle_hang_wanted_ = true; }  // before its next transaction, or in a copy
+  void hang() { hang_wanted_ = true; }                // at its next share
+  void slow_down(std::uint64_t by) { slowed_ = by; }  // the same
+  void hang_between() { idle_hang_wanted_ = true; }   // before its next transaction, or in a copy
   void signal(int number);  // that asks for an end: noted, as soon as it runs
   void hang_up();           // closes its socket, and goes on as another program
   bool hung() const { return hung_; }
   bool is_signalled() const { return board_->slots[spawn_.slot.value()].progress.signal != 0; }
   bool stopped() const { return stopped_; }
+  // Oracle: how long it has stood still, without being held back from outside.
+  std::uint64_t stood_still() const;
+  bool in_exchange() const;
 
   std::string picture() const;
 
@@ -142,6 +146,7 @@ class SimWorker {
   bool idle_hang_wanted_ = false, ran_own_code_ = false;
   bool ring_pending_ = false, rung_ = false;
   int pending_signal_ = 0;
+  std::uint64_t slowed_ = 0, still_since_ = 0, stopped_at_ = 0;
   std::deque<void (SimWorker::*)()> held_;  // what a stopped process would have done
   std::uint64_t txn_ = 0, value_ = 0;       // the transaction, and the state at its start
   coord::Table table_;

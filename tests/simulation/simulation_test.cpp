@@ -39,6 +39,9 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
     total.crowded += outcome.crowded;
     total.held_back += outcome.held_back;
     total.finished += outcome.finished;
+    total.slowed += outcome.slowed;
+    total.hung_evicted += outcome.hung_evicted;
+    total.slow_evicted += outcome.slow_evicted;
     total.attached += outcome.attached;
     total.attached_rejoins += outcome.attached * outcome.rejoins;
     total.out_of_time += outcome.out_of_time;
@@ -53,9 +56,11 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
             << " newcomers killed while healing, " << total.orphaned << " orphaned, "
             << total.restarts << " restarts, " << total.scales << " scalings, " << total.overtaken
             << " overtaken, " << total.attached << " started by hand, " << total.attached_rejoins
-            << " rejoined there, " << total.finished << " runs finished, " << total.out_of_time
-            << " of them out of time (" << total.out_of_time_again << " after another start), "
-            << total.signalled << " ended by a signal and went on again, " << total.let_go
+            << " rejoined there, " << total.slowed << " slowed down, " << total.hung_evicted
+            << " that hung and " << total.slow_evicted << " slow ones evicted, " << total.finished
+            << " runs finished, " << total.out_of_time << " of them out of time ("
+            << total.out_of_time_again << " after another start), " << total.signalled
+            << " ended by a signal and went on again, " << total.let_go
             << " went on without a worker that had one\n";
   if (schedules < 10000) return;
   // A fault that never fires proves nothing.
@@ -68,6 +73,9 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
   EXPECT_GT(total.crowded, 0U);
   EXPECT_GT(total.held_back, schedules / 20);
   EXPECT_GT(total.finished, schedules / 2);
+  EXPECT_GT(total.slowed, schedules / 10);
+  EXPECT_GT(total.hung_evicted, schedules / 50);
+  EXPECT_GT(total.slow_evicted, schedules / 100);
   EXPECT_GT(total.attached, schedules / 10);
   EXPECT_GT(total.attached_rejoins, schedules / 200);
   EXPECT_GT(total.out_of_time, schedules / 20);

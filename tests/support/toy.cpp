@@ -115,6 +115,7 @@ Status Toy::train(std::uint64_t txn) {
 void Toy::step(const coord::Table& table, std::uint64_t txn) {
   mine().current_txn.store(txn);
   mine().epoch_step.store(txn);
+  mine().items.store(shares_);
   wait_for_ring(txn);
   donate(txn);
   std::uint64_t dead_seen = 0;
@@ -156,6 +157,7 @@ void Toy::compute_shares(const coord::Ownership& own, std::uint32_t self, std::u
 
 void Toy::compute(std::uint64_t txn, std::uint32_t v) {
   for (const Phase step : {Phase::kData, Phase::kForward, Phase::kBackward}) phase(step, txn, v);
+  stand_still(txn);
   if (const auto us = options_.number("step-us", 0); us > 0) ::usleep(static_cast<useconds_t>(us));
   if (const auto bytes = options_.number("print", 0); bytes > 0) {
     const std::string line = std::string(bytes, 'p') + "\n";
@@ -170,6 +172,19 @@ void Toy::compute(std::uint64_t txn, std::uint32_t v) {
   record.ids_count = 1;
   record.ids()[0] = static_cast<std::int64_t>(txn * shares_ + v);
   record.mark.store(txn + 1, std::memory_order_release);
+}
+
+// --slow, once in a worker's life; replacements are not slow.
+void Toy::stand_still(std::uint64_t txn) {
+  const Trigger slow = trigger(options_.text("slow"));
+  if (slow.txn != txn || (slow.rank != rank_.value() && slow.rank != -2)) return;
+  if (was_slow_ || session_.identity().newcomer || session_.identity().restart_count > 0) return;
+  was_slow_ = true;
+  std::printf("stands still, process %d\n", static_cast<int>(::getpid()));
+  std::fflush(stdout);
+  const Deadline end = Deadline::in(std::chrono::seconds(slow.code));
+  while (!end.passed())
+    if (options_.text("how") == "asleep") pause(std::chrono::milliseconds(100));
 }
 
 // The first live member reads the agent's wish once and leaves out joiners that have not loaded

@@ -48,6 +48,7 @@ class Toy {
   void step(const coord::Table& table, std::uint64_t txn);
   void compute_shares(const coord::Ownership& own, std::uint32_t self, std::uint64_t txn);
   void compute(std::uint64_t txn, std::uint32_t v);
+  void stand_still(std::uint64_t txn);
   void publish_table(std::uint64_t txn, const coord::Table& table);
   void donate(std::uint64_t txn);
   void apply(std::uint64_t txn);
@@ -84,6 +85,7 @@ class Toy {
   worker::Injector injector_;
   Rank rank_ = coord::kNewcomer;
   std::uint64_t state_ = 42, healed_request_ = 0;
+  bool was_slow_ = false;
   bool interrupted_ = false;  // a death was noticed in this transaction
   UniqueFd lock_;
   std::unique_ptr<coord::Recorder> recorder_;  // alone only

@@ -4,6 +4,7 @@
 //   toy_worker --run-dir DIR [--txns N] [--shares V] [--step-us T] [--load-ms T]
 //              [--print BYTES] [--checkpoint-every N] [--exit-early RANK:TXN:CODE]
 //              [--fail RANK:TXN[:65]] [--become-sleep RANK:TXN] [--newcomers-fail]
+//              [--slow RANK:TXN:SECONDS [--how asleep]] (RANK -2: all; it computes, or sleeps)
 //              [--spawn N] [--subreaper] [--thread] [--ids N]
 //              [--startup-exit CODE] [--startup-kill] [--greets] [--forks-sleeper]
 //              [--address A --rank R --world N [--wait MS]]

@@ -16,6 +16,7 @@ class AttachedGroup : public testing::Test {
     config.max_replacements = 0;
     config.zygote = false;
     config.attached = true;
+    config.timing.first_table = 300 * kSecond;
     return config;
   }
   void expect_place(int rank, bool newcomer) {

@@ -58,6 +58,8 @@ class DrivenGroup {
       meanwhile();
     }
   }
+  // The newest table of the same members.
+  void be_at(Txn txn) { table_->txn = txn; }
   void observe() {
     event::Progress report;
     for (const auto& [uid, seen] : workers) report.workers.push_back(seen);
