@@ -229,6 +229,18 @@ void Coordinator::State::each_timer_of(Worker& worker, Visit visit) {
   });
 }
 
+void Coordinator::State::kill_late(std::uint64_t waited, const char* for_what) {
+  std::string late;
+  for (const auto& [uid, worker] : workers)
+    if (worker.stage > Stage::kSpawning && !worker.dismissed)
+      late += (late.empty() ? "" : ", ") + name(worker);
+  if (!late.empty())
+    print(action::Severity::kWarning,
+          late + ": not ended " + seconds(waited) + " after " + for_what +
+              (config.attached ? "" : " (--shutdown-timeout)") + "; killed");
+  kill_all(SIGKILL, "it has not ended in time");
+}
+
 template <class Visit>
 void Coordinator::State::each_timer(Visit visit) {
   if (group == Group::kStopped) return;
@@ -272,14 +284,14 @@ void Coordinator::State::each_timer(Visit visit) {
   if (orderly_until)
     visit(*orderly_until, [this] {
       orderly_until.reset();
-      if (!config.attached) return kill_all(SIGKILL, "it has not left in time");
+      if (!config.attached) return kill_late(timing.orderly, "they were to leave in order");
       term_until = now + timing.kill_grace;
       kill_all(SIGTERM, "it has not left in time");
     });
   if (term_until)
     visit(*term_until, [this] {
       term_until.reset();
-      kill_all(SIGKILL, "it has not ended in time");
+      kill_late(timing.kill_grace, "they were told to end");
     });
 }
 

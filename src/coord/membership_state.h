@@ -211,6 +211,7 @@ struct Coordinator::State {
   void each_timer_of(Worker& worker, Visit visit);
   template <class Visit>
   void each_timer(Visit visit);
+  void kill_late(std::uint64_t waited, const char* for_what);  // tells whom, and the option
   void fire_timers();
   void forget_pause(std::uint64_t gap);  // of the agent's own silence, which nobody could use
   void settle();                         // what follows from the state as it is now

@@ -90,7 +90,7 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
   changes.push_back(std::string(coord::kLaterMainVariable) + "=" + (first ? "" : "1"));
   for (std::string& entry : linked_program_variables()) changes.push_back(std::move(entry));
   const SpawnSpec spec{
-      program_.file,     program_.arguments, environment_with(changes, {coord::kPlainVariable}),
+      program_.file,     program_.arguments, environment_with(changes, worker_variable_names()),
       outputs.out.get(), outputs.err.get(),  {theirs.get()}};
   auto pid = spawn_process(spec);
   if (!pid.ok()) {
@@ -115,7 +115,7 @@ void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& 
     for (std::string& entry : thread_variable()) changes.push_back(std::move(entry));
   const SpawnSpec spec{program_.file,
                        with_local_rank(program_.arguments, spawn.local_rank.value()),
-                       environment_with(changes),
+                       environment_with(changes, worker_variable_names()),
                        outputs.out.get(),
                        outputs.err.get(),
                        {}};

@@ -88,6 +88,41 @@ TEST_F(OwnLoop, AnAccumulationThatMakesNoUpdateIsRefused) {
   }
 }
 
+// Nobody could finish its step for it: a signal does what its author, or the system, has in mind.
+TEST_F(OwnLoop, InPyTorchsStyleEndsByASignalAtOnce) {
+  const std::string output = folder_ / "ddp";
+  const Words command{LOCKSTEP_PROGRAM,
+                      "run",
+                      "--nproc-per-node",
+                      "2",
+                      "--max-restarts",
+                      "3",
+                      DDP_LOOP,
+                      "--epochs",
+                      "100000",
+                      "--max-steps",
+                      "100000000",
+                      "--batch-size",
+                      "8",
+                      "--output",
+                      output};
+  for (const bool workers_first : {false, true}) {
+    Child launcher(command);
+    ASSERT_TRUE(launcher.wait_for_output("Step [50]"));
+    if (workers_first) {
+      for (const pid_t pid : processes_with(output))
+        if (pid != launcher.pid()) ::kill(pid, SIGHUP);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    launcher.send(SIGHUP);
+    const Outcome outcome = launcher.wait();
+    EXPECT_EQ(outcome.code, 128 + SIGHUP) << outcome.err;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10)) << "not killed";
+    EXPECT_EQ(outcome.err.find("starts again"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(OwnLoop, GoesOnFromItsCheckpoint) {
   const std::string alone = hash(run(job("alone")));
   const Outcome killed = launched(

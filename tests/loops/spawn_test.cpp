@@ -212,6 +212,23 @@ TEST_F(Spawn, SignalsEndTheRunInOrderAndThenTheCaller) {
   }
 }
 
+// What the workers get themselves, and the processes that they are forked from.
+TEST_F(Spawn, ASignalToOneWorkerTakesItOut) {
+  Child caller(command("3", "slow"));
+  ASSERT_TRUE(caller.wait_for_output("Epoch [4/20]"));
+  const std::vector<pid_t> members = children(caller.pid(), true);
+  std::vector<pid_t> pids = children(caller.pid(), false);
+  ASSERT_EQ(members.size(), 3U);
+  pids.push_back(members[1]);
+  for (const pid_t pid : pids) ::kill(pid, SIGTERM);
+  const Outcome outcome = caller.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("got SIGTERM and leaves at the next step"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(hash_in(outcome), expected());
+  EXPECT_TRUE(is_clean());
+}
+
 TEST_F(Spawn, ASignalAtTheStartEndsAllToo) {
   for (const auto wait : {0ms, 2ms, 20ms, 60ms, 120ms, 200ms}) {
     Child caller(command("3", "slow"));

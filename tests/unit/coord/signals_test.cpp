@@ -51,6 +51,9 @@ TEST_F(Signals, AfterTheTimeForTheOrderComesKill) {
   group_.pass(31 * kSecond);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(group_.take<action::Kill>()->signal, SIGKILL);
   EXPECT_FALSE(group_.take<action::Kill>());
+  EXPECT_THAT(group_.printed, HasSubstr("rank 0 (worker 1), rank 1 (worker 2), rank 2 (worker 3): "
+                                        "not ended 30.0 s after they were to leave in order "
+                                        "(--shutdown-timeout); killed\n"));
 }
 
 TEST_F(Signals, AnErrorOfOneKillsTheOthersAtOnce) {
@@ -249,8 +252,11 @@ TEST_P(WithoutTransactions, GetEachSignalOnceAsWhatItWas) {
     group.feed(event::Signal{number});
     for (int i = 0; i < 3; ++i) EXPECT_EQ(group.take<action::Kill>()->signal, number);
     EXPECT_FALSE(group.take<action::Kill>());
+    group.exit(WorkerUid(2), {0, 0});
     group.pass(31 * kSecond);
     EXPECT_EQ(group.take<action::Kill>()->signal, SIGKILL);
+    EXPECT_THAT(group.printed, HasSubstr("rank 0 (worker 1), rank 2 (worker 3): not ended 30.0 s "
+                                         "after they were told to end (--shutdown-timeout)"));
   }
 }
 
