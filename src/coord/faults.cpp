@@ -22,16 +22,16 @@ constexpr Names<FaultAction, 7> kActions{{{"kill", FaultAction::kKill},
                                           {"segv", FaultAction::kSegv},
                                           {"hang", FaultAction::kHang},
                                           {"throw", FaultAction::kThrow}}};
-constexpr Names<Phase, 10> kPhases{{{"idle", Phase::kIdle},
-                                    {"data", Phase::kData},
-                                    {"forward", Phase::kForward},
-                                    {"backward", Phase::kBackward},
-                                    {"exchange", Phase::kExchange},
-                                    {"optimizer", Phase::kOptimizer},
-                                    {"snapshot", Phase::kSnapshot},
-                                    {"evaluate", Phase::kEvaluate},
-                                    {"heal", Phase::kHeal},
-                                    {"done", Phase::kDone}}};
+constexpr Names<Phase, 10> kPhaseNames{{{"idle", Phase::kIdle},
+                                        {"data", Phase::kData},
+                                        {"forward", Phase::kForward},
+                                        {"backward", Phase::kBackward},
+                                        {"exchange", Phase::kExchange},
+                                        {"optimizer", Phase::kOptimizer},
+                                        {"snapshot", Phase::kSnapshot},
+                                        {"evaluate", Phase::kEvaluate},
+                                        {"heal", Phase::kHeal},
+                                        {"done", Phase::kDone}}};
 constexpr std::string_view kSpace = " \t\n,";
 
 Error bad_rule(std::string_view rule, const std::string& what) {
@@ -100,7 +100,7 @@ Status set_key(Fault& fault, std::string_view key, std::string_view value, std::
     LOCKSTEP_ASSIGN(const auto txn, number(key, value, UINT64_MAX - 1, rule));
     fault.txn = Txn(txn);
   } else if (key == "phase") {
-    LOCKSTEP_ASSIGN(fault.phase, lookup(kPhases, value, rule, "phase"));
+    LOCKSTEP_ASSIGN(fault.phase, lookup(kPhaseNames, value, rule, "phase"));
   } else if (key == "share") {
     LOCKSTEP_ASSIGN(const auto share, number(key, value, kMaxVirtualWorkers - 1, rule));
     fault.share = static_cast<std::uint32_t>(share);

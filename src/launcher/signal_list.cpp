@@ -65,6 +65,7 @@ Result<int> number_of_signal(std::string_view word) {
   if (found != names.end()) return found->second;
   if (const auto signal = real_time_signal(name)) return *signal;
   std::vector<std::string> known;
+  known.reserve(names.size());
   for (const auto& [each, number] : names) known.push_back("SIG" + each);
   return wrong_signal("'" + std::string(word) + "' is no signal" + suggestion("SIG" + name, known));
 }
