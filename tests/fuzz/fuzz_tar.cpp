@@ -16,6 +16,7 @@ struct Checked final : TarSink {
   std::uint64_t left = 0;
   lockstep::Status folder(const std::string& path) override { return check(path); }
   lockstep::Status file(const std::string& path, std::uint64_t size) override {
+    if (left != 0) std::abort();
     left = size;
     return check(path);
   }
@@ -23,6 +24,11 @@ struct Checked final : TarSink {
     if (piece.size() > left) std::abort();
     left -= piece.size();
     return {};
+  }
+  lockstep::Status link(const std::string& path, const std::string& target) override {
+    if (path == target) std::abort();
+    static_cast<void>(check(path));
+    return check(target);
   }
   static lockstep::Status check(const std::string& path) {
     const std::string whole = "/" + path + "/";

@@ -5,6 +5,7 @@
 #include <memory>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "data/archive/source.h"
 #include "data/archive/tar.h"
@@ -39,13 +40,19 @@ class ToDisk final : public TarSink {
     return env_.make_dirs(root_ + "/" + path);
   }
   Status file(const std::string& path, std::uint64_t size) override {
-    LOCKSTEP_TRY(close());
-    const std::size_t slash = path.rfind('/');
-    if (slash != std::string::npos) LOCKSTEP_TRY(folder(path.substr(0, slash)));
-    std::error_code code;
-    if (fs::is_directory(root_ + "/" + path, code)) return file_and_folder(path);
+    LOCKSTEP_TRY(make_way(path));
     LOCKSTEP_ASSIGN(file_, env_.create(root_ + "/" + path));
     return file_->reserve(size);
+  }
+  Status link(const std::string& path, const std::string& target) override {
+    LOCKSTEP_TRY(close());
+    std::error_code code;
+    if (!fs::is_regular_file(root_ + "/" + target, code))
+      return Error{ErrorKind::kBadData, "the entry '" + path + "' is a link to '" + target +
+                                            "', which is no file before it in the archive"};
+    LOCKSTEP_TRY(make_way(path));
+    fs::create_hard_link(root_ + "/" + target, root_ + "/" + path, code);
+    return code ? copy(target, path) : Status();  // a file system without hard links
   }
   Status content(std::span<const std::byte> piece) override { return file_->append(piece); }
   Status close() {
@@ -56,6 +63,31 @@ class ToDisk final : public TarSink {
   }
 
  private:
+  // For an entry of that name: its folder, and nothing in its place. One of the same name goes, as a
+  // link elsewhere to its content must stay.
+  Status make_way(const std::string& path) {
+    LOCKSTEP_TRY(close());
+    const std::size_t slash = path.rfind('/');
+    if (slash != std::string::npos) LOCKSTEP_TRY(folder(path.substr(0, slash)));
+    std::error_code code;
+    if (fs::is_directory(root_ + "/" + path, code)) return file_and_folder(path);
+    return env_.exists(root_ + "/" + path) ? env_.remove_all(root_ + "/" + path) : Status();
+  }
+
+  Status copy(const std::string& from, const std::string& to) {
+    LOCKSTEP_ASSIGN(const auto in, env_.open_read(root_ + "/" + from));
+    LOCKSTEP_ASSIGN(file_, env_.create(root_ + "/" + to));
+    std::vector<std::byte> piece(1 << 18);
+    for (std::uint64_t at = 0; at < in->size();) {
+      const auto bytes =
+          static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), in->size() - at));
+      LOCKSTEP_TRY(in->read_at(at, std::span(piece).first(bytes)));
+      LOCKSTEP_TRY(file_->append(std::span<const std::byte>(piece).first(bytes)));
+      at += bytes;
+    }
+    return close();
+  }
+
   Env& env_;
   const std::string root_;
   const Durable durable_;

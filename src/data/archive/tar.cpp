@@ -4,10 +4,12 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/errors.h"
 #include "base/text.h"
+#include "data/archive/sparse.h"
 
 namespace lockstep::data {
 namespace {
@@ -53,6 +55,9 @@ bool sum_fits(const Block& block) {
     if (i < kSumAt || i >= kSumAt + kSumBytes) sum += static_cast<unsigned char>(block[i]);
   return number(block, kSumAt, kSumBytes) == sum;
 }
+
+// As GNU tar writes it unless it is asked for POSIX's formats.
+bool is_gnu(const Block& block) { return std::string_view(block.data() + 257, 6) == "ustar "; }
 
 std::string name_in(const Block& block) {
   const bool posix = std::string_view(block.data() + 257, 6) == std::string_view("ustar\0", 6);
@@ -130,28 +135,106 @@ class Reader {
     return {};
   }
 
+  // What stands before an entry, of things that do not fit into its header.
+  struct Extra {
+    std::optional<std::string> name, link;
+    std::optional<std::uint64_t> size;
+    std::optional<PaxSparse> sparse;
+  };
+
   Status read_entry(const Block& block) {
     const std::optional<std::uint64_t> size = number(block, 124, 12);
     if (!size) return bad_data("'" + name_in(block) + "' in the archive has no size");
     const char type = block[156];
     if (type == 'x' || type == 'g' || type == 'L' || type == 'K') return read_extra(type, *size);
-    const std::string name = long_name_.value_or(name_in(block));
-    const std::uint64_t bytes = long_size_.value_or(*size);
-    long_name_.reset();
-    long_size_.reset();
+    Extra extra = std::exchange(extra_, {});
+    std::string name = extra.name.value_or(name_in(block));
+    if (extra.sparse && extra.sparse->name()) name = *extra.sparse->name();
+    const std::uint64_t bytes = extra.size.value_or(*size);
     LOCKSTEP_ASSIGN(const std::string path, safe_path(name, limits_));
-    if (type == '5' || ((type == '0' || type == '\0') && name.ends_with('/'))) {
+    const bool file = type == '0' || type == '\0' || type == '7';
+    if (type == '5' || (file && name.ends_with('/'))) {
       if (bytes != 0) return bad_data("the folder '" + path + "' in the archive has content");
       return path.empty() ? Status() : sink_.folder(path);
     }
-    if ((type != '0' && type != '\0' && type != '7') || path.empty())
+    if (!path.empty() && type == '1')
+      return read_link(path, extra.link.value_or(std::string(field(block, 157, 100))));
+    if (!path.empty() && type == 'S' && is_gnu(block)) return read_gnu_sparse(path, bytes, block);
+    if (!file || path.empty())
       return bad_data("'" + path + "' in the archive is neither a file nor a folder (" +
-                      (type == '1' || type == '2' ? "a link" : "type " + std::to_string(type)) +
+                      (type == '2' ? "a symbolic link" : "type " + std::to_string(type)) +
                       "): unpack it by hand and give the folder");
+    if (extra.sparse) return read_pax_sparse(path, bytes, *extra.sparse);
     LOCKSTEP_TRY(count(bytes));
     LOCKSTEP_TRY(sink_.file(path, bytes));
     return read_content(bytes,
                         [&](std::span<const std::byte> piece) { return sink_.content(piece); });
+  }
+
+  // A hard link: another name of a file before it. It has no content, whatever its size is
+  // (GNU tar reads them so).
+  Status read_link(const std::string& path, const std::string& name) {
+    LOCKSTEP_ASSIGN(const std::string target, safe_path(name, limits_));
+    if (target.empty() || target == path)
+      return bad_data("'" + path +
+                      "' in the archive is a link to no file: unpack it by hand and "
+                      "give the folder");
+    return sink_.link(path, target);
+  }
+
+  Status read_gnu_sparse(const std::string& path, std::uint64_t stored, const Block& block) {
+    constexpr std::size_t kEntryBytes = 24, kNumberBytes = 12;
+    const auto damaged = [&] { return bad_data("'" + path + "' in the archive: a damaged map"); };
+    const std::optional<std::uint64_t> size = number(block, 483, kNumberBytes);
+    if (!size) return damaged();
+    SparseMap map{*size, {}};
+    // The first unused entry ends them.
+    const auto take = [&](const Block& from, std::size_t at, std::size_t entries) -> Status {
+      for (std::size_t i = 0; i < entries && from[at + i * kEntryBytes + kNumberBytes] != 0; ++i) {
+        const auto offset = number(from, at + i * kEntryBytes, kNumberBytes);
+        const auto bytes = number(from, at + i * kEntryBytes + kNumberBytes, kNumberBytes);
+        if (!offset || !bytes) return damaged();
+        LOCKSTEP_TRY(map.add(*offset, *bytes));
+      }
+      return {};
+    };
+    LOCKSTEP_TRY(take(block, 386, 4));
+    for (bool more = block[482] != 0; more;) {
+      Block next;
+      LOCKSTEP_TRY(fill(std::as_writable_bytes(std::span(next))));
+      LOCKSTEP_TRY(count(kBlock));
+      LOCKSTEP_TRY(take(next, 0, 21));
+      more = next[504] != 0;
+    }
+    return read_sparse(path, stored, map);
+  }
+
+  Status read_pax_sparse(const std::string& path, std::uint64_t stored, const PaxSparse& sparse) {
+    if (!sparse.map_in_content()) {
+      LOCKSTEP_ASSIGN(const SparseMap map, sparse.map());
+      return read_sparse(path, stored, map);
+    }
+    Block block;
+    const auto next = [&]() -> Result<std::string_view> {
+      if (stored < kBlock) return bad_data("'" + path + "' in the archive: its map is cut off");
+      stored -= kBlock;
+      LOCKSTEP_TRY(count(kBlock));
+      LOCKSTEP_TRY(fill(std::as_writable_bytes(std::span(block))));
+      return std::string_view(block.data(), block.size());
+    };
+    LOCKSTEP_ASSIGN(const SparseMap map, sparse.read_map(next));
+    return read_sparse(path, stored, map);
+  }
+
+  Status read_sparse(const std::string& path, std::uint64_t stored, const SparseMap& map) {
+    LOCKSTEP_TRY(map.check(stored));
+    LOCKSTEP_TRY(count(map.size));
+    LOCKSTEP_TRY(sink_.file(path, map.size));
+    SparseContent content(map,
+                          [&](std::span<const std::byte> piece) { return sink_.content(piece); });
+    LOCKSTEP_TRY(read_content(
+        stored, [&](std::span<const std::byte> piece) { return content.stored(piece); }));
+    return content.end();
   }
 
   // And the padding to whole blocks.
@@ -177,8 +260,9 @@ class Reader {
       text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
       return {};
     }));
-    if (type == 'L') long_name_ = text.substr(0, text.find('\0'));
-    return type == 'x' ? read_pax(text) : Status();  // K: a link's; g: of all, never path or size
+    if (type == 'L' || type == 'K')
+      (type == 'L' ? extra_.name : extra_.link) = text.substr(0, text.find('\0'));
+    return type == 'x' ? read_pax(text) : Status();  // g: of all, never path or size
   }
 
   // "LENGTH KEY=VALUE\n", again and again.
@@ -189,15 +273,26 @@ class Reader {
       if (blank == std::string_view::npos || !length || *length > text.size() ||
           *length < blank + 2)
         return bad_data("a damaged pax header in the archive");
-      const std::string_view record = text.substr(blank + 1, *length - blank - 2);
+      LOCKSTEP_TRY(take_record(text.substr(blank + 1, *length - blank - 2)));
       text.remove_prefix(*length);
-      if (record.starts_with("path=")) long_name_ = record.substr(5);
-      if (record.starts_with("GNU.sparse.")) return bad_data("the archive has sparse files");
-      if (!record.starts_with("size=")) continue;
-      long_size_ = number_of<std::uint64_t>(record.substr(5));
-      if (!long_size_) return bad_data("a damaged pax header in the archive");
     }
     return {};
+  }
+
+  Status take_record(std::string_view record) {
+    constexpr std::string_view kSparse = "GNU.sparse.";
+    const std::size_t equals = std::min(record.find('='), record.size());
+    const std::string_view key = record.substr(0, equals);
+    const std::string_view value = record.substr(std::min(equals + 1, record.size()));
+    if (key == "path") extra_.name = value;
+    if (key == "linkpath") extra_.link = value;
+    if (key.starts_with(kSparse)) {
+      if (!extra_.sparse) extra_.sparse.emplace();
+      return extra_.sparse->take(key.substr(kSparse.size()), value);
+    }
+    if (key != "size") return {};
+    extra_.size = number_of<std::uint64_t>(value);
+    return extra_.size ? Status() : bad_data("a damaged pax header in the archive");
   }
 
   const Source& source_;
@@ -205,8 +300,7 @@ class Reader {
   TarSink& sink_;
   std::vector<std::byte> piece_;
   std::uint64_t bytes_ = 0;
-  std::optional<std::string> long_name_;
-  std::optional<std::uint64_t> long_size_;
+  Extra extra_;
 };
 
 }  // namespace

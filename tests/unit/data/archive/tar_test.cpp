@@ -25,6 +25,10 @@ struct Listing final : TarSink {
     entries.push_back(path + "=" + std::to_string(size) + ":");
     return {};
   }
+  Status link(const std::string& path, const std::string& target) override {
+    entries.push_back(path + "->" + target);
+    return {};
+  }
   Status content(std::span<const std::byte> piece) override {
     entries.back().append(reinterpret_cast<const char*>(piece.data()), piece.size());
     return {};
@@ -93,6 +97,119 @@ TEST(Tar, NamesAndSizesThatDoNotFitIntoAHeader) {
                                         "large=2:ok", "plain=1:x"));
 }
 
+TEST(Tar, HardLinksAreOtherNames) {
+  const std::string name(150, 'n');
+  const std::string text = Tar()
+                               .add("./a/1.jpg", "one")
+                               .link("./a/2.jpg", "./a/1.jpg")
+                               .pax("path", name)
+                               .add("cut", "long")
+                               .add("K", name + '\0', 'K')
+                               .link("gnu", name.substr(0, 100))
+                               .pax("linkpath", name)
+                               .link("pax", "cut")
+                               .end();
+  Listing sink;
+  const Status status = read_tar(of(text), {}, sink);
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_THAT(sink.entries, ElementsAre("a/1.jpg=3:one", "a/2.jpg->a/1.jpg", name + "=4:long",
+                                        "gnu->" + name, "pax->" + name));
+}
+
+// "ab" at 3 and "cd" at 8 of 12 bytes, then a file to see that the end was found.
+const std::string kHoles =
+    std::string(3, '\0') + "ab" + std::string(3, '\0') + "cd" + std::string(2, '\0');
+
+std::string block_of(std::string text) {
+  text.resize((text.size() + 511) / 512 * 512);
+  return text;
+}
+
+void expect_holes(const std::string& text, const std::string& name) {
+  Listing sink;
+  const Status status = read_tar(of(text), {}, sink);
+  ASSERT_TRUE(status.ok()) << name << ": " << status.error().message;
+  EXPECT_THAT(sink.entries, ElementsAre(name + "=12:" + kHoles, "next=1:x")) << name;
+}
+
+TEST(Tar, SparseFilesOfAllFormats) {
+  using Parts = std::vector<std::pair<std::size_t, std::size_t>>;
+  const Parts parts{{3, 2}, {8, 2}, {12, 0}};
+  expect_holes(Tar().gnu_sparse("gnu", 12, parts, "abcd").add("next", "x").end(), "gnu");
+  Parts many;  // more than a header has room for, and than its first extension
+  for (std::size_t i = 0; i < 30; ++i) many.emplace_back(3, 0);
+  many.insert(many.end(), parts.begin(), parts.end());
+  expect_holes(Tar().gnu_sparse("more", 12, many, "abcd").add("next", "x").end(), "more");
+  expect_holes(Tar()
+                   .records({{"GNU.sparse.size", "12"},
+                             {"GNU.sparse.numblocks", "2"},
+                             {"GNU.sparse.offset", "3"},
+                             {"GNU.sparse.numbytes", "2"},
+                             {"GNU.sparse.offset", "8"},
+                             {"GNU.sparse.numbytes", "2"}})
+                   .add("0.0", "abcd")
+                   .add("next", "x")
+                   .end(),
+               "0.0");
+  expect_holes(Tar()
+                   .records({{"GNU.sparse.size", "12"},
+                             {"GNU.sparse.numblocks", "2"},
+                             {"GNU.sparse.name", "0.1"},
+                             {"GNU.sparse.map", "3,2,8,2"}})
+                   .add("GNUSparseFile.1/0.1", "abcd")
+                   .add("next", "x")
+                   .end(),
+               "0.1");
+  expect_holes(Tar()
+                   .records({{"GNU.sparse.major", "1"},
+                             {"GNU.sparse.minor", "0"},
+                             {"GNU.sparse.name", "1.0"},
+                             {"GNU.sparse.realsize", "12"}})
+                   .add("GNUSparseFile.1/1.0", block_of("2\n3\n2\n8\n2\n") + "abcd")
+                   .add("next", "x")
+                   .end(),
+               "1.0");
+  std::string long_map = "300\n";
+  for (int i = 0; i < 298; ++i) long_map += "3\n0\n";
+  expect_holes(Tar()
+                   .records({{"GNU.sparse.major", "1"},
+                             {"GNU.sparse.name", "map"},
+                             {"GNU.sparse.realsize", "12"}})
+                   .add("x", block_of(long_map + "3\n2\n8\n2\n") + "abcd")
+                   .add("next", "x")
+                   .end(),
+               "map");
+}
+
+TEST(Tar, ASparseFilesMapMustFit) {
+  const auto map = [](const std::string& text, const char* content = "abcd") {
+    return error_of(of(Tar()
+                           .records({{"GNU.sparse.size", "12"}, {"GNU.sparse.map", text}})
+                           .add("x", content)
+                           .end()));
+  };
+  EXPECT_EQ(map("3,2,8,2"), "none");
+  EXPECT_EQ(map("", ""), "none") << "all of it is a hole";
+  for (const char* wrong :
+       {"3,2,4,2", "8,2,3,2", "3,2,11,2", "13,0,3,4", "3,2,8,18446744073709551615"})
+    EXPECT_THAT(map(wrong), HasSubstr("does not fit")) << wrong;
+  EXPECT_THAT(map("3,2"), HasSubstr("its parts have 2 bytes, and 4 are stored"));
+  for (const char* wrong : {"3,2,8", "3,2,", "x", "-1,2"})
+    EXPECT_THAT(map(wrong), HasSubstr("map")) << wrong;
+  EXPECT_THAT(error_of(of(Tar().pax("GNU.sparse.map", "3,2").add("x", "ab").end())),
+              HasSubstr("no size"));
+  EXPECT_THAT(error_of(of(Tar().pax("GNU.sparse.numbytes", "3").add("x", "ab").end())),
+              HasSubstr("damaged map"));
+  EXPECT_THAT(error_of(of(Tar()
+                              .records({{"GNU.sparse.major", "1"}, {"GNU.sparse.realsize", "9"}})
+                              .add("x", "no map")
+                              .end())),
+              HasSubstr("its map is cut off"));
+  EXPECT_THAT(error_of(of(Tar().records({{"GNU.sparse.size", "5000000000000"}}).add("x").end())),
+              HasSubstr("holds more than"))
+      << "holes count";
+}
+
 TEST(Tar, NothingLeadsOut) {
   for (const char* name : {"../x", "a/../../x", "a/..", ".."})
     EXPECT_THAT(error_of(of(Tar().add(name).end())), HasSubstr("climbs out of its folder")) << name;
@@ -102,9 +219,16 @@ TEST(Tar, NothingLeadsOut) {
   EXPECT_THAT(error_of(of(Tar().pax("path", std::string("a\0b", 3)).add("x").end())),
               HasSubstr("zero byte"));
   EXPECT_THAT(error_of(of(Tar().add("L", "../x", 'L').add("x").end())), HasSubstr("climbs out"));
-  for (const char type : {'1', '2'})
-    EXPECT_THAT(error_of(of(Tar().add("x", "", type).end())), HasSubstr("a link")) << type;
-  for (const char type : {'3', '4', '6', 'S', 'Z'})
+  EXPECT_THAT(error_of(of(Tar().add("x", "", '2').end())), HasSubstr("a symbolic link"));
+  for (const char* target : {"", ".", "x", "./x"})
+    EXPECT_THAT(error_of(of(Tar().link("x", target).end())), HasSubstr("a link to no file"));
+  EXPECT_THAT(error_of(of(Tar().link("x", "/etc/passwd").end())), HasSubstr("absolute path"));
+  EXPECT_THAT(error_of(of(Tar().link("x", "a/../../y").end())), HasSubstr("climbs out"));
+  EXPECT_THAT(error_of(of(Tar().pax("linkpath", "../y").link("x", "a").end())),
+              HasSubstr("climbs out"));
+  EXPECT_THAT(error_of(of(Tar().pax("GNU.sparse.name", "../y").add("x").end())),
+              HasSubstr("climbs out"));
+  for (const char type : {'3', '4', '6', 'S', 'Z'})  // POSIX has no S
     EXPECT_THAT(error_of(of(Tar().add("x", "", type).end())), HasSubstr("neither a file")) << type;
 }
 

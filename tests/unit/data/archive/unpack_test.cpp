@@ -48,6 +48,28 @@ TEST_F(Unpack, OnceAndThenItIsThere) {
   EXPECT_EQ(staged(), 1U);
 }
 
+// A link has its file's content, also when another entry takes that one's name later.
+TEST_F(Unpack, HardLinksAndLaterEntriesOfTheSameName) {
+  const std::string path = folder_.write("data.tar", Tar()
+                                                         .add("a/1", "one")
+                                                         .link("b/2", "a/1")
+                                                         .link("b/3", "b/2")
+                                                         .add("a/1", "other")
+                                                         .link("b/2", "a/1")
+                                                         .end());
+  const auto target = unpack_once(path, stage());
+  ASSERT_TRUE(target.ok()) << target.error().message;
+  EXPECT_EQ(read_text(*target + "/a/1"), "other");
+  EXPECT_EQ(read_text(*target + "/b/2"), "other");
+  EXPECT_EQ(read_text(*target + "/b/3"), "one");
+  EXPECT_THAT(error(folder_.write("early.tar", Tar().link("b", "a").add("a", "x").end())),
+              HasSubstr("'b' is a link to 'a', which is no file before it"));
+  EXPECT_THAT(error(folder_.write("dir.tar", Tar().add("a/", "", '5').link("b", "a").end())),
+              HasSubstr("no file before it"));
+  EXPECT_THAT(error(folder_.write("out.tar", Tar().link("b", "../data.tar").end())),
+              HasSubstr("climbs out"));
+}
+
 TEST_F(Unpack, SeveralAtOnceAndAfterOneThatWasKilled) {
   const std::string path = archive();
   folder_.write("stage/.tmp-lockstep-data/left", "half");
