@@ -1,5 +1,7 @@
 #include "base/processes.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -56,6 +58,29 @@ std::vector<pid_t> processes_with(const std::function<bool(const OpenFile&)>& is
     if (found.size() == most) break;
   }
   return found;
+}
+
+namespace {
+
+bool has_lock(const OpenFile& file, const struct stat& locked) {
+  struct stat found {};
+  if (::stat(file.link.c_str(), &found) != 0 || found.st_ino != locked.st_ino ||
+      found.st_dev != locked.st_dev)
+    return false;
+  std::ifstream info(file.info);
+  for (std::string line; std::getline(info, line);)
+    if (line.find("FLOCK") != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string lock_holder(const std::string& path) {
+  struct stat locked {};
+  if (::stat(path.c_str(), &locked) != 0) return "";
+  const auto holders =
+      processes_with([&](const OpenFile& file) { return has_lock(file, locked); }, 1);
+  return holders.empty() ? "" : " (process " + std::to_string(holders.front()) + ")";
 }
 
 }  // namespace lockstep

@@ -32,4 +32,8 @@ struct OpenFile {
 std::vector<pid_t> processes_with(const std::function<bool(const OpenFile&)>& is_it,
                                   std::size_t most);
 
+// " (process 1234)": one that has an flock() on the file or folder, by its descriptors; whoever
+// called it may be gone, and a copy of it be alive. Empty: none that we may look at.
+std::string lock_holder(const std::string& path);
+
 }  // namespace lockstep

@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <span>
 
-#include "base/deadline.h"
 #include "base/log.h"
+#include "base/processes.h"
+#include "base/told_wait.h"
 #include "base/unique_fd.h"
 #include "data/digits.h"
 #include "data/images.h"
@@ -20,8 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kPixels = std::size_t{kDigitSide} * kDigitSide;
-constexpr std::chrono::seconds kPatience{
-    120};  // for another process that draws into the same folder
 
 struct Part {
   ImageFiles files;
@@ -91,17 +89,15 @@ struct Turn {
   bool locked = false;
 };
 
-Result<Turn> take_turn(const std::string& folder, Deadline deadline) {
+Turn take_turn(const std::string& folder) {
+  ToldWait wait([&] {
+    return "another process" + lock_holder(folder) + " that draws digits into '" + folder + "'";
+  });
   Turn turn{UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC))};
   while (turn.lock && ::flock(turn.lock.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return turn;
-    if (deadline.passed())
-      return Error{ErrorKind::kTimedOut,
-                   "synthetic digits: another process has been drawing into '" + folder + "' for " +
-                       std::to_string(kPatience.count()) +
-                       " s; end it, or choose another folder by XDG_CACHE_HOME"};
-    pause(std::chrono::milliseconds(20));
+    wait.pause();
   }
   turn.locked = static_cast<bool>(turn.lock);
   return turn;
@@ -130,7 +126,7 @@ Result<std::string> default_digits_folder() {
 Status ensure_digits(Env& env, const std::string& folder) {
   if (complete(folder)) return {};
   LOCKSTEP_TRY(env.make_dirs(folder));
-  LOCKSTEP_ASSIGN(const Turn turn, take_turn(folder, Deadline::in(kPatience)));
+  const Turn turn = take_turn(folder);
   if (turn.locked) LOCKSTEP_TRY(clean(env, folder));
   if (complete(folder)) return {};
   log_info("drawing " + std::to_string(kTrainDigits + kTestDigits) +

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <vector>
 
@@ -68,27 +67,6 @@ Places directory_of(const std::string& path, int lock) {
   return Places(posix_env(), {{path, held.ok() ? *held : FileId{}}});
 }
 
-bool is_locked(const OpenFile& file, const struct stat& directory) {
-  struct stat found {};
-  if (::stat(file.link.c_str(), &found) != 0 || found.st_ino != directory.st_ino ||
-      found.st_dev != directory.st_dev)
-    return false;
-  std::ifstream info(file.info);
-  for (std::string line; std::getline(info, line);)
-    if (line.find("FLOCK") != std::string::npos) return true;
-  return false;
-}
-
-// " (process 1234)", by its descriptors: whoever called flock() may be gone, and a copy of it be
-// alive. Empty: none that we may look at.
-std::string holder_of(int fd) {
-  struct stat directory {};
-  if (::fstat(fd, &directory) != 0) return "";
-  const auto holders =
-      processes_with([&](const OpenFile& file) { return is_locked(file, directory); }, 1);
-  return holders.empty() ? "" : " (process " + std::to_string(holders.front()) + ")";
-}
-
 }  // namespace
 
 Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) {
@@ -106,7 +84,7 @@ Result<UniqueFd> lock_run_directory(const std::string& path, Deadline deadline) 
     if (deadline.passed())
       return Error{ErrorKind::kUnavailable, "the run directory '" + path +
                                                 "' is in use by another run that is still alive" +
-                                                holder_of(fd.get())};
+                                                lock_holder(path_through(fd.get()))};
     pause(std::chrono::milliseconds(10));
   }
   LOCKSTEP_TRY(check_ours(path));

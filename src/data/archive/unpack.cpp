@@ -4,13 +4,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <string_view>
 
-#include "base/deadline.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/processes.h"
+#include "base/told_wait.h"
 #include "base/unique_fd.h"
 #include "data/archive/extract.h"
 #include "lockstep/data.h"
@@ -18,11 +20,8 @@
 namespace lockstep::data {
 namespace {
 
-using namespace std::chrono_literals;
-
 // In the folder that was unpacked: of which archive it is.
 constexpr const char* kOrigin = "/.lockstep-unpacked";
-constexpr auto kPatience = 10min;  // for another process that unpacks it
 
 // The name without its endings; empty: not an archive's.
 std::string stem_of(const std::string& archive) {
@@ -56,14 +55,19 @@ Result<bool> is_unpacked(const std::string& target, const std::string& origin) {
 }
 
 // An exclusive lock on the folder under that name; nothing: another process has it.
-UniqueFd lock(const std::string& folder) {
+Result<UniqueFd> lock(const std::string& folder) {
   UniqueFd held(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat mine {
   }, named{};
-  if (!held || ::flock(held.get(), LOCK_EX | LOCK_NB) != 0) return {};
+  if (!held) return UniqueFd();
+  if (::flock(held.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK || errno == EINTR) return UniqueFd();
+    return Error{ErrorKind::kDisk, "cannot lock '" + folder + "': " + std::strerror(errno) +
+                                       "; unpack on a disk of this machine, or by hand"};
+  }
   if (::fstat(held.get(), &mine) != 0 || ::stat(folder.c_str(), &named) != 0 ||
       mine.st_ino != named.st_ino)
-    return {};  // it has just been renamed
+    return UniqueFd();  // it has just been renamed
   return held;
 }
 
@@ -92,21 +96,19 @@ Result<std::string> unpack_once(const std::string& archive, const std::string& f
   LOCKSTEP_ASSIGN(const std::string origin, origin_of(archive));
   const std::string target = folder + "/" + stem;
   const std::string work = folder + "/" + std::string(kReservedPrefix) + stem;
-  const auto deadline = Deadline::in(kPatience);
-  for (;;) {
+  ToldWait wait(
+      [&] { return "another process" + lock_holder(work) + " that unpacks '" + archive + "'"; });
+  for (;; wait.pause()) {
     LOCKSTEP_ASSIGN(const bool there, is_unpacked(target, origin));
     if (there) return target;
     LOCKSTEP_TRY(posix_env().make_dirs(work));
-    if (const UniqueFd held = lock(work); held) {
+    LOCKSTEP_ASSIGN(const UniqueFd held, lock(work));
+    if (held) {
       LOCKSTEP_ASSIGN(const bool meanwhile, is_unpacked(target, origin));
       if (!meanwhile) LOCKSTEP_TRY(publish(archive, origin, work, target, held.get()));
       if (meanwhile) LOCKSTEP_TRY(posix_env().remove_all(work));
       return target;
     }
-    if (deadline.passed())
-      return Error{ErrorKind::kTimedOut,
-                   "another process has been unpacking '" + archive + "' for more than 10 minutes"};
-    pause(50ms);
   }
 }
 
