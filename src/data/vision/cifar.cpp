@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "pickle/array.h"
@@ -37,21 +39,81 @@ Result<pickle::Document> unpickle(std::span<const std::byte> file, std::string_v
   return read;
 }
 
+std::string shape_of(const pickle::Array& array) {
+  std::string text;
+  for (const std::uint64_t size : array.shape())
+    text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return array.dtype() + " [" + text + "]";
+}
+
+// What is not as it was published was changed by somebody: no download would help.
+Error changed(std::string_view name, const std::string& what) {
+  return {ErrorKind::kBadData, "CIFAR file '" + std::string(name) + "': " + what};
+}
+
+// [count], or with other dimensions of one: as numbers in C's order, whatever their width.
+std::optional<std::vector<std::int64_t>> whole_numbers(const pickle::Array& array) {
+  const std::string_view bytes = array.bytes();
+  const auto width = static_cast<std::size_t>(array.dtype().back() - '0');
+  const bool sign = array.dtype().front() == 'i';
+  const auto dimensions = std::ranges::count_if(array.shape(), [](auto size) { return size != 1; });
+  if ((!sign && array.dtype().front() != 'u') || dimensions > 1 || array.shape().empty()) return {};
+  std::vector<std::int64_t> numbers;
+  for (std::size_t at = 0; at < bytes.size(); at += width) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + at, width);
+    const auto unused = static_cast<int>(64 - 8 * width);
+    numbers.push_back(sign ? static_cast<std::int64_t>(bits << unused) >> unused
+                           : static_cast<std::int64_t>(bits));
+  }
+  return numbers;
+}
+
+// A list or tuple of ints, numpy's among them; bytes, as Python's sequence of ints; an array.
+std::optional<std::vector<std::int64_t>> whole_numbers(const pickle::Value& value) {
+  if (const auto array = value.as<pickle::Array>()) return whole_numbers(*array);
+  std::vector<std::int64_t> numbers;
+  if (const std::string* const bytes = value.bytes()) {
+    for (const char c : *bytes) numbers.push_back(static_cast<unsigned char>(c));
+    return numbers;
+  }
+  if (value.sequence() == nullptr) return {};
+  for (const pickle::Value& item : value.sequence()->items) {
+    if (item.integer() == nullptr) return {};
+    numbers.push_back(*item.integer());
+  }
+  return numbers;
+}
+
+std::string told(const pickle::Value& value) {
+  if (const auto array = value.as<pickle::Array>()) return "an array of " + shape_of(*array);
+  if (value.sequence() == nullptr) return value.type();
+  const auto& items = value.sequence()->items;
+  const auto other = std::ranges::find_if(
+      items, [](const pickle::Value& item) { return item.integer() == nullptr; });
+  return value.type() + (other == items.end() ? ""
+                                              : " with " + other->type() + " at " +
+                                                    std::to_string(other - items.begin()));
+}
+
 Result<std::vector<std::uint8_t>> labels_of(const pickle::Value& root, std::string_view name,
                                             CifarKind kind) {
-  const char* key = kind == CifarKind::k10 ? "labels" : "fine_labels";
-  const pickle::Value* list = root.find(key);
-  if (list == nullptr || list->list_items() == nullptr)
-    return bad(name, std::string("there is no list '") + key + "'");
+  const std::string key = kind == CifarKind::k10 ? "labels" : "fine_labels";
+  const pickle::Value* const value = root.find(key);
+  if (value == nullptr) return changed(name, "there is no '" + key + "'");
+  const auto numbers = whole_numbers(*value);
+  if (!numbers)
+    return changed(name, "'" + key + "' is " + told(*value) +
+                             ": labels are whole numbers, one for each picture, in a list, a tuple "
+                             "or a numpy array of one dimension");
   std::vector<std::uint8_t> labels;
-  for (const pickle::Value& item : *list->list_items()) {
-    const std::int64_t* label = item.integer();
-    if (label == nullptr || *label < 0 || *label > 255)
-      return bad(name, std::string("'") + key + "' has " + item.type() + " at " +
-                           std::to_string(labels.size()) + " that is no label");
-    labels.push_back(static_cast<std::uint8_t>(*label));
+  for (const std::int64_t number : *numbers) {
+    if (number < 0 || static_cast<std::uint64_t>(number) >= classes_of(kind))
+      return changed(name, "picture " + std::to_string(labels.size()) + " has label " +
+                               std::to_string(number) + ", 0 to " +
+                               std::to_string(classes_of(kind) - 1) + " are possible");
+    labels.push_back(static_cast<std::uint8_t>(number));
   }
-  LOCKSTEP_TRY(check_labels(labels, name, kind));
   return labels;
 }
 
@@ -65,13 +127,6 @@ void append_pictures(const pickle::Array& data, std::string& pixels) {
   const std::size_t count = bytes.size() / kCifarBytes;
   for (std::size_t i = 0; i < count; ++i)
     for (std::size_t j = 0; j < kCifarBytes; ++j) pixels += bytes[j * count + i];
-}
-
-std::string shape_of(const pickle::Array& array) {
-  std::string text;
-  for (const std::uint64_t size : array.shape())
-    text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return array.dtype() + " [" + text + "]";
 }
 
 struct Layout {
@@ -149,12 +204,12 @@ Status parse_cifar_pickle(std::span<const std::byte> file, std::string_view name
   LOCKSTEP_ASSIGN(const std::vector<std::uint8_t> labels, labels_of(read.root, name, kind));
   const pickle::Value* value = read.root.find("data");
   const auto data = value == nullptr ? nullptr : value->as<pickle::Array>();
-  if (data == nullptr) return bad(name, "there is no array 'data'");
+  if (data == nullptr) return changed(name, "there is no array 'data'");
   if (data->dtype() != "u1" ||
       data->shape() != std::vector<std::uint64_t>{labels.size(), kCifarBytes})
-    return bad(name, "'data' is " + shape_of(*data) + ", must be u1 [" +
-                         std::to_string(labels.size()) + ", " + std::to_string(kCifarBytes) +
-                         "] as there are " + std::to_string(labels.size()) + " labels");
+    return changed(name, "'data' is " + shape_of(*data) + ", must be u1 [" +
+                             std::to_string(labels.size()) + ", " + std::to_string(kCifarBytes) +
+                             "] as there are " + std::to_string(labels.size()) + " labels");
   append_pictures(*data, out.pixels);
   out.labels.insert(out.labels.end(), labels.begin(), labels.end());
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -16,19 +17,55 @@ namespace fs = std::filesystem;
 // Deeper is a link that leads back to where it is.
 constexpr int kMostFolders = 30;
 constexpr std::array<std::string_view, 3> kRead{".jpg", ".jpeg", ".png"};
-constexpr std::array<std::string_view, 6> kNotRead{".ppm", ".bmp",  ".pgm",
-                                                   ".tif", ".tiff", ".webp"};
+constexpr std::array<std::string_view, 3> kJpegToo{".jfif", ".jpe", ".jfi"};
+constexpr std::array<std::string_view, 14> kConvertible{".bmp",  ".gif",  ".webp", ".tif", ".tiff",
+                                                        ".ppm",  ".pgm",  ".pbm",  ".pnm", ".heic",
+                                                        ".heif", ".avif", ".jp2",  ".tga"};
+constexpr std::string_view kAppleDouble = "._";
+constexpr std::size_t kMostEndings = 8;  // named in a line
 
 Error bad(const std::string& root, const std::string& what) {
   return {ErrorKind::kBadData, "pictures in '" + root + "': " + what};
 }
 
-// As Python's str.lower().endswith(): ".jpg" alone counts too.
-bool ends_in(const std::string& name, std::span<const std::string_view> endings) {
-  std::string lower = name;
-  for (char& c : lower)
+std::string lower(std::string text) {
+  for (char& c : text)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return std::ranges::any_of(endings, [&](std::string_view end) { return lower.ends_with(end); });
+  return text;
+}
+
+// As Python's str.lower().endswith(): ".jpg" alone counts too.
+bool is_picture(const std::string& name) {
+  const std::string low = lower(name);
+  return !name.starts_with(kAppleDouble) &&
+         std::ranges::any_of(kRead, [&](std::string_view end) { return low.ends_with(end); });
+}
+
+std::string ending_of(const std::string& name) {
+  if (name.starts_with(kAppleDouble)) return "._*";
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string::npos ? "no ending" : lower(name.substr(dot));
+}
+
+template <class Endings>
+bool any_of(const ImageFolder& folder, const Endings& endings) {
+  return std::ranges::any_of(endings, [&](std::string_view ending) {
+    return folder.left_out.contains(std::string(ending));
+  });
+}
+
+// "3 .bmp, 2 .txt".
+std::string counted(const std::map<std::string, std::int64_t>& endings) {
+  std::vector<std::pair<std::string, std::int64_t>> most(endings.begin(), endings.end());
+  std::ranges::stable_sort(most, std::ranges::greater(), &decltype(most)::value_type::second);
+  std::string text;
+  std::int64_t others = 0;
+  for (std::size_t i = 0; i < most.size(); ++i)
+    if (i < kMostEndings)
+      text += (i == 0 ? "" : ", ") + std::to_string(most[i].second) + " " + most[i].first;
+    else
+      others += most[i].second;
+  return text + (others > 0 ? ", " + std::to_string(others) + " others" : "");
 }
 
 struct Listing {
@@ -70,31 +107,47 @@ Status walk(const std::string& path, int depth, std::vector<Folder>& all) {
   return {};
 }
 
-Status add_class(const std::string& root, ImageFolder& out) {
+Status add_picture(const std::string& path, ImageFolder& out) {
   const auto label = static_cast<std::int64_t>(out.classes.size()) - 1;
+  std::error_code error;
+  const std::uint64_t bytes = fs::file_size(path, error);
+  std::error_code unknown;  // a link in a circle, for one
+  if (error && fs::exists(path, unknown))
+    return bad(out.root, "'" + path + "' is no regular file; move it away");
+  if (error) return bad(out.root, "picture '" + path + "': " + error.message());
+  out.files.push_back({path, label, bytes});
+  return {};
+}
+
+Error empty_class(const ImageFolder& folder, const std::map<std::string, std::int64_t>& others) {
+  return bad(folder.root, "class '" + folder.classes.back() +
+                              "' has no picture (.jpg, .jpeg, .png)" +
+                              (others.empty() ? "" : ", but " + counted(others)) +
+                              "; add or convert some, or remove the folder");
+}
+
+Status add_class(const std::string& name, ImageFolder& out) {
   const std::size_t before = out.files.size();
   std::vector<Folder> folders;
-  LOCKSTEP_TRY(walk(root + "/" + out.classes.back(), 0, folders));
+  LOCKSTEP_TRY(walk(out.root + "/" + name, 0, folders));
   std::ranges::sort(folders, {}, &Folder::path);
+  out.classes.push_back(name);
+  std::map<std::string, std::int64_t> others;
   for (const Folder& folder : folders)
-    for (const std::string& name : folder.files) {
-      const std::string path = folder.path + "/" + name;
-      if (ends_in(name, kNotRead))
-        return bad(root, "'" + path +
-                             "' is in a format that is not read here (JPEG and PNG are); "
-                             "convert it or move it away");
-      if (!ends_in(name, kRead)) continue;
-      std::error_code error;
-      const std::uint64_t bytes = fs::file_size(path, error);
-      std::error_code unknown;  // a link in a circle, for one
-      if (error && fs::exists(path, unknown))
-        return bad(root, "'" + path + "' is no regular file; move it away");
-      if (error) return bad(root, "picture '" + path + "': " + error.message());
-      out.files.push_back({path, label, bytes});
+    for (const std::string& file : folder.files) {
+      if (is_picture(file))
+        LOCKSTEP_TRY(add_picture(folder.path + "/" + file, out));
+      else
+        ++others[ending_of(file)];
     }
-  if (out.files.size() == before)
-    return bad(root, "class '" + out.classes.back() +
-                         "' has no picture (.jpg, .jpeg, .png); add some or remove the folder");
+  if (out.files.size() == before) {
+    // Of programs: .git, .ipynb_checkpoints, what macOS packs beside the pictures.
+    if (!name.starts_with('.') && name != "__MACOSX") return empty_class(out, others);
+    out.classes.pop_back();
+    out.no_classes.push_back(name);
+    return {};
+  }
+  for (const auto& [ending, count] : others) out.left_out[ending] += count;
   return {};
 }
 
@@ -108,11 +161,26 @@ Result<ImageFolder> read_image_folder(const std::string& root) {
                " as in '" +
                    root + "/CLASS/picture.jpg'");
   ImageFolder out;
-  for (const std::string& name : top.folders) {
-    out.classes.push_back(name);
-    LOCKSTEP_TRY(add_class(root, out));
-  }
+  out.root = root;
+  for (const std::string& name : top.folders) LOCKSTEP_TRY(add_class(name, out));
+  if (out.classes.empty()) return bad(root, "no folder in it has a picture (.jpg, .jpeg, .png)");
+  out.beside_classes = std::ranges::count_if(top.files, is_picture);
   return out;
+}
+
+std::string left_out_by_name(const ImageFolder& folder) {
+  std::string what = counted(folder.left_out);
+  const auto add = [&](const std::string& more) { what += (what.empty() ? "" : ", ") + more; };
+  if (folder.beside_classes > 0)
+    add(std::to_string(folder.beside_classes) + " pictures beside the classes' folders");
+  for (const std::string& name : folder.no_classes) add("folder '" + name + "'");
+  if (what.empty()) return what;
+  std::string text = "pictures in '" + folder.root + "': not in the set by their names: " + what +
+                     " (.jpg, .jpeg and .png are)";
+  if (any_of(folder, kJpegToo)) text += "; rename JPEG files to .jpg";
+  if (any_of(folder, kConvertible))
+    text += "; convert the others, as by ImageMagick's `mogrify -format png FILES`";
+  return text;
 }
 
 }  // namespace lockstep::data

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,22 @@ struct ImageFile {
 };
 
 struct ImageFolder {
+  std::string root;
   std::vector<std::string> classes;
   std::vector<ImageFile> files;
+  // What is in the folders and not in the set, by ending (".bmp", "._*"), lower case. Of the
+  // root: pictures alone, which are in no class.
+  std::map<std::string, std::int64_t> left_out;
+  std::int64_t beside_classes = 0;
+  std::vector<std::string> no_classes;  // hidden folders without a picture, __MACOSX among them
 };
 
-// A class without a picture is an error, as it is there. Names that torchvision takes for pictures
-// but that we cannot read (.bmp, .tiff, .webp and the like) are an error too: left out, they would
-// shift all ids.
+// The name alone decides what is in the set: .jpg, .jpeg or .png, in capitals too, and no "._" in
+// front, as macOS names what it knows of a file. How a file is decoded its content decides. A class
+// without a picture is an error, as it is in torchvision.
 Result<ImageFolder> read_image_folder(const std::string& root);
+
+// What of it is not in the set, and what would bring it in: one line; empty if nothing is missing.
+std::string left_out_by_name(const ImageFolder& folder);
 
 }  // namespace lockstep::data

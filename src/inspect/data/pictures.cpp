@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/log.h"
 #include "data/image/decode.h"
 #include "data/images.h"
 #include "data/vision/cifar.h"
@@ -141,6 +142,7 @@ Result<std::optional<PictureData>> open_mnist(Env& env, const std::string& folde
 
 Result<Split> folder_split(Env& env, const std::string& root, const std::string& name) {
   LOCKSTEP_ASSIGN(data::ImageFolder read, data::read_image_folder(root));
+  if (const std::string others = data::left_out_by_name(read); !others.empty()) log_info(others);
   const auto folder = std::make_shared<const data::ImageFolder>(std::move(read));
   Split split;
   split.name = name;

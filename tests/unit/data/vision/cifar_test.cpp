@@ -9,6 +9,7 @@
 namespace lockstep::data {
 namespace {
 
+using namespace std::string_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -54,6 +55,70 @@ TEST(Cifar, OfAHundredTheFineLabelCounts) {
   const std::string file = "\x13\x63" + std::string(kCifarBytes, 'p');
   ASSERT_TRUE(parse_cifar_binary(file, "train.bin", CifarKind::k100, out).ok());
   EXPECT_THAT(out.labels, ElementsAre(99));
+}
+
+// Protocol 2 by hand: {"labels": LABELS, "data": uint8 [count, 3072]}.
+std::string text(const std::string& words) {
+  std::string size(4, '\0');
+  size[0] = static_cast<char>(words.size());
+  return "X" + size + words;
+}
+std::string array(const std::string& dtype, const std::string& order, const std::string& shape,
+                  const std::string& bytes) {
+  std::string size(4, '\0');
+  size[0] = static_cast<char>(bytes.size() & 255);
+  size[1] = static_cast<char>(bytes.size() >> 8);
+  return "cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\1b\x87R("s + "K\1" +
+         shape + "cnumpy\ndtype\n" + text(dtype) + "K\0K\1\x87R(K\3"s + text(order) +
+         "NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89"s + "T" + size + bytes + "tb";
+}
+std::string batch(const char* key, const std::string& labels, std::size_t count) {
+  return "\x80\2}(" + text(key) + labels + text("data") +
+         array("u1", "|", "K" + std::string(1, static_cast<char>(count)) + "M\0\x0c\x86"s,
+               std::string(count * kCifarBytes, 'p')) +
+         "u.";
+}
+Status parse(const std::string& file, CifarKind kind, Cifar& out) {
+  return parse_cifar_pickle(std::as_bytes(std::span(file)), "x", kind, out);
+}
+
+TEST(Cifar, LabelsAreAnySequenceOfWholeNumbers) {
+  const std::string ten = "labels";
+  for (const std::string& labels :
+       {"](K\3K\x09e"s, "(K\3K\x09t"s, "K\3K\x09\x86"s, array("u1", "|", "K\2\x85", "\3\x09"),
+        array("i1", "|", "K\2\x85", "\3\x09"), array("i2", "<", "K\2\x85", "\3\0\x09\0"s),
+        array("u8", "<", "K\2\x85", "\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0"s),
+        array("i4", "<", "K\2K\1\x86", "\3\0\0\0\x09\0\0\0"s)}) {
+    Cifar out;
+    const Status parsed = parse(batch("labels", labels, 2), CifarKind::k10, out);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_THAT(out.labels, ElementsAre(3, 9));
+    EXPECT_EQ(out.pixels.size(), 2 * kCifarBytes);
+  }
+  Cifar out;
+  ASSERT_TRUE(
+      parse(batch("fine_labels", array("u1", "|", "K\1\x85", "\x63"), 1), CifarKind::k100, out)
+          .ok());
+  EXPECT_THAT(out.labels, ElementsAre(99));
+}
+
+TEST(Cifar, LabelsThatAreNoneAreNamedAndNoDownloadIsAdvised) {
+  const auto error = [](const std::string& labels) {
+    Cifar out;
+    const std::string message = message_of(parse(batch("labels", labels, 1), CifarKind::k10, out));
+    EXPECT_EQ(message.find("download"), std::string::npos) << message;
+    return message;
+  };
+  EXPECT_THAT(error(array("f4", "<", "K\1\x85", "\0\0\x80\x3f"s)),
+              HasSubstr("'labels' is an array of f4 [1]: labels are whole numbers"));
+  EXPECT_THAT(error(array("i1", "|", "K\2K\2\x86", "abcd")), HasSubstr("i1 [2, 2]"));
+  EXPECT_THAT(error("](K\3Ne"), HasSubstr("with None at 1"));
+  EXPECT_THAT(error("N"), HasSubstr("'labels' is None"));
+  EXPECT_THAT(error(array("i1", "|", "K\1\x85", "\xff")), HasSubstr("picture 0 has label -1"));
+  EXPECT_THAT(error(array("i2", "<", "K\1\x85", "\0\1"s)), HasSubstr("has label 256, 0 to 9"));
+  Cifar out;
+  EXPECT_THAT(message_of(parse(batch("other", "N", 1), CifarKind::k10, out)),
+              HasSubstr("there is no 'labels'"));
 }
 
 TEST(Cifar, WhatIsWrongIsNamed) {

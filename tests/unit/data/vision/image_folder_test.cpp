@@ -60,7 +60,41 @@ TEST(ImageFolder, WhatIsWrongIsNamed) {
   fs::create_directory(root / "cat");
   EXPECT_THAT(error_of(root.path()).message, HasSubstr("class 'cat' has no picture"));
   root.write("cat/1.bmp", "x");
-  EXPECT_THAT(error_of(root.path()).message, HasSubstr("1.bmp' is in a format that is not read"));
+  root.write("cat/._1.jpg", "x");
+  EXPECT_THAT(error_of(root.path()).message,
+              HasSubstr("class 'cat' has no picture (.jpg, .jpeg, .png), but 1 ._*, 1 .bmp"));
+  fs::rename(root / "cat", root / ".git");
+  EXPECT_THAT(error_of(root.path()).message, HasSubstr("no folder in it has a picture"));
+}
+
+TEST(ImageFolder, TheNameAloneDecidesWhatIsInTheSet) {
+  const test::TempFolder root;
+  for (const char* name :
+       {"cat/1.jpg", "cat/2.JPEG", "cat/3.png.PNG", "cat/.hidden.jpg", "cat/4.gif", "cat/5.GIF",
+        "cat/6.bmp", "cat/notes.txt", "cat/Thumbs.db", "cat/.DS_Store", "cat/7.jfif", "cat/8jpg",
+        "cat/._1.jpg", "cat/deep/._2.png", "__MACOSX/cat/._1.jpg", ".ipynb_checkpoints/x.ipynb",
+        "lost.png", "readme.md"})
+    root.write(name, "x");
+  const auto folder = read_image_folder(root.path());
+  ASSERT_TRUE(folder.ok()) << folder.error().message;
+  EXPECT_THAT(folder->classes, ElementsAre("cat"));
+  EXPECT_THAT(names(*folder, root.path()),
+              ElementsAre("0 cat/.hidden.jpg", "0 cat/1.jpg", "0 cat/2.JPEG", "0 cat/3.png.PNG"));
+  EXPECT_EQ(left_out_by_name(*folder),
+            "pictures in '" + root.path() +
+                "': not in the set by their names: 2 ._*, 2 .gif, 1 .bmp, 1 .db, 1 .ds_store, 1 "
+                ".jfif, 1 .txt, 1 no ending, 1 pictures beside the classes' folders, folder "
+                "'.ipynb_checkpoints', folder '__MACOSX' (.jpg, .jpeg and .png are); rename JPEG "
+                "files to .jpg; convert the others, as by ImageMagick's `mogrify -format png "
+                "FILES`");
+  root.write("__MACOSX/1.png", "x");
+  EXPECT_THAT(read_image_folder(root.path())->classes, ElementsAre("__MACOSX", "cat"));
+}
+
+TEST(ImageFolder, NothingIsSaidOfAFolderThatIsWholeInTheSet) {
+  const test::TempFolder root;
+  root.write("cat/1.jpg", "x");
+  EXPECT_EQ(left_out_by_name(*read_image_folder(root.path())), "");
 }
 
 TEST(ImageFolder, WhatIsNoPictureIsBadData) {
