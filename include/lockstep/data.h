@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct Batch {
   at::Tensor inputs;              // [B, ...]
   at::Tensor targets;             // [B, ...]
   std::vector<std::int64_t> ids;  // B: what was delivered, for the ledger
+  // From a Loader, B or none: the ids of the order, where they are not those above. ids[i] stands in
+  // for asked[i], a damaged sample.
+  std::vector<std::int64_t> asked = {};
 
   std::int64_t size() const { return inputs.defined() ? inputs.size(0) : 0; }  // B
 };
@@ -56,10 +60,18 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   // One batch of these samples, in this order; the tensors are the caller's. Damaged samples may be
-  // left out of inputs, targets and ids, for every caller the same. Where none is left the batch is
-  // empty: a Trainer or Step counts 0 samples of it, without a call of the loss or evaluation
-  // function (docs/design/arithmetic.md, section 3). Out of range ids: kUsage.
+  // left out of inputs, targets and ids: a function of the sample, whatever the pass and the others
+  // of its batch. In training a Loader delivers the next sound one in their place; an evaluation
+  // goes without them, and without a call of its function where the batch is empty
+  // (docs/design/arithmetic.md, section 3). What cannot be read, and may be elsewhere, is an error.
+  // Out of range ids: kUsage.
   virtual Result<Batch> get(std::span<const std::int64_t> ids, const Pass& pass) const = 0;
+  // Of a sample that get() has left out: its name and what is wrong with it, for people to read.
+  // Default: nothing is known.
+  virtual std::string why_left_out(std::int64_t id) const {
+    static_cast<void>(id);
+    return {};
+  }
   // Of all samples, inputs and targets: another text for another content, so that a run is neither
   // resumed nor joined with changed data. What is too much to read at a start may be told by names
   // and sizes, as folders of pictures are. Asked for once at a start, beside 16 samples spread over
@@ -108,9 +120,10 @@ Result<std::shared_ptr<const Dataset>> resized(std::shared_ptr<const Dataset> wh
 
 // Unpacks NAME.tar, NAME.tar.gz or NAME.tgz into FOLDER/NAME, whole or not at all, and gives that
 // path. At once if it was unpacked there before, by whomever; another process that is about it is
-// waited for, at most 10 minutes. Called before init() it runs once per node.
-// Errors: kBadData for an archive that is damaged, climbs out of its folder, or has links or
-// devices in it; kUsage where FOLDER/NAME is something else; kDisk; kTimedOut.
+// waited for, as long as it lives, and that is said. Called before init() it runs once per node.
+// Hard links to files before them in the archive and sparse files are unpacked as tar does.
+// Errors: kBadData for an archive that is damaged, climbs out of its folder, or has symbolic links
+// or devices in it; kUsage where FOLDER/NAME is something else; kDisk.
 Result<std::string> unpack_once(const std::string& archive, const std::string& folder);
 
 // -------------------------------------------------------------------------------------------------
@@ -210,13 +223,15 @@ struct ShareId {
 struct LoaderOptions {
   int prefetch_threads = 0;  // 0: everything is computed inside get()
   // How long get() waits for what a thread has begun: kTimedOut. What it makes itself has no limit.
-  std::chrono::seconds patience{600};
-  // Whether get() may give a batch of which all samples are left out as damaged; else kBadData, as
-  // the mean loss of nothing is no number.
-  bool allow_empty = false;
+  // none: as long as it takes; a read that hangs is ended with the process.
+  std::optional<std::chrono::seconds> patience = {};
 };
 
-// Batches of a plan's shares, any share at any time. Threads start at the first get() or prefetch()
+// Batches of a plan's shares, any share at any time; each of the size that the plan says. A sample
+// that the data set leaves out as damaged *is* the next one that it does not, in the set's order (i
+// + 1 and so on, after the last the first): its content, label, id and random stream, as though the
+// order had that one there. Said once for each (Dataset::why_left_out). kBadData if none is left.
+// Threads start at the first get() or prefetch()
 // (after a fork point) and are joined by the destructor. A batch of pictures (lockstep/vision.h) of
 // known size is shared among the threads that are free, and get() takes part in it.
 class Loader {
@@ -230,6 +245,8 @@ class Loader {
   // order, as threads are free. It holds at most these batches in memory. A hint only: it changes
   // no bit of any batch.
   virtual void prefetch(std::vector<ShareId> next) = 0;
+  // Damaged samples, so far, among those that this loader has looked at.
+  virtual std::int64_t left_out() const = 0;
 };
 
 // Evaluation reads each sample once, in order, unpadded: batch i holds ids i * batch_size to

@@ -71,6 +71,7 @@ class TrainState {
   GradScaler* scaler() const { return scaler_; }  // nullptr: none
   const std::vector<MasterWeights*>& master_weights() const { return master_weights_; }
   const std::vector<Text>& texts() const { return texts_; }
+  std::vector<const torch::nn::Module*> modules() const;  // those that were added
   std::vector<Named> model() const;  // parameters and buffers, in state_dict()'s order
 
   // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous

@@ -70,9 +70,9 @@ struct EpochEnd {
   double correct = 0;
   double accuracy = 0;  // correct / count
   std::int64_t count = 0;
-  // Samples that the data sets left out as damaged, in the epoch's training and in the evaluation:
-  // as often as they were asked for.
-  std::int64_t train_left_out = 0, left_out = 0;
+  // Samples that the data sets left out as damaged, as often as they were asked for: in the epoch's
+  // training, where others stood in for them (Loader), and in the evaluation.
+  std::int64_t train_replaced = 0, left_out = 0;
   // See Trainer::best(): NaN and -1 before the first.
   double best = 0;
   double best_before = 0;  // before this epoch
@@ -210,9 +210,9 @@ class Trainer {
   void on_finished(std::function<Status()> call);
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,
-  // `weights sha256 HEX`; on standard error, once, how many samples of the last epoch were left
-  // out, if any (metrics.jsonl: "left_out"). With a test set and an evaluation, each epoch ends
-  // with an exact evaluation (RunOptions::evaluate_every).
+  // `weights sha256 HEX`; on standard error, once, how many samples of the last epoch were damaged,
+  // if any (ledger.jsonl and metrics.jsonl: "replaced", "left_out"). With a test set and an
+  // evaluation, each epoch ends with an exact evaluation (RunOptions::evaluate_every).
   // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kTimedOut (half an
   // hour's wait for the others), kUnavailable (the launcher or the directory is not to be had),
   // kAborted (the launcher counts this worker as dead); kResumable: stopped by the launcher; kLeft:

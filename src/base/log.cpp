@@ -4,9 +4,14 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <mutex>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/hash.h"
+#include "base/process_setup.h"
 #include "base/text.h"
 
 namespace lockstep {
@@ -33,6 +38,18 @@ std::function<void(std::string_view)>& sink_in_use() {
   return sink;
 }
 
+// What this process has said, or left to another one.
+struct OnceLines {
+  std::mutex mutex;
+  std::set<std::uint64_t> known;
+  std::function<bool(std::uint64_t key)> claim;
+};
+
+OnceLines& once_lines() {
+  static OnceLines lines;
+  return lines;
+}
+
 }  // namespace
 
 LogSink::LogSink(std::function<void(std::string_view line)> sink) {
@@ -47,6 +64,23 @@ void log(LogLevel level, std::string_view message) {
   if (sink_in_use()) return sink_in_use()(line);
   // A log line that cannot be written has nowhere to be reported.
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void set_line_claims(std::function<bool(std::uint64_t key)> claim) {
+  OnceLines& lines = once_lines();
+  const std::lock_guard lock(lines.mutex);
+  lines.claim = std::move(claim);
+}
+
+void log_once(std::string_view message, LogLevel level, std::string_view key) {
+  const std::uint64_t hash = xxh3(std::as_bytes(std::span(key.empty() ? message : key)));
+  OnceLines& lines = once_lines();
+  {
+    const std::lock_guard lock(lines.mutex);
+    if (!lines.known.insert(hash).second) return;
+    if (lines.claim ? !lines.claim(hash) : !is_first_main()) return;
+  }
+  log(level, message);
 }
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <initializer_list>
@@ -20,6 +21,16 @@ void prepare_process() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) return;
   ::signal(SIGXFSZ, SIG_IGN);
+}
+
+bool is_first_main() {
+  static const bool first = [] {
+    const char* const later = std::getenv(kLaterMainVariable);
+    const bool none = later == nullptr || *later == '\0';
+    ::unsetenv(kLaterMainVariable);
+    return none;
+  }();
+  return first;
 }
 
 void flush_outputs() {

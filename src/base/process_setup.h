@@ -15,6 +15,12 @@ void prepare_process();
 // kUsage if it was removed: MKL would be the first to say it, in its own way.
 Status check_working_directory();
 
+// False where main() has begun in another process of the launch, or in a predecessor, already. Read
+// once: what this program starts itself has a first main of its own. (lockstep/context.h has it for
+// users.)
+inline constexpr const char* kLaterMainVariable = "LOCKSTEP_LATER_MAIN";
+[[nodiscard]] bool is_first_main();
+
 // All that the program has written to C's and C++'s streams, before fork() or _exit().
 void flush_outputs();
 

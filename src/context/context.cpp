@@ -15,7 +15,6 @@
 #include "base/log.h"
 #include "base/process_setup.h"
 #include "context/session_of.h"
-#include "coord/descriptors.h"
 
 namespace lockstep {
 namespace {
@@ -116,17 +115,6 @@ Result<Context> init(const InitOptions& options) {
   LOCKSTEP_ASSIGN(const int threads, prepare_worker("lockstep::init()", options));
   LOCKSTEP_ASSIGN(auto session, worker::Session::open(options.rendezvous));
   return begin_worker(std::move(session), threads);
-}
-
-// Read once: what this program starts itself has a first main of its own.
-bool is_first_main() {
-  static const bool first = [] {
-    const char* const later = std::getenv(coord::kLaterMainVariable);
-    const bool none = later == nullptr || *later == '\0';
-    ::unsetenv(coord::kLaterMainVariable);
-    return none;
-  }();
-  return first;
 }
 
 void exit_with(const Error& error) {

@@ -22,7 +22,7 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
 constexpr std::uint64_t slots_offset() { return round_up(sizeof(Header), kPage); }
 
 std::uint64_t record_size(std::uint32_t ids_capacity) {
-  return round_up(sizeof(ShareRecord) + std::uint64_t{ids_capacity} * sizeof(std::int64_t), 64);
+  return round_up(ShareRecord::bytes(ids_capacity), 64);
 }
 
 }  // namespace
@@ -41,6 +41,16 @@ Status check_board(int memory) {
                  "version?"};
   if (words[1] != kProtocolVersion) return wrong_version(kProtocolVersion, words[1]);
   return {};
+}
+
+bool Header::claim_line(std::uint64_t key) {
+  key = std::max<std::uint64_t>(key, 1);  // 0 is a free one
+  for (Word& claim : claims) {
+    std::uint64_t found = 0;
+    if (claim.compare_exchange_strong(found, key)) return true;
+    if (found == key) return false;
+  }
+  return true;
 }
 
 void WorkerSlot::claim(WorkerUid owner) {

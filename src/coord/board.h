@@ -5,7 +5,8 @@
 //   share records [ring][V] | engine's data
 //
 // Rules. All zero is the initial state. Every word has one writer at a time, except a doorbell's
-// ring count, the header's fault_fired, which any worker increments, and a slot's signal. A word that says "item X of
+// ring count, the header's fault_fired, which any worker increments, its claims, of which any worker
+// takes the next free one, and a slot's signal. A word that says "item X of
 // transaction t is complete" holds t + 1 ("mark"), so that a stale one never matches; a mark is
 // stored with release after what it vouches for, and loaded with acquire before that is read. A
 // dead writer's unmarked items pass to the heir that coord::Ownership names, after the agent has
@@ -46,7 +47,8 @@ inline constexpr std::uint32_t kTables = 4;
 // may have lines of its own. Texts up to the first lie in the lines themselves.
 inline constexpr std::uint64_t kShortTextBytes = 2048;
 inline constexpr std::uint64_t kTextBytesPerShare = 256;
-inline constexpr std::uint32_t kMaxFaults = 16;  // rules of one --inject
+inline constexpr std::uint32_t kMaxFaults = 16;    // rules of one --inject
+inline constexpr std::uint32_t kMaxClaims = 1024;  // of lines that one worker says for all
 
 // What a worker is doing. In all but two it gets on by itself, and may stand still
 // (coord/hang_watch.h); in the exchange it waits for others, and done it waits for the end.
@@ -111,6 +113,11 @@ struct Header {
   Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
   // Members' words: the table of transaction t is in table[t % kTables] (Board::table).
   TableCell table[kTables];
+  Word claims[kMaxClaims];  // any worker: keys of lines that are said, in the order they came
+
+  // Whether nobody has claimed this line before, which then is this worker's to say. More than
+  // there is room for: everybody's.
+  bool claim_line(std::uint64_t key);
 };
 
 // One worker's words; all written by it, except the doorbell.
@@ -177,8 +184,21 @@ struct ShareRecord {
   std::uint64_t ends;   // 1: it asks to end the run after this step (Share::end_run)
   std::uint64_t epoch_began_ns;  // CLOCK_MONOTONIC, as far as its worker knows
   std::uint64_t ids_count;
-  std::int64_t* ids() { return reinterpret_cast<std::int64_t*>(this + 1); }
-  const std::int64_t* ids() const { return reinterpret_cast<const std::int64_t*>(this + 1); }
+  // What was delivered, and what the order has there: another id where that sample cannot be
+  // decoded.
+  struct Sample {
+    std::int64_t id, asked;
+    bool replaced() const { return id != asked; }
+  };
+  static std::uint64_t bytes(std::uint32_t ids_capacity) {
+    return sizeof(ShareRecord) + std::uint64_t{ids_capacity} * sizeof(Sample);
+  }
+  std::span<Sample> samples() { return {reinterpret_cast<Sample*>(this + 1), ids_count}; }
+  std::span<const Sample> samples() const {
+    return {reinterpret_cast<const Sample*>(this + 1), ids_count};
+  }
+  // Room for it is the caller's to know.
+  void add(Sample sample) { reinterpret_cast<Sample*>(this + 1)[ids_count++] = sample; }
 };
 
 // What a worker says about a transaction it has committed: entry [slot][txn % ring]. All members

@@ -2,12 +2,14 @@
 // inherited socket are removed once read.
 #pragma once
 
+#include "base/process_setup.h"
+
 namespace lockstep::coord {
 
 inline constexpr const char* kZygoteVariable = "LOCKSTEP_ZYGOTE_FD";  // serve fork requests
 inline constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";  // be a worker
 // Of an executed worker: main() has begun in another one, or in its predecessor, already.
-inline constexpr const char* kLaterMainVariable = "LOCKSTEP_LATER_MAIN";
+using lockstep::kLaterMainVariable;
 // Of a worker that the launcher takes for one that knows nothing of Lockstep: the command's name.
 inline constexpr const char* kPlainVariable = "LOCKSTEP_PLAIN_PROGRAM";
 // Of a worker: numbers, with commas, of the signals that ask it for an end beside TERM, INT and HUP.

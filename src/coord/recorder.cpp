@@ -173,16 +173,34 @@ class BoardRecorder final : public Recorder {
       loss_sum += record.loss_sum;
       samples += record.loss_count;
       out += v == 0 ? "[" : ",[";
-      for (std::uint64_t i = 0; i < record.ids_count; ++i) {
-        if (i != 0) out += ',';
-        append_number(out, record.ids()[i]);
+      for (const ShareRecord::Sample& sample : record.samples()) {
+        if (out.back() != '[') out += ',';
+        append_number(out, sample.id);
       }
       out += ']';
     }
-    out += "]}\n";
+    out += ']';
+    add_replaced(txn, out);
+    out += "}\n";
     recorded_ = {lines.step + 1, loss_sum / static_cast<double>(samples),
                  recorded_.samples + samples};
     return {};
+  }
+
+  // Behind the ids, if any: [the order's id, the one that was delivered].
+  void add_replaced(Txn txn, std::string& out) const {
+    const std::size_t before = out.size();
+    for (std::uint32_t v = 0; v < board_.plan().virtual_workers; ++v)
+      for (const ShareRecord::Sample& sample :
+           board_.record(txn, VirtualWorker(static_cast<int>(v))).samples()) {
+        if (!sample.replaced()) continue;
+        out += out.size() == before ? ",\"replaced\":[[" : ",[";
+        append_number(out, sample.asked);
+        out += ',';
+        append_number(out, sample.id);
+        out += ']';
+      }
+    if (out.size() > before) out += ']';
   }
 
   // Of any table that is as new as that of `txn`. 0: all were written over while they were read.

@@ -3,7 +3,9 @@
 // worker that runs alone.
 //
 //   ledger.jsonl   one line per optimizer step, with the ids that the loader delivered:
-//                  {"txn":T,"step":S,"epoch":E,"ids":[[ids of v = 0],[ids of v = 1],...]}
+//                  {"txn":T,"step":S,"epoch":E,"ids":[[ids of v = 0],[ids of v = 1],...]}, and
+//                  where samples of the order could not be decoded "replaced":[[I,J],...]: J was
+//                  delivered for I
 //   metrics.jsonl  the lines that the workers' CommitLines carry; they start with {"txn":T, too
 //   times.jsonl    when that was (times.h), which the run does not need
 //

@@ -12,6 +12,7 @@
 #include "data/digits.h"
 #include "data/ids.h"
 #include "data/images.h"
+#include "data/left_out.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -161,8 +162,11 @@ Result<Batch> evaluation_batch(const Dataset& dataset, std::int64_t batch_size,
   std::vector<std::int64_t> ids(
       static_cast<std::size_t>(std::min(batch_size, size - index * batch_size)));
   std::iota(ids.begin(), ids.end(), index * batch_size);
-  return guarded("evaluation batch", ErrorKind::kInternal,
-                 [&] { return dataset.get(ids, Pass{}); });
+  return guarded("evaluation batch", ErrorKind::kInternal, [&]() -> Result<Batch> {
+    LOCKSTEP_ASSIGN(Batch batch, dataset.get(ids, Pass{}));
+    if (batch.ids.size() < ids.size()) say_left_out(dataset, ids, batch.ids);
+    return batch;
+  });
 }
 
 }  // namespace lockstep::data

@@ -1,3 +1,5 @@
+#include <ATen/CPUGeneratorImpl.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -10,6 +12,7 @@
 #include "base/log.h"
 #include "base/signals_blocked.h"
 #include "data/pieces.h"
+#include "data/substitutes.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -18,14 +21,6 @@ namespace {
 std::string name_of(const ShareId& share) {
   return "epoch " + std::to_string(share.at.epoch) + ", step " + std::to_string(share.at.step) +
          ", virtual worker " + std::to_string(share.v);
-}
-
-Error nothing_left(const ShareId& share) {
-  return {ErrorKind::kBadData,
-          name_of(share) +
-              ": the data set left out all samples of the batch as damaged, and a loss of nothing "
-              "is no number. Set LoaderOptions::allow_empty and skip it where size() is 0, or "
-              "leave such samples out"};
 }
 
 template <class F>
@@ -40,6 +35,7 @@ class PrefetchingLoader final : public Loader {
                     LoaderOptions options)
       : dataset_(std::move(dataset)),
         in_pieces_(dynamic_cast<const InPieces*>(dataset_.get())),
+        substitutes_(*dataset_),
         order_(std::move(order)),
         options_(options) {}
 
@@ -60,9 +56,10 @@ class PrefetchingLoader final : public Loader {
     waited_ = take(share);
     Result<Batch> batch = finish(lock, *waited_);
     waited_.reset();
-    if (batch.ok() && batch->ids.empty() && !options_.allow_empty) return nothing_left(share);
     return batch;
   }
+
+  std::int64_t left_out() const override { return substitutes_.count(); }
 
   void prefetch(std::vector<ShareId> next) override {
     if (options_.prefetch_threads == 0) return;
@@ -81,14 +78,25 @@ class PrefetchingLoader final : public Loader {
   }
 
  private:
+  using Ids = std::vector<std::int64_t>;
+
   // A batch that is asked for, or may be next.
   struct Entry {
     explicit Entry(const ShareId& id) : share(id) {}
     bool has_piece() const { return next < count; }
     bool has_work() const { return !begun || has_piece(); }
 
+    // After a batch that came out short: from the start, now that it is known who stands in.
+    void begin_again() {
+      begun = false;
+      pieces.reset();
+      count = next = filled = 0;
+    }
+
     const ShareId share;
     bool begun = false;
+    Ids asked, ids;                  // the order's; and that are made, who stands in among them
+    std::string generator;           // the default one's state, before what draws from it
     std::unique_ptr<Pieces> pieces;  // null: whole, by who has begun it
     std::size_t count = 0;           // of the pieces
     std::size_t next = 0;            // to begin
@@ -119,12 +127,13 @@ class PrefetchingLoader final : public Loader {
         work_on(lock, entry);
         continue;
       }
-      const Deadline deadline = Deadline::in(options_.patience);
-      if (!done_.wait_until(lock, deadline.point(),
-                            [&] { return entry.result.has_value() || entry.has_work(); }))
+      const auto ready = [&] { return entry.result.has_value() || entry.has_work(); };
+      if (!options_.patience)
+        done_.wait(lock, ready);  // for a thread of this process, with which it ends
+      else if (!done_.wait_until(lock, Deadline::in(*options_.patience).point(), ready))
         return Error{ErrorKind::kTimedOut, "loader: the batch of " + name_of(entry.share) +
                                                " is not ready after " +
-                                               std::to_string(options_.patience.count()) +
+                                               std::to_string(options_.patience->count()) +
                                                " s; the data set is too slow or hangs"};
     }
     return *std::move(entry.result);
@@ -143,30 +152,68 @@ class PrefetchingLoader final : public Loader {
     entry.begun = true;
     lock.unlock();
     std::unique_ptr<Pieces> pieces;
-    std::optional<Result<Batch>> result = compute(entry.share, pieces);
+    std::optional<Result<Batch>> result = compute(entry, pieces);
     lock.lock();
-    if (!result) {
-      entry.count = pieces->count();
-      entry.pieces = std::move(pieces);
-      work_.notify_all();
-    }
-    entry.result = std::move(result);
+    if (result) return settle(lock, entry, *std::move(result));
+    entry.count = pieces->count();
+    entry.pieces = std::move(pieces);
+    work_.notify_all();
     done_.notify_all();
   }
 
+  Pass pass_of(const Entry& entry) const {
+    return {order_->plan().seed, entry.share.at.epoch, true};
+  }
+
   // Either the batch, or its pieces.
-  std::optional<Result<Batch>> compute(const ShareId& share,
-                                       std::unique_ptr<Pieces>& pieces) const {
-    const auto ids = order_->ids(share.at, share.v);
-    if (!ids.ok()) return ids.error();
-    const Pass pass{order_->plan().seed, share.at.epoch, true};
+  std::optional<Result<Batch>> compute(Entry& entry, std::unique_ptr<Pieces>& pieces) const {
+    auto asked = order_->ids(entry.share.at, entry.share.v);
+    if (!asked.ok()) return asked.error();
+    entry.asked = *std::move(asked);
+    entry.ids = substitutes_.of(entry.asked);
+    const Pass pass = pass_of(entry);
     if (in_pieces_ != nullptr) {
-      auto made = guarded_for(share, [&] { return in_pieces_->pieces(*ids, pass); });
+      auto made = guarded_for(entry.share, [&] { return in_pieces_->pieces(entry.ids, pass); });
       if (!made.ok()) return made.error();
       pieces = *std::move(made);
       if (pieces != nullptr && pieces->count() > 0) return std::nullopt;
     }
-    return guarded_for(share, [&] { return dataset_->get(*ids, pass); });
+    return guarded_for(entry.share, [&]() -> Result<Batch> {
+      LOCKSTEP_TRY(draw_alike(entry));
+      return dataset_->get(entry.ids, pass);
+    });
+  }
+
+  // What the data set draws from the default generator, which threads do not (Shares sees to it):
+  // the same when the batch is made again.
+  Status draw_alike(Entry& entry) const {
+    if (options_.prefetch_threads > 0) return {};
+    if (entry.generator.empty()) {
+      entry.generator = default_generator_state();
+      return {};
+    }
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    return set_generator_state(generator, entry.generator);
+  }
+
+  // Delivers it if it is whole. Else it is found out who stands in for what is missing, and all of
+  // it is made again: no batch depends on what was known before.
+  void settle(std::unique_lock<std::mutex>& lock, Entry& entry, Result<Batch> batch) {
+    if (batch.ok() && batch->ids.size() != entry.ids.size()) {
+      lock.unlock();
+      const Status learnt = guarded_for(
+          entry.share, [&] { return substitutes_.learn(entry.ids, batch->ids, pass_of(entry)); });
+      lock.lock();
+      if (learnt.ok()) {
+        entry.begin_again();
+        work_.notify_all();
+        return done_.notify_all();
+      }
+      batch = learnt.error();
+    }
+    if (batch.ok() && entry.asked != entry.ids) batch->asked = std::move(entry.asked);
+    entry.result = std::move(batch);
+    done_.notify_all();
   }
 
   void fill_next(std::unique_lock<std::mutex>& lock, Entry& entry) {
@@ -187,8 +234,7 @@ class PrefetchingLoader final : public Loader {
                               ? Result<Batch>(*entry.error)
                               : guarded_for(entry.share, [&] { return entry.pieces->take(); });
     lock.lock();
-    entry.result = std::move(batch);
-    done_.notify_all();
+    settle(lock, entry, std::move(batch));
   }
 
   void start_threads() {
@@ -224,6 +270,7 @@ class PrefetchingLoader final : public Loader {
 
   const std::shared_ptr<const Dataset> dataset_;
   const InPieces* const in_pieces_;  // the same set, if it can
+  Substitutes substitutes_;
   const std::shared_ptr<DataOrder> order_;
   LoaderOptions options_;
   std::mutex mutex_;

@@ -35,6 +35,8 @@ class Resized final : public Dataset {
     return batch;
   }
 
+  std::string why_left_out(std::int64_t id) const override { return whole_->why_left_out(id); }
+
   std::string fingerprint() const override {
     const std::string whole = whole_->fingerprint();
     return whole.empty()

@@ -72,6 +72,10 @@ class Subset final : public Dataset, public InPieces {
     return std::unique_ptr<Pieces>(std::make_unique<Renamed>(std::move(made), std::move(names)));
   }
 
+  std::string why_left_out(std::int64_t id) const override {
+    return whole_->why_left_out(ids_[static_cast<std::size_t>(id)]);
+  }
+
   std::string fingerprint() const override {
     Xxh3 hash;
     hash.update(std::as_bytes(std::span(ids_)));

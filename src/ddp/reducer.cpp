@@ -194,13 +194,6 @@ Status Reducer::end_share() {
   return all_fired();
 }
 
-void Reducer::zero_share() {
-  if (options_.find_unused_parameters) return;  // then it uses none, and end_share() knows it
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    deposit(i, at::zeros_like(parameters_[i].tensor));
-}
-
 void Reducer::publish_used() {
   const auto bucket = static_cast<std::uint32_t>(layout_.buckets.size());
   const auto count = static_cast<std::int64_t>(parameters_.size());

@@ -62,8 +62,6 @@ class Reducer {
     more_ = more;
     several_ = several_ || more;
   }
-  // In place of all backwards of a share: its gradient is zeros.
-  void zero_share();
   // Forgets a share whose backward has not begun.
   void drop_share() { in_share_ = false; }
   // How many gradients came in this share's backwards.

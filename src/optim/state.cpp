@@ -51,6 +51,12 @@ Status TrainState::claim(const std::string& name) {
   return {};
 }
 
+std::vector<const torch::nn::Module*> TrainState::modules() const {
+  std::vector<const torch::nn::Module*> modules;
+  for (const Added& added : modules_) modules.push_back(added.module);
+  return modules;
+}
+
 // Without their whole names, which are most of what named_parameters() costs.
 void TrainState::append(const torch::nn::Module& module, Wanted& parameters) {
   for (const auto& item : module.named_parameters(/*recurse=*/false))

@@ -56,7 +56,7 @@ void EpochBook::begin_at(const StartPoint& start) {
   at(kBestEpoch) = static_cast<double>(start.epoch - 1);
 }
 
-void EpochBook::add_share(std::uint32_t v, const Score& share, bool first) {
+void EpochBook::add_share(std::uint32_t v, const Score& share, bool first, std::int64_t replaced) {
   const auto add = [](double& sum, double value, bool anew) { sum = (anew ? 0 : sum) + value; };
   const auto samples = static_cast<double>(share.count);
   const bool anew = first && v == 0;
@@ -67,7 +67,7 @@ void EpochBook::add_share(std::uint32_t v, const Score& share, bool first) {
   add(at(kTrainSum), share.loss_sum, anew);
   add(at(kTrainCorrect), share.correct, anew);
   add(at(kTrainCount), samples, anew);
-  add(at(kTrainLeftOut), static_cast<double>(share.left_out), anew);
+  add(at(kTrainReplaced), static_cast<double>(replaced), anew);
   add(train_sums_.mutable_data_ptr<double>()[v], share.loss_sum, first);
   add(train_counts_.mutable_data_ptr<double>()[v], samples, first);
 }
@@ -151,7 +151,7 @@ EpochEnd EpochBook::told(Row row) const {
   end.train_loss = get(kTrain, row);
   end.train_accuracy = get(kTrainAccuracy, row);
   end.count = static_cast<std::int64_t>(get(kCount, row));
-  end.train_left_out = static_cast<std::int64_t>(get(kTrainLeftOut, row));
+  end.train_replaced = static_cast<std::int64_t>(get(kTrainReplaced, row));
   end.left_out = static_cast<std::int64_t>(get(kLeftOut, row));
   end.loss = end.count > 0 ? get(kLossSum, row) / get(kCount, row) : kNone;
   end.correct = end.count > 0 ? get(kCorrect, row) : kNone;

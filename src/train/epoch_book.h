@@ -24,8 +24,9 @@ class EpochBook {
 
   // Of a run that begins elsewhere, before all else.
   void begin_at(const StartPoint& start);
-  // Of one share, step by step, in order of virtual workers; `first`: the epoch's first step.
-  void add_share(std::uint32_t v, const Score& share, bool first);
+  // Of one share, step by step, in order of virtual workers; `first`: the epoch's first step;
+  // `replaced`: of its samples, those that stand in for damaged ones.
+  void add_share(std::uint32_t v, const Score& share, bool first, std::int64_t replaced = 0);
   // At the epoch's end, before any schedule: `score` is that of the evaluation, count 0 without
   // one; `rate` the epoch's, `run_seconds` for the history.
   void end(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
@@ -60,7 +61,7 @@ class EpochBook {
     kTrainSum,
     kTrainCorrect,
     kTrainCount,
-    kTrainLeftOut,  // of the epoch under way, or of the one that ended last
+    kTrainReplaced,  // of the epoch under way, or of the one that ended last
     kEpoch,
     kTrain,
     kTrainAccuracy,

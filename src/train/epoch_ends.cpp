@@ -147,16 +147,6 @@ EpochEnd EpochEnds::told_end(Txn txn) const {
   return end;
 }
 
-Status EpochEnds::check_trained(const EpochEnd& end) const {
-  const data::DataPlan& plan = spec_.data_plan;
-  const std::int64_t each =
-      plan.drop_last_batch ? plan.steps_per_epoch() * plan.batch_size : plan.samples_per_worker();
-  if (end.train_left_out < each * plan.virtual_workers) return {};
-  return Error{ErrorKind::kBadData, "nothing is left to train on: the data set left out all " +
-                                        std::to_string(end.train_left_out) +
-                                        " samples of an epoch as damaged"};
-}
-
 // What an evaluation at an epoch's end must have for what follows from it.
 Status EpochEnds::check(const Score& score) const {
   if (score.count == 0 && score.left_out > 0)
@@ -192,7 +182,6 @@ Status EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   }
   book_->end(position.epoch, score, rate, hooks_.best, last.run_seconds);
   const EpochEnd end = epoch_end(txn);
-  LOCKSTEP_TRY(check_trained(end));
   for (const auto& schedule : hooks_.schedules) schedule(end);
   return {};
 }

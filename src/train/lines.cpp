@@ -78,12 +78,13 @@ std::string recorded(const Figures& figures, EvaluatedOn set) {
   return text + "," + name + "samples\":" + std::to_string(figures.count);
 }
 
-std::string recorded_left_out(const std::string& name, std::int64_t samples) {
-  return samples > 0 ? ",\"" + name + "left_out\":" + std::to_string(samples) : "";
+std::string recorded_if_any(const std::string& name, std::int64_t samples) {
+  return samples > 0 ? ",\"" + name + "\":" + std::to_string(samples) : "";
 }
 
 std::string left_out_of(EvaluatedOn set, std::int64_t samples) {
-  return recorded_left_out(set == EvaluatedOn::kTestSet ? "test_" : "valid_", samples);
+  return recorded_if_any(set == EvaluatedOn::kTestSet ? "test_left_out" : "valid_left_out",
+                         samples);
 }
 
 std::string samples_text(std::int64_t count) {
@@ -147,13 +148,13 @@ std::string evaluation_line(const Position& position, const Plan& plan, const Sc
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
-                         std::optional<double> scale, bool skipped, std::int64_t left_out) {
-  return metrics_of(txn, position,
-                    "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
-                        "\",\"loss_mean\":" + json_number(loss_mean) +
-                        ",\"samples\":" + std::to_string(samples) + ",\"lr\":" + json_rates(rates) +
-                        (scale ? ",\"scale\":" + json_number(*scale) : "") +
-                        (skipped ? ",\"skipped\":true" : "") + recorded_left_out("", left_out));
+                         std::optional<double> scale, bool skipped, std::int64_t replaced) {
+  return metrics_of(
+      txn, position,
+      "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
+          "\",\"loss_mean\":" + json_number(loss_mean) + ",\"samples\":" + std::to_string(samples) +
+          ",\"lr\":" + json_rates(rates) + (scale ? ",\"scale\":" + json_number(*scale) : "") +
+          (skipped ? ",\"skipped\":true" : "") + recorded_if_any("replaced", replaced));
 }
 
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set) {
@@ -163,7 +164,7 @@ std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end
     rest += ",\"train_accuracy\":" + json_number(end.train_accuracy);
   if (end.broken) rest += ",\"broken\":true";
   if (end.count > 0) rest += "," + recorded({end.loss, end.correct, end.count}, set);
-  rest += recorded_left_out("train_", end.train_left_out) + left_out_of(set, end.left_out);
+  rest += recorded_if_any("train_replaced", end.train_replaced) + left_out_of(set, end.left_out);
   return metrics_of(txn, position, rest);
 }
 
@@ -180,12 +181,20 @@ std::string export_metrics(Txn txn, const Position& position, bool written) {
 }
 
 std::string left_out_text(const EpochEnd& last) {
-  if (last.train_left_out == 0 && last.left_out == 0) return "";
-  std::string text = "left out by the data sets in the last epoch:";
-  if (last.train_left_out > 0) text += " " + samples_text(last.train_left_out) + " in training";
-  if (last.train_left_out > 0 && last.left_out > 0) text += ",";
+  if (last.train_replaced == 0 && last.left_out == 0) return "";
+  std::string text = "left out as damaged in the last epoch:";
+  if (last.train_replaced > 0)
+    text += " " + samples_text(last.train_replaced) + " in training, where the next ones stood in";
+  if (last.train_replaced > 0 && last.left_out > 0) text += ";";
   if (last.left_out > 0) text += " " + samples_text(last.left_out) + " in the evaluation";
-  return text + " (metrics.jsonl has \"left_out\" of each step)";
+  return text + (last.train_replaced > 0 ? " (ledger.jsonl has \"replaced\" of each step)" : "");
+}
+
+std::string left_out_text(std::int64_t seen) {
+  if (seen == 0) return "";
+  return "left out as damaged: at least " + samples_text(seen) +
+         " of the training set, where the next ones stood in (ledger.jsonl has \"replaced\" of "
+         "each step)";
 }
 
 std::string duration_text(double seconds) {

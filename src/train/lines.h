@@ -31,23 +31,25 @@ std::string not_finite_line(const Position& position, const Plan& plan, const st
 // {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,"lr":…}: loss
 // is virtual worker 0's, loss_mean over all samples; lr: a list where there are several groups, of
 // the first 16. With a GradScaler "scale":…, the next step's. "skipped":true: by --on-nan.
-// "left_out":… samples by the data set, if any.
+// "replaced":… damaged samples for which others stood in, if any.
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
                          std::optional<double> scale = std::nullopt, bool skipped = false,
-                         std::int64_t left_out = 0);
+                         std::int64_t replaced = 0);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.
-// "train_left_out" and "test_left_out": samples, by the data set, if any.
+// "train_replaced" and "test_left_out": damaged samples, if any.
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set);
 // {…,"epoch_step":S,"test_loss":…} and the others of an evaluation, behind S steps of the epoch.
 std::string evaluation_metrics(Txn txn, const Position& position, const Score& score,
                                EvaluatedOn set);
 // {…,"exported":true}
 std::string export_metrics(Txn txn, const Position& position, bool written);
-// `left out by the data sets in the last epoch: 2 samples in training, 1 sample in the evaluation
-// (…)`, for the run's end; empty where none was.
+// `left out as damaged in the last epoch: 2 samples in training, where the next ones stood in; 1
+// sample in the evaluation (…)`, for the run's end; empty where none was.
 std::string left_out_text(const EpochEnd& last);
+// The same of a run without epochs' ends, by what one worker has seen of the training set.
+std::string left_out_text(std::int64_t seen);
 // Python's str(timedelta): `0:00:26.337336`.
 std::string duration_text(double seconds);
 

@@ -7,6 +7,7 @@
 #include "checkpoint/store.h"
 #include "context/session_of.h"
 #include "rundir/lock.h"
+#include "train/batches_of_one.h"
 #include "train/determinism.h"
 #include "train/finale.h"
 #include "train/lines.h"
@@ -43,6 +44,8 @@ Status Run::begin() {
   LOCKSTEP_TRY(start.read_directory());
   LOCKSTEP_ASSIGN(const int virtual_workers, start.virtual_workers());
   LOCKSTEP_TRY(make_plans(spec_, hooks, virtual_workers, epoch_ends_.book() != nullptr));
+  if (const auto warning = warning_of_batches_of_one(spec_, state_))
+    log_once(*warning, LogLevel::kWarning);
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
   if (origin_ && epoch_ends_.book() != nullptr) epoch_ends_.book()->begin_at(origin_->start);
@@ -148,8 +151,9 @@ Status Run::run_next(std::size_t optimizer) {
 
 // By whoever has the last words, and so once for the run.
 void Run::warn_of_left_out() const {
-  if (epoch_ends_.book() == nullptr) return;
-  const std::string text = left_out_text(epoch_ends_.book()->last());
+  const EpochBook* const book = epoch_ends_.book();
+  const std::string text =
+      book != nullptr ? left_out_text(book->last()) : left_out_text(shares_->left_out());
   if (!text.empty()) log_warning(text);
 }
 

@@ -129,11 +129,6 @@ std::int64_t RunSpec::samples_before(const Position& at) const {
   return at.epoch * samples_per_epoch() + std::min(in_epoch, samples_per_epoch());
 }
 
-std::int64_t RunSpec::samples_in(const Position& at) const {
-  const Position behind{at.epoch, at.step + 1};
-  return (samples_before(behind) - samples_before(at)) / data_plan.virtual_workers;
-}
-
 bool RunSpec::checkpoint_due(const Position& at) const {
   const Duration& every = options.checkpoint_every;
   if (every.count == 0 || at.kind != Kind::kStep || at.global_step == 0) return false;

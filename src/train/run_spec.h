@@ -23,8 +23,6 @@ struct RunSpec {
 
   // At most, in a step.
   std::int64_t samples_per_share() const { return data_plan.batch_at(0) * plan.batches_per_step; }
-  // That one share asks for in this step.
-  std::int64_t samples_in(const Position& at) const;
   // A checkpoint is due before this step; time apart, of which each worker knows another.
   bool checkpoint_due(const Position& at) const;
   // The step ends an interval of log_every, or begins one.

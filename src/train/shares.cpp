@@ -8,7 +8,7 @@
 
 #include "base/guard.h"
 #include "optim/closure.h"
-#include "train/given_ids.h"
+#include "train/batches_of_one.h"
 
 namespace lockstep::training {
 namespace {
@@ -20,10 +20,9 @@ constexpr std::int64_t kComparedInTime = 100;  // steps, where checkpoints go by
 Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& hooks,
                                              const TrainState& state) {
   std::unique_ptr<Shares> self(new Shares(spec, hooks, state));
-  LOCKSTEP_ASSIGN(
-      self->loader_,
-      data::Loader::make(spec.train, spec.data_plan,
-                         {.prefetch_threads = spec.options.prefetch_threads, .allow_empty = true}));
+  LOCKSTEP_ASSIGN(self->loader_,
+                  data::Loader::make(spec.train, spec.data_plan,
+                                     {.prefetch_threads = spec.options.prefetch_threads}));
   return self;
 }
 
@@ -60,14 +59,13 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
     LOCKSTEP_ASSIGN(const data::Batch batch, batch_of(position, v, k));
     hint_next(participant, txn, v, k);
-    std::copy(batch.ids.begin(), batch.ids.end(), record.ids() + record.ids_count);
-    record.ids_count += batch.ids.size();
-    if (batch.ids.empty()) continue;  // of what is left out nothing is added
-    LOCKSTEP_TRY(guarded(where, ErrorKind::kInternal, [&] {
+    for (std::size_t i = 0; i < batch.ids.size(); ++i)
+      record.add({batch.ids[i], batch.asked.empty() ? batch.ids[i] : batch.asked[i]});
+    const Status computed = guarded(where, ErrorKind::kInternal, [&] {
       return forward_backward(participant, share_of(position, v, k, batch), record);
-    }));
+    });
+    if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
-  if (record.ids_count == 0) participant.reducer().zero_share();
   const Optimizer& optimizer = *state_.optimizers()[optimizer_];
   record.extra = optimizer_;
   record.rate = optimizer.lr();
@@ -99,8 +97,6 @@ Result<data::Batch> Shares::batch_of(const Position& position, VirtualWorker v, 
   const std::string before = checked_draws_ ? "" : data::default_generator_state();
   LOCKSTEP_ASSIGN(data::Batch batch, loader_->get(id));
   if (!std::exchange(checked_draws_, true)) LOCKSTEP_TRY(check_draws(before));
-  const std::int64_t asked = spec_.data_plan.batch_at(id.at.step);
-  LOCKSTEP_TRY(missing_samples(batch, asked));
   return batch;
 }
 

@@ -27,6 +27,8 @@ class Shares {
   // Fills the record, all but its mark.
   Status compute(transaction::Participant& participant, Txn txn, VirtualWorker v,
                  coord::ShareRecord& record);
+  // Damaged samples of the training set, among those that this worker has looked at.
+  std::int64_t left_out() const { return loader_->left_out(); }
 
  private:
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)

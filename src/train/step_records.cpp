@@ -1,5 +1,6 @@
 #include "train/step_records.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -55,13 +56,12 @@ void StepRecords::add_to(EpochBook& book, bool counts) const {
     Score score{0, 0, 0};
     if (counts)
       score = {share.loss_sum, share.correct, static_cast<std::int64_t>(share.loss_count)};
-    score.left_out = left_out(static_cast<int>(v));
-    book.add_share(v, score, position_.step == 0);
+    book.add_share(v, score, position_.step == 0, replaced(static_cast<int>(v)));
   }
 }
 
-std::int64_t StepRecords::left_out(int v) const {
-  return spec_.samples_in(position_) - static_cast<std::int64_t>(record(v).ids_count);
+std::int64_t StepRecords::replaced(int v) const {
+  return std::ranges::count_if(record(v).samples(), &coord::ShareRecord::Sample::replaced);
 }
 
 StepEnd StepRecords::step_end(const EpochBook* book) const {
@@ -96,18 +96,18 @@ transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
   const Plan& plan = spec_.plan;
   double sum = 0;
   std::uint64_t samples = 0;
-  std::int64_t absent = 0;
+  std::int64_t instead = 0;
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
     sum += record(v).loss_sum;
     samples += record(v).loss_count;
-    absent += left_out(v);
+    instead += replaced(v);
   }
   const double loss = loss_of(record(0));
   std::optional<double> scale;
   if (state_.scaler() != nullptr) scale = state_.scaler()->get_scale();
   transaction::Lines lines;
   lines.metrics = step_metrics(txn_, position_, loss, sum / static_cast<double>(samples), samples,
-                               optimizer().rates(), scale, skipped, absent);
+                               optimizer().rates(), scale, skipped, instead);
   const bool prints = !spec_.options.log_every.none();
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);

@@ -38,7 +38,7 @@ class StepRecords {
 
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
-  std::int64_t left_out(int v) const;  // samples, by the data set
+  std::int64_t replaced(int v) const;  // samples, that cannot be decoded
   StepEnd step_end(const EpochBook* book) const;
   std::optional<VirtualWorker> not_finite(Txn txn) const;
   bool told_before() const;

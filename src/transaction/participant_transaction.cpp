@@ -64,8 +64,8 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   // A record that the dead had marked stays; what is computed again for its pieces goes to a
   // scratch one.
   const bool recorded = record.mark.load(std::memory_order_acquire) >= mark;
-  std::vector<std::byte> scratch(
-      recorded ? sizeof(coord::ShareRecord) + std::size_t{board_.plan().ids_capacity} * 8 : 0);
+  std::vector<std::byte> scratch(recorded ? coord::ShareRecord::bytes(board_.plan().ids_capacity)
+                                          : 0);
   LOCKSTEP_TRY(program_.compute_share(
       next_, v, recorded ? *new (scratch.data()) coord::ShareRecord : record));
   LOCKSTEP_TRY(reducer_->end_share());

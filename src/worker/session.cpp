@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.h"
 #include "base/process_setup.h"
 #include "coord/channel.h"
 #include "coord/descriptors.h"
@@ -48,6 +49,7 @@ class LaunchedSession final : public Session {
     done();
     lifeline_.reset();
     release_signals();
+    set_line_claims({});
     ::munmap(memory_, coord::kBoardBytes);
   }
 
@@ -175,6 +177,8 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
   auto session = std::make_unique<LaunchedSession>(
       identity_of(birth.request), std::move(birth.control), static_cast<std::byte*>(memory));
   if (birth.lifeline) LOCKSTEP_TRY(session->watch(std::move(birth.lifeline)));
+  coord::Header& header = coord::Board(memory, {}).header();
+  set_line_claims([&header](std::uint64_t key) { return header.claim_line(key); });
   LOCKSTEP_TRY(session->hello());
   return std::unique_ptr<Session>(std::move(session));
 }

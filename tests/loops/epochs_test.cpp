@@ -270,7 +270,7 @@ TEST_F(Epochs, WhatEndsWithItsLastEpochStaysEnded) {
 TEST_F(Epochs, AnEvaluationOfNothingAnAccuracyThatNobodyCountsAndTooManyWordsAreErrors) {
   for (const auto& [word, code, message] :
        {std::tuple{"unusable", 65, "the data set left out all 13 samples as damaged"},
-        {"none", 65, "the data set left out all 24 samples of an epoch as damaged"},
+        {"none", 65, "the data set leaves out all of its 24 samples as damaged"},
         {"uncounted", 2, "by accuracy, but the evaluation counts nothing as correct"},
         {"wordy", 2, "bytes, limit 2816 (2048, and 256 for each virtual worker)"}}) {
     const std::string name = std::string(word) + "-alone";
@@ -289,8 +289,10 @@ TEST_F(Epochs, WhatTheDataSetsLeaveOutIsCountedTheSameForAnyWorkersAndUnderKills
   ASSERT_EQ(one.outcome.code, 0) << one.outcome.err;
   EXPECT_EQ(count(one.lines, " of 8, best "), 4) << one.lines;
   const std::string metrics = read_text(folder_ / "alone/metrics.jsonl");
-  EXPECT_EQ(count(metrics, ",\"left_out\":1}"), 4) << metrics;
-  EXPECT_EQ(count(metrics, ",\"train_left_out\":1,\"test_left_out\":5}"), 4) << metrics;
+  EXPECT_EQ(count(metrics, ",\"replaced\":1}"), 4) << metrics;
+  EXPECT_EQ(count(metrics, ",\"train_replaced\":1,\"test_left_out\":5}"), 4) << metrics;
+  const std::string ledger = read_text(folder_ / "alone/ledger.jsonl");
+  EXPECT_EQ(count(ledger, ",\"replaced\":[[3,4]]}"), 4) << ledger;
   const int evaluated = 2 * (kSteps + 2) - 2;  // the second epoch's
   for (const std::string& fault :
        {" txn=" + std::to_string(evaluated - 2) + " phase=backward",
@@ -301,20 +303,22 @@ TEST_F(Epochs, WhatTheDataSetsLeaveOutIsCountedTheSameForAnyWorkersAndUnderKills
     EXPECT_EQ(killed_in(killed.outcome), 1) << killed.outcome.err;
     EXPECT_EQ(killed.lines, one.lines) << fault;
     EXPECT_EQ(read_text(folder_ / name + "/metrics.jsonl"), metrics) << fault;
-    EXPECT_EQ(
-        count(killed.outcome.err,
-              "left out by the data sets in the last epoch: 1 sample in training, 5 samples in "
-              "the evaluation"),
-        1)
-        << killed.outcome.err;
+    EXPECT_EQ(read_text(folder_ / name + "/ledger.jsonl"), ledger) << fault;
+    for (const char* once :
+         {"left out as damaged in the last epoch: 1 sample in training, where the next ones stood "
+          "in; 5 samples in the evaluation",
+          "left out: sample 3 of the training set, by the data set; in training sample 4, the next "
+          "sound one, stands in for it",
+          "left out: sample 9 of the set that is evaluated"})
+      EXPECT_EQ(count(killed.outcome.err, once), 1) << killed.outcome.err;
   }
 }
 
-// Its gradient is zeros, whoever computes it.
-TEST_F(Epochs, AShareOfWhichNothingIsLeftCountsNoSample) {
+// Half of the set, all of some batches.
+TEST_F(Epochs, ManyDamagedSamplesChangeNoBatchSizeAndNoHash) {
   const Run one = alone({"sparse", "four"});
   ASSERT_EQ(one.outcome.code, 0) << one.outcome.err;
-  EXPECT_GE(count(one.lines, " of 0"), 4) << one.lines;
+  EXPECT_EQ(count(one.lines, " of 0"), 0) << one.lines;
   for (const std::string fault : {"rank=0 txn=8 phase=exchange", "rank=2 txn=3 phase=optimizer"}) {
     const std::string name = "sparse-" + fault.substr(fault.rfind('=') + 1);
     const Run killed = launched(name, {"--inject", "kill " + fault}, {"sparse", "four"});

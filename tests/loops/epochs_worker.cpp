@@ -3,7 +3,7 @@
 // time that somebody writes there. Words: `slow` steps; `few` epochs, or `four`; `fails` to write
 // (`fails-at-N`: epoch N alone); a `snapshot` there of each epoch, and no checkpoints but the last:
 // a new run begins from it; `stops` early; `bare`: nothing is written, and none is the best;
-// `damaged`: training's sample 3 and the second evaluation batch are left out; `unusable`: all that
+// `damaged`: training's sample 3 and the second evaluation batch are damaged; `unusable`: all that
 // is evaluated, too; `sparse`: so many of training's that virtual workers have steps without any;
 // `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts; `wordy`:
 // an epoch's end has more to say than there is room for.

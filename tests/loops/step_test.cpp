@@ -103,12 +103,16 @@ TEST_F(StepLoop, AScheduleThatIsNotInTheStateIsRefused) {
 }
 
 // The shares' means are 8 and (2 + 6) / 2, and each of them counts for a half.
-TEST_F(StepLoop, AShareWithADamagedSampleCountsAsTheOthers) {
+TEST_F(StepLoop, ADamagedSampleIsTheNextSoundOne) {
   const Outcome outcome = run({STEP_WORKER, "short-share", folder_ / "run"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(count(outcome.out, "weight -6\n"), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "weight -5.5\n"), 1) << outcome.out;
   const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
-  EXPECT_EQ(count(metrics, "\"samples\":3"), 1) << metrics;
+  EXPECT_EQ(count(metrics, "\"samples\":4"), 1) << metrics;
+  const std::string ledger = read_text(folder_ / "run/ledger.jsonl");
+  EXPECT_EQ(count(ledger, "\"ids\":[[0,3],[1,3]],\"replaced\":[[2,3]]}"), 1) << ledger;
+  EXPECT_EQ(count(outcome.err, "left out as damaged: at least 1 sample of the training set"), 1)
+      << outcome.err;
 }
 
 // Each step's word is said once; also after the first of the first start is dead.

@@ -169,8 +169,9 @@ void Toy::compute(std::uint64_t txn, std::uint32_t v) {
   record.loss_sum = 1.0;
   record.loss_count = 1;
   record.extra = mix(state_ ^ mix(txn * 1000 + v));
-  record.ids_count = 1;
-  record.ids()[0] = static_cast<std::int64_t>(txn * shares_ + v);
+  record.ids_count = 0;
+  const auto id = static_cast<std::int64_t>(txn * shares_ + v);
+  record.add({id, id});
   record.mark.store(txn + 1, std::memory_order_release);
 }
 

@@ -1,5 +1,6 @@
 // Pictures as batches of tensors.
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -27,7 +28,6 @@ using image::Transforms;
 using image::Workspace;
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
-constexpr std::size_t kMostNamed = 20;  // damaged pictures, in the log
 
 // Kept from batch to batch: their memory is large.
 class Workspaces {
@@ -49,15 +49,18 @@ class Workspaces {
   std::vector<std::unique_ptr<Workspace>> free_;
 };
 
-// What was found damaged.
+// What was found damaged, and why.
 class LeftOut {
  public:
-  void add(std::int64_t id, const std::string& why) {
+  void add(std::int64_t id, std::string why) {
     const std::lock_guard lock(mutex_);
-    if (!ids_.insert(id).second || ids_.size() > kMostNamed + 1) return;
-    log_warning(ids_.size() <= kMostNamed ? "left out: " + why
-                                          : "more than " + std::to_string(kMostNamed) +
-                                                " pictures are left out; the others are not named");
+    const bool kept = why_.size() < kMostReasons;
+    if (ids_.insert(id).second && kept) why_.emplace(id, std::move(why));
+  }
+  std::string why(std::int64_t id) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = why_.find(id);
+    return found == why_.end() ? "" : found->second;
   }
   std::int64_t count() const {
     const std::lock_guard lock(mutex_);
@@ -65,8 +68,10 @@ class LeftOut {
   }
 
  private:
+  static constexpr std::size_t kMostReasons = 1000;
   mutable std::mutex mutex_;
   std::set<std::int64_t> ids_;
+  std::map<std::int64_t, std::string> why_;
 };
 
 std::vector<std::uint32_t> keys_of(std::span<const std::int64_t> ids, const Pass& pass) {
@@ -142,6 +147,7 @@ class FolderSet final : public TransformedSet {
   std::int64_t label(std::int64_t id) const override { return file(id).label; }
   std::string name(std::int64_t id) const override { return file(id).path; }
   std::int64_t left_out() const override { return left_out_.count(); }
+  std::string why_left_out(std::int64_t id) const override { return left_out_.why(id); }
 
   // Without the root: a run may go on from a copy of the folder.
   std::string fingerprint() const override {
@@ -257,6 +263,7 @@ Result<std::shared_ptr<const PictureSet>> open_image_folder(const std::string& r
   LOCKSTEP_TRY(check_local(root));
   LOCKSTEP_ASSIGN(Transforms transforms, Transforms::make(std::move(transform)));
   LOCKSTEP_ASSIGN(ImageFolder folder, read_image_folder(root));
+  if (const std::string others = left_out_by_name(folder); !others.empty()) log_once(others);
   const std::optional<Size> size = transforms.fixed_size();
   return std::shared_ptr<const PictureSet>(
       std::make_shared<FolderSet>(std::move(folder), std::move(transforms), size));

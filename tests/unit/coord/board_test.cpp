@@ -44,10 +44,25 @@ TEST(Board, PartsFollowEachOtherWithoutOverlap) {
       offset(board, &board.lines(Slot(kMaxSlots - 1), Txn(63))) + sizeof(CommitLines);
   EXPECT_LE(lines_end, offset(board, &board.record(Txn(0), VirtualWorker(0))));
   const ShareRecord& last = board.record(Txn(63), VirtualWorker(4));
-  EXPECT_LE(offset(board, last.ids() + 100), board.data_offset());
-  EXPECT_LE(offset(board, board.record(Txn(0), VirtualWorker(0)).ids() + 100),
+  const auto end = [&](const ShareRecord& record) {
+    return offset(board, record.samples().data() + 100);
+  };
+  EXPECT_LE(end(last), board.data_offset());
+  EXPECT_LE(end(board.record(Txn(0), VirtualWorker(0))),
             offset(board, &board.record(Txn(0), VirtualWorker(1))));
   EXPECT_EQ(board.data_offset() % (std::uint64_t{2} << 20), 0U);
+}
+
+TEST(Board, ALineIsSaidByWhoeverClaimsItFirst) {
+  const Mapping mapping({1, 4, 64});
+  Header& header = mapping.board().header();
+  for (const std::uint64_t key : {0, 7, 8}) {
+    EXPECT_TRUE(header.claim_line(key));
+    EXPECT_FALSE(header.claim_line(key));
+  }
+  for (std::uint64_t key = 9; key < 9 + kMaxClaims; ++key) header.claim_line(key);
+  EXPECT_FALSE(header.claim_line(9));
+  EXPECT_TRUE(header.claim_line(9 + kMaxClaims)) << "no room: nothing is kept back";
 }
 
 TEST(Board, ASlotThatIsClaimedHasNoWordOfItsLastOwner) {

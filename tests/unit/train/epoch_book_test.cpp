@@ -170,13 +170,13 @@ TEST(EpochBook, AShareMayHaveFewerSamples) {
 
 TEST(EpochBook, WhatIsLeftOutIsOfTheLastEpoch) {
   EpochBook book;
-  book.add_share(0, {1, 0, 1, 5}, true);  // another epoch's
-  book.add_share(0, {1, 0, 1, 2}, true);
-  book.add_share(1, {0, 0, 0, 1}, true);  // of a step that is skipped
-  book.add_share(0, {1, 0, 1, 4}, false);
-  EXPECT_EQ(book.last().train_left_out, 7) << "broken off here";
+  book.add_share(0, {1, 0, 1}, true, 5);  // another epoch's
+  book.add_share(0, {1, 0, 1}, true, 2);
+  book.add_share(1, {0, 0, 0}, true, 1);  // of a step that is skipped
+  book.add_share(0, {1, 0, 1}, false, 4);
+  EXPECT_EQ(book.last().train_replaced, 7) << "broken off here";
   book.end(1, {1, 1, 1, 3}, 0.1, BestOf::kNothing);
-  EXPECT_EQ(book.last().train_left_out, 7);
+  EXPECT_EQ(book.last().train_replaced, 7);
   EXPECT_EQ(book.last().left_out, 3);
   book.end(2, {0, 0, 0}, 0.1, BestOf::kNothing);
   EXPECT_EQ(book.last().left_out, 0);

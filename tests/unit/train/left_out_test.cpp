@@ -1,4 +1,4 @@
-// What a share counts of which the data set leaves nothing. A process has one run, so this is one.
+// A share all of whose samples are damaged. A process has one run, so this is one.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 // Three samples, one for each virtual worker; the second is damaged. y = w x, and y is the loss.
-TEST(LeftOut, AShareOfNothingHasAGradientOfZerosOfItsPartOfTheMean) {
+TEST(LeftOut, AShareHasTheNextSampleInPlaceOfADamagedOne) {
   const test::TempFolder folder;
   Result<Context> context = init({.threads = 1});
   ASSERT_TRUE(context.ok()) << context.error().message;
@@ -46,9 +46,14 @@ TEST(LeftOut, AShareOfNothingHasAGradientOfZerosOfItsPartOfTheMean) {
       });
   const Status done = trainer.fit(*data);
   ASSERT_TRUE(done.ok()) << done.error().message;
-  EXPECT_EQ(calls, 2);
-  EXPECT_EQ(samples, (std::vector<std::int64_t>{1, 0, 1}));
-  EXPECT_EQ(net->weight.item<float>(), 1.0F - 0.5F * ((3.0F + 0.0F + 6.0F) / 3.0F));
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(samples, (std::vector<std::int64_t>{1, 1, 1}));
+  EXPECT_EQ(net->weight.item<float>(), 1.0F - 0.5F * ((3.0F + 6.0F + 6.0F) / 3.0F));
+  EXPECT_NE(test::read_text(folder / "run/ledger.jsonl")
+                .find("\"ids\":[[0],[2],[2]],\"replaced\":[[1,2]]}\n"),
+            std::string::npos);
+  EXPECT_NE(test::read_text(folder / "run/metrics.jsonl").find(",\"replaced\":1}\n"),
+            std::string::npos);
 }
 
 }  // namespace

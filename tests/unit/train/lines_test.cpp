@@ -68,8 +68,8 @@ TEST(Lines, OfAStepHaveItsRates) {
 }
 
 TEST(Lines, WhatIsLeftOutIsCounted) {
-  EXPECT_EQ(step_metrics(Txn(0), {}, 1, 1, 1, {1}).find("left_out"), std::string::npos);
-  EXPECT_NE(step_metrics(Txn(0), {}, 1, 1, 1, {1}, {}, false, 2).find(",\"left_out\":2}\n"),
+  EXPECT_EQ(step_metrics(Txn(0), {}, 1, 1, 1, {1}).find("replaced"), std::string::npos);
+  EXPECT_NE(step_metrics(Txn(0), {}, 1, 1, 1, {1}, {}, false, 2).find(",\"replaced\":2}\n"),
             std::string::npos);
   Score score{5, 30, 40};
   score.left_out = 3;
@@ -80,18 +80,22 @@ TEST(Lines, WhatIsLeftOutIsCounted) {
   EXPECT_EQ(epoch_metrics(Txn(1), {}, end, EvaluatedOn::kTestSet).find("left_out"),
             std::string::npos);
   EXPECT_EQ(left_out_text(end), "");
-  end.train_left_out = 2;
+  end.train_replaced = 2;
   end.left_out = 1;
   EXPECT_NE(epoch_metrics(Txn(1), {}, end, EvaluatedOn::kValidationSet)
-                .find(",\"train_left_out\":2,\"valid_left_out\":1}"),
+                .find(",\"train_replaced\":2,\"valid_left_out\":1}"),
             std::string::npos);
   EXPECT_EQ(left_out_text(end),
-            "left out by the data sets in the last epoch: 2 samples in training, 1 sample in the "
-            "evaluation (metrics.jsonl has \"left_out\" of each step)");
+            "left out as damaged in the last epoch: 2 samples in training, where the next ones "
+            "stood in; 1 sample in the evaluation (ledger.jsonl has \"replaced\" of each step)");
   end.left_out = 0;  // or nothing was evaluated
   EXPECT_EQ(left_out_text(end),
-            "left out by the data sets in the last epoch: 2 samples in training "
-            "(metrics.jsonl has \"left_out\" of each step)");
+            "left out as damaged in the last epoch: 2 samples in training, where the next ones "
+            "stood in (ledger.jsonl has \"replaced\" of each step)");
+  end.train_replaced = 0;
+  end.left_out = 2;
+  EXPECT_EQ(left_out_text(end),
+            "left out as damaged in the last epoch: 2 samples in the evaluation");
 }
 
 TEST(Lines, WhatNobodyAskedForIsNotNamed) {
