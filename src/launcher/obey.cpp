@@ -191,18 +191,25 @@ void Agent::act(const action::RestartGroup& restart) {
 }
 
 void Agent::renew_board() {
-  // Faults fire once in the life of the launcher.
+  // Faults fire, and lines that one says for all are said, once in the life of the launcher.
   std::array<std::uint64_t, coord::kMaxFaults> fired{};
-  for (std::size_t i = 0; i < fired.size(); ++i)
-    fired[i] = board_->view().header().fault_fired[i].load();
+  std::array<std::uint64_t, coord::kMaxClaims> claims{};
+  const auto keep = [](const auto& words, auto& kept) {
+    for (std::size_t i = 0; i < kept.size(); ++i) kept[i] = words[i].load();
+  };
+  const auto restore = [](const auto& kept, auto& words) {
+    for (std::size_t i = 0; i < kept.size(); ++i) words[i].store(kept[i]);
+  };
+  keep(board_->view().header().fault_fired, fired);
+  keep(board_->view().header().claims, claims);
   const coord::BoardPlan plan = board_->view().plan();
   board_.reset();  // first: two would need twice the address space
   auto fresh = SharedBoard::make();
   if (!fresh.ok()) return feed(event::RecordsFailed{fresh.error()});
   board_ = std::move(*fresh);
   board_->set_plan(plan);
-  for (std::size_t i = 0; i < fired.size(); ++i)
-    board_->view().header().fault_fired[i].store(fired[i]);
+  restore(fired, board_->view().header().fault_fired);
+  restore(claims, board_->view().header().claims);
 }
 
 void Agent::act(const action::RestartZygote&) {

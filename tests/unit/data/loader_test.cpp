@@ -271,8 +271,9 @@ TEST_F(QuietLoader, ADamagedSampleIsTheNextSoundOne) {
                                                    static_cast<std::int64_t>(shares[i].at.epoch)));
         }
         // Each damaged sample is met once; then it is known.
-        if (threads == 0)
+        if (threads == 0) {
           EXPECT_LE(data->calls, static_cast<int>(2 * shares.size() + damaged.size() + 103));
+        }
       }
     }
   }

@@ -85,10 +85,10 @@ Status parse(const std::string& file, CifarKind kind, Cifar& out) {
 TEST(Cifar, LabelsAreAnySequenceOfWholeNumbers) {
   const std::string ten = "labels";
   for (const std::string& labels :
-       {"](K\3K\x09e"s, "(K\3K\x09t"s, "K\3K\x09\x86"s, array("u1", "|", "K\2\x85", "\3\x09"),
-        array("i1", "|", "K\2\x85", "\3\x09"), array("i2", "<", "K\2\x85", "\3\0\x09\0"s),
-        array("u8", "<", "K\2\x85", "\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0"s),
-        array("i4", "<", "K\2K\1\x86", "\3\0\0\0\x09\0\0\0"s)}) {
+       {"](K\3K\te"s, "(K\3K\tt"s, "K\3K\t\x86"s, array("u1", "|", "K\2\x85", "\3\t"),
+        array("i1", "|", "K\2\x85", "\3\t"), array("i2", "<", "K\2\x85", "\3\0\t\0"s),
+        array("u8", "<", "K\2\x85", "\3\0\0\0\0\0\0\0\t\0\0\0\0\0\0\0"s),
+        array("i4", "<", "K\2K\1\x86", "\3\0\0\0\t\0\0\0"s)}) {
     Cifar out;
     const Status parsed = parse(batch("labels", labels, 2), CifarKind::k10, out);
     ASSERT_TRUE(parsed.ok()) << parsed.error().message;
