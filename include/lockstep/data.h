@@ -36,8 +36,8 @@ struct Batch {
   at::Tensor inputs;              // [B, ...]
   at::Tensor targets;             // [B, ...]
   std::vector<std::int64_t> ids;  // B: what was delivered, for the ledger
-  // From a Loader, B or none: the ids of the order, where they are not those above. ids[i] stands in
-  // for asked[i], a damaged sample.
+  // From a Loader, B or none: the ids of the order, where they are not those above. ids[i] stands
+  // in for asked[i], a damaged sample.
   std::vector<std::int64_t> asked = {};
 
   std::int64_t size() const { return inputs.defined() ? inputs.size(0) : 0; }  // B

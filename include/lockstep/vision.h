@@ -11,8 +11,8 @@
 //
 // A picture that is damaged, or too small for a crop, is left out of its batch, named once in a run
 // and counted: in training a Loader has another one in its place, in an evaluation the batch is
-// shorter, or empty (Batch::ids says what is in it). Errors of get(): kDisk for a file that cannot be
-// read, kUsage where pictures come out in different sizes: end with a crop or a Resize to two
+// shorter, or empty (Batch::ids says what is in it). Errors of get(): kDisk for a file that cannot
+// be read, kUsage where pictures come out in different sizes: end with a crop or a Resize to two
 // sizes. Threads: any number may call get().
 #pragma once
 
@@ -37,13 +37,14 @@ class PictureSet : public Dataset {
 };
 
 // Of sets that one model sees: labels must mean the same. kBadData that says which classes are in
-// one alone, with the bytes of names that look alike; `name`: the other's, for the message ("Validation"). Trainer::fit() asks so, too.
+// one alone, with the bytes of names that look alike; `name`: the other's, for the message
+// ("Validation"). Trainer::fit() asks so, too.
 Status check_same_classes(const PictureSet& train, const PictureSet& other,
                           const std::string& name);
 
 // torchvision.datasets.ImageFolder(root): root/CLASS/**/NAME.jpg, .jpeg or .png (in capitals too),
-// its order and its labels; the content decides how a file is decoded. What is not in the set by its
-// name (other endings, "._NAME" of macOS, hidden folders without a picture) is told once, with
+// its order and its labels; the content decides how a file is decoded. What is not in the set by
+// its name (other endings, "._NAME" of macOS, hidden folders without a picture) is told once, with
 // counts. kBadData where there is no class, or one without a picture. The fingerprint is of names
 // and sizes.
 Result<std::shared_ptr<const PictureSet>> open_image_folder(const std::string& root,

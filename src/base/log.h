@@ -17,8 +17,8 @@ inline void log_error(std::string_view message) { log(LogLevel::kError, message)
 inline void log_debug(std::string_view message) { log(LogLevel::kDebug, message); }
 
 // One line of several processes of a run, by whichever has it to say first: what they find out
-// alike, each from the same files, is told once. `key` tells what is the same; default: the message.
-// Before there is a run: once in the process, and by a program's first main alone
+// alike, each from the same files, is told once. `key` tells what is the same; default: the
+// message. Before there is a run: once in the process, and by a program's first main alone
 // (base/process_setup.h).
 void log_once(std::string_view message, LogLevel level = LogLevel::kInfo,
               std::string_view key = {});

@@ -1,4 +1,4 @@
-// A wait for another process that only this one's work or its end is over with, and that has no limit
+// A wait for another process, which its work or its end is over with, and which has no limit
 // therefore: a person is told.
 //
 // Threads: one.

@@ -1,6 +1,6 @@
-// What is delivered in training in place of a sample that a data set leaves out as damaged: the next
-// one that it does not, in its own order, from its end on at its beginning. A function of the data
-// set alone, so every worker, heir and resume finds the same.
+// What is delivered in training in place of a sample that a data set leaves out as damaged: the
+// next one that it does not, in its own order, from its end on at its beginning. A function of the
+// data set alone, so every worker, heir and resume finds the same.
 //
 // Threads: any; several may look for the same at once. Errors: those of Dataset::get(); kBadData if
 // no sample is left; kUsage for a data set that gives ids it was not asked for.

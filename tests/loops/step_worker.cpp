@@ -94,8 +94,8 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer,
   }
 }
 
-// One step from zero at rate 1, of two virtual workers: 0 has samples 0 and 2, of which 2 is damaged,
-// and so is 3.
+// One step from zero at rate 1, of two virtual workers: 0 has samples 0 and 2, and 2 is damaged: 3
+// stands in for it.
 // Prints what becomes of the weight.
 Status short_share(const Job& job) {
   torch::nn::Linear model(torch::nn::LinearOptions(1, 1).bias(false));

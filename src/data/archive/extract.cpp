@@ -63,8 +63,8 @@ class ToDisk final : public TarSink {
   }
 
  private:
-  // For an entry of that name: its folder, and nothing in its place. One of the same name goes, as a
-  // link elsewhere to its content must stay.
+  // For an entry of that name: its folder, and nothing in its place. One of the same name goes, and
+  // another link to its content stays.
   Status make_way(const std::string& path) {
     LOCKSTEP_TRY(close());
     const std::size_t slash = path.rfind('/');

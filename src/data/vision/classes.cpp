@@ -8,11 +8,11 @@
 namespace lockstep::data {
 namespace {
 
-using Names = std::vector<std::string>;
+using ClassNames = std::vector<std::string>;
 
 // Those of `some` that are not in `others`, by their bytes.
-Names alone_in(const Names& some, const Names& others) {
-  Names sorted = others, alone;
+ClassNames alone_in(const ClassNames& some, const ClassNames& others) {
+  ClassNames sorted = others, alone;
   std::ranges::sort(sorted);
   std::ranges::copy_if(some, std::back_inserter(alone), [&](const std::string& name) {
     return !std::ranges::binary_search(sorted, name);
@@ -21,7 +21,7 @@ Names alone_in(const Names& some, const Names& others) {
 }
 
 // "'Cross'", "'Cross' and 3 others", starting with the one at `first`.
-std::string named(const Names& names, std::size_t first) {
+std::string named(const ClassNames& names, std::size_t first) {
   const std::size_t others = names.size() - 1;
   return "'" + names[first] + "'" +
          (others == 0 ? ""
@@ -34,7 +34,7 @@ struct Pair {
   std::string difference;
 };
 
-Pair pair_of(const Names& missing, const Names& added) {
+Pair pair_of(const ClassNames& missing, const ClassNames& added) {
   for (std::size_t i = 0; i < missing.size(); ++i)
     for (std::size_t j = 0; j < added.size(); ++j)
       if (std::string difference = only_difference(missing[i], added[j]); !difference.empty())
@@ -42,7 +42,7 @@ Pair pair_of(const Names& missing, const Names& added) {
   return {};
 }
 
-std::string hint(const Names& missing, const Names& added, const Pair& pair) {
+std::string hint(const ClassNames& missing, const ClassNames& added, const Pair& pair) {
   if (missing.empty() || added.empty()) return "";
   if (pair.difference.empty()) {
     const auto near = nearest_name(missing[pair.missing], added);
@@ -59,7 +59,7 @@ Status check_same_classes(const PictureSet& train, const PictureSet& other,
                           const std::string& name) {
   const auto &ours = train.classes(), &theirs = other.classes();
   if (ours == theirs) return {};
-  const Names missing = alone_in(ours, theirs), added = alone_in(theirs, ours);
+  const ClassNames missing = alone_in(ours, theirs), added = alone_in(theirs, ours);
   const Pair pair = pair_of(missing, added);
   std::string what = missing.empty() ? "" : " has no class " + named(missing, pair.missing);
   if (!added.empty()) what += (what.empty() ? "" : ", and") + (" has " + named(added, pair.added));

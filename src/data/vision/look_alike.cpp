@@ -72,7 +72,7 @@ std::vector<Letter> letters_of(const Points& points) {
   return letters;
 }
 
-// Without a table of what each letter is composed of: one of its own stands for any base with marks.
+// Without a table of what letters are composed of: one of its own stands for any base with marks.
 bool composed_alike(const Letter& one, const Letter& other) {
   if (one.base == other.base && one.marks == other.marks) return true;
   const auto is_own = [](const Letter& letter) { return letter.base > 0x7F; };
@@ -80,7 +80,7 @@ bool composed_alike(const Letter& one, const Letter& other) {
          (is_own(other) && other.marks.size() < one.marks.size());
 }
 
-std::string lower(std::string_view text) {
+std::string lower_case(std::string_view text) {
   std::string out(text);
   for (char& c : out)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
@@ -115,7 +115,7 @@ std::string from_latin1(std::string_view text) {
 
 std::string only_difference(std::string_view one, std::string_view other) {
   if (one == other) return "";
-  if (lower(one) == lower(other)) return "in capitals";
+  if (lower_case(one) == lower_case(other)) return "in capitals";
   if (without_spaces(one) == without_spaces(other)) return "in spaces";
   const auto ours = points_of(one), theirs = points_of(other);
   if (!ours || !theirs) {
