@@ -151,7 +151,7 @@ TEST(Loader, ABatchThatNeverComesIsTimedOut) {
     Result<Batch> get(std::span<const std::int64_t>, const Pass&) const override {
       ++begun;
       std::this_thread::sleep_for(std::chrono::seconds(2));
-      return Batch{};
+      return Error{ErrorKind::kDisk, "nothing has come"};
     }
     mutable std::atomic<int> begun = 0;
   };
