@@ -8,6 +8,15 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # a shared library may link the rooms
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # who links a room from a folder beside this one needs what the room needs
+# Of another project's warnings and tools nothing is for our code, nor for our headers in its files.
+set(lockstep_is_guest OFF)
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT LOCKSTEP_WERROR)
+  set(lockstep_is_guest ON)
+  set(CMAKE_COMPILE_WARNING_AS_ERROR OFF)
+  foreach(tool CLANG_TIDY CPPCHECK CPPLINT INCLUDE_WHAT_YOU_USE)
+    set(CMAKE_CXX_${tool})
+  endforeach()
+endif()
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
   get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
@@ -26,8 +35,9 @@ add_library(lockstep_flags INTERFACE)
 # -Wno-sign-conversion: not part of g++'s -Wconversion.
 set(warnings -Wall -Wextra -Wconversion -Wshadow $<$<BOOL:${LOCKSTEP_WERROR}>:-Werror>)
 set(no_warnings $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
-if(NOT PROJECT_IS_TOP_LEVEL AND NOT LOCKSTEP_WERROR)
-  set(warnings)
+if(lockstep_is_guest)
+  set(warnings -w)
+  set(no_warnings)
 endif()
 # Our arithmetic must give the same bits on every CPU (docs/design/arithmetic.md), whatever flags the project around it has.
 set(arithmetic -ffp-contract=off -fno-math-errno)
@@ -60,6 +70,7 @@ function(lockstep_room name)
   target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
   target_compile_features(lockstep_${name} PUBLIC cxx_std_20)
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name}
+    SYSTEM ${lockstep_is_guest}
     UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 16)
   target_compile_options(lockstep_${name} PRIVATE $<$<STREQUAL:$<CONFIG>,>:-O2>)
   if(ROOM_HOT)

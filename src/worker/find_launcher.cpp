@@ -14,13 +14,15 @@ constexpr const char* kVariable = "LOCKSTEP_LAUNCHER";
 
 // Beside the program, or in bin/ of its folder or of one of the three above: a build folder's bin
 // lies beside its programs or above theirs, PREFIX/bin is one above PREFIX/lib and two above
-// Debian's PREFIX/lib/x86_64-linux-gnu.
+// Debian's PREFIX/lib/x86_64-linux-gnu. Beside build/Release, of a generator of several
+// configurations, it is build/bin/Release.
 std::vector<std::string> places_near_program() {
   std::error_code error;
   std::filesystem::path folder =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   if (error) return {};
-  std::vector<std::string> places{folder / "lockstep"};
+  std::vector<std::string> places{folder / "lockstep",
+                                  folder.parent_path() / "bin" / folder.filename() / "lockstep"};
   for (int above = 0; above <= 3; ++above, folder = folder.parent_path()) {
     places.push_back(folder / "bin/lockstep");
   }

@@ -347,6 +347,20 @@ TEST_F(SpawnLauncher, IsFoundInPathOrByTheVariable) {
   EXPECT_EQ(elsewhere({{"PATH", "/nowhere"}, {"LOCKSTEP_LAUNCHER", LOCKSTEP_PROGRAM}}).code, 0);
 }
 
+TEST_F(SpawnLauncher, IsFoundInTheBinOfABuildFolder) {
+  int number = 0;
+  for (const char* bin :
+       {"far/from/all", "far/from/all/bin", "far/from/bin", "far/bin", "bin", "far/from/bin/all"}) {
+    SCOPED_TRACE(bin);
+    const std::filesystem::path launcher = folder_ / (std::string(bin) + "/lockstep");
+    std::filesystem::create_directories(launcher.parent_path());
+    std::filesystem::create_symlink(LOCKSTEP_PROGRAM, launcher);
+    run_ = "bin-" + std::to_string(++number);
+    EXPECT_EQ(elsewhere({{"PATH", "/nowhere"}}).code, 0);
+    std::filesystem::remove(launcher);
+  }
+}
+
 TEST_F(SpawnLauncher, WhatIsNoneOrOfAnotherVersionIsRefused) {
   expect_error(elsewhere({{"LOCKSTEP_LAUNCHER", "/nowhere/lockstep"}}), 2,
                {"LOCKSTEP_LAUNCHER='/nowhere/lockstep' is not an executable file"});

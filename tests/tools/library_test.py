@@ -57,19 +57,21 @@ class Subproject(unittest.TestCase):
     def setUp(self):
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="lockstep ünit "))
         self.addCleanup(shutil.rmtree, self.scratch)
-        (self.scratch / "check out").symlink_to(ROOT)
+        self.checkout = self.scratch / "c++ & 'neu' (1)"
+        self.checkout.symlink_to(ROOT)
         self.torch = make_torch(self.scratch / "my tôrch")
 
-    def configure(self, text, *options, torch=True, env=None, ok=True):
+    def configure(self, text, *options, torch=True, env=None, ok=True, mine="", generator="Ninja"):
         """What cmake says of a project with this CMakeLists.txt."""
         source = self.scratch / "mein Projekt"
         source.mkdir(exist_ok=True)
         (source / "main.cpp").write_text("int main() {}\n")
+        (source / "mine.cpp").write_text(mine)
         (source / "CMakeLists.txt").write_text(text)
         self.build = source / "büild"
         environment = {name: value for name, value in os.environ.items()
                        if name not in ("LOCKSTEP_TORCH_DIR", "CXXFLAGS", "CMAKE_PREFIX_PATH", "CMAKE_BUILD_TYPE")}
-        done = subprocess.run(["cmake", "-G", "Ninja", "-S", source, "-B", self.build, f"-DLOCKSTEP_SOURCE={self.scratch / 'check out'}",
+        done = subprocess.run(["cmake", "-G", generator, "-S", source, "-B", self.build, f"-DLOCKSTEP_SOURCE={self.checkout}",
                                *([f"-DLOCKSTEP_TORCH_DIR={self.torch}"] if torch else []), *options],
                               capture_output=True, text=True, env={**environment, **(env or {})})
         self.assertEqual(done.returncode == 0, ok, done.stdout + done.stderr)
@@ -138,6 +140,26 @@ class Subproject(unittest.TestCase):
             "add_library(plug SHARED main.cpp)\ntarget_link_libraries(plug PRIVATE lockstep::lockstep)\n"
             "foreach(room base pickle data train models distributed)\n  add_executable(${room} main.cpp)\n"
             "  target_link_libraries(${room} PRIVATE lockstep::${room})\nendforeach()\n")
+
+    def test_the_projects_warnings_are_for_its_own_code(self):
+        flags = "-Werror -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wold-style-cast -Wuseless-cast -Weffc++"
+        self.configure(ADD + f"set(CMAKE_EXPORT_COMPILE_COMMANDS ON)\nadd_compile_options({flags})\nset(CMAKE_COMPILE_WARNING_AS_ERROR ON)\n"
+                       "set(CMAKE_CXX_CLANG_TIDY /no/such/tidy)\nFetchContent_MakeAvailable(lockstep)\nset(CMAKE_CXX_CLANG_TIDY \"\")\n"
+                       "add_library(mine OBJECT mine.cpp)\ntarget_link_libraries(mine PRIVATE lockstep::base)\n",
+                       mine='#include "lockstep/duration.h"\n#include "lockstep/status.h"\nlockstep::Result<int> one();\n'
+                            'lockstep::Status two();\nlockstep::Status two() {\n  LOCKSTEP_ASSIGN(const int n, one());\n'
+                            '  return n > 0 ? lockstep::Status{} : lockstep::Status{lockstep::Error{lockstep::ErrorKind::kUsage, "no"}};\n}\n')
+        for entry in json.loads((self.build / "compile_commands.json").read_text()):
+            self.assertRegex(entry["command"], "-Werror" if entry["file"].endswith("mine.cpp") else "-Werror.* -w ")
+        done = subprocess.run(["cmake", "--build", self.build, "--target", "mine"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertNotIn("no/such/tidy", (self.build / "build.ninja").read_text())
+
+    def test_other_generators(self):
+        for generator in ("Unix Makefiles", "Ninja Multi-Config"):
+            self.configure(ADD + "FetchContent_MakeAvailable(lockstep)\nadd_executable(app main.cpp)\n"
+                           "target_link_libraries(app PRIVATE lockstep::lockstep)\n", generator=generator)
+            shutil.rmtree(self.build)
 
     def test_warnings_are_errors_for_who_asks(self):
         self.configure(ADD + "set(CMAKE_EXPORT_COMPILE_COMMANDS ON)\nFetchContent_MakeAvailable(lockstep)\n", "-DLOCKSTEP_WERROR=ON")
