@@ -4,6 +4,8 @@
 #include <array>
 #include <map>
 
+#include "checkpoint/names.h"
+
 namespace lockstep::checkpoint {
 namespace {
 
@@ -13,9 +15,24 @@ constexpr std::size_t kNamed = 3;
 
 using ByName = std::map<std::string_view, const TensorInfo*>;
 
-void add(std::string& text, std::size_t& count, const std::string& what) {
-  if (++count <= kNamed) text += (text.empty() ? "" : "; ") + what;
-}
+// The first few differences, one after another.
+class Few {
+ public:
+  void add(const std::string& what, const std::string& name = "",
+           std::span<const std::string> others = {}) {
+    if (++count_ > kNamed) return;
+    text_ += (text_.empty() ? "" : "; ") + what + nearest_names(name, others);
+  }
+  std::optional<std::string> text() const {
+    if (count_ == 0) return std::nullopt;
+    if (count_ <= kNamed) return text_;
+    return text_ + "; and " + std::to_string(count_ - kNamed) + " more";
+  }
+
+ private:
+  std::string text_;
+  std::size_t count_ = 0;
+};
 
 Status read_pieces(ReadableFile& file, std::uint64_t at, std::span<std::byte> out, Xxh3* hash) {
   while (!out.empty()) {
@@ -95,27 +112,28 @@ Result<Header> read_header(ReadableFile& file, Xxh3* hash) {
 std::optional<std::string> difference(const Header& header, std::span<const NamedTarget> targets) {
   ByName theirs;
   for (const Entry& entry : header.entries) theirs[entry.info.name] = &entry.info;
-  std::string text;
-  std::size_t count = 0;
+  std::vector<std::string> missing, unknown;
+  std::vector<std::string> differing;
   for (const NamedTarget& target : targets) {
     const auto found = theirs.find(target.info.name);
-    const std::string who = "tensor " + quote(target.info.name);
     if (found == theirs.end()) {
-      add(text, count, who + " is missing in the checkpoint");
+      missing.push_back(target.info.name);
       continue;
     }
     if (*found->second != target.info)
-      add(text, count,
-          who + " is " + describe(*found->second) + " in the checkpoint, " + describe(target.info) +
-              " here");
+      differing.push_back("tensor " + quote(target.info.name) + " is " + describe(*found->second) +
+                          " in the checkpoint, " + describe(target.info) + " here");
     theirs.erase(found);
   }
   for (const Entry& entry : header.entries)
-    if (theirs.contains(entry.info.name))
-      add(text, count, "tensor " + quote(entry.info.name) + " of the checkpoint is not known here");
-  if (count == 0) return std::nullopt;
-  if (count > kNamed) text += "; and " + std::to_string(count - kNamed) + " more";
-  return text;
+    if (theirs.contains(entry.info.name)) unknown.push_back(entry.info.name);
+  Few text;
+  for (const std::string& each : differing) text.add(each);
+  for (const std::string& each : missing)
+    text.add("tensor " + quote(each) + " is missing in the checkpoint", each, unknown);
+  for (const std::string& each : unknown)
+    text.add("tensor " + quote(each) + " of the checkpoint is not known here", each, missing);
+  return text.text();
 }
 
 Status read_data(ReadableFile& file, const Header& header, std::span<const NamedTarget> targets,
@@ -124,6 +142,7 @@ Status read_data(ReadableFile& file, const Header& header, std::span<const Named
   for (const NamedTarget& target : targets) places[target.info.name] = target.bytes;
   for (const Entry& entry : header.entries) {
     const auto place = places.find(entry.info.name);
+    if (place == places.end() && hash == nullptr) continue;
     if (place == places.end() || place->second.size() != entry.end - entry.begin)
       return Error{ErrorKind::kInternal,
                    "no place of the right size for tensor " + quote(entry.info.name)};

@@ -27,10 +27,12 @@ Result<bool> is_safetensors(Env& env, const std::string& path);
 // `hash`, where given, has seen the bytes before the data.
 Result<Header> read_header(ReadableFile& file, Xxh3* hash = nullptr);
 
-// Which names, dtypes and shapes of a file differ from the targets' (the first few); nullopt: none.
+// Which names, dtypes and shapes of a file differ from the targets' (the first few, with the
+// nearest names of the other side); nullopt: none.
 std::optional<std::string> difference(const Header& header, std::span<const NamedTarget> targets);
 
-// Fills the targets by name, in the file's order, and hashes on the way. No difference() allowed.
+// Fills the targets by name, in the file's order, and hashes on the way: then no difference() is
+// allowed. Without `hash`, what has no target is passed over.
 Status read_data(ReadableFile& file, const Header& header, std::span<const NamedTarget> targets,
                  Xxh3* hash = nullptr);
 

@@ -1,5 +1,7 @@
 #include "checkpoint/header_sax.h"
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
 
@@ -9,6 +11,13 @@ namespace {
 using Parsed = nlohmann::json;
 
 constexpr std::size_t kMaxRank = 64;
+
+// A name as the format's are, or quoted.
+std::string shown_dtype(const std::string& name) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  return !name.empty() && name.size() <= 20 && std::ranges::all_of(name, plain) ? name
+                                                                                : quote(name);
+}
 
 // Every event is allowed in exactly one place; anything else ends the parse with a reason.
 class HeaderSax final : public nlohmann::json_sax<Parsed> {
@@ -49,9 +58,8 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
       return go(Place::kMetadataKey);
     }
     if (place_ != Place::kDType) return refuse("a string where none belongs");
-    const auto dtype = dtype_of(value);
-    if (!dtype) return refuse("unknown dtype " + quote(value));
-    entry().info.dtype = *dtype;
+    entry().info.dtype = dtype_of(value).value_or(DType::kOpaque);
+    if (!entry().info.readable()) entry().info.other = shown_dtype(value);
     return go(Place::kTensorKey);
   }
 

@@ -11,6 +11,7 @@ namespace lockstep::checkpoint {
 namespace {
 
 constexpr std::size_t kDataAlignment = 64;
+constexpr std::size_t kPythonAlignment = 8;
 
 Error bad_file(const std::string& what) { return {ErrorKind::kBadData, "safetensors: " + what}; }
 Error bad_request(const std::string& what) { return {ErrorKind::kUsage, "safetensors: " + what}; }
@@ -25,9 +26,9 @@ Status check_coverage(std::vector<Entry>& entries, std::uint64_t data_bytes) {
       return bad_file(who + "data_offsets [" + std::to_string(entry.begin) + ", " +
                       std::to_string(entry.end) + "] leave a hole or overlap; expected begin " +
                       std::to_string(covered));
-    LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(entry.info));
-    if (entry.end - entry.begin != bytes)
-      return bad_file(who + describe(entry.info) + " needs " + std::to_string(bytes) +
+    LOCKSTEP_ASSIGN(const auto bytes, stored_size(entry.info));
+    if (bytes && entry.end - entry.begin != *bytes)
+      return bad_file(who + describe(entry.info) + " needs " + std::to_string(*bytes) +
                       " bytes, data_offsets give " + std::to_string(entry.end - entry.begin));
     covered = entry.end;
   }
@@ -85,9 +86,8 @@ Result<std::string> entry_json(const Entry& entry) {
 }
 
 // Length, JSON, and spaces up to the alignment.
-Result<std::string> frame(std::string json) {
-  json.resize((json.size() + kLengthBytes + kDataAlignment - 1) / kDataAlignment * kDataAlignment -
-                  kLengthBytes,
+Result<std::string> frame(std::string json, std::size_t alignment) {
+  json.resize((json.size() + kLengthBytes + alignment - 1) / alignment * alignment - kLengthBytes,
               ' ');
   if (json.size() > kMaxHeaderBytes)
     return bad_request("the header has " + std::to_string(json.size()) + " bytes, limit " +
@@ -96,6 +96,48 @@ Result<std::string> frame(std::string json) {
   const std::uint64_t length = json.size();
   std::memcpy(text.data(), &length, kLengthBytes);
   return text + json;
+}
+
+// The tensors' numbers, sorted so.
+template <class Less>
+Result<std::vector<std::size_t>> sorted(std::span<const TensorInfo> tensors, Less&& less) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  LOCKSTEP_TRY(check_names(tensors, order));
+  std::ranges::sort(order,
+                    [&](std::size_t a, std::size_t b) { return less(tensors[a], tensors[b]); });
+  return order;
+}
+
+// Places for the data in the order of layout.source; described[i] is tensor i's entry.
+Result<std::vector<std::string>> place(std::span<const TensorInfo> tensors, Layout& layout) {
+  std::vector<std::string> described(tensors.size());
+  for (const std::size_t i : layout.source) {
+    LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(tensors[i]));
+    const std::uint64_t at = layout.file_bytes;
+    layout.entries.push_back({tensors[i], at, at + bytes, i});
+    layout.file_bytes += bytes;
+    LOCKSTEP_ASSIGN(described[i], entry_json(layout.entries.back()));
+  }
+  return described;
+}
+
+// The header: the metadata, and the entries in that order.
+Status write_header(const Metadata& metadata, std::span<const std::string> described,
+                    std::span<const std::size_t> order, std::size_t alignment, Layout& layout) {
+  std::string json = "{";
+  if (!metadata.empty()) {
+    LOCKSTEP_ASSIGN(const std::string text, metadata_json(metadata));
+    json += text;
+  }
+  for (const std::size_t i : order) {
+    if (json.back() != '{') json += ',';
+    json += described[i];
+  }
+  json += '}';
+  LOCKSTEP_ASSIGN(layout.text, frame(std::move(json), alignment));
+  layout.file_bytes += layout.text.size();
+  return {};
 }
 
 }  // namespace
@@ -129,34 +171,24 @@ Result<Header> parse_header(std::span<const std::byte> start, std::uint64_t file
 
 Result<Layout> make_layout(std::span<const TensorInfo> tensors, const Metadata& metadata) {
   Layout layout;
-  layout.source.resize(tensors.size());
-  std::iota(layout.source.begin(), layout.source.end(), std::size_t{0});
-  LOCKSTEP_TRY(check_names(tensors, layout.source));
-  std::ranges::sort(layout.source, [&](std::size_t a, std::size_t b) {
-    const std::size_t size_a = size_of(tensors[a].dtype);
-    const std::size_t size_b = size_of(tensors[b].dtype);
-    return size_a != size_b ? size_a > size_b : tensors[a].name < tensors[b].name;
-  });
-  std::vector<std::string> described(tensors.size());
-  std::uint64_t at = 0;
-  for (const std::size_t i : layout.source) {
-    LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(tensors[i]));
-    layout.entries.push_back({tensors[i], at, at + bytes, i});
-    at += bytes;
-    LOCKSTEP_ASSIGN(described[i], entry_json(layout.entries.back()));
-  }
-  std::string json = "{";
-  if (!metadata.empty()) {
-    LOCKSTEP_ASSIGN(const std::string text, metadata_json(metadata));
-    json += text;
-  }
-  for (const std::string& entry : described) {
-    if (json.back() != '{') json += ',';
-    json += entry;
-  }
-  json += '}';
-  LOCKSTEP_ASSIGN(layout.text, frame(std::move(json)));
-  layout.file_bytes = layout.text.size() + at;
+  LOCKSTEP_ASSIGN(layout.source, sorted(tensors, [](const TensorInfo& a, const TensorInfo& b) {
+                    const std::size_t size_a = size_of(a.dtype), size_b = size_of(b.dtype);
+                    return size_a != size_b ? size_a > size_b : a.name < b.name;
+                  }));
+  LOCKSTEP_ASSIGN(const auto described, place(tensors, layout));
+  std::vector<std::size_t> as_given(tensors.size());
+  std::iota(as_given.begin(), as_given.end(), std::size_t{0});
+  LOCKSTEP_TRY(write_header(metadata, described, as_given, kDataAlignment, layout));
+  return layout;
+}
+
+Result<Layout> make_python_layout(std::span<const TensorInfo> tensors, const Metadata& metadata) {
+  Layout layout;
+  LOCKSTEP_ASSIGN(layout.source, sorted(tensors, [](const TensorInfo& a, const TensorInfo& b) {
+                    return a.dtype != b.dtype ? a.dtype > b.dtype : a.name < b.name;
+                  }));
+  LOCKSTEP_ASSIGN(const auto described, place(tensors, layout));
+  LOCKSTEP_TRY(write_header(metadata, described, layout.source, kPythonAlignment, layout));
   return layout;
 }
 

@@ -3,9 +3,10 @@
 // touched, nothing is allocated beyond the header's size.
 //
 // The reader refuses: a header above 16 MiB or not starting with '{'; duplicate names or keys;
-// unknown keys or dtypes; other JSON than the format's; shapes that overflow; sizes that do not
-// match; holes, overlaps, data outside of the file or not named by the header. Errors: kBadData.
-// Threads: any.
+// unknown keys; other JSON than the format's; shapes that overflow; sizes that do not match; holes,
+// overlaps, data outside of the file or not named by the header. A dtype that is not read is
+// listed (DType::kOpaque); the size of one that the format does not have is what data_offsets say.
+// Errors: kBadData. Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -54,5 +55,9 @@ struct Layout {
 // it starts at a multiple of 64. The header names the tensors in the order given. kUsage for empty,
 // reserved, duplicate or not UTF-8 names and for a header above the limit.
 Result<Layout> make_layout(std::span<const TensorInfo> tensors, const Metadata& metadata = {});
+// The bytes that Python's safetensors writes (safetensors/src/tensor.rs, prepare): by descending
+// dtype in the order of its list, which is DType's, then name; the header in that order, too;
+// padded to 8. Its metadata has no order of its own: here that of the keys.
+Result<Layout> make_python_layout(std::span<const TensorInfo> tensors, const Metadata& metadata);
 
 }  // namespace lockstep::checkpoint

@@ -1,6 +1,7 @@
 #include "checkpoint/search.h"
 
 #include <algorithm>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -179,7 +180,12 @@ Result<std::vector<TensorInfo>> read_infos(Env& env, const std::string& file) {
 Status read_tensors(Env& env, const std::string& file, std::span<const NamedTarget> tensors) {
   LOCKSTEP_ASSIGN(const auto opened, env.open_read(file));
   LOCKSTEP_ASSIGN(const Header header, read_header(*opened));
-  if (const auto differs = difference(header, tensors))
+  std::set<std::string_view> names;
+  for (const NamedTarget& target : tensors) names.insert(target.info.name);
+  Header wanted = header;
+  std::erase_if(wanted.entries,
+                [&](const Entry& entry) { return !names.contains(entry.info.name); });
+  if (const auto differs = difference(wanted, tensors))
     return Error{ErrorKind::kBadData, "'" + file + "': " + *differs};
   return read_data(*opened, header, tensors);
 }

@@ -53,7 +53,7 @@ Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expec
 
 // A safetensors file's tensors, in the header's order; only the header is read.
 Result<std::vector<TensorInfo>> read_infos(Env& env, const std::string& file);
-// A lone safetensors file (no manifest, so no hash) into all of its tensors.
+// Tensors of a lone safetensors file (no manifest, so no hash): those, which it must have.
 Status read_tensors(Env& env, const std::string& file, std::span<const NamedTarget> tensors);
 
 }  // namespace lockstep::checkpoint

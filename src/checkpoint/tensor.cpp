@@ -20,7 +20,7 @@ struct Row {
 };
 
 // In the order of the enum.
-constexpr std::array<Row, 15> kTypes{{{"BOOL", 1},
+constexpr std::array<Row, 16> kTypes{{{"BOOL", 1},
                                       {"U8", 1},
                                       {"I8", 1},
                                       {"F8_E5M2", 1},
@@ -34,7 +34,22 @@ constexpr std::array<Row, 15> kTypes{{{"BOOL", 1},
                                       {"F32", 4},
                                       {"F64", 8},
                                       {"I64", 8},
-                                      {"U64", 8}}};
+                                      {"U64", 8},
+                                      {"", 0}}};
+
+// What safetensors has besides.
+constexpr std::array<std::pair<std::string_view, unsigned>, 7> kOtherBits{{{"F4", 4},
+                                                                           {"F6_E2M3", 6},
+                                                                           {"F6_E3M2", 6},
+                                                                           {"F8_E8M0", 8},
+                                                                           {"F8_E4M3FNUZ", 8},
+                                                                           {"F8_E5M2FNUZ", 8},
+                                                                           {"C64", 64}}};
+
+Error too_large(const TensorInfo& info) {
+  return {ErrorKind::kBadData, "tensor " + quote(info.name) + ": " + describe(info) +
+                                   " is larger than 64 bits can count"};
+}
 
 const Row& row(DType dtype) { return kTypes[static_cast<std::size_t>(dtype)]; }
 
@@ -45,21 +60,53 @@ std::size_t size_of(DType dtype) { return row(dtype).size; }
 
 std::optional<DType> dtype_of(std::string_view name) {
   const auto* const found = std::ranges::find(kTypes, name, &Row::name);
-  if (found == kTypes.end()) return std::nullopt;
+  if (name.empty() || found == kTypes.end()) return std::nullopt;
   return static_cast<DType>(found - kTypes.begin());
 }
 
-Result<std::uint64_t> byte_size(const TensorInfo& info) {
-  std::uint64_t bytes = size_of(info.dtype);
+std::optional<unsigned> bits_of(std::string_view name) {
+  if (const auto dtype = dtype_of(name)) return static_cast<unsigned>(8 * size_of(*dtype));
+  for (const auto& [other, bits] : kOtherBits)
+    if (name == other) return bits;
+  return std::nullopt;
+}
+
+Result<std::uint64_t> element_count(const TensorInfo& info) {
+  std::uint64_t count = 1;
   for (const std::uint64_t extent : info.shape)
-    if (__builtin_mul_overflow(bytes, extent, &bytes))
-      return Error{ErrorKind::kBadData, "tensor " + quote(info.name) + ": " + describe(info) +
-                                            " is larger than 64 bits can count"};
-  return bytes;
+    if (__builtin_mul_overflow(count, extent, &count)) return too_large(info);
+  return count;
+}
+
+Result<std::optional<std::uint64_t>> stored_size(const TensorInfo& info) {
+  LOCKSTEP_ASSIGN(const std::uint64_t count, element_count(info));
+  const std::optional<unsigned> bits = bits_of(info.dtype_name());
+  if (!bits) return std::optional<std::uint64_t>();
+  if (*bits % 8 != 0 && count % 8 * *bits % 8 != 0)
+    return Error{ErrorKind::kBadData, "tensor " + quote(info.name) + ": " + describe(info) +
+                                          " ends within a byte: elements have " +
+                                          std::to_string(*bits) + " bits"};
+  const std::uint64_t whole = count / 8, rest = count % 8 * *bits / 8;
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(whole, *bits, &bytes) || __builtin_add_overflow(bytes, rest, &bytes))
+    return too_large(info);
+  return std::optional(bytes);
+}
+
+Result<std::uint64_t> byte_size(const TensorInfo& info) {
+  if (!info.readable()) return unreadable(info);
+  LOCKSTEP_ASSIGN(const auto bytes, stored_size(info));
+  return *bytes;
+}
+
+Error unreadable(const TensorInfo& info) {
+  const std::string who = info.name.empty() ? "a tensor" : "tensor " + quote(info.name);
+  return {ErrorKind::kBadData,
+          who + " is " + describe(info) + ", of a kind that is listed and not read"};
 }
 
 std::string describe(const TensorInfo& info) {
-  std::string text(name_of(info.dtype));
+  std::string text = info.dtype_name();
   text += " [";
   for (std::size_t i = 0; i < info.shape.size(); ++i) {
     if (i > 0) text += ", ";

@@ -128,6 +128,22 @@ Status Targets::finish() {
   });
 }
 
+Result<std::vector<GivenTensor>> load_listed(const std::string& path) {
+  return guarded("loading tensors", ErrorKind::kInternal,
+                 [&]() -> Result<std::vector<GivenTensor>> {
+                   LOCKSTEP_ASSIGN(auto infos, read_infos(posix_env(), path));
+                   std::vector<GivenTensor> given;
+                   std::vector<NamedTarget> targets;
+                   for (auto& info : infos) {
+                     given.push_back({info, info.readable() ? empty_like(info) : at::Tensor()});
+                     if (info.readable())
+                       targets.push_back(target_in(std::move(info), given.back().tensor));
+                   }
+                   LOCKSTEP_TRY(read_tensors(posix_env(), path, targets));
+                   return given;
+                 });
+}
+
 }  // namespace lockstep::checkpoint
 
 namespace lockstep {
@@ -183,17 +199,14 @@ Status save_safetensors(const std::string& path, const NamedTensors& tensors) {
 }
 
 Result<NamedTensors> load_safetensors(const std::string& path) {
-  return guarded("loading tensors", ErrorKind::kInternal, [&]() -> Result<NamedTensors> {
-    LOCKSTEP_ASSIGN(auto infos, checkpoint::read_infos(posix_env(), path));
-    NamedTensors tensors;
-    std::vector<checkpoint::NamedTarget> targets;
-    for (auto& info : infos) {
-      tensors.emplace_back(info.name, checkpoint::empty_like(info));
-      targets.push_back(checkpoint::target_in(std::move(info), tensors.back().second));
-    }
-    LOCKSTEP_TRY(checkpoint::read_tensors(posix_env(), path, targets));
-    return tensors;
-  });
+  LOCKSTEP_ASSIGN(auto given, checkpoint::load_listed(path));
+  NamedTensors tensors;
+  for (auto& [info, tensor, instead] : given) {
+    if (!tensor.defined())
+      return Error{ErrorKind::kBadData, "'" + path + "': " + unreadable(info).message};
+    tensors.emplace_back(info.name, std::move(tensor));
+  }
+  return tensors;
 }
 
 }  // namespace lockstep

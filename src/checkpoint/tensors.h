@@ -22,6 +22,16 @@ namespace lockstep::checkpoint {
 std::optional<DType> dtype_of(at::ScalarType type);
 at::ScalarType scalar_type(DType dtype);
 
+// What a file has under a name.
+struct GivenTensor {
+  TensorInfo info;
+  at::Tensor tensor;         // undefined: of a kind that is not read
+  std::string instead = {};  // "an int": no tensor at all
+};
+
+// All tensors of a safetensors file, in its header's order; new ones on the CPU.
+Result<std::vector<GivenTensor>> load_listed(const std::string& path);
+
 // For Writer::snapshot(). Holds the tensors (or their copies) as long as it lives.
 class Sources {
  public:

@@ -1,7 +1,7 @@
 // numpy's arrays of numbers, as their pickles hold them (numpy/_core/src/multiarray/methods.c,
 // array_reduce and array_setstate; numpy/_core/numeric.py, _frombuffer from protocol 5 on).
-// Read: b1, i1-i8, u1-u8, f2-f8, little-endian. Refused: objects, strings, structures, big-endian.
-// numpy's scalars become a plain bool, int or float.
+// Read: b1, i1-i8, u1-u8, f2-f8, little-endian. Objects, strings, dates, structures, complex and
+// big-endian numbers are leaves. numpy's scalars become a plain bool, int or float.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace lockstep::pickle {
 
 class Array final : public Object {
  public:
-  std::string type() const override { return "a numpy array"; }
+  std::string type() const override;
   Status build(const Value& state) override;
   bool complete() const override { return bytes_ != nullptr; }
 
@@ -25,14 +25,14 @@ class Array final : public Object {
   bool fortran_order() const { return fortran_; }
   std::string_view bytes() const { return *bytes_; }
 
-  // `order` in Fortran's or C's way; the size must fit.
+  // In Fortran's or C's order; the size must fit. Not complete if the dtype is not read.
   static Result<Value> make(const Value& dtype, const Value& shape, bool fortran,
                             const Value& data);
 
  private:
   Status fill(const Value& dtype, const Value& shape, bool fortran, const Value& data);
 
-  std::string dtype_;
+  std::string dtype_;  // of one that is not read: with its byte order, ">f4"
   std::vector<std::uint64_t> shape_;
   bool fortran_ = false;
   std::shared_ptr<const std::string> bytes_;

@@ -2,9 +2,31 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "pickle/banned.h"
+#include "pickle/check.h"
 #include "pickle/machine.h"
 
 namespace lockstep::pickle {
+namespace {
+
+// What makes an object of the class that is its first argument (Lib/copyreg.py).
+bool makes_its_argument(std::string_view callee) {
+  return callee == "copyreg._reconstructor" || callee == "copy_reg._reconstructor" ||
+         callee == "copyreg.__newobj__" || callee == "copyreg.__newobj_ex__";
+}
+
+bool holds_leaf(const Items& arguments) {
+  return std::ranges::any_of(
+      arguments, [](const Value& argument) { return argument.as<Opaque>() != nullptr; });
+}
+
+std::size_t size_of(const Value& container) {
+  if (const Sequence* const sequence = container.sequence()) return sequence->items.size();
+  if (const Set* const set = container.set_value()) return set->items.size();
+  return 2 * container.dict_value()->pairs.size();
+}
+
+}  // namespace
 
 void Machine::remember(std::uint64_t key) {
   const Value& value = top();
@@ -34,8 +56,10 @@ void Machine::stack_global() {
   const Value module = pop();
   if (failed_) return;
   if (name.str() == nullptr || module.str() == nullptr) return fail("a global's name is not a str");
-  global(module.str()->substr(0, options_.limits.name_bytes),
-         name.str()->substr(0, options_.limits.name_bytes));
+  if (std::max(name.str()->size(), module.str()->size()) > options_.limits.name_bytes)
+    return fail("a global's name has more than " + std::to_string(options_.limits.name_bytes) +
+                " bytes");
+  global(*module.str(), *name.str());
 }
 
 void Machine::global(std::string_view module, std::string_view name) {
@@ -43,8 +67,11 @@ void Machine::global(std::string_view module, std::string_view name) {
   const auto found =
       std::ranges::find(options_.globals, full, [](const Global* g) { return g->name; });
   if (found != options_.globals.end()) return push(std::make_shared<Named>(**found));
+  if (full.find_first_of("\n\t") != std::string::npos) return fail("a global's name is no name");
+  if (!is_banned(module, name)) return push(Value::opaque(for_terminal(full)));
   std::string text = "it names '" + for_terminal(full) +
                      "', which is not on the list of what data may name; nothing of it was run";
+  if (name == "getattr") text += "; an Enum's member, as Python 3.11 saves it? save its value";
   if (!options_.advice.empty()) text += "; " + std::string(options_.advice);
   fail(text);
 }
@@ -53,28 +80,57 @@ void Machine::call(bool newobj) {
   const Value arguments = pop();
   const Value callee = pop();
   if (failed_) return;
-  const auto named = callee.as<Named>();
-  if (named == nullptr) return fail(callee.type() + " cannot be called");
-  const Global& global = named->global();
-  if (global.call == nullptr || (newobj && !global.newobj))
-    return fail(named->type() + " cannot be called");
   if (arguments.tuple_items() == nullptr) return fail("the arguments are not a tuple");
+  const auto named = callee.as<Named>();
+  if (named == nullptr && callee.as<Opaque>() == nullptr)
+    return fail(callee.type() + " cannot be called");
+  drop(arguments);
+  if (named != nullptr && named->global().call != nullptr && (!newobj || named->global().newobj))
+    call_global(named->global(), arguments);
+  else
+    make_leaf(callee, arguments, newobj);
+}
+
+void Machine::call_global(const Global& global, const Value& arguments) {
   auto made = global.call(*arguments.tuple_items());
+  if (!made.ok() && holds_leaf(*arguments.tuple_items()))
+    return push(Value::opaque(std::string(global.name)));
   if (!made.ok()) return fail(std::string(global.name) + ": " + made.error().message);
-  const bool container = made->sequence() != nullptr || made->dict_value() != nullptr;
-  container ? push_container(*std::move(made)) : push(*std::move(made));
+  if (identity(*made) == nullptr) return push(*std::move(made));
+  count(size_of(*made));  // copied from an argument, which may be named again and again
+  push_container(*std::move(made));
+}
+
+void Machine::make_leaf(const Value& callee, const Value& arguments, bool newobj) {
+  const std::string_view prefix = options_.kept_objects;
+  if (newobj && !prefix.empty() && callee.type().starts_with(prefix))
+    return push_container(Value::object_dict());
+  const Items& items = *arguments.tuple_items();
+  const bool its_argument = makes_its_argument(callee.type()) && !items.empty() &&
+                            (items[0].as<Opaque>() != nullptr || items[0].as<Named>() != nullptr);
+  const Value& name = its_argument ? items[0] : callee;
+  if (name.as<Opaque>() != nullptr) return push(name);  // one text, however often it is called
+  push(Value::opaque(std::string(name.as<Named>()->global().name)));
 }
 
 void Machine::build() {
   const Value state = pop();
   const Value& target = top();
   if (failed_) return;
-  if (Dict* const dict = target.dict_value(); dict != nullptr && dict->ordered) {
+  Dict* const dict = target.dict_value();
+  if (dict != nullptr && dict->ordered) {
     if (state.dict_value() == nullptr)
       return fail("the attributes of " + target.type() + " are no dict");
     dict->attributes = state;
     return;
   }
+  drop(state);
+  if (dict != nullptr && dict->object) {
+    if (state.dict_value() == nullptr) return;  // of a class's own making
+    dict->pairs = state.dict_value()->pairs;
+    return count(2 * dict->pairs.size());
+  }
+  if (target.as<Opaque>() != nullptr) return;
   if (target.object() == nullptr) return fail(target.type() + " takes no state");
   if (const Status built = target.object()->build(state); !built.ok()) fail(built.error().message);
 }

@@ -8,18 +8,28 @@
 #include "pickle/utf8.h"
 
 namespace lockstep::pickle {
+namespace {
+
+// In 64 bits, or else as a leaf with its digits.
+Value int_value(unsigned __int128 bits, bool negative) {
+  const auto low = static_cast<std::int64_t>(static_cast<std::uint64_t>(bits));
+  if (bits == static_cast<unsigned __int128>(static_cast<__int128>(low))) return low;
+  unsigned __int128 size = negative ? -bits : bits;
+  std::string digits;
+  for (; size != 0; size /= 10)
+    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(size % 10)));
+  return Value::opaque("the int " + std::string(negative ? "-" : "") + digits);
+}
+
+}  // namespace
 
 Machine::~Machine() {
   for (Value& value : containers_) {
-    Sequence* const sequence = value.sequence();
-    const void* const id =
-        sequence != nullptr ? static_cast<const void*>(sequence) : value.dict_value();
-    if (std::ranges::binary_search(kept_, id)) continue;
+    if (std::ranges::binary_search(kept_, identity(value))) continue;
     // What they held lives on in containers_, until it is its turn.
-    if (sequence != nullptr)
-      sequence->items.clear();
-    else
-      *value.dict_value() = {};
+    if (Sequence* const sequence = value.sequence()) sequence->items.clear();
+    if (Set* const set = value.set_value()) set->items.clear();
+    if (Dict* const dict = value.dict_value()) *dict = {};
   }
 }
 
@@ -36,7 +46,7 @@ Result<Document> Machine::run() {
     fail("STOP leaves " + std::to_string(stack_.size()) + " values and " +
          std::to_string(marks_.size()) + " marks where one value is due");
   if (!failed_) {
-    auto reached = check(stack_.back(), options_.limits);
+    auto reached = check(stack_.back(), dropped_, options_.limits);
     if (reached.ok())
       kept_ = *std::move(reached);
     else
@@ -77,6 +87,13 @@ void Machine::step(Op op) {
       return call(false);
     case Op::kNewObj:
       return call(true);
+    case Op::kNewObjEx:
+      drop(pop());  // the keywords
+      return call(true);
+    case Op::kPop:
+      return drop_item();
+    case Op::kPopMark:
+      return drop(pop_mark());
     case Op::kBuild:
       return build();
     case Op::kBinPersId:
@@ -141,6 +158,12 @@ bool Machine::container(Op op) {
       return push_container(Value::list()), true;
     case Op::kEmptyDict:
       return push_container(Value::dict()), true;
+    case Op::kEmptySet:
+      return push_container(Value::set({}, false)), true;
+    case Op::kFrozenSet:
+      return push_container(Value::set(pop_mark(), true)), true;
+    case Op::kAddItems:
+      return add_items(pop_mark()), true;
     case Op::kEmptyTuple:
       return tuple_of(0), true;
     case Op::kTuple1:
@@ -174,12 +197,12 @@ void Machine::protocol() {
 
 void Machine::integer(std::uint64_t bytes) {
   const std::string_view digits = in_.take(bytes);
-  if (digits.size() > sizeof(std::int64_t))
-    return fail("an int of " + std::to_string(digits.size()) + " bytes; at most 8 are read");
   const bool negative = !digits.empty() && (static_cast<unsigned char>(digits.back()) & 0x80) != 0;
-  std::int64_t value = negative ? -1 : 0;
+  unsigned __int128 value = negative ? ~static_cast<unsigned __int128>(0) : 0;
+  if (digits.size() > sizeof value)
+    return push(Value::opaque("an int of " + std::to_string(digits.size()) + " bytes"));
   if (!digits.empty()) std::memcpy(&value, digits.data(), digits.size());
-  push(value);
+  push(int_value(value, negative));
 }
 
 void Machine::string(std::uint64_t bytes) {
@@ -188,8 +211,9 @@ void Machine::string(std::uint64_t bytes) {
   push(std::string(text));
 }
 
-void Machine::count() {
-  if (++pushed_ > options_.limits.values)
+void Machine::count(std::size_t values) {
+  pushed_ += values;
+  if (pushed_ > options_.limits.values)
     fail("more than " + std::to_string(options_.limits.values) + " values");
 }
 
@@ -236,8 +260,22 @@ void Machine::tuple_of(std::size_t count) {
   push_container(Value::tuple(std::move(items)));
 }
 
+void Machine::drop(Value value) {
+  if (!failed_ && identity(value) != nullptr) dropped_.push_back(std::move(value));
+}
+
+void Machine::drop(Items items) {
+  for (Value& value : items) drop(std::move(value));
+}
+
+void Machine::drop_item() {
+  if (stack_.size() == floor() && !marks_.empty()) return marks_.pop_back();
+  drop(pop());
+}
+
 void Machine::append(Items items) {
   const Value& target = top();
+  if (target.as<Opaque>() != nullptr) return drop(std::move(items));
   if (target.list_items() == nullptr)
     return fail("only a list can be appended to, not " + target.type());
   auto& list = target.sequence()->items;
@@ -245,13 +283,24 @@ void Machine::append(Items items) {
               std::make_move_iterator(items.end()));
 }
 
-void Machine::set_items(const Items& items) {
+void Machine::add_items(Items items) {
   const Value& target = top();
+  if (target.as<Opaque>() != nullptr) return drop(std::move(items));
+  Set* const set = target.set_value();
+  if (set == nullptr || set->frozen)
+    return fail("only a set can be added to, not " + target.type());
+  set->items.insert(set->items.end(), std::make_move_iterator(items.begin()),
+                    std::make_move_iterator(items.end()));
+}
+
+void Machine::set_items(Items items) {
+  const Value& target = top();
+  if (target.as<Opaque>() != nullptr) return drop(std::move(items));
   Dict* const dict = target.dict_value();
   if (dict == nullptr) return fail("only a dict can be given items, not " + target.type());
   if (items.size() % 2 != 0) return fail("a key has no value");
   for (std::size_t i = 0; i < items.size(); i += 2)
-    dict->pairs.emplace_back(items[i], items[i + 1]);
+    dict->pairs.emplace_back(std::move(items[i]), std::move(items[i + 1]));
 }
 
 void Machine::fail(const std::string& what) {

@@ -32,15 +32,19 @@ class Machine {
   void string(std::uint64_t bytes);
   void bytes(std::uint64_t bytes) { push(Value::bytes(std::string(in_.take(bytes)))); }
 
-  void count();
+  void count(std::size_t values = 1);
   void push(Value value);
   void push_container(Value value);
   Value pop();
   Value& top();  // of what lies above the last mark; a fault and None if there is nothing
   Items pop_mark();
+  void drop(Value value);  // was read and counted, and has no place in the result
+  void drop(Items items);
+  void drop_item();  // POP: a value, or an empty mark
   void tuple_of(std::size_t count);
   void append(Items items);
-  void set_items(const Items& items);
+  void add_items(Items items);
+  void set_items(Items items);
 
   void remember(std::uint64_t key);
   void recall(std::uint64_t key);
@@ -48,6 +52,8 @@ class Machine {
   void read_global();
   void stack_global();
   void call(bool newobj);
+  void call_global(const Global& global, const Value& arguments);
+  void make_leaf(const Value& callee, const Value& arguments, bool newobj);
   void build();
   void persistent();
 
@@ -60,7 +66,8 @@ class Machine {
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint64_t, Value> memo_;
   Items containers_;               // all that were made
-  std::vector<const void*> kept_;  // those of the result
+  Items dropped_;                  // containers: the limits hold for them, too
+  std::vector<const void*> kept_;  // those that passed the check
   std::size_t pushed_ = 0;
   Value nothing_;
   bool stopped_ = false;

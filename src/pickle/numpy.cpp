@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/errors.h"
+#include "base/text.h"
 #include "pickle/array.h"
 #include "pickle/reader.h"
 
@@ -20,39 +21,47 @@ bool is_text(const Value& value, std::string_view wanted) {
 // numpy.dtype('u1', False, True), then BUILD (3, '<', None, None, None, -1, -1, 0).
 class Dtype final : public Object {
  public:
-  explicit Dtype(std::string code) : code_(std::move(code)) {}
-  std::string type() const override { return "a numpy dtype"; }
+  explicit Dtype(std::string code)
+      : code_(std::move(code)), plain_(std::ranges::find(kDtypes, code_) != kDtypes.end()) {}
+  std::string type() const override { return "the numpy dtype '" + code() + "'"; }
   bool complete() const override { return false; }
-  const std::string& code() const { return code_; }
+  std::string code() const { return order_ + for_terminal(code_); }
+  bool plain() const { return plain_; }  // of numbers that are read
   std::size_t size() const { return static_cast<std::size_t>(code_[1] - '0'); }
 
   Status build(const Value& state) override {
     const Items* const items = state.tuple_items();
-    if (items == nullptr || items->size() < 5) return bad_data("a numpy dtype's state is not one");
-    if (!is_text((*items)[1], "<") && !is_text((*items)[1], "|"))
-      return bad_data(
-          "numbers of other than little-endian order; convert with array.astype('<...')");
-    const bool plain = std::all_of(items->begin() + 2, items->begin() + 5,
-                                   [](const Value& item) { return item.is_none(); });
-    return plain ? Status() : bad_data("a numpy structure; plain arrays of numbers are read");
+    if (items == nullptr || items->size() < 5 || (*items)[1].text() == nullptr)
+      return bad_data("a numpy dtype's state is not one");
+    const std::string& order = *(*items)[1].text();
+    if (order == ">") order_ = order;
+    const bool no_structure = std::all_of(items->begin() + 2, items->begin() + 5,
+                                          [](const Value& item) { return item.is_none(); });
+    plain_ = plain_ && (order == "<" || order == "|") && no_structure;
+    return {};
   }
 
  private:
-  std::string code_;
+  const std::string code_;
+  std::string order_;
+  bool plain_;
 };
 
 Result<Value> dtype(std::span<const Value> arguments) {
   const std::string* const code = arguments.empty() ? nullptr : arguments[0].text();
-  if (code == nullptr || arguments.size() > 3 || std::ranges::find(kDtypes, *code) == kDtypes.end())
-    return bad_data("not a dtype of plain numbers (b1, i1 to i8, u1 to u8, f2 to f8)");
+  if (code == nullptr || arguments.size() > 3 || code->size() > 20)
+    return bad_data("takes a dtype's code, such as 'f4'");
   return Value(std::make_shared<Dtype>(*code));
 }
 
-// (numpy.ndarray, (0,), b'b'): an empty one, which BUILD then fills.
+// (numpy.ndarray, (0,), b'b'): an empty one, which BUILD then fills. Of a class derived from it: a
+// leaf.
 Result<Value> reconstruct(std::span<const Value> arguments) {
-  const auto type = arguments.size() == 3 ? arguments[0].as<Named>() : nullptr;
+  if (arguments.size() != 3) return bad_data("takes (class, shape, code)");
+  if (arguments[0].as<Opaque>() != nullptr) return arguments[0];
+  const auto type = arguments[0].as<Named>();
   if (type == nullptr || type->global().name != "numpy.ndarray")
-    return bad_data("only plain numpy arrays are read");
+    return bad_data(arguments[0].type() + " is no class of arrays");
   return Value(std::make_shared<Array>());
 }
 
@@ -72,20 +81,22 @@ double half(std::uint16_t bits) {
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
-Result<Value> number(const std::string& code, std::uint64_t bits) {
+Value number(const std::string& code, std::uint64_t bits) {
   const int unused = 64 - 8 * (code[1] - '0');
   if (code == "b1") return Value(bits != 0);
   if (code == "f2") return Value(half(static_cast<std::uint16_t>(bits)));
   if (code == "f4") return Value(double{std::bit_cast<float>(static_cast<std::uint32_t>(bits))});
   if (code == "f8") return Value(std::bit_cast<double>(bits));
   if (code[0] == 'i') return Value(static_cast<std::int64_t>(bits << unused) >> unused);
-  if (bits >> 63 != 0) return bad_data("an unsigned int above 64 bits with a sign");
+  if (bits >> 63 != 0) return Value::opaque("the int " + std::to_string(bits));
   return Value(static_cast<std::int64_t>(bits));
 }
 
 Result<Value> scalar(std::span<const Value> arguments) {
   const auto type = arguments.size() == 2 ? arguments[0].as<Dtype>() : nullptr;
-  const std::string* const data = type == nullptr ? nullptr : arguments[1].text();
+  if (type == nullptr) return bad_data("takes (dtype, its bytes)");
+  if (!type->plain()) return Value::opaque("a numpy scalar of dtype '" + type->code() + "'");
+  const std::string* const data = arguments[1].text();
   if (data == nullptr || data->size() != type->size()) return bad_data("takes (dtype, its bytes)");
   std::uint64_t bits = 0;
   std::memcpy(&bits, data->data(), data->size());
@@ -105,6 +116,11 @@ constexpr std::array<Global, 8> kNumpy{{{"numpy.dtype", dtype},
 
 std::span<const Global> numpy_globals() { return kNumpy; }
 
+std::string Array::type() const {
+  return bytes_ != nullptr || dtype_.empty() ? "a numpy array"
+                                             : "a numpy array of dtype '" + dtype_ + "'";
+}
+
 Status Array::build(const Value& state) {
   const Items* const items = state.tuple_items();
   const bool right = items != nullptr && items->size() == 5 && (*items)[3].boolean() != nullptr;
@@ -121,8 +137,12 @@ Result<Value> Array::make(const Value& dtype, const Value& shape, bool fortran, 
 
 Status Array::fill(const Value& dtype, const Value& shape, bool fortran, const Value& data) {
   const auto type = dtype.as<Dtype>();
+  if (type == nullptr && dtype.as<Opaque>() == nullptr)
+    return bad_data("a numpy array needs a dtype, not " + dtype.type());
+  dtype_ = type == nullptr ? dtype.type() : type->code();
+  if (type == nullptr || !type->plain()) return {};  // stays a leaf
   const Items* const extents = shape.tuple_items();
-  if (type == nullptr || extents == nullptr || data.text() == nullptr)
+  if (extents == nullptr || data.text() == nullptr)
     return bad_data("a numpy array needs a dtype, a shape and bytes");
   std::uint64_t size = type->size();
   std::vector<std::uint64_t> sizes;
@@ -136,7 +156,6 @@ Status Array::fill(const Value& dtype, const Value& shape, bool fortran, const V
   if (size != data.text()->size())
     return bad_data("a numpy array of " + std::to_string(size) + " bytes has " +
                     std::to_string(data.text()->size()));
-  dtype_ = type->code();
   shape_ = std::move(sizes);
   fortran_ = fortran;
   bytes_ = data.shared_text();

@@ -9,6 +9,8 @@ namespace lockstep::pickle {
 enum class Op : std::uint8_t {
   kMark = '(',
   kStop = '.',
+  kPop = '0',
+  kPopMark = '1',
   kBinInt = 'J',
   kBinInt1 = 'K',
   kBinInt2 = 'M',
@@ -47,6 +49,10 @@ enum class Op : std::uint8_t {
   kShortBinUnicode = 0x8c,  // 4
   kBinUnicode8 = 0x8d,
   kBinBytes8 = 0x8e,
+  kEmptySet = 0x8f,
+  kAddItems = 0x90,
+  kFrozenSet = 0x91,
+  kNewObjEx = 0x92,
   kStackGlobal = 0x93,
   kMemoize = 0x94,
   kFrame = 0x95,

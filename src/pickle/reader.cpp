@@ -1,8 +1,10 @@
 #include "pickle/reader.h"
 
 #include <array>
+#include <cmath>
 
 #include "base/errors.h"
+#include "base/text.h"
 #include "pickle/machine.h"
 
 namespace lockstep::pickle {
@@ -25,7 +27,8 @@ Result<Value> ordered_dict(std::span<const Value> arguments) {
 // How protocol 2 holds bytes: str of the first 256 code points.
 Result<Value> encode(std::span<const Value> arguments) {
   const bool latin = arguments.size() == 2 && arguments[0].str() != nullptr &&
-                     arguments[1].text() != nullptr && *arguments[1].text() == "latin1";
+                     arguments[1].text() != nullptr &&
+                     (*arguments[1].text() == "latin1" || *arguments[1].text() == "latin-1");
   if (!latin) return bad_data("only (str, 'latin1') is read");
   std::string bytes;
   const std::string& text = *arguments[0].str();
@@ -41,15 +44,58 @@ Result<Value> encode(std::span<const Value> arguments) {
   return Value::bytes(std::move(bytes));
 }
 
-Result<Value> no_bytes(std::span<const Value> arguments) {
-  if (!arguments.empty()) return bad_data("only empty bytes are read from it");
-  return Value::bytes("");
+// bytes() and bytearray(bytes), as protocols 2 to 4 write them.
+Result<Value> bytes_of(std::span<const Value> arguments) {
+  if (arguments.empty()) return Value::bytes("");
+  if (arguments.size() == 1 && arguments[0].bytes() != nullptr) return arguments[0];
+  if (arguments.size() == 2) return encode(arguments);  // bytearray(u'...', 'latin-1') of Python 2
+  return bad_data("takes bytes");
 }
 
-constexpr std::array<Global, 4> kPlain{{{"collections.OrderedDict", ordered_dict, true},
-                                        {"_codecs.encode", encode},
-                                        {"__builtin__.bytes", no_bytes},
-                                        {"builtins.bytes", no_bytes}}};
+Result<Value> counter(std::span<const Value> arguments) {
+  if (arguments.empty()) return Value::dict();
+  const Dict* const counts = arguments.size() == 1 ? arguments[0].dict_value() : nullptr;
+  if (counts == nullptr) return bad_data("takes a dict");
+  return Value::dict(counts->pairs);
+}
+
+// (what makes a missing value), then SETITEMS.
+Result<Value> default_dict(std::span<const Value> arguments) {
+  if (arguments.size() > 1) return bad_data("takes at most a factory");
+  return Value::dict();
+}
+
+template <bool kFrozen>
+Result<Value> set_of(std::span<const Value> arguments) {
+  if (arguments.empty()) return Value::set({}, kFrozen);
+  const Sequence* const items = arguments.size() == 1 ? arguments[0].sequence() : nullptr;
+  if (items == nullptr) return bad_data("takes a list");
+  return Value::set(items->items, kFrozen);
+}
+
+Result<Value> complex_number(std::span<const Value> arguments) {
+  if (arguments.size() != 2 || arguments[0].number() == nullptr || arguments[1].number() == nullptr)
+    return bad_data("takes two floats");
+  const double imaginary = *arguments[1].number();
+  return Value::opaque("the complex number " + shortest(*arguments[0].number()) +
+                       (std::signbit(imaginary) ? "-" : "+") + shortest(std::fabs(imaginary)) +
+                       "j");
+}
+
+constexpr std::array kPlain{Global{"collections.OrderedDict", ordered_dict, true},
+                            Global{"collections.defaultdict", default_dict, true},
+                            Global{"collections.Counter", counter, true},
+                            Global{"_codecs.encode", encode},
+                            Global{"builtins.bytes", bytes_of},
+                            Global{"builtins.bytearray", bytes_of},
+                            Global{"builtins.set", set_of<false>, true},
+                            Global{"builtins.frozenset", set_of<true>, true},
+                            Global{"builtins.complex", complex_number},
+                            Global{"__builtin__.bytes", bytes_of},
+                            Global{"__builtin__.bytearray", bytes_of},
+                            Global{"__builtin__.set", set_of<false>, true},
+                            Global{"__builtin__.frozenset", set_of<true>, true},
+                            Global{"__builtin__.complex", complex_number}};
 
 }  // namespace
 

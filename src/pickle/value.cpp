@@ -28,15 +28,27 @@ Value Value::tuple(Items items) {
   return value;
 }
 
+Value Value::set(Items items, bool frozen) {
+  Value value;
+  value.held_ = std::make_shared<Set>(Set{frozen, std::move(items)});
+  return value;
+}
+
 Value Value::dict(Pairs pairs) {
   Value value;
-  value.held_ = std::make_shared<Dict>(Dict{false, std::move(pairs), {}});
+  value.held_ = std::make_shared<Dict>(Dict{false, false, std::move(pairs), {}});
   return value;
 }
 
 Value Value::ordered_dict(Pairs pairs) {
   Value value = dict(std::move(pairs));
   value.dict_value()->ordered = true;
+  return value;
+}
+
+Value Value::object_dict() {
+  Value value = dict();
+  value.dict_value()->object = true;
   return value;
 }
 
@@ -56,8 +68,12 @@ std::string Value::type() const {
       return "bytes";
     case Kind::kSequence:
       return sequence()->is_tuple ? "a tuple" : "a list";
+    case Kind::kSet:
+      return set_value()->frozen ? "a frozenset" : "a set";
     case Kind::kDict:
-      return dict_value()->ordered ? "an OrderedDict" : "a dict";
+      return dict_value()->ordered  ? "an OrderedDict"
+             : dict_value()->object ? "an object"
+                                    : "a dict";
     case Kind::kObject:
       return object()->type();
   }
@@ -89,6 +105,11 @@ const Items* Value::tuple_items() const {
   return all == nullptr || !all->is_tuple ? nullptr : &all->items;
 }
 
+Set* Value::set_value() const {
+  const auto* const held = std::get_if<std::shared_ptr<Set>>(&held_);
+  return held == nullptr ? nullptr : held->get();
+}
+
 Dict* Value::dict_value() const {
   const auto* const held = std::get_if<std::shared_ptr<Dict>>(&held_);
   return held == nullptr ? nullptr : held->get();
@@ -102,11 +123,13 @@ Object* Value::object() const {
 const Value* Value::find(std::string_view key) const {
   const Dict* const all = dict_value();
   if (all == nullptr) return nullptr;
-  const auto found = std::ranges::find_if(all->pairs, [&](const auto& pair) {
-    const std::string* const text = pair.first.text();
-    return text != nullptr && *text == key;
-  });
-  return found == all->pairs.end() ? nullptr : &found->second;
+  const Value* found = nullptr;
+  for (const auto& [name, value] : all->pairs) {
+    if (name.text() == nullptr || *name.text() != key) continue;
+    if (name.str() != nullptr) return &value;
+    if (found == nullptr) found = &value;
+  }
+  return found;
 }
 
 void Value::set(Value key, Value value) {

@@ -1,5 +1,6 @@
-// What a pickle holds, as data: Python's None, bool, int, float, str, bytes, list, tuple, dict and
-// what a room adds (numpy arrays here; tensors in checkpoint/pt). Nothing in it can run.
+// What a pickle holds, as data: Python's None, bool, int, float, str, bytes, list, tuple, set, dict
+// and what a room adds (numpy arrays here; tensors in checkpoint/pt). All else is a leaf (Opaque).
+// Nothing in it can run.
 //
 // Copies share lists and dicts, as Python's names do; text and bytes never change. Ints have 64
 // bits.
@@ -32,17 +33,30 @@ class Object {
   virtual std::string type() const = 0;  // for messages: "a numpy array"
   // Python's __setstate__; by default refused.
   virtual Status build(const Value& state);
-  // Whether it is a value of its own and not a piece of one (a storage without a tensor).
+  // Whether it is a value of its own and not a piece of one (a storage without a tensor). In what
+  // the reader gives, an Opaque stands where a piece would.
   virtual bool complete() const { return true; }
+};
+
+// What has no form here: an object or a function that the reader's list does not have, a complex
+// number, an int beyond 64 bits, a container within itself. A leaf: what was in it is not kept.
+class Opaque final : public Object {
+ public:
+  explicit Opaque(std::string what) : what_(std::move(what)) {}
+  std::string type() const override { return what_; }  // "argparse.Namespace"
+
+ private:
+  const std::string what_;
 };
 
 using Items = std::vector<Value>;
 using Pairs = std::vector<std::pair<Value, Value>>;  // in the order of their insertion
 struct Sequence;
+struct Set;
 struct Dict;
 
 // In the order of the variant below.
-enum class Kind { kNone, kBool, kInt, kFloat, kStr, kBytes, kSequence, kDict, kObject };
+enum class Kind { kNone, kBool, kInt, kFloat, kStr, kBytes, kSequence, kSet, kDict, kObject };
 
 class Value {
  public:
@@ -60,8 +74,11 @@ class Value {
   static Value bytes(std::string content);
   static Value list(Items items = {});
   static Value tuple(Items items = {});
+  static Value set(Items items, bool frozen);
   static Value dict(Pairs pairs = {});
   static Value ordered_dict(Pairs pairs = {});  // collections.OrderedDict
+  static Value object_dict();                   // an object's attributes, still to come
+  static Value opaque(std::string what) { return std::make_shared<Opaque>(std::move(what)); }
 
   Kind kind() const { return static_cast<Kind>(held_.index()); }
   std::string type() const;  // for messages: "a list"
@@ -79,6 +96,7 @@ class Value {
   Sequence* sequence() const;        // list or tuple
   const Items* list_items() const;   // of a list alone
   const Items* tuple_items() const;  // of a tuple alone
+  Set* set_value() const;
   Dict* dict_value() const;
   Object* object() const;
   template <class T>
@@ -87,7 +105,8 @@ class Value {
     return held == nullptr ? nullptr : std::dynamic_pointer_cast<T>(*held);
   }
 
-  // Of a dict; nullptr when this is none or has no such key (str or bytes). Looks at every key.
+  // Of a dict; nullptr when this is none or has no such key (str, or else bytes). Looks at every
+  // key.
   const Value* find(std::string_view key) const;
   // Of a dict (appends, whatever keys are there) and of a list. Nothing else may be asked to.
   void set(Value key, Value value);
@@ -101,7 +120,7 @@ class Value {
     std::shared_ptr<const std::string> text;
   };
   std::variant<std::monostate, bool, std::int64_t, double, Str, Bytes, std::shared_ptr<Sequence>,
-               std::shared_ptr<Dict>, std::shared_ptr<Object>>
+               std::shared_ptr<Set>, std::shared_ptr<Dict>, std::shared_ptr<Object>>
       held_;
 };
 
@@ -110,8 +129,15 @@ struct Sequence {
   Items items;
 };
 
+struct Set {
+  bool frozen = false;
+  Items items;  // in the file's order, which says nothing
+};
+
 struct Dict {
   bool ordered = false;
+  bool object = false;  // the attributes of an object (Options::kept_objects)
+  // Keys are what Python can hash: scalars, tuples and frozensets of such, objects.
   Pairs pairs;
   Value attributes;  // None or a dict: a state_dict's `_metadata` is there
 };

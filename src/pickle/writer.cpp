@@ -93,6 +93,15 @@ Status Writer::sequence(const Sequence& sequence) {
   return {};
 }
 
+Status Writer::set(const Set& set) {
+  if (set.frozen) return usage("a frozenset has no form that weights_only reads");
+  global("__builtin__", "set");
+  LOCKSTEP_TRY(sequence({false, set.items}));
+  op(Op::kTuple1);
+  op(Op::kReduce);
+  return {};
+}
+
 Status Writer::dict(const Dict& dict) {
   if (dict.ordered) {
     global("collections", "OrderedDict");
@@ -142,6 +151,8 @@ Status Writer::any(const Value& value) {
       return bytes(*value.bytes());
     case Kind::kSequence:
       return sequence(*value.sequence());
+    case Kind::kSet:
+      return set(*value.set_value());
     case Kind::kDict:
       return dict(*value.dict_value());
     case Kind::kObject:

@@ -2,7 +2,7 @@
 // reads (torch/_weights_only_unpickler.py). Lists and dicts are written as often as they are there;
 // only what an object's own writer shares stays shared.
 // Errors: kUsage (deeper than 100, text that is not UTF-8 or above 4 GiB, an object without a
-// writer, an attribute of a plain dict). Threads: any.
+// writer, a frozenset, an attribute of a plain dict). Threads: any.
 #pragma once
 
 #include <functional>
@@ -38,6 +38,7 @@ class Writer {
   void number(double value);
   Status bytes(const std::string& bytes);
   Status sequence(const Sequence& sequence);
+  Status set(const Set& set);
   Status dict(const Dict& dict);
 
   const WriteObject& write_object_;

@@ -1,5 +1,5 @@
-// Any bytes as a safetensors file: refused, or understood so that writing it again gives an equal
-// header.
+// Any bytes as a safetensors file: refused, or understood so that writing what is read of it again
+// gives an equal header, in both layouts.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -20,16 +20,21 @@ void check(const Header& header, std::uint64_t file_bytes) {
   std::vector<TensorInfo> infos;
   for (const Entry& entry : header.entries) {
     require(entry.begin == covered && entry.end >= entry.begin);
-    require(*byte_size(entry.info) == entry.end - entry.begin);
+    const auto bytes = stored_size(entry.info);
+    require(bytes.ok() && bytes->value_or(entry.end - entry.begin) == entry.end - entry.begin);
+    require(entry.info.readable() == byte_size(entry.info).ok());
+    require(!entry.info.dtype_name().empty() && !describe(entry.info).empty());
     covered = entry.end;
-    infos.push_back(entry.info);
+    if (entry.info.readable()) infos.push_back(entry.info);
   }
   require(header.data_start + covered == file_bytes);
-  const auto layout = make_layout(infos, header.metadata);
-  if (!layout.ok()) return;  // an empty name: readable, but we do not write it
-  const auto again = parse_header(std::as_bytes(std::span(layout->text)), layout->file_bytes);
-  require(again.ok() && again->metadata == header.metadata);
-  require(again->entries.size() == header.entries.size());
+  for (const auto& layout :
+       {make_layout(infos, header.metadata), make_python_layout(infos, header.metadata)}) {
+    if (!layout.ok()) continue;  // an empty name: readable, but we do not write it
+    const auto again = parse_header(std::as_bytes(std::span(layout->text)), layout->file_bytes);
+    require(again.ok() && again->metadata == header.metadata);
+    require(again->entries.size() == infos.size());
+  }
 }
 
 }  // namespace

@@ -16,8 +16,12 @@ Result<pickle::Document> parse_object(std::span<const std::byte> bytes, StorageT
                                       const pickle::Limits& limits) {
   const pickle::Table table =
       pickle::table_of({pickle::plain_globals(), pickle::numpy_globals(), torch_globals()});
-  return pickle::read(bytes, {table, [&](const pickle::Value& id) { return storages.resolve(id); },
-                              kAdvice, limits});
+  return pickle::read(bytes,
+                      {.globals = table,
+                       .persistent = [&](const pickle::Value& id) { return storages.resolve(id); },
+                       .advice = kAdvice,
+                       .limits = limits,
+                       .kept_objects = "__torch__."});
 }
 
 Result<std::span<std::byte>> room_for(Storage& storage) {

@@ -7,7 +7,13 @@
 // caffe2/serialize/inline_container.cc), and the stream before it (_legacy_save, _legacy_load):
 // pickles of a magic number, the protocol, the system, the object and the storages' keys, then per
 // key an element count and the bytes. Tensors of any device come to the CPU; views keep sharing.
-// Refused: whole models, TorchScript, big-endian files, tars of torch 0.1.9, and all that
+//
+// Archives of torch.jit.save, and so of C++'s torch::save, are zips of the same kind: an object's
+// attributes become a dict (Dict::object), and code/ is never opened.
+//
+// Tensors of kinds that are not read are leaves with dtype and shape (TensorLeaf); objects of all
+// other classes, whole models of Python too, are leaves with their name (pickle::Opaque). Storages
+// that only leaves had are not read. Refused: big-endian files, tars of torch 0.1.9, and all that
 // pickle/reader.h refuses. Errors: kBadData with the file's name; kDisk. Threads: any.
 #pragma once
 

@@ -84,6 +84,10 @@ Status read_storage(ReadableFile& file, std::uint64_t& at, const std::string& ke
   std::uint64_t elements = 0;
   LOCKSTEP_TRY(file.read_at(at, std::as_writable_bytes(std::span(&elements, 1))));
   at += sizeof elements;
+  if (entry.element_bytes == 0)
+    return bad_data("storage " + quote(key) +
+                    " is of a class whose elements' size is not known, so that what follows cannot "
+                    "be found; save it as a zip, with a torch of today");
   if (elements != entry.storage->size / entry.element_bytes)
     return bad_data("storage " + quote(key) + " at byte " + std::to_string(at) + " has " +
                     std::to_string(elements) + " elements, and its tensors say " +
@@ -92,9 +96,11 @@ Status read_storage(ReadableFile& file, std::uint64_t& at, const std::string& ke
     return bad_data("storage " + quote(key) + " of " + std::to_string(entry.storage->size) +
                     " bytes at byte " + std::to_string(at) +
                     " goes beyond the file's end; fetch or copy it again");
-  LOCKSTEP_ASSIGN(const auto room, room_for(*entry.storage));
-  LOCKSTEP_TRY(file.read_at(at, room));
-  at += room.size();
+  if (entry.wanted()) {
+    LOCKSTEP_ASSIGN(const auto room, room_for(*entry.storage));
+    LOCKSTEP_TRY(file.read_at(at, room));
+  }
+  at += entry.storage->size;
   return {};
 }
 

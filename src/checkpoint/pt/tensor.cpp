@@ -9,7 +9,6 @@ namespace lockstep::checkpoint::pt {
 namespace {
 
 constexpr std::align_val_t kMemoryAlignment{64};
-constexpr std::size_t kMaxRank = 64;
 constexpr std::uint64_t kMaxExpandedBytes = std::uint64_t{1} << 30;
 
 bool is_empty(const TensorValue& tensor) {

@@ -15,6 +15,8 @@
 
 namespace lockstep::checkpoint::pt {
 
+inline constexpr std::size_t kMaxRank = 64;
+
 // Bytes that tensors share; kept alive by `owner`, aligned to 64.
 struct Storage {
   std::uint64_t size = 0;  // bytes
@@ -42,6 +44,18 @@ struct TensorValue final : pickle::Object {
   Status build(const pickle::Value& state) override;
 };
 
+// A tensor of a kind that is not read: complex, quantized, sparse, nested, on "meta", of a dtype
+// that checkpoint/tensor.h lacks. As a pickle::Value: an object, and a leaf.
+struct TensorLeaf final : pickle::Object {
+  std::string dtype;                 // "C64", "F32 (sparse_coo)"
+  std::vector<std::uint64_t> shape;  // of a nested one: how many are in it
+
+  std::string type() const override { return "a tensor " + describe(info("")); }
+  TensorInfo info(const std::string& name) const { return {name, DType::kOpaque, shape, dtype}; }
+  // What torch 0.1 to 0.3 wrote of a Parameter is dropped.
+  Status build(const pickle::Value& /*state*/) override { return {}; }
+};
+
 // kBadData: more than 64 dimensions, or an element outside of the storage.
 Status check_bounds(const TensorValue& tensor);
 
@@ -50,7 +64,8 @@ Result<std::vector<std::byte>> packed(const TensorValue& tensor);
 bool is_contiguous(const TensorValue& tensor);
 TensorInfo info_of(const std::string& name, const TensorValue& tensor);
 
-// The globals of torch.save: rebuild functions, storages, Parameter, Size, device, dtypes.
+// The globals of torch.save and torch.jit.save: rebuild functions, storages, Parameter, Size,
+// device, dtypes, typed lists.
 std::span<const pickle::Global> torch_globals();
 
 // Python's names of a dtype.
@@ -66,10 +81,13 @@ class StorageTable {
  public:
   struct Entry {
     std::shared_ptr<Storage> storage;
-    std::uint64_t element_bytes = 1;
+    std::uint64_t element_bytes = 1;  // 0: of a class that is not known
+    // Something in the result holds it, once the pickle is read; others are not read.
+    bool wanted() const { return storage.use_count() > 1; }
   };
   // ("storage", class, key, location, elements[, view]): torch/serialization.py, persistent_id.
-  // CPU and accelerators' locations alike; the tensors are on the CPU.
+  // Of whatever device, the tensors are on the CPU. ("module", class, file, text): the class, a
+  // leaf.
   Result<pickle::Value> resolve(const pickle::Value& id);
   const std::map<std::string, Entry>& entries() const { return entries_; }
 

@@ -25,10 +25,6 @@ Result<std::string> folder_of(const ZipReader& zip) {
 }
 
 Status check_kind(ZipReader& zip, const std::string& folder) {
-  if (zip.find(folder + "constants.pkl") != nullptr)
-    return bad_data(
-        "a TorchScript archive, with code in it; save the state_dict in Python: "
-        "torch.save(torch.jit.load(path).state_dict(), path)");
   const ZipEntry* const version = zip.find(folder + "version");
   if (version == nullptr)
     return bad_data("the archive has no version: is it cut, or not of torch.save?");
@@ -46,6 +42,7 @@ Status check_kind(ZipReader& zip, const std::string& folder) {
 
 Status read_storages(ZipReader& zip, const std::string& folder, const StorageTable& storages) {
   for (const auto& [key, entry] : storages.entries()) {
+    if (!entry.wanted()) continue;
     const ZipEntry* const data = zip.find(folder + "data/" + key);
     if (data == nullptr) return bad_data("storage " + quote(key) + " is not in the archive");
     if (data->size != entry.storage->size)

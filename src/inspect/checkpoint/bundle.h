@@ -28,7 +28,9 @@ using Bytes = std::vector<std::byte>;
 
 struct Tensor {
   checkpoint::TensorInfo info;
-  std::function<Result<Bytes>()> load;  // row-major
+  // Row-major; of a dtype that is not read, as they lie in a safetensors file. None: a leaf of a
+  // .pt file, of which there is dtype and shape alone.
+  std::function<Result<Bytes>()> load;
   // Of a .pt file: where it lies, maybe with others in one storage.
   std::shared_ptr<checkpoint::pt::TensorValue> view = nullptr;
 };
@@ -48,7 +50,7 @@ struct Bundle {
   std::optional<checkpoint::Manifest> manifest;
   std::string state;                 // state.json
   std::vector<std::string> skipped;  // newer ones of the run that are damaged, and why
-  // kPt: what is no tensor, by name, as text; and kSafetensors: its metadata.
+  // kPt: what is no tensor, and what is not read, by name, as text; and kSafetensors: its metadata.
   std::vector<std::pair<std::string, std::string>> values;
 };
 

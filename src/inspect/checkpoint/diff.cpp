@@ -78,13 +78,23 @@ Found unlike(const Pair& pair) {
   return {pair.name, a + " in A, " + b + " in B", Json{{"name", pair.name}, {"a", a}, {"b", b}}};
 }
 
+Found not_compared(const Pair& pair, const std::string& why) {
+  const std::string words = describe(pair.a->info);
+  return {pair.name, words + why, Json{{"name", pair.name}, {"tensor", words}, {"why", why}}};
+}
+
 // nullopt: equal bits.
 Result<std::optional<Found>> look_at(const Pair& pair) {
   if (pair.a == nullptr || pair.b == nullptr) return std::optional(only_in(pair));
-  if (pair.a->info.dtype != pair.b->info.dtype || pair.a->info.shape != pair.b->info.shape)
+  if (pair.a->info.dtype_name() != pair.b->info.dtype_name() ||
+      pair.a->info.shape != pair.b->info.shape)
     return std::optional(unlike(pair));
+  if (!pair.a->load || !pair.b->load)
+    return std::optional(not_compared(pair, " in both, of a kind that is not read"));
   LOCKSTEP_ASSIGN(const Bytes a, pair.a->load());
   LOCKSTEP_ASSIGN(const Bytes b, pair.b->load());
+  if (!pair.a->info.readable())
+    return a == b ? std::optional<Found>() : std::optional(not_compared(pair, ": other bytes"));
   const Difference difference = compare(pair.a->info.dtype, a, b);
   if (difference.differing == 0) return std::optional<Found>();
   const double largest = difference.largest;

@@ -68,6 +68,7 @@ auto visit(DType dtype, F&& f) {
     case DType::kI64:
       return f(std::int64_t{}, as_is<std::int64_t>);
     case DType::kU64:
+    case DType::kOpaque:  // never asked for
       break;
   }
   return f(std::uint64_t{}, as_is<std::uint64_t>);

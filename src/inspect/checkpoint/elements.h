@@ -1,5 +1,5 @@
-// What a tensor's bytes are as numbers: every dtype of checkpoint/tensor.h as double, exact but for
-// whole numbers above 2^53. Pure.
+// What a tensor's bytes are as numbers: every dtype of checkpoint/tensor.h that is read, as double,
+// exact but for whole numbers above 2^53. Pure.
 #pragma once
 
 #include <cstddef>

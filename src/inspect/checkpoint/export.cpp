@@ -37,6 +37,7 @@ std::set<const pt::Storage*> shared_storages(const Part& part) {
 }
 
 Result<pickle::Value> value_of(const Tensor& tensor) {
+  if (!tensor.info.readable()) return unreadable(tensor.info);
   LOCKSTEP_ASSIGN(const Bytes bytes, tensor.load());
   auto value = std::make_shared<pt::TensorValue>();
   LOCKSTEP_ASSIGN(value->storage, pt::allocate(bytes.size()));

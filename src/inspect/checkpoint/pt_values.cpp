@@ -8,11 +8,13 @@
 namespace lockstep::inspect {
 namespace {
 
+using checkpoint::pt::TensorLeaf;
 using checkpoint::pt::TensorValue;
 using pickle::Kind;
 using pickle::Value;
 
 constexpr std::size_t kMostCharacters = 60;
+constexpr std::size_t kMostLeaves = 50;
 
 std::string key_text(const Value& key) {
   return key.text() != nullptr ? *key.text() : plain_text(key);
@@ -32,14 +34,25 @@ void each_entry(const Value& value, F&& f) {
       f(std::to_string(i), sequence->items[i]);
 }
 
+struct Collected {
+  std::vector<Tensor> tensors;
+  std::vector<std::pair<std::string, std::string>> leaves;  // at most kMostLeaves
+};
+
 // All tensors in it; the reader bounds depth and number of values.
-void collect(const std::string& name, const Value& value, std::vector<Tensor>& tensors) {
+void collect(const std::string& name, const Value& value, Collected& found) {
   if (auto tensor = value.as<TensorValue>()) {
-    tensors.push_back({info_of(name, *tensor), [tensor] { return packed(*tensor); }, tensor});
+    found.tensors.push_back({info_of(name, *tensor), [tensor] { return packed(*tensor); }, tensor});
     return;
   }
+  if (const auto leaf = value.as<TensorLeaf>()) {
+    found.tensors.push_back({leaf->info(name), {}});
+    return;
+  }
+  if (value.as<pickle::Opaque>() != nullptr && found.leaves.size() < kMostLeaves)
+    found.leaves.emplace_back(name, value.type());
   each_entry(value, [&](const std::string& key, const Value& item) {
-    collect(joined(name, key), item, tensors);
+    collect(joined(name, key), item, found);
   });
 }
 
@@ -66,6 +79,8 @@ std::string whole_text(const Value& value) {
       return checkpoint::quote(*value.text());
     case Kind::kSequence:
       return items_text(value);
+    case Kind::kSet:
+      return value.type() + " of " + std::to_string(value.set_value()->items.size()) + " values";
     case Kind::kDict:
       return "a dict of " + std::to_string(value.dict_value()->pairs.size()) + " entries";
     case Kind::kObject:
@@ -85,22 +100,28 @@ std::string plain_text(const Value& value) {
 }
 
 void add_values(const Value& root, Bundle& bundle) {
-  Part own;
+  Collected own;
   std::vector<Part> others;
   const auto add = [&](const std::string& name, const Value& value) {
-    if (value.as<TensorValue>() != nullptr) return collect(name, value, own.tensors);
-    Part part{name, {}};
-    collect("", value, part.tensors);
-    if (part.tensors.empty())
-      bundle.values.emplace_back(name, plain_text(value));
-    else
-      others.push_back(std::move(part));
+    const bool container = value.dict_value() != nullptr || value.sequence() != nullptr;
+    if (!container) {
+      collect(name, value, own);
+      if (value.as<TensorValue>() == nullptr && value.as<TensorLeaf>() == nullptr)
+        bundle.values.emplace_back(name, plain_text(value));
+      return;
+    }
+    Collected found;
+    collect("", value, found);
+    if (found.tensors.empty()) bundle.values.emplace_back(name, plain_text(value));
+    for (auto& [leaf, text] : found.leaves)
+      bundle.values.emplace_back(joined(name, leaf), std::move(text));
+    if (!found.tensors.empty()) others.push_back({name, std::move(found.tensors)});
   };
   if (root.dict_value() != nullptr || root.sequence() != nullptr)
     each_entry(root, add);
   else
     add("value", root);
-  if (!own.tensors.empty()) bundle.parts.push_back(std::move(own));
+  if (!own.tensors.empty()) bundle.parts.push_back({"", std::move(own.tensors)});
   for (Part& part : others) bundle.parts.push_back(std::move(part));
 }
 

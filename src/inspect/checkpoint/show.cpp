@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 
 #include "base/hash.h"
 #include "inspect/arguments.h"
@@ -15,16 +16,11 @@ namespace lockstep::inspect {
 namespace {
 
 struct Shown {
-  std::vector<double> sums;  // by tensor
+  std::vector<std::optional<double>> sums;  // by tensor; none: of a kind that is not read
   std::uint64_t values = 0, bytes = 0;
+  std::size_t hashed = 0;  // leaves of a .pt file have no bytes
   std::string sha256;  // as the `weights sha256` line of a run: by name, each name and its bytes
 };
-
-std::uint64_t count_of(const checkpoint::TensorInfo& info) {
-  std::uint64_t count = 1;
-  for (const std::uint64_t extent : info.shape) count *= extent;
-  return count;
-}
 
 std::string shape_text(const checkpoint::TensorInfo& info) {
   std::string text;
@@ -42,10 +38,13 @@ Result<Shown> read_all(const Part& part) {
   Sha256 hash;
   for (const std::size_t i : order) {
     const Tensor& tensor = part.tensors[i];
+    LOCKSTEP_ASSIGN(const std::uint64_t count, element_count(tensor.info));
+    shown.values += count;
+    if (!tensor.load) continue;
     LOCKSTEP_ASSIGN(const Bytes bytes, tensor.load());
-    shown.sums[i] = sum_of(tensor.info.dtype, bytes);
-    shown.values += count_of(tensor.info);
+    if (tensor.info.readable()) shown.sums[i] = sum_of(tensor.info.dtype, bytes);
     shown.bytes += bytes.size();
+    ++shown.hashed;
     hash.update(tensor.info.name);
     hash.update(bytes);
   }
@@ -54,15 +53,18 @@ Result<Shown> read_all(const Part& part) {
 }
 
 // JSON has no word for what is not finite.
-Json number_json(double number) { return std::isfinite(number) ? Json(number) : Json(nullptr); }
+Json number_json(std::optional<double> number) {
+  return number && std::isfinite(*number) ? Json(*number) : Json(nullptr);
+}
 
 Json json_of(const Part& part, const Shown& shown) {
   Json tensors = Json::array();
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const auto& info = part.tensors[i].info;
     tensors.push_back({{"name", info.name},
-                       {"dtype", checkpoint::name_of(info.dtype)},
+                       {"dtype", info.dtype_name()},
                        {"shape", info.shape},
+                       {"read", info.readable()},
                        {"sum", number_json(shown.sums[i])}});
   }
   return {{"part", part.name},
@@ -94,12 +96,16 @@ std::string text_of(const Part& part, const Shown& shown) {
   const std::string title = part.name.empty() ? "" : part.name + ": ";
   std::string text = "\n" + title + counted(part.tensors.size(), "tensor") + ", " +
                      counted(shown.values, "value") + ", " + bytes_text(shown.bytes) + ", sha256 " +
-                     shown.sha256 + "\n";
+                     shown.sha256;
+  if (shown.hashed < part.tensors.size())
+    text += " (of the " + std::to_string(shown.hashed) + " that are read)";
+  text += "\n";
   std::vector<std::vector<std::string>> rows{{"  name", "dtype", "shape", "sum"}};
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     const auto& info = part.tensors[i].info;
-    rows.push_back({"  " + info.name, std::string(checkpoint::name_of(info.dtype)),
-                    shape_text(info), number_text(shown.sums[i])});
+    const auto& sum = shown.sums[i];
+    rows.push_back(
+        {"  " + info.name, info.dtype_name(), shape_text(info), sum ? number_text(*sum) : "-"});
   }
   return text + text_table(rows, std::array<std::size_t, 1>{3});
 }

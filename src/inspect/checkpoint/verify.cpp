@@ -34,18 +34,23 @@ Verified verify_folder(Env& env, const std::string& path) {
 Verified verify_file(Env& env, const std::string& path) {
   const auto bundle = open_bundle(env, path);
   if (!bundle.ok()) return {path, false, bundle.error().message};
-  std::uint64_t tensors = 0;
+  std::uint64_t tensors = 0, leaves = 0;
   for (const Part& part : bundle->parts)
     for (const Tensor& tensor : part.tensors) {
+      if (!tensor.load) {
+        ++leaves;
+        continue;
+      }
       if (const auto bytes = tensor.load(); !bytes.ok())
         return {path, false, bytes.error().message};
       ++tensors;
     }
   const bool safetensors = bundle->kind == BundleKind::kSafetensors;
-  return {path, true,
-          counted(tensors, "tensor") + (safetensors
-                                            ? ", readable; a safetensors file has no hashes"
-                                            : ", readable; what a zip has checksums of, has them")};
+  std::string words = counted(tensors, "tensor") + ", readable";
+  if (leaves > 0) words += "; " + std::to_string(leaves) + " of kinds that are not read";
+  words += safetensors ? "; a safetensors file has no hashes"
+                       : "; what a zip has checksums of, has them";
+  return {path, true, words};
 }
 
 Result<std::vector<Verified>> verify(Env& env, const std::string& given) {

@@ -37,6 +37,45 @@ TEST(Safetensors, ReadsWhatTheFormatAllows) {
   EXPECT_TRUE(parse(file_of("{}", 0)).ok());
 }
 
+// What the format has and what it may have one day: listed, with sizes by bits where these are
+// known.
+TEST(Safetensors, ListsDtypesThatAreNotRead) {
+  std::string json = "{";
+  std::size_t at = 0;
+  const auto add = [&](const std::string& dtype, std::size_t elements, std::size_t bytes) {
+    const std::string offsets = "[" + std::to_string(at) + "," + std::to_string(at + bytes) + "]";
+    json += at == 0 ? "" : ",";
+    json += R"("t)" + std::to_string(at) + R"(":{"dtype":")" + dtype + R"(","shape":[)" +
+            std::to_string(elements) + R"(],"data_offsets":)" + offsets + "}";
+    at += bytes;
+  };
+  add("F4", 6, 3);
+  add("F6_E2M3", 4, 3);
+  add("F6_E3M2", 8, 6);
+  add("F8_E8M0", 5, 5);
+  add("F8_E4M3FNUZ", 5, 5);
+  add("F8_E5M2FNUZ", 5, 5);
+  add("C64", 2, 16);
+  add("F2_E1M0", 3, 7);  // of the future
+  add("a b", 1, 1);
+  const auto header = parse(file_of(json + "}", at));
+  ASSERT_TRUE(header.ok()) << header.error().message;
+  std::string names;
+  for (const Entry& entry : header->entries) {
+    EXPECT_FALSE(entry.info.readable());
+    EXPECT_FALSE(byte_size(entry.info).ok());
+    names += describe(entry.info) + " ";
+  }
+  EXPECT_EQ(names,
+            "F4 [6] F6_E2M3 [4] F6_E3M2 [8] F8_E8M0 [5] F8_E4M3FNUZ [5] F8_E5M2FNUZ [5] C64 [2] "
+            "F2_E1M0 [3] 'a b' [1] ");
+  EXPECT_EQ(unreadable(header->entries[6].info).message,
+            "tensor 't27' is C64 [2], of a kind that is listed and not read");
+  for (const char* const dtype : {"BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "I16", "U16", "F16",
+                                  "BF16", "I32", "U32", "F32", "F64", "I64", "U64"})
+    EXPECT_EQ(*bits_of(dtype), 8 * size_of(*dtype_of(dtype))) << dtype;
+}
+
 struct Bad {
   std::string json;
   std::size_t data;
@@ -67,7 +106,12 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{R"({"a":{"dtype":"F32","shape":[2]}})", 0, "missing"},
         Bad{R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8, "unknown key"},
         Bad{R"({"a":[[[[[[]]]]]]})", 0, "array"}, Bad{R"({"a":null})", 0, "null"},
-        Bad{"{" + one("F4", "[2]", "[0,1]") + "}", 1, "unknown dtype 'F4'"},
+        Bad{"{" + one("F4", "[3]", "[0,1]") + "}", 1, "ends within a byte"},
+        Bad{"{" + one("F4", "[4]", "[0,4]") + "}", 4, "needs 2 bytes"},
+        Bad{"{" + one("F6_E2M3", "[6]", "[0,4]") + "}", 4, "ends within a byte"},
+        Bad{"{" + one("C64", "[2]", "[0,8]") + "}", 8, "needs 16 bytes"},
+        Bad{"{" + one("C64", "[2305843009213693952]", "[0,8]") + "}", 8, "64 bits"},
+        Bad{"{" + one("X9", "[4294967296,4294967296]", "[0,8]") + "}", 8, "64 bits"},
         Bad{"{" + one("F32", "[-2]", "[0,8]") + "}", 8, "negative"},
         Bad{"{" + one("F32", "[2.0]", "[0,8]") + "}", 8, "whole"},
         Bad{"{" + one("F32", "[[2]]", "[0,8]") + "}", 8, "array"},

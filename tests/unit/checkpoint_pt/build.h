@@ -70,12 +70,15 @@ inline std::string show_tensor(const TensorValue& tensor) {
 // As pickle::test::show(), and tensors with their bytes.
 inline std::string show(const Value& value) {
   if (const auto tensor = value.as<TensorValue>()) return show_tensor(*tensor);
+  if (const auto leaf = value.as<TensorLeaf>()) return "<" + describe(leaf->info("")) + ">";
   std::string text;
   const auto add = [&](const std::string& item) { text += (text.empty() ? "" : ", ") + item; };
   if (const auto* const dict = value.dict_value()) {
     for (const auto& [key, item] : dict->pairs) add(show(key) + ": " + show(item));
-    return (dict->ordered ? "Ordered{" : "{") + text + "}" +
-           (dict->attributes.is_none() ? "" : "+" + show(dict->attributes));
+    return (dict->ordered  ? "Ordered{"
+            : dict->object ? "object{"
+                           : "{") +
+           text + "}" + (dict->attributes.is_none() ? "" : "+" + show(dict->attributes));
   }
   if (const auto* const all = value.sequence()) {
     for (const Value& item : all->items) add(show(item));

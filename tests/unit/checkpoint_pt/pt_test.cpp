@@ -103,6 +103,71 @@ TEST(Pt, TensorsOfEveryAge) {
   EXPECT_EQ(shown(around(global("torch", "float32"))), "the global 'torch.float32'");
 }
 
+std::string leaf_of(const std::string& storage) {
+  return shown(around(rebuild_v2(storage, 0, int1(2) + int1(3), int1(3) + int1(1))));
+}
+
+TEST(Pt, TensorsOfOtherKindsAreLeaves) {
+  EXPECT_EQ(leaf_of(storage("0", 6, "cpu", "ComplexFloatStorage")), "<C64 [2, 3]>");
+  EXPECT_EQ(leaf_of(storage("0", 6, "cpu", "ComplexDoubleStorage")), "<C128 [2, 3]>");
+  EXPECT_EQ(leaf_of(storage("0", 6, "cpu", "NewStorage")), "<NewStorage [2, 3]>");
+  EXPECT_EQ(leaf_of(storage("0", 6, "meta")), "<F32 (meta) [2, 3]>");
+  EXPECT_EQ(leaf_of(storage("0", 6, "cuda:x")), "<F32 (cuda:x) [2, 3]>");
+  // Of a device that we do not know: the bytes are there.
+  EXPECT_EQ(leaf_of(storage("0", 6, "hpu:0")), leaf_of(storage("0", 6)));
+  EXPECT_EQ(leaf_of(storage("0", 6, "privateuseone:1")), leaf_of(storage("0", 6)));
+  EXPECT_EQ(shown(around(storage("0", 6))), "<a storage without a tensor>");
+  // A leaf's storage is neither looked for nor read, nor is one that was dropped.
+  EXPECT_EQ(leaf_of(storage("9", 6, "cpu", "ComplexFloatStorage")), "<C64 [2, 3]>");
+  const std::string model = global("my", "Net") + ")\x81}(" + unicode("w") +
+                            rebuild_v2(storage("9", 6), 0, int1(6), int1(1)) + "ub";
+  EXPECT_EQ(shown(around(model)), "<my.Net>");
+  EXPECT_EQ(shown(around("(" + unicode("module") + global("my", "Net") + "NNtQ)\x81")), "<my.Net>");
+  // Beside a tensor that is read.
+  const std::string tensor = rebuild_v2(storage("0", 6), 0, int1(6), int1(1));
+  EXPECT_EQ(shown(around("}(" + unicode("args") + model + unicode("w") + tensor + "u")),
+            "{'args': <my.Net>, 'w': " + shown(around(tensor)) + "}");
+}
+
+TEST(Pt, AttributesAndHooksOfTensorsAreDropped) {
+  const std::string tensor = rebuild_v2(storage("0", 6), 0, int1(6), int1(1));
+  const std::string state = "}(" + unicode("is_head") + "\x88u";
+  EXPECT_EQ(shown(around(global("torch._utils", "_rebuild_parameter_with_state") + "(" + tensor +
+                         "\x88" + global("my", "hook") + state + "tR")),
+            float_parameter({1, 2, 3, 4, 5, 6}) + " grad)");
+  const std::string arguments =
+      tensor.substr(tensor.find('('), tensor.size() - 1 - tensor.find('('));
+  const auto typed = [&](const std::string& function, const std::string& type) {
+    return shown(around(global("torch._tensor", "_rebuild_from_type_v2") + "(" + function + type +
+                        arguments + state + "tR"));
+  };
+  const std::string v2 = global("torch._utils", "_rebuild_tensor_v2");
+  EXPECT_EQ(typed(v2, global("torch", "Tensor")), shown(around(tensor)));
+  EXPECT_EQ(typed(v2, global("my", "Tensor")), shown(around(tensor)));
+  EXPECT_EQ(typed(global("my", "rebuild"), global("my", "Tensor")), "<my.Tensor>");
+  EXPECT_TRUE(has(typed(global("torch._tensor", "_rebuild_from_type_v2"), "N"), "makes no tensor"));
+}
+
+// torch.jit.save and C++'s torch::save: objects with attributes; code/ may hold anything.
+TEST(Pt, ArchivesOfTorchScriptAreRead) {
+  const std::string tensor = rebuild_v2(storage("0", 6), 0, int1(6), int1(1));
+  const auto module = [](const std::string& attributes) {
+    return global("__torch__.nn", "Module") + ")\x81}(" + attributes + "ub";
+  };
+  const std::string types =
+      global("torch.jit._pickle", "build_intlist") + "](K\x01K\x02" + "e\x85R";
+  const std::string body = module(unicode("training") + "\x88" + unicode("0") +
+                                  module(unicode("weight") + tensor) + unicode("sizes") + types);
+  const std::string file = zip_of({{"m/data.pkl", pickled(body)},
+                                   {"m/code/__torch__/nn.py", "import os; os.system('false')"},
+                                   {"m/code/data.pkl", "not a pickle"},
+                                   {"m/data/0", floats({1, 2, 3, 4, 5, 6})},
+                                   {"m/constants.pkl", "not one either"},
+                                   {"m/version", "10\n"}});
+  EXPECT_EQ(shown(file), "object{'training': True, '0': object{'weight': " + shown(around(tensor)) +
+                             "}, 'sizes': [1, 2]}");
+}
+
 TEST(Pt, TheStreamBeforeZip) {
   for (const OldFile& file : {old_stream(), gpu_stream()}) {
     EXPECT_EQ(shown(file.content), file.shown);

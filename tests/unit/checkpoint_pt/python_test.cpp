@@ -63,6 +63,24 @@ TEST(PtPython, WeReadPythonsAndPythonReadsOurs) {
   }
 }
 
+// What has no form here never keeps the rest of a file from being read.
+TEST(PtPython, WhatWeLackIsALeafAndTheRestIsRead) {
+  const std::string interpreter = lockstep::test::python_with("torch, numpy");
+  if (interpreter.empty()) GTEST_SKIP() << "no Python with torch and numpy; set LOCKSTEP_PYTHON";
+  const lockstep::test::TempFolder folder;
+  ASSERT_EQ(output_of(interpreter + " " + LOCKSTEP_PEER + " odd " + folder.path()), "");
+  const auto files = files_of(folder.path(), ".pt");
+  EXPECT_GT(files.size(), 150U);
+  for (const auto& path : files) {
+    const auto value = read(posix_env(), path.string());
+    ASSERT_TRUE(value.ok()) << value.error().message;
+    auto expected = path;
+    expected.replace_extension(".txt");
+    if (!std::filesystem::exists(expected)) continue;  // it is read, whatever it is
+    EXPECT_EQ(show(*value), expected_of(path)) << path;
+  }
+}
+
 TEST(PtPython, OldFilesOfOurMakingAreWhatPythonTakesThemFor) {
   const std::string interpreter = lockstep::test::python_with("torch, numpy");
   if (interpreter.empty()) GTEST_SKIP() << "no Python with torch and numpy; set LOCKSTEP_PYTHON";

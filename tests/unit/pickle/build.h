@@ -51,14 +51,15 @@ inline std::string show_dict(const Dict& dict) {
   std::string text;
   for (const auto& [key, item] : dict.pairs)
     text += (text.empty() ? "" : ", ") + show(key) + ": " + show(item);
-  text = "{" + text + "}";
+  text = (dict.object ? "object{" : "{") + text + "}";
   if (dict.ordered) text = "Ordered" + text;
   if (!dict.attributes.is_none()) text += "+" + show(dict.attributes);
   return text;
 }
 inline std::string show_object(const Value& value) {
   const auto array = value.as<Array>();
-  if (array == nullptr) return value.type();
+  if (array == nullptr)
+    return value.as<Opaque>() != nullptr ? "<" + value.type() + ">" : value.type();
   std::ostringstream text;
   text << "array(" << array->dtype() << (array->fortran_order() ? " F" : " C");
   for (const auto n : array->shape()) text << " " << n;
@@ -88,6 +89,9 @@ inline std::string show(const Value& value) {
     case Kind::kSequence:
       return value.tuple_items() != nullptr ? "(" + show_all(*value.tuple_items()) + ")"
                                             : "[" + show_all(*value.list_items()) + "]";
+    case Kind::kSet:
+      return (value.set_value()->frozen ? "frozenset(" : "set(") +
+             show_all(value.set_value()->items) + ")";
     case Kind::kDict:
       return show_dict(*value.dict_value());
     case Kind::kObject:
@@ -98,7 +102,7 @@ inline std::string show(const Value& value) {
 
 inline Result<Document> read_plain(const std::string& pickle, const Limits& limits = {}) {
   static const Table kTable = table_of({plain_globals(), numpy_globals()});
-  return read(bytes_of(pickle), {kTable, {}, "save plain data", limits});
+  return read(bytes_of(pickle), {kTable, {}, "save plain data", limits, "__torch__."});
 }
 // The value as text, or "error: ...".
 inline std::string shown(const std::string& pickle, const Limits& limits = {}) {

@@ -23,50 +23,88 @@ TEST(PickleHostile, NothingIsCalledThatIsNotListed) {
   EXPECT_TRUE(has(error_of("\x80\x04\x8c\x05posix\x8c\x06system\x93."),
                   "byte 17 of the pickle, STACK_GLOBAL: it names 'posix.system'"));
   EXPECT_TRUE(has(error_of(pickled(global("builtins", "eval"))), "'builtins.eval'"));
-  EXPECT_TRUE(has(error_of(pickled(global("torch.storage", "_load_from_bytes"))),
-                  "'torch.storage._load_from_bytes'"));
-  EXPECT_TRUE(has(error_of(pickled(global("a\x1b[31m", "b"))), "'a\\x1b[31m.b'"));
+  EXPECT_TRUE(has(error_of(pickled(global("os", "\x1b[31m"))), "'os.\\x1b[31m'"));
   EXPECT_TRUE(has(error_of(pickled("c" + times("x", 5000) + "\ny\n")), "no end within 200 bytes"));
   EXPECT_TRUE(has(error_of("\x80\x04\x8c\x05posixK\x01\x93."), "a global's name is not a str"));
+  EXPECT_TRUE(has(error_of("\x80\x04\x8c\x03my\n\x8c\x01"
+                           "A\x93."),
+                  "a global's name is no name"));
+}
+
+// os and theirs whole, of builtins what runs something; by both Pythons' names, in both opcodes,
+// and wherever in the file they are.
+TEST(PickleHostile, NamesThatRunThingsRefuseTheFile) {
+  for (const char* const name :
+       {"os.system", "os.path.join", "posix.popen", "nt.system", "sys.exit", "subprocess.Popen",
+        "runpy.run_path", "importlib.import_module", "pty.spawn", "builtins.exec",
+        "builtins.getattr", "builtins.open", "builtins.__import__", "builtins.compile",
+        "__builtin__.eval", "__builtin__.execfile", "pickle.loads", "marshal.loads",
+        "ctypes.CDLL"}) {
+    const std::string text = name;
+    const std::size_t dot = text.rfind('.');
+    const std::string module = text.substr(0, dot), last = text.substr(dot + 1);
+    const std::string unknown = global("my.module", "Class");
+    for (const std::string& body :
+         {global(module, last), "}(" + unicode("a") + global(module, last) + "u",
+          unknown + ")R" + global(module, last) + "b", unknown + "(" + global(module, last) + "e",
+          unknown + global(module, last) + "\x85R", unicode(module) + unicode(last) + "\x93"})
+      EXPECT_TRUE(has(error_of("\x80\x04" + body + "."), "'" + text + "'")) << text;
+  }
+  EXPECT_TRUE(has(error_of("\x80\x04" + unicode("builtins") + unicode("eval.__call__") + "\x93."),
+                  "'builtins.eval.__call__'"));
+  for (const char* const module : {"oslo", "system", "posixpath", "code", "my.os"})
+    EXPECT_EQ(error_of(pickled(global(module, "system"))), "") << module;
+  EXPECT_TRUE(has(error_of(pickled(global("__builtin__", "getattr"))), "save its value"));
 }
 
 TEST(PickleHostile, OnlyWhatCanBeCalledIs) {
   EXPECT_TRUE(has(error_of(pickled("N)R")), "None cannot be called"));
-  EXPECT_TRUE(has(error_of(pickled(global("numpy", "ndarray") + ")R")),
-                  "'numpy.ndarray' cannot be called"));
-  EXPECT_TRUE(has(error_of(pickled(global("_codecs", "encode") + ")\x81")),
-                  "'_codecs.encode' cannot be called"));
   EXPECT_TRUE(
       has(error_of(pickled(global("_codecs", "encode") + "NR")), "arguments are not a tuple"));
+  EXPECT_TRUE(has(error_of(pickled(global("my", "Class") + "NR")), "arguments are not a tuple"));
   EXPECT_TRUE(has(error_of(pickled(global("_codecs", "encode") + ")R")), "only (str, 'latin1')"));
-  EXPECT_TRUE(has(error_of(pickled(global("numpy", "ndarray"))), "stands where a value must be"));
+  EXPECT_TRUE(
+      has(error_of(pickled(global("builtins", "set") + int1(3) + "\x85R")), "takes a list"));
+  EXPECT_TRUE(
+      has(error_of(pickled(global("collections", "Counter") + int1(3) + "\x85R")), "a dict"));
   EXPECT_TRUE(has(error_of(pickled("]}b")), "a list takes no state"));
   EXPECT_TRUE(has(error_of(pickled("}}b")), "a dict takes no state"));
   EXPECT_TRUE(has(error_of(pickled(global("collections", "OrderedDict") + ")RNb")), "are no dict"));
   EXPECT_TRUE(has(error_of(pickled("NQ")), "outside of the pickle"));
 }
 
+// What is dropped is read, counted and bounded all the same.
+TEST(PickleHostile, LimitsHoldForWhatIsDropped) {
+  const std::string leaf = global("my", "Class") + ")R";
+  const std::string deep = "N" + times("\x85", 500000);
+  std::string doubled = "N\x85";
+  for (int i = 0; i < 60; ++i) doubled += "q\x01h\x01\x86";
+  for (const std::string& bomb : {deep, doubled}) {
+    const std::string says = bomb == deep ? "more than 100 deep" : "written out it has more than";
+    for (const std::string& body :
+         {leaf + bomb + "b", leaf + "(" + bomb + "e", leaf + bomb + "a", leaf + "(" + bomb + "Nu",
+          leaf + "N" + bomb + "s", leaf + "(" + bomb + "\x90", global("my", "f") + bomb + "\x85R",
+          global("my", "f") + bomb + "\x81", global("my", "f") + ")" + bomb + "\x92",
+          "N" + bomb + "0", "N(" + bomb + "1", "\x8f" + bomb + "\x85\x85" + "0"})
+      EXPECT_TRUE(has(error_of(pickled(body)), says)) << body.substr(0, 40);
+  }
+  Limits small;
+  small.values = 100;
+  EXPECT_TRUE(has(error_of(pickled(leaf + "(" + times("N", 200) + "e"), small), "than 100 values"));
+  // Copies of one list, a few bytes each.
+  std::string copies = "](" + times("N", 40) + "eq\x01";
+  for (int i = 0; i < 5; ++i) copies += global("builtins", "set") + "h\x01\x85R0";
+  EXPECT_TRUE(has(error_of(pickled(copies), small), "than 100 values"));
+  copies = "}(" + unicode("a") + times("N", 3) + "uq\x01";
+  for (int i = 0; i < 12; ++i) copies += global("__torch__", "M") + ")\x81h\x01" + "b0";
+  EXPECT_TRUE(has(error_of(pickled(copies), small), "than 100 values"));
+}
+
 TEST(PickleHostile, EveryOtherOpcodeIsRefusedByName) {
-  for (const char* const pair : {"0POP",
-                                 "1POP_MARK",
-                                 "2DUP",
-                                 "FFLOAT",
-                                 "IINT",
-                                 "LLONG",
-                                 "PPERSID",
-                                 "SSTRING",
-                                 "VUNICODE",
-                                 "dDICT",
-                                 "gGET",
-                                 "iINST",
-                                 "lLIST",
-                                 "oOBJ",
-                                 "pPUT",
+  for (const char* const pair : {"2DUP", "FFLOAT", "IINT", "LLONG", "PPERSID", "SSTRING",
+                                 "VUNICODE", "dDICT", "gGET", "iINST", "lLIST", "oOBJ", "pPUT",
                                  "\x82"
                                  "EXT1",
-                                 "\x8f"
-                                 "EMPTY_SET",
-                                 "\x92NEWOBJ_EX",
                                  "\x97NEXT_BUFFER",
                                  "\xff"
                                  "0xff"}) {
@@ -98,8 +136,6 @@ TEST(PickleHostile, LengthsThatAreNotThere) {
     EXPECT_TRUE(has(error_of(pickled(body + "abc")), "the data end in the middle")) << body;
   EXPECT_TRUE(
       has(error_of("\x80\x04\x95" + little(~0ULL, 8) + "N."), "a frame goes beyond the end"));
-  EXPECT_TRUE(has(error_of(pickled("\x8a\x0a" + times("\xff", 10))),
-                  "an int of 10 bytes; at most 8 are read"));
 }
 
 TEST(PickleHostile, DepthLoopsAndBombs) {
@@ -108,12 +144,6 @@ TEST(PickleHostile, DepthLoopsAndBombs) {
   EXPECT_TRUE(has(error_of(pickled("N" + times("\x85", 500000))), "more than 100 deep"));
   // Deep, and then thrown away.
   EXPECT_TRUE(has(error_of(pickled("N" + times("\x85", 500000) + "Nb")), "takes no state"));
-  EXPECT_TRUE(has(error_of(pickled("]q\x01h\x01"
-                                   "a")),
-                  "a list contains itself"));
-  EXPECT_TRUE(has(error_of(pickled("}q\x01K\x01(h\x01\x85ts")), "a dict contains itself"));
-  EXPECT_TRUE(has(error_of(pickled(global("collections", "OrderedDict") + ")Rq\x01}K\x01h\x01sb")),
-                  "contains itself"));
   // A pair of pairs of pairs ...: 2^60 values when written out.
   std::string doubled = "N\x85";
   for (int i = 0; i < 60; ++i) doubled += "q\x01h\x01\x86";
@@ -128,10 +158,10 @@ TEST(PickleHostile, DepthLoopsAndBombs) {
 TEST(PickleHostile, KeysTextAndArrays) {
   EXPECT_TRUE(
       has(error_of(pickled("}(" + unicode("a") + "N" + unicode("a") + "Nu")), "same key twice"));
-  EXPECT_TRUE(
-      has(error_of(pickled("}(" + unicode("a") + "N" + old_str("a") + "Nu")), "same key twice"));
-  EXPECT_TRUE(has(error_of(pickled("}]Ns")), "a list as a key"));
-  EXPECT_TRUE(has(error_of(pickled("}" + number(1) + "Ns")), "a float as a key"));
+  EXPECT_TRUE(has(error_of(pickled("}(" + number(1) + "N" + number(1) + "Nu")), "same key twice"));
+  for (const char* const key : {"]", "}", "\x8f", "]\x85", ")]\x86\x85"})
+    EXPECT_TRUE(has(error_of(pickled("}" + std::string(key) + "Ns")), "which Python cannot hash"))
+        << key;
   for (const char* const bad :
        {"\xff", "\xc0\x80", "\xe2\x82", "\xf5\x80\x80\x80", "\xe0\x80\x80", "\x80"})
     EXPECT_TRUE(has(error_of(pickled(unicode(bad))), "not UTF-8")) << bad;
@@ -140,13 +170,10 @@ TEST(PickleHostile, KeysTextAndArrays) {
 }
 
 TEST(PickleHostile, CutAtEveryByteAndEveryBitFlipped) {
-  const std::string whole = pickled("}(" + unicode("a") + "](K\x01" + number(2) + "e" +
-                                    old_str("b") + global("collections", "OrderedDict") +
-                                    ")Rq\x01(" + unicode("w") + "h\x01\x85u" + "u");
-  const std::string fine =
-      pickled("}(" + unicode("a") + "](K\x01" + number(2) + "e" + old_str("b") +
-              global("collections", "OrderedDict") + ")Rq\x01(" + unicode("w") + "\x89u" + "u");
-  EXPECT_TRUE(has(error_of(whole), "contains itself"));
+  const std::string fine = pickled(
+      "}(" + unicode("a") + "](K\x01" + number(2) + "e" + old_str("b") +
+      global("collections", "OrderedDict") + ")Rq\x01(" + unicode("w") + "\x89u" + unicode("c") +
+      global("my", "Class") + ")\x81}(" + unicode("d") + "\x8f(K\x03\x90ub" + "u");
   ASSERT_EQ(error_of(fine), "");
   for (std::size_t cut = 0; cut < fine.size(); ++cut)
     EXPECT_FALSE(error_of(fine.substr(0, cut)).empty()) << cut;
