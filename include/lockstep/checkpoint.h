@@ -15,7 +15,9 @@
 // exceptions become kInternal. Threads: any, one writer per run directory.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -81,9 +83,21 @@ Result<std::optional<CheckpointInfo>> load_checkpoint(const std::string& run_dir
 Result<std::string> weights_sha256(const NamedTensors& tensors);
 
 // A single safetensors file, written atomically, where save_pt() may write too; and new CPU tensors
-// from one, in its header's order, which is that of the tensors saved.
+// from one, in its header's order, which is that of the tensors saved. A dtype that libtorch's
+// tensors here lack (F4, F8_E8M0, C64, ...) is kBadData, naming the tensor.
 Status save_safetensors(const std::string& path, const NamedTensors& tensors);
 Result<NamedTensors> load_safetensors(const std::string& path);
+// A module as Python's safetensors.torch.save_model() writes it, byte for byte: of tied tensors the
+// first name, the others in the metadata with the one that stands for them. Some readers want the
+// metadata {{"format", "pt"}}; its order is that of the keys. load_state_dict() reads it, and
+// Python's load_model(), into a module with the same tensors tied.
+Status save_module_safetensors(const std::string& path, const torch::nn::Module& module,
+                               const std::map<std::string, std::string>& metadata);
+template <std::derived_from<torch::nn::Module> M>  // "{}" is no module
+Status save_safetensors(const std::string& path, const M& module,
+                        const std::map<std::string, std::string>& metadata = {}) {
+  return save_module_safetensors(path, module, metadata);
+}
 
 // Python's torch.save() and torch.load(weights_only=True), for the tutorials' snapshots.
 //
@@ -96,7 +110,8 @@ Result<NamedTensors> load_safetensors(const std::string& path);
 //
 // Python goes on from there with the same bits, and so do we from Python's file.
 //
-// monostate: a value that has no other form here (when reading; nothing is written for it). A
+// monostate: a value that has no other form here (when reading; nothing is written for it): an
+// object of a class of Python's, a complex number or tensor, a set, ... A
 // module is written as its state_dict(), and read as NamedTensors. A tensor without dimensions is
 // read as its number.
 struct PtScalar {
@@ -125,13 +140,33 @@ const T* pt_field(const Fields& fields, std::string_view name) {
     if (key == name) return std::get_if<T>(&value);
   return nullptr;
 }
-// Into the module's tensors: the state_dict under `key`, or the file's own; a safetensors file; or
-// the part "model" of a checkpoint (its folder, `checkpoints/best` or `last`) or of a run
-// directory's newest whole one, verified by its hashes (there `key` says nothing). Names (with or
-// without DistributedDataParallel's "module."), shapes and dtypes must match: else kBadData,
-// nothing changed.
+// Into the module's tensors: the state_dict under `key`, or the file's own; a file of C++'s
+// torch::save(module, path) or of torch.jit.save(); a safetensors file; or the part "model" of a
+// checkpoint (its folder, `checkpoints/best` or `last`) or of a run directory's newest whole one,
+// verified by its hashes (there `key` says nothing). Names, shapes and dtypes must match: else
+// kBadData with the nearest names, nothing changed. Equal names match first; then the components
+// "module" (DistributedDataParallel's) and "_orig_mod" (torch.compile's) are left out, wherever
+// they are. Of tied weights one name is enough.
 Status load_state_dict(torch::nn::Module& module, const std::string& path,
                        const std::string& key = "");
+
+// PyTorch's: with `strict = false` the names need not match, and those that do not are given back.
+// Shapes and dtypes of those that do must.
+//
+//   LOCKSTEP_ASSIGN(const lockstep::IncompatibleKeys keys,
+//                   lockstep::load_state_dict(*model, "weights.safetensors", {.strict = false}));
+struct LoadStateDictOptions {
+  bool strict = true;
+};
+struct IncompatibleKeys {
+  std::vector<std::string> missing_keys;     // of the module, in its order
+  std::vector<std::string> unexpected_keys;  // of the file, in its order
+};
+Result<IncompatibleKeys> load_state_dict(torch::nn::Module& module, const std::string& path,
+                                         const std::string& key,
+                                         const LoadStateDictOptions& options);
+Result<IncompatibleKeys> load_state_dict(torch::nn::Module& module, const std::string& path,
+                                         const LoadStateDictOptions& options);
 // Into the optimizer, by its load_state_dict() (lockstep/optim.h): torch.optim's state_dict under
 // `key` of a .pt file, or the file's own. What does not fit is kBadData, nothing changed. The
 // optimizer of a checkpoint comes back by load_checkpoint().

@@ -3,6 +3,8 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 
+#include <iostream>
+
 #include "lockstep/lockstep.h"
 #include "lockstep/models.h"
 
@@ -38,6 +40,14 @@ lockstep::Status snapshot(Net model, lockstep::Optimizer& optimizer) {
   LOCKSTEP_ASSIGN(const lockstep::PtFields fields, lockstep::load_pt("snapshot.pt"));
   LOCKSTEP_TRY(lockstep::load_state_dict(*model, "snapshot.pt", "MODEL_STATE"));
   LOCKSTEP_TRY(lockstep::load_state_dict(optimizer, "snapshot.pt", "OPTIMIZER_STATE"));
+  return {};
+}
+
+lockstep::Status some_names(Net model) {
+  LOCKSTEP_ASSIGN(const lockstep::IncompatibleKeys keys,
+                  lockstep::load_state_dict(*model, "weights.safetensors", {.strict = false}));
+  for (const std::string& name : keys.missing_keys)
+    std::cerr << "not in the file: " << name << "\n";
   return {};
 }
 

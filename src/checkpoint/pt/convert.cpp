@@ -8,16 +8,12 @@
 
 #include "base/errors.h"
 #include "base/guard.h"
-#include "checkpoint/file_reader.h"
-#include "checkpoint/tensors.h"
+#include "checkpoint/module_state.h"
 
 namespace lockstep::checkpoint::pt {
 namespace {
 
 using pickle::Value;
-
-constexpr std::string_view kPrefix = "module.";
-constexpr std::string_view kCounter = "num_batches_tracked";
 
 template <class F>
 auto within_libtorch(const char* what, F&& f) {
@@ -49,71 +45,23 @@ bool all_bools(const Storage& storage) {
   return std::ranges::all_of(storage.bytes(), [](std::byte b) { return b <= std::byte{1}; });
 }
 
-struct Named {
-  NamedTensors tensors;
+// Module._save_to_state_dict() of torch/nn/modules/module.py and batchnorm.py.
+Value metadata_of(const torch::nn::Module& module) {
   Value metadata = Value::ordered_dict();
-};
-
-// Module._save_to_state_dict and state_dict() of torch/nn/modules/module.py.
-void collect(const torch::nn::Module& module, const std::string& prefix, Named& out) {
-  const auto parameters = module.named_parameters(false);
-  const auto buffers = module.named_buffers(false);
-  const int version = buffers.contains(std::string(kCounter)) ? 2 : 1;
-  out.metadata.set(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1),
-                   Value::dict({{"version", version}}));
-  for (const auto& item : parameters) out.tensors.emplace_back(prefix + item.key(), item.value());
-  for (const auto& item : buffers) out.tensors.emplace_back(prefix + item.key(), item.value());
-  for (const auto& child : module.named_children())
-    collect(*child.value(), prefix + child.key() + ".", out);
-}
-
-Entry entry_of(const std::string& name, const at::Tensor& tensor) {
-  const auto dtype = checkpoint::dtype_of(tensor.scalar_type());
-  Entry entry{{name, dtype.value_or(DType::kF32), {}}};
-  for (const std::int64_t n : tensor.sizes())
-    entry.info.shape.push_back(static_cast<std::uint64_t>(n));
-  return entry;
-}
-
-bool all_prefixed(const NamedTensors& tensors) {
-  return std::ranges::all_of(tensors,
-                             [](const auto& item) { return item.first.starts_with(kPrefix); });
-}
-
-// Names of a wrapped module, as DistributedDataParallel's, become those of the module within it,
-// and the other way round: as `own` has them.
-void settle_prefix(NamedTensors& given, const NamedTensors& own) {
-  const bool has = all_prefixed(given), wanted = all_prefixed(own);
-  for (auto& [name, tensor] : given) {
-    if (has && !wanted) name.erase(0, kPrefix.size());
-    if (wanted && !has) name.insert(0, kPrefix);
-  }
-}
-
-using Sources = std::map<std::string_view, const at::Tensor*>;
-
-Sources by_name(const NamedTensors& tensors) {
-  Sources sources;
-  for (const auto& [name, tensor] : tensors) sources[name] = &tensor;
-  return sources;
-}
-
-// The module's tensors that the file must have: those, and counters that it has.
-NamedTensors wanted(NamedTensors own, const Sources& given) {
-  std::erase_if(own, [&](const auto& item) {
-    return item.first.ends_with(kCounter) && !given.contains(item.first);
+  for_each_module(module, [&](const std::string& prefix, const torch::nn::Module& each) {
+    const int version = each.named_buffers(false).contains(std::string(kCounter)) ? 2 : 1;
+    metadata.set(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1),
+                 Value::dict({{"version", version}}));
   });
-  return own;
+  return metadata;
 }
 
-Status check(const NamedTensors& given, const NamedTensors& own) {
-  Header header;
-  std::vector<NamedTarget> targets;
-  for (const auto& [name, tensor] : given) header.entries.push_back(entry_of(name, tensor));
-  for (const auto& [name, tensor] : own) targets.push_back({entry_of(name, tensor).info, {}});
-  if (const auto differs = difference(header, targets))
-    return bad_data("the state_dict is not of this model: " + *differs);
-  return {};
+std::string joined(const std::string& folder, const std::string& name) {
+  return folder.empty() ? name : folder + "." + name;
+}
+
+bool is_tensor(const Value& value) {
+  return value.as<TensorValue>() != nullptr || value.as<TensorLeaf>() != nullptr;
 }
 
 }  // namespace
@@ -151,15 +99,14 @@ Result<Value> Exporter::state_dict(const NamedTensors& tensors) {
 }
 
 Result<Value> Exporter::state_dict(const torch::nn::Module& module) {
-  Named named;
-  collect(module, "", named);
-  LOCKSTEP_ASSIGN(Value dict, state_dict(named.tensors));
-  dict.dict_value()->attributes = Value::dict({{"_metadata", named.metadata}});
+  LOCKSTEP_ASSIGN(Value dict, state_dict(module_tensors(module)));
+  dict.dict_value()->attributes = Value::dict({{"_metadata", metadata_of(module)}});
   return dict;
 }
 
 Result<at::Tensor> Importer::tensor(const Value& value) {
   return within_libtorch("loading tensors", [&]() -> Result<at::Tensor> {
+    if (const auto leaf = value.as<TensorLeaf>()) return unreadable(leaf->info(""));
     const auto tensor = value.as<TensorValue>();
     if (tensor == nullptr) return bad_data(value.type() + " stands where a tensor is due");
     LOCKSTEP_TRY(check_bounds(*tensor));
@@ -179,37 +126,60 @@ Result<at::Tensor> Importer::tensor(const Value& value) {
 }
 
 Result<NamedTensors> Importer::state_dict(const Value& dict) {
-  if (dict.dict_value() == nullptr)
-    return bad_data(dict.type() + " stands where a state_dict is due");
+  LOCKSTEP_ASSIGN(auto all, given(dict));
   NamedTensors tensors;
-  for (const auto& [key, value] : dict.dict_value()->pairs) {
-    if (key.text() == nullptr) return bad_data("a state_dict has " + key.type() + " as a name");
-    auto made = tensor(value);
-    if (!made.ok())
-      return Error{made.error().kind, quote(*key.text()) + ": " + made.error().message};
-    tensors.emplace_back(*key.text(), *std::move(made));
+  for (auto& [info, tensor, instead] : all) {
+    if (!instead.empty())
+      return bad_data(quote(info.name) + ": " + instead + " stands where a tensor is due");
+    if (!tensor.defined()) return unreadable(info);
+    tensors.emplace_back(info.name, std::move(tensor));
   }
   return tensors;
 }
 
-Status load_state_dict(torch::nn::Module& module, const Value& dict) {
-  Importer importer;
-  LOCKSTEP_ASSIGN(NamedTensors given, importer.state_dict(dict));
-  return load_state_dict(module, std::move(given));
+Result<std::vector<GivenTensor>> Importer::given(const Value& dict) {
+  const bool leaf = dict.as<pickle::Opaque>() != nullptr;
+  if (dict.dict_value() == nullptr)
+    return bad_data(dict.type() + " stands where a state_dict is due" +
+                    (leaf ? "; a model? save model.state_dict() in Python" : ""));
+  std::vector<GivenTensor> all;
+  LOCKSTEP_TRY(add(dict, "", all));
+  const bool none =
+      std::ranges::all_of(all, [](const auto& each) { return !each.instead.empty(); });
+  if (!none || all.empty()) return all;
+  return bad_data(quote(all[0].info.name) + ": " + all[0].instead +
+                  " stands where a tensor is due; a snapshot holds its state_dict under a key");
 }
 
-Status load_state_dict(torch::nn::Module& module, NamedTensors given) {
-  Named named;
-  collect(module, "", named);
-  settle_prefix(given, named.tensors);
-  const Sources sources = by_name(given);
-  const NamedTensors own = wanted(std::move(named.tensors), sources);
-  LOCKSTEP_TRY(check(given, own));
-  return within_libtorch("loading a state_dict", [&]() -> Status {
-    const at::NoGradGuard no_grad;
-    for (const auto& [name, tensor] : own) at::Tensor(tensor).copy_(*sources.at(name));
-    return {};
-  });
+Status Importer::add(const Value& dict, const std::string& folder, std::vector<GivenTensor>& all) {
+  const bool object = dict.dict_value()->object;
+  for (const auto& [key, value] : dict.dict_value()->pairs) {
+    if (key.text() == nullptr) return bad_data("a state_dict has " + key.type() + " as a name");
+    const std::string name = joined(folder, *key.text());
+    if (value.dict_value() != nullptr && value.dict_value()->object) {
+      LOCKSTEP_TRY(add(value, name, all));
+      continue;
+    }
+    if (object && !is_tensor(value)) continue;  // "training" and the like
+    LOCKSTEP_ASSIGN(GivenTensor given, one(name, value));
+    all.push_back(std::move(given));
+  }
+  return {};
+}
+
+Result<GivenTensor> Importer::one(const std::string& name, const Value& value) {
+  if (const auto leaf = value.as<TensorLeaf>()) return GivenTensor{leaf->info(name), {}};
+  if (!is_tensor(value)) return GivenTensor{{name, DType::kOpaque, {}}, {}, value.type()};
+  auto made = tensor(value);
+  if (!made.ok()) return Error{made.error().kind, quote(name) + ": " + made.error().message};
+  return GivenTensor{info_of(name, *value.as<TensorValue>()), *std::move(made)};
+}
+
+Status load_state_dict(torch::nn::Module& module, const Value& dict) {
+  Importer importer;
+  LOCKSTEP_ASSIGN(const auto given, importer.given(dict));
+  LOCKSTEP_TRY(load_module(module, given, true));
+  return {};
 }
 
 }  // namespace lockstep::checkpoint::pt

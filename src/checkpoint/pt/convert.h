@@ -16,8 +16,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "checkpoint/pt/tensor.h"
+#include "checkpoint/tensors.h"
 #include "lockstep/checkpoint.h"
 
 namespace torch::nn {
@@ -46,18 +48,20 @@ class Importer {
  public:
   // On the CPU, in the value's memory; tensors of one storage share it. A leaf.
   Result<at::Tensor> tensor(const pickle::Value& value);
-  // Of a dict with text as keys and tensors as values, in its order.
+  // Of a dict with text as keys and tensors as values, in its order. Of objects of a C++ archive
+  // (Dict::object) the tensors at any depth, under names joined by dots.
   Result<NamedTensors> state_dict(const pickle::Value& dict);
+  // The same with what is not read, or is no tensor, in its place. kBadData: there is no tensor.
+  Result<std::vector<GivenTensor>> given(const pickle::Value& dict);
 
  private:
+  Status add(const pickle::Value& dict, const std::string& folder, std::vector<GivenTensor>& all);
+  Result<GivenTensor> one(const std::string& name, const pickle::Value& value);
+
   std::map<const void*, at::Tensor> storages_;
 };
 
-// Into the module's own tensors (any device). Names, shapes and dtypes must match; else kBadData
-// names the first that do not, and nothing is changed. "module." before every name
-// (DistributedDataParallel's) is taken off; num_batches_tracked may be missing (as before torch
-// 0.4.1).
-Status load_state_dict(torch::nn::Module& module, NamedTensors given);
+// By load_module() of checkpoint/module_state.h, strictly.
 Status load_state_dict(torch::nn::Module& module, const pickle::Value& dict);
 
 }  // namespace lockstep::checkpoint::pt

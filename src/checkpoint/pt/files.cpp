@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "checkpoint/file_reader.h"
+#include "checkpoint/module_state.h"
 #include "checkpoint/pt/convert.h"
 #include "checkpoint/pt/optimizer.h"
 #include "checkpoint/pt/reader.h"
@@ -19,6 +20,7 @@
 namespace lockstep {
 namespace {
 
+using checkpoint::GivenTensor;
 using checkpoint::quote;
 using checkpoint::pt::Exporter;
 using checkpoint::pt::Importer;
@@ -125,21 +127,21 @@ Error in_file(const std::string& path, const Error& error) {
   return {error.kind, quote(path) + ": " + error.message};
 }
 
-Result<NamedTensors> weights_at(const std::string& path, const std::string& key) {
+Result<std::vector<GivenTensor>> weights_at(const std::string& path, const std::string& key) {
   // A run that goes on may withdraw the checkpoint that was found: then it has a newer one.
   for (int tries = 1;; ++tries) {
     LOCKSTEP_ASSIGN(const std::string file, model_file_at(path));
     if (file.empty()) break;
-    auto weights = load_safetensors(file);
+    auto weights = checkpoint::load_listed(file);
     if (weights.ok() || tries == 3 || posix_env().exists(file)) return weights;
   }
   LOCKSTEP_ASSIGN(const bool safetensors, checkpoint::is_safetensors(posix_env(), path));
-  if (safetensors) return load_safetensors(path);
+  if (safetensors) return checkpoint::load_listed(path);
   LOCKSTEP_ASSIGN(const Value dict, value_at(path, key));
   Importer in;
-  auto tensors = in.state_dict(dict);
-  if (tensors.ok()) return tensors;
-  return in_file(path, tensors.error());
+  auto given = in.given(dict);
+  if (given.ok()) return given;
+  return in_file(path, given.error());
 }
 
 }  // namespace
@@ -179,9 +181,21 @@ Result<std::optional<PtFields>> load_pt_if_there(const std::string& path) {
 }
 
 Status load_state_dict(torch::nn::Module& module, const std::string& path, const std::string& key) {
-  LOCKSTEP_ASSIGN(NamedTensors given, weights_at(path, key));
-  const Status loaded = checkpoint::pt::load_state_dict(module, std::move(given));
-  if (loaded.ok()) return {};
+  LOCKSTEP_TRY(load_state_dict(module, path, key, LoadStateDictOptions{}));
+  return {};
+}
+
+Result<IncompatibleKeys> load_state_dict(torch::nn::Module& module, const std::string& path,
+                                         const LoadStateDictOptions& options) {
+  return load_state_dict(module, path, "", options);
+}
+
+Result<IncompatibleKeys> load_state_dict(torch::nn::Module& module, const std::string& path,
+                                         const std::string& key,
+                                         const LoadStateDictOptions& options) {
+  LOCKSTEP_ASSIGN(const auto given, weights_at(path, key));
+  auto loaded = checkpoint::load_module(module, given, options.strict);
+  if (loaded.ok()) return loaded;
   return in_file(path, loaded.error());
 }
 
