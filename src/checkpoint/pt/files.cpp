@@ -7,6 +7,7 @@
 #include "base/env.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/module_state.h"
+#include "checkpoint/names.h"
 #include "checkpoint/pt/convert.h"
 #include "checkpoint/pt/optimizer.h"
 #include "checkpoint/pt/reader.h"
@@ -115,7 +116,12 @@ Result<Value> value_at(const std::string& path, const std::string& key) {
   LOCKSTEP_ASSIGN(Value root, checkpoint::pt::read(posix_env(), path));
   if (key.empty()) return root;
   if (const Value* const value = root.find(key)) return Value(*value);
-  return Error{ErrorKind::kBadData, quote(path) + " has no " + quote(key)};
+  std::vector<std::string> there;
+  if (root.dict_value() != nullptr)
+    for (const auto& [name, value] : root.dict_value()->pairs)
+      if (name.text() != nullptr) there.push_back(*name.text());
+  return Error{ErrorKind::kBadData,
+               quote(path) + " has no " + quote(key) + checkpoint::nearest_names(key, there)};
 }
 
 Status write(const std::string& path, const Value& root) {

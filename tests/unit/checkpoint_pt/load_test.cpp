@@ -241,6 +241,8 @@ TEST_F(LoadStateDict, FilesOfCppsTorchSave) {
   archive.write("epoch", c10::IValue(std::int64_t{3}));
   archive.save_to(path);
   EXPECT_EQ(said(load_state_dict(*again, path, "model")), "");
+  EXPECT_TRUE(
+      has(said(load_state_dict(*again, path, "modle")), "no 'modle'; the nearest: 'model'"));
   const auto fields = load_pt(path);
   ASSERT_TRUE(fields.ok()) << said(fields);
   EXPECT_EQ(*pt_field<std::int64_t>(*fields, "epoch"), 3);
