@@ -9,6 +9,7 @@
 #include "inspect/commands.h"
 #include "support/python.h"
 #include "unit/checkpoint/samples.h"
+#include "unit/checkpoint_pt/build.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -150,6 +151,56 @@ TEST_F(Checkpoints, AnExportHasTheSameBits) {
   EXPECT_TRUE(
       says(error_of({"export", from, to, "--part", "modle"}), "it has 'model', 'optimizer'"));
   EXPECT_TRUE(says(error_of({"export", from, folder_ / "out"}), "does not end with .pt"));
+}
+
+// What is not read is listed, and an error for who asks for it.
+TEST_F(Checkpoints, LeavesOfAPtFileAreListed) {
+  using namespace checkpoint::pt::test;  // NOLINT(google-build-using-namespace)
+  const std::string sizes = int1(2) + int1(3), strides = int1(3) + int1(1);
+  const std::string weight = rebuild_v2(storage("0", 6), 0, sizes, strides);
+  const std::string freqs =
+      rebuild_v2(storage("1", 6, "cpu", "ComplexFloatStorage"), 0, sizes, strides);
+  const std::string args = global("argparse", "Namespace") + ")\x81}b";
+  folder_.write("a.pt", around("}(" + unicode("model") + "}(" + unicode("w") + weight +
+                               unicode("freqs") + freqs + unicode("_extra") + args + "u" +
+                               unicode("args") + args + unicode("epoch") + int1(3) + "u"));
+  const std::string text = answer({"show", folder_ / "a.pt"}).text;
+  for (const char* const line :
+       {"args = argparse.Namespace\n", "model._extra = argparse.Namespace\n", "epoch = 3\n",
+        "model: 2 tensors, 12 values, 24 B, sha256 ", "(of the 1 that are read)\n",
+        "  freqs  C64    [2, 3]    -\n", "  w      F32    [2, 3]   21\n"})
+    EXPECT_NE(text.find(line), std::string::npos) << line << text;
+  const Json part = json_of({"show", folder_ / "a.pt"})["parts"][0];
+  EXPECT_EQ(part["tensors"][0]["read"], true);
+  EXPECT_EQ(part["tensors"][1]["read"], false);
+  EXPECT_EQ(part["tensors"][1]["dtype"], "C64");
+  EXPECT_EQ(part["tensors"][1]["sum"], nullptr);
+  EXPECT_NE(answer({"verify", folder_ / "a.pt"}).text.find("1 tensor, readable; 1 of kinds"),
+            std::string::npos);
+  EXPECT_TRUE(says(error_of({"export", folder_ / "a.pt", folder_ / "b.pt"}), "'freqs' is C64"));
+  const Answer same = answer({"diff", folder_ / "a.pt", folder_ / "a.pt"});
+  EXPECT_EQ(same.code, 1);
+  EXPECT_NE(same.text.find("C64 [2, 3] in both, of a kind that is not read"), std::string::npos);
+}
+
+TEST_F(Checkpoints, DtypesOfSafetensorsThatAreNotReadAreListed) {
+  const auto file = [](const std::string& scale) {
+    const std::string json =
+        R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"s":{"dtype":")" + scale +
+        R"(","shape":[4],"data_offsets":[4,8]}})";
+    return pickle::test::little(json.size(), 8) + json + std::string("\0\0\x80?abcd", 8);
+  };
+  folder_.write("a.safetensors", file("F8_E8M0"));
+  folder_.write("b.safetensors", file("F9_NEW"));
+  EXPECT_NE(answer({"show", folder_ / "a.safetensors"}).text.find("  s     F8_E8M0  [4]      -"),
+            std::string::npos);
+  EXPECT_NE(answer({"show", folder_ / "b.safetensors"}).text.find("  s     F9_NEW  [4]      -"),
+            std::string::npos);
+  EXPECT_EQ(answer({"diff", folder_ / "a.safetensors", folder_ / "a.safetensors"}).code, 0);
+  EXPECT_EQ(answer({"diff", folder_ / "a.safetensors", folder_ / "b.safetensors"}).code, 1);
+  EXPECT_EQ(answer({"verify", folder_ / "b.safetensors"}).code, 0);
+  EXPECT_TRUE(
+      says(error_of({"export", folder_ / "a.safetensors", folder_ / "b.pt"}), "'s' is F8_E8M0"));
 }
 
 TEST_F(Checkpoints, PythonOpensAnExport) {
