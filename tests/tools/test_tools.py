@@ -197,7 +197,7 @@ class FindTorch(unittest.TestCase):
         return str(folder)
 
     def test_explicit_folder(self):
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(prefix="lockstep ünit ") as scratch:
             new = self.torch(pathlib.Path(scratch, "new"), 2, 11)
             self.assertEqual(self.find(LOCKSTEP_TORCH_DIR=new).stdout.strip(), new)
             old = self.find(LOCKSTEP_TORCH_DIR=self.torch(pathlib.Path(scratch, "old"), 2, 9))
@@ -205,7 +205,7 @@ class FindTorch(unittest.TestCase):
             self.assertIn("no torch >= 2.11", old.stderr)
 
     def test_fetched_one_is_found(self):
-        with tempfile.TemporaryDirectory() as scratch:
+        with tempfile.TemporaryDirectory(prefix="lockstep ünit ") as scratch:
             fetched = self.torch(pathlib.Path(scratch, "lockstep/torch-2.11.0/torch"), 2, 11)
             python = pathlib.Path(scratch, "python3")  # one that has no torch
             python.write_text("#!/bin/sh\nexit 1\n")
