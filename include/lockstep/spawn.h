@@ -43,8 +43,8 @@ struct SpawnOptions {
 // go on with those of other commands. Signals go to its ranks, and if it dies they are killed: the
 // run goes on without them. A signal that has ended a rank of it ends the caller, too.
 //
-// The launcher is LOCKSTEP_LAUNCHER, or `lockstep` beside this program, in bin, ../bin, ../../bin or
-// ../../../bin from there, or in PATH; of this version.
+// The launcher is LOCKSTEP_LAUNCHER, or `lockstep` beside this program, in bin of its folder or of
+// one of the three above, or in PATH; of this version.
 //
 // Signals: INT, TERM, HUP and QUIT go to the run, which ends in order; then the caller gets what
 // ended it, and dies of it unless it has a handler. If the caller dies itself, the run ends as by

@@ -122,6 +122,15 @@ class Readme(unittest.TestCase):
         self.assertEqual([line for line, _ in wrong("y\n" + "ä" * 121 + "\n")], [2])
 
 
+    def test_blocks_that_cannot_be_what_they_say(self):
+        def said(text):
+            return [what for _, _, what in load("check_docs").blocks(ROOT / "README.md", text)]
+        self.assertEqual(said("```sh\ncase $code in 138 | 75) echo again ;; esac\n```\n"), [])
+        self.assertIn("is no shell", said("```sh\ncase $code in 138 | 75) echo again\n```\n")[0])
+        self.assertEqual(said("<!-- file: VERSION -->\n```text\n9.9\n```\n"), ["is not what VERSION says"])
+        self.assertEqual(said("```sh\ncmake --preset none\n```\n"), ["no preset 'none' in CMakePresets.json"])
+
+
 class Tree(unittest.TestCase):
     def setUp(self):
         self.tree = load("check_tree")
