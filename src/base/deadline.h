@@ -13,6 +13,9 @@ class Deadline {
 
   static Deadline in(Clock::duration time) { return Deadline(Clock::now() + time); }
   static Deadline at(Clock::time_point point) { return Deadline(point); }
+  // For a wait that ends with its process: whoever it waits for is a child of the same launcher,
+  // which ends them all (src/worker/lifeline.h).
+  static Deadline never() { return Deadline(Clock::time_point::max()); }
 
   bool passed() const { return Clock::now() >= point_; }
   // Never negative.

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/deadline.h"
+#include "base/hash.h"
 #include "base/unique_fd.h"
 
 namespace lockstep {
@@ -314,12 +315,61 @@ Result<std::string> place_to_write(const std::string& path) {
                                       "give another path"};
 }
 
+std::string reserved_name(const std::string& name) {
+  constexpr std::size_t kShort = 64;  // such a name is told to people as it is
+  const std::string rest =
+      name.size() <= kShort ? name : std::to_string(xxh3(std::as_bytes(std::span(name))));
+  return std::string(kReservedPrefix) + rest;
+}
+
+namespace {
+
+Error cannot_write(const std::string& path, const std::string& why) {
+  return {ErrorKind::kUsage, "'" + path + "' cannot be written: " + why};
+}
+
+// The folder that is there, of those above `target`; the others would be made.
+Result<fs::path> nearest_folder(const fs::path& target, const std::string& path) {
+  fs::path folder = target;
+  for (;;) {
+    const bool is_last = !folder.has_parent_path() || folder.parent_path() == folder;
+    folder = is_last ? fs::path(".") : folder.parent_path();
+    std::error_code code;
+    const fs::file_status status = fs::status(folder, code);
+    if (fs::is_directory(status)) return folder;
+    if (status.type() == fs::file_type::not_found && !is_last) continue;
+    return cannot_write(path, "'" + folder.string() + "' " +
+                                  (fs::exists(status) ? "is no folder" : code.message()));
+  }
+}
+
+}  // namespace
+
+Status check_can_make_file(const std::string& path) {
+  LOCKSTEP_ASSIGN(const fs::path target, place_to_write(path));
+  std::error_code code;
+  if (fs::is_directory(target, code))
+    return cannot_write(path, "it is a folder; give a file's path");
+  if (code == std::errc::filename_too_long)
+    return cannot_write(path, "a name in it, or all of it, is too long for the file system");
+  if (!target.has_filename()) return cannot_write(path, "it ends with no file's name");
+  LOCKSTEP_ASSIGN(const fs::path folder, nearest_folder(target, path));
+  const long most = ::pathconf(folder.c_str(), _PC_NAME_MAX);
+  for (const fs::path& name : target.lexically_relative(folder))
+    if (most > 0 && name.native().size() > static_cast<std::size_t>(most))
+      return cannot_write(path, "'" + name.string() + "' has " +
+                                    std::to_string(name.native().size()) +
+                                    " bytes, and names there have at most " + std::to_string(most));
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return {};
+  return cannot_write(path, "folder '" + folder.string() + "': " + std::strerror(errno));
+}
+
 Status write_atomically(Env& env, const std::string& path,
                         const std::function<Status(File&)>& write) {
   LOCKSTEP_ASSIGN(const fs::path target, place_to_write(path));
   const std::string folder = target.parent_path().string();
   const std::string temporary =
-      (target.parent_path() / (std::string(kReservedPrefix) + target.filename().string())).string();
+      (target.parent_path() / reserved_name(target.filename().string())).string();
   const auto publish = [&]() -> Status {
     LOCKSTEP_ASSIGN(auto file, env.create(temporary));
     LOCKSTEP_TRY(write(*file));

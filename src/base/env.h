@@ -93,6 +93,15 @@ Result<std::string> absolute_path(const std::string& path);
 // would be gone then, or links lead in a circle.
 Result<std::string> place_to_write(const std::string& path);
 
+// The reserved name under which `name` is written, or unpacked, before it has its own: no longer
+// than a short name, so that all that the file system takes can be written.
+std::string reserved_name(const std::string& name);
+
+// Whether a file of that name can be written, folders on the way being made: nothing is, and what
+// is there stays as it is. kUsage: it is a folder, a name in it is too long, place_to_write()
+// refuses it, or the nearest folder that is there cannot be written to.
+Status check_can_make_file(const std::string& path);
+
 // Temporary sibling (a reserved name), write, sync, rename, sync of the folder, at
 // place_to_write(): a symbolic link stays.
 Status write_atomically(Env& env, const std::string& path, std::string_view content);

@@ -35,4 +35,10 @@ bool wait_until(Doorbell& bell, Done&& done, Deadline deadline) {
   }
 }
 
+// The same, as long as it takes.
+template <class Done>
+void await(Doorbell& bell, Done&& done) {
+  wait_until(bell, done, Deadline::never());
+}
+
 }  // namespace lockstep

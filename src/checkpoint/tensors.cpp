@@ -187,6 +187,10 @@ Result<std::string> weights_sha256(const NamedTensors& tensors) {
   });
 }
 
+Status check_can_write(const std::string& path) {
+  return checkpoint::check_user_file(posix_env(), path);
+}
+
 Status save_safetensors(const std::string& path, const NamedTensors& tensors) {
   LOCKSTEP_ASSIGN(const std::string place, checkpoint::place_of_user_file(posix_env(), path));
   const CheckpointPart part{"tensors", tensors};

@@ -30,9 +30,8 @@ bool is_within_a_runs_folder(Env& env, const std::filesystem::path& place) {
   return false;
 }
 
-}  // namespace
-
-Result<std::string> place_of_user_file(Env& env, const std::string& path) {
+// Where it may be: the folders on the way need not be there yet.
+Result<std::string> permitted_place(Env& env, const std::string& path) {
   LOCKSTEP_ASSIGN(std::string place, place_to_write(path));
   const std::filesystem::path whole(place);
   const std::string folder = folder_of(whole);
@@ -40,8 +39,20 @@ Result<std::string> place_of_user_file(Env& env, const std::string& path) {
   if (is_the_runs || is_within_a_runs_folder(env, whole))
     return Error{ErrorKind::kUsage,
                  quote(path) + " is the run's own in its directory; give another path"};
-  LOCKSTEP_TRY(env.make_dirs(folder));
   return place;
+}
+
+}  // namespace
+
+Result<std::string> place_of_user_file(Env& env, const std::string& path) {
+  LOCKSTEP_ASSIGN(std::string place, permitted_place(env, path));
+  LOCKSTEP_TRY(env.make_dirs(folder_of(place)));
+  return place;
+}
+
+Status check_user_file(Env& env, const std::string& path) {
+  LOCKSTEP_TRY(permitted_place(env, path));
+  return check_can_make_file(path);
 }
 
 }  // namespace lockstep::checkpoint

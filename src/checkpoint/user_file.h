@@ -13,4 +13,8 @@ namespace lockstep::checkpoint {
 // would be among its checkpoints.
 Result<std::string> place_of_user_file(Env& env, const std::string& path);
 
+// Whether it can be written there, folders on the way being made: nothing is. kUsage: as above, or
+// the folder is not to be written to.
+Status check_user_file(Env& env, const std::string& path);
+
 }  // namespace lockstep::checkpoint

@@ -95,7 +95,7 @@ Result<std::string> unpack_once(const std::string& archive, const std::string& f
                                         "unpack others by hand and give the folder"};
   LOCKSTEP_ASSIGN(const std::string origin, origin_of(archive));
   const std::string target = folder + "/" + stem;
-  const std::string work = folder + "/" + std::string(kReservedPrefix) + stem;
+  const std::string work = folder + "/" + reserved_name(stem);
   ToldWait wait(
       [&] { return "another process" + lock_holder(work) + " that unpacks '" + archive + "'"; });
   for (;; wait.pause()) {

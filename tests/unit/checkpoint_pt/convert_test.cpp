@@ -7,6 +7,7 @@
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -188,6 +189,50 @@ TEST_F(BesideARun, NothingIsWrittenAmongItsCheckpoints) {
   expect_refused(folder_ / "run/.tmp-lockstep-result.json");
   expect_refused(folder_ / "run/incidents/a/b.pt");
   expect_refused(folder_ / "step/optimizer.safetensors");
+}
+
+TEST_F(BesideARun, WhetherAFileCanBeWrittenIsKnownBefore) {
+  const auto kind = [](const std::string& path) {
+    const Status status = check_can_write(path);
+    return status.ok() ? std::string("yes") : to_string(status.error().kind);
+  };
+  const std::string usage = to_string(ErrorKind::kUsage);
+  EXPECT_EQ(kind(folder_ / "a/b/weights.pt"), "yes");
+  EXPECT_EQ(kind(folder_ / std::string(255, 'n')), "yes");
+  EXPECT_EQ(kind(folder_ / std::string(256, 'n')), usage);
+  EXPECT_EQ(kind(folder_ / (std::string(256, 'n') + "/weights.pt")), usage);
+  EXPECT_EQ(kind(folder_ / "run"), usage);
+  EXPECT_EQ(kind(folder_ / "run/"), usage);
+  EXPECT_EQ(kind(folder_ / "run/manifest.json"), usage);
+  EXPECT_EQ(kind(folder_ / "run/manifest.json/weights.pt"), usage);
+  ASSERT_TRUE(save_safetensors(folder_ / "there", {}).ok());
+  const std::string before = folder_.read("there");
+  EXPECT_EQ(kind(folder_ / "there"), "yes");
+  EXPECT_EQ(folder_.read("there"), before);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "a"));
+  std::size_t names = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    names += entry.exists() ? 1 : 0;
+  EXPECT_EQ(names, 2U) << "only run and there";
+}
+
+TEST_F(BesideARun, AFolderThatIsNotToBeWrittenToIsToldBefore) {
+  std::filesystem::create_directory(folder_ / "closed");
+  std::filesystem::permissions(folder_ / "closed", std::filesystem::perms{0555});
+  if (::geteuid() == 0) {  // root may write anywhere
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
+  const Status status = check_can_write(folder_ / "closed/weights.pt");
+  static_cast<void>(::seteuid(::getuid()));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kUsage) << status.error().message;
+}
+
+TEST_F(BesideARun, TheLongestNameIsWritten) {
+  const std::string longest = folder_ / (std::string(252, 'n') + ".pt");
+  EXPECT_TRUE(save_pt(longest, PtFields{{"EPOCHS_RUN", std::int64_t{3}}}).ok());
+  EXPECT_TRUE(load_pt(longest).ok());
+  EXPECT_TRUE(save_safetensors(folder_ / std::string(255, 'm'), {}).ok());
 }
 
 TEST_F(BesideARun, ALinkToARunsFileIsThatFile) {
