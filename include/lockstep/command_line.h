@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,11 @@ class CommandLine {
            Limits<std::int64_t> limits = {});
   void add(const std::string& name, std::uint64_t& target, const std::string& help,
            Limits<std::uint64_t> limits = {});
+  // One that may be left out; `shown`: what that comes to.
+  void add(const std::string& name, std::optional<int>& target, const std::string& shown,
+           const std::string& help, Limits<int> limits = {});
+  void add(const std::string& name, std::optional<std::int64_t>& target, const std::string& shown,
+           const std::string& help, Limits<std::int64_t> limits = {});
   // A bare number is of unit `bare`.
   void add(const std::string& name, Duration& target, Duration::Unit bare, const std::string& help);
   void add_flag(const std::string& name, bool& target, const std::string& help);
@@ -79,8 +85,8 @@ class CommandLine {
 // --epochs, --batch-size, --accumulation-steps, --drop-last, --seed, --virtual-workers,
 // --max-steps, --max-duration, --output, --resume, --new-virtual-workers, --checkpoint-every,
 // --keep-checkpoints, --on-nan, --on-save-error, --log-every, --evaluate-every, --shuffle,
-// --deterministic. The other fields of RunOptions are the program's to set. A whole number among
-// them that the program has added itself is left as it is.
+// --deterministic, --rehearse. The other fields of RunOptions are the program's to set. A whole
+// number among them that the program has added itself is left as it is.
 //
 // Options of the program's own are not part of the run's manifest: put into RunOptions::identity
 // those that decide its arithmetic. A run that goes on with others than it had warns of it.

@@ -41,7 +41,8 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   // One update from the parameters' grad(). Inside a Lockstep step it is called by the library, at
-  // the commit.
+  // the commit, once in each worker: a class of the program's own may do more there (a running
+  // average, clamps), and what it writes to parameters, to buffers and to its state() lasts.
   virtual void step() = 0;
   void zero_grad();  // grad() becomes undefined (set_to_none=True, PyTorch's default)
 

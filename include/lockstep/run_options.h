@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/data.h"
 #include "lockstep/duration.h"
@@ -73,7 +75,9 @@ struct RunOptions {
   // Time is that of the worker that writes; of samples and epochs, the step that reaches them.
   // none: at the end only.
   Duration checkpoint_every = Duration::steps(100);
-  int keep_checkpoints = 3;
+  // Newest ones that stay, the best one besides. nullopt: 3 while it trains and, once the run has
+  // finished, the last one alone.
+  std::optional<int> keep_checkpoints = std::nullopt;
   bool continue_on_save_error = true;  // --on-save-error continue|stop
   // Between evaluations. Of epochs, the ends of every so many of them (EpochEnd::count is 0 at the
   // others). Of steps or samples, each epoch's end and, in the epoch, after every so many of its
@@ -86,11 +90,23 @@ struct RunOptions {
   // never.
   Duration log_every = Duration::steps(100);
   std::int64_t evaluation_batch_size = 0;  // samples of one call of the evaluation; 0: batch_size
+  // Of this start's first so many steps each share is computed twice, by two workers where there
+  // are two, and both must come to the same loss and gradients, bit by bit: kUsage where they do
+  // not, as the loss then depends on something else than the state and its share, and weights would
+  // depend on who lives. The second computation changes nothing: no weight, no buffer, no random
+  // number that is drawn later; but what the loss does besides (a counter, a line) is done once
+  // more. nullopt: 1 in a new run, if `deterministic` is kStrict; else 0.
+  std::optional<std::int64_t> rehearse = std::nullopt;
   int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
   // PyTorch's word. A parameter that a share's loss does not use gets no gradient in its backward.
   // false: that is an error, which names the parameter. true: it counts as zeros in the mean; for
   // models that use some of their layers in some batches only.
   bool find_unused_parameters = false;
+  // Files that the program will write by itself (Trainer::exports(), on_finished()), as save_pt()
+  // would: before the first step they are known to be writable (kUsage; see
+  // check_can_write() in lockstep/checkpoint.h), and at the run's end one that is not there is
+  // told.
+  std::vector<std::string> files = {};
   // What else decides the arithmetic (a schedule, an augmentation): name and value, part of the
   // manifest, which has the optimizers' settings and the data sets' fingerprints by itself. A run
   // is resumed only under an equal manifest.

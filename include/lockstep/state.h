@@ -67,6 +67,7 @@ class TrainState {
   // The optimizers', the schedulers', the scaler's, one's own.
   const std::vector<Named>& other_tensors() const { return other_tensors_; }
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
+  const std::string& optimizer_name(std::size_t number) const { return optimizer_names_[number]; }
   const std::vector<LRScheduler*>& schedulers() const { return schedulers_; }
   GradScaler* scaler() const { return scaler_; }  // nullptr: none
   const std::vector<MasterWeights*>& master_weights() const { return master_weights_; }
@@ -80,8 +81,13 @@ class TrainState {
   // The same over the other tensors and the texts too.
   std::string sha256() const;
 
-  // XXH3-64 of all tensors: what workers compare now and then.
+  // XXH3-64 of each tensor (parameters, buffers, the others), and of all: what workers compare now
+  // and then.
+  std::size_t tensor_count() const;
+  std::vector<std::uint64_t> hashes() const;
   std::uint64_t xxh3() const;
+  // Of those, in words: "the parameter 'fc.weight'".
+  std::string tensor_in_words(std::size_t number) const;
 
   // One line per parameter and buffer: name, shape, dtype and, where it is not contiguous, strides.
   std::string signature() const;
@@ -91,12 +97,15 @@ class TrainState {
   // frozen then gets a gradient now. Errors: kUsage, which names the parameter. 0.2 us per
   // parameter: each step asks.
   Status check_modules() const;
+  // Whether all gradients will be dense ones, which alone are summed. Errors: kUsage, which names
+  // the weight of an Embedding or EmbeddingBag with sparse(true); a frozen one may have it.
+  Status check_dense() const;
 
  private:
   // A parameter, and whether it gets a gradient.
   using Wanted = std::vector<std::pair<const c10::TensorImpl*, bool>>;
   struct Added {
-    std::string name;
+    std::string name, prefix;
     const torch::nn::Module* module;
     Wanted parameters;
   };
@@ -108,6 +117,7 @@ class TrainState {
   std::vector<std::string> order_;  // names of parameters_ and buffers_ as in a state_dict
   std::vector<Named> parameters_, leaves_, buffers_, other_tensors_;
   std::vector<Optimizer*> optimizers_;
+  std::vector<std::string> optimizer_names_;
   std::vector<LRScheduler*> schedulers_;
   GradScaler* scaler_ = nullptr;
   std::vector<MasterWeights*> master_weights_;

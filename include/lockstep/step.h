@@ -14,14 +14,21 @@
 //     }));
 //   }
 //
-// What is set before run() must be the same in all workers: a function of the step and of nothing
-// else. The closure runs once for each virtual worker that this worker has in the step (with
+// What is set before run() must be the same in all workers: a function of global_step() and of
+// nothing else, neither of the rank nor of how often the loop has gone round. A replacement comes
+// in at the loop's top, at any step: so a loop with two optimizers takes one of them by
+// global_step() % 2, and not in turn. run() finds optimizers, rates and, now and then, states that
+// differ (kUsage, in all workers).
+//
+// The closure runs once for each virtual worker that this worker has in the step (with
 // accumulation_steps once for each of its batches), and again for those it adopts when others die.
-// It must depend on nothing but the state and the share. Backward, clipping
-// (RunOptions::clip_grad_norm), reduction and update are run()'s: in the closure backward(),
-// zero_grad(), clip_grad_norm_() and the optimizer's step() are errors. How long the loop's own
-// code may take: "Time limits" in docs/guide/errors.md (30 min from the launcher's start to the end
-// of open(); later as long as no other worker waits).
+// It must depend on nothing but the state and the share: not on the rank, a data loader around
+// run(), a counter, the clock, or a generator of its own. In a new run's first step the closure of
+// each share runs a second time, in another worker where there is one, and must come to the same
+// bits (RunOptions::rehearse). Backward, clipping (RunOptions::clip_grad_norm), reduction and
+// update are run()'s: in the closure backward(), zero_grad(), clip_grad_norm_() and the optimizer's
+// step() are errors. How long the loop's own code may take: "Time limits" in docs/guide/errors.md
+// (30 min from the launcher's start to the end of open(); later as long as no other worker waits).
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
 
@@ -51,7 +58,11 @@ class Share {
   std::int64_t epoch() const { return epoch_; }              // from 0
   std::int64_t step() const { return step_; }                // in the epoch, from 0
   std::int64_t global_step() const { return global_step_; }  // of the run, from 0
-  const data::Batch& batch() const { return *batch_; }       // what the data plan gives this share
+  // What the data plan gives this share.
+  const data::Batch& batch() const {
+    asked_ = true;
+    return *batch_;
+  }
   // With RunOptions::accumulation_steps the closure runs for each batch of the share, in order.
   std::int64_t micro_batch() const { return micro_batch_; }  // which of them, from 0
   std::int64_t micro_batches() const { return micro_batches_; }
@@ -69,6 +80,7 @@ class Share {
   std::int64_t micro_batch_ = 0, micro_batches_ = 1;
   const data::Batch* batch_ = nullptr;
   bool ends_ = false;
+  mutable bool asked_ = false;                                 // for its batch
   double correct_ = std::numeric_limits<double>::quiet_NaN();  // right answers; see Trainer::loss()
 };
 
@@ -84,7 +96,7 @@ class Step {
   Status open(std::shared_ptr<const data::Dataset> train_set);
   // Waits for the next step's members. False: the run is complete and its result printed and
   // recorded. Each step that it announces must be run(). Errors: kLeft, kResumable, see
-  // Trainer::fit().
+  // Trainer::fit(); kResumable may come from run() instead.
   Result<bool> next();
   // See Trainer::on_finished().
   void on_finished(std::function<Status()> call);
@@ -94,17 +106,21 @@ class Step {
   // another `epochs` or `max_steps`: such a run is done again with those that it had.
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;
-  // Of the step that next() has announced; from 0.
+  // Of the step that next() has announced, also after its run(); from 0. Before the first next():
+  // of the step that is to come.
   std::int64_t epoch() const;
   std::int64_t global_step() const;
   // Of the live members exactly one is the first, whatever rank it was started with: what a loop
-  // does once, a line or an evaluation (under at::NoGradGuard, within the 60 s), is its to do.
+  // does once, a line or an evaluation (under at::NoGradGuard), is its to do. Between next() and
+  // run(), with the weights of the epoch before:
   //   if (step.is_first() && step.global_step() % step.steps_per_epoch() == 0) evaluate(*model);
   // When it dies another one is, and in that very step there may have been none, or two: what must
   // be done whoever dies belongs to a Trainer, whose epochs' ends are done again. After next().
   bool is_first() const;
-  // A whole step: shares, sum, update of `optimizer` (one of the state's; the others' parameters
-  // stay as they are), commit.
+  // A whole step: shares, sum, update of `optimizer` (one of the state's, the same in all workers;
+  // the others' parameters stay as they are), commit. Buffers of the model are those that virtual
+  // worker 0's share has left, before the optimizer's step(): what an optimizer of the program's
+  // own writes to one there, and what the loop writes outside of the closure, lasts.
   Status run(Optimizer& optimizer, const Closure& closure);
 
  private:

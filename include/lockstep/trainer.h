@@ -205,20 +205,20 @@ class Trainer {
 
   // Called in one worker, with the final weights, after the final checkpoint and before the run
   // counts as finished: the place for an export. Once; again in another worker if that one dies
-  // meanwhile, and when the same command is given for a finished run. The others wait at most 24
-  // hours for it.
+  // meanwhile, and when the same command is given for a finished run. The others wait for it.
   void on_finished(std::function<Status()> call);
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,
   // `weights sha256 HEX`; on standard error, once, how many samples of the last epoch were damaged,
   // if any (ledger.jsonl and metrics.jsonl: "replaced", "left_out"). With a test set and an
   // evaluation, each epoch ends with an exact evaluation (RunOptions::evaluate_every).
-  // Errors: kUsage (options), kBadData (data, checkpoint of another run), kDisk, kTimedOut (half an
-  // hour's wait for the others), kUnavailable (the launcher or the directory is not to be had),
-  // kAborted (the launcher counts this worker as dead); kResumable: stopped by the launcher; kLeft:
-  // taken out by `lockstep scale` (exit_with() ends quietly then). So what comes after a successful
-  // fit() sees the final weights, in every worker that is there. Rank 0 of the start need not be
-  // among them: see on_finished(). A program has one run: kUsage for a second fit().
+  // Errors: kUsage (options; a loss that is not the same for whoever computes it, see
+  // RunOptions::rehearse), kBadData (data, checkpoint of another run), kDisk, kUnavailable (the
+  // launcher or the directory is not to be had), kAborted (the launcher counts this worker as
+  // dead); kResumable: stopped by the launcher; kLeft: taken out by `lockstep scale` (exit_with()
+  // ends quietly then). So what comes after a successful fit() sees the final weights, in every
+  // worker that is there. Rank 0 of the start need not be among them: see on_finished(). A program
+  // has one run: kUsage for a second fit().
   Status fit(std::shared_ptr<const data::Dataset> train,
              std::shared_ptr<const data::Dataset> test = nullptr);
 

@@ -93,6 +93,7 @@ Status train(lockstep::Context& context, Options options) {
       lockstep::EvaluatedOn::kValidationSet);
   trainer.epoch_lines(cifar_cluster::epoch_lines);
   LOCKSTEP_TRY(make_folder(options.output_dir));
+  LOCKSTEP_TRY(lockstep::check_can_write(options.output_dir + "/epoch_1.pth"));
   trainer.exports([&](const lockstep::EpochEnd& end) -> Result<bool> {
     const torch::nn::Module* saved = &wrapped;
     if (!options.module_prefix) saved = model.get();

@@ -51,6 +51,7 @@ Options parse(int argc, char** argv) {
   classifier::add_spawn(line, options.spawned);
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
+  options.run.files = {options.checkpoint_file};
   if (options.image_size > 0)
     options.run.identity["image_size"] = std::to_string(options.image_size);
   return options;

@@ -53,6 +53,7 @@ Options parse(int argc, char** argv) {
   std::error_code code;  // without a working directory a relative path stays one
   const auto file = std::filesystem::absolute(options.checkpoint_file, code);
   if (!code) options.checkpoint_file = file.lexically_normal().string();
+  options.run.files = {options.checkpoint_file};
   options.run.identity = {{"backbone", options.frozen() ? "frozen" : "trained"},
                           {"image_size", std::to_string(options.image_size)},
                           {"label_smoothing", lockstep::identity_text(options.label_smoothing)}};

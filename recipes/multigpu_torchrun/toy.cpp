@@ -91,6 +91,7 @@ void parse(lockstep::CommandLine& line, Options& options, int argc, char** argv)
       "cross_entropy, the original's, is over one column: its gradient is zero");
   lockstep::add_run_options(line, options.run);
   line.parse(argc, argv);
+  options.run.files = {options.file};
   options.run.identity = {{"loss", options.mean_squared_error ? "mse" : "cross_entropy"}};
 }
 

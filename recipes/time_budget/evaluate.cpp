@@ -100,7 +100,7 @@ Status write_json(const Options& options, const Found& found) {
   const json run{{"name", name_of(options.evaluate)},
                  {"test_loss", found.all.loss_sum / count},
                  {"top1", found.all.correct / count}};
-  const std::string written = options.json + ".tmp";
+  const std::string written = (fs::path(options.json).parent_path() / ".tmp-evaluation").string();
   std::ofstream file(written);
   file << json{{"runs", json::array({run})}}.dump(-1, ' ', false, json::error_handler_t::replace)
        << '\n';
@@ -122,6 +122,7 @@ Status evaluate(const Options& options, const Photographs& photographs) {
   Options as_it_was = options;
   as_it_was.weights.clear();
   LOCKSTEP_ASSIGN(const auto model, make_model(as_it_was, photographs.classes()));
+  if (!options.json.empty()) LOCKSTEP_TRY(lockstep::check_can_write(options.json));
   const Status loaded = lockstep::load_state_dict(*model, options.evaluate, "MODEL_STATE");
   if (!loaded.ok())
     return Error{loaded.error().kind,

@@ -80,6 +80,7 @@ Options parse(int argc, char** argv) {
     lockstep::exit_with(status.error());
   const std::string name = options.model_name.substr(0, options.model_name.size() - 3);
   if (options.run.output.empty()) options.run.output = options.saves + "/" + name + "-run";
+  options.run.files = {options.snapshot(), options.metrics()};
   options.run.max_seconds = options.train_time * 3600;
   return options;
 }

@@ -58,6 +58,7 @@ struct ExchangePlan {
   float scale = 1.0F;                      // fp32 number nearest 1/V for a mean
   std::uint64_t buffer_bytes = 0;          // virtual worker 0's buffers, published with each step
   std::uint32_t eval_items = 0;            // most batches of one evaluation
+  std::uint64_t note_words = 0;            // of each virtual worker's share; see notes()
   std::uint64_t state_bytes = 0;           // a copy of the state, for newcomers
   std::uint32_t chunk_bytes = 128 * 1024;  // of a sum; a multiple of 64
   std::uint64_t board_bytes = coord::kBoardBytes;  // all that is mapped of the board
@@ -125,6 +126,11 @@ class Exchange {
 
   // Of this transaction: what others write in the next ones is elsewhere.
   virtual EvalCell& eval(std::uint32_t item) = 0;
+
+  // note_words words of this transaction's share of virtual worker `v`, for what its members
+  // compare beside its sum. What is in them is of an earlier transaction until somebody says
+  // otherwise, by a mark.
+  virtual std::span<coord::Word> notes(std::uint32_t v) = 0;
 
   // One region per run that a donor fills for newcomers; state_bytes long.
   virtual std::span<std::byte> heal_region() = 0;

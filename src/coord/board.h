@@ -111,7 +111,9 @@ struct Header {
   Word heal_donor;      // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;    // number of the request; the donor copies once per number
   Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
-  // Members' words: the table of transaction t is in table[t % kTables] (Board::table).
+  // Members' words. The transaction that this start began with: all who begin it store the same.
+  Word begun_txn;
+  // The table of transaction t is in table[t % kTables] (Board::table).
   TableCell table[kTables];
   Word claims[kMaxClaims];  // any worker: keys of lines that are said, in the order they came
 

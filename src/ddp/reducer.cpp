@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hash.h"
 #include "ddp/dtype.h"
 
 namespace lockstep::ddp {
@@ -19,6 +20,11 @@ at::Tensor over(std::byte* memory, const at::Tensor& like) {
   return like.is_non_overlapping_and_dense()
              ? at::from_blob(memory, like.sizes(), like.strides(), options)
              : at::from_blob(memory, like.sizes(), options);
+}
+
+std::uint64_t hash_of(const at::Tensor& gradient) {
+  const at::Tensor elements = gradient.contiguous();
+  return xxh3({static_cast<const std::byte*>(elements.const_data_ptr()), elements.nbytes()});
 }
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
@@ -114,6 +120,24 @@ const std::vector<at::Tensor>& Reducer::sums() {
 
 void Reducer::begin_share(FoldStep step) {
   step_ = std::move(step);
+  rehearsal_ = false;
+  begin();
+}
+
+void Reducer::begin_rehearsal(std::uint32_t leaf) {
+  step_ = {leaf, {0, leaf}, {}, false};
+  rehearsal_ = true;
+  begin();
+}
+
+void Reducer::hash_gradients(std::span<coord::Word> hashes) {
+  hashes_ = hashes;
+  for (coord::Word& hash : hashes_) hash.store(0, std::memory_order_relaxed);
+}
+
+void Reducer::begin() {
+  hashes_ = {};
+  refused_ = {};
   in_share_ = true;
   more_ = several_ = false;
   seen_ = 0;
@@ -140,11 +164,29 @@ void Reducer::on_gradient(std::size_t index) {
 
 void Reducer::take(std::size_t index) {
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
-  deposit(index, gradient);
+  if (refused_.ok()) refused_ = refuse_sparse(index);
+  if (refused_.ok()) {
+    if (!hashes_.empty()) hashes_[index].store(hash_of(gradient), std::memory_order_relaxed);
+    deposit(index, gradient);
+  }
   if (!options_.keep_gradients) gradient.reset();
 }
 
+Status Reducer::refuse_sparse(std::size_t index) const {
+  const Parameter& parameter = parameters_[index];
+  if (parameter.tensor.grad().layout() == at::kStrided) return {};
+  return Error{
+      ErrorKind::kUsage,
+      "the gradient of '" + parameter.name +
+          "' is sparse, and only dense ones are summed over workers: make its Embedding "
+          "or EmbeddingBag with sparse(false), or turn it into a dense one in the forward"};
+}
+
 void Reducer::deposit(std::size_t index, const at::Tensor& gradient) {
+  if (rehearsal_) {
+    fired_[index] = true;
+    return;
+  }
   if (step_.into.empty()) {
     put(index, gradient);
   } else {
@@ -185,13 +227,17 @@ Status Reducer::end_share() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; several_ && i < parameters_.size(); ++i)  // not in the last backward
     if (!fired_[i] && parameters_[i].tensor.grad().defined()) take(i);
-  if (options_.find_unused_parameters) {
+  if (!refused_.ok()) {
+    in_share_ = false;
+    return refused_;
+  }
+  if (options_.find_unused_parameters && !rehearsal_) {
     publish_used();
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (!fired_[i]) deposit(i, at::zeros_like(parameters_[i].tensor));
   }
   in_share_ = false;
-  return all_fired();
+  return options_.find_unused_parameters ? Status() : all_fired();
 }
 
 void Reducer::publish_used() {

@@ -13,7 +13,7 @@
 //
 // Ownership: keeps the parameters alive; removes its hooks in the destructor. A parameter that is
 // given twice (a submodule under two names) counts once, under the first. Errors: kUsage for unused
-// parameters (named), and for one that another reducer has.
+// parameters and sparse gradients (named), and for one that another reducer has.
 // Threads: all calls and hooks on the thread that runs backward.
 #pragma once
 
@@ -21,6 +21,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,12 +57,20 @@ class Reducer {
   void attach(comm::Exchange& exchange);
 
   void begin_share(FoldStep step);
+  // A share whose gradients go nowhere: only their hashes are wanted.
+  void begin_rehearsal(std::uint32_t leaf);
+  // After either of the two: XXH3 of each parameter's gradient, in parameters()' order, 0 where
+  // there is none, as backward produces them. `hashes` has one word for each, and outlives the
+  // share.
+  void hash_gradients(std::span<coord::Word> hashes);
   Status end_share();
   // Whether the next backward of this share is not its last; false after begin_share().
   void more_backwards(bool more) {
     more_ = more;
     several_ = several_ || more;
   }
+  // Those that are summed, in the order given, each once.
+  const std::vector<Parameter>& parameters() const { return parameters_; }
   // Forgets a share whose backward has not begun.
   void drop_share() { in_share_ = false; }
   // How many gradients came in this share's backwards.
@@ -84,6 +93,8 @@ class Reducer {
   Reducer(std::vector<Parameter> parameters, const ReducerOptions& options);
   void on_gradient(std::size_t index);
   void take(std::size_t index);
+  void begin();
+  Status refuse_sparse(std::size_t index) const;
   void deposit(std::size_t index, const at::Tensor& gradient);
   void put(std::size_t index, const at::Tensor& gradient);
   void bucket_done(std::uint32_t bucket);
@@ -98,7 +109,9 @@ class Reducer {
   BucketLayout layout_;
   comm::Exchange* exchange_ = nullptr;
   FoldStep step_;
-  bool in_share_ = false;
+  bool in_share_ = false, rehearsal_ = false;
+  std::span<coord::Word> hashes_;        // empty: not wanted
+  Status refused_;                       // a gradient of this share that cannot be summed
   std::uint64_t seen_ = 0;               // gradients, in this share
   bool more_ = false, several_ = false;  // see more_backwards()
   std::function<void(bool)> gradient_call_;

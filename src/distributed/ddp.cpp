@@ -108,6 +108,7 @@ DdpEngine::Impl::Impl(torch::nn::Module& module, ProcessGroup& group, const DdpO
                                                    std::to_string(options.bucket_cap_mb) +
                                                    "; it must be above 0"});
   require(state_.add("module", module));
+  require(state_.check_dense());
   require(compare_signatures(group, state_.signature() + state_.frozen()));
   broadcast_all(state_.model());
   make_exchange(state_of(group));

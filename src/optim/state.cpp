@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/hash.h"
+#include "optim/dense.h"
 
 namespace lockstep {
 namespace {
@@ -83,7 +84,7 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
   parameters_.insert(parameters_.end(), parameters.begin(), parameters.end());
   leaves_.insert(leaves_.end(), parameters.begin(), parameters.end());
   buffers_.insert(buffers_.end(), buffers.begin(), buffers.end());
-  append(module, modules_.emplace_back(Added{name, &module, {}}).parameters);
+  append(module, modules_.emplace_back(Added{name, prefix, &module, {}}).parameters);
   return {};
 }
 
@@ -92,6 +93,7 @@ Status TrainState::add(const std::string& name, Optimizer& optimizer) {
   const std::string prefix = optimizers_.empty() ? "" : name + ".";
   for (auto& [key, tensor] : optimizer.state()) other_tensors_.push_back({prefix + key, tensor});
   optimizers_.push_back(&optimizer);
+  optimizer_names_.push_back(name);
   return {};
 }
 
@@ -168,11 +170,29 @@ std::string TrainState::sha256() const {
   return hash.hex();
 }
 
-std::uint64_t TrainState::xxh3() const {
-  Xxh3 hash;
+std::size_t TrainState::tensor_count() const {
+  return parameters_.size() + buffers_.size() + other_tensors_.size();
+}
+
+std::vector<std::uint64_t> TrainState::hashes() const {
+  std::vector<std::uint64_t> hashes;
   for (const auto* tensors : {&parameters_, &buffers_, &other_tensors_})
-    for (const Named& named : *tensors) hash.update(bytes_of(named.tensor.detach().contiguous()));
-  return hash.value();
+    for (const Named& named : *tensors)
+      hashes.push_back(lockstep::xxh3(bytes_of(named.tensor.detach().contiguous())));
+  return hashes;
+}
+
+std::uint64_t TrainState::xxh3() const {
+  const std::vector<std::uint64_t> all = hashes();
+  return lockstep::xxh3(std::as_bytes(std::span(all)));
+}
+
+std::string TrainState::tensor_in_words(std::size_t number) const {
+  if (number < parameters_.size()) return "the parameter '" + parameters_[number].name + "'";
+  number -= parameters_.size();
+  if (number < buffers_.size()) return "the buffer '" + buffers_[number].name + "'";
+  return "the tensor '" + other_tensors_[number - buffers_.size()].name +
+         "' (of an optimizer, a schedule, or the program's own)";
 }
 
 std::string TrainState::signature() const {
@@ -201,6 +221,11 @@ std::string TrainState::difference(const Added& added) {
     if (item.value().requires_grad() && !then->second) return "'" + item.key() + "' was unfrozen";
   }
   return "a parameter was taken out";
+}
+
+Status TrainState::check_dense() const {
+  for (const Added& added : modules_) LOCKSTEP_TRY(optim::check_dense(*added.module, added.prefix));
+  return {};
 }
 
 Status TrainState::check_modules() const {

@@ -16,6 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kSaveDeadline = 10min;
+constexpr int kKeptInTraining = 3;  // where --keep-checkpoints does not say
 
 CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Named>& tensors) {
   CheckpointPart part{name, {}};
@@ -155,14 +156,15 @@ Status Checkpoints::check() const {
   return failure_ ? Status(*failure_) : Status();
 }
 
-Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy) {
+Status Checkpoints::take(const Plan& plan, Txn next, RunNotes notes,
+                         checkpoint::WhenBusy when_busy) {
   if (!writer_) {
     checkpoint::WriterOptions options;
     options.run_dir = options_.output;
     options.through = rundir::path_through(run_lock_);
     options.run_identity = manifest_.identity();
     options.virtual_workers = *manifest_.virtual_workers();
-    options.keep_last = static_cast<unsigned>(options_.keep_checkpoints);
+    options.keep_last = static_cast<unsigned>(options_.keep_checkpoints.value_or(kKeptInTraining));
     options.place = [this] { return rundir::check_run_directory(options_.output, run_lock_); };
     options.goes_back = from_path();
     options.gate = [this](const RunCursor& cursor) {
@@ -182,28 +184,27 @@ Status Checkpoints::take(const Plan& plan, Txn next, checkpoint::WhenBusy when_b
                          static_cast<std::uint64_t>(at.step)};
   const coord::Board board(session_.memory(), {});
   const std::uint64_t generation = board.table(next).generation.load();
-  const std::string texts =
-      texts_json(state_, {.ended_early = plan.ended_early,
-                          .stopped = plan.stops() && next >= plan.end(),
-                          .ran_ns = coord::ran_ns(board.header(), monotonic_ns())});
-  const Result<bool> taken = writer_->snapshot(sources.parts(), texts, cursor, generation,
-                                               when_busy, Deadline::in(kSaveDeadline));
+  notes.ended_early = plan.ended_early;
+  notes.stopped = plan.stops() && next >= plan.end();
+  notes.ran_ns = coord::ran_ns(board.header(), monotonic_ns());
+  const Result<bool> taken = writer_->snapshot(sources.parts(), texts_json(state_, notes), cursor,
+                                               generation, when_busy, Deadline::in(kSaveDeadline));
   return taken.ok() ? Status() : Status(taken.error());
 }
 
-Status Checkpoints::snapshot(const Plan& plan, Txn next) {
-  return take(plan, next, checkpoint::WhenBusy::kSkip);
+Status Checkpoints::snapshot(const Plan& plan, Txn next, const RunNotes& notes) {
+  return take(plan, next, notes, checkpoint::WhenBusy::kSkip);
 }
 
-Status Checkpoints::publish(const Plan& plan, Txn next) {
+Status Checkpoints::publish(const Plan& plan, Txn next, const RunNotes& notes) {
   awaited_ = place_in(plan, next).value() + 1;
-  LOCKSTEP_TRY(take(plan, next, checkpoint::WhenBusy::kWait));
+  LOCKSTEP_TRY(take(plan, next, notes, checkpoint::WhenBusy::kWait));
   LOCKSTEP_TRY(check());
   return writer_->wait(Deadline::in(kSaveDeadline));
 }
 
-Status Checkpoints::save_best(const Plan& plan, Txn next) {
-  LOCKSTEP_TRY(publish(plan, next));
+Status Checkpoints::save_best(const Plan& plan, Txn next, const RunNotes& notes) {
+  LOCKSTEP_TRY(publish(plan, next, notes));
   return checkpoint::set_pointer(posix_env(), rundir::path_through(run_lock_), "best",
                                  next.value());
 }
@@ -214,11 +215,22 @@ bool Checkpoints::is_there(const Plan& plan, Txn next) const {
          (newest_->next == next || newest_->notes.stopped);
 }
 
-Status Checkpoints::save(const Plan& plan, Txn next) {
+// Of a finished run; that one could not be removed is no reason to have failed.
+void Checkpoints::keep_the_last_alone(const Plan& plan, Txn next) const {
+  if (options_.keep_checkpoints) return;
+  const std::uint64_t last = place_in(plan, next).value();
+  const Status kept = checkpoint::retain(posix_env(), rundir::path_through(run_lock_), last, 1);
+  if (!kept.ok()) log_warning("older checkpoints are still there: " + kept.error().message);
+}
+
+Status Checkpoints::save(const Plan& plan, Txn next, const RunNotes& notes) {
   const bool last = next >= plan.end();
   if (last && is_there(plan, next)) return {};
-  const Status saved = publish(plan, next);
-  if (saved.ok()) return {};
+  const Status saved = publish(plan, next, notes);
+  if (saved.ok()) {
+    if (last) keep_the_last_alone(plan, next);
+    return {};
+  }
   if (last)
     return Error{ErrorKind::kDisk,
                  "the final weights are not on disk: " + saved.error().message +

@@ -43,15 +43,17 @@ class Checkpoints {
 
   // kDisk: one could not be saved, and the run is to stop for it.
   Status check() const;
+  // Of `notes` what the run alone knows: the rest follows from the plan.
   // Copies the state of the start of `next` and returns; skipped while the last one is being
   // written.
-  Status snapshot(const Plan& plan, Txn next);
+  Status snapshot(const Plan& plan, Txn next, const RunNotes& notes);
   // Returns once the checkpoint of the start of `next` is published: the run stops or ends here. At
   // its end it is kDisk if that cannot be, whatever --on-save-error says: a run whose weights are
-  // not on disk has not finished. Before, with --on-save-error continue, it is said aloud.
-  Status save(const Plan& plan, Txn next);
+  // not on disk has not finished; and then `last` and `best` alone are kept, unless
+  // --keep-checkpoints says how many. Before, with --on-save-error continue, it is said aloud.
+  Status save(const Plan& plan, Txn next, const RunNotes& notes);
   // The same, an error whatever --on-save-error says; `best` points to it.
-  Status save_best(const Plan& plan, Txn next);
+  Status save_best(const Plan& plan, Txn next, const RunNotes& notes);
 
  private:
   Result<std::optional<checkpoint::Found>> load_newest(
@@ -64,8 +66,9 @@ class Checkpoints {
   bool same_virtual_workers(const checkpoint::Found& found) const;
   Result<Txn> place_of(const Plan& plan, const checkpoint::Found& found) const;
   bool is_there(const Plan& plan, Txn next) const;
-  Status take(const Plan& plan, Txn next, checkpoint::WhenBusy when_busy);
-  Status publish(const Plan& plan, Txn next);
+  Status take(const Plan& plan, Txn next, RunNotes notes, checkpoint::WhenBusy when_busy);
+  Status publish(const Plan& plan, Txn next, const RunNotes& notes);
+  void keep_the_last_alone(const Plan& plan, Txn next) const;
   void on_done(const Position& position, Txn txn, const Result<checkpoint::Published>& result);
 
   worker::Session& session_;

@@ -71,9 +71,9 @@ std::optional<T> number_within(std::string_view text, const Limits<T>& limits) {
   return number;
 }
 
-template <class Impl, class T>
-void add_number(Impl& impl, const std::string& name, T& target, const std::string& help,
-                Limits<T> limits) {
+template <class Impl, class T, class Target>
+void add_number(Impl& impl, const std::string& name, Target& target, const std::string& shown,
+                const std::string& help, Limits<T> limits) {
   const std::string first = first_of(name);
   impl.names.push_back(first);
   const auto set = [first, limits, &target](const std::string& text) {
@@ -84,7 +84,7 @@ void add_number(Impl& impl, const std::string& name, T& target, const std::strin
   };
   impl.app.template add_option_function<std::string>(both_spellings(name), set, help)
       ->type_name(std::is_integral_v<T> ? "INT" : "FLOAT")
-      ->default_str(shortest(target));
+      ->default_str(shown);
 }
 
 std::string one_of(const std::vector<std::string>& choices) {
@@ -148,19 +148,29 @@ void CommandLine::add_path(const std::string& name, std::string& target, const s
 }
 void CommandLine::add(const std::string& name, double& target, const std::string& help,
                       Limits<double> limits) {
-  add_number(*impl_, name, target, help, limits);
+  add_number(*impl_, name, target, shortest(target), help, limits);
 }
 void CommandLine::add(const std::string& name, int& target, const std::string& help,
                       Limits<int> limits) {
-  add_number(*impl_, name, target, help, limits);
+  add_number(*impl_, name, target, shortest(target), help, limits);
 }
 void CommandLine::add(const std::string& name, std::int64_t& target, const std::string& help,
                       Limits<std::int64_t> limits) {
-  add_number(*impl_, name, target, help, limits);
+  add_number(*impl_, name, target, shortest(target), help, limits);
 }
 void CommandLine::add(const std::string& name, std::uint64_t& target, const std::string& help,
                       Limits<std::uint64_t> limits) {
-  add_number(*impl_, name, target, help, limits);
+  add_number(*impl_, name, target, shortest(target), help, limits);
+}
+
+void CommandLine::add(const std::string& name, std::optional<int>& target, const std::string& shown,
+                      const std::string& help, Limits<int> limits) {
+  add_number(*impl_, name, target, target ? shortest(*target) : shown, help, limits);
+}
+void CommandLine::add(const std::string& name, std::optional<std::int64_t>& target,
+                      const std::string& shown, const std::string& help,
+                      Limits<std::int64_t> limits) {
+  add_number(*impl_, name, target, target ? shortest(*target) : shown, help, limits);
 }
 
 void CommandLine::add(const std::string& name, Duration& target, Duration::Unit bare,
@@ -285,7 +295,10 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       "--checkpoint-every", o.checkpoint_every, Duration::Unit::kSteps,
       "between checkpoints: optimizer steps or, with a unit, 1ep, 500ba, 100000sp, 10m; 0: only "
       "the last");
-  add(training::kKeepCheckpoints, "newest checkpoints to keep");
+  line.add(training::kKeepCheckpoints.name, o.keep_checkpoints, "3",
+           "newest checkpoints to keep; without this option a run that has finished keeps the last "
+           "one alone (and the best)",
+           training::kKeepCheckpoints.limits);
   line.add_choice(
       "--on-save-error", {"continue", "stop"}, o.continue_on_save_error ? "continue" : "stop",
       [&o](const std::string& value) { o.continue_on_save_error = value == "continue"; },
@@ -312,6 +325,10 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       },
       "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy, "
       "dataloader: DataLoader(shuffle=True) of 2019, of today (one virtual worker)");
+  line.add(training::kRehearse.name, o.rehearse, "1",
+           "steps of this start whose shares are computed twice, to compare the bits; without this "
+           "option a new run's first step alone, 0: none",
+           training::kRehearse.limits);
   line.on_parsed([&o](const std::string& toml) { o.config = toml; });
 }
 

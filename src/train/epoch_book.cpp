@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "coord/table.h"
+#include "train/unsigned_nan.h"
 
 namespace lockstep::training {
 namespace {
@@ -76,7 +77,7 @@ std::vector<double> EpochBook::train_losses(std::uint32_t virtual_workers) const
   const double* const sums = train_sums_.const_data_ptr<double>();
   const double* const counts = train_counts_.const_data_ptr<double>();
   std::vector<double> losses(virtual_workers);
-  for (std::size_t v = 0; v < losses.size(); ++v) losses[v] = sums[v] / counts[v];
+  for (std::size_t v = 0; v < losses.size(); ++v) losses[v] = unsigned_nan(sums[v] / counts[v]);
   return losses;
 }
 
@@ -148,14 +149,14 @@ EpochEnd EpochBook::last() const {
 EpochEnd EpochBook::told(Row row) const {
   EpochEnd end;
   end.epoch = static_cast<std::int64_t>(get(kEpoch, row));
-  end.train_loss = get(kTrain, row);
-  end.train_accuracy = get(kTrainAccuracy, row);
+  end.train_loss = unsigned_nan(get(kTrain, row));
+  end.train_accuracy = unsigned_nan(get(kTrainAccuracy, row));
   end.count = static_cast<std::int64_t>(get(kCount, row));
   end.train_replaced = static_cast<std::int64_t>(get(kTrainReplaced, row));
   end.left_out = static_cast<std::int64_t>(get(kLeftOut, row));
-  end.loss = end.count > 0 ? get(kLossSum, row) / get(kCount, row) : kNone;
-  end.correct = end.count > 0 ? get(kCorrect, row) : kNone;
-  end.accuracy = end.correct / get(kCount, row);
+  end.loss = end.count > 0 ? unsigned_nan(get(kLossSum, row) / get(kCount, row)) : kNone;
+  end.correct = end.count > 0 ? unsigned_nan(get(kCorrect, row)) : kNone;
+  end.accuracy = unsigned_nan(end.correct / get(kCount, row));
   end.lr = get(kRate, row);
   end.best = get(kBest, row);
   end.best_epoch = static_cast<std::int64_t>(get(kBestEpoch, row));

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "coord/table.h"
@@ -12,15 +13,15 @@
 
 namespace lockstep::training {
 
-template <class T>
+template <class T, class Field = T>
 struct NumberRule {
   const char* name;  // on the command line, or of the field
-  T RunOptions::*field;
+  Field RunOptions::*field;
   Limits<T> limits;
 };
 
 // The names of add_run_options(), without dashes: command_line_test compares them.
-inline constexpr std::array<std::string_view, 19> kRunOptions = {"accumulation-steps",
+inline constexpr std::array<std::string_view, 20> kRunOptions = {"accumulation-steps",
                                                                  "batch-size",
                                                                  "checkpoint-every",
                                                                  "deterministic",
@@ -35,6 +36,7 @@ inline constexpr std::array<std::string_view, 19> kRunOptions = {"accumulation-s
                                                                  "on-nan",
                                                                  "on-save-error",
                                                                  "output",
+                                                                 "rehearse",
                                                                  "resume",
                                                                  "seed",
                                                                  "shuffle",
@@ -56,8 +58,10 @@ inline constexpr NumberRule<int> kVirtualWorkers{"--virtual-workers",
                                                  {.least = 0, .most = coord::kMaxVirtualWorkers}};
 inline constexpr NumberRule<std::int64_t> kMaxSteps{
     "--max-steps", &RunOptions::max_steps, {.least = 0}};
-inline constexpr NumberRule<int> kKeepCheckpoints{
+inline constexpr NumberRule<int, std::optional<int>> kKeepCheckpoints{
     "--keep-checkpoints", &RunOptions::keep_checkpoints, {.least = 1}};
+inline constexpr NumberRule<std::int64_t, std::optional<std::int64_t>> kRehearse{
+    "--rehearse", &RunOptions::rehearse, {.least = 0}};
 // In code only.
 inline constexpr NumberRule<double> kMaxSeconds{
     "max_seconds", &RunOptions::max_seconds, {.least = 0, .most = 1e9}};

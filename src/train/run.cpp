@@ -6,11 +6,14 @@
 #include "base/log.h"
 #include "checkpoint/store.h"
 #include "context/session_of.h"
+#include "lockstep/checkpoint.h"
 #include "rundir/lock.h"
 #include "train/batches_of_one.h"
+#include "train/closing_remarks.h"
 #include "train/determinism.h"
 #include "train/finale.h"
 #include "train/lines.h"
+#include "train/one_optimizer.h"
 
 namespace lockstep::training {
 
@@ -38,6 +41,8 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 
 Status Run::begin() {
   LOCKSTEP_TRY(check_options(spec_, hooks, state_));
+  if (!session_of(context_).identity().newcomer)
+    for (const std::string& file : spec_.options.files) LOCKSTEP_TRY(check_can_write(file));
   use_deterministic_algorithms(spec_.options.deterministic);
   LOCKSTEP_ASSIGN(spec_.options.output, absolute_path(spec_.options.output));
   RunStart start(context_, spec_, hooks, state_);
@@ -88,14 +93,20 @@ Status Run::take_part(RunStart& start) {
   checkpoints_ =
       std::make_unique<Checkpoints>(session, state_, spec_.options, manifest_, run_lock_.get());
   if (admission.newcomer) {
+    steps_watched_.reset();
     LOCKSTEP_TRY(participant_->heal());
     renew_half_weights();
+    announced_txn_ = at();
+    unwitnessed_ = state_.optimizers().size() > 1;
     return {};
   }
   LOCKSTEP_TRY(
       rundir::check_run_directory(options.run_dir, run_lock_.get()));  // else from nothing again
   LOCKSTEP_ASSIGN(const Txn next, start.settle(manifest_, *checkpoints_, admission.checkpointed));
   renew_half_weights();
+  announced_txn_ = next;
+  gone_on_from_ = start.gone_on_from();
+  if (gone_on_from_) idle_steps_ = gone_on_from_->notes.idle_steps;
   return participant_->join(next, start.time(), next >= spec_.plan.end());
 }
 
@@ -120,11 +131,15 @@ Result<bool> Run::announce() {
   switch (turn) {
     case Turn::kRun:
       announced_ = true;
+      announced_txn_ = at();
       return true;
     case Turn::kStopped:
-      if (participant_->first_live()) LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at()));
-      LOCKSTEP_TRY(session_of(context_).leave(at()));
-      return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
+      // With several optimizers the checkpoint has which of them comes next, and that only run()
+      // is told: so it is run() that stops.
+      if (state_.optimizers().size() == 1 || !is_step(at())) return leave_stopped().error();
+      announced_ = stopping_ = true;
+      announced_txn_ = at();
+      return true;
     case Turn::kLeft:
       LOCKSTEP_TRY(session_of(context_).leave(at()));
       return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
@@ -138,31 +153,86 @@ Result<bool> Run::announce() {
   return false;
 }
 
+// An error in any case: kResumable, unless the checkpoint cannot be had.
+Status Run::leave_stopped() {
+  if (participant_->first_live()) LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at(), notes()));
+  LOCKSTEP_TRY(session_of(context_).leave(at()));
+  return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
+}
+
 Status Run::run_next(std::size_t optimizer) {
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
-  trained_ = true;
   shares_->choose(optimizer);
   const auto where = [&] { return "step " + std::to_string(global_step(at())); };
-  Status status = guarded(where, ErrorKind::kInternal, [&] { return participant_->run(); });
+  Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
+    LOCKSTEP_TRY(check_goes_on_as_before(optimizer));
+    if (stopping_) return leave_stopped();
+    trained_ = true;
+    return participant_->run();
+  });
   over_ = !status.ok();
-  return status.ok() ? status : with_own_option(status.error());
+  if (!status.ok()) return with_own_option(status.error());
+  tell_of_unused_data();
+  return {};
+}
+
+// For the checkpoint of the start of at().
+RunNotes Run::notes() const {
+  RunNotes notes;
+  notes.idle_steps = idle_steps_;
+  if (state_.optimizers().size() > 1 && at() < spec_.plan.end() && is_step(at()))
+    notes.optimizer = shares_->chosen();
+  return notes;
+}
+
+// Where all have died nobody is left to compare with, but the checkpoint knows.
+Status Run::check_goes_on_as_before(std::size_t optimizer) {
+  if (!gone_on_from_ || !gone_on_from_->own || gone_on_from_->next != at()) return {};
+  const std::optional<std::size_t> then = gone_on_from_->notes.optimizer;
+  if (!then) return {};
+  return same_optimizer(state_, global_step(at()), {*then, "the start before"},
+                        {optimizer, "this one"});
+}
+
+// A loop that has data of its own around run() compiles, trains, and is not exact.
+void Run::tell_of_unused_data() {
+  if (!steps_watched_) return;
+  const auto enough = static_cast<std::int64_t>(2 * state_.optimizers().size());
+  ++*steps_watched_;
+  if (shares_->asked_for_batch()) {
+    steps_watched_.reset();
+  } else if (*steps_watched_ == enough || at() >= spec_.plan.end()) {
+    steps_watched_.reset();
+    if (!participant_->first_live()) return;
+    log_warning(
+        "no share has asked for its batch (Share::batch()) so far, so nothing is trained "
+        "on the run's data set, of " +
+        std::to_string(spec_.train->size()) +
+        " samples. Batches of a data loader around run() are not the same for whoever "
+        "computes a share after a death: take share.batch(). A program without data may "
+        "pass this over");
+  }
 }
 
 // By whoever has the last words, and so once for the run.
-void Run::warn_of_left_out() const {
-  const EpochBook* const book = epoch_ends_.book();
-  const std::string text =
-      book != nullptr ? left_out_text(book->last()) : left_out_text(shares_->left_out());
-  if (!text.empty()) log_warning(text);
+void Run::tell_what_is_missing() const {
+  const EndOfRun end{spec_,
+                     hooks,
+                     state_,
+                     epoch_ends_.book(),
+                     global_step(at()),
+                     idle_steps_,
+                     shares_->left_out()};
+  for (const std::string& remark : closing_remarks(end)) log_warning(remark);
 }
 
 Status Run::last_words() {
-  LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at()));
+  LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at(), notes()));
   files_ = epoch_ends_.write_what_is_missing(at());
   if (hooks.on_finished)
     LOCKSTEP_TRY(guarded("on_finished()", ErrorKind::kInternal, hooks.on_finished));
-  warn_of_left_out();
+  tell_what_is_missing();
   const std::uint64_t launched = participant_->board().header().started_ns.load();
   const double seconds =
       static_cast<double>(monotonic_ns() - (launched != 0 ? launched : started_ns_)) * 1e-9;

@@ -47,6 +47,7 @@ class Run final : public transaction::Program {
   bool evaluates() const { return spec_.evaluates; }
   bool opened() const { return participant_ != nullptr; }
   Txn at() const { return participant_->next(); }
+  Txn announced() const { return announced_txn_; }  // by next(), last; at() before the first
   bool is_first() const { return participant_->first_live(); }
   std::int64_t steps_per_epoch() const { return spec_.plan.steps_per_epoch; }
   std::int64_t total_steps() const { return spec_.plan.total_steps(); }
@@ -65,7 +66,8 @@ class Run final : public transaction::Program {
   void stop_after(std::uint64_t steps) override {
     spec_.plan.stop_after = static_cast<std::int64_t>(steps);
   }
-  Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) override;
+  bool rehearses(Txn txn, Txn begun) const override;
+  Status compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   Status check(Txn txn, coord::Board board) override;
   bool update(Txn txn, coord::Board board) override;
@@ -79,15 +81,21 @@ class Run final : public transaction::Program {
   Status take_part(RunStart& start);
   void renew_half_weights();
   Result<bool> announce();
+  Status leave_stopped();
+  RunNotes notes() const;
+  Status check_goes_on_as_before(std::size_t optimizer);
+  Status check_witnessed(Txn txn);
+  void tell_of_unused_data();
   Status last_words();
-  void warn_of_left_out() const;
+  void tell_what_is_missing() const;
   bool checkpoint_due(Txn txn) const;
   Status secure_origin(Txn txn);
   Status keep_best(Txn txn);
   std::optional<std::string> not_finite(const StepRecords& records) const;
   bool skips() const { return not_finite_ && spec_.options.on_nan == OnNan::kSkip; }
-  void apply(Optimizer& chosen);  // gradients are set
-  void update_by(Optimizer& chosen);
+  // Gradients are set. False: the scaler has left the step out.
+  bool apply(Optimizer& chosen);
+  bool update_by(Optimizer& chosen);
 
   Context& context_;
   TrainState& state_;
@@ -106,6 +114,14 @@ class Run final : public transaction::Program {
   bool trained_ = false;               // a step or more in this start: its seconds count
   bool announced_ = false;             // next() has said true, and the step has not been run
   bool over_ = false;                  // the loop was told so, or of an error
+  bool stopping_ = false;              // the launcher asked for it, and run() is to say so
+  bool unwitnessed_ = false;           // a newcomer's choice of an optimizer, so far
+  Txn announced_txn_{0};
+  std::optional<Checkpoints::Loaded> gone_on_from_;  // of this start
+  // Steps that this worker has run, until it is known whether they use the data set; none in a
+  // newcomer.
+  std::optional<std::int64_t> steps_watched_ = 0;
+  std::uint64_t idle_steps_ = 0;  // in a row that changed nothing, up to now
 };
 
 }  // namespace lockstep::training

@@ -25,12 +25,21 @@ Status Run::before(Txn txn, bool first) {
   participant_->enter(coord::Phase::kSnapshot);
   LOCKSTEP_TRY(participant_->record_all());
   checkpointed_ns_ = monotonic_ns();
-  return checkpoints_->snapshot(spec_.plan, txn);
+  return checkpoints_->snapshot(spec_.plan, txn, notes());
 }
 
-Status Run::compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) {
-  record.epoch_began_ns = epoch_ends_.began_ns(txn);
-  return shares_->compute(*participant_, txn, v, record);
+// By default in the run's first step, if equal bits are promised.
+bool Run::rehearses(Txn txn, Txn begun) const {
+  const std::optional<std::int64_t>& steps = spec_.options.rehearse;
+  if (steps) return global_step(txn) - global_step(begun) < *steps;
+  if (spec_.options.deterministic != Deterministic::kStrict) return false;
+  return txn == Txn(origin_ ? spec_.plan.epoch_start(origin_->start.epoch) : Txn(0));
+}
+
+Status Run::compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) {
+  output.record.epoch_began_ns = epoch_ends_.began_ns(txn);
+  output.notes.idle_steps().store(idle_steps_, std::memory_order_relaxed);
+  return shares_->compute(*participant_, txn, v, output);
 }
 
 Status Run::compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) {
@@ -53,7 +62,7 @@ Status Run::secure_origin(Txn txn) {
   LOCKSTEP_ASSIGN(const auto before, steps());
   if (!before.empty()) return {};
   LOCKSTEP_TRY(participant_->record_all());
-  LOCKSTEP_TRY(checkpoints_->save(spec_.plan, txn));
+  LOCKSTEP_TRY(checkpoints_->save(spec_.plan, txn, notes()));
   LOCKSTEP_ASSIGN(const auto after, steps());
   if (!after.empty()) return {};
   return Error{ErrorKind::kDisk,
@@ -65,13 +74,14 @@ Status Run::secure_origin(Txn txn) {
 Status Run::keep_best(Txn txn) {
   if (spec_.options.checkpoint_every.none() || spec_.plan.in_broken_end(txn)) return {};
   LOCKSTEP_TRY(participant_->record_all());
-  return checkpoints_->save_best(spec_.plan, txn);
+  return checkpoints_->save_best(spec_.plan, txn, notes());
 }
 
 Status Run::check(Txn txn, coord::Board board) {
   LOCKSTEP_TRY(state_.check_modules());
   const StepRecords records(spec_, state_, txn, board);
-  LOCKSTEP_TRY(records.check());
+  LOCKSTEP_TRY(records.check(*participant_));
+  LOCKSTEP_TRY(check_witnessed(txn));
   not_finite_ = not_finite(records);
   if (!not_finite_ || spec_.options.on_nan != OnNan::kStop) return {};
   return Error{ErrorKind::kBadData,
@@ -79,6 +89,22 @@ Status Run::check(Txn txn, coord::Board board) {
                    std::to_string(epoch(txn)) + ", step " + std::to_string(epoch_step(txn)) +
                    "): " + *not_finite_ +
                    "; stopped before its update (--on-nan stop). Checkpoints are of before it"};
+}
+
+// A newcomer's loop has just begun: that the optimizer it gives is the right one shows in its first
+// step, from those who were there before. Where they have died in that very step without a word,
+// only a checkpoint knows.
+Status Run::check_witnessed(Txn txn) {
+  if (!unwitnessed_) return {};
+  bool witnessed = shares_->heard_choice();
+  for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v)
+    witnessed = witnessed || !participant_->computed(v);
+  unwitnessed_ = false;
+  if (witnessed) return {};
+  return Error{ErrorKind::kResumable,
+               "this worker came in with step " + std::to_string(global_step(txn)) +
+                   ", and all others died in it: nobody is left who knows which optimizer it has. "
+                   "The same command goes on from the last checkpoint, which does"};
 }
 
 // Gradients under a GradScaler overflow now and then: that is its own business.
@@ -95,26 +121,34 @@ bool Run::update(Txn txn, coord::Board board) {
   Optimizer& chosen = records.optimizer();
   if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !skips());
   epoch_ends_.begun(records.epoch_began_ns());
-  if (!skips()) apply(chosen);
+  const bool changed = !skips() && apply(chosen);
+  // The word of virtual worker 0's worker, so that newcomers know it, too.
+  idle_steps_ =
+      changed ? 0 : participant_->notes(0).idle_steps().load(std::memory_order_relaxed) + 1;
   // In the last step too: a run that is given more epochs later stays ended.
   if (records.end_run()) spec_.plan.end_after(global_step(txn) + 1);
   return !skips();
 }
 
-void Run::apply(Optimizer& chosen) {
+bool Run::apply(Optimizer& chosen) {
   for (MasterWeights* masters : state_.master_weights()) masters->model_grads_to_master_grads();
-  update_by(chosen);
+  const bool changed = update_by(chosen);
   renew_half_weights();
+  return changed;
 }
 
-void Run::update_by(Optimizer& chosen) {
+bool Run::update_by(Optimizer& chosen) {
   GradScaler* const scaler = state_.scaler();
   if (scaler != nullptr) scaler->unscale_(chosen);
   if (spec_.options.clip_grad_norm > 0)
     clip_grad_norm_(chosen.parameters(), spec_.options.clip_grad_norm);
-  if (scaler == nullptr) return chosen.step();
-  scaler->step(chosen);
+  if (scaler == nullptr) {
+    chosen.step();
+    return true;
+  }
+  const bool changed = scaler->step(chosen);
   scaler->update();
+  return changed;
 }
 
 Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {

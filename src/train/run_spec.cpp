@@ -12,9 +12,11 @@ namespace {
 
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 61;
 
-template <class T>
-Status obey(const NumberRule<T>& rule, const RunOptions& options) {
-  const T value = options.*rule.field;
+template <class T, class Field>
+Status obey(const NumberRule<T, Field>& rule, const RunOptions& options) {
+  const std::optional<T> given = options.*rule.field;
+  if (!given) return {};
+  const T value = *given;
   const auto& [least, most] = rule.limits;
   if (value >= least && value <= most) return {};
   return Error{ErrorKind::kUsage,
@@ -166,6 +168,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   if (state.optimizers().empty()) return wrong("the train state has no optimizer; add one");
   for (const auto& each : state.optimizers()) LOCKSTEP_TRY(each->check());
   LOCKSTEP_TRY(check_parameters(state));
+  LOCKSTEP_TRY(state.check_dense());
   if (hooks.start_from && !state.master_weights().empty())
     return wrong(
         "Trainer::start_from() loads into half weights, which MasterWeights would overwrite: load "
@@ -203,6 +206,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   if (negative(options.max_duration))
     return wrong("--max-duration is " + options.max_duration.text() + "; at least 0");
   LOCKSTEP_TRY(obey(kKeepCheckpoints, options));
+  LOCKSTEP_TRY(obey(kRehearse, options));
   LOCKSTEP_TRY(obey(kVirtualWorkers, options));
   LOCKSTEP_TRY(obey(kEvaluationBatchSize, options));
   if (!has_evaluation(spec, hooks) && !options.evaluate_every.none() &&

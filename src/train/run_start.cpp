@@ -124,6 +124,7 @@ Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& c
   else if (first)  // what it goes back behind
     LOCKSTEP_TRY(rundir::remove_time_stop(posix_env(), options.output));
   LOCKSTEP_ASSIGN(const auto loaded, checkpoints.load(spec_.plan, checkpointed, first));
+  gone_on_from_ = loaded;
   std::optional<Txn> start;
   if (loaded) {
     start = go_on_from(*loaded);

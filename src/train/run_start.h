@@ -36,6 +36,7 @@ class RunStart {
                      bool checkpointed);
   // After settle(): the time limit, what it has used of it, and the stop that is in force.
   coord::RunTime time() const { return time_; }
+  const std::optional<Checkpoints::Loaded>& gone_on_from() const { return gone_on_from_; }
 
  private:
   bool goes_on() const { return before_.has_value() && spec_.options.resume != "never"; }
@@ -53,6 +54,7 @@ class RunStart {
   std::optional<rundir::RunManifest> before_;  // the run directory's, if a run is there
   std::optional<Origin> origin_;
   coord::RunTime time_;
+  std::optional<Checkpoints::Loaded> gone_on_from_;
 };
 
 }  // namespace lockstep::training

@@ -10,6 +10,7 @@
 #include "train/evaluation_mode.h"
 #include "train/given_ids.h"
 #include "train/scored_batch.h"
+#include "train/unsigned_nan.h"
 
 namespace lockstep {
 
@@ -46,6 +47,7 @@ Result<Score> evaluate(torch::nn::Module& model, const data::Dataset& set, std::
     LOCKSTEP_ASSIGN(const Score part, training::scored_batch(set, batch_size, i, evaluation));
     all += part;
   }
+  all.loss_sum = training::unsigned_nan(all.loss_sum);
   return all;
 }
 

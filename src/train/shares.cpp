@@ -3,12 +3,15 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <utility>
 
 #include "base/guard.h"
+#include "base/hash.h"
 #include "optim/closure.h"
 #include "train/batches_of_one.h"
+#include "train/one_optimizer.h"
 
 namespace lockstep::training {
 namespace {
@@ -26,8 +29,10 @@ Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& h
   return self;
 }
 
-// With each checkpoint, and in what may be the last step.
+// With each checkpoint, in what may be the last step, and in steps 1, 2, 4, 8, …, so that a loop
+// that is wrong is told so soon.
 bool Shares::compares(const Position& position) const {
+  if (std::has_single_bit(static_cast<std::uint64_t>(position.global_step))) return true;
   const Duration& every = spec_.options.checkpoint_every;
   const bool due = every.unit == Duration::Unit::kTime
                        ? position.global_step % kComparedInTime == 0
@@ -39,16 +44,36 @@ bool Shares::compares(const Position& position) const {
 
 // Of the step's start, once for all own shares: buffers too are as they were then, whatever share
 // was computed before.
-std::uint64_t Shares::state_hash(Txn txn) {
-  if (hashed_at_ != txn) hash_ = state_.xxh3();
+void Shares::hash_state(Txn txn, const transaction::ShareOutput& output) {
+  if (hashed_at_ != txn) hashes_ = state_.hashes();
   hashed_at_ = txn;
-  return hash_;
+  output.record.state = xxh3(std::as_bytes(std::span(hashes_)));
+  for (std::size_t i = 0; i < hashes_.size(); ++i)
+    output.notes.state()[i].store(hashes_[i], std::memory_order_relaxed);
+}
+
+// Whoever inherits a share of which nothing else is there yet knows what the dead was given.
+Status Shares::announce_choice(Txn txn, const transaction::ShareNotes& notes) {
+  const std::uint64_t mark = txn.value() + 1;
+  if (notes.choice_mark().load(std::memory_order_acquire) == mark) {
+    LOCKSTEP_TRY(same_optimizer(
+        state_, spec_.plan.at(txn).global_step,
+        {notes.choice().load(std::memory_order_relaxed), "the worker that had this share before"},
+        {optimizer_, "this one"}));
+    heard_choice_ = true;
+  }
+  notes.choice().store(optimizer_, std::memory_order_relaxed);
+  notes.choice_mark().store(mark, std::memory_order_release);
+  return {};
 }
 
 Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWorker v,
-                       coord::ShareRecord& record) {
+                       transaction::ShareOutput& output) {
   const Position position = spec_.plan.at(txn);
-  record.state = compares(position) ? state_hash(txn) : 0;
+  coord::ShareRecord& record = output.record;
+  LOCKSTEP_TRY(announce_choice(txn, output.notes));
+  record.state = 0;
+  if (compares(position)) hash_state(txn, output);
   const auto where = [&] {
     return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
            ", virtual worker " + std::to_string(v.value());
@@ -145,6 +170,7 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
     const optim::ClosureScope scope;
     return hooks_.loss(part);
   }();
+  asked_for_batch_ = asked_for_batch_ || part.asked_;
   if (participant.reducer().gradients_seen() != seen)
     return Error{ErrorKind::kUsage,
                  "backward() in a step's closure, which only returns the loss: gradients are "

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "coord/board.h"
 #include "lockstep/step.h"
@@ -24,9 +25,13 @@ class Shares {
 
   // Which of the state's optimizers the next steps update.
   void choose(std::size_t optimizer) { optimizer_ = optimizer; }
-  // Fills the record, all but its mark.
+  std::size_t chosen() const { return optimizer_; }
+  // Whether one that died has left word of its choice, the same, in a step so far.
+  bool heard_choice() const { return heard_choice_; }
   Status compute(transaction::Participant& participant, Txn txn, VirtualWorker v,
-                 coord::ShareRecord& record);
+                 transaction::ShareOutput& output);
+  // Whether a loss has asked for its share's batch, here and so far.
+  bool asked_for_batch() const { return asked_for_batch_; }
   // Damaged samples of the training set, among those that this worker has looked at.
   std::int64_t left_out() const { return loader_->left_out(); }
 
@@ -34,7 +39,8 @@ class Shares {
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
       : spec_(spec), hooks_(hooks), state_(state) {}
   bool compares(const Position& position) const;
-  std::uint64_t state_hash(Txn txn);
+  Status announce_choice(Txn txn, const transaction::ShareNotes& notes);
+  void hash_state(Txn txn, const transaction::ShareOutput& output);
   // Of the share's batches, number k.
   data::ShareId id_of(const Position& position, std::int64_t v, std::int64_t k) const;
   Share share_of(const Position& position, VirtualWorker v, std::int64_t k,
@@ -51,9 +57,9 @@ class Shares {
   const TrainState& state_;
   std::unique_ptr<data::Loader> loader_;
   std::size_t optimizer_ = 0;
-  bool checked_draws_ = false;
-  std::optional<Txn> hashed_at_;  // the step whose start `hash_` is of
-  std::uint64_t hash_ = 0;
+  bool checked_draws_ = false, asked_for_batch_ = false, heard_choice_ = false;
+  std::optional<Txn> hashed_at_;  // the step whose start `hashes_` are of
+  std::vector<std::uint64_t> hashes_;
 };
 
 }  // namespace lockstep::training

@@ -18,6 +18,14 @@ using nlohmann::json;
 constexpr const char* kEndedEarly = "lockstep:ended_early";
 constexpr const char* kRan = "lockstep:ran_ns";
 constexpr const char* kStopped = "lockstep:stopped";
+constexpr const char* kIdleSteps = "lockstep:idle_steps";
+constexpr const char* kOptimizer = "lockstep:next_optimizer";
+
+std::optional<std::uint64_t> number_in(const json& texts, const char* name) {
+  const auto found = texts.find(name);
+  if (found == texts.end() || !found->is_string()) return std::nullopt;
+  return number_of<std::uint64_t>(found->get<std::string>());
+}
 
 // A program's text may be any bytes, and comes back as it was: as numbers where it is not UTF-8.
 json kept(const std::string& text) {
@@ -43,6 +51,8 @@ std::string texts_json(const TrainState& state, const RunNotes& notes) {
   if (notes.ended_early) texts[kEndedEarly] = "yes";
   texts[kRan] = std::to_string(notes.ran_ns);
   if (notes.stopped) texts[kStopped] = "yes";
+  if (notes.idle_steps > 0) texts[kIdleSteps] = std::to_string(notes.idle_steps);
+  if (notes.optimizer) texts[kOptimizer] = std::to_string(*notes.optimizer);
   return json_text(texts);
 }
 
@@ -60,8 +70,9 @@ Result<RunNotes> load_texts(const TrainState& state, const std::string& text) {
   RunNotes notes;
   notes.ended_early = texts.contains(kEndedEarly);
   notes.stopped = texts.contains(kStopped);
-  if (const auto ran = texts.find(kRan); ran != texts.end() && ran->is_string())
-    notes.ran_ns = number_of<std::uint64_t>(ran->get<std::string>()).value_or(0);
+  notes.ran_ns = number_in(texts, kRan).value_or(0);
+  notes.idle_steps = number_in(texts, kIdleSteps).value_or(0);
+  notes.optimizer = number_in(texts, kOptimizer);
   return notes;
 }
 

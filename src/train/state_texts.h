@@ -4,7 +4,9 @@
 // Threads: values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "lockstep/state.h"
@@ -17,7 +19,10 @@ struct RunNotes {
   // The time limit's stop is complete, its broken epoch evaluated. The checkpoint's place is that
   // of the step which a longer limit goes on with.
   bool stopped = false;
-  std::uint64_t ran_ns = 0;  // run time
+  std::uint64_t ran_ns = 0;      // run time
+  std::uint64_t idle_steps = 0;  // in a row, up to here, that changed nothing
+  // Of several: which one the step behind the checkpoint was given; nullopt: not known.
+  std::optional<std::size_t> optimizer = std::nullopt;
 };
 
 std::string texts_json(const TrainState& state, const RunNotes& notes);

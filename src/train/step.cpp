@@ -21,9 +21,9 @@ Result<bool> Step::next() {
 }
 
 bool Step::is_first() const { return run_->opened() && run_->is_first(); }
-std::int64_t Step::epoch() const { return run_->opened() ? run_->epoch(run_->at()) : 0; }
+std::int64_t Step::epoch() const { return run_->opened() ? run_->epoch(run_->announced()) : 0; }
 std::int64_t Step::global_step() const {
-  return run_->opened() ? run_->global_step(run_->at()) : 0;
+  return run_->opened() ? run_->global_step(run_->announced()) : 0;
 }
 
 void Step::on_finished(std::function<Status()> call) { run_->hooks.on_finished = std::move(call); }

@@ -7,17 +7,23 @@
 
 #include "base/text.h"
 #include "train/lines.h"
+#include "train/one_optimizer.h"
+#include "train/unsigned_nan.h"
 
 namespace lockstep::training {
 namespace {
 
 double loss_of(const coord::ShareRecord& record) {
-  return record.loss_sum / static_cast<double>(record.loss_count);
+  return unsigned_nan(record.loss_sum / static_cast<double>(record.loss_count));
 }
 
 }  // namespace
 
-Status StepRecords::check() const {
+Status StepRecords::check(transaction::Participant& participant) const {
+  const auto worker_of = [](int v) { return "the worker of virtual worker " + std::to_string(v); };
+  for (int v = 1; v < spec_.data_plan.virtual_workers; ++v)
+    LOCKSTEP_TRY(same_optimizer(state_, position_.global_step, {record(0).extra, worker_of(0)},
+                                {record(v).extra, worker_of(v)}));
   const Optimizer& own = optimizer();
   const std::uint64_t rates = own.rates_hash();
   const std::string step = "step " + std::to_string(position_.global_step) + ": ";
@@ -35,11 +41,23 @@ Status StepRecords::check() const {
     if (record(v).state != record(0).state)
       return Error{ErrorKind::kUsage,
                    step + "the state of virtual worker " + std::to_string(v) +
-                       "'s worker differs from that of virtual worker 0's: only step.run() may "
-                       "change what is in the train state (the last checkpoint may have it: "
-                       "--checkpoint-every is " +
+                       "'s worker differs from that of virtual worker 0's in " +
+                       first_difference(participant, v) +
+                       ": what changes the train state beside step.run() stands between next() "
+                       "and run(), in every worker alike, and is a function of the step, not of "
+                       "the rank or of how often the loop has gone round (the last checkpoint may "
+                       "have the difference: --checkpoint-every is " +
                        spec_.options.checkpoint_every.text() + ")"};
   return {};
+}
+
+std::string StepRecords::first_difference(transaction::Participant& participant, int v) const {
+  const auto first = participant.notes(0).state();
+  const auto other = participant.notes(static_cast<std::uint32_t>(v)).state();
+  for (std::size_t i = 0; i < first.size(); ++i)
+    if (first[i].load(std::memory_order_relaxed) != other[i].load(std::memory_order_relaxed))
+      return state_.tensor_in_words(i);
+  return "some tensor";
 }
 
 Optimizer& StepRecords::optimizer() const { return *state_.optimizers()[record(0).extra]; }
@@ -134,8 +152,7 @@ std::optional<std::string> StepRecords::loss_not_finite() const {
   const auto v = not_finite(txn_);
   if (!v) return std::nullopt;
   const double loss = loss_of(record(v->value()));
-  return "the loss of virtual worker " + std::to_string(v->value()) + " is " +
-         (std::isnan(loss) ? "nan" : shortest(loss));  // a NaN has no sign
+  return "the loss of virtual worker " + std::to_string(v->value()) + " is " + shortest(loss);
 }
 
 // Such losses stay, and the first of a stretch is enough of a remark. Where the step before is not

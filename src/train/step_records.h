@@ -11,6 +11,7 @@
 #include "coord/board.h"
 #include "train/epoch_book.h"
 #include "train/run_spec.h"
+#include "transaction/participant.h"
 #include "transaction/program.h"
 
 namespace lockstep::training {
@@ -20,8 +21,9 @@ class StepRecords {
   StepRecords(const RunSpec& spec, const TrainState& state, Txn txn, coord::Board board)
       : spec_(spec), state_(state), txn_(txn), board_(board), position_(spec.plan.at(txn)) {}
 
-  // Each worker updates its own state with its own rate: kUsage where they differ.
-  Status check() const;
+  // Each worker updates its own state, with its own loop's optimizer and rate: kUsage where they,
+  // or the states that are compared, differ. `participant`: of the step under way.
+  Status check(transaction::Participant& participant) const;
   // A newcomer has not seen the loop's choice: the share's record has it.
   Optimizer& optimizer() const;
   // A share has asked to end the run with this step (Share::end_run).
@@ -38,6 +40,7 @@ class StepRecords {
 
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
+  std::string first_difference(transaction::Participant& participant, int v) const;
   std::int64_t replaced(int v) const;  // samples, that cannot be decoded
   StepEnd step_end(const EpochBook* book) const;
   std::optional<VirtualWorker> not_finite(Txn txn) const;

@@ -1,21 +1,12 @@
 #include "transaction/participant.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/hash.h"
 #include "coord/hang_watch.h"
-#include "transaction/bell.h"
 #include "transaction/state_image.h"
 
 namespace lockstep::transaction {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr auto kCloseDeadline = 24h;  // what a program does at its end (exports) is its own
-
-}  // namespace
 
 Participant::Participant(worker::Session& session, TrainState& state, Program& program,
                          const ParticipantOptions& options)
@@ -34,12 +25,14 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
   std::vector<ddp::Parameter> parameters;
   for (const TrainState::Named& p : state.leaves()) parameters.push_back({p.name, p.tensor});
   LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(std::move(parameters), options.reducer));
+  self->notes_plan_ = {state.tensor_count(), self->reducer_->parameters().size()};
   comm::ExchangePlan plan;
   plan.virtual_workers = options.board.virtual_workers;
   plan.buckets = self->reducer_->bucket_specs();
   plan.scale = 1.0F / static_cast<float>(options.board.virtual_workers);
   plan.buffer_bytes = buffer_bytes(state);
   plan.eval_items = options.eval_items;
+  plan.note_words = self->notes_plan_.words();
   plan.state_bytes = image_bytes(state);
   plan.board_bytes = session.memory_bytes();
   const worker::Identity& me = session.identity();
@@ -68,6 +61,7 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
 
 Status Participant::join(Txn next, const coord::RunTime& time, bool complete) {
   next_ = next;
+  board_.header().begun_txn.store(next.value(), std::memory_order_release);
   LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0, time, complete));
   return log_.open(options_.run_dir, next, options_.total_steps, time.limit);
 }
@@ -92,7 +86,7 @@ Result<Participant::Turn> Participant::turn() {
     passed = cell.mark.load(std::memory_order_acquire) > next_.value() + 1;
     return passed || coord::read_table(cell, next_, table_);
   };
-  LOCKSTEP_TRY(wait_bell(self_slot().bell, told, "the table of members", kPeerDeadline));
+  await(self_slot().bell, told);
   if (passed) return Turn::kLeft;
   const auto self =
       std::find_if(table_.members.begin(), table_.members.end(),
@@ -114,7 +108,8 @@ Status Participant::heed_stop() {
   const auto there = [&] { return recorded.load(std::memory_order_acquire) == stop; };
   if (there()) return {};
   if (!session_.launched()) return session_.record_stop(stop);
-  return wait_bell(self_slot().bell, there, "the launcher to record the last step", kPeerDeadline);
+  await(self_slot().bell, there);
+  return {};
 }
 
 bool Participant::first_live() const {
@@ -143,6 +138,7 @@ Status Participant::run() {
   LOCKSTEP_TRY(program_.before(txn, exchange_->ownership().first_live() == exchange_->self()));
   if (!start_buffers_.empty()) store_buffers(state_, start_buffers_);
   LOCKSTEP_TRY(compute_owned());
+  LOCKSTEP_TRY(rehearse());
   LOCKSTEP_TRY(wait_whole());
   return leaving() ? skip() : commit();
 }
@@ -182,9 +178,7 @@ Status Participant::close(const std::function<Status()>& last_words) {
       LOCKSTEP_TRY(last_words());
       spoken = true;
     }
-    LOCKSTEP_TRY(wait_bell(
-        self_slot().bell, [&] { return recorded() || (!spoken && first_live()); },
-        "the launcher to record the end", kCloseDeadline));
+    await(self_slot().bell, [&] { return recorded() || (!spoken && first_live()); });
   }
   return {};
 }

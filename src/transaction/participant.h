@@ -62,6 +62,13 @@ class Participant {
   comm::Exchange& exchange() { return *exchange_; }
   ddp::Reducer& reducer() { return *reducer_; }
   const coord::Board& board() const { return board_; }
+  // Of the step under way.
+  ShareNotes notes(std::uint32_t v) const { return {exchange_->notes(v), notes_plan_}; }
+  // Whether that share's record is this worker's, once the step is whole.
+  bool computed(std::uint32_t v) const {
+    return notes(v).rank().load(std::memory_order_relaxed) ==
+           static_cast<std::uint64_t>(rank_.value());
+  }
 
  private:
   Participant(worker::Session& session, TrainState& state, Program& program,
@@ -86,6 +93,14 @@ class Participant {
   void note_membership_change();
   void note_commit();
   Status commit();
+
+  // participant_rehearsal.cpp: each share of a step once more.
+  std::uint32_t rehearser(std::uint32_t item) const;
+  bool rehearsed(std::uint32_t item) const;
+  Status rehearse();
+  Status rehearse_share(std::uint32_t item);
+  Status check_rehearsal() const;
+  Status check_rehearsed(std::uint32_t item) const;
 
   // participant_membership.cpp: who takes part next; heal().
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
@@ -115,6 +130,8 @@ class Participant {
   Rank rank_{coord::kNewcomer};
   bool prefaulted_ = false;
   std::vector<std::byte> start_buffers_;
+  NotesPlan notes_plan_;
+  bool rehearsing_ = false;  // this transaction
 };
 
 }  // namespace lockstep::transaction

@@ -2,7 +2,6 @@
 // "A newcomer").
 #include <algorithm>
 
-#include "transaction/bell.h"
 #include "transaction/participant.h"
 #include "transaction/state_image.h"
 
@@ -96,7 +95,7 @@ Status Participant::heal() {
       const std::uint64_t mark = exchange_->heal_mark().load(std::memory_order_acquire);
       return mark != 0 && mark != tried;
     };
-    LOCKSTEP_TRY(wait_bell(self_slot().bell, fresh, "a live peer's state", kPeerDeadline));
+    await(self_slot().bell, fresh);
     tried = exchange_->heal_mark().load(std::memory_order_acquire);
     if (tried == 0) continue;
     LOCKSTEP_ASSIGN(const bool joined, try_heal(tried));
@@ -128,8 +127,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   // Decided, or so far ahead that the decision is overwritten. Not before: others may already count
   // on ready_txn.
   const auto told = [&] { return cell.mark.load(std::memory_order_acquire) >= mark + 1; };
-  LOCKSTEP_TRY(
-      wait_bell(self_slot().bell, told, "the table that lists this newcomer", kPeerDeadline));
+  await(self_slot().bell, told);
   if (!coord::read_table(cell, Txn(mark), after) || !after.has(me.uid)) return false;
   // From here on the others wait for our first share, so this transaction's sums stay.
   done_ = 0;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "transaction/bell.h"
 #include "transaction/participant.h"
 #include "transaction/state_image.h"
 
@@ -13,6 +12,8 @@ using namespace std::chrono_literals;
 Status Participant::begin_exchange() {
   LOCKSTEP_TRY(log_.wait_for_room(next_));
   self_slot().items.store(program_.items(next_), std::memory_order_relaxed);
+  const Txn begun(board_.header().begun_txn.load(std::memory_order_acquire));
+  rehearsing_ = program_.is_step(next_) && program_.rehearses(next_, begun);
   LOCKSTEP_TRY(program_.is_step(next_)
                    ? exchange_->begin(table_)
                    : exchange_->begin_evaluation(table_, program_.items(next_)));
@@ -61,13 +62,18 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   coord::ShareRecord& record = board_.record(next_, v);
   if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
   reducer_->begin_share(fold_for(item, adopted));
-  // A record that the dead had marked stays; what is computed again for its pieces goes to a
-  // scratch one.
+  // A record that the dead had marked stays, and its notes; what is computed again for its pieces
+  // goes to scratch ones.
   const bool recorded = record.mark.load(std::memory_order_acquire) >= mark;
-  std::vector<std::byte> scratch(recorded ? coord::ShareRecord::bytes(board_.plan().ids_capacity)
-                                          : 0);
-  LOCKSTEP_TRY(program_.compute_share(
-      next_, v, recorded ? *new (scratch.data()) coord::ShareRecord : record));
+  if (recorded) {
+    ScratchOutput scratch(board_.plan(), notes_plan_);
+    LOCKSTEP_TRY(program_.compute_share(next_, v, scratch.output()));
+  } else {
+    ShareOutput output{record, notes(item)};
+    output.notes.rank().store(static_cast<std::uint64_t>(rank_.value()), std::memory_order_relaxed);
+    if (rehearsing_) reducer_->hash_gradients(output.notes.gradients());
+    LOCKSTEP_TRY(program_.compute_share(next_, v, output));
+  }
   LOCKSTEP_TRY(reducer_->end_share());
   if (item == 0 && !start_buffers_.empty() && !exchange_->buffers_published()) {
     store_buffers(state_, exchange_->buffers());
@@ -99,6 +105,7 @@ bool Participant::items_marked() {
              : exchange_->eval(marked_).mark;
     // A later mark: the others have gone on without this worker, see leaving().
     if (word.load(std::memory_order_acquire) < mark) return false;
+    if (rehearsing_ && !rehearsed(marked_)) return false;
     ++marked_;
   }
   return !step || start_buffers_.empty() || exchange_->buffers_published();
@@ -112,7 +119,6 @@ bool Participant::table_published() {
 // Called when all own items are done.
 Status Participant::wait_whole() {
   enter(coord::Phase::kExchange);
-  const Deadline deadline = Deadline::in(kPeerDeadline);
   bool joiner_missing = false;
   const auto rest_is_whole = [&] {
     if (!items_marked()) return false;
@@ -123,7 +129,7 @@ Status Participant::wait_whole() {
   };
   for (;;) {
     joiner_missing = false;
-    LOCKSTEP_ASSIGN(const comm::Wait outcome, exchange_->wait(rest_is_whole, deadline));
+    LOCKSTEP_ASSIGN(const comm::Wait outcome, exchange_->wait(rest_is_whole, Deadline::never()));
     if (outcome == comm::Wait::kWhole) {
       if (!joiner_missing) return {};
       // Nobody else is waited for: look again when it rings, and soon in any case.
@@ -132,7 +138,10 @@ Status Participant::wait_whole() {
       continue;
     }
     note_membership_change();
-    if (exchange_->self() < table_.members.size()) LOCKSTEP_TRY(compute_owned());
+    if (exchange_->self() < table_.members.size()) {
+      LOCKSTEP_TRY(compute_owned());
+      LOCKSTEP_TRY(rehearse());
+    }
     enter(coord::Phase::kExchange);
   }
 }
@@ -159,12 +168,14 @@ Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
   if (step) {
+    LOCKSTEP_TRY(check_rehearsal());
     LOCKSTEP_TRY(program_.check(next_, board_));
     reducer_->set_gradients();
+    // Before the update: what an optimizer of the program's own writes to a buffer lasts.
+    if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
     const bool updated = program_.update(next_, board_);
     reducer_->clear_gradients();
-    if (!start_buffers_.empty())
-      load_buffers(state_, updated ? exchange_->buffers() : std::span(start_buffers_));
+    if (!updated && !start_buffers_.empty()) load_buffers(state_, start_buffers_);
   } else {
     LOCKSTEP_TRY(program_.end_epoch(next_, *exchange_));
   }

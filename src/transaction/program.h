@@ -12,6 +12,7 @@
 #include "comm/exchange.h"
 #include "coord/board.h"
 #include "lockstep/status.h"
+#include "transaction/share_notes.h"
 
 namespace lockstep::transaction {
 
@@ -39,9 +40,12 @@ class Program {
   // From the table: the run ends after so many steps. Again and again, with the same number.
   virtual void stop_after(std::uint64_t steps) = 0;
 
-  // One share of a step: forward and backward of virtual worker v; fills the record, all but its
-  // mark.
-  virtual Status compute_share(Txn txn, VirtualWorker v, coord::ShareRecord& record) = 0;
+  // Whether each share of this step is computed twice; `begun`: the transaction that this start of
+  // the run began with.
+  virtual bool rehearses(Txn txn, Txn begun) const = 0;
+
+  // One share of a step: forward and backward of virtual worker v.
+  virtual Status compute_share(Txn txn, VirtualWorker v, ShareOutput& output) = 0;
   // One batch of an evaluation, or the files of an epoch's end; fills the cell, all but its mark.
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
   // Once a step is whole, before the update: an error if the workers' records do not fit together,

@@ -81,6 +81,17 @@ TEST_F(Ddp, UnusedParametersAreNamed) {
   EXPECT_NE(outcome.err.find("find_unused_parameters"), std::string::npos) << outcome.err;
 }
 
+TEST_F(Ddp, SparseGradientsAreRefusedByName) {
+  for (const auto& [name, told] :
+       {std::pair("sparse", "'bag.weight' has sparse gradients"),
+        std::pair("sparse-by-call", "the gradient of 'bag.weight' is sparse")}) {
+    const Outcome outcome = ranks(3, name);
+    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(told), std::string::npos) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("sparse(false)"), std::string::npos) << name << ": " << outcome.err;
+  }
+}
+
 TEST_F(Ddp, ParametersChangedAfterWrappingAreToldApart) {
   for (const auto& [name, told] :
        {std::pair("frozen-late", "frozen after the module was wrapped: extra"),

@@ -5,6 +5,7 @@
 #include <ATen/core/grad_mode.h>
 #include <signal.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -116,6 +117,24 @@ Status unused(ProcessGroup& group) {
   DistributedDataParallel ddp(Net(), group);
   ddp(1.0, false).backward();
   return lockstep::Error{ErrorKind::kInternal, "an unused parameter was passed over"};
+}
+
+// By the options, and by a call of its own.
+struct TableImpl : torch::nn::Module {
+  explicit TableImpl(bool sparse) : bag(torch::nn::EmbeddingBagOptions(5, 2).sparse(sparse)) {
+    register_module("bag", bag);
+  }
+  at::Tensor forward(const at::Tensor& ids) {
+    return at::embedding(bag->weight, ids, -1, false, /*sparse=*/true).sum();
+  }
+  torch::nn::EmbeddingBag bag;
+};
+TORCH_MODULE(Table);
+
+Status sparse(ProcessGroup& group, bool by_options) {
+  DistributedDataParallel ddp(Table(by_options), group);
+  ddp(at::ones({3}, at::kLong)).backward();
+  return lockstep::Error{ErrorKind::kInternal, "a sparse gradient was passed over"};
 }
 
 // Wraps it, takes a step, changes it and takes another, which must not go well.
@@ -285,6 +304,8 @@ Status run_case(const std::string& name, ProcessGroup& group) {
   if (name == "wrapped-twice") return wrapped_twice(group);
   if (name == "tied") return tied(group);
   if (name == "unused") return unused(group);
+  if (name == "sparse") return sparse(group, true);
+  if (name == "sparse-by-call") return sparse(group, false);
   if (name == "frozen-late") return frozen_late(group);
   if (name == "thawed-late") return thawed_late(group);
   if (name == "swapped-late") return swapped_late(group);

@@ -143,8 +143,10 @@ TEST_F(StepLoop, RatesThatDifferAreFoundInTheSameStep) {
   expect_refused("rate-by-rank-at-first", "step 0: the learning rate is");
 }
 
-TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundWithTheNextCheckpoint) {
-  expect_refused("pokes", "step 30: the state of virtual worker 1's worker differs");
+TEST_F(StepLoop, AStateChangedOutsideOfAStepIsFoundSoon) {
+  expect_refused("pokes",
+                 "step 16: the state of virtual worker 1's worker differs from that of virtual "
+                 "worker 0's in the parameter 'weight'");
 }
 
 TEST_F(StepLoop, AShareEndsTheRunEarlyForAll) {

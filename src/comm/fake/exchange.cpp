@@ -24,6 +24,8 @@ class FakeWorld {
       sums[b].bytes.resize(wanted.buckets[b].count * size_of(wanted.buckets[b].dtype));
     for (auto& buffer : buffers) buffer.bytes.resize(wanted.buffer_bytes);
     for (auto& generation : cells) generation = std::vector<EvalCell>(wanted.eval_items);
+    for (auto& generation : notes)
+      generation = std::vector<coord::Word>(wanted.virtual_workers * wanted.note_words);
   }
 
   // Something changed: everybody looks again. Precondition: the mutex is held.
@@ -49,6 +51,7 @@ class FakeWorld {
   // Of transaction t in t % kTables.
   Marked buffers[coord::kTables];
   std::vector<EvalCell> cells[coord::kTables];
+  std::vector<coord::Word> notes[coord::kTables];
   fake::Bytes heal;
   coord::Word heal_mark{0};
 };
@@ -130,6 +133,10 @@ class FakeExchange final : public Exchange {
 
   EvalCell& eval(std::uint32_t item) override {
     return world_->cells[table_.txn.value() % coord::kTables][item];
+  }
+  std::span<coord::Word> notes(std::uint32_t v) override {
+    const std::uint64_t words = world_->plan.note_words;
+    return std::span(world_->notes[table_.txn.value() % coord::kTables]).subspan(v * words, words);
   }
   std::span<std::byte> heal_region() override { return world_->heal; }
   coord::Word& heal_mark() override { return world_->heal_mark; }

@@ -60,6 +60,10 @@ class ShmExchange final : public Exchange {
     assert(item < plan_.eval_items);
     return *reinterpret_cast<EvalCell*>(data_ + layout_.eval_cell(table_.txn, item));
   }
+  std::span<Word> notes(std::uint32_t v) override {
+    assert(v < plan_.virtual_workers);
+    return {&word(layout_.notes(table_.txn, v)), plan_.note_words};
+  }
   std::span<std::byte> heal_region() override {
     return {data_ + layout_.heal(), plan_.state_bytes};
   }

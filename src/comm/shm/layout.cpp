@@ -65,7 +65,10 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
       round_up(layout.not_finite_marks_ + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.eval_ = round_up(layout.heal_mark() + kLine, kPage);
   layout.eval_items_ = plan.eval_items;
-  layout.buffers_ = round_up(layout.eval_cell(Txn(kTables - 1), plan.eval_items), kPage);
+  layout.notes_ = round_up(layout.eval_cell(Txn(kTables - 1), plan.eval_items), kPage);
+  layout.notes_stride_ = round_up(plan.note_words * sizeof(coord::Word), kLine);
+  layout.buffers_ = round_up(
+      layout.notes_ + std::uint64_t{kTables} * plan.virtual_workers * layout.notes_stride_, kPage);
   layout.buffers_stride_ = round_up(plan.buffer_bytes, kPage);
   layout.heal_ = layout.buffers_ + kTables * layout.buffers_stride_;
   layout.sums_ = layout.heal_ + round_up(plan.state_bytes, kPage);

@@ -1,7 +1,7 @@
 // Where everything of an exchange lies in the engine's part of the board: a pure function of the
 // plan and of the room there is, the same in all processes. Sparse: untouched pages cost nothing.
 //
-//   group area | marks | evaluation cells | buffers | heal region | sums |
+//   group area | marks | evaluation cells | notes | buffers | heal region | sums |
 //     pieces [slot][position][bucket]
 //
 // A piece's place is its owner's slot and the position of its first leaf among the owner's items
@@ -17,7 +17,7 @@
 
 namespace lockstep::comm::shm {
 
-// Buffers and evaluation cells of transaction t are in t % kTables, as its table is.
+// Buffers, notes and evaluation cells of transaction t are in t % kTables, as its table is.
 using coord::kTables;
 
 class Layout {
@@ -45,6 +45,9 @@ class Layout {
   std::uint64_t eval_cell(Txn txn, std::uint32_t item) const {
     return eval_ + (txn.value() % kTables * eval_items_ + item) * sizeof(EvalCell);
   }
+  std::uint64_t notes(Txn txn, std::uint32_t v) const {
+    return notes_ + (txn.value() % kTables * virtual_workers_ + v) * notes_stride_;
+  }
   std::uint64_t buffers(Txn txn) const {
     return buffers_ + txn.value() % kTables * buffers_stride_;
   }
@@ -60,9 +63,9 @@ class Layout {
   std::uint32_t virtual_workers_ = 0, slots_ = 0, eval_items_ = 0;
   std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
   std::vector<std::uint32_t> chunks_, first_chunk_;  // of each bucket; its first mark
-  std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0;
+  std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0, notes_stride_ = 0;
   std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, not_finite_marks_ = 0, buffers_marks_ = 0,
-                eval_ = 0, buffers_ = 0, heal_ = 0, sums_ = 0, pieces_ = 0;
+                eval_ = 0, notes_ = 0, buffers_ = 0, heal_ = 0, sums_ = 0, pieces_ = 0;
 };
 
 }  // namespace lockstep::comm::shm

@@ -21,8 +21,11 @@ struct Note {
 
 TEST(StateTexts, ComeBackWithTheRunsNotes) {
   const Note from("at 3");
-  const std::string json = texts_json(
-      from.state, {.ended_early = true, .stopped = false, .ran_ns = 18446744073709551615u});
+  const std::string json = texts_json(from.state, {.ended_early = true,
+                                                   .stopped = false,
+                                                   .ran_ns = 18446744073709551615u,
+                                                   .idle_steps = 7,
+                                                   .optimizer = 1});
   Note to("");
   const auto notes = load_texts(to.state, json);
   ASSERT_TRUE(notes.ok());
@@ -30,6 +33,8 @@ TEST(StateTexts, ComeBackWithTheRunsNotes) {
   EXPECT_TRUE(notes->ended_early);
   EXPECT_FALSE(notes->stopped);
   EXPECT_EQ(notes->ran_ns, 18446744073709551615u);
+  EXPECT_EQ(notes->idle_steps, 7u);
+  EXPECT_EQ(notes->optimizer, 1u);
 }
 
 TEST(StateTexts, BytesOfAnyKindComeBackAsTheyWere) {
@@ -65,6 +70,7 @@ TEST(StateTexts, NotesOfAnotherFormCountForNothing) {
   const auto notes = load_texts(to.state, R"({"note": "x", "lockstep:ran_ns": 7})");
   ASSERT_TRUE(notes.ok());
   EXPECT_EQ(notes->ran_ns, 0u);
+  EXPECT_FALSE(notes->optimizer.has_value());
 }
 
 }  // namespace

@@ -1,0 +1,129 @@
+// The rehearsal: in some steps each share is computed twice, by two workers where there are two,
+// and both must come to the same bits. It finds what a share must not depend on (a loader around
+// run(), the rank, a counter, the clock) before a death would make other weights of it.
+//
+// The second computation gives nothing to the sums. It is agreed on as the shares are: the next
+// live member after a share's owner computes it again, whoever has died meanwhile.
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <bit>
+#include <cmath>
+
+#include "base/text.h"
+#include "transaction/participant.h"
+#include "transaction/state_image.h"
+
+namespace lockstep::transaction {
+namespace {
+
+// What the step's shares have left in PyTorch's default generator stays as it is.
+class GeneratorKept {
+ public:
+  GeneratorKept()
+      : generator_(at::detail::getDefaultCPUGenerator()), state_(generator_.get_state()) {}
+  ~GeneratorKept() { generator_.set_state(state_); }
+  GeneratorKept(const GeneratorKept&) = delete;
+  GeneratorKept& operator=(const GeneratorKept&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+double mean_loss(double sum, std::uint64_t count) { return sum / static_cast<double>(count); }
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+std::string loss_text(double loss) { return std::isnan(loss) ? "nan" : shortest(loss); }
+
+constexpr const char* kWhatItMayDependOn =
+    ". A share's loss may depend on the train state and on its Share alone: batch(), "
+    "virtual_worker(), epoch(), step(), global_step(), micro_batch(), and PyTorch's default "
+    "generator, which is seeded by them. A data loader of one's own around run(), the rank, a "
+    "counter, the clock and other generators are not the same for whoever computes a share after "
+    "a death (--rehearse 0 leaves this comparison out; then equal weights are not promised)";
+
+}  // namespace
+
+std::uint32_t Participant::rehearser(std::uint32_t item) const {
+  const coord::Ownership& ownership = exchange_->ownership();
+  const auto members = static_cast<std::uint32_t>(table_.members.size());
+  const std::uint32_t owner = ownership.owner(item);
+  std::uint32_t next = (owner + 1) % members;
+  while (next != owner && !ownership.alive(next)) next = (next + 1) % members;
+  return next;
+}
+
+bool Participant::rehearsed(std::uint32_t item) const {
+  return notes(item).again_mark().load(std::memory_order_acquire) >= next_.value() + 1;
+}
+
+Status Participant::rehearse() {
+  if (!rehearsing_) return {};
+  for (std::uint32_t item = 0; item < program_.items(next_); ++item) {
+    if (rehearser(item) != exchange_->self() || rehearsed(item)) continue;
+    LOCKSTEP_TRY(rehearse_share(item));
+    exchange_->progress();
+  }
+  exchange_->ring_members();
+  return {};
+}
+
+Status Participant::rehearse_share(std::uint32_t item) {
+  const GeneratorKept kept;
+  ScratchOutput scratch(board_.plan(), notes_plan_);
+  const std::span<coord::Word> hashes = scratch.output().notes.gradients();
+  if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
+  reducer_->begin_rehearsal(item);
+  reducer_->hash_gradients(hashes);
+  LOCKSTEP_TRY(
+      program_.compute_share(next_, VirtualWorker(static_cast<int>(item)), scratch.output()));
+  LOCKSTEP_TRY(reducer_->end_share());
+  // While another death is being noticed two may do this, and write the same.
+  const coord::ShareRecord& record = scratch.output().record;
+  const ShareNotes notes = this->notes(item);
+  for (std::size_t i = 0; i < hashes.size(); ++i) notes.again_gradients()[i].store(hashes[i]);
+  notes.again_loss().store(
+      std::bit_cast<std::uint64_t>(mean_loss(record.loss_sum, record.loss_count)),
+      std::memory_order_relaxed);
+  notes.again_rank().store(static_cast<std::uint64_t>(rank_.value()), std::memory_order_relaxed);
+  notes.again_mark().store(next_.value() + 1, std::memory_order_release);
+  return {};
+}
+
+Status Participant::check_rehearsal() const {
+  if (!rehearsing_) return {};
+  for (std::uint32_t item = 0; item < program_.items(next_); ++item)
+    LOCKSTEP_TRY(check_rehearsed(item));
+  return {};
+}
+
+Status Participant::check_rehearsed(std::uint32_t item) const {
+  const coord::ShareRecord& record = board_.record(next_, VirtualWorker(static_cast<int>(item)));
+  const ShareNotes notes = this->notes(item);
+  const double loss = mean_loss(record.loss_sum, record.loss_count);
+  const double again = std::bit_cast<double>(notes.again_loss().load(std::memory_order_relaxed));
+  const std::uint64_t first = notes.rank().load(std::memory_order_relaxed);
+  const std::uint64_t second = notes.again_rank().load(std::memory_order_relaxed);
+  const std::string in = " in rank " + std::to_string(first);
+  const std::string when =
+      first == second ? " when it is computed again there" : " in rank " + std::to_string(second);
+  const std::string step = "step " + std::to_string(program_.global_step(next_)) + ": ";
+  const std::string of = " of virtual worker " + std::to_string(item);
+  if (!same_bits(loss, again))
+    return Error{ErrorKind::kUsage, step + "the loss" + of + " is " + loss_text(loss) + in +
+                                        " and " + loss_text(again) + when + kWhatItMayDependOn};
+  for (std::size_t i = 0; i < notes.gradients().size(); ++i)
+    if (notes.gradients()[i].load(std::memory_order_relaxed) !=
+        notes.again_gradients()[i].load(std::memory_order_relaxed))
+      return Error{ErrorKind::kUsage, step + "the gradient of '" + reducer_->parameters()[i].name +
+                                          "'" + of + " has other bits" + in + " than" + when +
+                                          ", though its loss is the same, " + loss_text(loss) +
+                                          kWhatItMayDependOn};
+  return {};
+}
+
+}  // namespace lockstep::transaction

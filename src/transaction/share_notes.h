@@ -1,0 +1,93 @@
+// What a step's members compare of each share beside its sum and its record: words in the
+// exchange's memory (comm::Exchange::notes()), or scratch ones that nobody reads.
+//
+//   words | hashes of the state's tensors | of the gradients | of the gradients computed again
+//
+// All but `choice` and `again_mark` are vouched for by the share's record, or by `again_mark`.
+// Ownership: a view. Threads: one writer at a time, as of the record.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "coord/board.h"
+
+namespace lockstep::transaction {
+
+struct NotesPlan {
+  std::size_t state_tensors = 0, gradients = 0;
+  std::size_t words() const;
+};
+
+class ShareNotes {
+ public:
+  ShareNotes(std::span<coord::Word> words, const NotesPlan& plan) : words_(words), plan_(plan) {}
+
+  // Stored before the share is computed: txn + 1 and the optimizer that its worker was given, so
+  // that whoever inherits the share knows of it.
+  coord::Word& choice_mark() const { return words_[kChoiceMark]; }
+  coord::Word& choice() const { return words_[kChoice]; }
+  // The steps before this one that changed nothing, in a row, as far as the share's worker knows.
+  coord::Word& idle_steps() const { return words_[kIdleSteps]; }
+  coord::Word& rank() const { return words_[kRank]; }  // that computed it
+
+  // The rehearsal (participant_rehearsal.cpp): txn + 1 once the share was computed again, and by
+  // whom, with which loss (its bits).
+  coord::Word& again_mark() const { return words_[kAgainMark]; }
+  coord::Word& again_rank() const { return words_[kAgainRank]; }
+  coord::Word& again_loss() const { return words_[kAgainLoss]; }
+
+  std::span<coord::Word> state() const { return words_.subspan(kWords, plan_.state_tensors); }
+  std::span<coord::Word> gradients() const {
+    return words_.subspan(kWords + plan_.state_tensors, plan_.gradients);
+  }
+  std::span<coord::Word> again_gradients() const {
+    return words_.subspan(kWords + plan_.state_tensors + plan_.gradients, plan_.gradients);
+  }
+
+ private:
+  friend struct NotesPlan;
+  enum Place : std::size_t {
+    kChoiceMark,
+    kChoice,
+    kIdleSteps,
+    kRank,
+    kAgainMark,
+    kAgainRank,
+    kAgainLoss,
+    kWords
+  };
+  std::span<coord::Word> words_;
+  NotesPlan plan_;
+};
+
+inline std::size_t NotesPlan::words() const {
+  return ShareNotes::kWords + state_tensors + 2 * gradients;
+}
+
+// What one share's computation fills in.
+struct ShareOutput {
+  coord::ShareRecord& record;  // all but its mark
+  ShareNotes notes;
+};
+
+// A record and notes that nobody reads.
+class ScratchOutput {
+ public:
+  ScratchOutput(const coord::BoardPlan& board, const NotesPlan& plan)
+      : memory_(coord::ShareRecord::bytes(board.ids_capacity)),
+        words_(plan.words()),
+        output_{*new (memory_.data()) coord::ShareRecord, ShareNotes(words_, plan)} {}
+  ScratchOutput(const ScratchOutput&) = delete;
+  ScratchOutput& operator=(const ScratchOutput&) = delete;
+  ShareOutput& output() { return output_; }
+
+ private:
+  std::vector<std::byte> memory_;
+  std::vector<coord::Word> words_;
+  ShareOutput output_;
+};
+
+}  // namespace lockstep::transaction

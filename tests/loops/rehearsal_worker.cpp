@@ -1,0 +1,219 @@
+// rehearsal_worker CASE RUN_DIR [REHEARSE]: a loop of Step's whose loss depends, or does not, on
+// what it must not.
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/nn/functional/embedding.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+
+#include "lockstep/amp.h"
+#include "lockstep/step.h"
+
+namespace {
+
+using lockstep::Share;
+using lockstep::Status;
+
+struct Job {
+  lockstep::Context& context;
+  std::string name, output;
+  std::optional<std::int64_t> rehearse;
+  bool is(const char* wanted) const { return name == wanted; }
+};
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    register_module("first", first);
+    register_module("norm", norm);
+    register_module("dropout", dropout);
+    register_module("last", last);
+    count = register_buffer("count", at::zeros({}));
+  }
+  at::Tensor forward(const at::Tensor& inputs) {
+    return last(dropout(at::relu(norm(first(inputs)))));
+  }
+  torch::nn::Linear first{2, 4}, last{4, 1};
+  torch::nn::BatchNorm1d norm{4};
+  torch::nn::Dropout dropout{0.5};
+  at::Tensor count;
+};
+TORCH_MODULE(Net);
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// What a loss is multiplied by that has more than the state and its share.
+double factor_of(const Job& job) {
+  static int calls = 0;
+  static std::mt19937 engine{7};
+  static at::Generator generator = at::detail::createCPUGenerator(7);
+  if (job.is("counter")) return ++calls;
+  if (job.is("clock")) return seconds_now();
+  if (job.is("rank")) return std::atof(std::getenv("RANK")) + 1;
+  if (job.is("context-rank")) return job.context.rank() + 1;
+  if (job.is("random-device")) return std::random_device{}();
+  if (job.is("engine")) return static_cast<double>(engine());
+  if (job.is("generator")) return at::rand({}, generator).item<double>();
+  return 1;
+}
+
+at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own_batch) {
+  static int calls = 0;
+  const bool other_data = job.is("own-loader") || job.is("unused-data");
+  const at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
+  const at::Tensor loss = net(inputs).pow(2).mean() * factor_of(job);
+  if (!job.is("gradient")) return loss;
+  // The loss stays as it is, its gradient does not.
+  const at::Tensor more = net->last->weight.sum() * static_cast<double>(calls++);
+  return loss + (more - more.detach());
+}
+
+struct CountingSgd : lockstep::SGD {
+  CountingSgd(const Job& its_job, Net its_net)
+      : SGD(its_net->parameters(), {.lr = 0.01, .momentum = 0.9}), job(its_job), net(its_net) {}
+  void step() override {
+    SGD::step();
+    if (job.is("count-in-step")) net->count.add_(1);
+  }
+  const Job& job;
+  Net net;
+};
+
+lockstep::RunOptions options_of(const Job& job) {
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.epochs = 2;
+  options.batch_size = 2;
+  options.virtual_workers = 3;
+  options.rehearse = job.rehearse;
+  if (job.is("accumulates")) options.accumulation_steps = 2;
+  if (job.is("ahead")) options.prefetch_threads = 2;
+  if (job.is("skips")) options.on_nan = lockstep::OnNan::kSkip;
+  return options;
+}
+
+Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer, Net& net) {
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) break;
+    const long before = step.global_step(), epoch = step.epoch();
+    if (job.is("pokes") && before == 3 && job.context.rank() == 1) {
+      const at::NoGradGuard no_grad;
+      net->last->bias.add_(1);
+    }
+    if (job.is("count-before")) net->count.add_(1);
+    // As a loader that is asked for each rank's next batch.
+    const at::Tensor own = at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
+    LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(job, net, share, own); }));
+    if (step.global_step() != before || step.epoch() != epoch) std::printf("another step\n");
+    if (job.is("count-after")) net->count.add_(1);
+    if (job.is("draws")) std::printf("drawn %.9g\n", at::rand({}).item<double>());
+  }
+  std::printf("count %g\n", net->count.item<double>());
+  return {};
+}
+
+Status train(const Job& job) {
+  Net net;
+  CountingSgd optimizer(job, net);
+  lockstep::GradScaler scaler;
+  LOCKSTEP_ASSIGN(auto set, lockstep::data::tensor_dataset(at::randn({60, 2}), at::randn({60, 1})));
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("net", *net));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  if (job.is("scaler")) LOCKSTEP_TRY(state.add("scaler", scaler));
+  lockstep::Step step(job.context, state, options_of(job));
+  LOCKSTEP_TRY(step.open(set));
+  return loop(job, step, optimizer, net);
+}
+
+// Two optimizers in turn, by the loop's position or (as it must be) by the step.
+Status alternate(const Job& job) {
+  torch::nn::Linear a(2, 2), b(2, 2);
+  lockstep::SGD of_a(a->parameters(), {.lr = 0.01}), of_b(b->parameters(), {.lr = 0.01});
+  LOCKSTEP_ASSIGN(auto set,
+                  lockstep::data::tensor_dataset(at::randn({900, 2}), at::randn({900, 2})));
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("a", *a));
+  LOCKSTEP_TRY(state.add("b", *b));
+  LOCKSTEP_TRY(state.add("of_a", of_a));
+  LOCKSTEP_TRY(state.add("of_b", of_b));
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.epochs = 1;
+  options.batch_size = 1;
+  options.virtual_workers = 3;
+  options.checkpoint_every = lockstep::Duration::steps(33);
+  options.log_every = lockstep::Duration::steps(0);
+  lockstep::Step step(job.context, state, options);
+  LOCKSTEP_TRY(step.open(set));
+  const auto loss = [&](Share& share) {
+    return (b(at::relu(a(share.batch().inputs))) - share.batch().targets).pow(2).mean();
+  };
+  for (bool first = true;; first = !first) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    if (job.name.ends_with("-slow")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    if (job.name.starts_with("alternate-by-step") ? step.global_step() % 2 == 0 : first)
+      LOCKSTEP_TRY(step.run(of_a, loss));
+    else
+      LOCKSTEP_TRY(step.run(of_b, [&](Share& share) { return -loss(share); }));
+  }
+}
+
+// An embedding whose gradients are sparse: by its options, or by its own call.
+struct TableImpl : torch::nn::Module {
+  explicit TableImpl(bool sparse) : embedding(torch::nn::EmbeddingOptions(5, 2).sparse(sparse)) {
+    register_module("embedding", embedding);
+  }
+  torch::nn::Embedding embedding;
+};
+TORCH_MODULE(Table);
+
+Status sparse(const Job& job) {
+  Table table(job.is("sparse"));
+  lockstep::SGD optimizer(table->parameters(), {.lr = 0.01});
+  LOCKSTEP_ASSIGN(auto set, lockstep::data::tensor_dataset(at::ones({60}, at::kLong),
+                                                           at::zeros({60}, at::kLong)));
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("table", *table));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  lockstep::Step step(job.context, state, options_of(job));
+  LOCKSTEP_TRY(step.open(set));
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) {
+      return torch::nn::functional::embedding(
+                 share.batch().inputs, table->embedding->weight,
+                 torch::nn::functional::EmbeddingFuncOptions().sparse(true))
+          .sum();
+    }));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) return 2;
+  auto context = lockstep::init();
+  if (!context.ok()) lockstep::exit_with(context.error());
+  at::manual_seed(0);
+  const Job job{*context, argv[1], argv[2],
+                argc > 3 ? std::optional<std::int64_t>(std::atol(argv[3])) : std::nullopt};
+  if (job.name.starts_with("alternate")) lockstep::exit_with(*context, alternate(job));
+  lockstep::exit_with(*context, job.name.starts_with("sparse") ? sparse(job) : train(job));
+}
