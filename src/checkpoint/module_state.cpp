@@ -26,6 +26,7 @@ TensorInfo own_info(const std::string& name, const at::Tensor& tensor) {
 
 std::vector<std::string> names_of(const NamedTensors& tensors) {
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const auto& [name, tensor] : tensors) names.push_back(name);
   return names;
 }
@@ -36,6 +37,7 @@ class Plan {
   Plan(const torch::nn::Module& module, const std::vector<GivenTensor>& given)
       : own_(module_tensors(module)), given_(given) {
     std::vector<std::string> names;
+    names.reserve(given.size());
     for (const GivenTensor& each : given) names.push_back(each.info.name);
     matching_ = match_names(names_of(own_), names);
     find_missing();
@@ -157,6 +159,7 @@ Status save_module_safetensors(const std::string& path, const torch::nn::Module&
     LOCKSTEP_ASSIGN(const checkpoint::Sources sources, checkpoint::Sources::of({&part, 1}));
     const auto& tensors = sources.parts().front().tensors;
     std::vector<checkpoint::TensorInfo> infos;
+    infos.reserve(tensors.size());
     for (const checkpoint::NamedBytes& tensor : tensors) infos.push_back(tensor.info);
     LOCKSTEP_ASSIGN(const auto layout, checkpoint::make_python_layout(infos, kept.aliases));
     return write_atomically(posix_env(), place, [&](File& file) -> Status {
