@@ -182,14 +182,17 @@ class Classifier(BesidePython):
             picture.write_bytes(picture.read_bytes()[:200])
         shutil.copytree(data / "Validation", data / "Test")
         outs = []
-        for workers in (1, 2):
-            out, err = self.recipe(self.folder(f"damaged-{workers}"), workers, [*self.frozen, "--epochs", 1], data=data)
+        (data / "Train/C0/notes.txt").write_text("no picture")
+        (data / "Train/C0/._0.png").write_bytes(b"\0\5\26\7")
+        for name, workers, launcher in (("1", 1, ()), ("2", 2, ()), ("killed", 2, ("--inject", "kill rank=1 txn=0 phase=backward"))):
+            out, err = self.recipe(self.folder(f"damaged-{name}"), workers, [*self.frozen, "--epochs", 1], data=data, launcher=launcher)
             outs.append(out)
+            self.assertEqual(err.count("not in the set by their names: 1 ._*, 1 .txt"), 1, err)
             for split in ("Train", "Validation"):
                 self.assertEqual(len(re.findall(f"left out: .*{split}/C2/1.png", err)), 1, err)
             self.assertEqual(err.count("left out as damaged in the last epoch: 1 sample in training, where the next ones stood in; "
                                        "1 sample in the evaluation"), 1, err)
-        self.assertEqual(*outs)
+        self.assertEqual(outs, [outs[0]] * 3)
         self.assertNotIn(outs[0].splitlines()[-1], self.out)
         found = re.search(r"Best model \(val loss: (\S+), val accuracy: (\S+), test loss: (\S+), test accuracy: (\S+)\) has", out)
         self.assertIsNotNone(found, out)

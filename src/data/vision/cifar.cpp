@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "data/vision/python_sequences.h"
 #include "pickle/array.h"
 #include "pickle/reader.h"
 
@@ -33,7 +34,7 @@ Status check_labels(std::span<const std::uint8_t> labels, std::string_view name,
 
 Result<pickle::Document> unpickle(std::span<const std::byte> file, std::string_view name) {
   static const pickle::Table table =
-      pickle::table_of({pickle::plain_globals(), pickle::numpy_globals()});
+      pickle::table_of({pickle::plain_globals(), pickle::numpy_globals(), sequence_globals()});
   auto read = pickle::read(file, {.globals = table, .persistent = {}, .advice = {}, .limits = {}});
   if (!read.ok()) return bad(name, read.error().message);
   return read;
@@ -69,7 +70,8 @@ std::optional<std::vector<std::int64_t>> whole_numbers(const pickle::Array& arra
   return numbers;
 }
 
-// A list or tuple of ints, numpy's among them; bytes, as Python's sequence of ints; an array.
+// A list, tuple or another sequence of ints, numpy's among them; bytes, which are ints to Python;
+// an array.
 std::optional<std::vector<std::int64_t>> whole_numbers(const pickle::Value& value) {
   if (const auto array = value.as<pickle::Array>()) return whole_numbers(*array);
   std::vector<std::int64_t> numbers;

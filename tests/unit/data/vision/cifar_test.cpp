@@ -102,6 +102,26 @@ TEST(Cifar, LabelsAreAnySequenceOfWholeNumbers) {
   EXPECT_THAT(out.labels, ElementsAre(99));
 }
 
+// As Python writes them by protocol 2, and later ones.
+TEST(Cifar, LabelsAreAnyOtherSequenceOfPythonsToo) {
+  const std::string type = "carray\narray\n";
+  for (const std::string& labels :
+       {"c__builtin__\nxrange\nK\3K\nK\6\x87R"s, "cbuiltins\nrange\nK\3K\nK\6\x87R"s,
+        "ccollections\ndeque\n)R(K\3K\te"s, type + "X\1\0\0\0i](K\3K\te\x86R"s,
+        "carray\n_array_reconstructor\n("s + type + "X\1\0\0\0iK\10C\10\3\0\0\0\t\0\0\0tR"s,
+        "carray\n_array_reconstructor\n("s + type + "X\1\0\0\0hK\5C\4\0\3\0\ttR"s}) {
+    Cifar out;
+    const Status parsed = parse(batch("labels", labels, 2), CifarKind::k10, out);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_THAT(out.labels, ElementsAre(3, 9));
+  }
+  Cifar out;
+  for (const std::string& wrong :
+       {"cbuiltins\nrange\nK\0J\xff\xff\xff\x7fK\1\x87R"s, "cbuiltins\nrange\nK\0K\1K\0\x87R"s,
+        "carray\n_array_reconstructor\n("s + type + "X\1\0\0\0dK\20C\0tR"s})
+    EXPECT_FALSE(parse(batch("labels", wrong, 1), CifarKind::k10, out).ok());
+}
+
 TEST(Cifar, LabelsThatAreNoneAreNamedAndNoDownloadIsAdvised) {
   const auto error = [](const std::string& labels) {
     Cifar out;
