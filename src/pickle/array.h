@@ -1,7 +1,7 @@
 // numpy's arrays of numbers, as their pickles hold them (numpy/_core/src/multiarray/methods.c,
 // array_reduce and array_setstate; numpy/_core/numeric.py, _frombuffer from protocol 5 on).
-// Read: b1, i1-i8, u1-u8, f2-f8, little-endian. Objects, strings, dates, structures, complex and
-// big-endian numbers are leaves. numpy's scalars become a plain bool, int or float.
+// Read: b1, i1-i8, u1-u8, f2-f8, in both byte orders. Objects, strings, dates, structures and
+// complex numbers are leaves. numpy's scalars become a plain bool, int or float.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class Array final : public Object {
   const std::string& dtype() const { return dtype_; }  // "u1"
   const std::vector<std::uint64_t>& shape() const { return shape_; }
   bool fortran_order() const { return fortran_; }
-  std::string_view bytes() const { return *bytes_; }
+  std::string_view bytes() const { return *bytes_; }  // little-endian
 
   // In Fortran's or C's order; the size must fit. Not complete if the dtype is not read.
   static Result<Value> make(const Value& dtype, const Value& shape, bool fortran,
@@ -32,7 +32,7 @@ class Array final : public Object {
  private:
   Status fill(const Value& dtype, const Value& shape, bool fortran, const Value& data);
 
-  std::string dtype_;  // of one that is not read: with its byte order, ">f4"
+  std::string dtype_;  // of one that is not read: with its byte order, ">c8"
   std::vector<std::uint64_t> shape_;
   bool fortran_ = false;
   std::shared_ptr<const std::string> bytes_;

@@ -25,26 +25,35 @@ class Dtype final : public Object {
       : code_(std::move(code)), plain_(std::ranges::find(kDtypes, code_) != kDtypes.end()) {}
   std::string type() const override { return "the numpy dtype '" + code() + "'"; }
   bool complete() const override { return false; }
-  std::string code() const { return order_ + for_terminal(code_); }
+  std::string code() const { return (big_endian_ && !plain_ ? ">" : "") + for_terminal(code_); }
   bool plain() const { return plain_; }  // of numbers that are read
   std::size_t size() const { return static_cast<std::size_t>(code_[1] - '0'); }
+  // Plain numbers with their least significant byte first.
+  std::shared_ptr<const std::string> little_endian(const Value& numbers) const {
+    if (!big_endian_ || size() == 1) return numbers.shared_text();
+    const auto swapped = std::make_shared<std::string>(*numbers.text());
+    for (auto at = swapped->begin(); swapped->end() - at >= static_cast<std::ptrdiff_t>(size());
+         at += static_cast<std::ptrdiff_t>(size()))
+      std::reverse(at, at + static_cast<std::ptrdiff_t>(size()));
+    return swapped;
+  }
 
   Status build(const Value& state) override {
     const Items* const items = state.tuple_items();
     if (items == nullptr || items->size() < 5 || (*items)[1].text() == nullptr)
       return bad_data("a numpy dtype's state is not one");
     const std::string& order = *(*items)[1].text();
-    if (order == ">") order_ = order;
+    big_endian_ = order == ">";
     const bool no_structure = std::all_of(items->begin() + 2, items->begin() + 5,
                                           [](const Value& item) { return item.is_none(); });
-    plain_ = plain_ && (order == "<" || order == "|") && no_structure;
+    plain_ = plain_ && (order == "<" || order == "|" || big_endian_) && no_structure;
     return {};
   }
 
  private:
   const std::string code_;
-  std::string order_;
   bool plain_;
+  bool big_endian_ = false;
 };
 
 Result<Value> dtype(std::span<const Value> arguments) {
@@ -99,7 +108,7 @@ Result<Value> scalar(std::span<const Value> arguments) {
   const std::string* const data = arguments[1].text();
   if (data == nullptr || data->size() != type->size()) return bad_data("takes (dtype, its bytes)");
   std::uint64_t bits = 0;
-  std::memcpy(&bits, data->data(), data->size());
+  std::memcpy(&bits, type->little_endian(arguments[1])->data(), data->size());
   return number(type->code(), bits);
 }
 
@@ -158,7 +167,7 @@ Status Array::fill(const Value& dtype, const Value& shape, bool fortran, const V
                     std::to_string(data.text()->size()));
   shape_ = std::move(sizes);
   fortran_ = fortran;
-  bytes_ = data.shared_text();
+  bytes_ = type->little_endian(data);
   return {};
 }
 

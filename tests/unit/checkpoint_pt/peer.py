@@ -55,6 +55,8 @@ def show_tensor(t):
 
 
 def show_array(a):
+    if a.dtype.kind in "iuf":  # of both byte orders
+        a = a.astype(a.dtype.newbyteorder("<"))
     code = a.dtype.str.lstrip("<|")
     if code not in "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8".split():
         code = ("M8" if code[0] == "M" else "m8" if code[0] == "m" else "O8" if code == "O" else code)
@@ -230,7 +232,7 @@ def odd_tensors():
 
 def odd_arrays():
     whole = np.array([0, 1, 1])
-    yield "arrays", [whole.astype(c) for c in ("?", "i1", "u8", "f2", "f4", ">f4", ">i2", "c8", "c16", "g", "O", "M8[ns]", "m8[s]", "U3", "S3")]
+    yield "arrays", [whole.astype(c) for c in ("?", "i1", "u8", "f2", "f4", ">f4", ">i2", ">c8", "c8", "c16", "g", "O", "M8[ns]", "m8[s]", "U3", "S3")]
     yield "shapes", [np.empty((0, 3)), np.array(5.0), np.zeros((2, 2), order="F"), np.array([[1, 2]], dtype=[("a", "i4"), ("b", "f8")])], None
     yield "scalars", [np.float32(1), np.uint64(2**63), np.uint64(5), np.complex64(1j), np.longdouble(1), np.datetime64("2020")], \
         b"[1f, <the int 9223372036854775808>, 5, <a numpy scalar of dtype 'c8'>, <a numpy scalar of dtype 'f16'>, <a numpy scalar of dtype 'M8'>]"

@@ -125,7 +125,11 @@ TEST(PickleReader, NumpyOfTodayAndItsScalars) {
   EXPECT_EQ(scalar("i4", "<", "\xfe\xff\xff\xff"), "-2");
   EXPECT_EQ(scalar("u1", "|", "\xfe"), "254");
   EXPECT_EQ(scalar("b1", "|", "\x01"), "True");
-  EXPECT_EQ(scalar("i4", ">", "\xff\xff\xff\xfe"), "<a numpy scalar of dtype '>i4'>");
+  EXPECT_EQ(scalar("i4", ">", "\xff\xff\xff\xfe"), "-2");
+  EXPECT_EQ(scalar("f4", ">", std::string("\x40\x60\0\0", 4)), "3.5f");
+  EXPECT_EQ(shown(pickled(
+                array_of("numpy._core", "i2", ">", int1(2) + "\x85", old_str("\x01\x02\x03\x04")))),
+            "array(i2 C 2 | 2 1 4 3)");
   EXPECT_EQ(scalar("c16", "<", "12345678"), "<a numpy scalar of dtype 'c16'>");
   EXPECT_EQ(scalar("u8", "<", "\xff\xff\xff\xff\xff\xff\xff\xff"),
             "<the int 18446744073709551615>");
@@ -144,7 +148,7 @@ TEST(PickleReader, ArraysOfOtherThanNumbersAreLeaves) {
       leaf("U2"));
   EXPECT_EQ(shown(pickled(array_of("numpy._core", "O8", "|", int1(1) + "\x85", "]Na"))),
             leaf("O8"));
-  EXPECT_EQ(shown(pickled(array_of("numpy._core", "f4", ">", ")", unicode("abcd")))), leaf(">f4"));
+  EXPECT_EQ(shown(pickled(array_of("numpy._core", "c8", ">", ")", unicode("abcd")))), leaf(">c8"));
   EXPECT_EQ(shown(pickled(global("numpy", "ndarray"))), "<numpy.ndarray>");
   EXPECT_EQ(shown(pickled(global("numpy", "dtype") + unicode("f4") + "\x85R")),
             "<the numpy dtype 'f4'>");

@@ -88,6 +88,7 @@ TEST(Cifar, LabelsAreAnySequenceOfWholeNumbers) {
        {"](K\3K\te"s, "(K\3K\tt"s, "K\3K\t\x86"s, array("u1", "|", "K\2\x85", "\3\t"),
         array("i1", "|", "K\2\x85", "\3\t"), array("i2", "<", "K\2\x85", "\3\0\t\0"s),
         array("u8", "<", "K\2\x85", "\3\0\0\0\0\0\0\0\t\0\0\0\0\0\0\0"s),
+        array("i4", ">", "K\2\x85", "\0\0\0\3\0\0\0\t"s),
         array("i4", "<", "K\2K\1\x86", "\3\0\0\0\t\0\0\0"s)}) {
     Cifar out;
     const Status parsed = parse(batch("labels", labels, 2), CifarKind::k10, out);

@@ -4,6 +4,7 @@ ImageFolder, CIFAR10, CIFAR100 (pickles of today's numpy, of the old one in the 
 random_split. Runs under $LOCKSTEP_IMAGE_PYTHON, or what tools/find_python finds.
 Exit 0: equal; 1: not, said where; 77: skipped, said why.
 """
+import array
 import hashlib
 import pathlib
 import pickle
@@ -29,6 +30,8 @@ from torchvision import transforms as T
 
 NORMALIZE = T.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 FOLDER = T.Compose([T.AutoAugment(), T.Resize((40, 30)), T.ToTensor()])
+# Labels as people save them again, one kind for each file.
+KINDS = (list, lambda v: np.array(v, ">i4"), tuple, lambda v: np.array(v, np.uint8), lambda v: array.array("i", v), lambda v: np.array(v))
 CIFAR = T.Compose([T.RandomCrop(32, padding=4), T.RandomHorizontalFlip(), T.ToTensor(), NORMALIZE])
 
 
@@ -87,7 +90,7 @@ def cifar(probe, root, fine):
         data = random.integers(0, 256, (7, 3072), np.uint8)
         labels = [int(label) for label in random.integers(0, classes, 7)]
         coarse = [label // 5 for label in labels]
-        batch = {"batch_label": "a batch", "fine_labels" if fine else "labels": labels,
+        batch = {"batch_label": "a batch", "fine_labels" if fine else "labels": KINDS[i % len(KINDS)](labels),
                  "data": data if i % 2 else np.asfortranarray(data), "filenames": ["x.png"] * 7}
         (folder / name).write_bytes(old_style(batch) if i % 3 == 0 else pickle.dumps(batch, protocol=2 + i % 4))
         head = np.array([coarse, labels] if fine else [labels], np.uint8).T
