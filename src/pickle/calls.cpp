@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "pickle/array.h"
 #include "pickle/banned.h"
 #include "pickle/check.h"
 #include "pickle/machine.h"
@@ -96,6 +97,7 @@ void Machine::call_global(const Global& global, const Value& arguments) {
   if (!made.ok() && holds_leaf(*arguments.tuple_items()))
     return push(Value::opaque(std::string(global.name)));
   if (!made.ok()) return fail(std::string(global.name) + ": " + made.error().message);
+  count_bytes(*made);
   if (identity(*made) == nullptr) return push(*std::move(made));
   count(size_of(*made));  // copied from an argument, which may be named again and again
   push_container(*std::move(made));
@@ -132,7 +134,20 @@ void Machine::build() {
   }
   if (target.as<Opaque>() != nullptr) return;
   if (target.object() == nullptr) return fail(target.type() + " takes no state");
-  if (const Status built = target.object()->build(state); !built.ok()) fail(built.error().message);
+  if (const Status built = target.object()->build(state); !built.ok())
+    return fail(built.error().message);
+  count_bytes(target);
+}
+
+// An argument may be named again and again, and copied each time. Python's own pickles have each
+// text once or twice: as bytes, and in an array.
+void Machine::count_bytes(const Value& made) {
+  constexpr std::size_t kMostTimes = 4, kSome = std::size_t{1} << 20;
+  const auto array = made.as<Array>();
+  if (made.text() != nullptr) made_bytes_ += made.text()->size();
+  if (array != nullptr && array->complete()) made_bytes_ += array->bytes().size();
+  if (made_bytes_ > kMostTimes * in_.size() + kSome)
+    fail("its calls make more than " + std::to_string(kMostTimes) + " times its own bytes");
 }
 
 void Machine::persistent() {

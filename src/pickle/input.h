@@ -17,6 +17,7 @@ class Input {
       : text_(reinterpret_cast<const char*>(bytes.data()), bytes.size()) {}
 
   std::size_t at() const { return at_; }
+  std::size_t size() const { return text_.size(); }
   std::size_t left() const { return text_.size() - at_; }
   bool cut() const { return cut_; }  // something was asked for that is not there
 

@@ -33,6 +33,7 @@ class Machine {
   void bytes(std::uint64_t bytes) { push(Value::bytes(std::string(in_.take(bytes)))); }
 
   void count(std::size_t values = 1);
+  void count_bytes(const Value& made);
   void push(Value value);
   void push_container(Value value);
   Value pop();
@@ -69,6 +70,7 @@ class Machine {
   Items dropped_;                  // containers: the limits hold for them, too
   std::vector<const void*> kept_;  // those that passed the check
   std::size_t pushed_ = 0;
+  std::size_t made_bytes_ = 0;  // by calls: of text, bytes and arrays
   Value nothing_;
   bool stopped_ = false;
   bool failed_ = false;

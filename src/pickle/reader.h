@@ -14,7 +14,8 @@
 // Format: CPython Lib/pickletools.py (opcodes), Lib/pickle.py (what they do), PEP 307, 3154, 574.
 // Refused, with the offset, what was found, the limit and what to do: names that are there to have
 // something run (banned.h); opcodes that data do not need, extensions, buffers out of band; keys
-// that cannot be hashed or are there twice; more than the limits. Errors: kBadData. Threads: any.
+// that cannot be hashed or are there twice; more than the limits; calls that would make more than
+// four times the pickle's bytes. Errors: kBadData. Threads: any.
 #pragma once
 
 #include <cstddef>

@@ -100,6 +100,21 @@ TEST(PickleHostile, LimitsHoldForWhatIsDropped) {
   EXPECT_TRUE(has(error_of(pickled(copies), small), "than 100 values"));
 }
 
+// A text that is named again and again, and copied each time.
+TEST(PickleHostile, CallsMakeNoMoreBytesThanAFewTimesTheFiles) {
+  const std::string text = unicode(times("x", 1 << 20)) + "q\x01" + unicode("latin1") + "q\x02";
+  const std::string encode = global("_codecs", "encode") + "h\x01h\x02\x86R0";
+  EXPECT_EQ(error_of(pickled(text + times(encode, 4) + "\x86")), "");
+  EXPECT_TRUE(has(error_of(pickled(text + times(encode, 1000) + "\x86")), "4 times its own bytes"));
+  const std::string type =
+      global("numpy", "dtype") + unicode("i2") + "\x85R(" + int1(3) + unicode(">") + "NNNtb";
+  const std::string array = global("numpy._core.multiarray", "_reconstruct") +
+                            global("numpy", "ndarray") + ")" + old_str("b") + "\x87R(" + int1(1) +
+                            int4(1 << 19) + "\x85" + type + "\x89h\x01tb0";
+  EXPECT_EQ(error_of(pickled(text + times(array, 4) + "\x86")), "");
+  EXPECT_TRUE(has(error_of(pickled(text + times(array, 1000) + "\x86")), "4 times its own bytes"));
+}
+
 TEST(PickleHostile, EveryOtherOpcodeIsRefusedByName) {
   for (const char* const pair : {"2DUP", "FFLOAT", "IINT", "LLONG", "PPERSID", "SSTRING",
                                  "VUNICODE", "dDICT", "gGET", "iINST", "lLIST", "oOBJ", "pPUT",
