@@ -30,7 +30,7 @@ class ExecWords {
 std::vector<std::string> environment_with(const std::vector<std::string>& changes,
                                           const std::vector<std::string>& removed = {});
 
-// All signals at their default but an ignored HUP, which is nohup's wish, and these alone blocked. A
+// All signals at their default but an ignored HUP, which is nohup's wish; these alone blocked. A
 // blocked signal stays pending meanwhile.
 void reset_signals(const sigset_t& blocked);
 // The same with none blocked. In the child.

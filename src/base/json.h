@@ -1,5 +1,5 @@
-// JSON of what comes from outside: a library's dump() throws on the first byte that is not UTF-8, or
-// makes different names equal.
+// JSON of what comes from outside: a library's dump() throws on the first byte that is not UTF-8,
+// or makes different names equal.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -5,8 +5,8 @@
 //   share records [ring][V] | engine's data
 //
 // Rules. All zero is the initial state. Every word has one writer at a time, except a doorbell's
-// ring count, the header's fault_fired, which any worker increments, its claims, of which any worker
-// takes the next free one, and a slot's signal. A word that says "item X of
+// ring count, the header's fault_fired, which any worker increments, its claims, of which any
+// worker takes the next free one, and a slot's signal. A word that says "item X of
 // transaction t is complete" holds t + 1 ("mark"), so that a stale one never matches; a mark is
 // stored with release after what it vouches for, and loaded with acquire before that is read. A
 // dead writer's unmarked items pass to the heir that coord::Ownership names, after the agent has

@@ -12,7 +12,7 @@ inline constexpr const char* kWorkerVariable = "LOCKSTEP_WORKER_FD";  // be a wo
 using lockstep::kLaterMainVariable;
 // Of a worker that the launcher takes for one that knows nothing of Lockstep: the command's name.
 inline constexpr const char* kPlainVariable = "LOCKSTEP_PLAIN_PROGRAM";
-// Of a worker: numbers, with commas, of the signals that ask it for an end beside TERM, INT and HUP.
+// Of a worker: numbers, with commas, of signals that ask it for an end beside TERM, INT and HUP.
 inline constexpr const char* kSignalsVariable = "LOCKSTEP_SIGNALS";
 // For `lockstep run`, from lockstep::spawn(): "SOCKET:PID:N", of the zygote that is there already,
 // its child, and the number of workers.

@@ -89,8 +89,8 @@ struct Progress {
   std::vector<WorkerProgress> workers;
   std::vector<Table> tables;
 };
-// Several times a second while there is a worker. `zygote`: of the process that forks workers, while
-// a fork is awaited; uid 0.
+// Several times a second while there is a worker. `zygote`: of the process that forks workers,
+// while a fork is awaited; uid 0.
 struct Vitals {
   std::vector<WorkerVitals> workers;
   WorkerVitals zygote;

@@ -3,8 +3,8 @@
 // a dead connection. So whoever stands still is told of, and is evicted only for time in which
 // others wait for it.
 //
-// Waiting for other members is never a standstill. Time in which something outside the program keeps
-// it from running is none either (WorkerVitals::excused_ns). Threads: one at a time. Times:
+// Waiting for other members is never a standstill. Time in which something outside the program
+// keeps it from running is none either (WorkerVitals::excused_ns). Threads: one at a time. Times:
 // CLOCK_MONOTONIC, nanoseconds.
 #pragma once
 

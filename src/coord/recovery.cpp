@@ -84,8 +84,8 @@ std::string Coordinator::State::replace(const Worker& worker, Cause cause,
     return what_goes_on(has_room);
   }
   const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
-  // One charge per incident; but each try to start somebody is one, or they would never end. Who was
-  // only slow may be healthy, and its next eviction takes twice as long.
+  // One charge per incident; but each try to start somebody is one, or they would never end. Who
+  // was only slow may be healthy, and its next eviction takes twice as long.
   const bool free = cause == Cause::kHung && !hangs.strict();
   const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
   incident.replaced = tries && (charged || (has_room && (free || replacements.charge(furthest))));

@@ -1,5 +1,5 @@
-// What the system tells of one process: how much it runs, and what outside the program keeps it from
-// running. Sources: proc(5); the kernel's cgroup-v1/freezer-subsystem and cgroup-v2 documents.
+// What the system tells of one process: how much it runs, and what outside the program keeps it
+// from running. Sources: proc(5); the kernel's cgroup-v1/freezer-subsystem and cgroup-v2 documents.
 //
 // Threads: one at a time. Errors: none; what cannot be read counts for nothing.
 #pragma once

@@ -2,7 +2,7 @@
 // not die of one in the middle of a step. What is to become of it, or of the run, the coordinator
 // decides (coord/signals.cpp), which sees on the board that it has come.
 //
-// A process has one set of handlers, so this is the process's. Threads: main's; signals come to any.
+// A process has one set of handlers: this is the process's. Threads: main's; signals come to any.
 #pragma once
 
 #include "coord/board.h"

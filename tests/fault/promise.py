@@ -325,5 +325,26 @@ class AllKilled(FaultTest):
         self.assert_same(run.expect(0), LONG)
 
 
+class Signalled(FaultTest):
+    """A signal that asks for an end loses nothing; tests/fault/signals_test.cpp has whomever it may come to."""
+
+    def test_stopped_with_all_its_processes(self):
+        """What a service manager or scancel does, in whatever order."""
+        output = self.folder / "run"
+        for at, launcher_first in ((40, True), (90, False), (150, True)):
+            run = self.start(3, LONG + ("--checkpoint-every", 0), output=output)
+            run.until_committed(at)
+            pids = [member["pid"] for member in run.members()]
+            pids.insert(0 if launcher_first else len(pids), run.process.pid)
+            for pid in pids:
+                os.kill(pid, signal.SIGTERM)
+            run.expect(128 + signal.SIGTERM)
+            self.assertEqual(run.incidents(), [])
+            self.assertEqual(run.committed(), int(max(output.glob("checkpoints/step-*")).name[5:]), "the step under way")
+        run = self.run_to_end(2, LONG + ("--checkpoint-every", 0), output=output)
+        self.assert_same(run, LONG)
+        self.assertIn("resuming from", run.err)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -217,23 +217,6 @@ class Resume(FaultTest):
         self.assert_same(run, LONG)
         self.assertIn("resuming from", run.err)
 
-    def test_stopped_with_all_its_processes(self):
-        """What a service manager or scancel does, in whatever order; the launcher may even be left out."""
-        output = self.folder / "run"
-        for at, order in ((40, "launcher first"), (90, "workers first"), (150, "workers alone")):
-            run = self.start(3, LONG + ("--checkpoint-every", 0), output=output)
-            run.until_committed(at)
-            workers = [member["pid"] for member in run.members()]
-            pids = {"launcher first": [run.process.pid, *workers], "workers first": [*workers, run.process.pid]}
-            for pid in pids.get(order, workers):
-                os.kill(pid, signal.SIGTERM)
-            run.expect(128 + signal.SIGTERM)
-            self.assertEqual(run.incidents(), [])
-            self.assertEqual(run.committed(), int(max(output.glob("checkpoints/step-*")).name[5:]), "the step under way")
-        run = self.run_to_end(2, LONG + ("--checkpoint-every", 0), output=output)
-        self.assert_same(run, LONG)
-        self.assertIn("resuming from", run.err)
-
     def test_stop_cut_short(self):
         """Workers that do not come to save: what is said of the next start is what it does."""
         for every in (20, 0):

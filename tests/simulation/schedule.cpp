@@ -2,15 +2,29 @@
 
 #include <csignal>
 
-#include "simulation/sim_agent.h"
+#include "simulation/scene.h"
+#include "simulation/signal_faults.h"
+#include "simulation/standstills.h"
+#include "simulation/time_limit_faults.h"
 
 namespace lockstep::simulation {
+
+Plan make_plan(Random& random, std::uint64_t seed) {
+  Plan plan;
+  plan.virtual_workers = static_cast<std::uint32_t>(random.between(1, 8));
+  plan.transactions = random.between(5, 30);
+  plan.checkpoint_every = random.between(2, 8);
+  plan.epoch = random.chance(0.6) ? random.between(2, 5) : 0;
+  if (plan.epoch > 2 && seed % 5 == 0) plan.evaluations = 2;
+  plan.batches = static_cast<std::uint32_t>(random.between(1, random.chance(0.5) ? 1 : 6));
+  return plan;
+}
+
 namespace {
 
 // Every single fault but a hang leads to a commit or to the run's end within this: the grace of a
 // stop, a restart; several faults may add up.
 constexpr std::uint64_t kReaction = 45 * kSecond;
-constexpr std::uint64_t kLongestSlow = 900 * kSecond;
 constexpr std::uint64_t kMostMissed = 12;  // tables that a ready newcomer may miss
 // And how long at most, if that is more: the agent may look as seldom as once in 900 ms.
 constexpr std::uint64_t kMostWaited = 1400 * kMillisecond;
@@ -19,14 +33,7 @@ constexpr std::uint64_t kMostEvents = 400'000;
 class Schedule {
  public:
   Schedule(std::uint64_t seed, const BoardSizes& sizes)
-      : random_(seed),
-        plan_(make_plan(seed)),
-        reference_(plan_.reference()),
-        host_{clock_, random_, plan_, reference_},
-        attached_(seed % 8 == 1),
-        signals_(seed % 8 == 7),
-        quiet_(seed % 16 == 7),
-        own_(~seed) {
+      : attached_(seed % 8 == 1), scene_(seed), signals_(seed, scene_) {
     host_.step_time = random_.between(500 * kMicrosecond, 8 * kMillisecond);
     if (random_.chance(0.5)) {
       host_.preempted = 0.02;
@@ -35,29 +42,29 @@ class Schedule {
     options_ = make_options(sizes);
     patient_ = seed % 8 == 3;
     options_.idles = patient_;
-    if (seed % 3 == 0 && !quiet_)
+    if (seed % 3 == 0 && !signals_.alone())
       strict_ = options_.config.timing.strict_hang = (1 + seed % 20) * kSecond;
-    if (seed % 7 < 2 && !quiet_) plan_standstills(seed);
+    if (seed % 7 < 2 && !signals_.alone()) standstills_.plan(seed);
     host_.stops_wait = sizes.stops_wait;
-    if (seed % 4 == 0) limit_time(seed);
-    if (signals_) options_.config.timing.signal_wait = own_.between(5, 30) * kMillisecond;
+    if (seed % 4 == 0) time_limit_.plan(seed);
+    signals_.shorten_the_wait();
     agent_ = std::make_unique<SimAgent>(host_, options_);
   }
 
   Outcome run() {
     try {
-      if (!quiet_) plan_faults();
+      if (!signals_.alone()) plan_faults();
       if (patient_) plan_long_waits();
-      if (signals_) plan_signals();
+      signals_.plan();
       go_through();
       check_end();
-      if (quiet_ && *agent_->exit_code() != 0 && !agent_->finished()) go_on_again();
+      if (signals_.alone() && *agent_->exit_code() != 0 && !agent_->finished()) go_on_again();
     } catch (const Violation& violation) {
       outcome_.violation = violation.what();
       outcome_.journal = agent_->report();
     }
     outcome_.attached = attached_ ? 1 : 0;
-    if (before_ == nullptr) agent_->sum_up(outcome_);
+    if (!scene_.again) agent_->sum_up(outcome_);
     outcome_.overtaken = host_.overtaken;
     outcome_.out_of_time = host_.stopped > 0 && host_.stop_file != 0 ? 1 : 0;
     outcome_.out_of_time_again = outcome_.out_of_time != 0 && agent_->repeated() ? 1 : 0;
@@ -77,22 +84,12 @@ class Schedule {
   // The same command once more.
   void go_on_again() {
     agent_->sum_up(outcome_);
+    scene_.again = true;
     before_ = std::move(agent_);  // the clock still holds it
     agent_ = std::make_unique<SimAgent>(host_, options_);
     go_through();
     require(*agent_->exit_code() == 0, "the same command does not go on");
     ++outcome_.signalled;
-  }
-
-  Plan make_plan(std::uint64_t seed) {
-    Plan plan;
-    plan.virtual_workers = static_cast<std::uint32_t>(random_.between(1, 8));
-    plan.transactions = random_.between(5, 30);
-    plan.checkpoint_every = random_.between(2, 8);
-    plan.epoch = random_.chance(0.6) ? random_.between(2, 5) : 0;
-    if (plan.epoch > 2 && seed % 5 == 0) plan.evaluations = 2;
-    plan.batches = static_cast<std::uint32_t>(random_.between(1, random_.chance(0.5) ? 1 : 6));
-    return plan;
   }
 
   AgentOptions make_options(const BoardSizes& sizes) {
@@ -113,124 +110,12 @@ class Schedule {
     return options;
   }
 
-  // To the launcher, to one worker, to all of them, to all and the launcher in either order.
-  void plan_signals() {
-    static constexpr int kNumbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1};
-    number_ = kNumbers[own_.between(0, 3)];
-    whom_ = static_cast<Whom>(own_.between(0, 4));
-    const std::uint64_t span =
-        60 * kMillisecond + plan_.transactions * plan_.virtual_workers * host_.step_time;
-    clock_.after(own_.between(0, span / 2), [this] { send_signals(); });
-  }
-
-  void send_signals() {
-    if (agent_->exit_code()) return;
-    ++outcome_.faults;
-    last_fault_ = signals_at_ = clock_.now();
-    const auto alive = agent_->alive();
-    const auto boots = [](auto* worker) { return worker->boots(); };
-    from_the_start_ =
-        agent_->coordinator().status().state == "running" && std::ranges::none_of(alive, boots);
-    if (whom_ == Whom::kOne) {
-      one_of_ = alive.size();
-      if (!alive.empty()) alive[own_.between(0, alive.size() - 1)]->signal(number_);
-      return;
-    }
-    if (whom_ != Whom::kLauncher)
-      for (SimWorker* worker : alive)
-        clock_.after(own_.between(0, 2 * kMillisecond),
-                     [worker, number = number_] { worker->signal(number); });
-    if (whom_ == Whom::kWorkers) return;
-    const std::uint64_t least = whom_ == Whom::kWorkersFirst ? 2 * kMillisecond : 0;
-    clock_.after(least + own_.between(0, 2 * kMillisecond), [this] {
-      if (before_ != nullptr) return;
-      signalled_ = true;
-      agent_->signal(number_);
-    });
-  }
-
-  // No fault beside the signal.
-  void check_signals() {
-    const int code = *agent_->exit_code();
-    require(code == 0 || code == 128 + number_, "a signal makes exit code " + std::to_string(code));
-    if (whom_ == Whom::kOne && one_of_ > 1) require(code == 0, "one worker's signal ends the run");
-    if (code == 0) {
-      const std::uint64_t step =
-          plan_.virtual_workers * (2 * host_.step_time + host_.most_preempted) + 10 * kMillisecond;
-      const bool late = from_the_start_ &&
-                        host_.last_commit_at > signals_at_ + options_.config.timing.signal_wait +
-                                                   options_.tick + 4 * step;
-      require(whom_ != Whom::kWorkers || !late, "the run goes on with a signal to all its workers");
-      outcome_.let_go += agent_->incidents().empty() ? 0 : 1;
-      return;
-    }
-    const std::uint64_t committed = agent_->coordinator().status().committed;
-    require(agent_->finished() || host_.checkpoint.txn == committed, "the step under way is lost");
-  }
-
-  // Its draws are its own: the other schedules stay what they are.
-  void limit_time(std::uint64_t seed) {
-    Random random(~seed);
-    const std::uint64_t all = plan_.transactions * plan_.virtual_workers * host_.step_time;
-    host_.time_limit = random.between(kMillisecond, all);
-    around_the_stop_ = random.between(0, 3);
-    for (std::uint64_t i = 0; i < around_the_stop_; ++i)
-      if (random.chance(0.5))
-        clock_.after(random.between(0, 60 * kMillisecond), [this] { fault_at_the_stop(2000); });
-  }
-
-  // Once the time is up, or the last step recorded: whichever is seen first.
-  void fault_at_the_stop(int tries) {
-    if (agent_->exit_code() || tries == 0) return;
-    if (!agent_->time_is_up() && host_.stop_file == 0) {
-      clock_.after(kMillisecond, [this, tries] { fault_at_the_stop(tries - 1); });
-      return;
-    }
-    clock_.after(random_.between(0, 30 * kMillisecond), [this] {
-      if (agent_->exit_code()) return;
-      ++outcome_.faults;
-      last_fault_ = clock_.now();
-      SimWorker* worker = victim();
-      if (random_.chance(0.3)) return kill_everybody();
-      if (worker != nullptr) worker->end({-1, SIGKILL});
-    });
-  }
-
-  // Shares that take minutes, and debuggers. Its draws are its own too.
-  void plan_standstills(std::uint64_t seed) {
-    Random random(seed ^ 0x5107);
-    for (std::uint64_t i = random.between(1, 2); i > 0; --i) {
-      const std::uint64_t kind = random.between(0, 2);
-      const std::uint64_t lasts =
-          random.between(kSecond, random.chance(0.5) ? 20 * kSecond : kLongestSlow);
-      clock_.after(random.between(0, 300 * kMillisecond),
-                   [this, kind, lasts] { stand_still(kind, lasts); });
-    }
-  }
-
-  void stand_still(std::uint64_t kind, std::uint64_t lasts) {
-    if (agent_->exit_code()) return;
-    ++outcome_.slowed;
-    last_fault_ = clock_.now();
-    slack_ += lasts + lasts / 10;
-    longest_slow_ = std::max(longest_slow_, lasts + lasts / 10);
-    if (kind == 0)
-      for (SimWorker* worker : agent_->alive())
-        worker->slow_down(random_.between(lasts, lasts + lasts / 10));
-    SimWorker* worker = victim();
-    if (worker == nullptr || kind == 0) return;
-    if (kind == 1) return worker->slow_down(lasts);
-    worker->stop();  // by a debugger: the agent is not told
-    clock_.after(lasts, [this, worker] {
-      if (worker->alive()) worker->go_on();
-    });
-  }
-
   // How long it may take until all who hang are known to: each in turn, and each eviction doubles
   // the limit, as what has ended by itself makes it ten times as long.
   std::uint64_t hang_slack() const {
     const std::uint64_t own = host_.own_code_txn ? host_.own_code + host_.own_code_more : 0;
-    std::uint64_t each = 11 * std::max(longest_slow_, own) + coord::HangWatch::kLeast, all = 0;
+    std::uint64_t each = 11 * std::max(scene_.longest_slow, own) + coord::HangWatch::kLeast,
+                  all = 0;
     for (std::uint64_t i = 0; i < hangs_ + outcome_.slowed; ++i, each *= 2)
       all += strict_ != 0 ? strict_ + kSecond : each;
     return all;
@@ -267,7 +152,7 @@ class Schedule {
     if (agent_->exit_code()) return;
     ++outcome_.faults;
     last_fault_ = clock_.now();
-    SimWorker* worker = victim();
+    SimWorker* worker = scene_.victim();
     if (random_.chance(0.3)) return refuse_spawns();
     if (random_.chance(0.2)) return kill_zygotes(static_cast<int>(random_.between(2, 12)));
     if (worker == nullptr) return;
@@ -284,18 +169,13 @@ class Schedule {
     if (count > 1 && !agent_->exit_code())
       clock_.after(120 * kMillisecond, [this, count] { kill_zygotes(count - 1); });
     else
-      kill_everybody();
+      scene_.kill_everybody();
   }
 
   void refuse_spawns() {
     slack_ += 15 * kSecond;
     agent_->refuse_spawns(static_cast<int>(random_.between(1, 14)));
-    if (SimWorker* worker = victim()) worker->end({-1, SIGKILL});
-  }
-
-  SimWorker* victim() {
-    const auto alive = agent_->alive();
-    return alive.empty() ? nullptr : alive[random_.between(0, alive.size() - 1)];
+    if (SimWorker* worker = scene_.victim()) worker->end({-1, SIGKILL});
   }
 
   void fault() {
@@ -303,7 +183,7 @@ class Schedule {
     ++outcome_.faults;
     last_fault_ = clock_.now();
     const std::uint64_t kind = random_.between(0, 19);
-    SimWorker* worker = victim();
+    SimWorker* worker = scene_.victim();
     if (kind == 0) return agent_->kill_zygote();
     if (kind <= 3)
       return random_.chance(0.5) ? scale(plan_.virtual_workers) : stop_leaver_soon(1000);
@@ -321,7 +201,7 @@ class Schedule {
     }
     if (kind == 8) return worker->end({random_.chance(0.5) ? 0 : 7, 0});
     if (kind == 9) return worker->end({-1, SIGSEGV});
-    if (kind == 10) return kill_everybody();
+    if (kind == 10) return scene_.kill_everybody();
     if (kind <= 12) return kill_joiner_soon(30);
     if (kind == 13) return random_.chance(0.5) ? swing() : orphan_newcomer_soon(2000);
     worker->end({-1, SIGKILL});
@@ -386,10 +266,6 @@ class Schedule {
 
   void tell_agent(coord::Event event) {
     clock_.after(100 * kMicrosecond, [this, event] { agent_->tell(event); });
-  }
-
-  void kill_everybody() {
-    for (SimWorker* worker : agent_->alive()) worker->end({-1, SIGKILL});
   }
 
   // Looks for a newcomer that heals, for a while.
@@ -465,11 +341,11 @@ class Schedule {
 
   void check_end() {
     const int code = *agent_->exit_code();
-    if (quiet_) check_signals();
+    if (signals_.alone()) signals_.check();
     const coord::RunStatus status = agent_->coordinator().status();
     const auto charged =
         static_cast<std::size_t>(status.max_replacements - status.replacements_left);
-    require(charged <= agent_->incidents().size() + failed_starts(),
+    require(charged <= agent_->incidents().size() + agent_->failed_starts(),
             "more replacements charged than incidents and tries to start somebody");
     // After the end of the run a worker's own error is the program's, and nobody's work is lost.
     const bool own = agent_->finished() && code != 1 && code < 75;
@@ -480,52 +356,37 @@ class Schedule {
       return;
     }
     if (signalled_ && code == 128 + SIGTERM) return;
-    if ((signalled_ || agent_->stopped_by_workers()) && code == 128 + number_) return;
+    if (signals_.explains(code)) return;
     if (attached_ && code == 69 && agent_->lost_at_start()) return;
     require(code == 1 || code == 75, "exit code " + std::to_string(code));
     require(agent_->lost_everybody() || agent_->lost_at_start() || stormy_,
             "the run stopped although somebody could go on");
   }
 
-  std::size_t failed_starts() const {
-    std::size_t count = 0;
-    for (const auto& [number, incident] : agent_->incidents())
-      for (const coord::Victim& victim : incident.victims)
-        count += victim.cause.starts_with("not ") || victim.cause.starts_with("no hello");
-    return count;
-  }
-
-  Random random_;
-  Clock clock_;
-  Plan plan_;
-  std::vector<std::uint64_t> reference_;
-  Host host_;
-  std::unique_ptr<SimAgent> agent_;
-  Outcome outcome_;
-  std::uint64_t last_fault_ = 0, last_end_ = 0, hangs_ = 0, slack_ = 0;
-  std::uint64_t last_quiet_ = 0;
-  std::uint64_t strict_ = 0, longest_slow_ = 0;  // --hang-timeout
-  std::size_t ends_ = 0;                         // of workers, so far
-  std::uint64_t around_the_stop_ = 0;
-  bool stormy_ = false;   // all zygotes may have been killed before any worker was there
-  bool patient_ = false;  // has faults that take minutes
-  const bool attached_;   // its workers are started by hand
-  const bool signals_;    // to whomever
-  const bool quiet_;      // and nothing else
-  Random own_;            // for what came later: the other schedules stay what they are
-  AgentOptions options_;
+  const bool attached_;  // its workers are started by hand
+  Scene scene_;
+  Random& random_ = scene_.random;
+  Clock& clock_ = scene_.clock;
+  const Plan& plan_ = scene_.plan;
+  Host& host_ = scene_.host;
+  AgentOptions& options_ = scene_.options;
+  std::unique_ptr<SimAgent>& agent_ = scene_.agent;
+  Outcome& outcome_ = scene_.outcome;
+  std::uint64_t &last_fault_ = scene_.last_fault, &slack_ = scene_.slack;
+  bool& signalled_ = scene_.signalled;
+  SignalFaults signals_;
+  Standstills standstills_{scene_};
+  TimeLimitFaults time_limit_{scene_};
   std::unique_ptr<SimAgent> before_;  // of the same command's first run
-  enum class Whom { kLauncher, kOne, kWorkers, kWorkersFirst, kLauncherFirst };
-  Whom whom_ = Whom::kLauncher;
-  int number_ = 0;
-  std::uint64_t signals_at_ = 0;
-  std::size_t one_of_ = 0;
-  bool from_the_start_ = false;  // all were members when the signal came
+  std::uint64_t last_end_ = 0, hangs_ = 0, last_quiet_ = 0;
+  std::uint64_t strict_ = 0;  // --hang-timeout
+  std::size_t ends_ = 0;      // of workers, so far
+  bool stormy_ = false;       // all zygotes may have been killed before any worker was there
+  bool patient_ = false;      // has faults that take minutes
   struct Wait {
     std::uint64_t commits, time, last_event;
   };
   std::map<WorkerUid, Wait> waiting_;  // newcomers, since they were first seen
-  bool signalled_ = false;
 };
 
 }  // namespace

@@ -75,8 +75,8 @@ void SimAgent::check_signals() {
   }
 }
 
-// Whoever is taken for hung has stood still for its limit; and, but for --hang-timeout, another waits
-// for it.
+// Whoever is taken for hung has stood still for its limit; and, but for --hang-timeout, another
+// waits for it.
 void SimAgent::check_eviction(const SimWorker& evicted) {
   const std::uint64_t strict = options_.config.timing.strict_hang;
   // A pause that ends between two looks is not seen.
@@ -177,20 +177,6 @@ std::vector<SimWorker*> SimAgent::stopped_alone() const {
   return stopped;
 }
 
-void SimAgent::sum_up(Outcome& outcome) const {
-  outcome.restarts = static_cast<std::uint64_t>(restarts_);
-  outcome.scales = static_cast<std::uint64_t>(replies_ok_);
-  outcome.incidents = incidents_.size();
-  outcome.crowded = crowded_;
-  outcome.hung_evicted = hung_evicted_;
-  outcome.slow_evicted = slow_evicted_;
-  outcome.held_back = held_back_;
-  for (const auto& [number, incident] : incidents_) {
-    outcome.deaths += incident.victims.size();
-    outcome.rejoins += incident.phases.rejoined != 0 ? 1 : 0;
-  }
-}
-
 std::vector<SimWorker*> SimAgent::members_before_newcomer() {
   if (board_->history.size() < 2) return {};
   const coord::Table* b = &board_->history.rbegin()->second;
@@ -212,31 +198,6 @@ std::vector<SimWorker*> SimAgent::members_before_newcomer() {
 SimWorker* SimAgent::find(WorkerUid uid) {
   const auto found = workers_.find(uid);
   return found == workers_.end() || !found->second->alive() ? nullptr : found->second.get();
-}
-
-std::string SimAgent::picture() const {
-  std::string text;
-  for (const auto& table : board_->tables) {
-    if (!table) continue;
-    text += "table " + std::to_string(table->txn.value()) + ":";
-    for (const coord::Member& member : table->members)
-      text += " " + std::to_string(member.uid.value());
-    text += "\n";
-  }
-  text += "copy of " + std::to_string(board_->heal_mark) + ", request " +
-          std::to_string(board_->heal_request) + " to " +
-          std::to_string(board_->heal_donor.value()) + "; dead:";
-  for (const WorkerUid uid : board_->dead) text += " " + std::to_string(uid.value());
-  text += "\n";
-  for (const SimWorker* worker : alive()) text += worker->picture() + "\n";
-  return text;
-}
-
-std::string SimAgent::report() const {
-  std::string text;
-  for (std::size_t i = journal.size() > 60 ? journal.size() - 60 : 0; i < journal.size(); ++i)
-    text += journal[i] + "\n";
-  return text + picture();
 }
 
 void SimAgent::ring_all() {

@@ -59,6 +59,7 @@ class SimAgent {
   bool finished() const { return board_->final_recorded; }
   bool stopped_by_workers() const { return stopped_by_workers_; }  // all had a signal
   bool lost_at_start() const { return lost_at_start_; }  // a worker died before the first table
+  std::size_t failed_starts() const;                     // of workers, by the incidents
   std::string picture() const;                           // of the board and the workers
   std::string report() const;                            // the last actions, and the picture
   std::vector<std::string> journal;                      // for the report of a failure

@@ -1,4 +1,4 @@
-// The toy with all of Lockstep in a shared library, as a project may have it: linked to it, or, as a
+// The toy with all of Lockstep in a shared library, as a project may have it: linked to it or, as a
 // host of plug-ins, opened by path.
 //
 //   toy_by_library OPTIONS...        toy_host LIBRARY OPTIONS...
