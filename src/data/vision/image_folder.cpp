@@ -172,7 +172,8 @@ std::string left_out_by_name(const ImageFolder& folder) {
   std::string what = counted(folder.left_out);
   const auto add = [&](const std::string& more) { what += (what.empty() ? "" : ", ") + more; };
   if (folder.beside_classes > 0)
-    add(std::to_string(folder.beside_classes) + " pictures beside the classes' folders");
+    add(std::to_string(folder.beside_classes) +
+        (folder.beside_classes == 1 ? " picture" : " pictures") + " beside the classes' folders");
   for (const std::string& name : folder.no_classes) add("folder '" + name + "'");
   if (what.empty()) return what;
   std::string text = "pictures in '" + folder.root + "': not in the set by their names: " + what +

@@ -83,7 +83,7 @@ TEST(ImageFolder, TheNameAloneDecidesWhatIsInTheSet) {
   EXPECT_EQ(left_out_by_name(*folder),
             "pictures in '" + root.path() +
                 "': not in the set by their names: 2 ._*, 2 .gif, 1 .bmp, 1 .db, 1 .ds_store, 1 "
-                ".jfif, 1 .txt, 1 no ending, 1 pictures beside the classes' folders, folder "
+                ".jfif, 1 .txt, 1 no ending, 1 picture beside the classes' folders, folder "
                 "'.ipynb_checkpoints', folder '__MACOSX' (.jpg, .jpeg and .png are); rename JPEG "
                 "files to .jpg; convert the others, as by ImageMagick's `mogrify -format png "
                 "FILES`");
