@@ -122,10 +122,10 @@ using PtValue =
                  std::vector<double>, NamedTensors, const torch::nn::Module*, OptimizerStateDict>;
 using PtFields = std::vector<std::pair<std::string, PtValue>>;
 
-// Whether save_pt() and save_safetensors() can write there, asked before the training and not found
-// out behind it: nothing is made, what is there stays as it is. kUsage: the path is a folder, a name
-// in it is too long, save_pt() would refuse it, or its folder, or the nearest one above it that is
-// there, is not to be written to. A run asks it of RunOptions::files at its start.
+// Whether save_pt() and save_safetensors() can write there, asked before the training: nothing is
+// made, what is there stays as it is. kUsage: the path is a folder, a name in it is too long,
+// save_pt() would refuse it, or its folder, or the nearest one above it that is there, is not to be
+// written to. A run asks it of RunOptions::files at its start.
 Status check_can_write(const std::string& path);
 
 // A dict of these fields, written beside and renamed. Folders on the way are made; a symbolic link
