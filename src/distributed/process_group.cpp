@@ -15,9 +15,6 @@
 namespace lockstep {
 namespace {
 
-using namespace std::chrono_literals;
-constexpr auto kStartTime = 5min;  // for all workers to come up; the launcher gives up before
-
 std::span<std::byte> storage_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
@@ -45,12 +42,12 @@ worker::Description describe(const std::string& run_dir, int world_size) {
   return description;
 }
 
-Result<coord::Table> first_table(worker::Session& session, coord::Board board) {
+// The launcher gives up where not all come.
+coord::Table first_table(worker::Session& session, coord::Board board) {
   coord::Table table;
-  const auto told = [&] { return coord::read_table(board.table(Txn(0)), Txn(0), table); };
-  if (wait_until(board.slot(session.identity().slot).bell, told, Deadline::in(kStartTime)))
-    return table;
-  return Error{ErrorKind::kTimedOut, "waited 5 minutes for the other workers to start"};
+  await(board.slot(session.identity().slot).bell,
+        [&] { return coord::read_table(board.table(Txn(0)), Txn(0), table); });
+  return table;
 }
 
 }  // namespace
@@ -97,7 +94,7 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
                               {},
                               nullptr});
   LOCKSTEP_TRY(session.ready(Txn(0), 0));
-  LOCKSTEP_ASSIGN(state->table, first_table(session, state->board));
+  state->table = first_table(session, state->board);
   state->group =
       comm::make_shm_group(state->board, state->board.data(), state->table, session.identity().uid);
   state->next_exchange = comm::shm_group_bytes();

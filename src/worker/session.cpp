@@ -31,8 +31,6 @@ namespace {
 namespace message = coord::message;
 using namespace std::chrono_literals;
 
-// The agent answers at once, or after the run directory's lock (5 s): only a stopped one does not.
-constexpr auto kAdmissionTime = 5min;
 constexpr auto kSendTime = 10s;
 
 // The session of a worker that the agent started, or that attached to it.
@@ -60,7 +58,8 @@ class LaunchedSession final : public Session {
   Result<Admission> introduce(const Description& d) override {
     const message::Describe text{d.run_dir,         d.manifest,   d.parameters,  d.board,
                                  d.virtual_workers, d.total_txns, d.total_steps, d.elastic};
-    LOCKSTEP_ASSIGN(coord::Received answer, ask(text, Deadline::in(kAdmissionTime)));
+    // At once, or after the run directory's lock (5 s); a stopped launcher is waited for.
+    LOCKSTEP_ASSIGN(coord::Received answer, ask(text, Deadline::never()));
     if (const auto* refusal = std::get_if<message::Refuse>(&answer.message))
       return Error{refusal->kind, refusal->message};
     const auto* admit = std::get_if<message::Admit>(&answer.message);
