@@ -288,7 +288,8 @@ class Records(FaultTest):
             shutil.copytree(output, copy, symlinks=True)
             run = self.run_to_end(workers, SHORT, output=copy)
             self.assertEqual(run.hashes(), harness.undisturbed(SHORT)["hashes"])
-            said = [line.split(": ", 2)[2] for line in run.err.splitlines() if "warning: " in line]
+            said = [line.split(": ", 2)[2] for line in run.err.splitlines()
+                    if "warning: " in line and "a BatchNorm in training mode" not in line]  # of SHORT's last batch
             self.assertEqual(said, [f"'{copy / name}' has no records {what}. The run goes on at transaction 8; its weights do not depend on them"
                                     for name, what in warnings], run.err)
 
