@@ -14,11 +14,15 @@ bool ReplacementBudget::charge(std::uint64_t committed) {
   return true;
 }
 
-RestartBudget::Verdict RestartBudget::charge(std::uint64_t furthest) {
+RestartBudget::Verdict RestartBudget::charge(const std::optional<Place>& place) {
   if (spent()) return Verdict::kSpent;
-  without_progress_ = used_ > 0 && furthest <= furthest_ ? without_progress_ + 1 : 0;
-  if (without_progress_ >= most_without_progress_) return Verdict::kNoProgress;
-  furthest_ = furthest;
+  if (place) {
+    if (!place->error.empty() && !errors_.emplace(place->txn, place->error).second)
+      return Verdict::kSameError;
+    without_progress_ = used_ > 0 && place->furthest <= furthest_ ? without_progress_ + 1 : 0;
+    if (without_progress_ >= most_without_progress_) return Verdict::kNoProgress;
+    furthest_ = place->furthest;
+  }
   ++used_;
   return Verdict::kAllowed;
 }

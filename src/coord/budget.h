@@ -4,6 +4,10 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
 namespace lockstep::coord {
 
@@ -24,16 +28,24 @@ class ReplacementBudget {
   std::deque<std::uint64_t> charges_;  // transactions committed when each was made
 };
 
-// --max-restarts, and the end of a run that restarts without getting any further.
+// --max-restarts, and the end of a run that restarts without getting any further. What a program
+// without transactions gets done nobody sees: there each restart counts as progress.
 class RestartBudget {
  public:
-  enum class Verdict { kAllowed, kSpent, kNoProgress };
+  enum class Verdict { kAllowed, kSpent, kNoProgress, kSameError };
+  // How far a run of transactions had come when its group ended.
+  struct Place {
+    std::uint64_t furthest = 0;  // transactions committed at best since the run's start
+    std::uint64_t txn = 0;       // the one that the group was in
+    std::string error;           // of the workers' own doing; empty: it came from outside
+  };
 
   RestartBudget(int most, int most_without_progress)
       : most_(most), most_without_progress_(most_without_progress) {}
 
-  // `furthest`: transactions committed at best since the run's start.
-  Verdict charge(std::uint64_t furthest);
+  // Nothing: of a program without transactions. The same error in the same transaction, twice in
+  // the run's life, would come again.
+  Verdict charge(const std::optional<Place>& place);
   bool spent() const { return used_ >= most_; }
   int used() const { return used_; }
   int most() const { return most_; }
@@ -42,6 +54,7 @@ class RestartBudget {
   int most_, most_without_progress_;
   int used_ = 0, without_progress_ = 0;
   std::uint64_t furthest_ = 0;
+  std::set<std::pair<std::uint64_t, std::string>> errors_;
 };
 
 }  // namespace lockstep::coord

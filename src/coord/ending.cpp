@@ -6,6 +6,8 @@
 namespace lockstep::coord {
 namespace {
 
+constexpr std::uint64_t kStopWaitTold = 2'000'000'000;  // after it began
+
 // Of a worker's own words: it stops the run, for another try would only meet it again.
 bool is_final(ErrorKind kind) {
   return kind == ErrorKind::kUsage || kind == ErrorKind::kBadData || kind == ErrorKind::kDisk ||
@@ -36,6 +38,7 @@ void Coordinator::State::stop_now(int code, const std::string& reason, bool told
   waiting_restart.reset();
   if (code != 0 && !told) print(action::Severity::kError, reason);
   if (gently) term_until = now + timing.kill_grace;
+  stop_wait_told_at = now + kStopWaitTold;
   kill_all(gently ? signal : SIGKILL, "the run stops");
 }
 
@@ -49,6 +52,7 @@ void Coordinator::State::stop_by(int signal, const std::string& reason) {
   stop_code = code;
   stop_reason = reason;
   orderly_until = now + timing.orderly;
+  stop_wait_told_at = now + kStopWaitTold;
   for (auto& [uid, worker] : workers) {
     if (worker.holds_state())
       worker.may_leave = true;

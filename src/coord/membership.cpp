@@ -293,6 +293,8 @@ void Coordinator::State::each_timer(Visit visit) {
       term_until.reset();
       kill_late(timing.kill_grace, "they were told to end");
     });
+  if (group == Group::kStopping && stop_wait_told_at)
+    visit(*stop_wait_told_at, [this] { tell_stop_wait(); });
 }
 
 void Coordinator::State::fire_timers() {
@@ -322,7 +324,8 @@ void Coordinator::State::forget_pause(std::uint64_t gap) {
       if (*at) **at += gap;
   }
   group_since += gap;
-  for (auto* at : {&orphaned_since, &orderly_until, &term_until, &worker_signal_at})
+  for (auto* at :
+       {&orphaned_since, &orderly_until, &term_until, &stop_wait_told_at, &worker_signal_at})
     if (*at) **at += gap;
   if (waiting_restart) waiting_restart->since += gap;
 }

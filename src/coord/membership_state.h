@@ -178,6 +178,7 @@ struct Coordinator::State {
   bool policy_told = false;
   std::string ended_early;  // of a loop of its own: who has ended with 0 while others went on
   std::optional<std::uint64_t> orderly_until, term_until;    // deadlines of a stop
+  std::optional<std::uint64_t> stop_wait_told_at;            // when it is said who is waited for
   std::optional<std::pair<int, std::uint64_t>> last_signal;  // to the launcher, and when
   std::optional<std::uint64_t> worker_signal_at;             // the first that is not answered
   std::optional<WaitingRestart> waiting_restart;
@@ -252,12 +253,15 @@ struct Coordinator::State {
   void tell_held();
   void tell_scaled(std::uint32_t members);
   void tell_policy();
+  std::string those_left() const;
+  void tell_stop_wait();
   std::string why_none_is_left(const std::string& otherwise);
 
   void note_progress(const event::Progress& report);
   void check_survivors();
   void keep_leavers();
   bool blame_outside();  // no victim of the newest incident ended by its own doing
+  std::string own_error(const std::string& otherwise);
   void restart_or_stop(const std::string& reason, bool from_outside);
   void begin_group();
 

@@ -186,7 +186,10 @@ void Coordinator::State::keep_leavers() {
 
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
   waiting_restart.reset();
-  const auto verdict = restarts.charge(furthest);
+  std::optional<RestartBudget::Place> place;
+  if (elastic && !config.plain)
+    place = {furthest, applied, from_outside ? std::string() : own_error(reason)};
+  const auto verdict = restarts.charge(place);
   if (!from_outside) own_doing_at = furthest;
   held.clear();
   const int rung = verdict == RestartBudget::Verdict::kAllowed ? 3 : 4;
@@ -194,6 +197,7 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
     act(action::RecordIncident{std::move(incident)}, reason);
   if (verdict != RestartBudget::Verdict::kAllowed) {
     const bool spent = verdict == RestartBudget::Verdict::kSpent;
+    const bool same = verdict == RestartBudget::Verdict::kSameError;
     // Of restarts in a row each has a cause.
     const bool resumable = from_outside && (spent || own_doing_at != furthest);
     if (config.attached)
@@ -205,9 +209,11 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
                               (restarts.most() > 0        ? " is spent"
                                : elastic && !config.plain ? " allows no restart from a checkpoint"
                                                           : " allows no restart")
-                        : "; " + std::to_string(config.no_progress_restarts) +
-                              " restarts in a row got no further than transaction " +
-                              std::to_string(furthest)));
+                  : same ? "; the same error ended the group in the same transaction (" +
+                               std::to_string(applied) + ") before: another try would end so, too"
+                         : "; " + std::to_string(config.no_progress_restarts) +
+                               " restarts in a row got no further than transaction " +
+                               std::to_string(furthest)));
   }
   print(action::Severity::kWarning, reason + "; the group starts again (restart " +
                                         std::to_string(restarts.used()) + " of " +

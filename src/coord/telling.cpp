@@ -82,6 +82,22 @@ void Coordinator::State::tell_policy() {
             " (--max-restarts)");
 }
 
+std::string Coordinator::State::those_left() const {
+  std::string names;
+  for (const auto& [uid, worker] : workers)
+    if (!worker.is_ghost()) names += (names.empty() ? "" : ", ") + name(worker);
+  return names;
+}
+
+void Coordinator::State::tell_stop_wait() {
+  stop_wait_told_at.reset();
+  const auto until = orderly_until ? orderly_until : term_until;
+  const std::string left = those_left();
+  if (until && *until > now && !left.empty())
+    print(action::Severity::kInfo,
+          "waiting for " + left + ", up to " + seconds(*until - now) + " (--shutdown-timeout)");
+}
+
 // `members`: those that are to stay. Done: as many as are wanted are in a table, and whoever was to
 // leave is gone.
 void Coordinator::State::tell_scaled(std::uint32_t members) {
@@ -94,6 +110,19 @@ void Coordinator::State::tell_scaled(std::uint32_t members) {
   print(action::Severity::kInfo,
         std::string("the group has ") + (before < target ? "grown" : "shrunk") + " from " +
             std::to_string(before) + " to " + std::to_string(target) + " workers");
+}
+
+// What the newest deaths have in common with those of another try: the first of their errors, in
+// an order that does not depend on who died first.
+std::string Coordinator::State::own_error(const std::string& otherwise) {
+  const IncidentBook::Entry* incident = incidents.newest();
+  if (incident == nullptr) return otherwise;
+  std::vector<std::string> errors;
+  for (const Victim& victim : incident->report.victims)
+    if (!victim.error.empty()) errors.push_back(substance(victim.error));
+  if (errors.empty())
+    for (const Victim& victim : incident->report.victims) errors.push_back(victim.cause);
+  return *std::min_element(errors.begin(), errors.end());
 }
 
 std::string Coordinator::State::why_none_is_left(const std::string& otherwise) {
