@@ -1,10 +1,22 @@
-// Threads: any.
+// How many CPUs there are.
 #pragma once
+
+#include <optional>
+
+#include "base/env.h"
 
 namespace lockstep {
 
-// CPUs that this process may use (its affinity mask), at least 1. All that are online where the
-// mask has more than 1,024 bits.
+// That this process may run on (taskset, cpusets); at least 1.
 int usable_cpus();
+
+// What the control groups of this process, and all that they are in, leave to it: the smallest
+// quota, in CPUs (docker run --cpus, Kubernetes' limits, systemd's CPUQuota=). Nothing: none has one.
+// cgroup v1 (cpu.cfs_quota_us) and v2 (cpu.max), found by /proc/self/cgroup and
+// /proc/self/mountinfo (proc(5), cgroups(7)).
+std::optional<double> cpu_quota(Env& env);
+
+// As many workers as can compute at once: usable_cpus(), or the quota, rounded up, if it is less.
+int cpus_for_workers(Env& env);
 
 }  // namespace lockstep

@@ -149,6 +149,7 @@ class PosixEnv final : public Env {
     if (size > limit_bytes)
       return Error{ErrorKind::kBadData, "'" + path + "' has " + std::to_string(size) +
                                             " bytes, limit " + std::to_string(limit_bytes)};
+    if (size == 0) return read_to_end(fd, path, limit_bytes);  // those of /proc and /sys say so
     return read_exactly(fd, path, static_cast<std::size_t>(size));
   }
 
@@ -245,6 +246,18 @@ class PosixEnv final : public Env {
     return Opened{std::move(fd), static_cast<std::uint64_t>(info.st_size)};
   }
 
+  static Result<std::string> read_to_end(const UniqueFd& fd, const std::string& path,
+                                         std::uint64_t limit_bytes) {
+    std::string content;
+    while (true) {
+      LOCKSTEP_ASSIGN(const std::string piece, read_exactly(fd, path, 4096));
+      if (piece.empty()) return content;
+      content += piece;
+      if (content.size() > limit_bytes)
+        return Error{ErrorKind::kBadData,
+                     "'" + path + "' has more than " + std::to_string(limit_bytes) + " bytes"};
+    }
+  }
   static Result<std::string> read_exactly(const UniqueFd& fd, const std::string& path,
                                           std::size_t size) {
     std::string content(size, '\0');

@@ -48,6 +48,15 @@ std::optional<ProcessStat> stat_of(pid_t pid) {
   return found;
 }
 
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> children;
+  for (const fs::path& thread : entries_of("/proc/" + std::to_string(pid) + "/task")) {
+    std::ifstream file(thread / "children");
+    for (pid_t child = 0; file >> child;) children.push_back(child);
+  }
+  return children;
+}
+
 std::vector<pid_t> processes_with(const std::function<bool(const OpenFile&)>& is_it,
                                   std::size_t most) {
   std::vector<pid_t> found;

@@ -23,6 +23,9 @@ struct ProcessStat {
 // Empty: there is no such process, or this user may not know.
 std::optional<ProcessStat> stat_of(pid_t pid);
 
+// Whose parent it is now; none where the kernel does not tell (CONFIG_PROC_CHILDREN).
+std::vector<pid_t> children_of(pid_t pid);
+
 struct OpenFile {
   std::string link;  // /proc/PID/fd/N
   std::string info;  // the path of what the kernel says of it: /proc/PID/fdinfo/N, see proc(5)

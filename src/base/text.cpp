@@ -1,5 +1,7 @@
 #include "base/text.h"
 
+#include <algorithm>
+
 namespace lockstep {
 namespace {
 
@@ -57,6 +59,35 @@ std::string escaped_text(std::string_view text, bool controls) {
 }
 
 }  // namespace
+
+std::string substitute(
+    std::string_view pattern,
+    const std::function<std::optional<std::string>(std::string_view)>& value_of) {
+  const auto is_name = [](char c, bool first) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (!first && c >= '0' && c <= '9');
+  };
+  std::string out;
+  while (!pattern.empty()) {
+    const std::size_t sign = std::min(pattern.find('$'), pattern.size());
+    out += pattern.substr(0, sign);
+    pattern.remove_prefix(sign);
+    if (pattern.empty()) break;
+    const bool braced = pattern.starts_with("${");
+    const std::size_t begin = braced ? 2 : 1;
+    std::size_t end = begin;
+    while (end < pattern.size() && is_name(pattern[end], end == begin)) ++end;
+    const std::string_view name = pattern.substr(begin, end - begin);
+    const bool whole = !name.empty() && (!braced || (end < pattern.size() && pattern[end] == '}'));
+    const auto value = whole ? value_of(name) : std::nullopt;
+    // What is not known goes out sign by sign: a later one may begin anew.
+    std::size_t used = value ? end + (braced ? 1 : 0) : 1;
+    if (pattern.starts_with("$$")) used = 2;
+    out += value ? *value : "$";
+    pattern.remove_prefix(used);
+  }
+  return out;
+}
 
 std::string printable(std::string_view text) { return escaped_text(text, false); }
 

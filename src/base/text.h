@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,6 +48,11 @@ std::string printable(std::string_view text);
 // For a terminal and for the lines of a log: printable(), and control characters too (ESC and the
 // like, in names that files hold) as "\x1b"; line ends and tabs stay.
 std::string for_terminal(std::string_view text);
+
+// As safe_substitute() of Python's string.Template: $name and ${name} become the value, $$ becomes
+// $; other names, and what is no name, stay as they are.
+std::string substitute(std::string_view pattern,
+                       const std::function<std::optional<std::string>(std::string_view)>& value_of);
 
 // to_string() without its string.
 inline void append_number(std::string& out, std::uint64_t number) {

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <span>
 
+#include "base/cache_folder.h"
 #include "base/log.h"
 #include "base/processes.h"
 #include "base/told_wait.h"
@@ -114,13 +114,18 @@ Status clean(Env& env, const std::string& folder) {
 }  // namespace
 
 Result<std::string> default_digits_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != '\0') return std::string(cache) + "/lockstep/digits-v1";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home != '\0') return std::string(home) + "/.cache/lockstep/digits-v1";
+  std::string why;
+  for (const std::string& cache : cache_folders()) {
+    const std::string folder = cache + "/lockstep/digits-v1";
+    if (complete(folder)) return folder;  // it need not be written
+    const Status made = posix_env().make_dirs(folder);
+    if (made.ok() && ::access(folder.c_str(), W_OK) == 0) return folder;
+    why += (why.empty() ? " (" : "; ") +
+           (made.ok() ? "'" + folder + "' cannot be written" : made.error().message);
+  }
   return Error{ErrorKind::kUsage,
-               "synthetic digits: no folder to keep them in; set XDG_CACHE_HOME (or HOME) to a "
-               "folder that can be written"};
+               "synthetic digits: no folder to keep them in" + why + (why.empty() ? "" : ")") +
+                   "; set XDG_CACHE_HOME (or HOME) to a folder that can be written"};
 }
 
 Status ensure_digits(Env& env, const std::string& folder) {

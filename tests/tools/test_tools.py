@@ -28,6 +28,10 @@ class Layers(unittest.TestCase):
                 (root / name).write_text(text)
             return [f"{p.relative_to(root)}:{n}: {t}" for p, n, t in load("check_layers").check_tree(root)[0]]
 
+    def test_json_is_written_by_one_function(self):
+        (problem,) = self.problems({"src/coord/a.cpp": "auto text = json.dump(2);\n", "src/base/json.cpp": "json.dump();\n"})
+        self.assertIn("src/coord/a.cpp:1: writes JSON by dump()", problem)
+
     def test_downward_include_is_fine(self):
         self.assertEqual(self.problems({"src/comm/a.cpp": '#include "coord/board.h"\n#include "base/ids.h"\n'}), [])
 
@@ -221,6 +225,43 @@ class FindTorch(unittest.TestCase):
             python.chmod(0o755)
             found = self.find(LOCKSTEP_TORCH_DIR="", XDG_CACHE_HOME=scratch, PATH=f"{scratch}:/usr/bin:/bin")
             self.assertEqual(found.stdout.strip(), fetched)
+
+
+class CacheFolder(unittest.TestCase):
+    """Wherever HOME and its kin point, set-up has a folder, or says which variable to set."""
+
+    def run_in(self, script, **env):
+        env = {name: value for name, value in {**os.environ, "HOME": None, "XDG_CACHE_HOME": None, "TMPDIR": None, **env}.items() if value is not None}
+        return subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=ROOT, capture_output=True, text=True, env=env)
+
+    def cache(self, **env):
+        done = self.run_in(". tools/setup; echo cache=$LOCKSTEP_CACHE; mktemp -u >/dev/null", **env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip().splitlines()[-1].removeprefix("cache=")
+
+    def test_the_usual_ones(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            self.assertEqual(self.cache(HOME=scratch), scratch + "/.cache/lockstep")
+            spaced = scratch + "/a b"
+            self.assertEqual(self.cache(HOME=scratch, XDG_CACHE_HOME=spaced), spaced + "/lockstep")
+            self.assertEqual(self.cache(HOME=scratch, XDG_CACHE_HOME=""), scratch + "/.cache/lockstep")
+
+    def test_a_home_that_is_none(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            missing = scratch + "/none"
+            for home in (None, "", missing, "/proc"):
+                found = self.cache(HOME=home)
+                self.assertTrue(os.path.isabs(found) and os.access(found, os.W_OK), (home, found))
+                self.assertEqual(self.run_in("tools/find_torch >/dev/null || test $? = 1", HOME=home).stderr, "")
+            self.assertFalse(os.path.exists(missing))
+            self.cache(HOME=scratch, TMPDIR=missing)
+
+    def test_what_was_fetched_elsewhere_is_found(self):
+        with tempfile.TemporaryDirectory() as home, tempfile.TemporaryDirectory() as cache:
+            os.makedirs(home + "/.cache/lockstep")
+            listed = self.run_in("tools/cache_folder --all", HOME=home, XDG_CACHE_HOME=cache + "/none").stdout.splitlines()
+            self.assertIn(home + "/.cache/lockstep", listed)
+            self.assertNotIn(cache + "/none/lockstep", listed)
 
 
 class Recipes(unittest.TestCase):

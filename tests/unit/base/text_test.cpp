@@ -59,6 +59,21 @@ TEST(ForTerminal, ControlCharactersAreShown) {
   EXPECT_EQ(for_terminal(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(Substitute, IsPythonsTemplate) {
+  const auto value = [](std::string_view name) -> std::optional<std::string> {
+    if (name == "rank") return "3";
+    if (name == "role_name") return "$rank";  // is not looked at again
+    return std::nullopt;
+  };
+  const auto of = [&](std::string_view pattern) { return substitute(pattern, value); };
+  EXPECT_EQ(of("[$rank]"), "[3]");
+  EXPECT_EQ(of("[${rank}]:"), "[3]:");
+  EXPECT_EQ(of("$$rank ${rank}0 $role_name"), "$rank 30 $rank");
+  EXPECT_EQ(of("$ranks $ $1 ${x} ${rank ${} $$$rank $"), "$ranks $ $1 ${x} ${rank ${} $3 $");
+  EXPECT_EQ(of("none"), "none");
+  EXPECT_EQ(of(""), "");
+}
+
 TEST(JsonText, TakesAnyBytesAnywhere) {
   const nlohmann::ordered_json json{{"b\xe9", {"x\xff", 1, nullptr, {{"k\xc3", true}}}},
                                     {"a", "\u00e9"}};

@@ -95,13 +95,22 @@ TEST(Digits, AFolderThatCannotBeMadeIsADiskError) {
 }
 
 TEST(Digits, DefaultFolderFollowsTheEnvironment) {
-  ::setenv("XDG_CACHE_HOME", "/somewhere", 1);
-  EXPECT_EQ(*default_digits_folder(), "/somewhere/lockstep/digits-v1");
+  const test::TempFolder cache, home;
+  ::setenv("HOME", home.path().c_str(), 1);
+  ::setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);
+  EXPECT_EQ(*default_digits_folder(), cache / "lockstep/digits-v1");
+  // Relative, a file, and none: the home's.
+  cache.write("file", "in the way");
+  for (const std::string& none : {std::string("relative"), cache / "file", std::string()}) {
+    ::setenv("XDG_CACHE_HOME", none.c_str(), 1);
+    EXPECT_EQ(*default_digits_folder(), home / ".cache/lockstep/digits-v1") << none;
+  }
   ::unsetenv("XDG_CACHE_HOME");
-  ::setenv("HOME", "/home/me", 1);
-  EXPECT_EQ(*default_digits_folder(), "/home/me/.cache/lockstep/digits-v1");
-  ::unsetenv("HOME");
-  EXPECT_EQ(default_digits_folder().error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(*default_digits_folder(), home / ".cache/lockstep/digits-v1");
+  // A home that is not there is not made.
+  ::setenv("HOME", (home / "none").c_str(), 1);
+  (void)default_digits_folder().ok();
+  EXPECT_FALSE(posix_env().exists(home / "none"));
 }
 
 }  // namespace
