@@ -119,6 +119,13 @@ Status Agent::prepare() {
   LOCKSTEP_ASSIGN(signals_, open_signals(stop_signals(options_.signals_to_handle)));
   LOCKSTEP_TRY(loop_.add(signals_.get(), [this] { on_signal(); }));
   LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));
+  if (plain() && logs_->folder().empty() && !options_.no_log_files()) {
+    auto files = ErrorFiles::open();
+    if (files.ok())
+      error_files_.emplace(*std::move(files));
+    else
+      log_warning(files.error().message + "; what workers write of their errors is not reported");
+  }
   if (attached_) {
     LOCKSTEP_ASSIGN(arrivals_, Arrivals::open(*attached_, loop_,
                                               [this](Arrival& arrival) { return seat(arrival); }));
@@ -165,6 +172,8 @@ Deadline Agent::next_wake() const {
   if (records_.is_open()) left = std::min<std::chrono::nanoseconds>(left, records_.pause());
   if (lock_deadline_ || console_.waits_unwatched() || (arrivals_ && arrivals_->anybody_waits()))
     left = std::min<std::chrono::nanoseconds>(left, 20ms);
+  if (const auto next = helpers_.next())
+    left = std::min<std::chrono::nanoseconds>(left, next->left());
   return Deadline::in(left);
 }
 
@@ -184,6 +193,7 @@ void Agent::tick() {
     feed(std::move(seen));
   }
   give_up_lost_children();
+  helpers_.look();
   feed(event::Tick{});
   incidents_.print(false);
 }
@@ -234,9 +244,24 @@ void Agent::on_signal() {
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD)
       on_children();
+    else if (spawner_.shares_terminal() && info.ssi_code == SI_KERNEL)
+      on_typed(static_cast<int>(info.ssi_signo));
     else
       feed(event::Signal{static_cast<int>(info.ssi_signo)});
   }
+}
+
+void Agent::on_typed(int signal) {
+  using Meaning = TypedSignals::Meaning;
+  if (signal == SIGINT && workers_.begin() != workers_.end()) {
+    const Meaning meaning = typed_.interrupted(options_.shutdown_timeout);
+    if (meaning == Meaning::kOnceMore)
+      log_info("the worker has got ^C; once more within 5 s ends it at once");
+    if (meaning != Meaning::kAtOnce) return;
+    for (auto& [uid, worker] : workers_) kill_worker(worker, SIGKILL);
+  }
+  typed_.sent(signal);
+  feed(event::Signal{signal});
 }
 
 // SIGCHLD comes at the moment when a pidfd would poll readable, and tells of stops too; several may
@@ -279,6 +304,10 @@ void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
   const WorkerUid uid = worker.uid;
   if (child.kind == ChildEvent::kStopped) return feed(event::Stopped{uid});
   if (child.kind == ChildEvent::kContinued) return feed(event::Continued{uid});
+  if (typed_.answered()) {
+    worker.pid = -1;  // reaped: nothing is to be sent to it any more
+    feed(event::Signal{SIGINT});
+  }
   if (plain()) note_failure(worker, child);
   bury(worker, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
                                                  : coord::ExitStatus{-1, child.status});
@@ -296,6 +325,7 @@ void Agent::bury(Worker& worker, coord::ExitStatus status) {
   if (worker.control) loop_.remove(worker.control.get());
   worker.control.reset();
   if (!plain()) feed(observe(&worker));
+  if (!worker.process) helpers_.left_by(worker.pid, status.code == 0);
   workers_.erase(uid);
   feed(event::Exited{uid, status});
 }
@@ -318,6 +348,8 @@ void Agent::give_up_lost_children() {
 void Agent::kill_worker(Worker& worker, int signal) {
   if (worker.process)
     signal_process(worker.process.get(), signal);
+  else if (signal == SIGKILL)
+    ::kill(worker.pid, SIGKILL);  // what it has started may clean up after it
   else
     signal_group(worker.pid, signal);
   if (signal == SIGKILL && !worker.gone_by) worker.gone_by = Deadline::in(2s);

@@ -23,8 +23,10 @@
 #include "launcher/background.h"
 #include "launcher/console.h"
 #include "launcher/descriptions.h"
+#include "launcher/error_files.h"
 #include "launcher/failure_report.h"
 #include "launcher/held_port.h"
+#include "launcher/helpers.h"
 #include "launcher/incidents.h"
 #include "launcher/late_reader.h"
 #include "launcher/logs.h"
@@ -36,6 +38,7 @@
 #include "launcher/shared_board.h"
 #include "launcher/spawned.h"
 #include "launcher/spawner.h"
+#include "launcher/typed_signals.h"
 #include "launcher/workers.h"
 #include "lockstep/status.h"
 
@@ -64,6 +67,7 @@ class Agent {
   Deadline next_wake() const;
   void tick();
   void on_signal();
+  void on_typed(int signal);
   void on_children();
   void on_spawner(coord::Event event);
   void forget_unstarted(WorkerUid uid);
@@ -82,9 +86,10 @@ class Agent {
   void shut_down();
   bool signalled() const;
   void tell_missing(const Console::Missing& missing);
+  void tell_whoever_started_us() const;
   void tell_where_it_goes_on() const;
   void tell_unfired_faults() const;
-  void kill_strays(bool all);
+  void end_children();
 
   // attached_workers.cpp: those that were started by hand.
   Result<bool> seat(Arrival& arrival);
@@ -107,6 +112,7 @@ class Agent {
 
   // obey.cpp: the coordinator's actions.
   void obey(const coord::Action& action);
+  void give_error_file(Worker& worker, const std::string& folder) const;
   void act(const coord::action::Spawn& spawn);
   void act(const coord::action::Kill& kill);
   void act(const coord::action::End& end);
@@ -141,6 +147,7 @@ class Agent {
   Console console_;
   LogSink log_sink_;
   std::optional<Logs> logs_;
+  std::optional<ErrorFiles> error_files_;  // of plain programs without a log directory
   Spawner spawner_;
   coord::Coordinator coordinator_;
   std::optional<HeldPort> port_;
@@ -151,10 +158,12 @@ class Agent {
   std::uint64_t time_limit_ns_ = 0;  // as the first member has told; 0: none
   Incidents incidents_;
   UniqueFd signals_;
+  TypedSignals typed_;
   std::unique_ptr<Arrivals> arrivals_;
   std::map<Rank, coord::action::Spawn> places_;  // open
 
   Workers workers_;
+  Helpers helpers_;
   // Of children whose Forked message has not been read yet.
   std::map<pid_t, ChildEvent> early_exits_;
   std::queue<coord::Event> events_;
@@ -164,6 +173,7 @@ class Agent {
   int attempt_ = 0;
   bool ending_attempt_ = false;  // we have begun to stop workers: their exits are no failures
   std::vector<WorkerFailure> failures_;
+  std::string errors_told_;  // lines, of this attempt
 
   Descriptions descriptions_;
   std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's

@@ -1,5 +1,7 @@
 #include "launcher/commands.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +18,7 @@
 #include "coord/faults.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
+#include "launcher/failure_report.h"
 #include "launcher/option_table.h"
 #include "launcher/run_directory.h"
 #include "launcher/run_report.h"
@@ -45,6 +48,9 @@ Result<std::uint32_t> to_scale(const std::string& text) {
 
 // An option that would do nothing is refused. A variable of the environment is for all commands.
 Status check_effects(const LaunchOptions& options, const Program& program) {
+  if (program.linked && options.virtual_local_rank)
+    return misuse("--virtual-local-rank is for the GPUs of plain programs, and '" + program.name +
+                  "' links Lockstep; leave the option out");
   if (program.linked) return {};
   std::string option, why;
   if (options.start_method == StartMethod::kFork)
@@ -103,30 +109,54 @@ int print_output(const std::string& text) {
   return written.ok() ? 0 : fail(written.error());
 }
 
+namespace {
+
+// Descriptors, children and control sockets are found there.
+Status check_proc() {
+  if (::access("/proc/self/fd", X_OK) == 0) return {};
+  return Error{ErrorKind::kUnavailable,
+               "there is no /proc, which 'lockstep run' needs: mount it (mount -t proc proc "
+               "/proc)"};
+}
+
+Result<Program> program_for(const LaunchOptions& options, bool running) {
+  LOCKSTEP_ASSIGN(Program program,
+                  running ? Result<Program>(running_program(options)) : find_program(options));
+  LOCKSTEP_TRY(check_effects(options, program));
+  LOCKSTEP_TRY(check_local_ranks(options, program));
+  return program;
+}
+
+// The run's exit code; an error: there was no run.
+Result<int> run(std::span<const std::string> arguments, std::optional<Spawned> spawned,
+                std::optional<Attached> attached) {
+  LOCKSTEP_ASSIGN(LaunchOptions options, parse_run_options(arguments, process_environment()));
+  if (attached) fit_options(options, *attached);
+  if (spawned) LOCKSTEP_TRY(check_options(*spawned, options));
+  if (options.help) return print_output(run_help());
+  LOCKSTEP_TRY(check_proc());
+  LOCKSTEP_TRY(coord::parse_faults(options.inject));
+  LOCKSTEP_ASSIGN(Program program, program_for(options, spawned || attached));
+  LOCKSTEP_ASSIGN(const auto agent, Agent::open(std::move(options), std::move(program),
+                                                std::move(spawned), std::move(attached)));
+  return agent->run();
+}
+
+}  // namespace
+
 int run_command(std::span<const std::string> arguments) {
   if (auto checked = check_working_directory(); !checked.ok()) return fail(checked.error());
   auto spawned = take_spawned();
   if (!spawned.ok()) return fail(spawned.error());
   auto attached = take_attached();
   if (!attached.ok()) return fail(attached.error());
-  auto options = parse_run_options(arguments, process_environment());
-  if (!options.ok()) return fail(options.error());
-  if (*attached) fit_options(*options, **attached);
-  if (*spawned)
-    if (auto checked = check_options(**spawned, *options); !checked.ok())
-      return fail(checked.error());
-  if (options->help) return print_output(run_help());
-  if (auto faults = coord::parse_faults(options->inject); !faults.ok()) return fail(faults.error());
-  const bool running = *spawned || *attached;
-  auto program = running ? running_program(*options) : find_program(*options);
-  if (!program.ok()) return fail(program.error());
-  if (auto checked = check_effects(*options, *program); !checked.ok()) return fail(checked.error());
-  if (auto checked = check_local_ranks(*options, *program); !checked.ok())
-    return fail(checked.error());
-  auto agent = Agent::open(std::move(*options), std::move(*program), *std::move(spawned),
-                           *std::move(attached));
-  if (!agent.ok()) return fail(agent.error());
-  return (*agent)->run();
+  const bool by_a_program = *spawned || *attached;
+  const auto code = run(arguments, *std::move(spawned), *std::move(attached));
+  if (code.ok()) return *code;
+  if (!by_a_program)
+    write_own_error_file(error_file_text(code.error().message, posix_env().wall_time_s(),
+                                         exit_code(code.error().kind)));
+  return fail(code.error());
 }
 
 int scale_command(std::span<const std::string> arguments) {
@@ -157,9 +187,12 @@ int status_command(std::span<const std::string> arguments) {
   }
   if (!run_dir) return fail(misuse("usage: lockstep status RUN_DIR [--json]"));
   auto reply = ask_launcher(*run_dir, coord::message::StatusQuery{});
-  if (!reply.ok() && !has_launcher(*run_dir))
-    if (const auto report = run_report(posix_env(), *run_dir); report.ok())
-      return print_output(json ? *report + "\n" : readable_report(*report));
+  std::error_code error;
+  if (!reply.ok() && std::filesystem::is_directory(*run_dir, error) && !has_launcher(*run_dir)) {
+    const auto report = run_report(posix_env(), *run_dir);
+    if (!report.ok()) return fail(report.error());
+    return print_output(json ? *report + "\n" : readable_report(*report));
+  }
   if (!reply.ok()) return fail(reply.error());
   if (!reply->ok) return fail({reply->kind, reply->text});
   const std::string status = with_metrics(posix_env(), *run_dir, reply->text);

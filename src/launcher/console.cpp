@@ -77,11 +77,13 @@ Console::Stream Console::open(int fd) {
 // Lines as far as they fit a write that a pipe takes whole or not at all. A longer line goes in one
 // write too, and comes out whole as far as there is room, unless that could block.
 std::string_view Console::Stream::next_piece(std::size_t from) const {
-  const std::string_view text = std::string_view(waiting).substr(from);
+  constexpr std::size_t kMost = std::size_t{1} << 20;  // more than any pipe takes at once
+  const std::string_view text = std::string_view(waiting).substr(from, kMost);
   if (text.size() <= PIPE_BUF) return text;
   std::size_t end = text.rfind('\n', PIPE_BUF - 1);
   if (end == std::string_view::npos && (own || is_socket)) end = text.find('\n', PIPE_BUF - 1);
-  return text.substr(0, end == std::string_view::npos ? PIPE_BUF : end + 1);
+  const bool longer = end == std::string_view::npos && (own || is_socket);
+  return text.substr(0, longer ? kMost : end == std::string_view::npos ? PIPE_BUF : end + 1);
 }
 
 ssize_t Console::Stream::put(std::string_view piece) const {
@@ -101,7 +103,8 @@ std::pair<std::size_t, int> Console::Stream::progress() const {
 
 void Console::write(Target target, std::string_view lines) {
   Stream& stream = of(target);
-  if (stream.waiting.size() + lines.size() > kMostWaiting) {
+  // What is taken is taken whole, however long the line: a console that is full holds tees back.
+  if (stream.waiting.size() > kMostWaiting) {
     stream.lost_bytes += lines.size();
     stream.lost += static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n'));
     return;

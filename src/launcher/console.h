@@ -65,7 +65,8 @@ class Console {
 
  private:
   static constexpr std::size_t kLimit = std::size_t{1} << 20;
-  static constexpr std::size_t kMostWaiting = 4 * kLimit;  // of one target
+  // Of one target, before the lines that come now.
+  static constexpr std::size_t kMostWaiting = 4 * kLimit;
   struct Stream {
     int fd = -1;
     // A pipe's or terminal's, opened anew without blocking: O_NONBLOCK on `fd` itself would be the

@@ -1,14 +1,20 @@
 #include "launcher/failure_report.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/env.h"
 #include "base/json.h"
+#include "base/log.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -55,16 +61,19 @@ double number_in(const Json& value, double otherwise) {
 
 constexpr std::uint64_t kMostErrorBytes = 1 << 20;
 
-std::string read_all(int fd) {
-  std::string text;
-  char buffer[4096];
-  for (off_t at = 0; text.size() < kMostErrorBytes;) {
-    const ssize_t n = ::pread(fd, buffer, sizeof buffer, at);
-    if (n <= 0) break;
-    text.append(buffer, static_cast<std::size_t>(n));
-    at += n;
-  }
-  return text;
+// A worker may have put anything there; whoever opens a pipe would wait for its writer.
+std::string text_of_file(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  const auto text = posix_env().read(path, kMostErrorBytes);
+  return text.ok() ? *text : "";
+}
+
+// Workers write whole seconds: within one, the order of notice decides.
+std::vector<WorkerFailure>::const_iterator root_of(const std::vector<WorkerFailure>& failures) {
+  return std::ranges::min_element(
+      failures, {}, [](const WorkerFailure& f) { return static_cast<std::int64_t>(f.time_s); });
 }
 
 }  // namespace
@@ -82,15 +91,12 @@ WorkerFailure failure_of(const Worker& worker, const ChildEvent& child, double n
                         : "Signal " + std::to_string(child.status) + " (" +
                               signal_name(child.status) + ") received by PID " +
                               std::to_string(worker.pid);
-  const UniqueFd file(worker.error_memory || worker.error_file.empty()
-                          ? -1
-                          : ::open(worker.error_file.c_str(), O_RDONLY | O_CLOEXEC));
-  const int fd = worker.error_memory ? worker.error_memory.get() : file.get();
-  if (const std::string text = read_all(fd); !text.empty()) {
-    failure.error_file =
-        worker.error_memory ? "(kept in memory; --log-dir keeps it)" : worker.error_file;
-    read_error_file(text, failure);
-  }
+  if (worker.error_file.empty()) return failure;
+  failure.error_text = text_of_file(worker.error_file);
+  if (failure.error_text.empty()) return failure;
+  failure.error_file =
+      worker.error_file_stays ? worker.error_file : "(temporary; --log-dir keeps it)";
+  read_error_file(failure.error_text, failure);
   return failure;
 }
 
@@ -115,19 +121,40 @@ void read_error_file(std::string_view text, WorkerFailure& failure) {
   }
 }
 
-std::string error_file_text(const std::string& message, double time_s) {
+std::string error_file_text(const std::string& message, double time_s, std::optional<int> code) {
   const std::string time = std::to_string(static_cast<std::int64_t>(time_s));
-  return json_text(Json{
+  Json json{
       {"message",
-       {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", time}}}}}});
+       {{"message", message}, {"extraInfo", {{"py_callstack", message}, {"timestamp", time}}}}}};
+  if (code) json["message"]["errorCode"] = *code;
+  return json_text(json);
+}
+
+std::string root_cause_text(const std::vector<WorkerFailure>& failures) {
+  const WorkerFailure& root = *root_of(failures);
+  Json json = Json::parse(root.error_text, nullptr, false);
+  if (!json.is_object() || !json.contains("message"))
+    return error_file_text(root.message, root.time_s, root.exit_code);
+  (json["message"].is_object() ? json["message"] : json)["errorCode"] = root.exit_code;
+  return json_text(json);
+}
+
+void write_own_error_file(const std::string& text) {
+  const char* const path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0') return;
+  std::error_code ignored;  // the writing tells
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  if (write_atomically(posix_env(), path, text + "\n").ok()) return;
+  // A pipe, or a folder that takes no other file.
+  const UniqueFd fd(
+      ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666));
+  if (!fd || ::write(fd.get(), text.data(), text.size()) < 0)
+    log_warning("TORCHELASTIC_ERROR_FILE: cannot write '" + std::string(path) +
+                "': " + std::strerror(errno));
 }
 
 std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures) {
-  const auto root = std::min_element(
-      failures.begin(), failures.end(), [](const WorkerFailure& a, const WorkerFailure& b) {
-        // Workers write whole seconds: within one, the order of notice decides.
-        return static_cast<std::int64_t>(a.time_s) < static_cast<std::int64_t>(b.time_s);
-      });
+  const auto root = root_of(failures);
   const std::string host = host_name(), title = program + " FAILED";
   std::string others, cause;
   for (auto failure = failures.begin(); failure != failures.end(); ++failure) {

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,7 @@ struct WorkerFailure {
   double time_s = 0;  // since 1970: the worker's own where it wrote one, else when it was noticed
   std::string error_file;  // empty: none
   std::string message;     // the worker's own, or what ended it
+  std::string error_text;  // of the error file; empty: none
 };
 
 // Of a worker that has ended so, now: by its error file, or else by its end.
@@ -30,8 +32,16 @@ WorkerFailure failure_of(const Worker& worker, const ChildEvent& child, double n
 // Takes time and message from the text of an error file; leaves them where it is no such file.
 void read_error_file(std::string_view text, WorkerFailure& failure);
 
-// The other way: an error file in the form that torchrun reads.
-std::string error_file_text(const std::string& message, double time_s);
+// The other way: an error file in the form that torchrun reads. `code`: the errorCode in it.
+std::string error_file_text(const std::string& message, double time_s,
+                            std::optional<int> code = std::nullopt);
+
+// The error file of the first failure, with errorCode, as torchrun leaves it to whoever has started
+// it; made from the failure where there is none. Not empty.
+std::string root_cause_text(const std::vector<WorkerFailure>& failures);
+
+// To the launcher's own TORCHELASTIC_ERROR_FILE, if it has one.
+void write_own_error_file(const std::string& text);
 
 // `failures`: in the order in which they were noticed; not empty. The root cause is the one of the
 // earliest time.

@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/temporary.h"
+#include "base/text.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -43,19 +45,18 @@ Result<UniqueFd> open_file(const std::string& path) {
   return fd;
 }
 
-// torchrun's default is [${role_name}${rank}]: on a console of many nodes; its template variable is
-// honoured.
+// torchrun's default is [${role_name}${rank}]: on a console of many nodes; its template variable,
+// Python's string.Template, is honoured.
 std::string line_prefix(const std::string& role, int rank, int local_rank) {
   const char* chosen = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  std::string text = chosen != nullptr && *chosen != '\0' ? chosen : "[${role_name}${local_rank}]:";
-  const auto replace = [&](const std::string& name, const std::string& value) {
-    for (std::size_t at = 0; (at = text.find(name, at)) != std::string::npos; at += value.size())
-      text.replace(at, name.size(), value);
-  };
-  replace("${role_name}", role);
-  replace("${rank}", std::to_string(rank));
-  replace("${local_rank}", std::to_string(local_rank));
-  return text;
+  const std::string text =
+      chosen != nullptr && *chosen != '\0' ? chosen : "[${role_name}${local_rank}]:";
+  return substitute(text, [&](std::string_view name) -> std::optional<std::string> {
+    if (name == "role_name") return role;
+    if (name == "rank") return std::to_string(rank);
+    if (name == "local_rank") return std::to_string(local_rank);
+    return std::nullopt;
+  });
 }
 
 bool write_all(int fd, std::string_view data) {
@@ -71,7 +72,7 @@ bool write_all(int fd, std::string_view data) {
 }  // namespace
 
 struct Logs::Tee {
-  static constexpr std::size_t kMostPartial = std::size_t{64} << 10;
+  static constexpr std::size_t kMostPartial = std::size_t{64} << 20;
 
   UniqueFd pipe, file;
   std::string path, prefix;
@@ -81,7 +82,7 @@ struct Logs::Tee {
   bool console = true, failed = false, ended = false;
 
   void take(std::string_view data, Console& to) {
-    if (!failed && !write_all(file.get(), data)) {
+    if (file && !failed && !write_all(file.get(), data)) {
       failed = true;  // told once; the worker goes on
       log_warning("cannot write '" + path + "': " + std::strerror(errno) +
                   "; the log is incomplete");
@@ -121,14 +122,11 @@ struct Logs::Tee {
 Result<Logs> Logs::open(const LaunchOptions& options, Loop& loop, Console& console) {
   Logs logs(options, loop, console);
   std::string base = options.log_dir;
+  if (options.no_log_files()) return logs;
   if (base.empty()) {
     if (!options.redirects.any() && !options.tee.any()) return logs;
     // As torchrun: whoever redirects without saying where gets a folder for temporary files.
-    const char* temporary = std::getenv("TMPDIR");
-    LOCKSTEP_ASSIGN(base,
-                    make_unique_folder(
-                        std::string(temporary == nullptr || *temporary == 0 ? "/tmp" : temporary) +
-                        "/lockstep_logs_"));
+    LOCKSTEP_ASSIGN(base, make_temporary_folder("lockstep_logs_"));
     logs.temporary_ = base;
     log_info("logs go to '" + base + "' (--log-dir chooses another folder)");
   }
@@ -151,6 +149,10 @@ void Logs::remove_unused(bool but_errors) {
   if (folder_.empty() || error) return;
   fs::remove_all(std::exchange(folder_, {}), error);
   if (!temporary_.empty()) fs::remove(temporary_, error);  // if it is empty
+}
+
+bool Logs::redirects(int local_rank, Stream stream) const {
+  return !options_->no_log_files() && (options_->redirects.of(local_rank) & stream) != 0;
 }
 
 bool Logs::on_console(int local_rank) const {
@@ -176,7 +178,7 @@ Result<Outputs> Logs::open_worker(int attempt, int local_rank, int rank) {
 Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int local_rank,
                                    int rank) {
   const bool tee = (options_->tee.of(local_rank) & stream) != 0;
-  const bool redirect = (options_->redirects.of(local_rank) & stream) != 0;
+  const bool redirect = redirects(local_rank, stream);
   if (!tee && !redirect) {
     if (on_console(local_rank)) return duplicate(stream == kStdout ? STDOUT_FILENO : STDERR_FILENO);
     UniqueFd null(::open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -184,7 +186,10 @@ Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int
     return null;
   }
   const std::string path = folder + (stream == kStdout ? "/stdout.log" : "/stderr.log");
-  LOCKSTEP_ASSIGN(UniqueFd file, open_file(path));
+  UniqueFd file;
+  if (!options_->no_log_files()) {
+    LOCKSTEP_ASSIGN(file, open_file(path));
+  }
   if (!tee) return file;
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return disk_error("pipe", path, errno);
@@ -239,7 +244,7 @@ std::optional<Console::Target> Logs::waits_for_reader(int local_rank) const {
   for (const auto& [stream, target] :
        {std::pair{kStdout, Console::kOut}, {kStderr, Console::kErr}}) {
     const bool tee = (options_->tee.of(local_rank) & stream) != 0;
-    const bool redirect = (options_->redirects.of(local_rank) & stream) != 0;
+    const bool redirect = redirects(local_rank, stream);
     if (tee ? held_ : !redirect && !console_->has_room(target)) return target;
   }
   return std::nullopt;

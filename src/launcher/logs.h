@@ -2,11 +2,13 @@
 //
 //   <log-dir>/<run id>_<random>/attempt_<n>/<local rank>/{stdout.log,stderr.log,error.json}
 //
+// --log-dir /dev/null: no files. As with torchrun, what --redirects would keep goes to the console.
+//
 // Unlike torchrun's, teed lines never tear each other.
 //
 // Files get the workers' bytes as they are. On the console a line ends at \n, \r or \r\n, as in
 // torchrun's tee (Python's universal newlines): each refresh of a progress bar is a line. What has
-// no end for 64 KiB is passed on in lines of that size.
+// no end for 64 MiB is passed on in lines of that size.
 //
 // Errors: kDisk. Threads: one; pipes are read from the loop.
 #pragma once
@@ -58,6 +60,7 @@ class Logs {
   Logs(const LaunchOptions& options, Loop& loop, Console& console)
       : options_(&options), loop_(&loop), console_(&console) {}
   Result<UniqueFd> open_stream(const std::string& folder, Stream stream, int local_rank, int rank);
+  bool redirects(int local_rank, Stream stream) const;
   bool on_console(int local_rank) const;
   Status watch(const std::shared_ptr<Tee>& tee);
   void pump(Tee& tee);

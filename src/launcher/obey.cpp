@@ -37,6 +37,15 @@ void Agent::ring_workers() {
   for (const auto& [uid, worker] : workers_) ring(board_->view().slot(worker.slot).bell);
 }
 
+// In its log folder, or in one of ours.
+void Agent::give_error_file(Worker& worker, const std::string& folder) const {
+  worker.error_file_stays = !folder.empty();
+  if (worker.error_file_stays) worker.error_file = folder + "/error.json";
+  if (worker.error_file_stays || !error_files_) return;
+  auto name = error_files_->name_for(attempt_, worker.local_rank.value());
+  if (name.ok()) worker.error_file = *std::move(name);
+}
+
 void Agent::act(const action::Spawn& spawn) {
   if (attached_) {
     places_.insert_or_assign(spawn.rank, spawn);
@@ -45,7 +54,7 @@ void Agent::act(const action::Spawn& spawn) {
   auto outputs = logs_->open_worker(attempt_, spawn.local_rank.value(), spawn.rank.value());
   if (!outputs.ok()) return feed(event::SpawnFailed{spawn.uid, outputs.error().message});
   Worker& worker = workers_.add(spawn);
-  give_error_file(worker, *outputs, plain());
+  give_error_file(worker, outputs->folder);
   const Variables variables = worker_variables(options_, spawn, port_->number(), worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, board_ ? board_->fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;
@@ -66,6 +75,7 @@ void Agent::act(const action::Kill& kill) {
   Worker* worker = workers_.find(kill.uid);
   if (worker == nullptr) return;
   ending_attempt_ = true;
+  if (typed_.take_sent(kill.signal)) return;
   if (worker->pid > 0)
     kill_worker(*worker, kill.signal);
   else
@@ -178,7 +188,8 @@ void Agent::act(const action::RestartGroup& restart) {
   attempt_ = restart.restart_count;
   ending_attempt_ = false;
   failures_.clear();
-  kill_strays(false);
+  errors_told_.clear();
+  helpers_.left_by_all([this](pid_t child) { return spawner_.keeps(child); });
   if (plain()) {
     // The old workers' connections may linger on the old port.
     if (auto port = HeldPort::hold(options_.master_port); port.ok())
@@ -247,6 +258,7 @@ void Agent::act(const action::Print& print) {
                          : print.severity == action::Severity::kWarning ? LogLevel::kWarning
                                                                         : LogLevel::kInfo;
   log(level, print.text);
+  if (level == LogLevel::kError) errors_told_ += print.text + "\n";
 }
 
 void Agent::act(const action::Stop& stop) {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "base/cpus.h"
+#include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -23,6 +24,16 @@ Result<int> to_int(std::string_view name, std::string_view text, int least, int 
   return *value;
 }
 
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.emplace_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
 namespace {
 
 Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::string& text,
@@ -33,16 +44,6 @@ Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::s
     return misuse("--" + std::string(name) + " takes seconds from " + std::to_string(least) +
                   " to 86400, not " + in_quotes(text));
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
-}
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t at = std::min(text.find(separator), text.size());
-    parts.emplace_back(text.substr(0, at));
-    text.remove_prefix(std::min(at + 1, text.size()));
-  }
-  return parts;
 }
 
 // "3" for all ranks, or "0:1,12:3".
@@ -70,7 +71,7 @@ Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
 }
 
 Result<int> to_workers(const std::string& text) {
-  if (text == "auto" || text == "cpu") return usable_cpus();
+  if (text == "auto" || text == "cpu") return cpus_for_workers(posix_env());
   if (text == "gpu" || text == "xpu")
     return misuse("--nproc-per-node " + text +
                   ": workers on GPUs are not supported yet; give a number, auto or cpu");
@@ -190,6 +191,11 @@ std::vector<Option> basic_options() {
       flag("linked", &LaunchOptions::linked,
            "the program links Lockstep, though it does not show: it is a wrapper, a debugger, or "
            "opens a library that does"),
+      flag("run-path", &LaunchOptions::run_path,
+           "start the program by Python, whatever its name ends in; over --no-python"),
+      flag(
+          "virtual-local-rank", &LaunchOptions::virtual_local_rank,
+          "each plain worker has LOCAL_RANK 0 and, in CUDA_VISIBLE_DEVICES, one device of its own"),
       seconds("shutdown-timeout", &LaunchOptions::shutdown_timeout,
               "for the workers to leave in order, the last checkpoint included, or to end on a "
               "signal; then they are killed (default 30)"),
@@ -231,6 +237,7 @@ std::vector<Option> log_options() {
        [](Raw& raw, const std::string& text) -> Status {
          raw.options.local_ranks_filter.clear();  // the environment's
          for (const std::string& part : split(text, ',')) {
+           if (text.empty()) break;
            LOCKSTEP_ASSIGN(const int rank, to_int("local-ranks-filter", part, 0, 1023));
            raw.options.local_ranks_filter.push_back(rank);
          }
@@ -261,12 +268,20 @@ std::vector<Option> rendezvous_options() {
       {"rdzv-conf", "K=V,...", "",
        [](Raw&, const std::string& text) -> Status {
          for (const std::string& part : split(text, ','))
-           if (part.find('=') == std::string::npos)
+           if (!text.empty() && part.find('=') == std::string::npos)
              return misuse("--rdzv-conf takes pairs like key=value, not " + in_quotes(part));
          return {};
        }},
-      text_option("master-addr", "HOST", &LaunchOptions::master_addr,
-                  "MASTER_ADDR of plain programs (default 127.0.0.1)"),
+      {"master-addr", "HOST", "MASTER_ADDR of plain programs (default 127.0.0.1)",
+       [](Raw& raw, const std::string& text) -> Status {
+         const auto endpoint = parse_endpoint(text);
+         if (!endpoint.ok()) return misuse("--master-addr: " + endpoint.error().message);
+         if (endpoint->port)
+           return misuse("--master-addr takes a host, not " + in_quotes(text) +
+                         ": its port is --master-port " + std::to_string(*endpoint->port));
+         raw.options.master_addr = endpoint->host;
+         return {};
+       }},
       {"master-port", "PORT", "MASTER_PORT of plain programs (default: a free one)",
        [](Raw& raw, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
@@ -292,8 +307,6 @@ std::vector<Option> rendezvous_options() {
        }},
       refused("numa-binding", "workers are not bound to CPUs"),
       refused("logs-specs", "logs go where --log-dir says"),
-      refused("run-path", "a Python program is started by its file or by -m"),
-      refused("virtual-local-rank", "it concerns GPUs"),
       refused("duplicate-stdout-filters", "use --tee"),
       refused("duplicate-stderr-filters", "use --tee"),
       {"inject", "SPEC",

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/suggest.h"
 #include "launcher/option_table.h"
@@ -48,6 +49,26 @@ Status apply_environment(Raw& raw, const std::vector<Option>& options,
     if (auto status = option.set(raw, *text); !status.ok())
       return misuse("environment variable " + name + ": " + status.error().message);
   }
+  return {};
+}
+
+// What torchrun's agent does for its workers where a variable asks for it, and this one cannot.
+Status check_services(const Environment& environment) {
+  if (environment("TORCHELASTIC_ENABLE_FILE_TIMER") != "1") return {};
+  return misuse(
+      "TORCHELASTIC_ENABLE_FILE_TIMER=1 asks the launcher to serve the watchdog timers of "
+      "torch.distributed.elastic.timer, which 'lockstep run' does not: timer.expires() would fail "
+      "in the workers. Unset it, and limit the time of a step in the program");
+}
+
+// Read by torchrun since 2.12, where --shutdown-timeout and its variable are not given.
+Status apply_older_names(Raw& raw, const std::vector<Option>& options,
+                         const Environment& environment) {
+  const auto text = environment("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  if (!text || text->empty()) return {};
+  const auto option = std::ranges::find(options, "shutdown-timeout", &Option::name);
+  if (auto status = option->set(raw, *text); !status.ok())
+    return misuse("environment variable TORCH_ELASTIC_SHUTDOWN_TIMEOUT: " + status.error().message);
   return {};
 }
 
@@ -108,6 +129,16 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
   return i;
 }
 
+Status check_virtual_local_rank(const LaunchOptions& options) {
+  if (!options.virtual_local_rank || options.visible_devices.empty()) return {};
+  const auto devices = static_cast<int>(options.visible_devices.size());
+  if (options.nproc_per_node <= devices) return {};
+  return misuse(
+      "--virtual-local-rank gives each worker a device of its own, and "
+      "CUDA_VISIBLE_DEVICES names " +
+      std::to_string(devices) + " for " + std::to_string(options.nproc_per_node) + " workers");
+}
+
 Status combine(Raw& raw) {
   LaunchOptions& options = raw.options;
   if (raw.id_given) options.run_id = raw.rdzv_id;
@@ -115,13 +146,12 @@ Status combine(Raw& raw) {
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
     return misuse("--rdzv-id " + in_quotes(options.run_id) +
                   " must not be empty or contain '/': logs are named after it");
+  LOCKSTEP_TRY(check_virtual_local_rank(options));
   if (options.standalone || raw.rdzv_backend != "static" || raw.rdzv_endpoint.empty()) return {};
-  const std::size_t colon = raw.rdzv_endpoint.rfind(':');
-  options.master_addr = raw.rdzv_endpoint.substr(0, colon);
-  if (colon != std::string::npos) {
-    LOCKSTEP_ASSIGN(options.master_port,
-                    to_int("rdzv-endpoint", raw.rdzv_endpoint.substr(colon + 1), 0, 65'535));
-  }
+  const auto endpoint = parse_endpoint(raw.rdzv_endpoint);
+  if (!endpoint.ok()) return misuse("--rdzv-endpoint: " + endpoint.error().message);
+  options.master_addr = endpoint->host;
+  if (endpoint->port) options.master_port = *endpoint->port;
   return {};
 }
 
@@ -139,16 +169,22 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
                                         const Environment& environment) {
   const std::vector<Option> options = all_options();
   Raw raw;
+  LOCKSTEP_TRY(check_services(environment));
+  LOCKSTEP_TRY(apply_older_names(raw, options, environment));
   LOCKSTEP_TRY(apply_environment(raw, options, environment));
   const std::string inherited = std::exchange(raw.options.inject, {});  // the one that may repeat
   LOCKSTEP_ASSIGN(const std::size_t first, apply_arguments(raw, options, arguments));
   if (raw.options.inject.empty()) raw.options.inject = inherited;
   if (raw.options.help) return std::move(raw.options);
+  if (const auto devices = environment("CUDA_VISIBLE_DEVICES"))
+    raw.options.visible_devices = split(*devices, ',');
   LOCKSTEP_TRY(combine(raw));
   raw.options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first),
                              arguments.end());
   if (raw.options.program.empty())
     return misuse("no program given; usage: lockstep run [options] program [its arguments]");
+  if (raw.options.module && raw.options.run_path)
+    return misuse("-m starts a Python module, --run-path a script: give only one of them");
   if (raw.options.module && raw.options.no_python)
     return misuse("-m starts a Python module, --no-python starts none: give only one of them");
   return std::move(raw.options);

@@ -48,9 +48,14 @@ struct LaunchOptions {
   bool no_python = false;
   bool linked = false;  // the program links Lockstep, though it does not show
   bool module = false;
+  bool run_path = false;  // a Python script, whatever its name ends in
+  // Each worker is local rank 0 of the one device that it sees.
+  bool virtual_local_rank = false;
+  std::vector<std::string> visible_devices;  // of CUDA_VISIBLE_DEVICES; empty: it is not set
   std::string master_addr = "127.0.0.1";
   int master_port = 0;  // 0: a free one
-  std::string log_dir;  // empty: none
+  std::string log_dir;  // empty: none; "/dev/null": no files, in no temporary folder either
+  bool no_log_files() const { return log_dir == "/dev/null"; }
   StreamMap redirects, tee;
   std::vector<int> local_ranks_filter;  // empty: all
   // Of an end in order, the last checkpoint included; then KILL.

@@ -26,11 +26,12 @@ void connect(int from, int to) {
 // In the child, between fork and exec. Returns errno of what failed.
 int become(const SpawnSpec& spec, const ExecWords& arguments, const ExecWords& environment,
            pid_t parent) {
-  ::setsid();
+  if (spec.terminal != TerminalUse::kShares) ::setsid();
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
   if (::getppid() != parent) ::_exit(1);  // died before the signal was set
   reset_signals();
-  if (::isatty(0) != 0) connect(::open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
+  if (spec.terminal == TerminalUse::kNone && ::isatty(0) != 0)
+    connect(::open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
   // Away from 0 to 2 first: one of them may be the other's target.
   const int out = ::fcntl(spec.stdout_fd, F_DUPFD_CLOEXEC, 3),
             err = ::fcntl(spec.stderr_fd, F_DUPFD_CLOEXEC, 3);
@@ -55,18 +56,11 @@ Result<pid_t> spawn_process(const SpawnSpec& spec) {
 std::optional<ChildEvent> next_child_event() {
   siginfo_t info{};
   constexpr int kEvery = WEXITED | WSTOPPED | WCONTINUED;
-  // Looked at first and taken after: as long as the dead leader is not reaped, its group's number
-  // cannot be another's.
-  if (::waitid(P_ALL, 0, &info, kEvery | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
-    return std::nullopt;
+  if (::waitid(P_ALL, 0, &info, kEvery | WNOHANG) != 0 || info.si_pid == 0) return std::nullopt;
   ChildEvent event{ChildEvent::kStopped, info.si_pid, info.si_status};
   if (info.si_code == CLD_EXITED) event.kind = ChildEvent::kExited;
   if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) event.kind = ChildEvent::kKilled;
   if (info.si_code == CLD_CONTINUED) event.kind = ChildEvent::kContinued;
-  const bool dead = event.kind == ChildEvent::kExited || event.kind == ChildEvent::kKilled;
-  if (dead) ::kill(-event.pid, SIGKILL);  // what it has started and left in its group
-  const int taken = dead ? WEXITED : event.kind == ChildEvent::kContinued ? WCONTINUED : WSTOPPED;
-  ::waitid(P_PID, static_cast<id_t>(event.pid), &info, taken | WNOHANG);
   return event;
 }
 

@@ -17,6 +17,15 @@
 
 namespace lockstep::launcher {
 
+// What the child has of the launcher's terminal.
+enum class TerminalUse {
+  kNone,   // a session of its own; its standard input is /dev/null if the launcher's is a terminal
+  kReads,  // a session of its own, with the launcher's standard input
+  // Standard input, session and process group: what is typed, ^C and ^Z reach it as they reach a
+  // program that a shell has started.
+  kShares,
+};
+
 struct SpawnSpec {
   std::string file;
   std::vector<std::string> arguments;
@@ -25,11 +34,11 @@ struct SpawnSpec {
   int stderr_fd = 2;
   // Descriptors that stay open under the same number; all others are closed.
   std::vector<int> inherited;
+  TerminalUse terminal = TerminalUse::kNone;
 };
 
-// Forks and executes. The child is the leader of its own session and gets SIGKILL when the launcher
-// dies; its signals are unblocked and default; its standard input is the launcher's, /dev/null if
-// that is a terminal.
+// Forks and executes. The child is the leader of its own session (but with kShares) and gets SIGKILL
+// when the launcher dies; its signals are unblocked and default.
 Result<pid_t> spawn_process(const SpawnSpec& spec);
 
 struct ChildEvent {
@@ -37,8 +46,7 @@ struct ChildEvent {
   pid_t pid;
   int status;  // exit code or signal
 };
-// The next change of any child, nullopt if there is none now. Reaps the dead, and kills what is
-// left in the group of a dead leader.
+// The next change of any child, nullopt if there is none now. Reaps the dead.
 std::optional<ChildEvent> next_child_event();
 
 // To the process and its group (which has the same number).

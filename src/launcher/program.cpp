@@ -8,18 +8,20 @@
 
 #include "base/path_search.h"
 #include "launcher/needed_libraries.h"
+#include "launcher/startable.h"
 
 namespace lockstep::launcher {
 namespace {
 
 Result<std::string> find_in_path(const std::string& name) {
   if (name.find('/') != std::string::npos) {
-    if (is_executable(name)) return name;
-    const char* why =
-        ::access(name.c_str(), F_OK) != 0 ? std::strerror(errno) : "not an executable file";
-    return Error{ErrorKind::kUsage, "cannot start '" + name + "': " + why};
+    LOCKSTEP_TRY(check_startable(name));
+    return name;
   }
-  if (auto found = search_path(name)) return *std::move(found);
+  if (auto found = search_path(name)) {
+    LOCKSTEP_TRY(check_startable(*found));
+    return *std::move(found);
+  }
   std::string message = "cannot start '" + name + "': no such program in PATH";
   if (is_executable("./" + name)) message += "; did you mean './" + name + "'?";
   return Error{ErrorKind::kUsage, message};
@@ -43,7 +45,7 @@ Result<Program> python_program(const LaunchOptions& options) {
 Result<Program> find_program(const LaunchOptions& options) {
   const std::string& name = options.program.front();
   if (options.module) return python_program(options);
-  if (!options.no_python && name.ends_with(".py")) {
+  if (options.run_path || (!options.no_python && name.ends_with(".py"))) {
     if (::access(name.c_str(), R_OK) != 0)
       return Error{ErrorKind::kUsage, "cannot start '" + name + "': " + std::strerror(errno)};
     return python_program(options);

@@ -251,6 +251,11 @@ bool has_launcher(const std::string& run_dir) {
 Result<coord::message::Reply> ask_launcher(const std::string& run_dir,
                                            const coord::Message& question) {
   const UniqueFd directory(::open(run_dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!directory && errno == ENOENT)
+    return Error{ErrorKind::kUnavailable, "there is no folder '" + run_dir + "'"};
+  if (!directory && errno == ENOTDIR)
+    return Error{ErrorKind::kUnavailable,
+                 "'" + run_dir + "' is no folder: a run is in the folder of its --output"};
   if (!directory)
     return Error{ErrorKind::kUnavailable,
                  "no launcher is running in '" + run_dir + "': " + std::strerror(errno)};

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 
 #include "base/env.h"
 #include "base/log.h"
+#include "base/processes.h"
 #include "base/text.h"
 #include "coord/faults.h"
 #include "launcher/agent.h"
@@ -28,7 +28,7 @@ void Agent::shut_down() {
   progress_.end();
   arrivals_.reset();  // whoever comes now begins another run
   spawner_.close();
-  kill_strays(true);
+  end_children();
   const auto enough = [this] { return signalled(); };
   std::chrono::milliseconds patience = std::max<std::chrono::milliseconds>(
       options_.shutdown_timeout, 5s);  // with a reader that takes nothing
@@ -53,12 +53,27 @@ void Agent::shut_down() {
     });
   if (*exit_code_ != 0 && !failures_.empty())
     console_.write(Console::kErr, for_terminal(failure_report(program_.name, failures_)));
+  if (*exit_code_ != 0) tell_whoever_started_us();
   if (!background_.finish(Deadline::in(30s)))
     log_warning("the disk does not take the last reports; they are not written");
   if (!plain() && !records_.is_open() && *exit_code_ != 0)
     logs_->remove_unused(descriptions_.refused_options());
   run_dir_.reset();
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
+}
+
+// A launcher or job manager may read a file for its workers' errors; of a run that a program has
+// begun itself that is the program's business.
+void Agent::tell_whoever_started_us() const {
+  if (attached_ || spawner_.is_spawned()) return;
+  const std::string text =
+      failures_.empty()
+          ? error_file_text(errors_told_.empty()
+                                ? "the run ended with exit code " + std::to_string(*exit_code_)
+                                : errors_told_,
+                            posix_env().wall_time_s(), *exit_code_)
+          : root_cause_text(failures_);
+  write_own_error_file(text);
 }
 
 // Rules that never fired tested nothing: a rank that never came, a transaction beyond the last.
@@ -107,20 +122,27 @@ void Agent::tell_where_it_goes_on() const {
   log_warning("the workers ended before their last checkpoint was there: " + text);
 }
 
-// What workers left behind; with `all` the zygotes too, which else are needed still.
-void Agent::kill_strays(bool all) {
-  const Deadline deadline = Deadline::in(2s);
-  while (!deadline.passed()) {
+// What the workers have left behind has the time that is told in helpers.h, less if a signal comes;
+// its output is read meanwhile. Zygotes and spares hold nothing.
+void Agent::end_children() {
+  loop_.remove(signals_.get());  // signalled() reads it
+  Deadline tell = Deadline::in(1s);
+  bool waits = false, ends = false, at_once = false;
+  while (true) {
     while (const auto child = next_child_event()) spawner_.zygote_event(*child);
-    std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
-    bool any = false;
-    for (pid_t pid = 0; children >> pid;) {
-      if (!all && spawner_.keeps(pid)) continue;
-      ::kill(pid, SIGKILL);
-      any = true;
-    }
-    if (!any) return;
-    pause(500us);
+    std::vector<pid_t> left = children_of(::getpid());
+    if (left.empty()) return;
+    std::erase_if(
+        left, [this](pid_t child) { return spawner_.keeps(child) && ::kill(child, SIGKILL) == 0; });
+    at_once = at_once || signalled();
+    if (!left.empty() && !at_once && tell.passed() && !std::exchange(waits, true))
+      log_info("waiting for what the workers have left behind: " + names_of(left));
+    if (!left.empty() && helpers_.until().passed() && !std::exchange(ends, true))
+      log_debug("what the workers have left behind is ended: " + names_of(left));
+    if (!helpers_.end(left, at_once)) break;
+    loop_.run_once(Deadline::in(at_once || left.empty() ? 1ms : 10ms));
+    console_.flush();
+    logs_->go_on();
   }
   log_warning("a child process does not end even on SIGKILL; it is left behind");
 }

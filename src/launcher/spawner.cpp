@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +20,17 @@ namespace {
 using namespace std::chrono_literals;
 namespace event = coord::event;
 namespace message = coord::message;
+
+// A single worker may talk to whoever sits at the terminal. One that links Lockstep is forked from a
+// zygote, into a session of its own: from there it would read what is typed for others while the
+// launcher is in the background.
+TerminalUse terminal_of(const LaunchOptions& options, const Program& program, bool spawned) {
+  if (options.nproc_per_node != 1 || spawned || ::isatty(STDIN_FILENO) == 0)
+    return TerminalUse::kNone;
+  const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);  // negative: of no session, or of another
+  if (!program.linked) return foreground < 0 ? TerminalUse::kReads : TerminalUse::kShares;
+  return foreground == ::getpgrp() ? TerminalUse::kReads : TerminalUse::kNone;
+}
 
 // torchrun puts the local rank in for this word.
 std::vector<std::string> with_local_rank(std::vector<std::string> arguments, int local_rank) {
@@ -47,6 +59,15 @@ message::ForkRequest fork_request(const coord::action::Spawn& spawn, const std::
   request.environment = variables;
   return request;
 }
+
+Spawner::Spawner(const LaunchOptions& options, const Program& program,
+                 std::optional<Spawned> spawned, Loop& loop, Feed feed)
+    : options_(options),
+      program_(program),
+      loop_(loop),
+      feed_(std::move(feed)),
+      terminal_(terminal_of(options, program, spawned.has_value())),
+      spawned_(std::move(spawned)) {}
 
 Spawner::~Spawner() { close(); }
 
@@ -91,7 +112,8 @@ UniqueFd Spawner::execute_worker(const coord::action::Spawn& spawn, const Variab
   for (std::string& entry : linked_program_variables()) changes.push_back(std::move(entry));
   const SpawnSpec spec{
       program_.file,     program_.arguments, environment_with(changes, worker_variable_names()),
-      outputs.out.get(), outputs.err.get(),  {theirs.get()}};
+      outputs.out.get(), outputs.err.get(),  {theirs.get()},
+      terminal_};
   auto pid = spawn_process(spec);
   if (!pid.ok()) {
     feed_(event::SpawnFailed{spawn.uid, pid.error().message});
@@ -118,7 +140,8 @@ void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& 
                        environment_with(changes, worker_variable_names()),
                        outputs.out.get(),
                        outputs.err.get(),
-                       {}};
+                       {},
+                       terminal_};
   auto pid = spawn_process(spec);
   if (pid.ok())
     feed_(event::Forked{spawn.uid, *pid});
@@ -144,7 +167,8 @@ void Spawner::restart_zygote() {
                        environment_with(changes, worker_variable_names()),
                        quiet ? quiet.get() : 1,
                        2,
-                       {theirs.get()}};
+                       {theirs.get()},
+                       terminal_};
   auto pid = spawn_process(spec);
   if (!pid.ok()) {
     return feed_(event::ZygoteLost{{exit_code(pid.error().kind), 0}, pid.error().message});
@@ -209,6 +233,7 @@ bool Spawner::zygote_event(const ChildEvent& event) {
   if (event.kind == ChildEvent::kStopped)
     signal_group(event.pid, SIGCONT);  // nobody has a reason to stop it
   if (event.kind == ChildEvent::kStopped || event.kind == ChildEvent::kContinued) return true;
+  ::kill(-event.pid, SIGKILL);  // what main() has started before init()
   if (spare_.ended(event.pid)) {
     if (zygote_) spare_.ask(zygote_.get());
     return true;

@@ -36,17 +36,15 @@ class Spawner {
 
   // All references must outlive the object. `spawned`: of a run of lockstep::spawn().
   Spawner(const LaunchOptions& options, const Program& program, std::optional<Spawned> spawned,
-          Loop& loop, Feed feed)
-      : options_(options),
-        program_(program),
-        loop_(loop),
-        feed_(std::move(feed)),
-        spawned_(std::move(spawned)) {}
+          Loop& loop, Feed feed);
   ~Spawner();
   Spawner(const Spawner&) = delete;
   Spawner& operator=(const Spawner&) = delete;
 
   bool plain() const { return !program_.linked; }
+  // The worker is in the launcher's process group: what the terminal sends reaches both.
+  bool shares_terminal() const { return terminal_ == TerminalUse::kShares; }
+  bool is_spawned() const { return spawned_.has_value(); }  // by lockstep::spawn()
   bool uses_zygote() const {
     return program_.linked && options_.start_method != StartMethod::kExec;
   }
@@ -84,6 +82,7 @@ class Spawner {
   const Program& program_;
   Loop& loop_;
   Feed feed_;
+  TerminalUse terminal_;
   std::optional<Spawned> spawned_;  // its zygote: until it is taken
   SpareZygote spare_;
   pid_t zygote_pid_ = -1;

@@ -6,14 +6,28 @@
 #include "coord/faults.h"
 
 namespace lockstep::launcher {
+namespace {
+
+// The list was found long enough; of no list, all devices are there.
+std::string device_of(const LaunchOptions& options, int local_rank) {
+  if (options.visible_devices.empty()) return std::to_string(local_rank);
+  const std::string& device = options.visible_devices.at(static_cast<std::size_t>(local_rank));
+  const std::size_t begin = device.find_first_not_of(' ');
+  return begin == std::string::npos
+             ? ""
+             : device.substr(begin, device.find_last_not_of(' ') + 1 - begin);
+}
+
+}  // namespace
 
 Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
                            int master_port, const std::string& error_file) {
   const char* async = std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING");
   const std::string world = std::to_string(spawn.world_size),
-                    rank = std::to_string(spawn.rank.value());
+                    rank = std::to_string(spawn.rank.value()),
+                    local_rank = std::to_string(spawn.local_rank.value());
   Variables variables{
-      {"LOCAL_RANK", std::to_string(spawn.local_rank.value())},
+      {"LOCAL_RANK", options.virtual_local_rank ? "0" : local_rank},
       {"RANK", rank},
       {"WORLD_SIZE", world},
       {"LOCAL_WORLD_SIZE", world},  // one node
@@ -36,6 +50,8 @@ Variables worker_variables(const LaunchOptions& options, const coord::action::Sp
   for (const int number : options.signals_to_handle)
     signals += (signals.empty() ? "" : ",") + std::to_string(number);
   if (!signals.empty()) variables.emplace_back(coord::kSignalsVariable, signals);
+  if (options.virtual_local_rank)
+    variables.emplace_back("CUDA_VISIBLE_DEVICES", device_of(options, spawn.local_rank.value()));
   if (!options.inject.empty()) variables.emplace_back(coord::kInjectVariable, options.inject);
   return variables;
 }

@@ -1,8 +1,5 @@
 #include "launcher/workers.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 namespace lockstep::launcher {
@@ -16,17 +13,6 @@ Worker* first_of(Map& workers, Condition condition) {
 }
 
 }  // namespace
-
-void give_error_file(Worker& worker, const Outputs& outputs, bool plain) {
-  if (!outputs.folder.empty()) {
-    worker.error_file = outputs.folder + "/error.json";
-  } else if (plain) {
-    worker.error_memory.reset(::memfd_create("error.json", MFD_CLOEXEC));
-    if (worker.error_memory)
-      worker.error_file = "/proc/" + std::to_string(::getpid()) + "/fd/" +
-                          std::to_string(worker.error_memory.get());
-  }
-}
 
 Worker& Workers::add(const coord::action::Spawn& spawn) {
   Worker& worker = workers_[spawn.uid];

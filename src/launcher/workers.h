@@ -18,7 +18,6 @@
 #include "coord/actions.h"
 #include "coord/exit_status.h"
 #include "coord/table.h"
-#include "launcher/logs.h"
 #include "launcher/vitals.h"
 
 namespace lockstep::launcher {
@@ -34,8 +33,8 @@ struct Worker {
   std::uint64_t seen_progress = 0, seen_phase = 0;  // on the board, at the last look at it
   Vitals vitals;
   UniqueFd control;
-  UniqueFd error_memory;   // the file of error_file, without a log directory
-  std::string error_file;  // as the worker was told; empty: none
+  std::string error_file;         // as the worker was told; empty: none
+  bool error_file_stays = false;  // it is in the log directory
 
   // Of one that was started by hand, and is no child of ours.
   UniqueFd process;   // pidfd
@@ -46,10 +45,6 @@ struct Worker {
   std::optional<Deadline> end_by;                // it was told to end
   std::optional<coord::ExitStatus> last_report;  // by its own last word
 };
-
-// Where the worker writes its error: into its log folder; else, if `plain`, into memory of ours, so
-// that nothing is left on disk whatever happens.
-void give_error_file(Worker& worker, const Outputs& outputs, bool plain);
 
 class Workers {
  public:

@@ -110,7 +110,12 @@ TEST_F(Commands, ScaleAndStatusOfNoRun) {
                                {LOCKSTEP_PROGRAM, "status", run_dir(name)}}) {
       const Outcome outcome = run(words);
       EXPECT_EQ(outcome.code, 69) << words[1] << " " << name;
-      EXPECT_THAT(outcome.err, HasSubstr("no launcher is running in '" + run_dir(name) + "'"));
+      const std::string in = "in '" + run_dir(name) + "'";
+      EXPECT_THAT(outcome.err,
+                  HasSubstr(name == "none"         ? "there is no folder '" + run_dir(name) + "'"
+                            : name == "file"       ? "'" + run_dir(name) + "' is no folder"
+                            : words[1] == "status" ? "'" + run_dir(name) + "' holds no run"
+                                                   : "no launcher is running " + in));
     }
   }
 }

@@ -1,35 +1,12 @@
 // Programs that know nothing of Lockstep, under torchrun's contract: environment, logs, restarts,
 // reports, exit codes.
-#include "fault/launcher_support.h"
+#include "fault/plain_support.h"
 
 namespace lockstep::test {
 namespace {
 
 using namespace std::chrono_literals;
 using namespace std::string_literals;
-
-class Plain : public ToyRun {
- protected:
-  std::string script(const std::string& name, const std::string& text) const {
-    const std::string path = folder_ / name;
-    std::ofstream(path) << text;
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
-  }
-  Outcome launch(const Words& options, const Words& program,
-                 const Child::Variables& variables = {}) const {
-    Words words{LOCKSTEP_PROGRAM, "run"};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), program.begin(), program.end());
-    return run(words, variables);
-  }
-  // The only folder below the log directory.
-  std::filesystem::path log_folder() const {
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "logs"))
-      return entry.path();
-    return {};
-  }
-};
 
 // A python3 that can import torch: python3 itself, or what the test's environment names.
 std::string torch_python() {
@@ -172,6 +149,8 @@ TEST_F(Plain, AWorkerThatIgnoresTermIsKilled) {
   const Outcome outcome = launcher.wait();
   EXPECT_EQ(outcome.code, 143);
   EXPECT_LT(outcome.seconds, 5.0);
+  EXPECT_NE(outcome.err.find("rank 0 (worker 1): not ended 0.3 s after"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(Plain, BadCommandLinesAreTwo) {

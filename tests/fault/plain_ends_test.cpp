@@ -1,0 +1,189 @@
+// How plain programs end and start again, and what they leave behind.
+#include <gmock/gmock.h>
+#include <sys/file.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fault/plain_support.h"
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace std::string_literals;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST_F(Plain, EachRestartIsProgress) {
+  const std::string program =
+      script("sixth.sh", "#!/bin/sh\n[ $TORCHELASTIC_RESTART_COUNT = 5 ]\n");
+  const Outcome outcome = launch({"--max-restarts", "10"}, {program});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(launch({"--max-restarts", "4"}, {program}).err,
+              HasSubstr("--max-restarts 4 is spent"));
+}
+
+// Of helpers: 5 s after a good end, in its group and outside.
+TEST_F(Plain, HelpersMayEndTheirWorkAfterAGoodEnd) {
+  const std::string done = folder_ / "done";
+  const std::string program =
+      script("upload.sh", "#!/bin/sh\n(sleep 1; echo late; : >" + done + "-group.$RANK) &\n" +
+                              "setsid sh -c 'sleep 1; : >" + done + "-own.$RANK' &\n");
+  const Outcome outcome =
+      launch({"--nproc-per-node", "2", "--tee", "1", "--log-dir", folder_ / "logs"}, {program});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LT(outcome.seconds, 5.0);
+  EXPECT_THAT(outcome.out, HasSubstr("[default1]:late\n"));  // and it is heard
+  for (const char* name : {"-group.0", "-group.1", "-own.0", "-own.1"})
+    EXPECT_TRUE(std::filesystem::exists(done + name)) << name;
+}
+
+TEST_F(Plain, WhatIsLeftGetsTermAndThenKill) {
+  const std::string seen = folder_ / "term";
+  const std::string program =
+      script("stays.sh", "#!/bin/sh\nsh -c 'trap \": >" + seen +
+                             "; exit\" TERM; while :; do sleep 0.05; done' &\n"
+                             "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' " +
+                             folder_.path() + " &\nexit 3\n");
+  const Outcome outcome = launch({}, {program});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_TRUE(std::filesystem::exists(seen));
+  EXPECT_GT(outcome.seconds, 1.9);  // 1 s after a bad end, 1 s from TERM to KILL
+  EXPECT_LT(outcome.seconds, 8.0);  // and 3 s more for the daemon
+  EXPECT_THAT(outcome.err, HasSubstr("waiting for what the workers have left behind: sh (pid "));
+}
+
+TEST_F(Plain, ARestartDoesNotWaitForHelpers) {
+  const std::string program =
+      script("again.sh",
+             "#!/bin/sh\nif [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then\n"
+             "  sleep 71 " +
+                 folder_.path() + " & setsid sh -c 'sleep 72; :' " + folder_.path() +
+                 " & exit 1\nfi\ndate +%s.%N >" + folder_ / "second" +
+                 "\n"
+                 "sleep 5\nps -eo args | grep -c '^sleep 7[12]' || :\n");
+  const auto begin = std::chrono::system_clock::now();
+  const Outcome outcome = launch({"--max-restarts", "1"}, {program});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const double second = std::stod(read_text(folder_ / "second"));
+  EXPECT_LT(second - std::chrono::duration<double>(begin.time_since_epoch()).count(), 1.0);
+  EXPECT_EQ(outcome.out, "0\n");  // gone meanwhile, while the second attempt ran
+}
+
+TEST_F(Plain, ASignalCutsTheWaitShort) {
+  Child launcher(
+      {LOCKSTEP_PROGRAM, "run", "/bin/sh", "-c", "sleep 73 " + folder_.path() + " & echo up"});
+  ASSERT_TRUE(launcher.wait_for_output("up\n"));
+  std::this_thread::sleep_for(300ms);
+  launcher.send(SIGTERM);
+  const Outcome outcome = launcher.wait();
+  EXPECT_LT(outcome.seconds, 3.0);
+}
+
+TEST_F(Plain, PythonsSharedMemoryIsCleanedUp) {
+  const std::string name = "lockstep_test_" + std::to_string(::getpid());
+  const std::string program =
+      script("shm.py",
+             "import os, sys\nfrom multiprocessing import shared_memory\n"
+             "s = shared_memory.SharedMemory(create=True, size=1000, name='" +
+                 name +
+                 "_' + os.environ['RANK'])\n"
+                 "if sys.argv[1] == 'raise' and os.environ['RANK'] == '1': raise ValueError('x')\n"
+                 "if sys.argv[1] == 'raise':\n  import time; time.sleep(60)\n");
+  for (const std::string how : {"end", "raise"}) {
+    const Outcome outcome = launch({"--nproc-per-node", "2"}, {program, how});
+    EXPECT_EQ(outcome.code, how == "end" ? 0 : 1) << outcome.err;
+    for (const char* rank : {"_0", "_1"})
+      EXPECT_FALSE(std::filesystem::exists("/dev/shm/" + name + rank)) << how << rank;
+  }
+}
+
+TEST_F(Plain, TheLaunchersOwnErrorFileHasTheRootCause) {
+  const std::string own = folder_ / "deep/er/own.json";
+  const auto told = [&](const Words& program, int code) {
+    std::filesystem::remove_all(folder_ / "deep");
+    EXPECT_EQ(launch({"--nproc-per-node", "2"}, program, {{"TORCHELASTIC_ERROR_FILE", own}}).code,
+              code);
+    return nlohmann::json::parse(read_text(own), nullptr, false);
+  };
+  const std::string message =
+      R"({"message": {"message": "ValueError: the toy", "extraInfo": {"py_callstack": "the stack", "timestamp": "1"}}})";
+  const auto copied =
+      told({script("error.sh", "#!/bin/sh\n[ $RANK = 0 ] && sleep 60\necho '" + message +
+                                   "' >$TORCHELASTIC_ERROR_FILE\nexit 7\n")},
+           1);
+  EXPECT_EQ(copied["message"]["extraInfo"]["py_callstack"], "the stack");
+  EXPECT_EQ(copied["message"]["errorCode"], 7);
+  const auto text = told({script("text.sh",
+                                 "#!/bin/sh\necho '{\"message\": \"words\"}' >"
+                                 "$TORCHELASTIC_ERROR_FILE\nexit 4\n")},
+                         1);
+  EXPECT_EQ(text["message"], "words");
+  const auto made = told({script("kill.sh", "#!/bin/sh\nkill -SEGV $$\n")}, 1);
+  EXPECT_THAT(made["message"]["message"].get<std::string>(), HasSubstr("SIGSEGV"));
+  EXPECT_EQ(made["message"]["errorCode"], -SIGSEGV);
+  const auto none = told({"./no-such-program"}, 2);
+  EXPECT_THAT(none["message"]["message"].get<std::string>(), HasSubstr("no-such-program"));
+  EXPECT_EQ(none["message"]["errorCode"], 2);
+  EXPECT_TRUE(told({"/bin/true"}, 0).is_discarded());
+}
+
+TEST_F(Plain, AnErrorFileMayBeReplacedAndNothingStays) {
+  std::filesystem::create_directory(folder_ / "tmp");
+  const std::string program =
+      script("replace.sh",
+             "#!/bin/sh\nf=$TORCHELASTIC_ERROR_FILE\n"
+             "echo '{\"message\": \"the real reason\"}' >$f.new && mv $f.new $f\nexit 1\n");
+  const Outcome outcome = launch({}, {program}, {{"TMPDIR", folder_ / "tmp"}});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("traceback : the real reason"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "tmp"));
+}
+
+// A launcher that is killed cannot remove its folder: the next one does. That of a live one stays.
+TEST_F(Plain, ALeftoverOfAKilledLauncherIsRemoved) {
+  std::filesystem::create_directories(folder_ / "tmp/lockstep_errors_dead/attempt_0/0");
+  std::filesystem::create_directories(folder_ / "tmp/lockstep_errors_live");
+  std::filesystem::create_directories(folder_ / "tmp/other");
+  const int lock = ::open((folder_ / "tmp/lockstep_errors_live").c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(lock, LOCK_EX), 0);
+  EXPECT_EQ(launch({}, {"/bin/true"}, {{"TMPDIR", folder_ / "tmp"}}).code, 0);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "tmp/lockstep_errors_dead"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "tmp/lockstep_errors_live"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "tmp/other"));
+  ::close(lock);
+}
+
+TEST_F(Plain, ATemporaryFolderIsFoundWhereTmpdirIsNone) {
+  for (const std::string& none : {"/nonexistent"s, ""s, "/proc"s, folder_ / "file"}) {
+    folder_.write("file", "in the way");
+    const Outcome outcome = launch({"--redirects", "3"},
+                                   {"/bin/sh", "-c", "test -d $(dirname $TORCHELASTIC_ERROR_FILE)"},
+                                   {{"TMPDIR", none}});
+    EXPECT_EQ(outcome.code, 0) << none << outcome.err;
+    const std::string at = "logs go to '";
+    const std::size_t begin = outcome.err.find(at) + at.size();
+    std::filesystem::remove_all(outcome.err.substr(begin, outcome.err.find('\'', begin) - begin));
+  }
+}
+
+TEST_F(Plain, TeedLinesAreWholeHoweverLong) {
+  const std::string program = script(
+      "long.sh",
+      "#!/bin/sh\nfor i in 1 2 3; do head -c 6000000 /dev/zero | tr '\\0' $RANK; echo; done\n");
+  const Outcome outcome =
+      launch({"--nproc-per-node", "2", "--tee", "3", "--log-dir", folder_ / "logs"}, {program});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream lines(outcome.out);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    ASSERT_TRUE(line.starts_with("[default")) << line.substr(0, 40);
+    const std::string rank = line.substr(8, 1);
+    EXPECT_EQ(line, "[default" + rank + "]:" + std::string(6'000'000, rank[0]));
+  }
+  EXPECT_EQ(count, 6);
+  EXPECT_THAT(outcome.err, Not(HasSubstr("missing")));
+}
+
+}  // namespace
+}  // namespace lockstep::test

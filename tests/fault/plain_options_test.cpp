@@ -1,0 +1,188 @@
+// Options and variables of torchrun's with plain programs: each has its effect, or is refused.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "base/cpus.h"
+#include "fault/plain_support.h"
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::string_literals;
+using testing::HasSubstr;
+
+TEST_F(Plain, PrefixesAreTemplates) {
+  const auto shown = [&](const std::string& pattern) {
+    return launch({"--nproc-per-node", "2", "--tee", "1:1", "--role", "r", "--log-dir",
+                   folder_ / "logs", "--local-ranks-filter", "1"},
+                  {"/bin/sh", "-c", "echo x"}, {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", pattern}})
+        .out;
+  };
+  EXPECT_EQ(shown("[$rank]"), "[1]x\n");
+  EXPECT_EQ(shown("$$$role_name${local_rank}0 $other "), "$r10 $other x\n");
+}
+
+TEST_F(Plain, FlagsThatAreOffAreTaken) {
+  for (const char* name :
+       {"PET_RUN_PATH", "PET_VIRTUAL_LOCAL_RANK", "PET_STANDALONE", "PET_NO_PYTHON"})
+    EXPECT_EQ(launch({}, {"/bin/true"}, {{name, "0"}}).code, 0) << name;
+}
+
+TEST_F(Plain, WhatCannotHaveItsEffectIsRefused) {
+  for (const Words& options : {Words{"-r", "0:1,"},
+                               {"-t", ",0:1"},
+                               {"--local-ranks-filter", "0,"},
+                               {"--monitor-interval", "often"},
+                               {"--event-log-handler", "console"},
+                               {"--numa-binding", "node"},
+                               {"--logs-specs", "mine"},
+                               {"--duplicate-stdout-filters", "x"},
+                               {"--rdzv-conf", "timeout"},
+                               {"--rdzv-endpoint", ":29517"},
+                               {"--rdzv-endpoint", "host:"},
+                               {"--rdzv-endpoint", "host:70000"},
+                               {"--rdzv-endpoint", "[::1"},
+                               {"--master-addr", "host:29500"},
+                               {"--run-path", "-m"}}) {
+    const Outcome outcome = launch(options, {"/bin/true"});
+    EXPECT_EQ(outcome.code, 2) << options[0] << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(options[0].substr(options[0].starts_with("--") ? 2 : 1)));
+  }
+  EXPECT_EQ(launch({"--event-log-handler", "null", "--monitor-interval", "0.1", "--local-addr", "h",
+                    "--rdzv-conf", "timeout=9,last_call_timeout=1"},
+                   {"/bin/true"})
+                .code,
+            0);
+  const Outcome timer = launch({}, {"/bin/true"}, {{"TORCHELASTIC_ENABLE_FILE_TIMER", "1"}});
+  EXPECT_EQ(timer.code, 2);
+  EXPECT_THAT(timer.err, HasSubstr("TORCHELASTIC_ENABLE_FILE_TIMER=1"));
+  EXPECT_EQ(launch({}, {"/bin/true"}, {{"TORCHELASTIC_ENABLE_FILE_TIMER", "0"}}).code, 0);
+}
+
+TEST_F(Plain, AnEndpointIsParsed) {
+  const auto address = [&](const std::string& text) {
+    return launch({"--rdzv-backend", "static", "--rdzv-endpoint", text},
+                  {"/bin/sh", "-c", "echo $MASTER_ADDR $MASTER_PORT"})
+        .out;
+  };
+  EXPECT_EQ(address("[::1]:29517"), "::1 29517\n");
+  EXPECT_THAT(address("[::1]"), testing::StartsWith("::1 "));
+  EXPECT_THAT(address("::1"), testing::StartsWith("::1 "));
+  EXPECT_EQ(address("host:29518"), "host 29518\n");
+  EXPECT_EQ(launch({"--master-addr", "[::1]"}, {"/bin/sh", "-c", "echo $MASTER_ADDR"}).out,
+            "::1\n");
+}
+
+TEST_F(Plain, NoFilesWithDevNullAsLogFolder) {
+  const Outcome outcome =
+      launch({"--log-dir", "/dev/null", "-r", "1", "-t", "2", "--nproc-per-node", "2"},
+             {"/bin/sh", "-c", "echo out$TORCHELASTIC_ERROR_FILE; echo err >&2"},
+             {{"TMPDIR", "/nonexistent"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "out\nout\n");
+  EXPECT_THAT(outcome.err, HasSubstr("[default1]:err\n"));
+}
+
+TEST_F(Plain, RunPathStartsAScriptOfAnyName) {
+  const std::string program = script("train", "import sys\nprint(__name__, sys.argv[1:])\n");
+  EXPECT_EQ(launch({"--run-path", "--no-python"}, {program, "-x"}).out, "__main__ ['-x']\n");
+}
+
+TEST_F(Plain, AVirtualLocalRankIsZeroOfOneDevice) {
+  const auto devices = [&](const Child::Variables& variables) {
+    return launch({"--nproc-per-node", "2", "--virtual-local-rank", "--redirects", "0:1",
+                   "--log-dir", folder_ / "logs"},
+                  {"/bin/sh", "-c", "echo $RANK $LOCAL_RANK $CUDA_VISIBLE_DEVICES"}, variables);
+  };
+  EXPECT_EQ(devices({}).out, "1 0 1\n");
+  EXPECT_EQ(devices({{"CUDA_VISIBLE_DEVICES", "4, GPU-7"}}).out, "1 0 GPU-7\n");
+  EXPECT_EQ(devices({{"CUDA_VISIBLE_DEVICES", "4"}}).code, 2);
+}
+
+// What execve() says of these is "No such file or directory" or "Exec format error".
+TEST_F(Plain, WhyAProgramCannotBeStartedIsSaid) {
+  const auto said = [&](const std::string& name) {
+    const Outcome outcome = launch({"--no-python", "--max-restarts", "3"}, {name});
+    EXPECT_EQ(outcome.code, 2) << name << outcome.err;
+    EXPECT_LT(outcome.seconds, 3.0);
+    return outcome.err;
+  };
+  EXPECT_THAT(said(script("t", "#!/opt/none/python3\n")), HasSubstr("'/opt/none/python3'"));
+  EXPECT_THAT(said(script("u", "#!/bin/sh\r\necho\r\n")), HasSubstr("'/bin/sh\\r'"));
+  EXPECT_THAT(said(script("e", "#!/usr/bin/env foo-none\n")), HasSubstr("'foo-none'"));
+  EXPECT_THAT(said(script("er", "#!/usr/bin/env sh\r\n")), HasSubstr("'sh\\r'"));
+  EXPECT_THAT(said(script("es", "#! /usr/bin/env -S A=1 foo-none -x\n")), HasSubstr("'foo-none'"));
+  EXPECT_THAT(said(script("nested", "#!" + script("t", "#!/opt/none/python3\n") + "\n")),
+              HasSubstr("'/opt/none/python3'"));
+  EXPECT_THAT(said(script("bare", "#!\n")), HasSubstr("names no interpreter"));
+  EXPECT_THAT(said(script("v", "echo hi\n")), HasSubstr("#!/bin/sh"));
+  EXPECT_THAT(said(script("bom", "\xef\xbb\xbf#!/bin/sh\n")), HasSubstr("byte order mark"));
+  EXPECT_THAT(said(script("x", "\177ELF")), HasSubstr("cut short"));
+  EXPECT_THAT(said(script("empty", "")), HasSubstr("empty"));
+  std::filesystem::create_directory(folder_ / "w");
+  EXPECT_THAT(said(folder_ / "w"), HasSubstr("folder"));
+  const std::string plain = script("noexec", "#!/bin/sh\n");
+  std::filesystem::permissions(plain, std::filesystem::perms::owner_read);
+  EXPECT_THAT(said(plain), HasSubstr("chmod +x"));
+  // An ELF file of another processor, and one whose loader is not there.
+  std::string elf = read_text("/bin/true");
+  ASSERT_TRUE(elf.starts_with("\177ELF"));
+  std::string other = elf;
+  other[18] = static_cast<char>(other[18] == 22 ? 62 : 22);  // e_machine: S/390
+  other[19] = 0;
+  EXPECT_THAT(said(script("s390", other)), HasSubstr("processor"));
+  const std::size_t loader = elf.find("/lib");
+  ASSERT_NE(loader, std::string::npos);
+  elf[loader + 1] = 'n';
+  EXPECT_THAT(said(script("loader", elf)), HasSubstr("/nib"));
+  EXPECT_EQ(launch({"--no-python"}, {script("ok", "#! /usr/bin/env -S sh -e\n")}).code, 0);
+}
+
+// A group of the v1 hierarchy, which whoever tests may have the right to make.
+TEST_F(Plain, AutoHeedsTheQuotaOfARealControlGroup) {
+  const std::string outer = "/sys/fs/cgroup/cpu/lockstep-test-" + std::to_string(::getpid());
+  const std::string group = outer + "/inner";
+  const auto set = [&](const std::string& file, const std::string& text) {
+    std::ofstream stream(file);
+    return static_cast<bool>(stream << text << std::flush);
+  };
+  std::error_code error;
+  if (!std::filesystem::create_directories(group, error) ||
+      !set(outer + "/cpu.cfs_quota_us", "50000"))
+    GTEST_SKIP() << "skipped: no cgroup v1 with CPU quotas that this user may set";
+  const auto workers = [&](const std::string& how) {
+    const Outcome outcome = run(
+        {"/bin/sh", "-c",
+         "echo $$ >" + group + "/cgroup.procs && exec " LOCKSTEP_PROGRAM " run --nproc-per-node " +
+             how + " /bin/sh -c 'echo worker'"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return std::ranges::count(outcome.out, '\n');
+  };
+  EXPECT_EQ(workers("auto"), 1);  // by the outer one's
+  EXPECT_EQ(workers("cpu"), 1);
+  EXPECT_EQ(workers("2"), 2);  // what is asked for is asked for
+  set(outer + "/cpu.cfs_quota_us", "-1");
+  EXPECT_EQ(workers("auto"), usable_cpus());
+  std::filesystem::remove(group, error);
+  std::filesystem::remove(outer, error);
+}
+
+TEST_F(Plain, StatusOfAFolderThatIsNotThereSaysSo) {
+  for (const char* command : {"status", "scale"}) {
+    Words words{LOCKSTEP_PROGRAM, command, folder_ / "none"};
+    if (command == "scale"s) words.emplace_back("2");
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 69);
+    EXPECT_THAT(outcome.err, HasSubstr("there is no folder '" + folder_ / "none" + "'"));
+  }
+  folder_.write("file", "x");
+  EXPECT_THAT(run({LOCKSTEP_PROGRAM, "status", folder_ / "file"}).err, HasSubstr("is no folder"));
+  std::filesystem::create_directory(folder_ / "empty");
+  const Outcome empty = run({LOCKSTEP_PROGRAM, "status", folder_ / "empty"});
+  EXPECT_EQ(empty.code, 69);
+  EXPECT_THAT(empty.err, HasSubstr("holds no run"));
+}
+
+}  // namespace
+}  // namespace lockstep::test
