@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -88,7 +89,8 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
 
 // The first schedule that breaks an invariant on a board of these sizes; none: empty.
 std::string first_violation(const BoardSizes& sizes) {
-  for (std::uint64_t seed = 1; seed <= schedules; ++seed)
+  // Also where fewer are run for their own sake: each fault is found by the same schedule.
+  for (std::uint64_t seed = 1; seed <= std::max<std::uint64_t>(schedules, 10'000); ++seed)
     if (const Outcome outcome = run_schedule(seed, sizes); !outcome.violation.empty())
       return "seed " + std::to_string(seed) + ": " + outcome.violation;
   return "";
