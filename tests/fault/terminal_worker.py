@@ -126,6 +126,7 @@ except KeyboardInterrupt:
     def test_the_debugger_goes_on_after_it(self):
         t = self.start("x = 41\nbreakpoint()\nprint('sum', x + 1)\n")
         t.wait_for("(Pdb)")
+        time.sleep(0.5)  # until readline listens: what is typed before may get lost, launcher or not
         t.type("\x03")
         t.wait_for("(Pdb)")
         t.type("p x\n")
