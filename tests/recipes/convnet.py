@@ -192,7 +192,7 @@ class ConvNet(BesidePython):
     def test_who_goes_back_behind_a_stop_is_not_held_by_it(self):
         folder, options = self.folder("back"), ["--virtual-workers", 2, "--log-every", 0]
         options += ["--max-duration", "2s"]  # the second time too: a longer one lifts any stop
-        self.recipe(folder, 2, *options, "--checkpoint-every", 4)
+        self.recipe(folder, 2, *options, "--checkpoint-every", 4, "--keep-checkpoints", 2)
         stopped = len(steps(folder))
         *_, before, _ = sorted((run_dir(folder) / "checkpoints").glob("step-*"))
         self.recipe(folder, 2, *options, "--resume", before, "--max-steps", stopped + 2)
