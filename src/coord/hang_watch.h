@@ -82,7 +82,7 @@ class HangWatch {
     std::uint64_t excused = 0;
     bool awaited = false;
     WorkerVitals vitals;  // as of `at`
-    void begin(Phase phase, std::uint64_t progress);
+    void begin(Phase to, std::uint64_t count);
     Standstill standstill(WorkerUid worker) const;
   };
   void learn(Phase phase, std::uint64_t ended, std::uint64_t cut_short);

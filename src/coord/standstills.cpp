@@ -1,5 +1,6 @@
 // Workers that get no further: who is told of, who is evicted, and how slow a start may be.
 #include <algorithm>
+#include <cmath>
 
 #include "coord/membership_state.h"
 
@@ -9,9 +10,8 @@ namespace {
 constexpr double kAsleep = 0.02;  // CPUs; less is what a process takes that only looks around
 
 std::string activity(double cpus) {
-  return cpus < kAsleep
-             ? "asleep"
-             : "running (" + std::to_string(static_cast<int>(100 * cpus + 0.5)) + " % of a CPU)";
+  return cpus < kAsleep ? "asleep"
+                        : "running (" + std::to_string(std::lround(100 * cpus)) + " % of a CPU)";
 }
 
 std::string where_it_stands(const WorkerProgress& seen) {

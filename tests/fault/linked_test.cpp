@@ -25,16 +25,16 @@ class Linked : public ToyRun {
     words.insert(words.end(), program.begin(), program.end());
     return words;
   }
-  // Three workers of it, one of which is killed.
+  // Three workers of it, one of which is killed; its replacement has a second to come.
   void expect_to_survive(const Words& options, Words program, const std::string& name,
                          const Child::Variables& variables = {}) const {
     Words all{"--nproc-per-node", "3", "--inject", "kill rank=1 txn=20 phase=forward"};
     all.insert(all.end(), options.begin(), options.end());
     program.insert(program.end(),
-                   {"--run-dir", run_dir(name), "--txns", "200", "--step-us", "200"});
+                   {"--run-dir", run_dir(name), "--txns", "2000", "--step-us", "200"});
     const Outcome outcome = run(launch(all, program), variables);
     EXPECT_EQ(outcome.code, 0) << name << outcome.err;
-    EXPECT_EQ(last_line(outcome.out), expected("200")) << name << outcome.err;
+    EXPECT_EQ(last_line(outcome.out), expected("2000")) << name << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("replacement joined")) << name;
   }
   void expect_refused(Words program, const std::string& named) const {

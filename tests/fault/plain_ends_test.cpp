@@ -84,12 +84,17 @@ TEST_F(Plain, PythonsSharedMemoryIsCleanedUp) {
   const std::string name = "lockstep_test_" + std::to_string(::getpid());
   const std::string program =
       script("shm.py",
-             "import os, sys\nfrom multiprocessing import shared_memory\n"
+             "import os, sys, time\nfrom multiprocessing import shared_memory\n"
              "s = shared_memory.SharedMemory(create=True, size=1000, name='" +
                  name +
                  "_' + os.environ['RANK'])\n"
-                 "if sys.argv[1] == 'raise' and os.environ['RANK'] == '1': raise ValueError('x')\n"
-                 "if sys.argv[1] == 'raise':\n  import time; time.sleep(60)\n");
+                 "if sys.argv[1] == 'raise' and os.environ['RANK'] == '1':\n"
+                 // Between making its memory and telling its helper of it, the other would leak it.
+                 "  while not os.path.exists('/dev/shm/" +
+                 name +
+                 "_0'): time.sleep(.01)\n"
+                 "  time.sleep(.5)\n  raise ValueError('x')\n"
+                 "if sys.argv[1] == 'raise': time.sleep(60)\n");
   for (const std::string how : {"end", "raise"}) {
     const Outcome outcome = launch({"--nproc-per-node", "2"}, {program, how});
     EXPECT_EQ(outcome.code, how == "end" ? 0 : 1) << outcome.err;
