@@ -287,6 +287,12 @@ std::vector<Option> rendezvous_options() {
          LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
          return {};
        }},
+  };
+}
+
+// Torchrun's of which nothing can be missed on one host, and those that are not there; and faults.
+std::vector<Option> other_options() {
+  return {
       {"node-rank", "N", "",
        [](Raw&, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN([[maybe_unused]] const int rank, to_int("node-rank", text, 0, 0));
@@ -325,6 +331,7 @@ std::vector<Option> all_options() {
   std::vector<Option> options = basic_options();
   for (Option& option : log_options()) options.push_back(std::move(option));
   for (Option& option : rendezvous_options()) options.push_back(std::move(option));
+  for (Option& option : other_options()) options.push_back(std::move(option));
   for (Option& option : options)
     for (const char* name :
          {"max-replacements", "stop-grace", "hang-timeout", "progress", "inject"})

@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -138,8 +139,9 @@ Status check_loader(const std::string& file, const Header& header, int depth) {
             segment))
       return cannot(file, "it is cut short: an ELF file without its program headers");
     if (segment.p_type != PT_INTERP || segment.p_filesz > kMostLoader) continue;
-    const std::string loader =
-        bytes_of(file, segment.p_offset, static_cast<std::size_t>(segment.p_filesz)).c_str();
+    std::string loader =
+        bytes_of(file, segment.p_offset, static_cast<std::size_t>(segment.p_filesz));
+    loader.resize(std::min(loader.size(), loader.find('\0')));
     if (::access(loader.c_str(), F_OK) != 0)
       return cannot(file, "its loader '" + loader + "' cannot be found: " + std::strerror(errno) +
                               "; it was built for another system (or C library) than this one");

@@ -36,8 +36,8 @@ std::string cell_of(const std::optional<double>& number) {
 
 }  // namespace
 
-std::string csv_cell(const std::string& bytes) {
-  const std::string text = printable(bytes);
+std::string csv_cell(const std::string& content) {
+  std::string text = printable(content);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

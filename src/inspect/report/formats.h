@@ -15,7 +15,7 @@ std::string report_json(std::span<const Run> runs);  // read_runs_json() reads i
 std::string report_html(std::span<const Run> runs);
 
 // A cell of CSV, quoted where it must be.
-std::string csv_cell(const std::string& text);
+std::string csv_cell(const std::string& content);
 // Text in a Markdown table's cell, its marks escaped.
 std::string markdown_cell(const std::string& text);
 
