@@ -63,7 +63,7 @@ std::optional<Hierarchy> hierarchy_of(const std::string& line) {
   return Hierarchy{type == "cgroup2", unescaped(fields[4]), unescaped(fields[3])};
 }
 
-// The group of this process: v2 has "0::PATH", v1 "N:CONTROLLERS:PATH", and a path may have a colon.
+// The group of this process: v2 has "0::PATH", v1 "N:CONTROLLERS:PATH"; a path may have a colon.
 std::optional<std::string> group_in(const Hierarchy& hierarchy, const std::string& groups) {
   for (const std::string& line : split(groups, '\n')) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);

@@ -392,10 +392,8 @@ Status write_atomically(Env& env, const std::string& path,
     return env.sync_dir(folder);
   };
   Status status = publish();
-  if (!status.ok()) {
-    // The first error is the cause; a failed clean-up adds nothing.
-    if (auto removed = env.remove_all(temporary); !removed.ok()) return status;
-  }
+  // The first error is the cause; a failed clean-up adds nothing.
+  if (!status.ok()) (void)env.remove_all(temporary).ok();
   return status;
 }
 

@@ -27,8 +27,8 @@ struct Digit {
 // Training pictures are 0 to kTrainDigits - 1, test pictures follow.
 Digit draw_digit(std::uint64_t index);
 
-// lockstep/digits-v1 in the first of the user's cache folders (base/cache_folder.h) that has them or
-// can be written; it is made. kUsage where there is none.
+// lockstep/digits-v1 in the first of the user's cache folders (base/cache_folder.h) that has them
+// or can be written; it is made. kUsage where there is none.
 Result<std::string> default_digits_folder();
 
 // Draws the four files in MNIST's names and format into `folder`, made if need be, unless they are

@@ -1,5 +1,5 @@
-// Where workers of plain programs write what went wrong (torchrun's TORCHELASTIC_ERROR_FILE) when no
-// log directory is given: files in a temporary folder of the launcher's own, which goes with it.
+// Where workers of plain programs write what went wrong (torchrun's TORCHELASTIC_ERROR_FILE) when
+// no log directory is given: files in a temporary folder of the launcher's own, which goes with it.
 // Real files, so that a worker may replace its own, and that one in another PID namespace finds it.
 //
 // A launcher that is killed leaves its folder; the next one of the same user that makes one

@@ -2,8 +2,8 @@
 // After a worker's end they have a moment to end by themselves, 5 s after a good end and 1 s after
 // another; who is still there gets TERM, and KILL a second later. The run goes on meanwhile.
 //
-// Daemons, those with a session of their own, serve the others, and clean up after them: they have 3
-// s more from the others' end on (torch_shm_manager takes 2 s to unlink what is in /dev/shm).
+// Daemons, those with a session of their own, serve the others, and clean up after them: they have
+// 3 s more from the others' end on (torch_shm_manager takes 2 s to unlink what is in /dev/shm).
 //
 // No number is signalled that may be another process's by now: a group's is taken as long as
 // somebody is in it, and a process's start is looked at. Threads: the loop's.

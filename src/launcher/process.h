@@ -37,8 +37,8 @@ struct SpawnSpec {
   TerminalUse terminal = TerminalUse::kNone;
 };
 
-// Forks and executes. The child is the leader of its own session (but with kShares) and gets SIGKILL
-// when the launcher dies; its signals are unblocked and default.
+// Forks and executes. The child is the leader of its own session (but with kShares) and gets
+// SIGKILL when the launcher dies; its signals are unblocked and default.
 Result<pid_t> spawn_process(const SpawnSpec& spec);
 
 struct ChildEvent {

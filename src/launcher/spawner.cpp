@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 namespace event = coord::event;
 namespace message = coord::message;
 
-// A single worker may talk to whoever sits at the terminal. One that links Lockstep is forked from a
-// zygote, into a session of its own: from there it would read what is typed for others while the
+// A single worker may talk to whoever sits at the terminal. One that links Lockstep is forked from
+// a zygote, into a session of its own: from there it would read what is typed for others while the
 // launcher is in the background.
 TerminalUse terminal_of(const LaunchOptions& options, const Program& program, bool spawned) {
   if (options.nproc_per_node != 1 || spawned || ::isatty(STDIN_FILENO) == 0)

@@ -105,7 +105,7 @@ Status check_interpreter(const std::string& file, std::string_view line, int dep
   if (const Status status = check(interpreter, depth + 1); !status.ok())
     return cannot(file, named + "cannot be started: " + status.error().message);
   if (std::filesystem::path(interpreter).filename() != "env") return {};
-  // env(1): one argument, "PROGRAM", or "-S [-...] [NAME=VALUE...] PROGRAM ..." in parts of its own.
+  // env(1): one argument, "PROGRAM", or "-S [-...] [NAME=VALUE...] PROGRAM ..." in parts.
   std::string_view rest = line.substr(begin + interpreter.size());
   rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
   rest = rest.substr(0, rest.find_last_not_of(" \t") + 1);

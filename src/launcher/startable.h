@@ -1,5 +1,5 @@
-// Why execve() would refuse a file: it says "No such file or directory" of a script whose interpreter
-// is missing, and "Exec format error" of nearly everything else.
+// Why execve() would refuse a file: it says "No such file or directory" of a script whose
+// interpreter is missing, and "Exec format error" of nearly everything else.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Signals that were typed at the terminal which a single worker shares with the launcher: the kernel
-// has sent them to both.
+// Signals that were typed at the terminal which a single worker shares with the launcher: the
+// kernel has sent them to both.
 //
 // ^C is the worker's business: pdb and input() go on after it. If the worker ends soon after it, in
 // whatever way, the run was stopped by it. Who insists is heard: three within 5 s end the run at

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
-"""The promise, for whole runs: the launcher killed and the same command given again, workers added and taken away, a run
-resumed at another number of workers.
+"""The promise, for whole runs: the launcher killed and the same command again, workers added and taken away, resumed by fewer.
 
     promise_of_runs.py [CLASS[.test] ...]    (environment: harness.py)
 """
