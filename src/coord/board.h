@@ -16,6 +16,7 @@
 // SharedBoard (launcher/shared_board.h) or to the worker's session (worker/session.h).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -64,6 +65,10 @@ enum class Phase : std::uint64_t {
   kHeal = 8,  // copying state for, or as, a newcomer
   kDone = 9,
 };
+// In their order; what --inject and messages call them.
+inline constexpr std::array<const char*, 10> kPhaseNames{
+    "idle",      "data",     "forward",  "backward", "exchange",
+    "optimizer", "snapshot", "evaluate", "heal",     "done"};
 
 // A word that one process writes, and only ever adds to; others see it grow, with all that came
 // before.

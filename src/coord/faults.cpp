@@ -22,16 +22,6 @@ constexpr Names<FaultAction, 7> kActions{{{"kill", FaultAction::kKill},
                                           {"segv", FaultAction::kSegv},
                                           {"hang", FaultAction::kHang},
                                           {"throw", FaultAction::kThrow}}};
-constexpr Names<Phase, 10> kPhaseNames{{{"idle", Phase::kIdle},
-                                        {"data", Phase::kData},
-                                        {"forward", Phase::kForward},
-                                        {"backward", Phase::kBackward},
-                                        {"exchange", Phase::kExchange},
-                                        {"optimizer", Phase::kOptimizer},
-                                        {"snapshot", Phase::kSnapshot},
-                                        {"evaluate", Phase::kEvaluate},
-                                        {"heal", Phase::kHeal},
-                                        {"done", Phase::kDone}}};
 constexpr std::string_view kSpace = " \t\n,";
 
 Error bad_rule(std::string_view rule, const std::string& what) {
@@ -44,6 +34,13 @@ std::string near_or_all(std::string_view word, std::span<const std::string> know
   for (const std::string& name : known) all += " " + name;
   return all;
 }
+
+constexpr auto kPhasesByName = [] {
+  Names<Phase, kPhaseNames.size()> phases;
+  for (std::size_t i = 0; i < phases.size(); ++i)
+    phases[i] = {kPhaseNames[i], static_cast<Phase>(i)};
+  return phases;
+}();
 
 template <class Value, std::size_t N>
 Result<Value> lookup(const Names<Value, N>& names, std::string_view word, std::string_view rule,
@@ -100,7 +97,7 @@ Status set_key(Fault& fault, std::string_view key, std::string_view value, std::
     LOCKSTEP_ASSIGN(const auto txn, number(key, value, UINT64_MAX - 1, rule));
     fault.txn = Txn(txn);
   } else if (key == "phase") {
-    LOCKSTEP_ASSIGN(fault.phase, lookup(kPhaseNames, value, rule, "phase"));
+    LOCKSTEP_ASSIGN(fault.phase, lookup(kPhasesByName, value, rule, "phase"));
   } else if (key == "share") {
     LOCKSTEP_ASSIGN(const auto share, number(key, value, kMaxVirtualWorkers - 1, rule));
     fault.share = static_cast<std::uint32_t>(share);

@@ -8,10 +8,6 @@ namespace {
 // The agent looks at a member's vitals once it has stood still for about this long.
 constexpr std::uint64_t kMoment = 100'000'000;
 
-constexpr std::array<const char*, kPhases> kNames{"idle",     "data",      "forward",  "backward",
-                                                  "exchange", "optimizer", "snapshot", "evaluate",
-                                                  "heal",     "done"};
-
 std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
 
 // In the others it waits, or is through.
@@ -24,7 +20,7 @@ std::uint64_t minus(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0
 }  // namespace
 
 const char* to_string(Phase phase) {
-  return index_of(phase) < kPhases ? kNames[index_of(phase)] : "an unknown phase";
+  return index_of(phase) < kPhases ? kPhaseNames[index_of(phase)] : "an unknown phase";
 }
 
 bool is_computing(Phase phase) {
@@ -118,7 +114,7 @@ void HangWatch::learn(Phase phase, std::uint64_t ended, std::uint64_t cut_short)
   learnt_.clear();
   for (std::size_t p = 0; p < kPhases; ++p)
     if (limit(static_cast<Phase>(p)) > kLeast)
-      learnt_.push_back({kNames[p], static_cast<double>(ended_[p]) * 1e-9,
+      learnt_.push_back({kPhaseNames[p], static_cast<double>(ended_[p]) * 1e-9,
                          static_cast<double>(cut_short_[p]) * 1e-9});
 }
 
@@ -126,7 +122,7 @@ void HangWatch::remember(const std::vector<rundir::Standstill>& earlier) {
   const auto ns = [](double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); };
   for (const rundir::Standstill& one : earlier)
     for (std::size_t p = 0; p < kPhases; ++p)
-      if (one.phase == kNames[p])
+      if (one.phase == kPhaseNames[p])
         learn(static_cast<Phase>(p), ns(one.longest_s), ns(one.cut_short_s));
 }
 

@@ -22,7 +22,7 @@
 
 namespace lockstep::coord {
 
-inline constexpr std::size_t kPhases = 10;
+inline constexpr std::size_t kPhases = kPhaseNames.size();
 
 const char* to_string(Phase phase);
 // Data, forward, backward, optimizer, evaluation: phases that end by the worker's own work alone.

@@ -361,13 +361,13 @@ Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
 }
 
 RunStatus Coordinator::status() const {
-  static constexpr const char* kNames[] = {"starting",  "running",  "restarting",
-                                           "finishing", "stopping", "stopped"};
+  static constexpr const char* kGroups[] = {"starting",  "running",  "restarting",
+                                            "finishing", "stopping", "stopped"};
   State& s = *state_;
   const auto members = std::count_if(s.workers.begin(), s.workers.end(), [](const auto& entry) {
     return entry.second.stage == Stage::kMember && !entry.second.dismissed;
   });
-  return {kNames[static_cast<int>(s.group)],
+  return {kGroups[static_cast<int>(s.group)],
           members,
           s.target,
           s.virtual_workers,

@@ -57,7 +57,7 @@ bool any_of(const ImageFolder& folder, const Endings& endings) {
 // "3 .bmp, 2 .txt".
 std::string counted(const std::map<std::string, std::int64_t>& endings) {
   std::vector<std::pair<std::string, std::int64_t>> most(endings.begin(), endings.end());
-  std::ranges::stable_sort(most, std::ranges::greater(), &decltype(most)::value_type::second);
+  std::ranges::sort(most, {}, [](const auto& one) { return std::pair(-one.second, one.first); });
   std::string text;
   std::int64_t others = 0;
   for (std::size_t i = 0; i < most.size(); ++i)
