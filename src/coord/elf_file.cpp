@@ -78,7 +78,8 @@ ElfFile::Needs ElfFile::needs() const {
   std::vector<Elf64_Dyn> entries;
   for (const Part& part : parts(PT_DYNAMIC, kMostDynamicBytes)) {
     entries.resize(part.bytes.size() / sizeof(Elf64_Dyn));
-    std::memcpy(entries.data(), part.bytes.data(), entries.size() * sizeof(Elf64_Dyn));
+    if (!entries.empty())  // memcpy takes no null pointer, not even for nothing
+      std::memcpy(entries.data(), part.bytes.data(), entries.size() * sizeof(Elf64_Dyn));
     break;
   }
   std::optional<std::uint64_t> texts;
