@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/loop.h"
 #include "base/unique_fd.h"
 #include "coord/membership.h"
 #include "coord/messages.h"
@@ -30,7 +31,6 @@
 #include "launcher/incidents.h"
 #include "launcher/late_reader.h"
 #include "launcher/logs.h"
-#include "launcher/loop.h"
 #include "launcher/options.h"
 #include "launcher/program.h"
 #include "launcher/records.h"

@@ -14,11 +14,11 @@
 
 #include "base/deadline.h"
 #include "base/ids.h"
+#include "base/loop.h"
 #include "base/unique_fd.h"
 #include "coord/messages.h"
 #include "launcher/attached.h"
 #include "launcher/door.h"
-#include "launcher/loop.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/loop.h"
 #include "base/unique_fd.h"
-#include "launcher/loop.h"
 
 namespace lockstep::launcher {
 

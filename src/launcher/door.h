@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/deadline.h"
+#include "base/loop.h"
 #include "base/unique_fd.h"
-#include "launcher/loop.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {

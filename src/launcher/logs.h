@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
+#include "base/loop.h"
 #include "base/unique_fd.h"
 #include "launcher/console.h"
-#include "launcher/loop.h"
 #include "launcher/options.h"
 #include "lockstep/status.h"
 

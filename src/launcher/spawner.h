@@ -11,12 +11,12 @@
 #include <map>
 #include <optional>
 
+#include "base/loop.h"
 #include "base/unique_fd.h"
 #include "coord/actions.h"
 #include "coord/events.h"
 #include "coord/messages.h"
 #include "launcher/logs.h"
-#include "launcher/loop.h"
 #include "launcher/options.h"
 #include "launcher/process.h"
 #include "launcher/program.h"

@@ -23,10 +23,10 @@
 
 #include "base/deadline.h"
 #include "base/json.h"
+#include "base/loop.h"
 #include "coord/channel.h"
 #include "coord/messages.h"
 #include "launcher/arrivals.h"
-#include "launcher/loop.h"
 #include "launcher/run_directory.h"
 #include "rundir/lock.h"
 

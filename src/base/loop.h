@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "lockstep/status.h"
 
-namespace lockstep::launcher {
+namespace lockstep {
 
 class Loop {
  public:
@@ -33,4 +33,4 @@ class Loop {
   std::map<int, std::shared_ptr<Handler>> handlers_;
 };
 
-}  // namespace lockstep::launcher
+}  // namespace lockstep

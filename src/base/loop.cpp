@@ -1,4 +1,4 @@
-#include "launcher/loop.h"
+#include "base/loop.h"
 
 #include <sys/epoll.h>
 
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-namespace lockstep::launcher {
+namespace lockstep {
 
 Result<Loop> Loop::open() {
   UniqueFd fd(::epoll_create1(EPOLL_CLOEXEC));
@@ -45,4 +45,4 @@ void Loop::run_once(Deadline deadline) {
   }
 }
 
-}  // namespace lockstep::launcher
+}  // namespace lockstep
