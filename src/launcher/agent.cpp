@@ -17,7 +17,7 @@
 #include "base/exec.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launcher/signal_list.h"
+#include "launcher/options/signal_list.h"
 
 namespace lockstep::launcher {
 namespace {

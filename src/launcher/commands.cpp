@@ -18,11 +18,11 @@
 #include "coord/faults.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
-#include "launcher/failure_report.h"
-#include "launcher/option_table.h"
+#include "launcher/options/option_table.h"
+#include "launcher/processes/spawned.h"
+#include "launcher/reports/failure_report.h"
+#include "launcher/reports/run_report.h"
 #include "launcher/run_directory.h"
-#include "launcher/run_report.h"
-#include "launcher/spawned.h"
 
 namespace lockstep::launcher {
 namespace {

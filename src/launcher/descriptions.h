@@ -10,7 +10,7 @@
 
 #include "coord/events.h"
 #include "coord/messages.h"
-#include "launcher/options.h"
+#include "launcher/options/options.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {

@@ -14,7 +14,7 @@
 #include "data/download.h"
 #include "launcher/commands.h"
 #include "launcher/inspect.h"
-#include "launcher/options.h"
+#include "launcher/options/options.h"
 
 namespace {
 

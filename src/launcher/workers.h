@@ -18,7 +18,7 @@
 #include "coord/actions.h"
 #include "coord/exit_status.h"
 #include "coord/table.h"
-#include "launcher/vitals.h"
+#include "launcher/processes/vitals.h"
 
 namespace lockstep::launcher {
 

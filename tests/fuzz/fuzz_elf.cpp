@@ -7,7 +7,7 @@
 #include <string>
 
 #include "coord/note_file.h"
-#include "launcher/needed_libraries.h"
+#include "launcher/program/needed_libraries.h"
 
 using namespace lockstep;
 

@@ -26,7 +26,7 @@
 #include "base/loop.h"
 #include "coord/channel.h"
 #include "coord/messages.h"
-#include "launcher/arrivals.h"
+#include "launcher/by_hand/arrivals.h"
 #include "launcher/run_directory.h"
 #include "rundir/lock.h"
 

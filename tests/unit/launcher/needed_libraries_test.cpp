@@ -1,5 +1,5 @@
 // Lockstep's note in a library that the program needs, wherever the dynamic loader would find that.
-#include "launcher/needed_libraries.h"
+#include "launcher/program/needed_libraries.h"
 
 #include <gtest/gtest.h>
 

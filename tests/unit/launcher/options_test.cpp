@@ -1,4 +1,4 @@
-#include "launcher/options.h"
+#include "launcher/options/options.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -6,7 +6,7 @@
 
 #include <map>
 
-#include "launcher/signal_list.h"
+#include "launcher/options/signal_list.h"
 
 namespace lockstep::launcher {
 namespace {

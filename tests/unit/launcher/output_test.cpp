@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "launcher/console.h"
-#include "launcher/logs.h"
+#include "launcher/output/console.h"
+#include "launcher/output/logs.h"
 #include "support/child.h"
 
 namespace {

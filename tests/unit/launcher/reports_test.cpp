@@ -6,11 +6,11 @@
 
 #include "base/unique_fd.h"
 #include "coord/note_file.h"
-#include "launcher/failure_report.h"
 #include "launcher/held_port.h"
-#include "launcher/incident_table.h"
-#include "launcher/incidents.h"
-#include "launcher/program.h"
+#include "launcher/program/program.h"
+#include "launcher/reports/failure_report.h"
+#include "launcher/reports/incident_table.h"
+#include "launcher/reports/incidents.h"
 #include "support/child.h"
 
 namespace lockstep::launcher {

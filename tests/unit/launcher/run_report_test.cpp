@@ -1,4 +1,4 @@
-#include "launcher/run_report.h"
+#include "launcher/reports/run_report.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // A zygote of another version than the launcher's.
-#include "launcher/spawner.h"
+#include "launcher/processes/spawner.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "coord/version.h"
-#include "launcher/worker_env.h"
+#include "launcher/processes/worker_env.h"
 #include "support/temp_folder.h"
 
 namespace lockstep::launcher {

@@ -1,4 +1,4 @@
-#include "launcher/vitals.h"
+#include "launcher/processes/vitals.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,0 +1,88 @@
+#include "launcher/processes/worker_env.h"
+
+#include <cstdlib>
+
+#include "coord/descriptors.h"
+#include "coord/faults.h"
+
+namespace lockstep::launcher {
+namespace {
+
+// The list was found long enough; of no list, all devices are there.
+std::string device_of(const LaunchOptions& options, int local_rank) {
+  if (options.visible_devices.empty()) return std::to_string(local_rank);
+  const std::string& device = options.visible_devices.at(static_cast<std::size_t>(local_rank));
+  const std::size_t begin = device.find_first_not_of(' ');
+  return begin == std::string::npos
+             ? ""
+             : device.substr(begin, device.find_last_not_of(' ') + 1 - begin);
+}
+
+}  // namespace
+
+Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
+                           int master_port, const std::string& error_file) {
+  const char* async = std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING");
+  const std::string world = std::to_string(spawn.world_size),
+                    rank = std::to_string(spawn.rank.value()),
+                    local_rank = std::to_string(spawn.local_rank.value());
+  Variables variables{
+      {"LOCAL_RANK", options.virtual_local_rank ? "0" : local_rank},
+      {"RANK", rank},
+      {"WORLD_SIZE", world},
+      {"LOCAL_WORLD_SIZE", world},  // one node
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"ROLE_RANK", rank},
+      {"ROLE_WORLD_SIZE", world},
+      {"ROLE_NAME", options.role},
+      {"MASTER_ADDR", options.master_addr},
+      {"MASTER_PORT", std::to_string(master_port)},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(spawn.restart_count)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(spawn.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", options.run_id},
+      {"TORCHELASTIC_USE_AGENT_STORE",
+       "False"},  // nothing of ours listens: rank 0 serves the store
+      {"TORCHELASTIC_ERROR_FILE", error_file},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", async == nullptr ? "1" : async},
+  };
+  std::string signals;
+  for (const int number : options.signals_to_handle)
+    signals += (signals.empty() ? "" : ",") + std::to_string(number);
+  if (!signals.empty()) variables.emplace_back(coord::kSignalsVariable, signals);
+  if (options.virtual_local_rank)
+    variables.emplace_back("CUDA_VISIBLE_DEVICES", device_of(options, spawn.local_rank.value()));
+  if (!options.inject.empty()) variables.emplace_back(coord::kInjectVariable, options.inject);
+  return variables;
+}
+
+std::vector<std::string> worker_variable_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : worker_variables({}, {}, 0, ""))
+    if (name != "TORCH_NCCL_ASYNC_ERROR_HANDLING") names.push_back(name);
+  names.emplace_back(coord::kInjectVariable);
+  names.emplace_back(coord::kSignalsVariable);
+  names.emplace_back(coord::kLaterMainVariable);
+  names.emplace_back(coord::kPlainVariable);
+  return names;
+}
+
+std::vector<std::string> thread_variable() {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return {};
+  return {"OMP_NUM_THREADS=1"};
+}
+
+std::vector<std::string> linked_program_variables() {
+  std::vector<std::string> variables = thread_variable();
+  if (std::getenv("GLIBC_TUNABLES") == nullptr)
+    variables.emplace_back("GLIBC_TUNABLES=glibc.malloc.hugetlb=1");
+  return variables;
+}
+
+std::vector<std::string> to_entries(const Variables& variables) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+}  // namespace lockstep::launcher

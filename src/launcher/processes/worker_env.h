@@ -1,0 +1,33 @@
+// torchrun's contract with a worker: the environment that each gets (torch 2.11,
+// torch/distributed/elastic/agent/server/local_elastic_agent.py).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coord/actions.h"
+#include "launcher/options/options.h"
+
+namespace lockstep::launcher {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+// `master_port`, `error_file` (may be empty): of this attempt and worker.
+Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
+                           int master_port, const std::string& error_file);
+
+// Names that must not be inherited from whoever started the launcher: strays are taken for a
+// worker's rank.
+std::vector<std::string> worker_variable_names();
+
+// {"OMP_NUM_THREADS=1"}, or nothing where the user has set it.
+std::vector<std::string> thread_variable();
+
+// For programs that link Lockstep: the above, and glibc's heap in huge pages (glibc's manual,
+// "Memory Allocation Tunables") unless the user has tuned it. docs/decisions/0012 says why.
+std::vector<std::string> linked_program_variables();
+
+std::vector<std::string> to_entries(const Variables& variables);  // NAME=value
+
+}  // namespace lockstep::launcher

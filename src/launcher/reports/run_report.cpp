@@ -1,0 +1,156 @@
+#include "launcher/reports/run_report.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <sstream>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "base/unique_fd.h"
+#include "rundir/manifest.h"
+#include "rundir/names.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kFileLimitBytes = 1 << 20;
+constexpr std::uint64_t kTailBytes = 64 << 10;  // some 300 lines: an evaluation is among them
+
+Json object_in(Env& env, const std::string& path) {
+  const auto text = env.read(path, kFileLimitBytes);
+  Json json = text.ok() ? Json::parse(*text, nullptr, false) : Json();
+  return json.is_object() ? json : Json::object();
+}
+
+void copy(const Json& from, const char* key, Json& to, const char* name) {
+  if (from.contains(key) && from[key].is_primitive()) to[name] = from[key];
+}
+
+// The last lines of the metrics: how far it is, and the newest loss and evaluation.
+void add_metrics(Env& env, const std::string& path, Json& report) {
+  const auto file = env.open_read(path);
+  if (!file.ok()) return;
+  const std::uint64_t size = (*file)->size(), begin = size > kTailBytes ? size - kTailBytes : 0;
+  std::string tail(static_cast<std::size_t>(size - begin), '\0');
+  if (!(*file)->read_at(begin, std::as_writable_bytes(std::span(tail))).ok()) return;
+  std::istringstream lines(tail.substr(0, tail.rfind('\n') + 1));
+  for (std::string line; std::getline(lines, line);) {
+    const Json entry = Json::parse(line, nullptr, false);
+    if (!entry.is_object() || !entry.contains("txn") || !entry["txn"].is_number_unsigned())
+      continue;  // the first one is cut
+    report["committed"] = entry["txn"].get<std::uint64_t>() + 1;
+    copy(entry, "epoch", report, "epoch");
+    for (const char* key :
+         {"loss_mean", "test_loss", "test_accuracy", "valid_loss", "valid_accuracy"})
+      copy(entry, key, report, key);
+    if (entry.contains("loss_mean") && entry.contains("step") && entry["step"].is_number_unsigned())
+      report["steps"] = entry["step"].get<std::uint64_t>() + 1;
+  }
+}
+
+void add_incidents(Env& env, const std::string& folder, Json& report) {
+  const auto names = env.list(folder);
+  report["incidents"] = names.ok() ? names->size() : 0;
+  if (!names.ok() || names->empty()) return;
+  const Json newest = object_in(env, folder + "/" + names->back());
+  std::string victims;
+  for (const Json& victim : newest.value("victims", Json::array()))
+    if (victim.is_object() && victim.contains("rank") && victim.contains("cause") &&
+        victim["cause"].is_string())
+      victims += (victims.empty() ? "" : "; ") + ("rank " + json_text(victim["rank"]) + " ") +
+                 victim["cause"].get<std::string>();
+  if (!victims.empty()) report["last_incident"] = victims;
+}
+
+void add_checkpoint(Env& env, const std::string& folder, Json& report) {
+  const auto names = env.list(folder);
+  std::optional<std::uint64_t> newest;
+  if (names.ok())
+    for (const std::string& name : *names) newest = std::max(newest, rundir::step_of(name));
+  if (newest) report["checkpoint"] = folder + "/" + rundir::step_name(*newest);
+}
+
+bool is_held(const std::string& run_dir) {
+  const UniqueFd directory(::open(run_dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  return directory && ::flock(directory.get(), LOCK_SH | LOCK_NB) != 0;
+}
+
+std::string text_of(const Json& json, const char* key) {
+  if (!json.contains(key)) return "";
+  return json[key].is_string() ? json[key].get<std::string>() : json_text(json[key]);
+}
+
+}  // namespace
+
+Result<std::string> run_report(Env& env, const std::string& run_dir) {
+  if (!rundir::has_manifest(env, run_dir))
+    return Error{ErrorKind::kUnavailable, "'" + run_dir + "' holds no run (no manifest.json)"};
+  const auto manifest = rundir::read_manifest(env, run_dir);
+  const Json result = object_in(env, run_dir + "/result.json");
+  Json report{{"schema", 1}, {"state", "stopped"}};
+  if (manifest.ok() && *manifest)
+    for (const char* key : {"program", rundir::kVirtualWorkersKey})
+      if (const std::string value = (*manifest)->value(key); !value.empty()) report[key] = value;
+  report["committed"] = 0;
+  report["steps"] = 0;
+  add_metrics(env, run_dir + "/metrics.jsonl", report);
+  add_incidents(env, run_dir + "/incidents", report);
+  add_checkpoint(env, run_dir + "/checkpoints", report);
+  // A run that goes on after its end (more epochs) has an older result until it ends again; records
+  // that tell of fewer steps than the result are damaged.
+  const Json steps = result.value("steps", Json());
+  if (result.contains("weights_sha256") && steps.is_number() && steps >= report["steps"]) {
+    report["state"] = "finished";
+    copy(result, "weights_sha256", report, "weights_sha256");
+    copy(result, "seconds", report, "seconds");
+  }
+  if (is_held(run_dir)) report["state"] = "held";
+  report["members"] = Json::array();
+  return json_text(report);
+}
+
+std::string with_metrics(Env& env, const std::string& run_dir, const std::string& status) {
+  Json report = Json::parse(status, nullptr, false);
+  if (!report.is_object()) return status;
+  Json metrics = Json::object();
+  add_metrics(env, run_dir + "/metrics.jsonl", metrics);
+  metrics.erase("committed");  // the launcher knows it better
+  report.update(metrics);
+  return json_text(report);
+}
+
+std::string readable_report(const std::string& json) {
+  const Json report = Json::parse(json, nullptr, false);
+  if (!report.is_object()) return json + "\n";
+  const std::string state = text_of(report, "state");
+  std::string text = state + ": " + text_of(report, "steps") + " steps";
+  const auto add = [&](const char* before, const char* key, const char* after = "") {
+    if (report.contains(key) && !report[key].is_null())
+      text += before + text_of(report, key) + after;
+  };
+  add(", ", "virtual_workers", " virtual workers");
+  add("; incidents: ", "incidents");
+  add("\nlast loss ", "loss_mean", " (mean of the last step)");
+  add("\ntest loss ", "test_loss");
+  add(", accuracy ", "test_accuracy");
+  add("\nvalidation loss ", "valid_loss");
+  add(", accuracy ", "valid_accuracy");
+  add("\nlast incident: ", "last_incident");
+  add("\nnewest checkpoint ", "checkpoint");
+  add("\nweights sha256 ", "weights_sha256");
+  if (state == "stopped")
+    text += "\nno launcher is running; the same command goes on from the newest checkpoint" +
+            std::string(report.contains("checkpoint") ? "" : ", or, as there is none, begins anew");
+  if (state == "held") text += "\na process without a launcher has the directory";
+  return text + "\n";
+}
+
+}  // namespace lockstep::launcher
