@@ -176,7 +176,7 @@ class Trainer {
   // start, while the others wait: the place for the tutorials' files. True: something was written.
   // Then `lines` are printed, once, whether it was or not (EpochEnd::written). Called again if that
   // worker dies, and when a run goes on from a checkpoint before it: so it must write beside and
-  // rename, as save_pt() does. It has 60 s (docs/guide/errors.md, "Time limits"). An error is told,
+  // rename, as save_pt() does. Its limit: docs/guide/errors.md, "Time limits". An error is told,
   // and ends the run (kDisk) only with --on-save-error stop. Without, the last epoch's files are
   // tried once more at the run's end; if they, or older ones with nothing written since, are still
   // missing, fit() says so at its end (kDisk), and the same command tries again.

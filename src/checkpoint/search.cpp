@@ -162,6 +162,10 @@ Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expec
                                             : ", the newest is '" + checkpoints_dir(path) + "/" +
                                                   rundir::step_name(steps.front()) + "'"));
   }
+  if (!env.exists(path + "/" + kManifestName))
+    return refused(path, env.exists(path) ? "it has no manifest.json; a checkpoint is a folder "
+                                            "such as RUN_DIR/checkpoints/last"
+                                          : "there is no such folder");
   Found found;
   const Verdict verdict = examine(env, path, expected, parts, found);
   if (verdict.trouble != Trouble::kNone) return refused(path, verdict.reason);

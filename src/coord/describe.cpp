@@ -50,16 +50,23 @@ std::vector<std::string_view> members(std::string_view manifest) {
   return all;
 }
 
+std::string way_to_the_same(std::string_view member) {
+  if (member.starts_with("\"initial_weights"))
+    return ". Call torch::manual_seed() before the model is made, with the same seed in all "
+           "workers";
+  if (member.starts_with("\"dataset") || member.starts_with("\"test_set"))
+    return ". Every worker must have all samples, in the same order: read from the same files, or "
+           "drawn with the same seed. The run splits them by itself";
+  return "";
+}
+
 std::string manifest_difference(const std::string& first, const std::string& other) {
   if (first == other) return "";
   const auto a = members(first), b = members(other);
   const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   const std::string_view mine = x == a.end() ? "" : *x, theirs = y == b.end() ? "" : *y;
-  const bool weights = mine.starts_with("\"initial_weights");
   return "manifest: the first worker has " + quoted(mine) + ", this one " + quoted(theirs) +
-         (weights ? ". Call torch::manual_seed() before the model is made, with the same seed in "
-                    "all workers"
-                  : "");
+         way_to_the_same(mine);
 }
 
 std::string number_difference(const char* what, std::uint64_t first, std::uint64_t other) {

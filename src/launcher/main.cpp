@@ -86,11 +86,18 @@ int version(const std::vector<std::string>& arguments) {
   return lockstep::launcher::print_output("lockstep " LOCKSTEP_VERSION "\n");
 }
 
+// torchrun has no commands: its options or the program come first.
+bool is_of_run(const std::string& word) {
+  return word.starts_with('-') || word.ends_with(".py") || word.find('/') != std::string::npos;
+}
+
 int unknown(const std::string& command) {
   const std::array<std::string, 9> known{"run",        "scale",  "status",  "data", "copy",
                                          "checkpoint", "report", "version", "help"};
-  return usage("unknown command '" + command + "'" + lockstep::suggestion(command, known) +
-               " ('lockstep help' lists them)");
+  return usage(
+      "unknown command '" + command + "'" + lockstep::suggestion(command, known) +
+      (is_of_run(command) ? "; programs are started by 'lockstep run [options] program'" : "") +
+      " ('lockstep help' lists the commands)");
 }
 
 lockstep::Status get(const std::string& name, const std::string& folder) {

@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::uint64_t kManifestLimitBytes = 1 << 20;
 
+constexpr const char* kProgramKey = "program";
+
 bool is_hash(const std::string& key) {
   return key.ends_with("_sha256") || key.ends_with("_xxh3") || key.ends_with("_fingerprint");
 }
@@ -27,7 +29,7 @@ std::string way_back(const std::string& key, const std::string& then) {
            "; one that has more can be held to less by ATEN_CPU_CAPABILITY";
   if (key == kVirtualWorkersKey)
     return "give --virtual-workers " + then + " (or --new-virtual-workers, at an epoch's start)";
-  if (key == "program") return "start the program '" + then + "'";
+  if (key == kProgramKey) return "start the program '" + then + "'";
   if (key == kInitialWeightsKey)
     return "make the model as it was: its layers, their order and the seed before it";
   if (key.starts_with("dataset") || key.starts_with("test_set"))
@@ -101,11 +103,14 @@ Status RunManifest::same_as(const RunManifest& before, const std::string& run_di
     const auto found = manifest.values_.find(key);
     return found == manifest.values_.end() ? "absent" : found->second;
   };
-  // Settings first: what follows from them says less.
-  for (const bool hashes : {false, true})
+  // The program, then its settings, then hashes: what follows from another one says less.
+  const auto rank = [](const std::string& key) {
+    return key == kProgramKey ? 0 : is_hash(key) ? 2 : 1;
+  };
+  for (const int of : {0, 1, 2})
     for (const std::string& key : keys) {
       const std::string now = value_of(*this, key), then = value_of(before, key);
-      if (is_hash(key) == hashes && now != then) return differs(key, now, then);
+      if (rank(key) == of && now != then) return differs(key, now, then);
     }
   return {};
 }

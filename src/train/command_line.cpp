@@ -251,7 +251,10 @@ Status CommandLine::try_parse(int argc, const char* const* argv) {
       if (word.rfind("--", 0) != 0 || impl_->app.get_option_no_throw(word) != nullptr) continue;
       const std::string near = suggestion(word, impl_->names);
       return Error{ErrorKind::kUsage,
-                   "unknown option '" + word + "'" + (near.empty() ? "; --help lists all" : near)};
+                   "unknown option '" + word + "'" +
+                       (near.empty() ? "; --help lists all (options of 'lockstep run' come before "
+                                       "the program)"
+                                     : near)};
     }
     return Error{ErrorKind::kUsage, error.what()};
   }

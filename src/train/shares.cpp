@@ -178,8 +178,9 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
   if (loss.numel() != 1 || !loss.requires_grad())
     return Error{ErrorKind::kUsage,
                  "the loss function must return one number that depends on the model; got " +
-                     std::to_string(loss.numel()) + " elements" +
-                     (loss.requires_grad() ? "" : " without a graph")};
+                     (loss.numel() == 1 ? "one" : std::to_string(loss.numel()) + " elements") +
+                     (loss.requires_grad() ? "; return their mean()"
+                                           : " without a graph, as after detach() or item()")};
   participant.enter(coord::Phase::kBackward, v);
   const std::int64_t batches = part.micro_batches();
   participant.reducer().more_backwards(part.micro_batch() + 1 < batches);

@@ -232,7 +232,7 @@ class Checkpoints(BadInput):
     def test_path_of_a_run_or_of_nothing(self):
         output, (_, newest) = self.unfinished()
         self.refused(BAD_DATA, f"it is a run's directory; give one of its checkpoints, the newest is '{newest}'", SHORT + ("--resume", output))
-        self.refused(BAD_DATA, "cannot be used", SHORT + ("--resume", self.folder / "nowhere"))
+        self.refused(BAD_DATA, "cannot be used: there is no such folder", SHORT + ("--resume", self.folder / "nowhere"))
 
     def test_another_run(self):
         output, _ = self.unfinished()

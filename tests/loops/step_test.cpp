@@ -81,7 +81,9 @@ TEST_F(StepLoop, UnusedParametersAreNamedOrCountAsZeros) {
 }
 
 TEST_F(StepLoop, ALossThatIsNotReducedIsRefused) {
-  expect_refused("unreduced", "must return one number that depends on the model; got 2 elements");
+  expect_refused("unreduced",
+                 "must return one number that depends on the model; got 2 elements; return");
+  expect_refused("detached", "depends on the model; got one without a graph");
 }
 
 TEST_F(StepLoop, WhatDoesNotBelongIntoAClosureIsRefused) {

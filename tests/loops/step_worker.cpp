@@ -61,6 +61,7 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer,
     if (job.name.starts_with("unused")) return share.batch().inputs.matmul(model->weight.t()).sum();
     if (job.is("unreduced")) return model->forward(share.batch().inputs).expand({2, 1});
     const at::Tensor sum = model->forward(share.batch().inputs).sum();
+    if (job.is("detached")) return sum.detach();
     if (job.name.starts_with("closure-")) return with_habit(job, sum, optimizer);
     if (share.global_step() != 4 || share.virtual_worker() != 1) return sum;
     if (job.name.starts_with("nan")) return sum * std::numeric_limits<double>::quiet_NaN();

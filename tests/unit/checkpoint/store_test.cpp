@@ -241,7 +241,20 @@ TEST_F(Store, OneByPath) {
   const auto found = load_checkpoint_at(env_, "run/checkpoints/step-00000010", {}, targets);
   ASSERT_TRUE(found.ok()) << found.error().message;
   EXPECT_EQ(loaded, Sample(10));
-  EXPECT_EQ(load_checkpoint_at(env_, "run/none", {}, {}).error().kind, ErrorKind::kBadData);
+}
+
+TEST_F(Store, APathThatIsNoCheckpointIsSaidToBeNone) {
+  put(10);
+  for (const auto& [path, says] :
+       {std::pair("run/none", "there is no such folder"),
+        {"run/checkpoints", "it has no manifest.json"},
+        {"run/checkpoints/step-00000010/state.json", "it has no manifest.json"},
+        {"run", "it is a run's directory"}}) {
+    const auto found = load_checkpoint_at(env_, path, {}, {});
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(found.error().kind, ErrorKind::kBadData);
+    EXPECT_NE(found.error().message.find(says), std::string::npos) << found.error().message;
+  }
 }
 
 }  // namespace

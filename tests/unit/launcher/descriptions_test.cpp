@@ -30,6 +30,23 @@ TEST(Descriptions, TheFirstHoldsAndOthersAreToldHowTheyDiffer) {
   EXPECT_FALSE(descriptions.settle(std::nullopt)[0].refusal.has_value());
 }
 
+TEST(Descriptions, WhoDiffersIsToldTheWayToTheSame) {
+  for (const auto& [key, says] : {std::pair("dataset_fingerprint", "The run splits them by itself"),
+                                  {"test_set_size", "drawn with the same seed"},
+                                  {"initial_weights_sha256", "Call torch::manual_seed()"}}) {
+    Descriptions descriptions;
+    for (const std::uint64_t worker : {1, 2}) {
+      auto description = sample();
+      description.manifest = "{\"" + std::string(key) + "\":\"" + std::to_string(worker) + "\"}";
+      ASSERT_TRUE(descriptions.add(WorkerUid(worker), description, {}).ok());
+    }
+    const auto settled = descriptions.settle(std::nullopt);
+    ASSERT_TRUE(settled[1].refusal.has_value());
+    EXPECT_NE(settled[1].refusal->message.find(says), std::string::npos)
+        << settled[1].refusal->message;
+  }
+}
+
 TEST(Descriptions, ARefusalIsForAllThatWait) {
   Descriptions descriptions;
   for (const int uid : {1, 2})

@@ -84,6 +84,15 @@ TEST(RunManifest, SaysWhatMakesEachDifferenceAsItWas) {
   }
 }
 
+TEST(RunManifest, NamesTheProgramBeforeItsSettings) {
+  RunManifest before = sample(), now = sample();
+  before.set("best_of", "2");
+  before.set("program", "spiral");
+  now.set("program", "ring");
+  const std::string message = now.same_as(before, "/runs/1").error().message;
+  EXPECT_NE(message.find("program was spiral, now it is ring"), std::string::npos) << message;
+}
+
 TEST(RunManifest, NamesASettingBeforeWhatFollowsFromIt) {
   RunManifest before = sample(), now = sample();
   for (const auto& [manifest, seed] : {std::pair(&before, "0"), std::pair(&now, "1")}) {

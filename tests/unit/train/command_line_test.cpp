@@ -120,6 +120,7 @@ TEST(CommandLine, Durations) {
 TEST(CommandLine, WrongWordsAreTold) {
   for (const auto& [words, told] : std::vector<std::pair<std::vector<const char*>, const char*>>{
            {{"--epoch", "3"}, "did you mean '--epochs'"},
+           {{"--nproc-per-node", "2"}, "options of 'lockstep run' come before the program"},
            {{"--epochs", "many"}, "--epochs"},
            {{"--max-duration", "soon"}, "--max-duration is 'soon', which is no duration"},
            {{"--checkpoint-every", "-1"}, "--checkpoint-every is '-1', which is no duration"},
