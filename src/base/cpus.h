@@ -12,8 +12,7 @@ int usable_cpus();
 
 // What the control groups of this process, and all that they are in, leave to it: the smallest
 // quota, in CPUs (docker run --cpus, Kubernetes' limits, systemd's CPUQuota=). Nothing: no quota.
-// cgroup v1 (cpu.cfs_quota_us) and v2 (cpu.max), found by /proc/self/cgroup and
-// /proc/self/mountinfo (proc(5), cgroups(7)).
+// cgroup v1 (cpu.cfs_quota_us) and v2 (cpu.max).
 std::optional<double> cpu_quota(Env& env);
 
 // As many workers as can compute at once: usable_cpus(), or the quota, rounded up, if it is less.

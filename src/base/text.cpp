@@ -89,6 +89,16 @@ std::string substitute(
   return out;
 }
 
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (;;) {
+    const std::size_t at = text.find(separator);
+    parts.emplace_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
 std::string printable(std::string_view text) { return escaped_text(text, false); }
 
 std::string for_terminal(std::string_view text) { return escaped_text(text, true); }

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace lockstep {
 
@@ -40,6 +41,9 @@ std::optional<Number> take_number(std::string_view& line, std::string_view name)
   line.remove_prefix(static_cast<std::size_t>(stop - line.data()));
   return number;
 }
+
+// The parts between the separators: one more than there are of these.
+std::vector<std::string> split(std::string_view text, char separator);
 
 // What comes from outside (a path, a name, an id) as every file, page and line has it: valid UTF-8
 // unchanged, each other byte as "\xHH". Files that programs read go through base/json.h.

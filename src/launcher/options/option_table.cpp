@@ -24,16 +24,6 @@ Result<int> to_int(std::string_view name, std::string_view text, int least, int 
   return *value;
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (;;) {
-    const std::size_t at = text.find(separator);
-    parts.emplace_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
-
 namespace {
 
 Result<std::chrono::milliseconds> to_seconds(std::string_view name, const std::string& text,

@@ -30,7 +30,6 @@ struct Option {
 
 std::vector<Option> all_options();
 
-std::vector<std::string> split(std::string_view text, char separator);
 std::string in_quotes(std::string_view text);
 // kUsage unless `text` is a whole number from `least` to `most`.
 Result<int> to_int(std::string_view name, std::string_view text, int least, int most);

@@ -8,6 +8,7 @@
 #include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/suggest.h"
+#include "base/text.h"
 #include "launcher/options/option_table.h"
 
 namespace lockstep::launcher {

@@ -3,15 +3,21 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+
+#include "base/env.h"
 
 namespace lockstep::launcher {
 namespace {
 
-// Files of the kernel, which have no size.
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+// Of the launcher's life: the list may be long (one line for each container of the host).
+const ControlGroups& control_groups() {
+  static const ControlGroups groups(posix_env());
+  return groups;
+}
+
+std::string status_of(const std::string& place) {
+  auto text = posix_env().read(place + "/status", 1 << 16);
+  return text.ok() ? *std::move(text) : std::string();
 }
 
 bool has_line(std::string_view text, std::string_view line) {
@@ -38,24 +44,12 @@ bool is_held(std::string_view status) {
   return state == 'T' || state == 't' || (tracer != '\0' && tracer != '0');
 }
 
-bool is_frozen(std::string_view cgroups, const std::string& mounted) {
-  while (!cgroups.empty()) {  // "NUMBER:CONTROLLERS:/PATH", one for each hierarchy
-    const std::size_t end = std::min(cgroups.find('\n'), cgroups.size());
-    const std::string_view line = cgroups.substr(0, end);
-    cgroups.remove_prefix(std::min(end + 1, cgroups.size()));
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string_view::npos || second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::string path(line.substr(second + 1));
-    if (controllers == "freezer") {
-      const std::string state = text_of(mounted + "/freezer" + path + "/freezer.state");
-      if (has_line(state, "FROZEN") || has_line(state, "FREEZING")) return true;
-    }
-    if (!controllers.empty()) continue;
-    for (const char* at : {"", "/unified"})  // version 2 alone, or beside version 1
-      if (has_line(text_of(mounted + at + path + "/cgroup.events"), "frozen 1")) return true;
-  }
-  return false;
+bool is_frozen(const ControlGroups& groups, std::string_view process) {
+  return std::ranges::any_of(groups.of(process, "freezer"), [&](const ControlGroup& group) {
+    if (group.v2) return has_line(groups.read(group, "cgroup.events"), "frozen 1");
+    const std::string state = groups.read(group, "freezer.state");
+    return has_line(state, "FROZEN") || has_line(state, "FREEZING");
+  });
 }
 
 void Vitals::look(pid_t pid, bool waits, std::uint64_t now) {
@@ -75,8 +69,8 @@ void Vitals::look(pid_t pid, bool waits, std::uint64_t now) {
     threads.emplace(id, thread);
   }
   if (at_ != 0) {
-    const bool held = waits || is_held(text_of(place + "/status")) ||
-                      is_frozen(text_of(place + "/cgroup"), "/sys/fs/cgroup");
+    const bool held =
+        waits || is_held(status_of(place)) || is_frozen(control_groups(), std::to_string(pid));
     so_far_.ran_ns += ran;
     so_far_.excused_ns += held ? now - at_ : std::min(now - at_, starved);
   }

@@ -1,5 +1,6 @@
 // What the system tells of one process: how much it runs, and what outside the program keeps it
 // from running. Sources: proc(5); the kernel's cgroup-v1/freezer-subsystem and cgroup-v2 documents.
+// Control groups are found as they are mounted at the first look of all.
 //
 // Threads: one at a time. Errors: none; what cannot be read counts for nothing.
 #pragma once
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/control_groups.h"
 #include "coord/events.h"
 
 namespace lockstep::launcher {
@@ -36,8 +38,7 @@ class Vitals {
 
 // Stopped by a signal, or under a debugger: by the text of /proc/PID/status.
 bool is_held(std::string_view status);
-// Its control group is frozen, by `cgroups`, the text of /proc/PID/cgroup, and the files below
-// `mounted` ("/sys/fs/cgroup").
-bool is_frozen(std::string_view cgroups, const std::string& mounted);
+// One of its control groups is frozen, or what that is in.
+bool is_frozen(const ControlGroups& groups, std::string_view process);
 
 }  // namespace lockstep::launcher

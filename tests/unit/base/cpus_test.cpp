@@ -5,34 +5,12 @@
 
 #include <map>
 
+#include "support/file_tree.h"
+
 namespace lockstep {
 namespace {
 
-// Files by their whole path; nothing else is there.
-class Tree final : public Env {
- public:
-  std::map<std::string, std::string> files;
-
-  std::uint64_t now_ns() override { return 0; }
-  double wall_time_s() override { return 0; }
-  Result<std::string> read(const std::string& path, std::uint64_t) override {
-    const auto found = files.find(path);
-    if (found == files.end()) return Error{ErrorKind::kBadData, path + " is not there"};
-    return found->second;
-  }
-  Result<std::unique_ptr<File>> create(const std::string&) override { return none(); }
-  Result<std::unique_ptr<File>> open_append(const std::string&) override { return none(); }
-  Status rename(const std::string&, const std::string&) override { return none(); }
-  Status remove_all(const std::string&) override { return none(); }
-  Status make_dirs(const std::string&) override { return none(); }
-  Status sync_dir(const std::string&) override { return none(); }
-  Status truncate(const std::string&, std::uint64_t) override { return none(); }
-  Result<std::vector<std::string>> list(const std::string&) override { return none(); }
-  bool exists(const std::string& path) override { return files.contains(path); }
-
- private:
-  static Error none() { return {ErrorKind::kDisk, "not here"}; }
-};
+using test::FileTree;
 
 constexpr const char* kV2 =
     "24 30 0:22 / /sys rw,nosuid shared:7 - sysfs sysfs rw\n"
@@ -43,7 +21,7 @@ constexpr const char* kV1 =
     "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n";
 
 TEST(CpuQuota, OfV2IsTheSmallestOfAllAncestors) {
-  Tree tree;
+  FileTree tree;
   tree.files = {{"/proc/self/mountinfo", kV2},
                 {"/proc/self/cgroup", "0::/a.slice/b/c\n"},
                 {"/sys/fs/cgroup/a.slice/b/c/cpu.max", "max 100000\n"},
@@ -57,7 +35,7 @@ TEST(CpuQuota, OfV2IsTheSmallestOfAllAncestors) {
 }
 
 TEST(CpuQuota, OfV1IsTheSmallestOfAllAncestors) {
-  Tree tree;
+  FileTree tree;
   tree.files = {{"/proc/self/mountinfo", kV1},
                 {"/proc/self/cgroup",
                  "9:name=systemd:/\n3:cpuset:/set\n2:cpu,cpuacct:/docker/12:ab/job\n0::/x\n"},
@@ -71,7 +49,7 @@ TEST(CpuQuota, OfV1IsTheSmallestOfAllAncestors) {
 }
 
 TEST(CpuQuota, AContainerSeesItsOwnGroupAsTheRoot) {
-  Tree tree;
+  FileTree tree;
   tree.files = {
       {"/proc/self/mountinfo",
        "32 31 0:29 /docker/1f /sys/fs/cgroup/my\\040cpu ro - cgroup cgroup rw,cpuacct,cpu\n"},
@@ -86,7 +64,7 @@ TEST(CpuQuota, AContainerSeesItsOwnGroupAsTheRoot) {
 }
 
 TEST(CpuQuota, WhatSaysNothingIsNoLimit) {
-  Tree tree;
+  FileTree tree;
   EXPECT_EQ(cpu_quota(tree), std::nullopt);  // no /proc
   tree.files = {{"/proc/self/mountinfo", std::string(kV2) + "garbage\n\n- - -\n"},
                 {"/proc/self/cgroup", "0::/a\nno colon\n::\n"}};
@@ -98,7 +76,7 @@ TEST(CpuQuota, WhatSaysNothingIsNoLimit) {
 }
 
 TEST(CpusForWorkers, AreTheQuotaRoundedUpAndNoMoreThanThereAre) {
-  Tree tree;
+  FileTree tree;
   tree.files = {{"/proc/self/mountinfo", kV2}, {"/proc/self/cgroup", "0::/a\n"}};
   EXPECT_EQ(cpus_for_workers(tree), usable_cpus());
   for (const auto& [text, workers] : std::map<std::string, int>{
