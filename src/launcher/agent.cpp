@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <limits>
 
 #include "base/env.h"
 #include "base/exec.h"
@@ -203,11 +204,23 @@ coord::event::Progress Agent::observe(const Worker* dead) const {
   return coord::observe(board_->view(), workers_.members(dead));
 }
 
+// How long nobody that is looked at has got any further.
+std::chrono::nanoseconds Agent::all_still_for(std::uint64_t now) const {
+  std::uint64_t shortest = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [uid, worker] : workers_)
+    shortest = std::min(
+        shortest, worker.pid < 0 ? zygote_vitals_.looked_for(now) : worker.vitals.looked_for(now));
+  return std::chrono::nanoseconds(shortest);
+}
+
 // Of those that get no further on the board, which are none while all is well.
 void Agent::look_at_vitals() {
-  if (!board_ || !next_vitals_.passed()) return;
-  next_vitals_ = Deadline::in(100ms);
+  if (!board_) return;
   const std::uint64_t now = monotonic_ns();
+  if (std::chrono::nanoseconds(now - looked_at_ns_) <
+      pause_between_looks(all_still_for(now), options_.hang_timeout))
+    return;
+  looked_at_ns_ = now;
   event::Vitals seen;
   for (auto& [uid, worker] : workers_) {
     if (worker.pid < 0) continue;

@@ -6,6 +6,8 @@
 // directory's lock. When run() returns no process, descriptor or socket file of the run is left.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -74,6 +76,7 @@ class Agent {
   void worker_gone(Worker& worker, const ChildEvent& child);
   void bury(Worker& worker, coord::ExitStatus status);
   coord::event::Progress observe(const Worker* dead = nullptr) const;
+  std::chrono::nanoseconds all_still_for(std::uint64_t now) const;
   void look_at_vitals();
   std::optional<Console::Target> unread_output() const;
   void give_up_lost_children();
@@ -179,7 +182,7 @@ class Agent {
   std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
   Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
   bool starter_gone_ = false;              // told
-  Deadline next_vitals_ = Deadline::in({});
+  std::uint64_t looked_at_ns_ = 0;         // the vitals
   Vitals zygote_vitals_;
   std::map<WorkerUid, coord::message::Finish> finales_;
   std::map<std::uint64_t, RunDirectory::Answer> answers_;

@@ -9,6 +9,8 @@
 namespace lockstep::launcher {
 namespace {
 
+using namespace std::chrono_literals;
+
 // Of the launcher's life: the list may be long (one line for each container of the host).
 const ControlGroups& control_groups() {
   static const ControlGroups groups(posix_env());
@@ -52,6 +54,13 @@ bool is_frozen(const ControlGroups& groups, std::string_view process) {
   });
 }
 
+std::chrono::nanoseconds pause_between_looks(std::chrono::nanoseconds shortest,
+                                             std::optional<std::chrono::nanoseconds> strict) {
+  constexpr std::chrono::nanoseconds kLeast = 100ms, kMost = 1s;
+  const auto most = strict ? std::clamp(*strict / 10, kLeast, kMost) : kMost;
+  return std::clamp(shortest / 10, kLeast, most);
+}
+
 void Vitals::look(pid_t pid, bool waits, std::uint64_t now) {
   const std::string place = "/proc/" + std::to_string(pid);
   std::map<std::string, Thread> threads;
@@ -75,6 +84,7 @@ void Vitals::look(pid_t pid, bool waits, std::uint64_t now) {
     so_far_.excused_ns += held ? now - at_ : std::min(now - at_, starved);
   }
   threads_ = std::move(threads);
+  if (at_ == 0) since_ = now;
   at_ = now;
 }
 

@@ -55,6 +55,21 @@ TEST(Vitals, FrozenInEitherVersionOfControlGroups) {
   EXPECT_FALSE(is_frozen(groups, "72")) << "it is gone";
 }
 
+// Looked at less and less often, and never so rarely that a strict limit is missed by much.
+TEST(Vitals, ALongStandstillIsLookedAtNowAndThen) {
+  using namespace std::chrono_literals;
+  const auto pause = [](std::chrono::nanoseconds still, auto... strict) {
+    return pause_between_looks(still, std::optional<std::chrono::nanoseconds>(strict...));
+  };
+  EXPECT_EQ(pause(0s), 100ms);
+  EXPECT_EQ(pause(900ms), 100ms);
+  EXPECT_EQ(pause(5s), 500ms);
+  EXPECT_EQ(pause(1h), 1s);
+  EXPECT_EQ(pause(1h, 1s), 100ms);
+  EXPECT_EQ(pause(1h, 4s), 400ms);
+  EXPECT_EQ(pause(1h, 60s), 1s);
+}
+
 // A process of our own: it computes, then sleeps, then is stopped.
 TEST(Vitals, TellWhatAProcessDoes) {
   const pid_t pid = ::fork();
