@@ -45,6 +45,8 @@ struct OnceLines {
   std::function<bool(std::uint64_t key)> claim;
 };
 
+std::uint64_t hash_of(std::string_view key) { return xxh3(std::as_bytes(std::span(key))); }
+
 OnceLines& once_lines() {
   static OnceLines lines;
   return lines;
@@ -72,15 +74,26 @@ void set_line_claims(std::function<bool(std::uint64_t key)> claim) {
   lines.claim = std::move(claim);
 }
 
-void log_once(std::string_view message, LogLevel level, std::string_view key) {
-  const std::uint64_t hash = xxh3(std::as_bytes(std::span(key.empty() ? message : key)));
+bool is_first_to_say(std::string_view key) {
+  const std::uint64_t hash = hash_of(key);
   OnceLines& lines = once_lines();
-  {
-    const std::lock_guard lock(lines.mutex);
-    if (!lines.known.insert(hash).second) return;
-    if (lines.claim ? !lines.claim(hash) : !is_first_main()) return;
+  const std::lock_guard lock(lines.mutex);
+  if (!lines.known.insert(hash).second) return false;
+  return lines.claim ? lines.claim(hash) : is_first_main();
+}
+
+void log_once(std::string_view message, LogLevel level, std::string_view key) {
+  if (is_first_to_say(key.empty() ? message : key)) log(level, message);
+}
+
+bool LineRoom::take() {
+  OnceLines& lines = once_lines();
+  const std::lock_guard lock(lines.mutex);
+  while (left_ > 0) {
+    const std::string place = kind_ + "#" + std::to_string(left_--);
+    if (!lines.claim || lines.claim(hash_of(place))) return true;
   }
-  log(level, message);
+  return false;
 }
 
 }  // namespace lockstep

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 namespace lockstep {
@@ -16,12 +17,26 @@ inline void log_warning(std::string_view message) { log(LogLevel::kWarning, mess
 inline void log_error(std::string_view message) { log(LogLevel::kError, message); }
 inline void log_debug(std::string_view message) { log(LogLevel::kDebug, message); }
 
-// One line of several processes of a run, by whichever has it to say first: what they find out
-// alike, each from the same files, is told once. `key` tells what is the same; default: the
-// message. Before there is a run: once in the process, and by a program's first main alone
-// (base/process_setup.h).
+// Whether nobody in the run has said this yet, which is then this process's to say: what several
+// find out alike, each from the same files, is told once. Before there is a run: once in the
+// process, and by a program's first main alone (base/process_setup.h).
+bool is_first_to_say(std::string_view key);
+// A line of that kind. `key` tells what is the same; default: the message.
 void log_once(std::string_view message, LogLevel level = LogLevel::kInfo,
               std::string_view key = {});
+
+// Room for the lines of a kind of which there may be very many: for so many of them in a run,
+// whoever says them; where there is no run, for each object. Threads: one at a time.
+class LineRoom {
+ public:
+  LineRoom(std::string_view kind, int lines) : kind_(kind), left_(lines) {}
+  // Whether there is some for one more, which is then taken.
+  bool take();
+
+ private:
+  std::string kind_;
+  int left_;  // as far as is known here
+};
 
 // How the processes of a run agree, from a run's start to its end: whether nobody has claimed `key`
 // before, which is then claimed. Empty: each is alone. Threads: set while no other thread logs.

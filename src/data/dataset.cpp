@@ -164,7 +164,9 @@ Result<Batch> evaluation_batch(const Dataset& dataset, std::int64_t batch_size,
   std::iota(ids.begin(), ids.end(), index * batch_size);
   return guarded("evaluation batch", ErrorKind::kInternal, [&]() -> Result<Batch> {
     LOCKSTEP_ASSIGN(Batch batch, dataset.get(ids, Pass{}));
-    if (batch.ids.size() < ids.size()) say_left_out(dataset, ids, batch.ids);
+    static LeftOut told(
+        "the set that is evaluated");  // a program may have several, one after the other
+    if (batch.ids.size() < ids.size()) told.say_left_out(dataset, ids, batch.ids);
     return batch;
   });
 }

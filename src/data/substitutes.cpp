@@ -3,7 +3,6 @@
 #include <string>
 
 #include "base/errors.h"
-#include "data/left_out.h"
 
 namespace lockstep::data {
 namespace {
@@ -56,7 +55,7 @@ Status Substitutes::learn(const Ids& asked, const Ids& given, const Pass& pass) 
     LOCKSTEP_ASSIGN(const std::int64_t sound, next_sound(id, pass, damaged));
     const std::lock_guard lock(mutex_);
     for (const std::int64_t each : damaged)
-      if (instead_.emplace(each, sound).second) say_replaced(set_, each, sound);
+      if (instead_.emplace(each, sound).second) told_.say_replaced(set_, each, sound);
   }
   return {};
 }

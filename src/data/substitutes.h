@@ -11,6 +11,7 @@
 #include <mutex>
 #include <vector>
 
+#include "data/left_out.h"
 #include "lockstep/data.h"
 
 namespace lockstep::data {
@@ -32,6 +33,7 @@ class Substitutes {
   std::int64_t known(std::int64_t id) const;  // itself, if nothing stands in for it
 
   const Dataset& set_;
+  LeftOut told_{"the training set"};
   mutable std::mutex mutex_;
   std::map<std::int64_t, std::int64_t> instead_;  // by damaged sample
 };

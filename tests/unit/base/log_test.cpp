@@ -40,6 +40,25 @@ TEST(LogOnce, OfSeveralProcessesTheFirstSaysIt) {
   set_line_claims({});
 }
 
+TEST(LineRoom, IsTheRunsOrElseOnesOwn) {
+  const auto taken = [](LineRoom& room) {
+    int lines = 0;
+    while (room.take()) ++lines;
+    return lines;
+  };
+  LineRoom alone("kind", 3), again("kind", 3);
+  EXPECT_EQ(taken(alone), 3);
+  EXPECT_EQ(taken(again), 3);
+  std::set<std::uint64_t> claimed;
+  set_line_claims([&](std::uint64_t key) { return claimed.insert(key).second; });
+  LineRoom first("kind", 3), second("kind", 3), other("other kind", 2);
+  EXPECT_TRUE(first.take());
+  EXPECT_EQ(taken(second), 2);
+  EXPECT_EQ(taken(first), 0);
+  EXPECT_EQ(taken(other), 2);
+  set_line_claims({});
+}
+
 TEST(ToldWait, SaysForWhomAndHowLongAndThenLessOften) {
   const auto lines = [](int pauses) {
     ToldWait wait([] { return "process 12"; }, std::chrono::milliseconds(100));

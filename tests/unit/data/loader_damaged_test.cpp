@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <random>
 #include <set>
+#include <string>
 
+#include "base/log.h"
+#include "data/left_out.h"
 #include "data/pieces.h"
 #include "lockstep/data.h"
 #include "unit/data/share_plans.h"
@@ -16,6 +20,7 @@ namespace lockstep::data {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Sample i is the number i, but for those that are damaged. `drawn`: a number from the default
 // generator beside it, as of a data set that draws from there.
@@ -136,6 +141,42 @@ TEST(Loader, ADamagedSampleIsToldOnceWithWhatStandsInForIt) {
     EXPECT_THAT(told, HasSubstr(line));
     EXPECT_EQ(told.find(line), told.rfind(line)) << line;
   }
+}
+
+// Of one kind and of many workers; what else is to be said has room.
+TEST(LeftOutLines, ARunNamesTwentyOfAKind) {
+  const Holey set(1000, {});
+  std::set<std::uint64_t> claimed;
+  set_line_claims([&](std::uint64_t key) { return claimed.insert(key).second; });
+  testing::internal::CaptureStderr();
+  std::vector<std::unique_ptr<LeftOut>> workers;
+  for (int i = 0; i < 50; ++i) workers.push_back(std::make_unique<LeftOut>("the trained ones"));
+  for (std::int64_t id = 0; id < 1000; ++id)
+    workers[static_cast<std::size_t>(id % 50)]->say_replaced(set, id, 999);
+  const std::string told = testing::internal::GetCapturedStderr();
+  set_line_claims({});
+  const auto count = [&](const std::string& text) {
+    int found = 0;
+    for (std::size_t at = 0; (at = told.find(text, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("left out: number "), 20);
+  EXPECT_EQ(count("more than 20 samples of the trained ones are left out"), 1);
+  EXPECT_LE(claimed.size(), 100U) << "the board has room for 1,024";
+}
+
+TEST(LeftOutLines, OtherKindsHaveTheirOwn) {
+  const Holey set(60, {});
+  testing::internal::CaptureStderr();
+  LeftOut trained("one kind"), evaluated("another kind");
+  for (std::int64_t id = 0; id < 30; ++id) trained.say_replaced(set, id, 50);
+  const std::vector<std::int64_t> asked{40, 41, 42}, given{41};
+  evaluated.say_left_out(set, asked, given);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("left out: number 19 of 60"));
+  EXPECT_THAT(told, Not(HasSubstr("left out: number 20 of 60")));
+  EXPECT_THAT(told, HasSubstr("left out: number 40 of 60: a hole\n"));
+  EXPECT_THAT(told, Not(HasSubstr("left out: number 41 of 60")));
 }
 
 TEST_F(QuietLoader, ASetOfWhichNothingIsSoundIsBadData) {
