@@ -168,10 +168,7 @@ TEST_F(Commands, LocalRanksThatNoWorkerCanHaveAreRefused) {
     words.push_back(ranks);
     return words;
   };
-  Words plain{LOCKSTEP_PROGRAM, "run"};
-  for (const std::string& word : with("9:3")) plain.push_back(word);
-  plain.push_back("true");
-  const Outcome refused = run(plain);
+  const Outcome refused = run(command_of(with("9:3"), {"true"}));
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--tee names local rank 9, but none is above 2"));
 

@@ -34,11 +34,22 @@ class ToyRun : public ::testing::Test {
 
   Words command(const Words& launcher_options, const Words& toy_options,
                 const std::string& name = "run") const {
+    Words toy{TOY_WORKER, "--run-dir", run_dir(name)};
+    toy.insert(toy.end(), toy_options.begin(), toy_options.end());
+    return command_of(launcher_options, toy);
+  }
+  // The same for any program.
+  Words command_of(const Words& launcher_options, const Words& program) const {
     Words words{LOCKSTEP_PROGRAM, "run"};
     words.insert(words.end(), launcher_options.begin(), launcher_options.end());
-    words.insert(words.end(), {TOY_WORKER, "--run-dir", run_dir(name)});
-    words.insert(words.end(), toy_options.begin(), toy_options.end());
+    words.insert(words.end(), program.begin(), program.end());
     return words;
+  }
+  // A program of the test's own; its path.
+  std::string script(const std::string& name, const std::string& text) const {
+    const std::string path = folder_.write(name, text);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
   }
   std::string run_dir(const std::string& name = "run") const { return folder_ / name; }
 

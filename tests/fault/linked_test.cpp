@@ -13,18 +13,6 @@ using testing::Not;
 
 class Linked : public ToyRun {
  protected:
-  std::string script(const std::string& name, const std::string& text) const {
-    const std::string path = folder_ / name;
-    std::ofstream(path) << text;
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
-  }
-  Words launch(const Words& options, const Words& program) const {
-    Words words{LOCKSTEP_PROGRAM, "run"};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), program.begin(), program.end());
-    return words;
-  }
   // Three workers of it, one of which is killed; its replacement has a second to come.
   void expect_to_survive(const Words& options, Words program, const std::string& name,
                          const Child::Variables& variables = {}) const {
@@ -32,7 +20,7 @@ class Linked : public ToyRun {
     all.insert(all.end(), options.begin(), options.end());
     program.insert(program.end(),
                    {"--run-dir", run_dir(name), "--txns", "2000", "--step-us", "200"});
-    const Outcome outcome = run(launch(all, program), variables);
+    const Outcome outcome = run(command_of(all, program), variables);
     EXPECT_EQ(outcome.code, 0) << name << outcome.err;
     EXPECT_EQ(last_line(outcome.out), expected("2000")) << name << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("replacement joined")) << name;
@@ -40,7 +28,7 @@ class Linked : public ToyRun {
   void expect_refused(Words program, const std::string& named) const {
     program.insert(program.end(), {"--run-dir", run_dir("refused"), "--txns", "5"});
     for (const std::string workers : {"1", "2"}) {
-      const Outcome outcome = run(launch({"--nproc-per-node", workers}, program));
+      const Outcome outcome = run(command_of({"--nproc-per-node", workers}, program));
       EXPECT_EQ(outcome.code, 2) << outcome.err;
       EXPECT_THAT(outcome.err, HasSubstr("could not see it: it started '" + named + "'"));
       EXPECT_THAT(outcome.err, HasSubstr("lockstep run --linked ... " + named));
@@ -76,8 +64,8 @@ TEST_F(Linked, BehindAWrapperEndsWithTheLauncher) {
   const std::string child =
       script("child.sh", std::string("#!/bin/sh\n") + TOY_WORKER + " \"$@\"\n");
   for (const std::string method : {"fork", "exec"}) {
-    Child launcher(launch({"--linked", "--nproc-per-node", "2", "--start-method", method},
-                          {child, "--run-dir", run_dir(method), "--txns", "100000"}));
+    Child launcher(command_of({"--linked", "--nproc-per-node", "2", "--start-method", method},
+                              {child, "--run-dir", run_dir(method), "--txns", "100000"}));
     ASSERT_TRUE(launcher.wait_for_output("step 5\n"));
     launcher.send(SIGKILL);
     launcher.wait();
@@ -96,7 +84,7 @@ TEST_F(Linked, WhoWantsToTrainAloneSaysSo) {
   const std::string tool =
       script("tool.sh", std::string("#!/bin/sh\nenv -u RANK -u WORLD_SIZE ") + TOY_WORKER +
                             " --run-dir " + run_dir() + ".$RANK --txns 20\n");
-  const Outcome outcome = run(launch({"--nproc-per-node", "2"}, {tool}));
+  const Outcome outcome = run(command_of({"--nproc-per-node", "2"}, {tool}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const std::string state = expected("20") + "\n";
   EXPECT_THAT(outcome.out, HasSubstr(state));
@@ -111,7 +99,7 @@ TEST_F(Linked, TheOnlyWorkerOfAnotherLauncherTrainsAlone) {
 }
 
 TEST_F(Linked, SaidOfOneThatDoesNotIsToldAtItsEnd) {
-  const Outcome outcome = run(launch({"--linked"}, {"/bin/true"}));
+  const Outcome outcome = run(command_of({"--linked"}, {"/bin/true"}));
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.err, HasSubstr("ended with exit 0 before lockstep::init()"));
 }
@@ -123,7 +111,7 @@ TEST_F(Linked, AWrapperThatClosesDescriptorsIsTold) {
                                       "[ $fd -gt 2 ] && eval \"exec $fd>&-\"; done\n") +
                               TOY_WORKER + " \"$@\"\n");
   const Outcome outcome =
-      run(launch({"--linked"}, {closes, "--run-dir", run_dir(), "--txns", "5"}));
+      run(command_of({"--linked"}, {closes, "--run-dir", run_dir(), "--txns", "5"}));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("must leave descriptors open"));
 }

@@ -156,20 +156,18 @@ class Scripts : public SignalsTest {
  protected:
   // Writes which signals have come, one a line, and ends with the first but a little later.
   Words recorder(const Words& options) const {
-    const std::string path = folder_ / "record.sh";
-    std::ofstream(path) << "#!/bin/bash\n"
-                           "got() { echo $1 >>" +
-                               folder_.path() +
-                               "/got.$RANK; sleep 0.2 & wait; "
-                               "exit 0; }\n"
-                               "for s in TERM INT HUP QUIT USR1 USR2; do trap \"got $s\" $s; done\n"
-                               "echo up\n"
-                               "while :; do sleep 0.05 & wait; done\n";
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    Words words{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", "2"};
-    words.insert(words.end(), options.begin(), options.end());
-    words.push_back(path);
-    return words;
+    const std::string text =
+        "#!/bin/bash\n"
+        "got() { echo $1 >>" +
+        folder_.path() +
+        "/got.$RANK; sleep 0.2 & wait; "
+        "exit 0; }\n"
+        "for s in TERM INT HUP QUIT USR1 USR2; do trap \"got $s\" $s; done\n"
+        "echo up\n"
+        "while :; do sleep 0.05 & wait; done\n";
+    Words all{"--nproc-per-node", "2"};
+    all.insert(all.end(), options.begin(), options.end());
+    return command_of(all, {script("record.sh", text)});
   }
   std::string got(int rank) const { return read_text(folder_ / ("got." + std::to_string(rank))); }
 };
