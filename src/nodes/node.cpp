@@ -1,0 +1,151 @@
+#include "nodes/node.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace lockstep::nodes {
+namespace {
+
+constexpr int kUnavailable = 69;  // docs/guide/errors.md
+
+}  // namespace
+
+Node::Node(const Rules& rules, Row row, std::uint64_t now)
+    : rules_(rules), row_(std::move(row)), heard_at_(now) {}
+
+void Node::leave(int code, std::string why) {
+  if (leaving_) return;
+  leaving_ = Final{code, std::move(why)};
+  stop(SIGTERM);
+}
+
+void Node::heard(const LeaderWord& word, std::uint64_t now) {
+  heard_at_ = now;
+  closed_at_.reset();
+  if (!word.refusal.empty()) return leave(word.refusal_code, word.refusal);
+  if (leader_ != word.incarnation) {
+    led_from_ = led_from_.empty() || led_from_ == leader_machine_ ? leader_machine_ : "several";
+    leader_machine_ = word.machine;
+    leader_ = word.incarnation;
+    echo_ = 0;
+  }
+  if (word.sent <= echo_) return;
+  echo_ = word.sent;
+  rules_.limit = word.limit;
+  if (word.final && !final_) {
+    final_ = word.final;
+    stop(SIGTERM);
+    ++version_;
+  }
+  over_ = over_ || (word.over && final_);
+  if (word.rank < 0) return;
+  row_.rank = word.rank;
+  run_ = word.run;
+  fence_at_ = word.echo + (word.age < rules_.limit ? rules_.limit - word.age : 0);
+  if (word.attempt > alive_ || !word.runs)
+    stop(word.final ? SIGTERM : word.signal != 0 ? word.signal : SIGKILL);
+  told_ = std::max(told_, word.attempt);
+  if (!word.runs || word.attempt < told_ || word.attempt <= ran_ || alive_ != 0 ||
+      now >= fence_at_ || leaving_)
+    return;
+  ran_ = alive_ = word.attempt;
+  led_from_.clear();
+  started_ = kill_ = false;
+  failure_.reset();
+  share_ = {word.base_rank, word.world, word.rank};
+  ++version_;
+}
+
+void Node::closed(std::uint64_t now) {
+  if (!closed_at_) closed_at_ = now;
+}
+
+void Node::signalled(int signal) {
+  if (signal_ != 0) return;
+  signal_ = signal;
+  stop(signal);
+  ++version_;
+}
+
+// The first signal that asks for an end is the one that workers get; SIGKILL comes in between.
+void Node::stop(int signal) {
+  if (alive_ == 0) return;
+  if (!kill_ || signal == SIGKILL) stop_by_ = signal;
+  kill_ = true;
+}
+
+void Node::workers_started() { started_ = true; }
+
+void Node::workers_failed(Failure failure, std::uint64_t now) {
+  if (alive_ == 0 || failure_ || kill_) return;
+  failure_ = std::move(failure);
+  failure_->attempt = alive_;
+  failed_at_ = now;
+  ++version_;
+}
+
+void Node::workers_gone(bool all_ended_with_0) {
+  if (all_ended_with_0 && !failure_) ended_ = alive_;
+  alive_ = 0;
+  started_ = kill_ = false;
+  ++version_;
+}
+
+Node::Wish Node::wish() const {
+  Wish wish;
+  wish.run = alive_ != 0 && !started_ && !kill_ ? alive_ : 0;
+  wish.signal = kill_ && alive_ != 0 ? stop_by_ : 0;
+  return wish;
+}
+
+bool Node::leader_is_gone(std::uint64_t now) const {
+  return (closed_at_ && now >= *closed_at_ + rules_.redial) || now >= heard_at_ + rules_.limit;
+}
+
+// Others may start soon: nothing of this node may live then.
+void Node::fence(std::uint64_t now) {
+  if (alive_ == 0 || (now < fence_at_ && !leader_is_gone(now))) return;
+  workers_failed({alive_, 0, "cut off from the run's other nodes", kUnavailable, false}, now);
+  stop(SIGKILL);
+}
+
+void Node::tick(std::uint64_t now) {
+  fence(now);
+  if (over_ && alive_ == 0) ending_ = final_;
+  if (leader_is_gone(now)) {
+    const std::uint64_t since = heard_at_;
+    if (final_) {
+      if (alive_ == 0 && now >= since + 3 * rules_.limit) ending_ = final_;
+    } else if (signal_ != 0) {
+      leave(128 + signal_, "stopped by signal " + std::to_string(signal_));
+    } else if (told_ > static_cast<Attempt>(rules_.max_restarts)) {
+      leave(kUnavailable, "the agent of the endpoint is lost");
+    } else if (now >= since + rules_.join_timeout) {
+      leave(kUnavailable, "the agent of the endpoint was not there for as long as join_timeout");
+    }
+  }
+  if (leaving_ && alive_ == 0 && !ending_) ending_ = leaving_;
+}
+
+NodeWord Node::word(std::uint64_t now) {
+  NodeWord word;
+  word.row = row_;
+  word.run = run_;
+  word.told = told_;
+  word.ran = ran_;
+  word.alive = alive_;
+  word.ended = ended_;
+  word.alone = alone_;
+  word.led_from = led_from_;
+  word.failure = failure_;
+  if (word.failure) word.failure->age_ns = now - failed_at_;
+  word.signal = signal_;
+  word.final = final_;
+  word.leader = leader_;
+  word.sent = now;
+  word.echo = echo_;
+  return word;
+}
+
+}  // namespace lockstep::nodes

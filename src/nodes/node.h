@@ -1,0 +1,82 @@
+// One node's side: what its agent makes of the leader's words. Keeps the fence: workers of a node
+// that is cut off are killed before others may start. Pure. docs/decisions/0023 has the rules.
+//
+// The agent carries out wish() after each call, and tells what became of it. Threads: one at a
+// time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "nodes/leader.h"
+#include "nodes/words.h"
+
+namespace lockstep::nodes {
+
+class Node {
+ public:
+  Node(const Rules& rules, Row row, std::uint64_t now);
+
+  void heard(const LeaderWord& word, std::uint64_t now);
+  void closed(std::uint64_t now);
+  void tick(std::uint64_t now);
+  // The launcher has had it; its own workers get it at once.
+  void signalled(int signal);
+  // No worker of an earlier agent lives on this machine.
+  void alone() { alone_ = true; }
+
+  // Of the workers. Each attempt begins with workers_started(), and ends with workers_gone().
+  void workers_started();
+  void workers_failed(Failure failure, std::uint64_t now);
+  void workers_gone(bool all_ended_with_0);
+
+  struct Wish {
+    Attempt run = 0;  // start its workers; 0: none
+    // To all that live, until they are gone: SIGKILL; or another, and SIGKILL after the grace.
+    int signal = 0;
+  };
+  Wish wish() const;
+
+  NodeWord word(std::uint64_t now);
+  std::uint64_t version() const { return version_; }  // word() has news
+  struct Share {                                      // of the attempt
+    std::uint32_t base_rank = 0, world = 0;
+    int rank = -1;
+  };
+  const Share& share() const { return share_; }
+  // Nothing of it lives, and nothing is left to do.
+  const std::optional<Final>& ending() const { return ending_; }
+
+ private:
+  void leave(int code, std::string why);
+  void stop(int signal);
+  void fence(std::uint64_t now);
+  bool leader_is_gone(std::uint64_t now) const;
+
+  Rules rules_;
+  Row row_;
+  std::uint64_t run_ = 0;
+  Attempt told_ = 0, ran_ = 0, alive_ = 0, ended_ = 0;
+  bool started_ = false;  // its workers were asked for
+  bool alone_ = false;
+  bool kill_ = false;
+  int signal_ = 0;        // to the launcher
+  int stop_by_ = 0;       // that workers are to end by
+  std::string led_from_;  // leaders before this one, since it ran something
+  std::string leader_machine_;
+  std::optional<Failure> failure_;
+  std::uint64_t failed_at_ = 0;
+  std::optional<Final> final_, leaving_, ending_;
+  Share share_;
+
+  Incarnation leader_ = 0;
+  Stamp echo_ = 0;
+  std::uint64_t heard_at_;  // the leader, or since when it is looked for
+  std::optional<std::uint64_t> closed_at_;
+  std::uint64_t fence_at_ = 0;  // by the newest word
+  bool over_ = false;
+  std::uint64_t version_ = 1;
+};
+
+}  // namespace lockstep::nodes

@@ -1,0 +1,80 @@
+// What agents of one run of plain programs on several nodes tell each other. A word is its sender's
+// whole state, sent at every heartbeat and at once when it has changed; so a lost one costs
+// nothing, and a connection that is made again needs no history. docs/decisions/0023 has the rules.
+//
+// Times are nanoseconds of the clock of whoever wrote them; nobody compares two machines' clocks: a
+// stamp comes back to its writer as an echo.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace lockstep::nodes {
+
+using Attempt = std::uint64_t;      // from 1; 0: none. Restarts used are attempt - 1
+using Incarnation = std::uint64_t;  // drawn by each agent at its start
+using Stamp = std::uint64_t;        // 0: none
+
+// Who an agent is.
+struct Row {
+  std::optional<int> rank;  // --node-rank, or what a leader has told it
+  std::string address;      // numeric
+  // The boot and network that it runs in: what lives there can be found out there.
+  std::string machine;
+  Incarnation incarnation = 0;
+  std::uint32_t workers = 1;
+};
+
+struct Failure {
+  Attempt attempt = 0;
+  std::uint64_t age_ns = 0;  // when the word was sent
+  std::string text;
+  int code = 1;        // the run's if nothing is left to try
+  bool final = false;  // another try would end the same way
+};
+
+struct Final {
+  int code = 0;
+  std::string text;
+};
+
+// A node to its leader.
+struct NodeWord {
+  Row row;
+  std::uint64_t run = 0;  // drawn by the first leader; 0: not told yet
+  Attempt told = 0;       // the highest that it has heard of
+  Attempt ran = 0;        // the last that it has started workers of
+  Attempt alive = 0;      // of which workers live; 0: none
+  Attempt ended = 0;      // all of whose workers here ended with 0
+  // No worker that an earlier agent of this run has started on `row.machine` lives.
+  bool alone = false;
+  // The machine of all leaders before this one, from that of `ran` on; "": none, or "several".
+  std::string led_from;
+  std::optional<Failure> failure;
+  int signal = 0;  // that its launcher has had; 0: none
+  std::optional<Final> final;
+  Incarnation leader = 0;  // whose word `echo` is
+  Stamp sent = 0, echo = 0;
+};
+
+// The leader to one node.
+struct LeaderWord {
+  Incarnation incarnation = 0;
+  std::string machine;
+  std::uint64_t run = 0;
+  int rank = -1;        // of the node it is for; -1: none yet
+  std::string refusal;  // "": none. Else it ends, with refusal_code
+  int refusal_code = 0;
+  Attempt attempt = 0;
+  bool runs = false;  // the attempt is to be run; else nothing of it or before it may live
+  std::uint32_t base_rank = 0, world = 0;
+  int signal = 0;  // workers are to end by it; 0: no
+  std::optional<Final> final;
+  bool over = false;        // all have it, or are gone
+  std::uint64_t limit = 0;  // L
+  std::uint64_t age = 0;    // of the newest word of this leader that all nodes have answered
+  Stamp sent = 0, echo = 0;
+};
+
+}  // namespace lockstep::nodes

@@ -1,0 +1,163 @@
+// What processes do.
+#include <csignal>
+
+#include "machines.h"
+
+namespace lockstep::simulation {
+namespace {
+
+constexpr std::uint64_t kBeat = 250 * kMillisecond;
+
+}  // namespace
+
+void Machines::start(std::size_t machine) {
+  ++started_;
+  if (started_ > trouble_.nodes) started_ = trouble_.nodes;
+  Agent agent;
+  agent.incarnation = ++incarnations_;
+  agent.machine = machine;
+  agent.leads = machine == endpoint_;
+  if (agent.leads) agent.head = agent.incarnation;
+  nodes::Row row;
+  row.address = "10.0.0." + std::to_string(machine);
+  row.machine = "machine" + std::to_string(machine);
+  row.incarnation = agent.incarnation;
+  row.workers = 1 + static_cast<std::uint32_t>(machine) % 3;
+  if (ranks_given_) row.rank = static_cast<int>(machine) % trouble_.nodes;
+  const std::uint64_t now = time_of(machine);
+  if (agent.leads) {
+    const Leader::Record before = is_alone(agent) ? records_[machine] : Leader::Record{};
+    agent.leader = std::make_unique<Leader>(rules_, row, ++runs_, before, now);
+  }
+  agent.node = std::make_unique<Node>(rules_, row, now);
+  agent.heard = clock_.now();
+  const Incarnation incarnation = agent.incarnation;
+  trace(machine, "agent " + std::to_string(incarnation) + " starts");
+  agents_.emplace(incarnation, std::move(agent));
+  go_on(incarnation);
+}
+
+void Machines::go_on(Incarnation incarnation) {
+  Agent* agent = find(incarnation);
+  if (agent == nullptr || machines_[agent->machine].paused) return;
+  const std::uint64_t now = time_of(agent->machine);
+  if (is_alone(*agent)) agent->node->alone();
+  if (agent->leads) agent->leader->tick(now);
+  agent->node->tick(now);
+  connect(*agent);
+  for (int i = 0; agent->leads && i < 4; ++i) {  // its own node: no delay
+    agent->leader->heard(nodes::kOwnLink, agent->node->word(now), now);
+    agent->node->heard(agent->leader->word_for(nodes::kOwnLink, now), now);
+  }
+  if (agent->leads && agent->leader->attempt() != 0)
+    records_[agent->machine] = agent->leader->record();
+  obey(*agent);
+  if (agent->told_node != agent->node->version()) say_up(*agent);
+  if (agent->leads && agent->told_leader != agent->leader->version()) say_down(*agent);
+  if (end_of(*agent)) return leave(incarnation);
+}
+
+bool Machines::is_alone(const Agent& agent) const {
+  return strays_.count(agent.machine) == 0 &&
+         std::none_of(agents_.begin(), agents_.end(), [&](const auto& entry) {
+           return entry.second.machine == agent.machine && entry.first < agent.incarnation;
+         });
+}
+
+bool Machines::end_of(const Agent& agent) {
+  if (!agent.leads) return agent.node->ending().has_value();
+  if (!agent.leader->final()) return false;
+  if (trouble_.planted == Planted::kFinalByHalf && !agent.workers) {
+    int know = 0;
+    for (const auto& [other, one] : agents_) know += one.node->word(0).final.has_value() ? 1 : 0;
+    if (2 * know >= trouble_.nodes) return true;
+  }
+  return agent.node->ending().has_value();
+}
+
+void Machines::leave(Incarnation incarnation) {
+  Agent& agent = agents_.at(incarnation);
+  const auto final = agent.leads ? agent.leader->final() : agent.node->ending();
+  require(!agent.workers, "an agent ends before its workers");
+  if (!ended_at_) ended_at_ = clock_.now();
+  outcome_.codes.push_back(final->code);
+  const NodeWord last = agent.node->word(0);
+  codes_[{agent.head, last.ran}].insert(final->code);
+  trace(agent.machine, "exit " + std::to_string(final->code) + " " + final->text);
+  ended_ = true;
+  drop(agent);
+}
+
+void Machines::drop(Agent& agent) {
+  const Agent gone{agent.incarnation, agent.machine, agent.leads, {}, {}, {}, 0,
+                   agent.link,        agent.head};
+  agents_.erase(agent.incarnation);
+  if (!gone.leads) return tell_closed(gone);
+  for (auto& [incarnation, other] : agents_)
+    if (other.link != 0 && other.head == gone.incarnation)
+      close_below(incarnation, other.link, gone.machine);
+}
+
+void Machines::obey(Agent& agent) {
+  const Node::Wish wish = agent.node->wish();
+  const Incarnation incarnation = agent.incarnation;
+  if (wish.run != 0 && !agent.workers) {
+    const Node::Share share = agent.node->share();
+    require(share.rank >= 0, "an attempt without a rank");
+    agent.workers = Workers{wish.run, share.base_rank, share.world};
+    agent.killing = 0;
+    const std::uint64_t run = agent.workers->run = agent.node->word(0).run;
+    for (auto& [other, one] : agents_)
+      if (const NodeWord word = one.node->word(0); word.run == run && one.head == agent.head)
+        require(word.told <= wish.run,
+                "an attempt that is not above all told: " + std::to_string(wish.run) +
+                    " at machine " + std::to_string(agent.machine) + ", " +
+                    std::to_string(word.told) + " at machine " + std::to_string(one.machine));
+    trace(agent.machine,
+          "attempt " + std::to_string(wish.run) + " as node " + std::to_string(share.rank));
+    agent.node->workers_started();
+    outcome_.attempts = std::max(outcome_.attempts, wish.run);
+    const Attempt attempt = wish.run;
+    clock_.after(trouble_.run_for + random_.between(0, 2 * kSecond), [this, incarnation, attempt] {
+      if (Agent* one = find(incarnation); one != nullptr && one->workers &&
+                                          one->workers->attempt == attempt &&
+                                          !machines_[one->machine].paused)
+        gone(*one, one->killing == 0);
+    });
+  }
+  if (wish.signal == 0 || !agent.workers || agent.killing == SIGKILL ||
+      agent.killing == wish.signal)
+    return;
+  agent.killing = wish.signal;
+  trace(agent.machine, "kills by " + std::to_string(wish.signal));
+  const Attempt attempt = agent.workers->attempt;
+  const bool gently = wish.signal != SIGKILL;
+  clock_.after(random_.between(0, gently ? 2 * kSecond : 100 * kMillisecond),
+               [this, incarnation, attempt] {
+                 if (Agent* one = find(incarnation);
+                     one != nullptr && one->workers && one->workers->attempt == attempt)
+                   gone(*one, false);
+               });
+}
+
+void Machines::gone(Agent& agent, bool well) {
+  trace(agent.machine,
+        "attempt " + std::to_string(agent.workers->attempt) + (well ? " ended well" : " is gone"));
+  agent.workers.reset();
+  agent.node->workers_gone(well);
+  go_on(agent.incarnation);
+}
+
+void Machines::all_go_on() {
+  std::vector<Incarnation> all;
+  for (const auto& [incarnation, agent] : agents_) all.push_back(incarnation);
+  for (const Incarnation incarnation : all) go_on(incarnation);
+}
+
+void Machines::beat() {
+  for (auto& [incarnation, agent] : agents_) agent.told_node = agent.told_leader = 0;
+  all_go_on();
+  clock_.after(kBeat, [this] { beat(); });
+}
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,162 @@
+// What happens to machines and processes.
+#include <csignal>
+
+#include "machines.h"
+
+namespace lockstep::simulation {
+
+void Machines::next_fault() {
+  const double mean = 1 / trouble_.faults_per_second;
+  const auto wait = static_cast<std::uint64_t>(
+      mean * 1e9 * (0.1 + 1.8 * static_cast<double>(random_.between(0, 1000)) / 1000));
+  clock_.after(wait, [this] {
+    if (clock_.now() > trouble_.faults_until) return heal_all();
+    fault();
+    next_fault();
+  });
+}
+
+void Machines::heal_all() {
+  for (std::size_t i = 0; i < machines_.size(); ++i) {
+    machines_[i].cut_from.clear();
+    wake(i);
+  }
+}
+
+void Machines::wake(std::size_t machine) {
+  if (std::exchange(machines_[machine].paused, false)) machines_[machine].woken_at = clock_.now();
+  std::vector<Incarnation> there;
+  for (const auto& [incarnation, agent] : agents_)
+    if (agent.machine == machine) there.push_back(incarnation);
+  for (const Incarnation incarnation : there) go_on(incarnation);
+}
+
+void Machines::fault() {
+  if (agents_.empty()) return;
+  auto picked = agents_.begin();
+  std::advance(picked, static_cast<std::ptrdiff_t>(random_.between(0, agents_.size() - 1)));
+  Agent& agent = picked->second;
+  const std::size_t machine = agent.machine;
+  if (trouble_.only_moves) return double_up(agent);
+  switch (random_.between(0, 9)) {
+    case 0:
+    case 1:
+      note(machine, "agent killed");
+      return kill(agent, random_.chance(0.3) && !agent.leads);
+    case 2:
+    case 3:
+      if (!agent.workers || machines_[machine].paused) return;
+      note(machine, "worker killed");
+      agent.node->workers_failed({0, 0, "rank 0 died", 1, false}, time_of(machine));
+      return go_on(agent.incarnation);
+    case 4:
+    case 5: {
+      note(machine, "paused");
+      machines_[machine].paused = true;
+      return clock_.after(random_.between(0, 3 * rules_.limit), [this, machine] { wake(machine); });
+    }
+    case 6: {
+      if (random_.chance(0.5)) return double_up(agent);
+      if (!random_.chance(0.1)) return;
+      note(machine, "signalled");
+      agent.node->signalled(SIGTERM);
+      return go_on(agent.incarnation);
+    }
+    default:
+      return cut(machine);
+  }
+}
+
+void Machines::note(std::size_t machine, const std::string& kind) {
+  ++outcome_.faults[kind];
+  trace(machine, kind);
+  disturbed_at_ = clock_.now();
+}
+
+void Machines::cut(std::size_t machine) {
+  const bool one_way = random_.chance(0.3);
+  note(machine, one_way ? "cut one way" : "cut");
+  const std::size_t other = random_.between(0, machines_.size() - 1);
+  const bool from_all = random_.chance(0.5);
+  for (std::size_t i = 0; i < machines_.size(); ++i) {
+    if (i == machine || (!from_all && i != other && i != 0)) continue;
+    machines_[machine].cut_from.push_back(i);
+    if (!one_way) machines_[i].cut_from.push_back(machine);
+  }
+  clock_.after(random_.between(0, 3 * rules_.limit), [this, machine] {
+    machines_[machine].cut_from.clear();
+    for (Machine& one : machines_) std::erase(one.cut_from, machine);
+  });
+}
+
+void Machines::double_up(Agent& agent) {
+  const auto spare = static_cast<std::size_t>(trouble_.nodes);
+  const std::size_t from = agent.machine, to = from >= spare ? from - spare : from + spare;
+  // Whoever starts each of N agents twice has two runs.
+  if (agents_.size() + static_cast<std::size_t>(restarts_) >= 2 * spare - 1) return;
+  note(from, agent.leads ? "leader doubled" : "doubled");
+  const bool leads = agent.leads, at_once = leads && random_.chance(0.7);
+  // The endpoint's name leads elsewhere, but the old leader can still be reached.
+  const bool is_cut = !leads || random_.chance(0.5), one_way = random_.chance(0.5);
+  if (is_cut) cut_off(from, one_way);
+  ++restarts_;
+  for (auto& [incarnation, other] : agents_)
+    if (at_once && other.head == agent.incarnation && reaches(other.machine, from)) {
+      other.link = 0;
+      other.node->closed(time_of(other.machine));
+    }
+  clock_.after(at_once ? 0 : random_.between(0, 4 * rules_.limit), [this, to, leads, at_once] {
+    --restarts_;
+    if (ended_) return;
+    if (leads) endpoint_ = to;
+    start(to);
+    if (at_once) all_go_on();  // whose connections were reset
+  });
+  clock_.after(random_.between(4, 12) * rules_.limit, [this, from] {
+    machines_[from].cut_from.clear();
+    for (Machine& one : machines_) std::erase(one.cut_from, from);
+  });
+}
+
+void Machines::cut_off(std::size_t machine, bool one_way) {
+  for (std::size_t i = 0; i < machines_.size(); ++i) {
+    if (i == machine) continue;
+    machines_[i].cut_from.push_back(machine);
+    if (!one_way) machines_[machine].cut_from.push_back(i);
+  }
+}
+
+void Machines::kill(Agent& agent, bool moves) {
+  const std::size_t machine = agent.machine;
+  if (agent.workers) {
+    ++strays_[machine];
+    stray_workers_.emplace_back(machine, *agent.workers);
+    clock_.after(random_.between(0, 50 * kMillisecond), [this, machine] {
+      if (--strays_[machine] == 0) strays_.erase(machine);
+      const auto found = std::find_if(stray_workers_.begin(), stray_workers_.end(),
+                                      [&](const auto& entry) { return entry.first == machine; });
+      stray_workers_.erase(found);
+    });
+  }
+  drop(agent);
+  if (ended_) return;
+  ++restarts_;
+  std::size_t to = machine;
+  if (moves) {
+    note(machine, "moved");
+    const auto spare = static_cast<std::size_t>(trouble_.nodes);
+    to = spare + random_.between(0, spare - 1);
+    for (const auto& [incarnation, other] : agents_)
+      if (other.machine == to) to = machine;
+  }
+  clock_.after(random_.between(0, 4 * rules_.limit), [this, to, machine] {
+    --restarts_;
+    const auto is_there = [&](std::size_t at) {
+      return std::any_of(agents_.begin(), agents_.end(),
+                         [&](const auto& entry) { return entry.second.machine == at; });
+    };
+    if (!ended_) start(is_there(to) ? machine : to);
+  });
+}
+
+}  // namespace lockstep::simulation

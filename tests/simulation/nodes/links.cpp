@@ -1,0 +1,103 @@
+// Connections, and words on their way.
+#include "machines.h"
+
+namespace lockstep::simulation {
+
+void Machines::tell_closed(const Agent& from) {
+  const Link link = from.link;
+  Agent* head = find(from.head);
+  if (link == 0 || head == nullptr || !reaches(from.machine, head->machine)) return;
+  const Incarnation incarnation = head->incarnation;
+  clock_.after(random_.between(1, 50) * kMillisecond, [this, incarnation, link] {
+    Agent* agent = find(incarnation);
+    if (agent == nullptr) return;
+    agent->leader->closed(link, time_of(agent->machine));
+    go_on(incarnation);
+  });
+}
+
+void Machines::close_below(Incarnation incarnation, Link link, std::size_t from) {
+  if (!reaches(from, agents_.at(incarnation).machine)) return;
+  clock_.after(random_.between(1, 50) * kMillisecond, [this, incarnation, link] {
+    Agent* agent = find(incarnation);
+    if (agent == nullptr || agent->link != link) return;
+    agent->link = 0;
+    agent->node->closed(time_of(agent->machine));
+    go_on(incarnation);
+  });
+}
+
+void Machines::connect(Agent& agent) {
+  if (agent.leads) return;
+  if (agent.link != 0 && clock_.now() > agent.heard + rules_.limit) {
+    tell_closed(agent);
+    agent.link = 0;
+    agent.node->closed(time_of(agent.machine));
+  }
+  Agent* head = leader();
+  if (agent.link != 0 || head == nullptr || machines_[head->machine].paused ||
+      !reaches(agent.machine, head->machine) || !reaches(head->machine, agent.machine))
+    return;
+  agent.link = ++links_;
+  agent.head = head->incarnation;
+  agent.heard = clock_.now();
+  agent.up_at = agent.down_at = 0;
+  agent.told_node = 0;
+}
+
+std::uint64_t Machines::delay() {
+  return random_.chance(0.02) ? random_.between(0, trouble_.limit / 4)
+                              : random_.between(100 * kMicrosecond, 5 * kMillisecond);
+}
+
+void Machines::say_up(Agent& agent) {
+  Agent* head = find(agent.head);
+  if (agent.leads || agent.link == 0 || head == nullptr) return;
+  agent.told_node = agent.node->version();
+  agent.up_at = std::max(agent.up_at, clock_.now() + delay());
+  NodeWord word = agent.node->word(time_of(agent.machine));
+  if (trouble_.planted == Planted::kAttemptToldBefore) word.told = 0;
+  if (trouble_.planted == Planted::kRankTwice) {
+    word.row.machine = "one";
+    word.alone = true;
+  }
+  const Incarnation to = head->incarnation, from = agent.incarnation;
+  const Link link = agent.link;
+  clock_.after(agent.up_at - clock_.now(), [this, to, from, link, word]() mutable {
+    Agent* sender = find(from);
+    Agent* receiver = find(to);
+    if (sender == nullptr || receiver == nullptr || sender->link != link) return;
+    if (!reaches(sender->machine, receiver->machine)) return;
+    if (machines_[receiver->machine].paused) return;
+    if (trouble_.planted == Planted::kDeadNotAwaited) {
+      word.alive = 0;
+      word.echo = time_of(receiver->machine);
+    }
+    receiver->leader->heard(link, word, time_of(receiver->machine));
+    go_on(to);
+  });
+}
+
+void Machines::say_down(Agent& head) {
+  head.told_leader = head.leader->version();
+  for (auto& [incarnation, agent] : agents_) {
+    if (agent.link == 0 || agent.head != head.incarnation) continue;
+    agent.down_at = std::max(agent.down_at, clock_.now() + delay());
+    LeaderWord word = head.leader->word_for(agent.link, time_of(head.machine));
+    const Link link = agent.link;
+    const std::size_t from = head.machine;
+    const Incarnation to = incarnation;
+    clock_.after(agent.down_at - clock_.now(), [this, to, link, from, word]() mutable {
+      Agent* receiver = find(to);
+      if (receiver == nullptr || receiver->link != link) return;
+      if (!reaches(from, receiver->machine) || machines_[receiver->machine].paused) return;
+      receiver->heard = clock_.now();
+      if (!word.refusal.empty())
+        trace(receiver->machine, "agent " + std::to_string(to) + " is refused: " + word.refusal);
+      receiver->node->heard(word, time_of(receiver->machine));
+      go_on(to);
+    });
+  }
+}
+
+}  // namespace lockstep::simulation

@@ -1,0 +1,94 @@
+// The clock, and the oracle.
+#include "machines.h"
+
+#include <cstdio>
+
+namespace lockstep::simulation {
+
+Machines::Machines(std::uint64_t seed, const Trouble& trouble) : random_(seed), trouble_(trouble) {
+  rules_.nodes = trouble.nodes;
+  rules_.max_restarts = trouble.max_restarts;
+  rules_.limit = trouble.limit;
+  rules_.join_timeout = 60 * kSecond;
+  if (trouble.planted == Planted::kNoGrace) rules_.grace = 0;
+  machines_.resize(2 * static_cast<std::size_t>(trouble.nodes));  // half are spare
+  for (Machine& machine : machines_)
+    machine.rate = 1 + (static_cast<double>(random_.between(0, 200)) - 100) * 2e-4;
+  for (int i = 0; i < trouble.nodes; ++i)
+    clock_.after(random_.between(0, 5 * kSecond),
+                 [this, i] { start(static_cast<std::size_t>(i)); });
+  next_fault();
+  beat();
+}
+
+Outcome Machines::run() {
+  while (clock_.now() < kSecond * 3600 && !done()) {
+    if (!clock_.step()) break;
+    look();
+  }
+  require(done(), "the run has not ended an hour later");
+  outcome_.took = clock_.now();
+  check_codes();
+  return outcome_;
+}
+
+void Machines::trace(std::size_t machine, const std::string& what) const {
+  if (traced_)
+    std::fprintf(stderr, "%9.3f machine %zu: %s\n", static_cast<double>(clock_.now()) * 1e-9,
+                 machine, what.c_str());
+}
+
+std::uint64_t Machines::time_of(std::size_t machine) const {
+  return static_cast<std::uint64_t>(static_cast<double>(clock_.now()) * machines_[machine].rate) +
+         machine * 1'000 * kSecond;
+}
+
+bool Machines::reaches(std::size_t from, std::size_t to) const {
+  const auto& cut = machines_[to].cut_from;
+  return std::find(cut.begin(), cut.end(), from) == cut.end();
+}
+
+Machines::Agent* Machines::find(Incarnation incarnation) {
+  const auto found = agents_.find(incarnation);
+  return found == agents_.end() ? nullptr : &found->second;
+}
+
+Machines::Agent* Machines::leader() {
+  for (auto& [incarnation, agent] : agents_)
+    if (agent.leads && agent.machine == endpoint_) return &agent;
+  return nullptr;
+}
+
+void Machines::look() {
+  std::map<std::uint64_t, Seen> runs;
+  const auto see = [&](std::size_t machine, const Workers& workers) {
+    // On waking it kills what is too old.
+    if (machines_[machine].paused ||
+        clock_.now() < machines_[machine].woken_at + 200 * kMillisecond)
+      return;
+    Seen& seen = runs[workers.run];
+    require(seen.attempt == 0 || workers.attempt == seen.attempt, "two attempts at once");
+    require(seen.world == 0 || workers.world == seen.world, "two sizes of the world");
+    require(seen.ranks.insert(workers.rank).second, "a rank twice");
+    seen.attempt = workers.attempt;
+    seen.world = workers.world;
+  };
+  for (const auto& [incarnation, agent] : agents_)
+    if (agent.workers) see(agent.machine, *agent.workers);
+  for (const auto& [machine, workers] : stray_workers_) see(machine, workers);
+  require(outcome_.attempts <= static_cast<Attempt>(trouble_.max_restarts) + 1,
+          "more restarts than --max-restarts");
+}
+
+void Machines::check_codes() const {
+  if (disturbed_at_ + 6 * rules_.limit > *ended_at_) return;
+  std::map<std::uint64_t, std::set<int>> last;
+  for (const auto& [place, codes] : codes_) last[place.first] = codes;
+  for (const auto& [run, codes] : last) require(codes.size() == 1, "exit codes differ");
+}
+
+Outcome run_nodes(std::uint64_t seed, const Trouble& trouble) {
+  return Machines(seed, trouble).run();
+}
+
+}  // namespace lockstep::simulation

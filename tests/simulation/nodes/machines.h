@@ -1,0 +1,140 @@
+// Simulated machines with the agents of one run of a plain program: virtual time, clocks of their
+// own rates, late and lost words, and an oracle that looks after every event. One thread;
+// everything random comes from one seed.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "world.h"
+
+namespace lockstep::simulation {
+
+class Machines {
+ public:
+  Machines(std::uint64_t seed, const Trouble& trouble);
+  Outcome run();
+
+ private:
+  using Attempt = nodes::Attempt;
+  using Incarnation = nodes::Incarnation;
+  using Leader = nodes::Leader;
+  using LeaderWord = nodes::LeaderWord;
+  using Link = nodes::Link;
+  using Node = nodes::Node;
+  using NodeWord = nodes::NodeWord;
+
+  // A machine: agents and workers come and go on it, its clock and its paused state stay.
+  struct Machine {
+    double rate = 1;  // of its clock
+    bool paused = false;
+    std::uint64_t woken_at = 0;
+    std::vector<std::uint64_t> cut_from;  // machines whose words do not reach it
+  };
+
+  struct Workers {
+    Attempt attempt = 0;
+    std::uint32_t rank = 0, world = 0;
+    std::uint64_t run = 0;
+  };
+
+  struct Agent {
+    Incarnation incarnation = 0;
+    std::size_t machine = 0;
+    bool leads = false;
+    std::unique_ptr<Leader> leader;
+    std::unique_ptr<Node> node;
+    std::optional<Workers> workers;
+    int killing = 0;       // signal under way
+    Link link = 0;         // to the leader; 0: none
+    Incarnation head = 0;  // that leader
+    std::uint64_t heard = 0;
+    std::uint64_t told_node = 0, told_leader = 0;  // versions
+    // The last delivery of each direction of the link: words keep their order.
+    std::uint64_t up_at = 0, down_at = 0;
+  };
+
+  void trace(std::size_t machine, const std::string& what) const;
+  std::uint64_t time_of(std::size_t machine) const;
+  bool reaches(std::size_t from, std::size_t to) const;
+  Agent* find(Incarnation incarnation);
+  // At the endpoint's address now; another one may be cut off, and not know it.
+  Agent* leader();
+  bool done() const { return started_ == trouble_.nodes && agents_.empty() && restarts_ == 0; }
+  void start(std::size_t machine);
+  // What a process does whenever it runs: looks at the time, talks, obeys.
+  void go_on(Incarnation incarnation);
+  // As an agent finds it out by a lock that its workers inherit.
+  bool is_alone(const Agent& agent) const;
+  bool end_of(const Agent& agent);
+  void leave(Incarnation incarnation);
+  void drop(Agent& agent);
+  // The leader hears that a link's other end is gone.
+  void tell_closed(const Agent& from);
+  void close_below(Incarnation incarnation, Link link, std::size_t from);
+  void connect(Agent& agent);
+  std::uint64_t delay();
+  void say_up(Agent& agent);
+  void say_down(Agent& head);
+  void obey(Agent& agent);
+  void gone(Agent& agent, bool well);
+  void all_go_on();
+  void beat();
+  void next_fault();
+  void heal_all();
+  void wake(std::size_t machine);
+  void fault();
+  void note(std::size_t machine, const std::string& kind);
+  // From all, or from one, both ways or one; for a while.
+  void cut(std::size_t machine);
+  // A machine is cut off for long, and somebody starts its agent elsewhere: a pod that moved. The
+  // endpoint's address moves with the leader.
+  void double_up(Agent& agent);
+  // Its words reach nobody; nor, unless it is one way, do others' reach it.
+  void cut_off(std::size_t machine, bool one_way);
+  // Its workers die with it. Somebody starts it again, perhaps elsewhere.
+  void kill(Agent& agent, bool moves);
+  struct Seen {
+    Attempt attempt = 0;
+    std::uint32_t world = 0;
+    std::set<std::uint32_t> ranks;
+  };
+  // Where all agents were replaced, one by one, so that nobody knows of a run any more, another one
+  // begins: that is not the oracle's business.
+  void look();
+  // Of those that ran the last attempt, where nothing has happened for a while before the first
+  // left. Who was replaced gets 69.
+  void check_codes() const;
+
+  const bool traced_ = std::getenv("NODES_TRACE") != nullptr;
+  Random random_;
+  Trouble trouble_;
+  nodes::Rules rules_;
+  Clock clock_;
+  std::vector<Machine> machines_;
+  std::map<Incarnation, Agent> agents_;
+  std::map<std::size_t, Leader::Record> records_;
+  std::map<std::size_t, int> strays_;
+  std::vector<std::pair<std::size_t, Workers>> stray_workers_;
+  Incarnation incarnations_ = 0;
+  std::uint64_t runs_ = 100, links_ = 0;
+  int started_ = 0, restarts_ = 0;
+  std::size_t endpoint_ = 0;
+  const bool ranks_given_ = random_.chance(0.5);
+  std::uint64_t disturbed_at_ = 0;
+  std::optional<std::uint64_t> ended_at_;
+  std::map<std::pair<Incarnation, Attempt>, std::set<int>> codes_;  // by leader and attempt
+  bool ended_ = false;
+  Outcome outcome_;
+};
+
+}  // namespace lockstep::simulation

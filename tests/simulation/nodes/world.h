@@ -1,0 +1,50 @@
+// A run of a plain program on several simulated machines (machines.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "../world.h"
+#include "nodes/leader.h"
+#include "nodes/node.h"
+
+namespace lockstep::simulation {
+
+// Mistakes put in on purpose, each of which the oracle must find.
+enum class Planted {
+  kNone,
+  kNoGrace,            // others start at L
+  kAttemptToldBefore,  // an attempt is numbered as one that was told already
+  kDeadNotAwaited,     // a start without word that nothing lives
+  kRankTwice,          // a rank given twice
+  kFinalByHalf,        // the leader goes when half of the nodes have Final
+};
+
+struct Trouble {
+  int nodes = 3;
+  int max_restarts = 3;
+  double faults_per_second = 0.3;
+  std::uint64_t run_for = 40 * kSecond;  // of one attempt's workers
+  std::uint64_t faults_until = 120 * kSecond;
+  std::uint64_t limit = 3 * kSecond;
+  bool only_moves = false;  // of all faults
+  Planted planted = Planted::kNone;
+};
+
+// What became of it: for tests that count.
+struct Outcome {
+  std::map<std::string, int> faults;  // that happened, by kind
+  std::vector<int> codes;             // of agents that ended by themselves
+  nodes::Attempt attempts = 0;
+  std::uint64_t took = 0;
+};
+
+// Throws Violation.
+Outcome run_nodes(std::uint64_t seed, const Trouble& trouble);
+
+}  // namespace lockstep::simulation
