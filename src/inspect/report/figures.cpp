@@ -34,6 +34,9 @@ Text as_count(const Number& number) {
 Text with(const Number& number, int decimals) {
   return number ? Text(with_decimals(*number, decimals)) : std::nullopt;
 }
+Text as_percent(const Number& fraction) {
+  return fraction ? Text(with_decimals(100 * *fraction, 2) + " %") : std::nullopt;
+}
 Text as_time(const Number& seconds) {
   if (!seconds) return std::nullopt;
   return *seconds >= 60 ? with_decimals(*seconds / 60, 2) + " min"
@@ -79,10 +82,12 @@ std::vector<Row> rows_of(std::span<const Run> runs) {
   add("Epochs run", [](R run, D) { return as_count(run.epochs_run); });
   add("Scaling efficiency", [](R, D more) { return with(more.scaling_efficiency, 2); });
   add("Best validation loss", [](R run, D) { return with(run.best_validation_loss, 4); });
+  // The tutorial's table has none: only where there is one.
+  if (std::ranges::any_of(runs, [](R run) { return run.best_validation_accuracy.has_value(); }))
+    add("Best validation accuracy",
+        [](R run, D) { return as_percent(run.best_validation_accuracy); });
   add("Test loss", [](R run, D) { return with(run.test_loss, 4); });
-  add("Top-1 test accuracy", [](R run, D) -> Text {
-    return run.top1 ? with_decimals(100 * *run.top1, 2) + " %" : Text();
-  });
+  add("Top-1 test accuracy", [](R run, D) { return as_percent(run.top1); });
   return rows;
 }
 

@@ -13,7 +13,7 @@ struct FigureKey {
   const char* name;
   std::optional<double> Run::*figure;
 };
-inline constexpr std::array<FigureKey, 11> kFigureKeys{{
+inline constexpr std::array<FigureKey, 12> kFigureKeys{{
     {"workers", &Run::workers},
     {"learning_rate", &Run::learning_rate},
     {"global_batch", &Run::global_batch},
@@ -23,6 +23,7 @@ inline constexpr std::array<FigureKey, 11> kFigureKeys{{
     {"epochs_run", &Run::epochs_run},
     {"budget_s", &Run::budget_s},
     {"best_validation_loss", &Run::best_validation_loss},
+    {"best_validation_accuracy", &Run::best_validation_accuracy},
     {"test_loss", &Run::test_loss},
     {"top1", &Run::top1},
 }};

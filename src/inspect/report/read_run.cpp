@@ -130,6 +130,9 @@ class Metrics {
     if (set == "valid") {
       if (loss)
         run_.best_validation_loss = std::min(run_.best_validation_loss.value_or(*loss), *loss);
+      if (const auto accuracy = number_in(line, "valid_accuracy"))
+        run_.best_validation_accuracy =
+            std::max(run_.best_validation_accuracy.value_or(*accuracy), *accuracy);
       return;
     }
     run_.test_loss = loss;

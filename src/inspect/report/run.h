@@ -28,8 +28,8 @@ struct Run {
   std::optional<double> epoch_time_s;  // mean
   std::optional<double> epochs_run;    // finished
   std::optional<double> budget_s;
-  std::optional<double> best_validation_loss;
-  std::optional<double> test_loss, top1;  // top1: a fraction
+  std::optional<double> best_validation_loss, best_validation_accuracy;  // of any evaluation
+  std::optional<double> test_loss, top1;  // of the last one; accuracies are fractions
   std::vector<Point> train, validation, test;
 };
 

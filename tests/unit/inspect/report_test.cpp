@@ -106,8 +106,9 @@ TEST_F(Report, ARunDirectory) {
   EXPECT_EQ(run["epochs_run"], 1);
   EXPECT_EQ(run["test_loss"], 1.5);
   EXPECT_EQ(run["top1"], 0.25);
-  for (const char* missing : {"workers", "epoch_time_s", "budget_s", "epochs_in_budget",
-                              "scaling_efficiency", "best_validation_loss"})
+  for (const char* missing :
+       {"workers", "epoch_time_s", "budget_s", "epochs_in_budget", "scaling_efficiency",
+        "best_validation_loss", "best_validation_accuracy"})
     EXPECT_TRUE(run[missing].is_null()) << missing;
   // Points: the loss that was not finite is left out.
   EXPECT_EQ(run["train"].size(), 4U);
@@ -119,6 +120,21 @@ TEST_F(Report, ARunDirectory) {
   EXPECT_EQ(json_of({folder_ / "run"})[0]["global_batch"], 30);
   // A slash at the end is the same run.
   EXPECT_EQ(json_of({folder_ / "run/"})[0]["name"], "run");
+}
+
+TEST_F(Report, TheBestValidationAccuracyWhereOneIsCounted) {
+  const std::string path = run_directory();
+  EXPECT_EQ(printed({path}).find("Best validation accuracy"), std::string::npos);
+  folder_.write("run/metrics.jsonl", R"({"txn":0,"epoch":0,"loss_mean":3}
+{"txn":1,"epoch":0,"valid_loss":1.5,"valid_accuracy":0.5,"valid_samples":4}
+{"txn":2,"epoch":1,"loss_mean":2}
+{"txn":3,"epoch":1,"valid_loss":1.75,"valid_accuracy":0.75,"valid_samples":4}
+{"txn":4,"epoch":2,"loss_mean":1}
+{"txn":5,"epoch":2,"valid_loss":1.25,"valid_accuracy":0.25,"valid_samples":4}
+)");
+  EXPECT_EQ(json_of({path})[0]["best_validation_accuracy"], 0.75);
+  EXPECT_NE(printed({path, "--markdown"}).find("| Best validation accuracy | 75.00 % |"),
+            std::string::npos);
 }
 
 TEST_F(Report, EvaluationsInAnEpochAreWhereTheyWere) {
