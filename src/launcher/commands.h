@@ -12,6 +12,7 @@ int print_output(const std::string& text);
 int run_command(std::span<const std::string> arguments);
 int scale_command(std::span<const std::string> arguments);   // RUN_DIR N
 int status_command(std::span<const std::string> arguments);  // RUN_DIR [--json]
+int key_command(std::span<const std::string> arguments);     // [--print | FILE]
 
 inline constexpr const char* kScaleHelp =
     "usage: lockstep scale RUN_DIR WORKERS\n\n"
@@ -33,5 +34,16 @@ inline constexpr const char* kStatusHelp =
     "is finished or stopped what its records say. With --json as one line of JSON, with more\n"
     "fields (docs/design/launching.md). Exit codes: 0; 69, no run is there, or its launcher does\n"
     "not answer.\n";
+
+inline constexpr const char* kKeyHelp =
+    "usage: lockstep key [--print | FILE]\n\n"
+    "Makes a key, by which the launchers of one run on several machines will know each other: 32\n"
+    "random bytes in 64 hex digits. It goes to FILE, by default to ~/.config/lockstep/run_key\n"
+    "($XDG_CONFIG_HOME/lockstep/run_key where that is set), for this user alone (0600), and the\n"
+    "file's name is printed. Copy it to each machine over a safe way (scp -p), or have it in a\n"
+    "shared home. A file that is there is never overwritten.\n"
+    "--print: prints a key and writes no file, for LOCKSTEP_RUN_KEY or a store of secrets.\n\n"
+    "Exit codes: 0; 2, the file is there already, or an argument is wrong; 1, it cannot be\n"
+    "written.\n";
 
 }  // namespace lockstep::launcher

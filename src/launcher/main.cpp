@@ -35,6 +35,7 @@ constexpr const char* kHelp =
     "  checkpoint ls|show|verify|diff|export ...\n"
     "                                      look into checkpoints ('lockstep checkpoint help')\n"
     "  report RUN... [--out PAGE.html]     table and graphs of runs ('lockstep report --help')\n"
+    "  key [--print | FILE]                make a key for runs on several machines\n"
     "  version                             print the version\n"
     "  help [COMMAND]                      print this, or what a command takes\n";
 
@@ -71,12 +72,13 @@ int help(const std::vector<std::string>& arguments) {
   if (command == "run") return lockstep::launcher::print_output(lockstep::launcher::run_help());
   if (command == "scale") return lockstep::launcher::print_output(lockstep::launcher::kScaleHelp);
   if (command == "status") return lockstep::launcher::print_output(lockstep::launcher::kStatusHelp);
+  if (command == "key") return lockstep::launcher::print_output(lockstep::launcher::kKeyHelp);
   if (command == "data") return lockstep::launcher::print_output(kDataHelp);
   if (command == "copy") return lockstep::launcher::print_output(kCopyHelp);
   if (command == "checkpoint" || command == "report")
     return lockstep::launcher::inspect_command(command, std::array<std::string, 1>{"--help"});
-  const std::array<std::string, 7> known{"run",  "scale",      "status", "data",
-                                         "copy", "checkpoint", "report"};
+  const std::array<std::string, 8> known{"run",  "scale",      "status", "data",
+                                         "copy", "checkpoint", "report", "key"};
   return usage("no help on '" + command + "'" + lockstep::suggestion(command, known) +
                " ('lockstep help' lists the commands)");
 }
@@ -92,8 +94,8 @@ bool is_of_run(const std::string& word) {
 }
 
 int unknown(const std::string& command) {
-  const std::array<std::string, 9> known{"run",        "scale",  "status",  "data", "copy",
-                                         "checkpoint", "report", "version", "help"};
+  const std::array<std::string, 10> known{"run",        "scale",  "status", "data",    "copy",
+                                          "checkpoint", "report", "key",    "version", "help"};
   return usage(
       "unknown command '" + command + "'" + lockstep::suggestion(command, known) +
       (is_of_run(command) ? "; programs are started by 'lockstep run [options] program'" : "") +
@@ -154,10 +156,11 @@ int main(int argc, char** argv) {
   const std::string command = argv[1];
   const std::vector<std::string> arguments(argv + 2, argv + argc);
   if (command == "run") return lockstep::launcher::run_command(arguments);
-  if (asks_for_help(arguments) && (command == "scale" || command == "status"))
+  if (asks_for_help(arguments) && (command == "scale" || command == "status" || command == "key"))
     return help({command});
   if (command == "scale") return lockstep::launcher::scale_command(arguments);
   if (command == "status") return lockstep::launcher::status_command(arguments);
+  if (command == "key") return lockstep::launcher::key_command(arguments);
   if (command == "data") return data(arguments);
   if (command == "copy") return copy(arguments);
   if (command == "checkpoint" || command == "report")

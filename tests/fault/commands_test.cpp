@@ -58,6 +58,9 @@ TEST_F(Commands, WordsThatNobodyWantsAreRefused) {
            {{"help", "run", "x"}, "help takes one command"},
            {{"scale", "--hlep"}, "usage: lockstep scale RUN_DIR WORKERS"},
            {{"status", "--jsno", "d"}, "unexpected '--jsno'"},
+           {{"key", "a", "b"}, "unexpected 'b'; usage: lockstep key [--print | FILE]"},
+           {{"key", "--print", "a"}, "unexpected 'a'"},
+           {{"key", ""}, "unexpected ''"},
            {{"data"}, "usage: lockstep data get mnist|cifar10|cifar100 DIR"},
            {{"data", "get", "cifar", "d"}, "no data set 'cifar' is known"},
            {{"data", "get", "cifar1O", "d"}, "did you mean 'cifar10'?"},
@@ -72,7 +75,7 @@ TEST_F(Commands, WordsThatNobodyWantsAreRefused) {
 }
 
 TEST_F(Commands, EachHasItsHelp) {
-  for (const std::string command : {"run", "scale", "status", "data"}) {
+  for (const std::string command : {"run", "scale", "status", "data", "key"}) {
     const Outcome by_option = run({LOCKSTEP_PROGRAM, command, "--help"}),
                   by_command = run({LOCKSTEP_PROGRAM, "help", command});
     EXPECT_EQ(by_option.code, 0) << by_option.err;
@@ -83,6 +86,33 @@ TEST_F(Commands, EachHasItsHelp) {
   const std::string scale = run({LOCKSTEP_PROGRAM, "scale", "-h"}).out;
   for (const std::string word : {"virtual workers", "30 s", "69", "highest ranks"})
     EXPECT_THAT(scale, HasSubstr(word));
+}
+
+TEST_F(Commands, KeyMakesAFileAndNeverOverwritesOne) {
+  const std::string home = run_dir("home"), usual = home + "/.config/lockstep/run_key";
+  std::filesystem::create_directory(home);
+  const Words at_home{"/usr/bin/env",   "-u", "XDG_CONFIG_HOME", "HOME=" + home,
+                      LOCKSTEP_PROGRAM, "key"};
+  const Outcome made = run(at_home), again = run(at_home);
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(made.out, usual + "\n");
+  const std::string key = read_text(usual);
+  EXPECT_THAT(key, testing::MatchesRegex("[0-9a-f]{64}\n"));
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("'" + usual + "' is there already"));
+  EXPECT_EQ(read_text(usual), key);
+  const Outcome printed = run({LOCKSTEP_PROGRAM, "key", "--print"});
+  EXPECT_EQ(printed.code, 0);
+  EXPECT_THAT(printed.out, testing::MatchesRegex("[0-9a-f]{64}\n"));
+  EXPECT_NE(printed.out, key);
+}
+
+TEST_F(Commands, WorkersNeverGetTheKey) {
+  const Outcome outcome =
+      run({"/usr/bin/env", "LOCKSTEP_RUN_KEY=0123456789abcdef0123456789abcdef", LOCKSTEP_PROGRAM,
+           "run", "--no-python", "/bin/sh", "-c", "echo \"key=$LOCKSTEP_RUN_KEY.\""});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("key=.\n"));
 }
 
 // In the words that the cluster tutorial's obs_transfer() logs.

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "control/key.h"
 #include "coord/descriptors.h"
 #include "coord/faults.h"
 
@@ -64,6 +65,7 @@ std::vector<std::string> worker_variable_names() {
   names.emplace_back(coord::kSignalsVariable);
   names.emplace_back(coord::kLaterMainVariable);
   names.emplace_back(coord::kPlainVariable);
+  names.emplace_back(control::kKeyVariable);  // whoever has it can take part in the run
   return names;
 }
 
