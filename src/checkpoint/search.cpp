@@ -155,7 +155,7 @@ Result<Search> find_newest(Env& env, const std::string& run_dir, const Expectati
 Result<Found> load_checkpoint_at(Env& env, const std::string& given, const Expectation& expected,
                                  std::span<const PartTarget> parts) {
   const std::string path = led_to(env, given);
-  if (env.exists(checkpoints_dir(path))) {
+  if (is_run_directory(env, path)) {
     LOCKSTEP_ASSIGN(const auto steps, list_steps(env, path));
     return refused(path, "it is a run's directory; give one of its checkpoints" +
                              (steps.empty() ? ", of which it has none"

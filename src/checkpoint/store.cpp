@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/signals_blocked.h"
 #include "checkpoint/file_reader.h"
+#include "rundir/manifest.h"
 #include "rundir/names.h"
 
 namespace lockstep::checkpoint {
@@ -143,6 +144,10 @@ Result<Manifest> read_manifest(Env& env, const std::string& folder) {
 
 std::string checkpoints_dir(const std::string& run_dir) { return run_dir + "/checkpoints"; }
 std::string part_file(const std::string& part) { return part + ".safetensors"; }
+
+bool is_run_directory(Env& env, const std::string& path) {
+  return env.exists(checkpoints_dir(path)) || rundir::is_run(env, path);
+}
 
 Result<std::string> publish(Env& env, const std::string& run_dir, Manifest manifest,
                             std::span<const FileBytes> files,

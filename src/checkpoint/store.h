@@ -28,6 +28,9 @@ namespace lockstep::checkpoint {
 std::string checkpoints_dir(const std::string& run_dir);
 std::string part_file(const std::string& part);  // "model.safetensors"
 
+// It has a folder for checkpoints, or is to have one: a run begins without.
+bool is_run_directory(Env& env, const std::string& path);
+
 // A file of a checkpoint, ready in memory.
 struct FileBytes {
   std::string name;

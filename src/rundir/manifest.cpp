@@ -117,6 +117,11 @@ Status RunManifest::same_as(const RunManifest& before, const std::string& run_di
 
 bool has_manifest(Env& env, const std::string& run_dir) { return env.exists(path_in(run_dir)); }
 
+bool is_run(Env& env, const std::string& folder) {
+  const auto text = env.read(path_in(folder), kManifestLimitBytes);
+  return text.ok() && text->find(kInitialWeightsKey) != std::string::npos;
+}
+
 Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir) {
   if (!has_manifest(env, run_dir)) return std::optional<RunManifest>();
   LOCKSTEP_ASSIGN(const std::string text, env.read(path_in(run_dir), kManifestLimitBytes));

@@ -45,6 +45,8 @@ class RunManifest {
 };
 
 bool has_manifest(Env& env, const std::string& run_dir);
+// There is a manifest, and it is a run's: checkpoints have a file of that name, too.
+bool is_run(Env& env, const std::string& folder);
 // nullopt: no run there yet.
 Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir);
 Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& manifest);

@@ -101,7 +101,7 @@ Result<checkpoint::Found> newest_of(const std::string& run_dir) {
 Result<std::string> model_file_at(const std::string& path) {
   Env& env = posix_env();
   const std::string folder = checkpoint::led_to(env, path);
-  const bool run = env.exists(checkpoint::checkpoints_dir(path));
+  const bool run = checkpoint::is_run_directory(env, path);
   std::error_code code;  // who may not look sees no folder
   if (folder == path && !std::filesystem::is_directory(path, code)) return std::string();
   LOCKSTEP_ASSIGN(const checkpoint::Found found,

@@ -81,10 +81,15 @@ bool is_contiguous(const TensorValue& tensor) {
   return true;
 }
 
+bool is_too_expanded(const TensorValue& tensor) {
+  const auto bytes = byte_size(info_of("", tensor));
+  return !bytes.ok() || (*bytes > tensor.storage->size && *bytes > kMaxExpandedBytes);
+}
+
 Result<std::vector<std::byte>> packed(const TensorValue& tensor) {
   LOCKSTEP_TRY(check_bounds(tensor));
   LOCKSTEP_ASSIGN(const std::uint64_t bytes, byte_size(info_of("", tensor)));
-  if (bytes > tensor.storage->size && bytes > kMaxExpandedBytes)
+  if (is_too_expanded(tensor))
     return bad_data(describe(info_of("", tensor)) + " is expanded from " +
                     std::to_string(tensor.storage->size) + " bytes; at most " +
                     std::to_string(kMaxExpandedBytes) + " are written out");

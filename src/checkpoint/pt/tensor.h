@@ -59,7 +59,10 @@ struct TensorLeaf final : pickle::Object {
 // kBadData: more than 64 dimensions, or an element outside of the storage.
 Status check_bounds(const TensorValue& tensor);
 
-// Row-major bytes. An expanded tensor (stride 0) above 1 GiB is refused: kBadData.
+// Its row-major bytes are more than 1 GiB and more than its storage has (stride 0): a few bytes of
+// a file must not become a machine's memory.
+bool is_too_expanded(const TensorValue& tensor);
+// Row-major bytes; kBadData where is_too_expanded().
 Result<std::vector<std::byte>> packed(const TensorValue& tensor);
 bool is_contiguous(const TensorValue& tensor);
 TensorInfo info_of(const std::string& name, const TensorValue& tensor);

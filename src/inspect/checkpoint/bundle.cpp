@@ -18,11 +18,6 @@ using checkpoint::kManifestName;
 
 constexpr std::string_view kSuffix = ".safetensors";
 
-Error with_path(const std::string& path, const Error& error) {
-  const bool named = error.message.find("'" + path) != std::string::npos;
-  return {error.kind, named ? error.message : "'" + path + "': " + error.message};
-}
-
 // Tensors of one safetensors file; it stays open as long as one of them lives.
 Result<Part> open_part(Env& env, const std::string& path, const std::string& name,
                        checkpoint::Metadata* metadata = nullptr) {
@@ -97,14 +92,20 @@ Result<Bundle> open_pt(Env& env, const std::string& path) {
 }  // namespace
 
 bool is_run_directory(Env& env, const std::string& path) {
-  return is_folder(path) && env.exists(checkpoint::checkpoints_dir(path));
+  return is_folder(path) && checkpoint::is_run_directory(env, path);
 }
 
 bool is_checkpoint_folder(Env& env, const std::string& path) {
   return is_folder(path) && !is_run_directory(env, path) && env.exists(path + "/" + kManifestName);
 }
 
+Error with_path(const std::string& path, const Error& error) {
+  const bool named = error.message.find("'" + path) != std::string::npos;
+  return {error.kind, named ? error.message : "'" + path + "': " + error.message};
+}
+
 Error not_a_bundle(Env& env, const std::string& path) {
+  if (const auto hidden = hidden_at({path, path + "/" + kManifestName})) return *hidden;
   if (!env.exists(path)) return {ErrorKind::kBadData, "'" + path + "' does not exist"};
   return {ErrorKind::kBadData, "'" + path +
                                    "' is no run directory (it has no checkpoints/) and no "

@@ -64,6 +64,7 @@ Result<const Part*> find_part(const Bundle& bundle, const std::string& name);
 // Of a run: holds checkpoints/. Of a checkpoint: holds a manifest.json, but is no run.
 bool is_run_directory(Env& env, const std::string& path);
 bool is_checkpoint_folder(Env& env, const std::string& path);
-Error not_a_bundle(Env& env, const std::string& path);  // what it is instead
+Error with_path(const std::string& path, const Error& error);  // that names the file
+Error not_a_bundle(Env& env, const std::string& path);         // what it is instead
 
 }  // namespace lockstep::inspect

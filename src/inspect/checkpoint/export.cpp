@@ -9,6 +9,7 @@
 #include "inspect/arguments.h"
 #include "inspect/checkpoint/bundle.h"
 #include "inspect/checkpoint/verbs.h"
+#include "inspect/files.h"
 #include "inspect/text.h"
 
 namespace lockstep::inspect {
@@ -57,15 +58,16 @@ Result<Answer> export_checkpoint(Env& env, Words words) {
   if (!to.ends_with(".pt") && !to.ends_with(".pth"))
     return Error{ErrorKind::kUsage,
                  "'" + to + "' does not end with .pt or .pth; usage: " + syntax.usage};
+  LOCKSTEP_TRY(check_not_read(env, to, std::span(&from, 1)));
   LOCKSTEP_ASSIGN(const Bundle bundle, open_bundle(env, from));
   LOCKSTEP_ASSIGN(const Part* part, find_part(bundle, arguments.value("--part").value_or("")));
   const std::set<const pt::Storage*> shared = shared_storages(*part);
   pickle::Pairs pairs;
   for (const Tensor& tensor : part->tensors) {
     const bool keep = tensor.view != nullptr && shared.contains(tensor.view->storage.get());
-    LOCKSTEP_ASSIGN(pickle::Value value,
-                    keep ? Result<pickle::Value>(tensor.view) : value_of(tensor));
-    pairs.emplace_back(pickle::Value(tensor.info.name), std::move(value));
+    auto value = keep ? Result<pickle::Value>(tensor.view) : value_of(tensor);
+    if (!value.ok()) return with_path(bundle.path, value.error());
+    pairs.emplace_back(pickle::Value(tensor.info.name), *std::move(value));
   }
   LOCKSTEP_TRY(pt::write(env, to, pickle::Value::ordered_dict(std::move(pairs))));
   return Answer{to + ": " + counted(part->tensors.size(), "tensor") + " of " + bundle.path + "\n"};

@@ -42,7 +42,12 @@ struct Collected {
 // All tensors in it; the reader bounds depth and number of values.
 void collect(const std::string& name, const Value& value, Collected& found) {
   if (auto tensor = value.as<TensorValue>()) {
-    found.tensors.push_back({info_of(name, *tensor), [tensor] { return packed(*tensor); }, tensor});
+    const auto info = info_of(name, *tensor);
+    if (is_too_expanded(*tensor))
+      found.tensors.push_back(
+          {{name, checkpoint::DType::kOpaque, info.shape, info.dtype_name() + " (expanded)"}, {}});
+    else
+      found.tensors.push_back({info, [tensor] { return packed(*tensor); }, tensor});
     return;
   }
   if (const auto leaf = value.as<TensorLeaf>()) {
@@ -96,7 +101,9 @@ std::string plain_text(const Value& value) {
   if (text.size() <= kMostCharacters) return text;
   if (const auto* const sequence = value.sequence())
     return value.type() + " of " + std::to_string(sequence->items.size()) + " values";
-  return text.substr(0, kMostCharacters) + "...";
+  std::size_t end = kMostCharacters;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) --end;  // not within a character
+  return text.substr(0, end) + "...";
 }
 
 void add_values(const Value& root, Bundle& bundle) {

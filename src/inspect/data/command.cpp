@@ -8,6 +8,7 @@
 #include "inspect/commands.h"
 #include "inspect/data/augmentation.h"
 #include "inspect/data/sheet.h"
+#include "inspect/files.h"
 #include "inspect/text.h"
 
 namespace lockstep::inspect {
@@ -73,9 +74,11 @@ Result<Answer> data_command(Env& env, Words words) {
     LOCKSTEP_ASSIGN(options.augmentation, parse_augmentation(*augment));
   }
   const std::string& path = arguments.paths.front();
+  const auto out = arguments.value("--out");
+  if (out) LOCKSTEP_TRY(check_not_read(env, *out, arguments.paths));
   LOCKSTEP_ASSIGN(const PictureData data, open_pictures(env, path));
   if (!augment) options.augmentation = data.augmentation;
-  if (const auto out = arguments.value("--out")) {
+  if (out) {
     LOCKSTEP_ASSIGN(const Sheet sheet, make_sheet(data, title_of(path), options));
     for (const std::string& damaged : sheet.damaged) log_warning("not shown: " + damaged);
     LOCKSTEP_TRY(write_atomically(env, *out, sheet.html));

@@ -206,6 +206,7 @@ Result<PictureData> open_folders(Env& env, const std::string& root) {
 }  // namespace
 
 Result<PictureData> open_pictures(Env& env, const std::string& folder) {
+  if (const auto hidden = hidden_at({folder})) return *hidden;
   if (!env.exists(folder)) return Error{ErrorKind::kBadData, "'" + folder + "' does not exist"};
   if (!is_folder(folder)) return Error{ErrorKind::kBadData, "'" + folder + "' is no folder"};
   LOCKSTEP_ASSIGN(auto cifar, open_cifar(env, folder));

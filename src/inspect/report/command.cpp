@@ -3,6 +3,7 @@
 
 #include "inspect/arguments.h"
 #include "inspect/commands.h"
+#include "inspect/files.h"
 #include "inspect/report/figures.h"
 #include "inspect/report/formats.h"
 #include "inspect/text.h"
@@ -57,10 +58,11 @@ Result<Answer> report_command(Env& env, Words words) {
                       1,
                       std::numeric_limits<std::size_t>::max()};
   LOCKSTEP_ASSIGN(const Arguments arguments, parse(words, syntax));
+  const auto out = arguments.value("--out");
+  if (out) LOCKSTEP_TRY(check_not_read(env, *out, arguments.paths));
   LOCKSTEP_ASSIGN(const auto runs, read_all(env, arguments));
   LOCKSTEP_ASSIGN(std::string text, printed(arguments, runs));
-  if (const auto out = arguments.value("--out"))
-    LOCKSTEP_TRY(write_atomically(env, *out, report_html(runs)));
+  if (out) LOCKSTEP_TRY(write_atomically(env, *out, report_html(runs)));
   return Answer{std::move(text)};
 }
 

@@ -1,6 +1,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "inspect/files.h"
 #include "inspect/report/keys.h"
 
 namespace lockstep::inspect {
@@ -77,6 +78,7 @@ Result<std::vector<Run>> read_runs(Env& env, const std::string& path) {
   std::filesystem::path stem(path);
   if (!stem.has_filename()) stem = stem.parent_path();
   Run run;
+  if (const auto hidden = hidden_at({path, path + "/metrics.jsonl"})) return *hidden;
   if (std::filesystem::is_directory(path, error)) {
     if (!env.exists(path + "/metrics.jsonl"))
       return Error{ErrorKind::kBadData,

@@ -85,6 +85,42 @@ TEST_F(Checkpoints, ListOfARunWithoutOne) {
   EXPECT_TRUE(says(error_of({"verify", run_}), "nothing to verify"));
 }
 
+// Before the first one there is no checkpoints/, but the run's own manifest.json.
+TEST_F(Checkpoints, ARunThatHasJustBegunIsNotDamaged) {
+  folder_.write("run/manifest.json", R"({"initial_weights_sha256":"00"})");
+  folder_.write("run/ledger.jsonl", "");
+  EXPECT_EQ(answer({"ls", run_}).text, "no checkpoint in '" + run_ + "' yet\n");
+  EXPECT_EQ(answer({"ls", run_}).code, 0);
+  EXPECT_TRUE(says(error_of({"show", run_}), "no whole checkpoint in"));
+  EXPECT_TRUE(says(error_of({"verify", run_}), "nothing to verify"));
+  EXPECT_TRUE(says(error_of({"export", run_, folder_ / "a.pt"}), "no whole checkpoint in"));
+}
+
+TEST_F(Checkpoints, AnExportNeverTakesThePlaceOfWhatItReads) {
+  const std::string whole = folder_ / "whole.pt", linked = folder_ / "linked.pt";
+  ASSERT_TRUE(checkpoint::pt::write(posix_env(), whole, pickle::Value::dict({{"epoch", 1}})).ok());
+  std::filesystem::create_hard_link(whole, folder_ / "again.pt");
+  std::filesystem::create_symlink("whole.pt", linked);
+  const std::string before = test::read_text(whole);
+  for (const std::string& out : {whole, folder_ / "again.pt", linked, folder_ / "./whole.pt"}) {
+    const Error error = error_of({"export", whole, out});
+    EXPECT_EQ(error.kind, ErrorKind::kUsage);
+    EXPECT_TRUE(says(error, "would be lost; give another name")) << error.message;
+  }
+  EXPECT_EQ(test::read_text(whole), before);
+  save(12);
+  for (int i = 0; i < 2; ++i) answer({"export", run_, run_ + "/weights.pt"});  // of its own making
+}
+
+TEST_F(Checkpoints, WhatCannotBeLookedAtIsNotCalledMissing) {
+  std::filesystem::create_symlink("loop", folder_ / "loop");
+  for (const char* verb : {"ls", "show", "verify"}) {
+    const Error error = error_of({verb, folder_ / "loop"});
+    EXPECT_EQ(error.kind, ErrorKind::kDisk) << verb;
+    EXPECT_TRUE(says(error, "loop': Too many levels of symbolic links")) << error.message;
+  }
+}
+
 TEST_F(Checkpoints, ShowsTheNewestWholeOne) {
   const std::string older = save(12), newest = save(30);
   flip(newest + "/model.safetensors");
@@ -181,6 +217,22 @@ TEST_F(Checkpoints, LeavesOfAPtFileAreListed) {
   const Answer same = answer({"diff", folder_ / "a.pt", folder_ / "a.pt"});
   EXPECT_EQ(same.code, 1);
   EXPECT_NE(same.text.find("C64 [2, 3] in both, of a kind that is not read"), std::string::npos);
+}
+
+TEST_F(Checkpoints, ATensorExpandedBeyondMemoryIsALeaf) {
+  auto huge = std::make_shared<checkpoint::pt::TensorValue>();
+  huge->storage = *checkpoint::pt::allocate(4);
+  std::memset(huge->storage->owner.get(), 0, 4);
+  huge->shape = {100000, 100000};
+  huge->strides = {0, 0};
+  const std::string file = folder_ / "huge.pt";
+  const auto value = pickle::Value::dict({{"mask", pickle::Value(huge)}, {"epoch", 3}});
+  ASSERT_TRUE(checkpoint::pt::write(posix_env(), file, value).ok());
+  const std::string shown = answer({"show", file}).text;
+  EXPECT_NE(shown.find("epoch = 3"), std::string::npos) << shown;
+  EXPECT_NE(shown.find("F32 (expanded)  [100000, 100000]"), std::string::npos) << shown;
+  const Error error = error_of({"export", file, folder_ / "out.pt"});
+  EXPECT_TRUE(says(error, "huge.pt': tensor 'mask'")) << error.message;
 }
 
 TEST_F(Checkpoints, DtypesOfSafetensorsThatAreNotReadAreListed) {

@@ -189,6 +189,10 @@ TEST_F(DataShow, WhatIsNoSetIsRefused) {
   refused({folders(), "--augment", "spin"}, ErrorKind::kUsage, "'spin' is not known");
   refused({folders(), "--augment", "crop=0", "--out", folder_ / "x"}, ErrorKind::kUsage,
           "RandomCrop to 0 x 0 pixels");
+  folder_.write("set/ant/note.txt", "mine");
+  folder_.write("set/bee/0.png", "no picture");
+  refused({folder_ / "set", "--out", folder_ / "set/ant/note.txt"}, ErrorKind::kUsage,
+          "would be lost");
   EXPECT_EQ(data_command(posix_env(), Texts{"shwo"}).error().kind, ErrorKind::kUsage);
 }
 
