@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/hash.h"
@@ -116,12 +115,16 @@ std::string describe(const TensorInfo& info) {
 }
 
 std::string quote(std::string_view name) {
-  using nlohmann::json;
-  const std::string cut(name.substr(0, 120));
-  std::string text = json(printable(cut)).dump(-1, ' ', true);
-  text.front() = text.back() = '\'';
-  if (name.size() > cut.size()) text.insert(text.size() - 1, "...");
-  return text;
+  std::size_t end = std::min<std::size_t>(name.size(), 120);
+  while (end > 0 && end < name.size() && (name[end] & 0xC0) == 0x80) --end;  // a whole character
+  std::string text = "'";
+  for (const char c : for_terminal(name.substr(0, end))) {
+    if (c == '\n' || c == '\t')
+      text += c == '\n' ? "\\n" : "\\t";  // one line
+    else
+      text += c;
+  }
+  return text + (end < name.size() ? "...'" : "'");
 }
 
 std::string weights_sha256(std::span<const NamedBytes> tensors) {

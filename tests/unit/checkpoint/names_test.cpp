@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "checkpoint/tensor.h"
+
 namespace lockstep::checkpoint {
 namespace {
 
@@ -58,6 +60,14 @@ TEST(Names, WhatCouldBeTwoIsNone) {
   EXPECT_EQ(matched({"a.w"}, {"a.module.w", "a._orig_mod.w"}), "a.w? +a.module.w +a._orig_mod.w ");
   EXPECT_EQ(matched({"a.module.w", "module.a.w"}, {"a._orig_mod.w"}),
             "a.module.w? module.a.w? +a._orig_mod.w ");
+}
+
+TEST(Names, AQuotedOneIsItselfInOneLine) {
+  EXPECT_EQ(quote("we\u0456ght"), "'we\u0456ght'");
+  EXPECT_EQ(quote("caf\xe9 \x1b[31m\n\t"), "'caf\\xe9 \\x1b[31m\\n\\t'");
+  const std::string letters(119, 'x');
+  EXPECT_EQ(quote(letters + "\u00e9"), "'" + letters + "...'");  // not half of a character
+  EXPECT_EQ(quote(letters + "y"), "'" + letters + "y'");
 }
 
 TEST(Names, TheNearestAreShown) {
