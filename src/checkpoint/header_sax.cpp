@@ -19,7 +19,8 @@ std::string shown_dtype(const std::string& name) {
                                                                                 : quote(name);
 }
 
-// Every event is allowed in exactly one place; anything else ends the parse with a reason.
+// Every event is allowed in exactly one place; anything else ends the parse with a reason. What is
+// under a key of a tensor that is not known, as the format may have more of one day, is passed over.
 class HeaderSax final : public nlohmann::json_sax<Parsed> {
  public:
   explicit HeaderSax(Header& header) : header_(header) {}
@@ -27,6 +28,7 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
   const std::string& reason() const { return reason_; }
 
   bool start_object(std::size_t) override {
+    if (deeper()) return true;
     switch (place_) {
       case Place::kOutside:
         return go(Place::kTop);
@@ -40,6 +42,7 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
   }
 
   bool key(string_t& name) override {
+    if (place_ == Place::kUnknown) return true;
     switch (place_) {
       case Place::kTop:
         return top_key(name);
@@ -53,6 +56,7 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
   }
 
   bool string(string_t& value) override {
+    if (passed_over()) return true;
     if (place_ == Place::kMetadataValue) {
       header_.metadata[metadata_key_] = value;
       return go(Place::kMetadataKey);
@@ -64,12 +68,14 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
   }
 
   bool start_array(std::size_t) override {
+    if (deeper()) return true;
     if (place_ == Place::kShape) return go(Place::kExtent);
     if (place_ == Place::kOffsets) return go(Place::kOffset);
     return refuse("an array where none belongs");
   }
 
   bool number_unsigned(number_unsigned_t value) override {
+    if (passed_over()) return true;
     if (place_ == Place::kExtent) {
       if (entry().info.shape.size() == kMaxRank) return refuse("more than 64 dimensions");
       entry().info.shape.push_back(value);
@@ -82,22 +88,29 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
   }
 
   bool end_array() override {
+    if (higher()) return true;
     if (place_ == Place::kOffset && offsets_ != 2) return refuse("fewer than two data_offsets");
     return go(Place::kTensorKey);
   }
 
   bool end_object() override {
+    if (higher()) return true;
     if (place_ == Place::kTop) return go(Place::kDone);
     if (place_ == Place::kTensorKey && (!has_dtype_ || !has_shape_ || !has_offsets_))
       return refuse("dtype, shape or data_offsets is missing");
     return go(Place::kTop);
   }
 
-  bool null() override { return refuse("null where none belongs"); }
-  bool boolean(bool) override { return refuse("a boolean where none belongs"); }
-  bool number_integer(number_integer_t) override { return refuse("a negative number"); }
+  bool null() override {
+    if (place_ == Place::kMetadata) return go(Place::kTop);  // none
+    return passed_over() || refuse("null where none belongs");
+  }
+  bool boolean(bool) override { return passed_over() || refuse("a boolean where none belongs"); }
+  bool number_integer(number_integer_t) override {
+    return passed_over() || refuse("a negative number");
+  }
   bool number_float(number_float_t, const string_t&) override {
-    return refuse("a number that is not a whole one");
+    return passed_over() || refuse("a number that is not a whole one");
   }
   bool binary(binary_t&) override { return refuse("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const Parsed::exception&) override {
@@ -115,6 +128,7 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
     kExtent,
     kOffsets,
     kOffset,
+    kUnknown,
     kMetadata,
     kMetadataKey,
     kMetadataValue,
@@ -154,7 +168,25 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
     if (name == "dtype") return once(has_dtype_, Place::kDType);
     if (name == "shape") return once(has_shape_, Place::kShape);
     if (name == "data_offsets") return once(has_offsets_, Place::kOffsets);
-    return refuse("unknown key " + quote(name));
+    depth_ = 0;
+    return go(Place::kUnknown);
+  }
+
+  // A value under an unknown key, or within it; the last one ends the key.
+  bool passed_over() {
+    if (place_ != Place::kUnknown) return false;
+    if (depth_ == 0) place_ = Place::kTensorKey;
+    return true;
+  }
+  bool deeper() {
+    if (place_ != Place::kUnknown) return false;
+    ++depth_;
+    return true;
+  }
+  bool higher() {
+    if (place_ != Place::kUnknown) return false;
+    --depth_;
+    return passed_over();
   }
 
   bool once(bool& seen, Place next) {
@@ -175,6 +207,7 @@ class HeaderSax final : public nlohmann::json_sax<Parsed> {
   std::string name_, metadata_key_, where_, reason_;
   bool has_dtype_ = false, has_shape_ = false, has_offsets_ = false;
   int offsets_ = 0;
+  std::size_t depth_ = 0;  // of arrays and objects under an unknown key
 };
 
 }  // namespace

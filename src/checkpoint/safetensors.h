@@ -21,7 +21,7 @@
 
 namespace lockstep::checkpoint {
 
-inline constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{16} << 20;
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the reference reader's
 inline constexpr std::size_t kLengthBytes = 8;
 
 struct Entry {
