@@ -296,12 +296,32 @@ Status check_local(const std::string& path) {
                                       "this machine; copy it to one and give that"};
 }
 
+namespace {
+
+// "a/.." is no step where "a" is a folder, but leads elsewhere where it is a link.
+fs::path without_dots(const fs::path& whole) {
+  fs::path place = whole.root_path();
+  std::error_code code;
+  for (const fs::path& name : whole.relative_path()) {
+    if (name.empty() || name == ".") continue;
+    if (name != "..") {
+      place /= name;
+      continue;
+    }
+    if (fs::is_symlink(place, code)) place = fs::weakly_canonical(place, code);
+    place = place.parent_path();
+  }
+  return place;
+}
+
+}  // namespace
+
 Result<std::string> absolute_path(const std::string& path) {
   LOCKSTEP_TRY(check_local(path));
   if (path.empty()) return Error{ErrorKind::kUsage, "an empty path where a folder's is needed"};
   std::error_code code;
   const fs::path whole = fs::absolute(path, code);
-  if (!code) return whole.lexically_normal().string();
+  if (!code) return without_dots(whole).string();
   return Error{ErrorKind::kDisk, "'" + path + "' has no absolute path: " + code.message() +
                                      "; does the working directory still exist?"};
 }

@@ -1,5 +1,6 @@
 #include "launcher/inspect.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,12 +19,24 @@ int fail(const std::string& message) {
   return exit_code(ErrorKind::kUsage);
 }
 
+// Without /proc: as it was started. Empty: nobody knows.
+std::filesystem::path this_program() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path self = fs::read_symlink("/proc/self/exe", error);
+  if (!error) return self;
+  const auto* const started = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+  if (started == nullptr) return {};
+  self = fs::canonical(started, error);
+  return error ? fs::path() : self;
+}
+
 }  // namespace
 
 int inspect_command(const std::string& command, std::span<const std::string> arguments) {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return fail("cannot find the folder of this program: " + error.message());
+  const std::filesystem::path self = this_program();
+  if (self.empty())
+    return fail("cannot find the folder of this program; is there no /proc? Give its whole path");
   const std::string program = (self.parent_path() / "lockstep-inspect").string();
   // The program compares the version with its own.
   std::vector<std::string> words{program, "--for", LOCKSTEP_VERSION, command};
