@@ -61,6 +61,8 @@ class Inflater {
   }
 
   Result<std::size_t> end_of_member(std::size_t written, std::string_view name) {
+    // Zeros behind it are padding (as for gzip).
+    if (left_.find_first_not_of('\0') == std::string_view::npos) left_ = {};
     finished_ = left_.empty();
     if (!finished_ && (!is_gzip(left_) || inflateReset(&stream_) != Z_OK))
       return damaged(name, std::to_string(left_.size()) + " bytes follow the end of the gzip data");

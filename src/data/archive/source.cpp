@@ -30,6 +30,7 @@ class Gunzip {
     std::size_t done = 0;
     while (done < out.size()) {
       if (stream_.avail_in == 0) LOCKSTEP_TRY(refill());
+      if (!inside_ && padded()) continue;
       if (stream_.avail_in == 0 && !inside_) break;
       if (stream_.avail_in == 0) return damaged("the file is cut off");
       LOCKSTEP_ASSIGN(const std::size_t more, inflate(out.subspan(done)));
@@ -39,6 +40,13 @@ class Gunzip {
   }
 
  private:
+  // Zeros behind a member, as tapes and block devices have them, are passed over (as by gzip).
+  bool padded() {
+    const uInt before = stream_.avail_in;
+    for (; stream_.avail_in > 0 && *stream_.next_in == 0; --stream_.avail_in) ++stream_.next_in;
+    return before > 0 && stream_.avail_in == 0;
+  }
+
   Status refill() {
     LOCKSTEP_ASSIGN(const std::size_t bytes, packed_(buffer_));
     stream_.next_in = reinterpret_cast<Bytef*>(buffer_.data());

@@ -65,6 +65,17 @@ std::string name_in(const Block& block) {
   return (prefix.empty() ? "" : std::string(prefix) + "/") + std::string(field(block, 0, 100));
 }
 
+std::string name_of_type(char type) {
+  constexpr std::array<std::pair<char, const char*>, 5> kNames{{{'2', "a symbolic link"},
+                                                                {'3', "a device"},
+                                                                {'4', "a device"},
+                                                                {'6', "a pipe"},
+                                                                {'M', "a part of a file"}}};
+  const auto* const found = std::ranges::find(kNames, type, &std::pair<char, const char*>::first);
+  if (found != kNames.end()) return found->second;
+  return "type " + (type > ' ' && type < 0x7F ? std::string(1, type) : std::to_string(type));
+}
+
 // "a/b" of "./a//b/"; kBadData for what is not below where it is unpacked.
 Result<std::string> safe_path(const std::string& name, const TarLimits& limits) {
   const auto refused = [&](const std::string& why) {
@@ -148,11 +159,16 @@ class Reader {
     const char type = block[156];
     if (type == 'x' || type == 'g' || type == 'L' || type == 'K') return read_extra(type, *size);
     Extra extra = std::exchange(extra_, {});
+    if (type == 'V') return pass_over(*size);  // GNU's label of the archive
     std::string name = extra.name.value_or(name_in(block));
     if (extra.sparse && extra.sparse->name()) name = *extra.sparse->name();
     const std::uint64_t bytes = extra.size.value_or(*size);
     LOCKSTEP_ASSIGN(const std::string path, safe_path(name, limits_));
     const bool file = type == '0' || type == '\0' || type == '7';
+    if (type == 'D') {  // of GNU's incremental ones: what the folder had in it then
+      if (!path.empty()) LOCKSTEP_TRY(sink_.folder(path));
+      return pass_over(bytes);
+    }
     if (type == '5' || (file && name.ends_with('/'))) {
       if (bytes != 0) return bad_data("the folder '" + path + "' in the archive has content");
       return path.empty() ? Status() : sink_.folder(path);
@@ -162,8 +178,7 @@ class Reader {
     if (!path.empty() && type == 'S' && is_gnu(block)) return read_gnu_sparse(path, bytes, block);
     if (!file || path.empty())
       return bad_data("'" + path + "' in the archive is neither a file nor a folder (" +
-                      (type == '2' ? "a symbolic link" : "type " + std::to_string(type)) +
-                      "): unpack it by hand and give the folder");
+                      name_of_type(type) + "): unpack it by hand and give the folder");
     if (extra.sparse) return read_pax_sparse(path, bytes, *extra.sparse);
     LOCKSTEP_TRY(count(bytes));
     LOCKSTEP_TRY(sink_.file(path, bytes));
@@ -235,6 +250,11 @@ class Reader {
     LOCKSTEP_TRY(read_content(
         stored, [&](std::span<const std::byte> piece) { return content.stored(piece); }));
     return content.end();
+  }
+
+  Status pass_over(std::uint64_t bytes) {
+    LOCKSTEP_TRY(count(bytes));
+    return read_content(bytes, [](std::span<const std::byte>) { return Status(); });
   }
 
   // And the padding to whole blocks.

@@ -27,7 +27,8 @@ std::string complaint(const std::string& content, std::uint64_t limit = kMaxIdxB
 
 TEST(Idx, ReadsPlainAndGzipAlike) {
   for (const std::string& content :
-       {kGood, gzip(kGood), gzip(kGood.substr(0, 9)) + gzip(kGood.substr(9))}) {
+       {kGood, gzip(kGood), gzip(kGood.substr(0, 9)) + gzip(kGood.substr(9)),
+        gzip(kGood) + std::string(512, '\0')}) {
     const auto array = parse_idx(content, "x");
     ASSERT_TRUE(array.ok()) << array.error().message;
     EXPECT_THAT(array->header.sizes, ElementsAre(2, 3));

@@ -116,6 +116,35 @@ TEST(Tar, HardLinksAreOtherNames) {
                                         "gnu->" + name, "pax->" + name));
 }
 
+// tar -V and tar -g.
+TEST(Tar, LabelsAndListsOfFoldersArePassedOver) {
+  const std::string text = Tar()
+                               .add("/data of 2026", "", 'V')
+                               .add("Train/", "Y1.jpg" + std::string(700, '\0'), 'D')
+                               .add("./", "DTrain", 'D')
+                               .add("Train/1.jpg", "one")
+                               .end();
+  Listing sink;
+  const Status status = read_tar(of(text), {}, sink);
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_THAT(sink.entries, ElementsAre("Train/", "Train/1.jpg=3:one"));
+  EXPECT_THAT(error_of(of(Tar().add("../out", "x", 'D').end())), HasSubstr("climbs out"));
+  EXPECT_THAT(error_of(of(Tar().add("a", "", '6').end())), HasSubstr("(a pipe)"));
+  EXPECT_THAT(error_of(of(Tar().add("a", "", 'Z').end())), HasSubstr("(type Z)"));
+}
+
+TEST(Tar, ZerosBehindTheGzipAreNoDamage) {
+  const std::string packed = gzip(Tar().add("a", "one").end());
+  for (const std::size_t zeros : {1UL, 511UL, 200000UL}) {
+    Listing sink;
+    const Status status = read_tar(gunzip_source(of(packed + std::string(zeros, '\0'))), {}, sink);
+    EXPECT_TRUE(status.ok()) << status.error().message;
+    EXPECT_THAT(sink.entries, ElementsAre("a=3:one"));
+  }
+  EXPECT_THAT(error_of(gunzip_source(of(packed + std::string(9, '\0') + "x"))),
+              HasSubstr("gzip: "));
+}
+
 // "ab" at 3 and "cd" at 8 of 12 bytes, then a file to see that the end was found.
 const std::string kHoles =
     std::string(3, '\0') + "ab" + std::string(3, '\0') + "cd" + std::string(2, '\0');
