@@ -19,8 +19,8 @@ std::string shown_dtype(const std::string& name) {
                                                                                 : quote(name);
 }
 
-// Every event is allowed in exactly one place; anything else ends the parse with a reason. What is
-// under a key of a tensor that is not known, as the format may have more of one day, is passed over.
+// Every event is allowed in exactly one place; anything else ends the parse with a reason. What
+// stands under a key of a tensor that is not known, as the format may have one day, is passed over.
 class HeaderSax final : public nlohmann::json_sax<Parsed> {
  public:
   explicit HeaderSax(Header& header) : header_(header) {}
