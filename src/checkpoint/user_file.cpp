@@ -21,22 +21,33 @@ std::string folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
-// In its checkpoints, for one; whatever links lead there.
-bool is_within_a_runs_folder(Env& env, const std::filesystem::path& place) {
+// With all links followed, of what is there.
+std::filesystem::path canonical(const std::filesystem::path& path) {
   std::error_code code;
-  auto folder = std::filesystem::weakly_canonical(folder_of(place), code);
-  for (; folder.has_filename(); folder = folder.parent_path())
-    if (is_run_name(folder.filename()) && rundir::has_manifest(env, folder_of(folder))) return true;
+  auto whole = std::filesystem::weakly_canonical(path, code);
+  return whole.has_filename() ? whole : whole.parent_path();
+}
+
+// It, or a folder that it is in (checkpoints, for one), is what a run keeps in its directory:
+// one that is there, or `run_dir`, which is to be one.
+bool is_a_runs(Env& env, const std::filesystem::path& place, const std::filesystem::path& run_dir) {
+  for (auto at = canonical(folder_of(place)) / place.filename(); at.has_filename();
+       at = at.parent_path())
+    if (is_run_name(at.filename()) &&
+        (at.parent_path() == run_dir || rundir::has_manifest(env, folder_of(at))))
+      return true;
   return false;
 }
 
 // Where it may be: the folders on the way need not be there yet.
-Result<std::string> permitted_place(Env& env, const std::string& path) {
+Result<std::string> permitted_place(Env& env, const std::string& path,
+                                    const std::string& run_dir = "") {
   LOCKSTEP_ASSIGN(std::string place, place_to_write(path));
-  const std::filesystem::path whole(place);
-  const std::string folder = folder_of(whole);
-  const bool is_the_runs = is_run_name(whole.filename()) && rundir::has_manifest(env, folder);
-  if (is_the_runs || is_within_a_runs_folder(env, whole))
+  const auto directory = run_dir.empty() ? std::filesystem::path() : canonical(run_dir);
+  if (!run_dir.empty() && canonical(place) == directory)
+    return Error{ErrorKind::kUsage,
+                 quote(path) + " is to be the run's directory; give another path"};
+  if (is_a_runs(env, place, directory))
     return Error{ErrorKind::kUsage,
                  quote(path) + " is the run's own in its directory; give another path"};
   return place;
@@ -50,8 +61,8 @@ Result<std::string> place_of_user_file(Env& env, const std::string& path) {
   return place;
 }
 
-Status check_user_file(Env& env, const std::string& path) {
-  LOCKSTEP_TRY(permitted_place(env, path));
+Status check_user_file(Env& env, const std::string& path, const std::string& run_dir) {
+  LOCKSTEP_TRY(permitted_place(env, path, run_dir));
   return check_can_make_file(path);
 }
 

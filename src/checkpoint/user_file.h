@@ -14,7 +14,8 @@ namespace lockstep::checkpoint {
 Result<std::string> place_of_user_file(Env& env, const std::string& path);
 
 // Whether it can be written there, folders on the way being made: nothing is. kUsage: as above, or
-// the folder is not to be written to.
-Status check_user_file(Env& env, const std::string& path);
+// the folder is not to be written to. `run_dir`, where given, is to be a run's directory, and needs
+// not be there yet.
+Status check_user_file(Env& env, const std::string& path, const std::string& run_dir = "");
 
 }  // namespace lockstep::checkpoint

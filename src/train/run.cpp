@@ -5,6 +5,7 @@
 #include "base/guard.h"
 #include "base/log.h"
 #include "checkpoint/store.h"
+#include "checkpoint/user_file.h"
 #include "context/session_of.h"
 #include "lockstep/checkpoint.h"
 #include "rundir/lock.h"
@@ -41,10 +42,11 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 
 Status Run::begin() {
   LOCKSTEP_TRY(check_options(spec_, hooks, state_));
-  if (!session_of(context_).identity().newcomer)
-    for (const std::string& file : spec_.options.files) LOCKSTEP_TRY(check_can_write(file));
-  use_deterministic_algorithms(spec_.options.deterministic);
   LOCKSTEP_ASSIGN(spec_.options.output, absolute_path(spec_.options.output));
+  if (!session_of(context_).identity().newcomer)
+    for (const std::string& file : spec_.options.files)
+      LOCKSTEP_TRY(checkpoint::check_user_file(posix_env(), file, spec_.options.output));
+  use_deterministic_algorithms(spec_.options.deterministic);
   RunStart start(context_, spec_, hooks, state_);
   LOCKSTEP_TRY(start.read_directory());
   LOCKSTEP_ASSIGN(const int virtual_workers, start.virtual_workers());

@@ -2,11 +2,36 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
+#include "checkpoint/user_file.h"
 #include "support/checkpoint_fault_env.h"
+#include "support/temp_folder.h"
 #include "unit/checkpoint/samples.h"
 
 namespace lockstep::checkpoint {
 namespace {
+
+// Known before the run has made its directory, and not at its end.
+TEST(UserFile, IsNoneOfWhatTheRunIsGoingToWrite) {
+  const test::TempFolder folder;
+  const std::string run = folder / "a/run";
+  std::filesystem::create_directory_symlink(folder.path(), folder / "link");
+  for (const char* own :
+       {"a/run", "a/run/", "a/run/manifest.json", "a/run/ledger.jsonl", "a/run/checkpoints",
+        "a/run/checkpoints/x/w.pt", "link/a/run/result.json", "a/./b/../run/stop.json"}) {
+    const Status status = check_user_file(posix_env(), folder / own, run);
+    ASSERT_FALSE(status.ok()) << own;
+    EXPECT_EQ(status.error().kind, ErrorKind::kUsage) << own;
+    EXPECT_NE(status.error().message.find("the run's"), std::string::npos)
+        << status.error().message;
+  }
+  for (const char* mine :
+       {"a/run/w.pt", "a/w.pt", "a/result.json", "a/run/x/manifest.json", "a/run2"})
+    EXPECT_TRUE(check_user_file(posix_env(), folder / mine, run).ok()) << mine;
+  EXPECT_TRUE(check_user_file(posix_env(), folder / "a/run/result.json").ok());  // no run there
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
 
 using testing::MemoryEnv;
 
