@@ -76,8 +76,12 @@ Status Records::finish() {
 void Records::fail(const Error& error) {
   if (error_) return;
   error_ = error;
-  told_.failed(error);
-  answer_all(error);
+  if (error.kind == ErrorKind::kDisk)
+    error_->message +=
+        "; a run cannot go on without its records: once they can be written, the same command "
+        "goes on";
+  told_.failed(*error_);
+  answer_all(*error_);
 }
 
 void Records::answer_all(const Error& error) {

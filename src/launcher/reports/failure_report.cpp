@@ -85,18 +85,21 @@ WorkerFailure failure_of(const Worker& worker, const ChildEvent& child, double n
   failure.pid = worker.pid;
   failure.exit_code = child.kind == ChildEvent::kExited ? child.status : -child.status;
   failure.time_s = now_s;
-  failure.message = child.kind == ChildEvent::kExited
-                        ? "ended with exit code " + std::to_string(child.status) +
-                              " and left no error file; its output has more"
-                        : "Signal " + std::to_string(child.status) + " (" +
-                              signal_name(child.status) + ") received by PID " +
-                              std::to_string(worker.pid);
+  const bool exited = child.kind == ChildEvent::kExited;
+  const std::string how = exited ? "ended with exit code " + std::to_string(child.status)
+                                 : "Signal " + std::to_string(child.status) + " (" +
+                                       signal_name(child.status) + ") received by PID " +
+                                       std::to_string(worker.pid);
+  failure.message = how + (exited ? " and left no error file; its output has more" : "");
   if (worker.error_file.empty()) return failure;
   failure.error_text = text_of_file(worker.error_file);
   if (failure.error_text.empty()) return failure;
   failure.error_file =
       worker.error_file_stays ? worker.error_file : "(temporary; --log-dir keeps it)";
+  failure.message.clear();
   read_error_file(failure.error_text, failure);
+  if (failure.message.empty())
+    failure.message = how + "; its error file has no \"message\" that could be read as JSON";
   return failure;
 }
 

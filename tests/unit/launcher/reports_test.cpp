@@ -12,6 +12,7 @@
 #include "launcher/reports/incident_table.h"
 #include "launcher/reports/incidents.h"
 #include "support/child.h"
+#include "support/temp_folder.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -66,6 +67,22 @@ TEST(FailureReport, SurvivesWhateverAWorkerWrote) {
     EXPECT_EQ(f.message, "message of 0") << text;
     EXPECT_EQ(f.time_s, 1) << text;
   }
+}
+
+TEST(FailureReport, AnErrorFileThatSaysNothingIsNotCalledMissing) {
+  const test::TempFolder folder;
+  Worker worker{};
+  worker.error_file = folder / "error.json";
+  const ChildEvent exited{ChildEvent::kExited, 100, 7};
+  EXPECT_NE(failure_of(worker, exited, 1).message.find("left no error file"), std::string::npos);
+  for (const char* text : {"\xff{", "null", R"({"message":7})"}) {
+    folder.write("error.json", text);
+    EXPECT_EQ(
+        failure_of(worker, exited, 1).message,
+        "ended with exit code 7; its error file has no \"message\" that could be read as JSON");
+  }
+  folder.write("error.json", R"({"message":"why"})");
+  EXPECT_EQ(failure_of(worker, exited, 1).message, "why");
 }
 
 TEST(IncidentTable, CountsFromTheDeathAndLeavesOutWhatWasNotReached) {
