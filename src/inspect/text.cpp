@@ -15,6 +15,17 @@ std::size_t width_of(std::string_view text) {
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+// Names come from outside: a line end in one would break the table.
+std::string cell_of(std::string_view text) {
+  std::string cell;
+  for (const char c : for_terminal(text))
+    if (c == '\n' || c == '\t')
+      cell += c == '\n' ? "\\n" : "\\t";
+    else
+      cell += c;
+  return cell;
+}
+
 }  // namespace
 
 std::string grouped(std::uint64_t number) {
@@ -57,8 +68,11 @@ std::string counted(std::uint64_t n, std::string_view noun) {
   return grouped(n) + " " + std::string(noun) + (n == 1 ? "" : "s");
 }
 
-std::string text_table(std::span<const std::vector<std::string>> rows,
+std::string text_table(std::span<const std::vector<std::string>> given,
                        std::span<const std::size_t> right) {
+  std::vector<std::vector<std::string>> rows(given.begin(), given.end());
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = cell_of(cell);
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -28,6 +28,12 @@ TEST(Text, ATerminalGetsNoControlCharacters) {
   EXPECT_EQ(for_terminal(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(Text, ATableHasALineForEachRow) {
+  const std::vector<std::vector<std::string>> rows{{"a\nb\t\x1b[2J", "1"}, {"\xff\u00e9", "22"}};
+  EXPECT_EQ(text_table(rows, std::vector<std::size_t>{1}),
+            "a\\nb\\t\\x1b[2J   1\n\\xff\u00e9          22\n");
+}
+
 TEST(Arguments, PathsFlagsAndValuesInAnyOrder) {
   const auto parsed = parse(Texts{"a", "--out", "x.html", "--json", "b"}, kSyntax);
   ASSERT_TRUE(parsed.ok());
