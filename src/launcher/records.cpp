@@ -76,12 +76,8 @@ Status Records::finish() {
 void Records::fail(const Error& error) {
   if (error_) return;
   error_ = error;
-  if (error.kind == ErrorKind::kDisk)
-    error_->message +=
-        "; a run cannot go on without its records: once they can be written, the same command "
-        "goes on";
-  told_.failed(*error_);
-  answer_all(*error_);
+  told_.failed(error);
+  answer_all(error);
 }
 
 void Records::answer_all(const Error& error) {

@@ -382,20 +382,6 @@ TEST_F(Report, WhatIsNoRunIsRefused) {
   refused(folder_.write("c.json", R"({"runs":[{"name":"x","train":[[1,2]]}]})"), "has a point");
 }
 
-TEST_F(Report, APageNeverTakesThePlaceOfWhatIsRead) {
-  const std::string run = run_directory();
-  const std::string runs = folder_.write("runs.json", R"({"runs":[{"name":"x"}]})");
-  for (const std::string& out : {runs, run + "/metrics.jsonl", folder_ / "run/../runs.json"}) {
-    const std::string before = test::read_text(out);
-    const Error error = error_of({runs, run, "--out", out});
-    EXPECT_EQ(error.kind, ErrorKind::kUsage);
-    EXPECT_TRUE(has(error.message, "would be lost; give another name")) << error.message;
-    EXPECT_EQ(test::read_text(out), before);
-  }
-  for (int i = 0; i < 2; ++i)  // its own page of last time
-    EXPECT_TRUE(report_command(posix_env(), Texts{run, "--out", run + "/page.html"}).ok());
-}
-
 TEST_F(Report, WrongOptions) {
   EXPECT_EQ(error_of({}).kind, ErrorKind::kUsage);
   EXPECT_TRUE(has(error_of({TUTORIAL_001, "--csv", "--json"}).message, "give one of"));
