@@ -24,7 +24,8 @@ std::string folder_of(const std::filesystem::path& path) {
 // With all links followed, of what is there.
 std::filesystem::path canonical(const std::filesystem::path& path) {
   std::error_code code;
-  auto whole = std::filesystem::weakly_canonical(path, code);
+  // From the root first: of a relative path of which nothing is there it would make a relative one.
+  auto whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path, code), code);
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
