@@ -18,7 +18,7 @@ std::string counted(std::uint64_t n, std::string_view noun);  // "1 file", "2 fi
 
 // Columns as wide as their widest cell, two spaces between; `right` names those that end flush (of
 // numbers). A row may be shorter than others. Width is counted in code points of UTF-8.
-std::string text_table(std::span<const std::vector<std::string>> rows,
+std::string text_table(std::span<const std::vector<std::string>> given,
                        std::span<const std::size_t> right = {});
 
 // As a file: what is no letter, digit, dot, dash or underscore becomes a dash.

@@ -26,6 +26,9 @@ TEST(UserFile, IsNoneOfWhatTheRunIsGoingToWrite) {
     EXPECT_NE(status.error().message.find("the run's"), std::string::npos)
         << status.error().message;
   }
+  const std::string relative = std::filesystem::absolute("none-run").string();
+  for (const char* own : {"none-run/ledger.jsonl", "none-run/checkpoints/w.pt", "./none-run"})
+    EXPECT_FALSE(check_user_file(posix_env(), own, relative).ok()) << own;
   for (const char* mine :
        {"a/run/w.pt", "a/w.pt", "a/result.json", "a/run/x/manifest.json", "a/run2"})
     EXPECT_TRUE(check_user_file(posix_env(), folder / mine, run).ok()) << mine;
