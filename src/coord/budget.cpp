@@ -27,4 +27,14 @@ RestartBudget::Verdict RestartBudget::charge(const std::optional<Place>& place) 
   return Verdict::kAllowed;
 }
 
+std::string RestartBudget::announcement() const {
+  return "the group starts again (restart " + std::to_string(used_) + " of " +
+         std::to_string(most_) + ")";
+}
+
+std::string RestartBudget::refusal(const std::string& from) const {
+  return "--max-restarts " + std::to_string(most_) +
+         (most_ > 0 ? " is spent" : " allows no restart" + from);
+}
+
 }  // namespace lockstep::coord

@@ -46,6 +46,9 @@ class RestartBudget {
   // Nothing: of a program without transactions. The same error in the same transaction, twice in
   // the run's life, would come again.
   Verdict charge(const std::optional<Place>& place);
+  // What is said of an allowed restart, and of a spent budget. `from`: " from a checkpoint".
+  std::string announcement() const;
+  std::string refusal(const std::string& from = "") const;
   bool spent() const { return used_ >= most_; }
   int used() const { return used_; }
   int most() const { return most_; }

@@ -6,8 +6,6 @@
 namespace lockstep::coord {
 namespace {
 
-constexpr std::uint64_t kStopWaitTold = 2'000'000'000;  // after it began
-
 // Of a worker's own words: it stops the run, for another try would only meet it again.
 bool is_final(ErrorKind kind) {
   return kind == ErrorKind::kUsage || kind == ErrorKind::kBadData || kind == ErrorKind::kDisk ||
@@ -29,7 +27,7 @@ void Coordinator::State::kill_all(int signal, const char* why) {
 
 void Coordinator::State::stop_now(int code, const std::string& reason, bool told, int signal) {
   if (is_stopping()) return;
-  const bool gently = config.plain || config.attached || !elastic || group == Group::kFinishing;
+  const bool gently = config.attached || !elastic || group == Group::kFinishing;
   for (Incident& incident : incidents.close_all(4))
     act(action::RecordIncident{std::move(incident)}, reason);
   group = Group::kStopping;
@@ -44,8 +42,7 @@ void Coordinator::State::stop_now(int code, const std::string& reason, bool told
 
 void Coordinator::State::stop_by(int signal, const std::string& reason) {
   const int code = 128 + signal;
-  if (group != Group::kRunning || !elastic || config.plain)
-    return stop_now(code, reason, false, signal);
+  if (group != Group::kRunning || !elastic) return stop_now(code, reason, false, signal);
   print(action::Severity::kInfo,
         reason + "; the workers leave at the next step, the same command goes on from there");
   group = Group::kStopping;
@@ -117,10 +114,9 @@ void Coordinator::State::on(const event::Exited& exited) {
   ExitStatus status = exited.status;
   // What it had to do is done, and nobody can know more of a process that is not our child.
   if (status.is_unknown() && (worker.left || group == Group::kFinishing)) status = {0, 0};
-  if (group == Group::kRunning && !config.plain && elastic && !worker.holds_state())
+  if (group == Group::kRunning && elastic && !worker.holds_state())
     worker.refused = worker.refused || is_wrong_input(status);
   hangs.forget(worker.uid);
-  if (config.plain) return on_plain_exit(worker, status);
 
   const bool group_works = group != Group::kRestarting && group != Group::kFinishing;
   if (worker.proposed && !worker.left && group_works) {
@@ -156,18 +152,6 @@ void Coordinator::State::on(const event::Exited& exited) {
             describe(status), well, is_by(status, config.stop_signals)});
 }
 
-void Coordinator::State::on_plain_exit(const Worker& worker, ExitStatus status) {
-  if (group != Group::kRunning) return;
-  if (status.code == 0) return;
-  const std::string text = name(worker) + " ended with " + describe(status);
-  if (is_wrong_input(status)) return stop_now(status.code, text);
-  const bool from_outside = is_from_outside(status);
-  incidents.add({worker.uid, rank_of(worker), describe(status)}, std::nullopt, from_outside, 0,
-                now);
-  restart_unless_signalled(text, {from_outside ? Cause::kFromOutside : Cause::kOwnDoing,
-                                  describe(status), false, is_by(status, config.stop_signals)});
-}
-
 void Coordinator::State::end_if_empty() {
   if (waiting_restart) return;
   if (!std::all_of(workers.begin(), workers.end(),
@@ -185,12 +169,12 @@ void Coordinator::State::end_if_empty() {
     }
     return;
   }
-  const bool plain_done = (config.plain || !elastic) && group == Group::kRunning;
-  if (group != Group::kStopping && group != Group::kFinishing && !plain_done) return;
+  const bool loops_done = !elastic && group == Group::kRunning;
+  if (group != Group::kStopping && group != Group::kFinishing && !loops_done) return;
   for (Incident& incident : incidents.close_all(1))
     act(action::RecordIncident{std::move(incident)}, "the run ends");
   group = Group::kStopped;
-  act(action::Stop{stop_code}, plain_done ? "all workers have exited 0" : stop_reason);
+  act(action::Stop{stop_code}, loops_done ? "all workers have exited 0" : stop_reason);
 }
 
 }  // namespace lockstep::coord

@@ -207,7 +207,7 @@ void Coordinator::State::on(const event::Scale& scale) {
     act(action::Reply{scale.request, ok, std::move(text), kind}, "scale");
   };
   const std::string count = std::to_string(scale.workers);
-  if (config.plain || !elastic)
+  if (!elastic)
     return answer(false,
                   "this program cannot be scaled: it does not run its steps through Lockstep "
                   "(step.run or Trainer)");

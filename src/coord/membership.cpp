@@ -1,25 +1,11 @@
 #include "coord/membership.h"
 
 #include <csignal>
-#include <cstdio>
 #include <functional>
 
 #include "coord/membership_state.h"
 
 namespace lockstep::coord {
-namespace {
-
-// A longer silence of the agent itself is a pause (SIGSTOP, a frozen machine) and must not be held
-// against the workers.
-constexpr std::uint64_t kAgentPause = 1'000'000'000;
-
-}  // namespace
-
-std::string seconds(std::uint64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ns) / 1e9);
-  return text;
-}
 
 Coordinator::State::State(const Config& settings)
     : config(settings),
@@ -44,8 +30,7 @@ Rank Coordinator::State::rank_of(const Worker& worker) const {
 }
 
 std::string Coordinator::State::name(const Worker& worker) const {
-  return "rank " + std::to_string(rank_of(worker).value()) + " (worker " +
-         std::to_string(worker.uid.value()) + ")";
+  return worker_name(rank_of(worker).value(), worker.uid.value());
 }
 
 void Coordinator::State::on(const event::Start&) {
@@ -59,10 +44,6 @@ void Coordinator::State::on(const event::Forked& forked) {
   worker->stage = Stage::kForked;
   worker->since = now;
   if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
-  if (config.plain && group == Group::kStarting) {
-    group = Group::kRunning;
-    tell_policy();
-  }
 }
 
 void Coordinator::State::on(const event::SpawnFailed& failed) {
@@ -71,7 +52,7 @@ void Coordinator::State::on(const event::SpawnFailed& failed) {
   const Worker worker = it->second;
   workers.erase(it);
   slots.give_back(worker.slot);
-  if (group == Group::kStarting || config.plain)
+  if (group == Group::kStarting)
     return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
   if (group != Group::kRunning || worker.dismissed) return;
   spawn_pause.begin(now);
@@ -147,8 +128,7 @@ void Coordinator::State::on(const event::Continued& continued) {
 }
 
 void Coordinator::State::on(const event::Progress& report) {
-  if (!config.plain &&
-      (group == Group::kRunning || group == Group::kStopping || group == Group::kFinishing))
+  if (group == Group::kRunning || group == Group::kStopping || group == Group::kFinishing)
     note_progress(report);
 }
 
@@ -236,8 +216,7 @@ void Coordinator::State::kill_late(std::uint64_t waited, const char* for_what) {
       late += (late.empty() ? "" : ", ") + name(worker);
   if (!late.empty())
     print(action::Severity::kWarning,
-          late + ": not ended " + seconds(waited) + " after " + for_what +
-              (config.attached ? "" : " (--shutdown-timeout)") + "; killed");
+          not_ended(late, waited, for_what, config.attached ? "" : " (--shutdown-timeout)"));
   kill_all(SIGKILL, "it has not ended in time");
 }
 
@@ -245,8 +224,8 @@ template <class Visit>
 void Coordinator::State::each_timer(Visit visit) {
   if (group == Group::kStopped) return;
   for (auto& [uid, worker] : workers)
-    if (!worker.dismissed && !worker.evicted && !config.plain) each_timer_of(worker, visit);
-  if (group == Group::kStarting && !config.plain)
+    if (!worker.dismissed && !worker.evicted) each_timer_of(worker, visit);
+  if (group == Group::kStarting)
     visit(group_since + timing.first_table, [this] {
       stop_now(
           exit_code(ErrorKind::kUnavailable),
@@ -307,7 +286,6 @@ void Coordinator::State::fire_timers() {
     if (!due) break;
     due();
   }
-  if (config.plain) return;
   if (group == Group::kRunning || group == Group::kFinishing) {
     tell_standstills();
     evict_hung();
@@ -332,16 +310,14 @@ void Coordinator::State::forget_pause(std::uint64_t gap) {
 
 void Coordinator::State::settle() {
   end_if_empty();
-  if (group == Group::kRunning && !config.plain && elastic) check_survivors();
+  if (group == Group::kRunning && elastic) check_survivors();
   if (group == Group::kStarting && target == 0)
     restart_or_stop("no worker is left", blame_outside());
   end_if_empty();
-  if (group == Group::kStarting || (group == Group::kRunning && !config.plain)) spawn_missing();
-  if (group == Group::kStarting && !config.plain) write_first_table();
-  if (group == Group::kRunning || (group == Group::kStopping && orderly_until)) {
-    if (!config.plain) propose();
-  }
-  if (group == Group::kRunning && !config.plain) name_donor();
+  if (group == Group::kStarting || group == Group::kRunning) spawn_missing();
+  if (group == Group::kStarting) write_first_table();
+  if (group == Group::kRunning || (group == Group::kStopping && orderly_until)) propose();
+  if (group == Group::kRunning) name_donor();
 }
 
 Coordinator::Coordinator(const Config& config) : state_(std::make_unique<State>(config)) {}

@@ -1,5 +1,4 @@
-// The coordinator: decides all that the agent does about the workers of a run. A pure state
-// machine: events and the time go in, actions with reasons come out; no clock, no file, no process.
+// The coordinator: decides all that the agent does about the workers of a linked program (head.h).
 // docs/design/protocol.md has the rules it keeps.
 //
 // Life of the group:
@@ -9,19 +8,16 @@
 //       +---- restarting (rung 3: all killed, fresh board)
 //   any -> stopping -> stopped
 //
-// Agent's loop: make the event (Progress before Exited; a Tick with Progress every 5 to 50 ms),
-// handle() it, obey the actions in order. Threads: one at a time. Errors: none; an event about an
-// unknown or dead uid is ignored (late messages of the dead are normal).
+// The agent feeds Progress before Exited, and a Tick with Progress every 5 to 50 ms. Late messages
+// of the dead are normal.
 #pragma once
 
 #include <csignal>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "coord/actions.h"
-#include "coord/events.h"
+#include "coord/head.h"
 
 namespace lockstep::coord {
 
@@ -59,9 +55,6 @@ struct Config {
   std::uint64_t give_back_after = 100;  // committed transactions until a replacement is given back
   int no_progress_restarts = 3;
   bool zygote = true;  // spawns wait for ZygoteReady
-  // A program that never says Hello, under the plain torchrun contract: no table, no replacement;
-  // any failure is a restart, and the run is done when all have exited 0.
-  bool plain = false;
   // Workers come by themselves, one of each rank, and nobody starts another in a dead one's place:
   // it waits, at no cost, for the same command. The run ends with its last worker.
   bool attached = false;
@@ -71,30 +64,16 @@ struct Config {
   Timing timing;
 };
 
-struct RunStatus {
-  std::string_view state;  // starting, running, restarting, finishing, stopping or stopped
-  std::int64_t world_size = 0, target_world_size = 0;  // who is a member; how many there shall be
-  std::uint32_t virtual_workers = 0;
-  std::uint64_t committed = 0;  // transactions
-  int replacements_left = 0, max_replacements = 0;
-  int restarts = 0, max_restarts = 0;
-};
-
-class Coordinator {
+class Coordinator final : public Head {
  public:
   explicit Coordinator(const Config& config);
-  ~Coordinator();
+  ~Coordinator() override;
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  // `now_ns`: CLOCK_MONOTONIC, never smaller than before.
-  Actions handle(const Event& event, std::uint64_t now_ns);
-
-  // For `lockstep status`.
-  RunStatus status() const;
-  // Before this time there is nothing to do unless an event comes; for the agent's timer. At most 1
-  // s after `now_ns`.
-  std::uint64_t next_deadline(std::uint64_t now_ns) const;
+  Actions handle(const Event& event, std::uint64_t now_ns) override;
+  RunStatus status() const override;
+  std::uint64_t next_deadline(std::uint64_t now_ns) const override;
 
  private:
   struct State;

@@ -17,10 +17,10 @@
 #include "coord/incident_book.h"
 #include "coord/membership.h"
 #include "coord/slots.h"
+#include "coord/words.h"
 
 namespace lockstep::coord {
 
-std::string seconds(std::uint64_t ns);  // "1.0 s"
 // In which computation it is, as " while computing …"; empty where it waits, or is between steps.
 std::string place_of(const WorkerProgress& seen);
 
@@ -287,13 +287,12 @@ struct Coordinator::State {
   }
   std::uint64_t ran_now() const { return ran + (now - ran_from.value_or(now)); }
   void note_stop();  // a table may name the last step
-  // At once. Programs without transactions, and what comes behind a run's end, get `signal` and the
+  // At once. Loops over a process group, and what comes behind a run's end, get `signal` and the
   // grace; in all others nothing of a step is worth a wait. `reason` is printed unless `told`: who
   // caused it has said why.
   void stop_now(int code, const std::string& reason, bool told = false, int signal = SIGTERM);
   void stop_by(int signal, const std::string& reason);  // in order
   void kill_all(int signal, const char* why);
-  void on_plain_exit(const Worker& worker, ExitStatus status);
   void end_if_empty();
 
   Worker* find(WorkerUid uid) {

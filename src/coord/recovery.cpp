@@ -187,8 +187,7 @@ void Coordinator::State::keep_leavers() {
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
   waiting_restart.reset();
   std::optional<RestartBudget::Place> place;
-  if (elastic && !config.plain)
-    place = {furthest, applied, from_outside ? std::string() : own_error(reason)};
+  if (elastic) place = {furthest, applied, from_outside ? std::string() : own_error(reason)};
   const auto verdict = restarts.charge(place);
   if (!from_outside) own_doing_at = furthest;
   held.clear();
@@ -205,19 +204,14 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
                       reason + "; nobody starts workers that were started by hand again");
     return stop_now(
         resumable ? exit_code(ErrorKind::kResumable) : 1,
-        reason + (spent ? "; --max-restarts " + std::to_string(restarts.most()) +
-                              (restarts.most() > 0        ? " is spent"
-                               : elastic && !config.plain ? " allows no restart from a checkpoint"
-                                                          : " allows no restart")
+        reason + (spent  ? "; " + restarts.refusal(elastic ? " from a checkpoint" : "")
                   : same ? "; the same error ended the group in the same transaction (" +
                                std::to_string(applied) + ") before: another try would end so, too"
                          : "; " + std::to_string(config.no_progress_restarts) +
                                " restarts in a row got no further than transaction " +
                                std::to_string(furthest)));
   }
-  print(action::Severity::kWarning, reason + "; the group starts again (restart " +
-                                        std::to_string(restarts.used()) + " of " +
-                                        std::to_string(restarts.most()) + ")");
+  print(action::Severity::kWarning, reason + "; " + restarts.announcement());
   group = Group::kRestarting;
   kill_all(SIGKILL, "the group starts again");
 }

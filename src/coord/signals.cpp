@@ -6,8 +6,6 @@
 namespace lockstep::coord {
 namespace {
 
-std::string name_of(int signal) { return describe(ExitStatus{-1, signal}); }
-
 // It holds the state, is to stay, and has noted a signal or could have.
 bool counts(const Worker& worker) {
   return worker.stage == Stage::kMember && !worker.dismissed && !worker.evicted &&
@@ -26,7 +24,7 @@ void Coordinator::State::on(const event::Signal& signal) {
                      now - last_signal->second < timing.same_signal;
   last_signal = {signal.number, now};
   if (again) return;
-  const std::string by = "stopped by " + name_of(signal.number);
+  const std::string by = "stopped by " + signal_name(signal.number);
   if (group == Group::kFinishing) return stop_by(signal.number, by + ", the run is finished");
   if (group != Group::kStopping) return stop_by(signal.number, by);
   if (signal.number != SIGINT && signal.number != SIGQUIT) return;
@@ -56,7 +54,7 @@ void Coordinator::State::answer_worker_signals() {
     if (signal == 0) signal = worker.seen.signal;
   }
   if (all && signal != 0)
-    return stop_by(signal, "stopped by " + name_of(signal) + " to all workers");
+    return stop_by(signal, "stopped by " + signal_name(signal) + " to all workers");
   for (auto& [uid, worker] : workers)
     if (has_unanswered(worker)) let_go(worker);
 }
@@ -64,7 +62,7 @@ void Coordinator::State::answer_worker_signals() {
 // Whoever sent it wants this worker gone: a death from outside, but one that loses nothing.
 void Coordinator::State::let_go(Worker& worker) {
   worker.signal_answered = true;
-  const std::string signal = name_of(worker.seen.signal);
+  const std::string signal = signal_name(worker.seen.signal);
   if (!worker.holds_state()) return evict(worker, Cause::kFromOutside, signal);
   worker.stage = Stage::kLeaving;
   worker.may_leave = true;
@@ -78,7 +76,7 @@ void Coordinator::State::let_go(Worker& worker) {
   act(action::RecordIncident{incident.report}, "a signal takes a worker out");
 }
 
-// Of a program without transactions. Whoever ended the worker by a signal that asks for an end may
+// Of a loop over a process group. Whoever ended the worker by a signal that asks for an end may
 // be about to send it to the launcher, too; what the others die of meanwhile is the first one's
 // death.
 void Coordinator::State::restart_unless_signalled(const std::string& reason, const Death& death) {

@@ -73,13 +73,11 @@ void Coordinator::State::tell_policy() {
                                 "joins them again"
                               : "when one dies, all are ended"));
   std::string first = "when one dies, all are stopped";
-  if (elastic && !config.plain)
+  if (elastic)
     first = "replacements of those that die: " + number(std::uint64_t(config.max_replacements)) +
             " (--max-replacements)";
   print(action::Severity::kInfo,
-        number(config.workers) + (config.workers == 1 ? " worker; " : " workers; ") + first +
-            "; restarts of all: " + number(std::uint64_t(config.max_restarts)) +
-            " (--max-restarts)");
+        policy(static_cast<int>(config.workers), first, config.max_restarts));
 }
 
 std::string Coordinator::State::those_left() const {
@@ -94,8 +92,7 @@ void Coordinator::State::tell_stop_wait() {
   const auto until = orderly_until ? orderly_until : term_until;
   const std::string left = those_left();
   if (until && *until > now && !left.empty())
-    print(action::Severity::kInfo,
-          "waiting for " + left + ", up to " + seconds(*until - now) + " (--shutdown-timeout)");
+    print(action::Severity::kInfo, waiting_for(left, *until - now));
 }
 
 // `members`: those that are to stay. Done: as many as are wanted are in a table, and whoever was to

@@ -18,6 +18,7 @@
 #include "base/exec.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "launcher/head_for.h"
 #include "launcher/options/signal_list.h"
 
 namespace lockstep::launcher {
@@ -25,33 +26,6 @@ namespace {
 
 using namespace std::chrono_literals;
 namespace event = coord::event;
-
-std::uint64_t ns(std::chrono::milliseconds time) {
-  return static_cast<std::uint64_t>(time.count()) * 1'000'000;
-}
-
-coord::Config config_of(const LaunchOptions& options, const Program& program,
-                        const Spawner& spawner, const std::optional<Attached>& attached) {
-  coord::Config config;
-  config.workers = static_cast<std::uint32_t>(options.nproc_per_node);
-  config.max_restarts = options.max_restarts;
-  config.max_replacements = options.max_replacements;
-  config.zygote = spawner.uses_zygote();
-  config.plain = spawner.plain();
-  config.asked_for_help =
-      std::any_of(program.arguments.begin(), program.arguments.end(),
-                  [](const std::string& word) { return word == "--help" || word == "-h"; });
-  config.stop_signals = stop_signals(options.signals_to_handle);
-  config.timing.stop_grace = ns(options.stop_grace);
-  if (options.hang_timeout) config.timing.strict_hang = ns(*options.hang_timeout);
-  config.timing.kill_grace = ns(options.shutdown_timeout);
-  config.timing.orderly = ns(options.shutdown_timeout);
-  // Without the zygote a worker loads libtorch first, on a busy machine many at once.
-  if (!config.zygote) config.timing.hello = 60'000'000'000;
-  config.attached = attached.has_value();
-  if (attached) config.timing.first_table = ns(attached->wait);
-  return config;
-}
 
 // Whoever started us may have ignored or blocked some, which exec keeps: SIGCHLD ignored would hide
 // the workers' ends from us.
@@ -93,7 +67,7 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, std::move(spawned), loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
-      coordinator_(config_of(options_, program_, spawner_, attached_)),
+      head_(head_for(options_, program_, spawner_.uses_zygote(), attached_)),
       records_(posix_env(), background_, when_recorded()),
       progress_(options_.progress, progress_sink()),
       incidents_([this](const std::string& table) {
@@ -161,14 +135,14 @@ void Agent::feed(coord::Event event) {
   while (!events_.empty() && !exit_code_) {
     const coord::Event next = std::move(events_.front());
     events_.pop();
-    for (const coord::Action& action : coordinator_.handle(next, monotonic_ns())) obey(action);
+    for (const coord::Action& action : head_->handle(next, monotonic_ns())) obey(action);
     if (std::exchange(ring_, false)) ring_workers();
   }
   feeding_ = false;
 }
 
 Deadline Agent::next_wake() const {
-  const std::uint64_t now = monotonic_ns(), due = coordinator_.next_deadline(now);
+  const std::uint64_t now = monotonic_ns(), due = head_->next_deadline(now);
   auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
   if (records_.is_open()) left = std::min<std::chrono::nanoseconds>(left, records_.pause());
   if (lock_deadline_ || console_.waits_unwatched() || (arrivals_ && arrivals_->anybody_waits()))

@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
-#include "coord/membership.h"
+#include "coord/head.h"
 #include "coord/messages.h"
 #include "coord/progress.h"
 #include "launcher/background.h"
@@ -152,7 +152,7 @@ class Agent {
   std::optional<Logs> logs_;
   std::optional<ErrorFiles> error_files_;  // of plain programs without a log directory
   Spawner spawner_;
-  coord::Coordinator coordinator_;
+  std::unique_ptr<coord::Head> head_;
   std::optional<HeldPort> port_;
   std::optional<SharedBoard> board_;
   std::unique_ptr<RunDirectory> run_dir_;

@@ -52,7 +52,7 @@ Result<bool> Agent::seat(Arrival& arrival) {
                      (owner->stopped ? " and stopped" : "") +
                      ": each rank is one process. Give this one another rank, or end that one"};
   }
-  const coord::RunStatus status = coordinator_.status();
+  const coord::RunStatus status = head_->status();
   if (status.state != "starting" && status.state != "running")
     return Error{ErrorKind::kUnavailable, "the run at " + attached_->address() +
                                               " is about to end (" + std::string(status.state) +

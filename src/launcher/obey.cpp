@@ -168,9 +168,7 @@ void Agent::act(const action::Refuse& refuse) {
   send_to(refuse.uid, message::Refuse{refuse.error.kind, refuse.error.message});
 }
 
-void Agent::act(const action::RecordIncident& record) {
-  if (!plain()) incidents_.record(record.incident);  // else told by the failure report
-}
+void Agent::act(const action::RecordIncident& record) { incidents_.record(record.incident); }
 
 // What nobody waits for.
 void Agent::write_beside(Background::Job write) {

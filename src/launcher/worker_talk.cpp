@@ -175,7 +175,7 @@ std::string Agent::status_json() const {
   }
   OrderedJson in_order = OrderedJson::array();
   for (auto& [place, member] : members) in_order.push_back(std::move(member));
-  const coord::RunStatus status = coordinator_.status();
+  const coord::RunStatus status = head_->status();
   return json_text(
       OrderedJson{{"schema", 1},
                   {"run_id", options_.run_id},

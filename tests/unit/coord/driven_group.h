@@ -1,24 +1,42 @@
-// A coordinator with workers that exist in a test's words only, in virtual time.
+// A head with workers that exist in a test's words only, in virtual time.
 #pragma once
 
 #include <csignal>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "coord/membership.h"
+#include "coord/plain/one_host.h"
 
 namespace lockstep::coord {
 
 inline constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
+// Of a program without transactions: plain, or a loop over a process group (whose DrivenGroup has
+// `elastic` false).
+inline std::unique_ptr<Head> fixed_head(bool plain, int workers, int max_restarts = 0) {
+  const std::vector<int> signals{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1};
+  if (plain)
+    return std::make_unique<plain::OneHost>(
+        plain::HostConfig{.workers = workers, .stop_signals = signals}, max_restarts);
+  return std::make_unique<Coordinator>(Config{.workers = static_cast<std::uint32_t>(workers),
+                                              .max_restarts = max_restarts,
+                                              .stop_signals = signals,
+                                              .timing = {}});
+}
+
 class DrivenGroup {
  public:
   static constexpr std::uint32_t kShares = 8;
 
-  explicit DrivenGroup(const Config& config) : coordinator_(config) { feed(event::Start{}); }
+  explicit DrivenGroup(std::unique_ptr<Head> head) : head_(std::move(head)) {
+    feed(event::Start{});
+  }
+  explicit DrivenGroup(const Config& config) : DrivenGroup(std::make_unique<Coordinator>(config)) {}
 
   // Until all are ready and the first table is out.
   void start() {
@@ -38,7 +56,7 @@ class DrivenGroup {
     feed(event::Exited{uid, status});
   }
   void feed(const Event& event) {
-    for (Action& action : coordinator_.handle(event, now)) {
+    for (Action& action : head_->handle(event, now)) {
       if (const auto* print = std::get_if<action::Print>(&action.what)) {
         const bool policy = print->text.ends_with("(--max-restarts)");  // each run's first
         (policy ? policies : printed) += print->text + "\n";
@@ -86,7 +104,7 @@ class DrivenGroup {
         return true;
     return false;
   }
-  RunStatus status() const { return coordinator_.status(); }
+  RunStatus status() const { return head_->status(); }
 
   bool elastic = true;  // what its workers say they are
   RunTime run_time;     // what they say of the run's
@@ -97,7 +115,7 @@ class DrivenGroup {
   std::optional<int> exit_code;
 
  private:
-  Coordinator coordinator_;
+  std::unique_ptr<Head> head_;
   std::optional<Table> table_;
 };
 

@@ -93,8 +93,7 @@ TEST(Restarts, InVainAreResumableIfAllCameFromOutside) {
 // One of several cannot be started while others are on their way.
 TEST(Plain, AWorkerThatComesAfterTheStopStopsAsWell) {
   for (const int failed : {0, 1, 2}) {
-    DrivenGroup group(
-        {.workers = 3, .max_restarts = 5, .zygote = false, .plain = true, .timing = {}});
+    DrivenGroup group(fixed_head(true, 3, 5));
     std::vector<WorkerUid> uids;
     while (const auto spawn = group.take_spawn()) uids.push_back(spawn->uid);
     ASSERT_EQ(uids.size(), 3U);

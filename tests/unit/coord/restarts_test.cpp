@@ -29,8 +29,7 @@ void commit(DrivenGroup& group, std::uint64_t txn) {
 
 TEST(Restarts, EachCountsAsProgressWithoutTransactions) {
   for (const bool plain : {true, false}) {
-    DrivenGroup group(
-        {.workers = 1, .max_restarts = 10, .zygote = !plain, .plain = plain, .timing = {}});
+    DrivenGroup group(fixed_head(plain, 1, 10));
     group.elastic = false;
     group.start();
     for (int i = 1; i <= 10; ++i) {

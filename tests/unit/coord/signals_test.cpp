@@ -225,15 +225,7 @@ TEST(SignalsAtTheEnd, GoToTheProgramAsWhatTheyWere) {
 // Scripts, and loops over a process group.
 class WithoutTransactions : public testing::TestWithParam<bool> {
  protected:
-  WithoutTransactions()
-      : group_({.workers = 3,
-                .max_restarts = 1,
-                .zygote = !GetParam(),
-                .plain = GetParam(),
-                .stop_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1},
-                .timing = {}}) {
-    start(group_);
-  }
+  WithoutTransactions() : group_(fixed_head(GetParam(), 3, 1)) { start(group_); }
   static void start(DrivenGroup& group) {
     group.elastic = false;
     if (!GetParam()) group.start();
@@ -247,7 +239,7 @@ class WithoutTransactions : public testing::TestWithParam<bool> {
 
 TEST_P(WithoutTransactions, GetEachSignalOnceAsWhatItWas) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1}) {
-    DrivenGroup group({.workers = 3, .zygote = !GetParam(), .plain = GetParam(), .timing = {}});
+    DrivenGroup group(fixed_head(GetParam(), 3));
     start(group);
     group.feed(event::Signal{number});
     for (int i = 0; i < 3; ++i) EXPECT_EQ(group.take<action::Kill>()->signal, number);

@@ -128,7 +128,7 @@ TEST_F(SameEnd, OfOneAmongOthersItIsToldWhatMendsIt) {
 
 TEST(Words, ProgramsWithoutCheckpointsOfOursAreAdvisedOfNone) {
   for (const bool plain : {true, false}) {
-    DrivenGroup group({.workers = 1, .zygote = !plain, .plain = plain, .timing = {}});
+    DrivenGroup group(fixed_head(plain, 1));
     group.elastic = false;
     if (plain)
       group.feed(event::Forked{group.take_spawn()->uid, 100});

@@ -1,0 +1,70 @@
+// What the two parts of a plain run say to each other: each host (host.h) reports to the run
+// (run.h), which gives orders. Plain values, in order between two that talk; on one host they are
+// passed by calls.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace lockstep::coord::plain {
+
+// Attempts are numbered from 1. Of another one than the newest, reports count for nothing.
+namespace report {
+
+// All of the host's workers have ended with 0.
+struct Well {
+  int attempt = 0;
+};
+// One of its workers has failed, or could not be started: the first in the attempt.
+struct Failed {
+  int attempt = 0;
+  std::string text;           // "rank 0 (worker 1) ended with exit 1"
+  bool from_outside = false;  // not the program's own doing
+  // The run's exit code, where another attempt would only end the same way.
+  std::optional<int> code = {};
+};
+// After End or Stop, and after its own Signalled: none of its workers lives.
+struct Gone {
+  int attempt = 0;
+};
+// Its launcher was told to end, and its workers are.
+struct Signalled {
+  int signal = 0;
+};
+
+}  // namespace report
+
+using Report = std::variant<report::Well, report::Failed, report::Gone, report::Signalled>;
+
+namespace order {
+
+// Start this attempt's workers. Answer: Well or Failed.
+struct Begin {
+  int attempt = 0;
+  int world_size = 1;
+  int base_rank = 0;  // the rank of the host's first worker
+  int restart_count = 0, max_restarts = 0;
+};
+// Kill them: another attempt follows. Answer: Gone.
+struct End {
+  int attempt = 0;
+  std::string text;  // to be said
+};
+// Tell them to end, by `signal`, and kill who does not; no attempt follows. Answer: Gone.
+struct Stop {
+  std::string reason;  // to be said
+  int signal = 0;
+};
+// All have ended: so does the launcher.
+struct Final {
+  int code = 0;
+  std::string reason;
+};
+
+}  // namespace order
+
+using Order = std::variant<order::Begin, order::End, order::Stop, order::Final>;
+
+}  // namespace lockstep::coord::plain

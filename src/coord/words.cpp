@@ -1,0 +1,35 @@
+#include "coord/words.h"
+
+#include <cstdio>
+
+#include "coord/exit_status.h"
+
+namespace lockstep::coord {
+
+std::string seconds(std::uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ns) / 1e9);
+  return text;
+}
+
+std::string signal_name(int signal) { return describe(ExitStatus{-1, signal}); }
+
+std::string worker_name(int rank, std::uint64_t uid) {
+  return "rank " + std::to_string(rank) + " (worker " + std::to_string(uid) + ")";
+}
+
+std::string policy(int workers, const std::string& first, int max_restarts) {
+  return std::to_string(workers) + (workers == 1 ? " worker; " : " workers; ") + first +
+         "; restarts of all: " + std::to_string(max_restarts) + " (--max-restarts)";
+}
+
+std::string not_ended(const std::string& names, std::uint64_t waited_ns, const char* for_what,
+                      const char* hint) {
+  return names + ": not ended " + seconds(waited_ns) + " after " + for_what + hint + "; killed";
+}
+
+std::string waiting_for(const std::string& names, std::uint64_t left_ns) {
+  return "waiting for " + names + ", up to " + seconds(left_ns) + " (--shutdown-timeout)";
+}
+
+}  // namespace lockstep::coord
