@@ -230,10 +230,10 @@ struct LoaderOptions {
 // Batches of a plan's shares, any share at any time; each of the size that the plan says. A sample
 // that the data set leaves out as damaged *is* the next one that it does not, in the set's order (i
 // + 1 and so on, after the last the first): its content, label, id and random stream, as though the
-// order had that one there. Said once for each (Dataset::why_left_out). kBadData if none is left.
-// Threads start at the first get() or prefetch()
-// (after a fork point) and are joined by the destructor. A batch of pictures (lockstep/vision.h) of
-// known size is shared among the threads that are free, and get() takes part in it.
+// order had that one there. Said once in a run for each of the first 20 (Dataset::why_left_out).
+// kBadData if none is left. Threads start at the first get() or prefetch() (after a fork point) and
+// are joined by the destructor. A batch of pictures (lockstep/vision.h) of known size is shared
+// among the threads that are free, and get() takes part in it.
 class Loader {
  public:
   static Result<std::unique_ptr<Loader>> make(std::shared_ptr<const Dataset> dataset, DataPlan plan,
