@@ -4,11 +4,10 @@
 #include <cstdio>
 #include <utility>
 
+#include "lockstep/status.h"
+
 namespace lockstep::nodes {
 namespace {
-
-constexpr int kUnavailable = 69;  // docs/guide/errors.md
-constexpr int kUsage = 2;
 
 std::string seconds(std::uint64_t ns) {
   char text[32];
@@ -59,10 +58,10 @@ void Leader::seat(Link link, Node& node, std::uint64_t now) {
     ++version_;
   };
   if (earlier_.contains(row.incarnation))
-    return refuse(kUnavailable, "another agent has taken this node's rank");
+    return refuse(exit_code(ErrorKind::kUnavailable), "another agent has taken this node's rank");
   if (node.word.run != 0 && node.word.run != run_) {
     if (attempt_ != 0 || run_is_older_)
-      return refuse(kUnavailable, "the endpoint serves another run now");
+      return refuse(exit_code(ErrorKind::kUnavailable), "the endpoint serves another run now");
     run_ = node.word.run;
     run_is_older_ = true;
   }
@@ -73,8 +72,9 @@ void Leader::seat(Link link, Node& node, std::uint64_t now) {
     return;
   }
   if (*given < 0 || *given >= rules_.nodes)
-    return refuse(kUsage, "node rank " + std::to_string(*given) + " is not below --nnodes " +
-                              std::to_string(rules_.nodes));
+    return refuse(exit_code(ErrorKind::kUsage), "node rank " + std::to_string(*given) +
+                                                    " is not below --nnodes " +
+                                                    std::to_string(rules_.nodes));
   Seat& seat = seats_[static_cast<std::size_t>(*given)];
   if (!seat.taken || seat.row.incarnation == row.incarnation || is_vacant(seat, row, now))
     return sit(*given, link, node, now);
@@ -83,8 +83,9 @@ void Leader::seat(Link link, Node& node, std::uint64_t now) {
     return sit(*given, link, node, now);
   }
   if (seat.link)
-    refuse(kUsage, "node rank " + std::to_string(*given) + " is that of " + seat.row.address +
-                       ", which is alive; this one is " + row.address);
+    refuse(exit_code(ErrorKind::kUsage), "node rank " + std::to_string(*given) + " is that of " +
+                                             seat.row.address + ", which is alive; this one is " +
+                                             row.address);
 }
 
 // Nothing of an earlier agent lives on its machine, and this one would have been one to find.
@@ -152,7 +153,8 @@ void Leader::note(Seat& seat, const NodeWord& word, std::uint64_t now) {
     led_before_ = true;
     heard_of_it_at_ = now;
     if (phase_ == Phase::kRunning)
-      end_attempt({kUnavailable, "another agent has led the run meanwhile"}, now);
+      end_attempt({exit_code(ErrorKind::kUnavailable), "another agent has led the run meanwhile"},
+                  now);
   }
   const Stamp echo = word.leader == own_.incarnation ? word.echo : 0;
   seat.echoed = std::max(seat.echoed, echo);
@@ -184,7 +186,7 @@ void Leader::adopt(const NodeWord& word, std::uint64_t now) {
   nothing_may_live(now);
   // The leader that is gone is a lost node.
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning)
-    end_attempt({kUnavailable, "the agent of the endpoint was lost"}, now);
+    end_attempt({exit_code(ErrorKind::kUnavailable), "the agent of the endpoint was lost"}, now);
 }
 
 void Leader::lose(Seat& seat, const std::string& why, std::uint64_t now) {
@@ -195,7 +197,8 @@ void Leader::lose(Seat& seat, const std::string& why, std::uint64_t now) {
   seat.lost_one = seat.not_before == 0 ? seat.row.incarnation : seat.lost_one;
   seat.not_before = seat.heard_at + rules_.limit + rules_.grace;
   set(seat.clear, false, clear_);
-  if (phase_ == Phase::kRunning) end_attempt({kUnavailable, name(seat) + " " + why}, now);
+  if (phase_ == Phase::kRunning)
+    end_attempt({exit_code(ErrorKind::kUnavailable), name(seat) + " " + why}, now);
 }
 
 // Once for each attempt, whatever else dies of the same.
@@ -281,8 +284,9 @@ void Leader::tick(std::uint64_t now) {
     return entry.second.rank < 0 && now >= entry.second.heard_at + rules_.limit;
   });
   if (phase_ == Phase::kForming && now >= waits_since_ + rules_.join_timeout)
-    finish({kUnavailable, "not all nodes were there within " + seconds(rules_.join_timeout) + ": " +
-                              missing(now)});
+    finish(
+        {exit_code(ErrorKind::kUnavailable),
+         "not all nodes were there within " + seconds(rules_.join_timeout) + ": " + missing(now)});
   decide(now);
 }
 

@@ -4,12 +4,9 @@
 #include <csignal>
 #include <utility>
 
+#include "lockstep/status.h"
+
 namespace lockstep::nodes {
-namespace {
-
-constexpr int kUnavailable = 69;  // docs/guide/errors.md
-
-}  // namespace
 
 Node::Node(const Rules& rules, Row row, std::uint64_t now)
     : rules_(rules), row_(std::move(row)), heard_at_(now) {}
@@ -106,7 +103,9 @@ bool Node::leader_is_gone(std::uint64_t now) const {
 // Others may start soon: nothing of this node may live then.
 void Node::fence(std::uint64_t now) {
   if (alive_ == 0 || (now < fence_at_ && !leader_is_gone(now))) return;
-  workers_failed({alive_, 0, "cut off from the run's other nodes", kUnavailable, false}, now);
+  workers_failed(
+      {alive_, 0, "cut off from the run's other nodes", exit_code(ErrorKind::kUnavailable), false},
+      now);
   stop(SIGKILL);
 }
 
@@ -120,9 +119,10 @@ void Node::tick(std::uint64_t now) {
     } else if (signal_ != 0) {
       leave(128 + signal_, "stopped by signal " + std::to_string(signal_));
     } else if (told_ > static_cast<Attempt>(rules_.max_restarts)) {
-      leave(kUnavailable, "the agent of the endpoint is lost");
+      leave(exit_code(ErrorKind::kUnavailable), "the agent of the endpoint is lost");
     } else if (now >= since + rules_.join_timeout) {
-      leave(kUnavailable, "the agent of the endpoint was not there for as long as join_timeout");
+      leave(exit_code(ErrorKind::kUnavailable),
+            "the agent of the endpoint was not there for as long as join_timeout");
     }
   }
   if (leaving_ && alive_ == 0 && !ending_) ending_ = leaving_;

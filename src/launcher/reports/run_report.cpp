@@ -19,23 +19,23 @@
 namespace lockstep::launcher {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+using ReportJson = nlohmann::ordered_json;
 
 constexpr std::uint64_t kFileLimitBytes = 1 << 20;
 constexpr std::uint64_t kTailBytes = 64 << 10;  // some 300 lines: an evaluation is among them
 
-OrderedJson object_in(Env& env, const std::string& path) {
+ReportJson object_in(Env& env, const std::string& path) {
   const auto text = env.read(path, kFileLimitBytes);
-  OrderedJson json = text.ok() ? OrderedJson::parse(*text, nullptr, false) : OrderedJson();
-  return json.is_object() ? json : OrderedJson::object();
+  ReportJson json = text.ok() ? ReportJson::parse(*text, nullptr, false) : ReportJson();
+  return json.is_object() ? json : ReportJson::object();
 }
 
-void copy(const OrderedJson& from, const char* key, OrderedJson& to, const char* name) {
+void copy(const ReportJson& from, const char* key, ReportJson& to, const char* name) {
   if (from.contains(key) && from[key].is_primitive()) to[name] = from[key];
 }
 
 // The last lines of the metrics: how far it is, and the newest loss and evaluation.
-void add_metrics(Env& env, const std::string& path, OrderedJson& report) {
+void add_metrics(Env& env, const std::string& path, ReportJson& report) {
   const auto file = env.open_read(path);
   if (!file.ok()) return;
   const std::uint64_t size = (*file)->size(), begin = size > kTailBytes ? size - kTailBytes : 0;
@@ -43,7 +43,7 @@ void add_metrics(Env& env, const std::string& path, OrderedJson& report) {
   if (!(*file)->read_at(begin, std::as_writable_bytes(std::span(tail))).ok()) return;
   std::istringstream lines(tail.substr(0, tail.rfind('\n') + 1));
   for (std::string line; std::getline(lines, line);) {
-    const OrderedJson entry = OrderedJson::parse(line, nullptr, false);
+    const ReportJson entry = ReportJson::parse(line, nullptr, false);
     if (!entry.is_object() || !entry.contains("txn") || !entry["txn"].is_number_unsigned())
       continue;  // the first one is cut
     report["committed"] = entry["txn"].get<std::uint64_t>() + 1;
@@ -56,13 +56,13 @@ void add_metrics(Env& env, const std::string& path, OrderedJson& report) {
   }
 }
 
-void add_incidents(Env& env, const std::string& folder, OrderedJson& report) {
+void add_incidents(Env& env, const std::string& folder, ReportJson& report) {
   const auto names = env.list(folder);
   report["incidents"] = names.ok() ? names->size() : 0;
   if (!names.ok() || names->empty()) return;
-  const OrderedJson newest = object_in(env, folder + "/" + names->back());
+  const ReportJson newest = object_in(env, folder + "/" + names->back());
   std::string victims;
-  for (const OrderedJson& victim : newest.value("victims", OrderedJson::array()))
+  for (const ReportJson& victim : newest.value("victims", ReportJson::array()))
     if (victim.is_object() && victim.contains("rank") && victim.contains("cause") &&
         victim["cause"].is_string())
       victims += (victims.empty() ? "" : "; ") + ("rank " + json_text(victim["rank"]) + " ") +
@@ -70,7 +70,7 @@ void add_incidents(Env& env, const std::string& folder, OrderedJson& report) {
   if (!victims.empty()) report["last_incident"] = victims;
 }
 
-void add_checkpoint(Env& env, const std::string& folder, OrderedJson& report) {
+void add_checkpoint(Env& env, const std::string& folder, ReportJson& report) {
   const auto names = env.list(folder);
   std::optional<std::uint64_t> newest;
   if (names.ok())
@@ -83,7 +83,7 @@ bool is_held(const std::string& run_dir) {
   return directory && ::flock(directory.get(), LOCK_SH | LOCK_NB) != 0;
 }
 
-std::string text_of(const OrderedJson& json, const char* key) {
+std::string text_of(const ReportJson& json, const char* key) {
   if (!json.contains(key)) return "";
   return json[key].is_string() ? json[key].get<std::string>() : json_text(json[key]);
 }
@@ -94,8 +94,8 @@ Result<std::string> run_report(Env& env, const std::string& run_dir) {
   if (!rundir::has_manifest(env, run_dir))
     return Error{ErrorKind::kUnavailable, "'" + run_dir + "' holds no run (no manifest.json)"};
   const auto manifest = rundir::read_manifest(env, run_dir);
-  const OrderedJson result = object_in(env, run_dir + "/result.json");
-  OrderedJson report{{"schema", 1}, {"state", "stopped"}};
+  const ReportJson result = object_in(env, run_dir + "/result.json");
+  ReportJson report{{"schema", 1}, {"state", "stopped"}};
   if (manifest.ok() && *manifest)
     for (const char* key : {"program", rundir::kVirtualWorkersKey})
       if (const std::string value = (*manifest)->value(key); !value.empty()) report[key] = value;
@@ -106,21 +106,21 @@ Result<std::string> run_report(Env& env, const std::string& run_dir) {
   add_checkpoint(env, run_dir + "/checkpoints", report);
   // A run that goes on after its end (more epochs) has an older result until it ends again; records
   // that tell of fewer steps than the result are damaged.
-  const OrderedJson steps = result.value("steps", OrderedJson());
+  const ReportJson steps = result.value("steps", ReportJson());
   if (result.contains("weights_sha256") && steps.is_number() && steps >= report["steps"]) {
     report["state"] = "finished";
     copy(result, "weights_sha256", report, "weights_sha256");
     copy(result, "seconds", report, "seconds");
   }
   if (is_held(run_dir)) report["state"] = "held";
-  report["members"] = OrderedJson::array();
+  report["members"] = ReportJson::array();
   return json_text(report);
 }
 
 std::string with_metrics(Env& env, const std::string& run_dir, const std::string& status) {
-  OrderedJson report = OrderedJson::parse(status, nullptr, false);
+  ReportJson report = ReportJson::parse(status, nullptr, false);
   if (!report.is_object()) return status;
-  OrderedJson metrics = OrderedJson::object();
+  ReportJson metrics = ReportJson::object();
   add_metrics(env, run_dir + "/metrics.jsonl", metrics);
   metrics.erase("committed");  // the launcher knows it better
   report.update(metrics);
@@ -128,7 +128,7 @@ std::string with_metrics(Env& env, const std::string& run_dir, const std::string
 }
 
 std::string readable_report(const std::string& json) {
-  const OrderedJson report = OrderedJson::parse(json, nullptr, false);
+  const ReportJson report = ReportJson::parse(json, nullptr, false);
   if (!report.is_object()) return json + "\n";
   const std::string state = text_of(report, "state");
   std::string text = state + ": " + text_of(report, "steps") + " steps";
