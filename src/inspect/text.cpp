@@ -16,7 +16,7 @@ std::size_t width_of(std::string_view text) {
 }
 
 // Names come from outside: a line end in one would break the table.
-std::string cell_of(std::string_view text) {
+std::string in_one_line(std::string_view text) {
   std::string cell;
   for (const char c : for_terminal(text))
     if (c == '\n' || c == '\t')
@@ -72,7 +72,7 @@ std::string text_table(std::span<const std::vector<std::string>> given,
                        std::span<const std::size_t> right) {
   std::vector<std::vector<std::string>> rows(given.begin(), given.end());
   for (auto& row : rows)
-    for (std::string& cell : row) cell = cell_of(cell);
+    for (std::string& cell : row) cell = in_one_line(cell);
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
