@@ -55,8 +55,6 @@ void Coordinator::State::on(const event::SpawnFailed& failed) {
   if (group == Group::kStarting)
     return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
   if (group != Group::kRunning || worker.dismissed) return;
-  spawn_pause.begin(now);
-  ++failed_spawns;
   on_death(worker, {Cause::kFailedSpawn, "not started: " + failed.reason});
 }
 
@@ -68,8 +66,6 @@ void Coordinator::State::on(const event::Hello& hello) {
     zygote_losses = 0;
     zygote_pause = {};
   }
-  spawn_pause = {};
-  failed_spawns = 0;
 }
 
 void Coordinator::State::on(const event::Described& described) {
@@ -104,6 +100,8 @@ void Coordinator::State::on(const event::Ready& ready) {
   Worker* worker = find(ready.uid);
   if (worker == nullptr || worker->stage != Stage::kAdmitted || worker->dismissed) return;
   worker->stage = Stage::kReady;
+  spawn_pause = {};
+  failed_spawns = 0;
   worker->next = ready.next;
   worker->state_hash = ready.state_hash;
   worker->time = ready.time;

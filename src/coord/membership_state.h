@@ -110,6 +110,8 @@ struct Worker {
   // Asked for and given up, and the zygote has not answered yet: keeps its slot until it does.
   bool is_ghost() const { return dismissed && stage == Stage::kSpawning; }
   bool leaving() const { return stage == Stage::kLeaving || dismissed; }
+  // A newcomer that is not ready yet.
+  bool is_on_its_way() const { return newcomer && stage < Stage::kReady; }
 };
 
 struct Coordinator::State {
@@ -140,7 +142,7 @@ struct Coordinator::State {
   std::uint64_t applied = 0;   // transactions applied at best, this board
   std::uint64_t furthest = 0;  // the same, of the run
 
-  Pause spawn_pause;      // since a worker last said Hello
+  Pause spawn_pause;      // since a worker was last ready
   int failed_spawns = 0;  // the same
   SlotPool slots;
   HangWatch hangs;

@@ -83,11 +83,17 @@ std::string Coordinator::State::replace(const Worker& worker, Cause cause,
     if (!has_room) --target;
     return what_goes_on(has_room);
   }
+  // Who ends before it takes part, and each time anew: tried less and less often, and not for ever.
+  const bool in_vain = cause == Cause::kFailedSpawn || worker.is_on_its_way();
+  if (in_vain) {
+    spawn_pause.begin(now);
+    ++failed_spawns;
+  }
   const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
   // One charge per incident; but each try to start somebody is one, or they would never end. Who
   // was only slow may be healthy, and its next eviction takes twice as long.
   const bool free = cause == Cause::kHung && !hangs.strict();
-  const bool charged = incident.replaced && cause != Cause::kFailedSpawn;
+  const bool charged = incident.replaced && !in_vain;
   incident.replaced = tries && (charged || (has_room && (free || replacements.charge(furthest))));
   const std::string most = std::to_string(config.max_replacements);
   if (incident.replaced)

@@ -43,6 +43,7 @@ void SimAgent::tick() {
 
 void SimAgent::feed(const coord::Event& event) {
   if (exit_code_) return;
+  if (const auto* ready = std::get_if<coord::event::Ready>(&event)) ready_.insert(ready->uid);
   coord::Actions actions = coordinator_.handle(event, host_.clock.now());
   for (const coord::Action& each : actions) {
     journal.push_back(std::to_string(host_.clock.now() / kMicrosecond) + " us: action " +

@@ -59,7 +59,7 @@ class SimAgent {
   bool finished() const { return board_->final_recorded; }
   bool stopped_by_workers() const { return stopped_by_workers_; }  // all had a signal
   bool lost_at_start() const { return lost_at_start_; }  // a worker died before the first table
-  std::size_t failed_starts() const;                     // of workers, by the incidents
+  std::size_t failed_starts() const;                     // workers that died before they were ready
   std::string picture() const;                           // of the board and the workers
   std::string report() const;                            // the last actions, and the picture
   std::vector<std::string> journal;                      // for the report of a failure
@@ -105,6 +105,7 @@ class SimAgent {
   coord::Coordinator coordinator_;
   std::shared_ptr<SimBoard> board_;
   std::map<WorkerUid, std::unique_ptr<SimWorker>> workers_;
+  std::set<WorkerUid> ready_;                          // who has ever been
   std::vector<std::unique_ptr<SimWorker>> graveyard_;  // the clock may still hold their names
   std::map<WorkerUid, std::deque<coord::Event>> mail_;
   std::set<WorkerUid> places_;  // attached: open

@@ -46,7 +46,7 @@ std::size_t SimAgent::failed_starts() const {
   std::size_t count = 0;
   for (const auto& [number, incident] : incidents_)
     for (const coord::Victim& victim : incident.victims)
-      count += victim.cause.starts_with("not ") || victim.cause.starts_with("no hello");
+      count += ready_.contains(victim.uid) ? 0 : 1;
   return count;
 }
 

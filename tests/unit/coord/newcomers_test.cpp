@@ -36,6 +36,42 @@ TEST(Newcomers, AMembersBadDataStopAll) {
   EXPECT_EQ(group.status().state, "stopping");
 }
 
+// Newcomers that end before they are ready, while the members are in one long step: the incident
+// is open all the time. Says how many there were in a minute.
+int tries_in_a_minute(int max_replacements, ExitStatus end, std::string& printed) {
+  DrivenGroup group({.workers = 3, .max_replacements = max_replacements, .timing = {}});
+  group.start();
+  group.exit(WorkerUid(3), kKilled);
+  int tries = 0;
+  group.pass(60 * kSecond, [&] {
+    for (auto spawn = group.take_spawn(); spawn && tries < 100; spawn = group.take_spawn()) {
+      ++tries;
+      group.greet(spawn->uid);
+      group.exit(spawn->uid, end);
+    }
+  });
+  EXPECT_EQ(group.status().world_size, 2);
+  EXPECT_EQ(group.status().target_world_size, 2);
+  printed = group.printed;
+  return tries;
+}
+
+TEST(Newcomers, ThatEndBeforeTheyAreReadyCostAReplacementEach) {
+  for (const ExitStatus end : {kKilled, ExitStatus{-1, SIGSEGV}, ExitStatus{1, 0}}) {
+    std::string printed;
+    EXPECT_EQ(tries_in_a_minute(4, end, printed), 4);
+    EXPECT_THAT(printed, HasSubstr("go on without it: --max-replacements 4 is spent"));
+  }
+}
+
+TEST(Newcomers, ThatEndBeforeTheyAreReadyAreNotTriedForEver) {
+  for (const ExitStatus end : {kKilled, ExitStatus{-1, SIGSEGV}, ExitStatus{1, 0}}) {
+    std::string printed;
+    EXPECT_EQ(tries_in_a_minute(1000, end, printed), 10);
+    EXPECT_THAT(printed, HasSubstr("go on without it: 10 tries in a row have failed"));
+  }
+}
+
 // Worker 3 is dead, and another one has been asked for in its place.
 class Joining : public testing::Test {
  protected:
