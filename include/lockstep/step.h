@@ -95,8 +95,9 @@ class Step {
   // Errors as Trainer::fit().
   Status open(std::shared_ptr<const data::Dataset> train_set);
   // Waits for the next step's members. False: the run is complete and its result printed and
-  // recorded. Each step that it announces must be run(). Errors: kLeft, kResumable, see
-  // Trainer::fit(); kResumable may come from run() instead.
+  // recorded. Each step that it announces must be run(). Seeds PyTorch's default generator, by
+  // seed and step: what is drawn before run() is the same in all workers. Errors: kLeft,
+  // kResumable, see Trainer::fit(); kResumable may come from run() instead.
   Result<bool> next();
   // See Trainer::on_finished().
   void on_finished(std::function<Status()> call);

@@ -165,5 +165,9 @@ constexpr std::uint64_t batch_seed(std::uint64_t seed, std::int64_t global_step,
                                    std::uint32_t batch) {
   return part_seed(seed, global_step, (std::uint64_t{1} << 32) + batch);
 }
+// Of what a loop of one's own draws between next() and run().
+constexpr std::uint64_t loop_seed(std::uint64_t seed, std::int64_t global_step) {
+  return part_seed(seed, global_step, std::uint64_t{1} << 33);
+}
 
 }  // namespace lockstep::training

@@ -1,5 +1,7 @@
 #include "train/run.h"
 
+#include <ATen/Context.h>
+
 #include <utility>
 
 #include "base/guard.h"
@@ -134,6 +136,8 @@ Result<bool> Run::announce() {
     case Turn::kRun:
       announced_ = true;
       announced_txn_ = at();
+      // Where the shares have left the generator depends on which ones this worker had.
+      at::manual_seed(loop_seed(spec_.options.seed, global_step(at())));
       return true;
     case Turn::kStopped:
       // With several optimizers the checkpoint has which of them comes next, and that only run()

@@ -97,6 +97,21 @@ TEST_F(Rehearsal, DeathsInItDoNotMatter) {
   }
 }
 
+// As the noise of a GAN: drawn between next() and run(), for all shares.
+TEST_F(Rehearsal, WhatTheLoopDrawsIsAFunctionOfTheStep) {
+  const std::string whole = hash_in(launched(3, "noise"));
+  EXPECT_NE(whole, hash_in(launched(3, "right")));
+  for (const int workers : {1, 2}) EXPECT_EQ(hash_in(launched(workers, "noise")), whole);
+  for (const char* fault :
+       {"kill rank=1 txn=3 phase=backward", "kill rank=0 txn=5 phase=forward",
+        "kill rank=2 txn=9 phase=optimizer", "kill txn=7 phase=forward repeat=3"}) {
+    const Outcome outcome = launched(3, "noise", "", {"--max-restarts", "1", "--inject", fault});
+    EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
+    EXPECT_GE(killed_in(outcome), 1) << fault << ": " << outcome.err;
+    EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
+  }
+}
+
 class OneOptimizer : public Rehearsal {};
 
 // A replacement comes in at the loop's top: at an odd step it gives the wrong one.

@@ -73,7 +73,9 @@ double factor_of(const Job& job) {
 at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own_batch) {
   static int calls = 0;
   const bool other_data = job.is("own-loader") || job.is("unused-data");
-  const at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
+  const at::Tensor inputs = job.is("noise") ? share.batch().inputs + own_batch
+                            : other_data    ? own_batch
+                                            : share.batch().inputs;
   const at::Tensor loss = net(inputs).pow(2).mean() * factor_of(job);
   if (!job.is("gradient")) return loss;
   // The loss stays as it is, its gradient does not.
@@ -116,7 +118,9 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
     }
     if (job.is("count-before")) net->count.add_(1);
     // As a loader that is asked for each rank's next batch.
-    const at::Tensor own = at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
+    const at::Tensor own =
+        job.is("noise") ? at::randn({2, 2})
+                        : at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
     LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(job, net, share, own); }));
     if (step.global_step() != before || step.epoch() != epoch) std::printf("another step\n");
     if (job.is("count-after")) net->count.add_(1);
