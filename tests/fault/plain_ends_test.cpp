@@ -38,6 +38,19 @@ TEST_F(Plain, HelpersMayEndTheirWorkAfterAGoodEnd) {
     EXPECT_TRUE(std::filesystem::exists(done + name)) << name;
 }
 
+// Each is gone before its KILL is due, and has started the next one, in a session of its own.
+TEST_F(Plain, HelpersThatStartEachOtherEndAsWell) {
+  const std::string program = script("chain.sh",
+                                     "#!/bin/sh\ntrap '' TERM\n"
+                                     "[ ${1:-0} -gt 600 ] && exit 0\n"
+                                     "[ -n \"$1\" ] && sleep 0.05\n"
+                                     "setsid \"$0\" $((${1:-0} + 1)) " +
+                                         folder_.path() + " &\n[ -n \"$1\" ] && exit 0\nexit 3\n");
+  const Outcome outcome = launch({}, {program});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_LT(outcome.seconds, 15.0);  // the chain takes 30
+}
+
 TEST_F(Plain, WhatIsLeftGetsTermAndThenKill) {
   const std::string seen = folder_ / "term";
   const std::string program =

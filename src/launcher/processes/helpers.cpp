@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 
 constexpr auto kAfterGoodEnd = 5s, kAfterBadEnd = 1s, kFromTermToKill = 1s, kForDaemons = 3s;
 constexpr auto kKillTime = 2s;
+// From the end of the helpers' time on; who starts others all the time is not told for ever.
+constexpr auto kLast = kForDaemons + 3 * kFromTermToKill;
 
 Deadline later(Deadline a, Deadline b) { return a.point() < b.point() ? b : a; }
 
@@ -68,6 +70,8 @@ void Helpers::left_by_all(const std::function<bool(pid_t)>& is_kept) {
 bool Helpers::end(const std::vector<pid_t>& children, bool at_once) {
   if (std::ranges::any_of(children, [this](pid_t child) { return !is_daemon(child); }))
     daemons_until_ = later(until_, Deadline::in(kForDaemons));
+  if (!last_ && until_.passed() && !children.empty()) last_ = Deadline::in(kLast);
+  at_once = at_once || (last_ && last_->passed());
   for (const pid_t child : children) {
     const auto told = told_.find(child);
     if (at_once || (told != told_.end() && told->second.passed())) {

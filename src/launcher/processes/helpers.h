@@ -4,6 +4,7 @@
 //
 // Daemons, those with a session of their own, serve the others, and clean up after them: they have
 // 3 s more from the others' end on (torch_shm_manager takes 2 s to unlink what is in /dev/shm).
+// All of it is over 6 s after the first TERM, whoever starts further ones meanwhile.
 //
 // No number is signalled that may be another process's by now: a group's is taken as long as
 // somebody is in it, and a process's start is looked at. Threads: the loop's.
@@ -58,6 +59,7 @@ class Helpers {
   std::set<pid_t> workers_;  // that have ended; each led a session of this number
   Deadline until_ = Deadline::in({}), daemons_until_ = Deadline::in({});
   std::map<pid_t, Deadline> told_;  // by end(): have got TERM; when KILL is due
+  std::optional<Deadline> last_;    // from then on KILL comes without TERM
   std::optional<Deadline> give_up_;
 };
 
