@@ -51,6 +51,8 @@ void Coordinator::State::stop_by(int signal, const std::string& reason) {
   orderly_until = now + timing.orderly;
   stop_wait_told_at = now + kStopWaitTold;
   for (auto& [uid, worker] : workers) {
+    if (worker.stopped_at && !config.attached)
+      act(action::Kill{uid, SIGCONT}, "it is to leave, and is stopped");
     if (worker.holds_state())
       worker.may_leave = true;
     else if (!worker.dismissed)

@@ -276,6 +276,7 @@ void SimAgent::act(const action::Kill& kill) {
     host_.clock.after(0, [this, uid] { feed(event::SpawnFailed{uid, "nobody has come"}); });
     return;
   }
+  if (kill.signal == SIGCONT) return;  // who is paused goes on by itself
   if (find(uid) != nullptr) killed_.insert(uid);
   // Of others they make a note.
   host_.clock.after(host_.random.between(kMicrosecond, 100 * kMicrosecond),

@@ -160,6 +160,20 @@ TEST_F(Signals, AreNotAskedOfWhoIsStopped) {
   EXPECT_EQ(group.status().state, "stopping");
 }
 
+// Else they would be killed at the end of --shutdown-timeout, and their work be lost.
+TEST_F(Signals, AStopInOrderContinuesWhoIsStopped) {
+  for (const int worker : {1, 2, 3}) group_.feed(event::Stopped{WorkerUid(worker)});
+  group_.feed(event::Continued{WorkerUid(2)});
+  group_.feed(event::Signal{SIGTERM});
+  for (const int worker : {1, 3}) {
+    const auto sent = group_.take<action::Kill>();
+    ASSERT_TRUE(sent);
+    EXPECT_EQ(sent->uid, WorkerUid(worker));
+    EXPECT_EQ(sent->signal, SIGCONT);
+  }
+  EXPECT_FALSE(group_.take<action::Kill>());
+}
+
 TEST_F(Signals, OfANewcomerCostItAlone) {
   group_.exit(WorkerUid(3), {-1, SIGKILL});
   const auto spawn = group_.take_spawn();
