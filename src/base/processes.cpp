@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -90,6 +91,62 @@ std::string lock_holder(const std::string& path) {
   const auto holders =
       processes_with([&](const OpenFile& file) { return has_lock(file, locked); }, 1);
   return holders.empty() ? "" : " (process " + std::to_string(holders.front()) + ")";
+}
+
+namespace {
+
+struct Listener {
+  std::string inode, user;
+};
+
+// proc(5), /proc/net/tcp: number, address:port, other end, state, queues, timer, retries, user,
+// timeout, inode; numbers in hexadecimal but the last three.
+std::optional<Listener> listener_at(const std::string& table, int port) {
+  std::ifstream file(table);
+  std::string line;
+  std::getline(file, line);  // the heading
+  while (std::getline(file, line)) {
+    std::istringstream fields(line);
+    std::string number, address, state, other;
+    Listener found;
+    fields >> number >> address >> other >> state >> other >> other >> other >> found.user >>
+        other >> found.inode;
+    const std::size_t colon = address.rfind(':');
+    constexpr const char* kListens = "0A";
+    if (fields && state == kListens && colon != std::string::npos &&
+        std::strtol(address.c_str() + colon + 1, nullptr, 16) == port)
+      return found;
+  }
+  return std::nullopt;
+}
+
+std::string command_of(pid_t pid) {
+  constexpr std::size_t kMost = 100;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+  std::string command, word;
+  while (command.size() <= kMost && std::getline(file, word, '\0'))
+    command += (command.empty() ? "" : " ") + word;
+  if (command.size() > kMost) command.replace(kMost, std::string::npos, "...");
+  return for_terminal(command);
+}
+
+}  // namespace
+
+std::string port_holder(int port) {
+  auto listener = listener_at("/proc/net/tcp", port);
+  if (!listener) listener = listener_at("/proc/net/tcp6", port);
+  if (!listener) return "";
+  const std::string link = "socket:[" + listener->inode + "]";
+  const auto pids = processes_with(
+      [&](const OpenFile& file) {
+        std::error_code error;  // closed meanwhile
+        return fs::read_symlink(file.link, error) == link;
+      },
+      1);
+  if (pids.empty()) return " (a process of user " + listener->user + ")";
+  const std::string command = command_of(pids.front());
+  return " (process " + std::to_string(pids.front()) + (command.empty() ? "" : ": " + command) +
+         ")";
 }
 
 }  // namespace lockstep

@@ -39,4 +39,8 @@ std::vector<pid_t> processes_with(const std::function<bool(const OpenFile&)>& is
 // called it may be gone, and a copy of it be alive. Empty: none that we may look at.
 std::string lock_holder(const std::string& path);
 
+// " (process 1234: python3 serve.py)": one that listens at the TCP port, at whatever address.
+// " (a process of user 1000)": it is not to be seen which. Empty: nobody does.
+std::string port_holder(int port);
+
 }  // namespace lockstep
