@@ -105,7 +105,7 @@ Status Agent::prepare() {
     LOCKSTEP_ASSIGN(arrivals_, Arrivals::open(*attached_, loop_,
                                               [this](Arrival& arrival) { return seat(arrival); }));
   } else {
-    LOCKSTEP_ASSIGN(port_, HeldPort::hold(options_.master_port));
+    LOCKSTEP_ASSIGN(master_, MasterPort::open(options_, plain(), loop_));
   }
   if (!plain()) {
     warn_of_small_stack();

@@ -25,7 +25,7 @@
 #include "launcher/by_hand/arrivals.h"
 #include "launcher/by_hand/attached.h"
 #include "launcher/descriptions.h"
-#include "launcher/held_port.h"
+#include "launcher/master_port.h"
 #include "launcher/options/options.h"
 #include "launcher/output/console.h"
 #include "launcher/output/late_reader.h"
@@ -153,7 +153,7 @@ class Agent {
   std::optional<ErrorFiles> error_files_;  // of plain programs without a log directory
   Spawner spawner_;
   std::unique_ptr<coord::Head> head_;
-  std::optional<HeldPort> port_;
+  std::optional<MasterPort> master_;
   std::optional<SharedBoard> board_;
   std::unique_ptr<RunDirectory> run_dir_;
   Records records_;

@@ -67,7 +67,7 @@ Result<bool> Agent::seat(Arrival& arrival) {
 Status Agent::take_in(const coord::action::Spawn& spawn, Arrival& arrival) {
   LOCKSTEP_ASSIGN(auto lifeline, coord::make_channel());
   const WorkerUid uid = spawn.uid;
-  const Variables variables = worker_variables(options_, spawn, options_.master_port, "");
+  const Variables variables = worker_variables(options_, spawn, options_.master_port, false, "");
   const int descriptors[] = {board_->fd(), lifeline.second.get()};
   LOCKSTEP_TRY(coord::send(arrival.control.get(), fork_request(spawn, options_.run_id, variables),
                            Deadline::in(0s), descriptors));

@@ -51,6 +51,9 @@ Status check_effects(const LaunchOptions& options, const Program& program) {
   if (program.linked && options.virtual_local_rank)
     return misuse("--virtual-local-rank is for the GPUs of plain programs, and '" + program.name +
                   "' links Lockstep; leave the option out");
+  if (program.linked && !options.of_plain.empty())
+    return misuse(options.of_plain.front() + " is for the store of plain programs, and '" +
+                  program.name + "' links Lockstep and needs none; leave the option out");
   if (program.linked) return {};
   std::string option, why;
   if (options.start_method == StartMethod::kFork)

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/processes.h"
+
 namespace lockstep::launcher {
 namespace {
 
@@ -42,14 +44,16 @@ int port_of(int fd) {
 
 }  // namespace
 
+const char* const kOtherPort = "; name another port, or none to get a free one";
+
 Result<HeldPort> HeldPort::hold(int port) {
   UniqueFd fd = bound_socket(AF_INET6, port);
   if (!fd && errno != EADDRINUSE) fd = bound_socket(AF_INET, port);
+  const int number_of_error = errno;
   if (!fd)
-    return Error{ErrorKind::kUnavailable,
-                 "cannot hold port " + std::to_string(port) +
-                     " as MASTER_PORT: " + std::strerror(errno) +
-                     (port != 0 ? "; leave --master-port out to get a free one" : "")};
+    return Error{ErrorKind::kUnavailable, "cannot hold port " + std::to_string(port) +
+                                              " as MASTER_PORT: " + std::strerror(number_of_error) +
+                                              (port != 0 ? port_holder(port) + kOtherPort : "")};
   const int number = port_of(fd.get());
   return HeldPort(std::move(fd), number);
 }

@@ -11,9 +11,12 @@
 
 namespace lockstep::launcher {
 
+// What to do where a port that was asked for is taken.
+extern const char* const kOtherPort;
+
 class HeldPort {
  public:
-  // 0: a free one. Errors: kUnavailable with the port's number.
+  // 0: a free one. Errors: kUnavailable with the port's number, and who has it.
   static Result<HeldPort> hold(int port);
   int number() const { return number_; }
 

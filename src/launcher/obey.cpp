@@ -55,7 +55,8 @@ void Agent::act(const action::Spawn& spawn) {
   if (!outputs.ok()) return feed(event::SpawnFailed{spawn.uid, outputs.error().message});
   Worker& worker = workers_.add(spawn);
   give_error_file(worker, outputs->folder);
-  const Variables variables = worker_variables(options_, spawn, port_->number(), worker.error_file);
+  const Variables variables = worker_variables(options_, spawn, master_->number(),
+                                               master_->serves_store(), worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, board_ ? board_->fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;
   Worker* started = workers_.find(uid);  // starting may tell of ends, and entries go with them
@@ -189,11 +190,7 @@ void Agent::act(const action::RestartGroup& restart) {
   errors_told_.clear();
   helpers_.left_by_all([this](pid_t child) { return spawner_.keeps(child); });
   if (plain()) {
-    // The old workers' connections may linger on the old port.
-    if (auto port = HeldPort::hold(options_.master_port); port.ok())
-      port_ = std::move(*port);
-    else
-      log_warning(port.error().message);
+    master_->begin_anew();
     return;
   }
   renew_board();

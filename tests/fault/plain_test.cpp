@@ -8,14 +8,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace std::string_literals;
 
-// A python3 that can import torch: python3 itself, or what the test's environment names.
-std::string torch_python() {
-  const char* named = std::getenv("LOCKSTEP_PYTHON");
-  for (const std::string candidate : {named == nullptr ? "" : named, "python3"})
-    if (!candidate.empty() && run({candidate, "-c", "import torch"}).code == 0) return candidate;
-  return "";
-}
-
 TEST_F(Plain, WorkersGetTorchrunsEnvironment) {
   const std::string program =
       script("env.sh", "#!/bin/sh\nenv > " + folder_ / "env" + ".$RANK\necho \"$@\" > " +
@@ -32,8 +24,7 @@ TEST_F(Plain, WorkersGetTorchrunsEnvironment) {
           std::string("GROUP_RANK=0"), std::string("GROUP_WORLD_SIZE=1"),
           std::string("ROLE_NAME=trainer"), std::string("MASTER_ADDR=127.0.0.1"),
           std::string("TORCHELASTIC_RESTART_COUNT=0"), std::string("TORCHELASTIC_MAX_RESTARTS=3"),
-          std::string("TORCHELASTIC_RUN_ID=job7"),
-          std::string("TORCHELASTIC_USE_AGENT_STORE=False"),
+          std::string("TORCHELASTIC_RUN_ID=job7"), std::string("TORCHELASTIC_USE_AGENT_STORE=True"),
           std::string("TORCH_NCCL_ASYNC_ERROR_HANDLING=1"), std::string("OMP_NUM_THREADS=1")})
       EXPECT_NE(env.find("\n" + line + "\n"), std::string::npos) << line << env;
     EXPECT_NE(env.find("\nMASTER_PORT="), std::string::npos);

@@ -277,6 +277,13 @@ std::vector<Option> rendezvous_options() {
          LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
          return {};
        }},
+      {"store-port", "PORT",
+       "the port of the store that plain programs meet at, in every attempt (default: the one of "
+       "--master-port, else a free one for each attempt)",
+       [](Raw& raw, const std::string& text) -> Status {
+         LOCKSTEP_ASSIGN(raw.store_port, to_int("store-port", text, 0, 65'535));
+         return {};
+       }},
   };
 }
 
@@ -326,6 +333,7 @@ std::vector<Option> all_options() {
     for (const char* name :
          {"max-replacements", "stop-grace", "hang-timeout", "progress", "inject"})
       option.of_linked = option.of_linked || option.name == name;
+  for (Option& option : options) option.of_plain = option.name == "store-port";
   return options;
 }
 

@@ -17,6 +17,7 @@ struct Raw {
   LaunchOptions options;
   std::string rdzv_backend = "static", rdzv_endpoint, rdzv_id;
   bool id_given = false;
+  int store_port = 0;
 };
 
 struct Option {
@@ -26,6 +27,7 @@ struct Option {
   std::function<Status(Raw&, const std::string&)> set;
   char letter = 0;
   bool of_linked = false;  // concerns programs that link Lockstep alone
+  bool of_plain = false;   // concerns other programs alone
 };
 
 std::vector<Option> all_options();

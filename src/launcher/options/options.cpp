@@ -126,6 +126,7 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
     }
     LOCKSTEP_TRY(option->set(raw, *value));
     if (option->of_linked) raw.options.of_linked.push_back("--" + option->name);
+    if (option->of_plain) raw.options.of_plain.push_back("--" + option->name);
   }
   return i;
 }
@@ -140,6 +141,19 @@ Status check_virtual_local_rank(const LaunchOptions& options) {
       std::to_string(devices) + " for " + std::to_string(options.nproc_per_node) + " workers");
 }
 
+// On one host the store is what is at MASTER_PORT.
+Status combine_ports(Raw& raw) {
+  int& port = raw.options.master_port;
+  if (raw.store_port == 0) return {};
+  if (port != 0 && port != raw.store_port)
+    return misuse("--store-port " + std::to_string(raw.store_port) + " and MASTER_PORT " +
+                  std::to_string(port) +
+                  " (--master-port or --rdzv-endpoint) differ; on one host they are the same: "
+                  "leave one of them out");
+  port = raw.store_port;
+  return {};
+}
+
 Status combine(Raw& raw) {
   LaunchOptions& options = raw.options;
   if (raw.id_given) options.run_id = raw.rdzv_id;
@@ -148,12 +162,13 @@ Status combine(Raw& raw) {
     return misuse("--rdzv-id " + in_quotes(options.run_id) +
                   " must not be empty or contain '/': logs are named after it");
   LOCKSTEP_TRY(check_virtual_local_rank(options));
-  if (options.standalone || raw.rdzv_backend != "static" || raw.rdzv_endpoint.empty()) return {};
-  const auto endpoint = parse_endpoint(raw.rdzv_endpoint);
-  if (!endpoint.ok()) return misuse("--rdzv-endpoint: " + endpoint.error().message);
-  options.master_addr = endpoint->host;
-  if (endpoint->port) options.master_port = *endpoint->port;
-  return {};
+  if (!options.standalone && raw.rdzv_backend == "static" && !raw.rdzv_endpoint.empty()) {
+    const auto endpoint = parse_endpoint(raw.rdzv_endpoint);
+    if (!endpoint.ok()) return misuse("--rdzv-endpoint: " + endpoint.error().message);
+    options.master_addr = endpoint->host;
+    if (endpoint->port) options.master_port = *endpoint->port;
+  }
+  return combine_ports(raw);
 }
 
 }  // namespace
@@ -179,6 +194,7 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
   if (raw.options.help) return std::move(raw.options);
   if (const auto devices = environment("CUDA_VISIBLE_DEVICES"))
     raw.options.visible_devices = split(*devices, ',');
+  raw.options.share_store = environment("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
   LOCKSTEP_TRY(combine(raw));
   raw.options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first),
                              arguments.end());

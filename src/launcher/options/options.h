@@ -53,7 +53,9 @@ struct LaunchOptions {
   bool virtual_local_rank = false;
   std::vector<std::string> visible_devices;  // of CUDA_VISIBLE_DEVICES; empty: it is not set
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;  // 0: a free one
+  int master_port = 0;  // also by --store-port; 0: a free one
+  // Plain programs meet at a store of the agent's; else rank 0 serves theirs.
+  bool share_store = true;
   std::string log_dir;  // empty: none; "/dev/null": no files, in no temporary folder either
   bool no_log_files() const { return log_dir == "/dev/null"; }
   StreamMap redirects, tee;
@@ -66,6 +68,7 @@ struct LaunchOptions {
   coord::ProgressMode progress;
   std::vector<int> signals_to_handle;  // as the user names them; see stop_signals()
   std::vector<std::string> of_linked;  // options given that concern programs with Lockstep alone
+  std::vector<std::string> of_plain;   // and those that concern others alone
   std::string inject;                  // faults, for tests (worker/inject.h)
   std::vector<std::string> program;    // name and arguments, untouched
   bool help = false;

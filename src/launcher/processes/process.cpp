@@ -4,6 +4,7 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,12 @@
 
 namespace lockstep::launcher {
 namespace {
+
+// Where we have raised our own limit.
+std::optional<rlimit>& given_descriptors() {
+  static std::optional<rlimit> limit;
+  return limit;
+}
 
 void connect(int from, int to) {
   if (from == to)
@@ -30,6 +37,7 @@ int become(const SpawnSpec& spec, const ExecWords& arguments, const ExecWords& e
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return errno;
   if (::getppid() != parent) ::_exit(1);  // died before the signal was set
   reset_signals();
+  if (const auto& given = given_descriptors()) ::setrlimit(RLIMIT_NOFILE, &*given);
   if (spec.terminal == TerminalUse::kNone && ::isatty(0) != 0)
     connect(::open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
   // Away from 0 to 2 first: one of them may be the other's target.
@@ -46,6 +54,16 @@ int become(const SpawnSpec& spec, const ExecWords& arguments, const ExecWords& e
 }
 
 }  // namespace
+
+std::size_t use_all_descriptors() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
+  const rlimit all{limit.rlim_max, limit.rlim_max};
+  if (limit.rlim_cur == limit.rlim_max || ::setrlimit(RLIMIT_NOFILE, &all) != 0)
+    return limit.rlim_cur;
+  if (!given_descriptors()) given_descriptors() = limit;
+  return all.rlim_cur;
+}
 
 Result<pid_t> spawn_process(const SpawnSpec& spec) {
   const ExecWords arguments(spec.arguments), environment(spec.environment);

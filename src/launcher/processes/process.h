@@ -8,6 +8,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ struct SpawnSpec {
   std::vector<int> inherited;
   TerminalUse terminal = TerminalUse::kNone;
 };
+
+// As many for us as the system permits; what we start has what we had. Returns how many.
+std::size_t use_all_descriptors();
 
 // Forks and executes. The child is the leader of its own session (but with kShares) and gets
 // SIGKILL when the launcher dies; its signals are unblocked and default.

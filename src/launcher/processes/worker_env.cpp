@@ -22,7 +22,7 @@ std::string device_of(const LaunchOptions& options, int local_rank) {
 }  // namespace
 
 Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
-                           int master_port, const std::string& error_file) {
+                           int master_port, bool agent_store, const std::string& error_file) {
   const char* async = std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING");
   const std::string world = std::to_string(spawn.world_size),
                     rank = std::to_string(spawn.rank.value()),
@@ -42,8 +42,7 @@ Variables worker_variables(const LaunchOptions& options, const coord::action::Sp
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(spawn.restart_count)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(spawn.max_restarts)},
       {"TORCHELASTIC_RUN_ID", options.run_id},
-      {"TORCHELASTIC_USE_AGENT_STORE",
-       "False"},  // nothing of ours listens: rank 0 serves the store
+      {"TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", async == nullptr ? "1" : async},
   };
@@ -59,7 +58,7 @@ Variables worker_variables(const LaunchOptions& options, const coord::action::Sp
 
 std::vector<std::string> worker_variable_names() {
   std::vector<std::string> names;
-  for (const auto& [name, value] : worker_variables({}, {}, 0, ""))
+  for (const auto& [name, value] : worker_variables({}, {}, 0, false, ""))
     if (name != "TORCH_NCCL_ASYNC_ERROR_HANDLING") names.push_back(name);
   names.emplace_back(coord::kInjectVariable);
   names.emplace_back(coord::kSignalsVariable);

@@ -13,9 +13,10 @@ namespace lockstep::launcher {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// `master_port`, `error_file` (may be empty): of this attempt and worker.
+// `master_port`, whether the agent's store is there, `error_file` (may be empty): of this attempt
+// and worker.
 Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
-                           int master_port, const std::string& error_file);
+                           int master_port, bool agent_store, const std::string& error_file);
 
 // Names that must not be inherited from whoever started the launcher: strays are taken for a
 // worker's rank.

@@ -131,6 +131,15 @@ TEST(Options, RendezvousOfOneNode) {
   EXPECT_NE(message({"--rdzv-id", "a/b", "p"}).find("'/'"), std::string::npos);
 }
 
+TEST(Options, TheStoresPortIsMasterPort) {
+  EXPECT_EQ(parse({"--store-port", "29510", "p"})->master_port, 29510);
+  EXPECT_EQ(parse({"--store-port", "0", "--master-port", "29511", "p"})->master_port, 29511);
+  EXPECT_EQ(parse({"--store-port", "29511", "--master-port", "29511", "p"})->master_port, 29511);
+  EXPECT_NE(message({"--store-port", "1", "--rdzv-endpoint", "host:2", "p"}).find("MASTER_PORT 2"),
+            std::string::npos);
+  EXPECT_TRUE(parse({"p"})->share_store);
+}
+
 TEST(Options, StreamsTakeRanksOfAnyLength) {
   const auto options = parse({"-r", "3", "-t0:1,12:3", "p"});
   ASSERT_TRUE(options.ok());

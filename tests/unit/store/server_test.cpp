@@ -110,7 +110,7 @@ class StoreServer : public ::testing::Test {
   std::thread thread_;
 };
 
-std::size_t resident_kib() {
+[[maybe_unused]] std::size_t resident_kib() {
   std::ifstream status("/proc/self/status");
   std::string word;
   std::size_t value = 0;
@@ -214,7 +214,7 @@ TEST_F(StoreServer, AFullStoreClosesWhoAsksForMore) {
 // Hundreds of connections that each hold what they may: bounded.
 TEST_F(StoreServer, MemoryIsBounded) {
   reopen({.stored = 8 << 20, .buffered = 16 << 20, .clients = 300});
-  const std::size_t before = resident_kib();
+  [[maybe_unused]] const std::size_t before = resident_kib();
   const std::string part =
       encode({Query::kSet, {"/k"}, {std::string(1 << 20, 'v')}, 0}).substr(0, 1 << 20);
   std::vector<std::unique_ptr<Peer>> flood;
@@ -224,7 +224,9 @@ TEST_F(StoreServer, MemoryIsBounded) {
     flood.back()->send(part);
     ASSERT_TRUE(good.served());
   }
-  EXPECT_LT(resident_kib() - before, std::size_t{100} << 10);  // 200 MiB were sent
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep what is freed
+  EXPECT_LT(resident_kib() - before, std::size_t{100} << 10);        // 200 MiB were sent
+#endif
 }
 
 TEST_F(StoreServer, StrangersMakeRoomForNewcomers) {
