@@ -20,7 +20,8 @@ Result<Loop> Loop::open() {
 
 Status Loop::add(int fd, Handler handler, Readiness readiness) {
   epoll_event event{};
-  event.events = readiness == kReadable ? EPOLLIN : EPOLLOUT;
+  if (readiness != kWritable) event.events |= EPOLLIN;
+  if (readiness != kReadable) event.events |= EPOLLOUT;
   event.data.fd = fd;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
     return Error{ErrorKind::kUnavailable, std::string("epoll_ctl: ") + std::strerror(errno)};

@@ -20,7 +20,7 @@ class Loop {
   using Handler = std::function<void()>;
 
   static Result<Loop> open();
-  enum Readiness { kReadable, kWritable };
+  enum Readiness { kReadable, kWritable, kBoth };
   // Calls `handler` from run_once() whenever the descriptor is ready for that, or hung up.
   Status add(int fd, Handler handler, Readiness readiness = kReadable);
   void remove(int fd);

@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "base/door.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
 #include "coord/incident.h"
 #include "coord/messages.h"
-#include "launcher/door.h"
 #include "lockstep/status.h"
 #include "rundir/standstills.h"
 #include "rundir/time_stop.h"

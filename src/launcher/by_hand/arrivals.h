@@ -13,12 +13,12 @@
 #include <string>
 
 #include "base/deadline.h"
+#include "base/door.h"
 #include "base/ids.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
 #include "coord/messages.h"
 #include "launcher/by_hand/attached.h"
-#include "launcher/door.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {

@@ -1,11 +1,11 @@
-#include "launcher/door.h"
+#include "base/door.h"
 
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <chrono>
 
-namespace lockstep::launcher {
+namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
@@ -38,4 +38,4 @@ void Door::look() {
   if (rests_until_ && rests_until_->passed()) (void)open().ok();  // else it goes on resting
 }
 
-}  // namespace lockstep::launcher
+}  // namespace lockstep

@@ -1,4 +1,4 @@
-#include "launcher/door.h"
+#include "base/door.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace lockstep::launcher {
+namespace lockstep {
 namespace {
 
 using namespace std::chrono_literals;
@@ -63,4 +63,4 @@ TEST(Door, RestsWhereNoDescriptorIsLeftForWhoComes) {
 }
 
 }  // namespace
-}  // namespace lockstep::launcher
+}  // namespace lockstep

@@ -13,7 +13,7 @@
 #include "base/unique_fd.h"
 #include "lockstep/status.h"
 
-namespace lockstep::launcher {
+namespace lockstep {
 
 class Door {
  public:
@@ -42,4 +42,4 @@ class Door {
   std::optional<Deadline> rests_until_;
 };
 
-}  // namespace lockstep::launcher
+}  // namespace lockstep

@@ -1,0 +1,71 @@
+// Where sockets are: numeric addresses, those of this machine among them. Nothing here looks up a
+// name, in either direction.
+//
+// Errors: kUnavailable. Threads: values, any.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lockstep/status.h"
+
+namespace lockstep::control {
+
+// IPv4 or IPv6, with a port. An IPv4 address in IPv6's form (::ffff:10.0.0.1) is the IPv4 one.
+class Address {
+ public:
+  // "10.0.0.1", "::1", "fe80::1%eth0"; nothing for a name, or a zone that is no interface here.
+  static std::optional<Address> numeric(const std::string& host, int port);
+  static std::optional<Address> of(const sockaddr* address, socklen_t size);
+  // Of a connected or bound socket. Nothing: it has none of these families.
+  static std::optional<Address> local_of(int socket);
+  static std::optional<Address> remote_of(int socket);
+
+  std::string host() const;  // numeric, with the zone: fe80::1%eth0
+  int port() const;
+  std::string text() const;  // 10.0.0.1:29400, [::1]:29400
+  int family() const { return storage_.ss_family; }
+  bool is_loopback() const;  // 127.0.0.0/8, ::1
+  bool is_link_local() const;
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&storage_); }
+  socklen_t size() const;
+
+  // Equal addresses, whatever the ports.
+  bool same_host(const Address& other) const;
+  friend bool operator==(const Address& a, const Address& b) {
+    return a.same_host(b) && a.port() == b.port();
+  }
+
+ private:
+  sockaddr_storage storage_{};
+};
+
+// An interface that is up, with one of its addresses (port 0).
+struct Interface {
+  std::string name;
+  Address address;
+};
+Result<std::vector<Interface>> interfaces();
+
+// By addresses alone: names lead to other places on other machines.
+enum class Whose {
+  kOthers,
+  kMine,      // of an interface of this machine, reached from others too
+  kLoopback,  // of this machine, and reached from it alone
+};
+Whose whose(const Address& address, std::span<const Interface> interfaces);
+
+// The interface that has this address; of a loopback address the loopback interface ("lo"). What
+// GLOO_SOCKET_IFNAME wants.
+std::optional<std::string> interface_of(const Address& address,
+                                        std::span<const Interface> interfaces);
+
+// This machine's address on the route to another, as the kernel would choose it now (port 0).
+// Nothing is sent. kUnavailable: there is no route.
+Result<Address> address_towards(const Address& remote);
+
+}  // namespace lockstep::control

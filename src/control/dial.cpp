@@ -1,0 +1,235 @@
+#include "control/dial.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "control/sockets.h"
+
+namespace lockstep::control {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kStagger = 250ms;  // RFC 8305, section 5
+
+// Families take turns, the first address's first; in each the order stays.
+std::deque<Address> interleaved(const std::vector<Address>& addresses) {
+  std::deque<Address> first, second, turns;
+  for (const Address& address : addresses)
+    (address.family() == addresses.front().family() ? first : second).push_back(address);
+  while (!first.empty() || !second.empty()) {
+    for (std::deque<Address>* queue : {&first, &second}) {
+      if (queue->empty()) continue;
+      turns.push_back(queue->front());
+      queue->pop_front();
+    }
+  }
+  return turns;
+}
+
+// Of several causes the one that was nearest to a connection is told first.
+int nearness(Outcome outcome) {
+  constexpr std::array kFarther{Outcome::kNoSuchName, Outcome::kUnreachable, Outcome::kDropped,
+                                Outcome::kRefused,    Outcome::kTooLate,     Outcome::kGone,
+                                Outcome::kReset,      Outcome::kNotLockstep};
+  return static_cast<int>(std::ranges::find(kFarther, outcome) - kFarther.begin());
+}
+
+Failure failure_of(int code, const Address& address) {
+  const auto because = [&](Outcome outcome, const std::string& why) {
+    return Failure{outcome, why};
+  };
+  switch (code) {
+    case ECONNREFUSED:
+      return because(Outcome::kRefused, "refused: no launcher listens there");
+    case ECONNRESET:
+      return because(Outcome::kReset, "the connection was reset at once");
+    case ETIMEDOUT:
+      return because(Outcome::kDropped, "no answer");
+    case EINVAL:
+      if (address.is_link_local() && address.host().find('%') == std::string::npos)
+        return because(Outcome::kUnreachable,
+                       "a link-local address needs its interface: " + address.host() + "%eth0");
+      [[fallthrough]];
+    default:
+      return because(Outcome::kUnreachable, std::string("unreachable: ") + std::strerror(code));
+  }
+}
+
+bool is_self(int socket) {
+  const auto local = Address::local_of(socket), remote = Address::remote_of(socket);
+  return local && remote && *local == *remote;
+}
+
+}  // namespace
+
+Dial::Dial(Loop& loop, Timers& timers, Plan plan, Done done)
+    : loop_(loop), timers_(timers), plan_(std::move(plan)), done_(std::move(done)) {}
+
+Dial::~Dial() { drop_attempts(); }
+
+std::unique_ptr<Dial> Dial::start(Loop& loop, Timers& timers, Plan plan, Done done) {
+  std::unique_ptr<Dial> dial(new Dial(loop, timers, std::move(plan), std::move(done)));
+  dial->deadline_ = timers.in(dial->plan_.patience, [self = dial.get()] { self->too_late(); });
+  // From the loop, as all that `done` is called for.
+  dial->stagger_ = timers.in(0ms, [self = dial.get()] { self->begin(); });
+  return dial;
+}
+
+std::string Dial::name() const {
+  const bool six = plan_.host.find(':') != std::string::npos;
+  return (six ? "[" + plan_.host + "]" : plan_.host) + ":" + std::to_string(plan_.port);
+}
+
+void Dial::begin() {
+  if (plan_.on_this_machine) {
+    auto socket = connect_on_this_machine(plan_.port);
+    if (!socket.ok()) return finish({}, {Outcome::kRefused, socket.error().message});
+    if (!is_of_this_user(socket->get()))
+      return finish({}, {Outcome::kOtherUser, "port " + std::to_string(plan_.port) +
+                                                  " of this machine's launchers is held by "
+                                                  "another user's program"});
+    return shake_hands(*std::move(socket), name());
+  }
+  auto look_up = LookUp::start(loop_, plan_.host, plan_.port, plan_.find,
+                               [this](const auto& found) { resolved(found); });
+  if (!look_up.ok()) return finish({}, {Outcome::kNoSuchName, look_up.error().message});
+  look_up_ = *std::move(look_up);
+}
+
+void Dial::resolved(const Result<std::vector<Address>>& found) {
+  if (!found.ok()) return finish({}, {Outcome::kNoSuchName, found.error().message});
+  untried_ = interleaved(*found);
+  try_next();
+}
+
+void Dial::try_next() {
+  stagger_.cancel();
+  if (connection_) return;
+  if (untried_.empty()) {
+    if (attempts_.empty()) finish({}, summary());
+    return;
+  }
+  const Address address = untried_.front();
+  untried_.pop_front();
+  stagger_ = timers_.in(kStagger, [this] {
+    if (!untried_.empty()) try_next();
+  });
+  connect(address);
+}
+
+void Dial::connect(const Address& address) {
+  UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return failed(failure_of(errno, address), address.host());
+  const auto& from = plan_.from;
+  if (from && from->family() != address.family())
+    return failed({Outcome::kUnreachable, "of another family than " + from->host()},
+                  address.host());
+  const int number = socket.get();
+  if ((from && ::bind(number, from->data(), from->size()) != 0) ||
+      (::connect(number, address.data(), address.size()) != 0 && errno != EINPROGRESS))
+    return failed(failure_of(errno, address), address.host());
+  const Status watched = loop_.add(
+      number, [this, number] { on_connected(number); }, Loop::kWritable);
+  if (!watched.ok())
+    return failed({Outcome::kUnreachable, watched.error().message}, address.host());
+  attempts_.push_back({address, std::move(socket)});
+}
+
+void Dial::on_connected(int socket) {
+  const auto attempt = std::ranges::find_if(
+      attempts_, [&](const Attempt& each) { return each.socket.get() == socket; });
+  int code = 0;
+  socklen_t size = sizeof code;
+  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &size);
+  // A port of this machine that nobody listens on may be the very one that the kernel chose for us.
+  if (code == 0 && is_self(socket)) code = ECONNREFUSED;
+  Attempt taken = std::move(*attempt);
+  attempts_.erase(attempt);
+  loop_.remove(socket);
+  if (code != 0) return failed(failure_of(code, taken.address), taken.address.host());
+  drop_attempts();
+  const std::string host = taken.address.host();
+  shake_hands(std::move(taken.socket), host == plan_.host ? name() : name() + " (" + host + ")");
+}
+
+// Those that were not there first are tried again if this one does not become a connection.
+void Dial::drop_attempts() {
+  for (Attempt& attempt : attempts_) {
+    loop_.remove(attempt.socket.get());
+    untried_.push_front(attempt.address);
+  }
+  attempts_.clear();
+  stagger_.cancel();
+}
+
+void Dial::shake_hands(UniqueFd socket, std::string name) {
+  Connection::Plan plan{Side::kDials, plan_.self, plan_.on_this_machine ? nullptr : plan_.tls,
+                        plan_.run_id, std::move(name)};
+  Connection::Events events;
+  events.open = [this](const Party&) {
+    const auto connection = std::exchange(connection_, nullptr);
+    connection->hear({});
+    finish(connection, {});
+  };
+  events.ended = [this](const Failure& failure) {
+    connection_.reset();
+    failed(failure, "");
+  };
+  connection_ =
+      Connection::start(loop_, timers_, std::move(socket), std::move(plan), std::move(events));
+}
+
+// `where`: the address; empty where the text says it.
+void Dial::failed(Failure failure, const std::string& where) {
+  if (!where.empty())
+    failure.text =
+        (where == plan_.host ? name() : name() + " (" + where + ")") + ": " + failure.text;
+  failures_.push_back(std::move(failure));
+  // Not before this call has come to its end: a machine with many addresses, none of them near.
+  stagger_ = timers_.in(0ms, [this] { try_next(); });
+}
+
+Failure Dial::summary() const {
+  const auto told = std::ranges::max_element(
+      failures_, {}, [](const Failure& each) { return nearness(each.outcome); });
+  Failure all = *told;
+  for (auto other = failures_.begin(); other != failures_.end(); ++other)
+    if (other != told) all.text += "; " + other->text;
+  return all;
+}
+
+void Dial::too_late() {
+  const std::string within = " within " + std::to_string(plan_.patience.count()) + " ms";
+  if (connection_) {
+    const std::string who = connection_->name();
+    connection_.reset();
+    failures_.push_back({Outcome::kTooLate, who + " did not say who it is" + within});
+  } else if (untried_.empty() && attempts_.empty() && failures_.empty()) {
+    failures_.push_back(
+        {Outcome::kNoSuchName, "the look-up of '" + plan_.host + "' gave no answer" + within});
+  }
+  for (const Attempt& attempt : attempts_)
+    failures_.push_back(
+        {Outcome::kDropped,
+         (attempt.address.host() == plan_.host ? name()
+                                               : name() + " (" + attempt.address.host() + ")") +
+             ": no answer" + within +
+             ": the machine is down, or a firewall drops what is sent to it"});
+  finish({}, summary());
+}
+
+void Dial::finish(std::shared_ptr<Connection> connection, const Failure& failure) {
+  drop_attempts();
+  deadline_.cancel();
+  look_up_.reset();
+  const Done done = std::exchange(done_, nullptr);
+  if (done) done(std::move(connection), failure);
+}
+
+}  // namespace lockstep::control

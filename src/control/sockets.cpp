@@ -1,0 +1,110 @@
+#include "control/sockets.h"
+
+#include <netinet/in.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+namespace lockstep::control {
+namespace {
+
+constexpr int kType = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+
+Error cannot_listen(const std::string& where, int code) {
+  std::string why = std::strerror(code);
+  if (code == EADDRINUSE) why = "the port is taken by another program";
+  if (code == EADDRNOTAVAIL) why = "this machine has no such address";
+  return {ErrorKind::kUnavailable, "cannot listen on " + where + ": " + why};
+}
+
+struct MachineAddress {
+  sockaddr_un address{};
+  socklen_t size = 0;
+  const sockaddr* data() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+std::string name_on_this_machine(int port) {
+  return "lockstep-control-" + std::to_string(::geteuid()) + "-" + std::to_string(port);
+}
+
+// The name of an abstract socket begins with a zero.
+MachineAddress address_on_this_machine(int port) {
+  MachineAddress made;
+  const std::string name = name_on_this_machine(port);
+  made.address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), made.address.sun_path + 1);
+  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return made;
+}
+
+// `code`: the errno of a failure.
+UniqueFd bound(int family, const sockaddr* address, socklen_t size, int& code) {
+  UniqueFd socket(::socket(family, kType, 0));
+  const int on = 1, off = 0;
+  if (family != AF_UNIX) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (!socket || ::bind(socket.get(), address, size) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0) {
+    code = errno;
+    socket.reset();
+  }
+  return socket;
+}
+
+Result<UniqueFd> bound_or_error(int family, const sockaddr* address, socklen_t size,
+                                const std::string& where) {
+  int code = 0;
+  UniqueFd socket = bound(family, address, size, code);
+  if (!socket) return cannot_listen(where, code);
+  return socket;
+}
+
+}  // namespace
+
+Result<UniqueFd> listen_everywhere(int port) {
+  const std::string where = "port " + std::to_string(port);
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(static_cast<std::uint16_t>(port));
+  six.sin6_addr = in6addr_any;
+  int code = 0;
+  UniqueFd socket = bound(AF_INET6, reinterpret_cast<const sockaddr*>(&six), sizeof six, code);
+  if (socket) return socket;
+  if (code != EAFNOSUPPORT && code != EADDRNOTAVAIL) return cannot_listen(where, code);
+  sockaddr_in four{};  // a machine without IPv6
+  four.sin_family = AF_INET;
+  four.sin_port = six.sin6_port;
+  return bound_or_error(AF_INET, reinterpret_cast<const sockaddr*>(&four), sizeof four, where);
+}
+
+Result<UniqueFd> listen_at(const Address& address) {
+  return bound_or_error(address.family(), address.data(), address.size(), address.text());
+}
+
+Result<UniqueFd> listen_on_this_machine(int port) {
+  const MachineAddress name = address_on_this_machine(port);
+  return bound_or_error(AF_UNIX, name.data(), name.size,
+                        "port " + std::to_string(port) + " of this machine");
+}
+
+Result<UniqueFd> connect_on_this_machine(int port) {
+  UniqueFd socket(::socket(AF_UNIX, kType, 0));
+  const MachineAddress name = address_on_this_machine(port);
+  if (!socket || ::connect(socket.get(), name.data(), name.size) != 0)
+    return Error{ErrorKind::kUnavailable, "no launcher of this user is on this machine at port " +
+                                              std::to_string(port) + ": " + std::strerror(errno)};
+  return socket;
+}
+
+bool is_of_this_user(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == ::geteuid() || peer.uid == 0);
+}
+
+}  // namespace lockstep::control
