@@ -1,0 +1,114 @@
+#include "control/messages.h"
+
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/wire.h"
+#include "control/connection.h"
+
+namespace lockstep::control {
+namespace {
+
+// Each message's fields, in the order of the wire; the one list serves writer and reader.
+namespace msg = message;
+template <class M, class Want>
+concept Is = std::is_same_v<std::remove_const_t<M>, Want>;
+
+template <Is<msg::Hello> M>
+void fields(auto& io, M& m) {
+  io(m.run_id), io(m.host), io(m.nodes), io(m.max_restarts), io(m.limit_ns), io(m.program);
+  io(m.local_address), io(m.remote_address);
+}
+template <Is<msg::Welcome> M>
+void fields(auto& io, M& m) {
+  io(m.host), io(m.address);
+}
+template <Is<msg::Refused> M>
+void fields(auto& io, M& m) {
+  io.one_of(m.reason, msg::Reason::kNotTheLeader);
+  io(m.option), io(m.yours), io(m.ours), io(m.host), io(m.text);
+}
+template <Is<nodes::Row> M>
+void fields(auto& io, M& m) {
+  io(m.rank), io(m.address), io(m.machine), io(m.incarnation), io(m.workers);
+}
+template <Is<nodes::Failure> M>
+void fields(auto& io, M& m) {
+  io(m.attempt), io(m.age_ns), io(m.text), io(m.code), io(m.final);
+}
+template <Is<nodes::Final> M>
+void fields(auto& io, M& m) {
+  io(m.code), io(m.text);
+}
+template <Is<nodes::NodeWord> M>
+void fields(auto& io, M& m) {
+  const auto each = [](auto& of, auto& part) { fields(of, part); };
+  each(io, m.row);
+  io(m.run), io(m.told), io(m.ran), io(m.alive), io(m.ended), io(m.alone), io(m.led_from);
+  io.maybe(m.failure, each);
+  io(m.signal);
+  io.maybe(m.final, each);
+  io(m.leader), io(m.sent), io(m.echo);
+}
+template <Is<nodes::LeaderWord> M>
+void fields(auto& io, M& m) {
+  io(m.incarnation), io(m.machine), io(m.run), io(m.rank), io(m.refusal), io(m.refusal_code);
+  io(m.attempt), io(m.runs), io(m.base_rank), io(m.world), io(m.signal);
+  io.maybe(m.final, [](auto& of, auto& part) { fields(of, part); });
+  io(m.over), io(m.limit), io(m.age), io(m.sent), io(m.echo);
+}
+template <Is<msg::Begin> M>
+void fields(auto& io, M& m) {
+  io(m.attempt), io(m.role_base_rank), io(m.role_world_size), io(m.master_addr), io(m.master_port),
+      io(m.agent_store);
+}
+template <Is<msg::Failed> M>
+void fields(auto& io, M& m) {
+  io(m.attempt), io(m.age_ns), io(m.rank), io(m.local_rank), io(m.pid), io(m.code), io(m.signal),
+      io(m.has_error_file), io(m.text);
+}
+
+template <std::size_t I>
+Result<Message> decode_as(std::string_view body) {
+  std::variant_alternative_t<I, Message> m;
+  WireReader reader(body);
+  fields(reader, m);
+  reader.expect_end();
+  if (!reader.fault().empty())
+    return bad_data("message of type " + std::to_string(I + 1) + ": " + reader.fault());
+  return Message(std::move(m));
+}
+
+template <std::size_t... I>
+Result<Message> decode_type(std::size_t index, std::string_view body, std::index_sequence<I...>) {
+  using Decode = Result<Message> (*)(std::string_view);
+  static constexpr std::array<Decode, sizeof...(I)> kDecoders{decode_as<I>...};
+  return kDecoders[index](body);
+}
+
+}  // namespace
+
+Result<std::string> encode(const Message& message) {
+  WireWriter whole;
+  whole(static_cast<std::uint16_t>(message.index() + 1));
+  std::visit([&](const auto& m) { fields(whole, m); }, message);
+  std::string text = whole.take();
+  if (text.size() > kMostFrameBytes)
+    return misuse("message of type " + std::to_string(message.index() + 1) + " has " +
+                  std::to_string(text.size()) + " bytes, limit " + std::to_string(kMostFrameBytes));
+  return text;
+}
+
+Result<Message> decode(std::string_view frame) {
+  WireReader reader(frame.substr(0, sizeof(std::uint16_t)));
+  std::uint16_t type = 0;
+  reader(type);
+  if (type == 0 || type > std::variant_size_v<Message>)
+    return bad_data("message of unknown type " + std::to_string(type));
+  return decode_type(type - 1u, frame.substr(sizeof type),
+                     std::make_index_sequence<std::variant_size_v<Message>>());
+}
+
+}  // namespace lockstep::control

@@ -1,0 +1,89 @@
+// What the launchers of a run on several machines say to each other: one message per frame of
+// connection.h. By whose rules is the business of the room nodes.
+//
+//   u16 type | fields in the order of the struct (base/wire.h)        little-endian
+//
+// Of different versions none is ever read: preface.h refuses them before. Times are durations, or
+// of the sender's own clock, which only the sender reads again. Texts may hold any bytes: print
+// them by printable(). Ownership: values. Errors: kBadData for what cannot be decoded, kUsage for
+// what is too long for a frame. Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "lockstep/status.h"
+#include "nodes/words.h"
+
+namespace lockstep::control {
+
+namespace message {
+
+// Agent -> leader: the first word on every connection; what must agree.
+struct Hello {
+  std::string run_id;
+  std::string host;  // its name, for messages alone
+  std::int32_t nodes = 0;
+  std::int32_t max_restarts = 0;
+  std::uint64_t limit_ns = 0;        // L, where it was given; 0: as the leader has it
+  std::vector<std::string> program;  // name and arguments
+  // Of this connection, as this end has them: behind a NAT the other end has others.
+  std::string local_address, remote_address;
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+// Leader -> agent: the answer to Hello. Words follow, both ways.
+struct Welcome {
+  std::string host;
+  std::string address;  // the agent's, numeric, as others reach it
+  friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+enum class Reason : std::uint8_t {
+  kOtherRun,      // another --rdzv-id
+  kOtherOption,   // `option` has another value
+  kNotTheLeader,  // nobody here leads this run
+};
+struct Refused {
+  Reason reason = Reason::kOtherRun;
+  std::string option;       // its name
+  std::string yours, ours;  // the two values
+  std::string host;         // who refuses
+  std::string text;         // the sentence for the user
+  friend bool operator==(const Refused&, const Refused&) = default;
+};
+
+// Leader -> agent, before the word that has an attempt run: what its workers are told besides.
+struct Begin {
+  std::uint64_t attempt = 0;
+  std::int32_t role_base_rank = 0, role_world_size = 0;
+  std::string master_addr;  // numeric
+  std::int32_t master_port = 0;
+  bool agent_store = false;  // served by the agent of group rank 0
+  friend bool operator==(const Begin&, const Begin&) = default;
+};
+// Agent -> leader: a worker has failed. nodes::Failure ends the attempt; this is for the report.
+struct Failed {
+  std::uint64_t attempt = 0;
+  std::uint64_t age_ns = 0;  // when it was sent
+  std::int32_t rank = 0, local_rank = 0;
+  std::int32_t pid = 0;
+  std::int32_t code = 0;    // 0: by a signal
+  std::int32_t signal = 0;  // 0: by its exit code
+  bool has_error_file = false;
+  std::string text;  // of the error file, or what is known
+  friend bool operator==(const Failed&, const Failed&) = default;
+};
+
+}  // namespace message
+
+// In the order of their types, from 1.
+using Message = std::variant<message::Hello, message::Welcome, message::Refused, nodes::NodeWord,
+                             nodes::LeaderWord, message::Begin, message::Failed>;
+
+Result<std::string> encode(const Message& message);
+Result<Message> decode(std::string_view frame);
+
+}  // namespace lockstep::control
