@@ -44,17 +44,6 @@ Result<UniqueFd> open_signals(const std::vector<int>& numbers) {
   return fd;
 }
 
-// Workers that need more die of SIGSEGV, which names no cause.
-void warn_of_small_stack() {
-  constexpr rlim_t kLeast = rlim_t{1} << 20;  // a ConvNet needs about 100 KiB, others more
-  rlimit stack{};
-  if (::getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kLeast) return;
-  log_warning("the stack is limited to " + std::to_string(stack.rlim_cur >> 10) +
-              " KiB (ulimit -s), which is little for libtorch: a worker that needs more dies of "
-              "SIGSEGV; give it " +
-              std::to_string(kLeast >> 10) + " at least, 8192 is usual");
-}
-
 }  // namespace
 
 Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned,
@@ -68,11 +57,7 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
       spawner_(options_, program_, std::move(spawned), loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       head_(head_for(options_, program_, spawner_.uses_zygote(), attached_)),
-      records_(posix_env(), background_, when_recorded()),
-      progress_(options_.progress, progress_sink()),
-      incidents_([this](const std::string& table) {
-        console_.write(Console::kErr, for_terminal(table));
-      }) {}
+      linked_(program_.linked ? std::make_unique<LinkedRun>(around_linked()) : nullptr) {}
 
 Agent::~Agent() = default;
 
@@ -86,6 +71,19 @@ Result<std::unique_ptr<Agent>> Agent::open(LaunchOptions options, Program progra
   return agent;
 }
 
+LinkedRun::Around Agent::around_linked() {
+  return {options_,
+          loop_,
+          console_,
+          workers_,
+          background_,
+          [this](coord::Event event) { feed(std::move(event)); },
+          [this](coord::Event event) { events_.push(std::move(event)); },
+          [this] { return head_->status(); },
+          [this] { return spawner_.zygote_pid(); },
+          [this](const Worker& worker) { return waits_for_reader(worker); }};
+}
+
 Status Agent::prepare() {
   // Grandchildren come to us: forked workers, and whatever plain programs leave behind.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
@@ -94,7 +92,7 @@ Status Agent::prepare() {
   LOCKSTEP_ASSIGN(signals_, open_signals(stop_signals(options_.signals_to_handle)));
   LOCKSTEP_TRY(loop_.add(signals_.get(), [this] { on_signal(); }));
   LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));
-  if (plain() && logs_->folder().empty() && !options_.no_log_files()) {
+  if (!linked_ && logs_->folder().empty() && !options_.no_log_files()) {
     auto files = ErrorFiles::open();
     if (files.ok())
       error_files_.emplace(*std::move(files));
@@ -105,11 +103,10 @@ Status Agent::prepare() {
     LOCKSTEP_ASSIGN(arrivals_, Arrivals::open(*attached_, loop_,
                                               [this](Arrival& arrival) { return seat(arrival); }));
   } else {
-    LOCKSTEP_ASSIGN(master_, MasterPort::open(options_, plain(), loop_));
+    LOCKSTEP_ASSIGN(master_, MasterPort::open(options_, !linked_, loop_));
   }
-  if (!plain()) {
-    warn_of_small_stack();
-    LOCKSTEP_ASSIGN(board_, SharedBoard::make());
+  if (linked_) {
+    LOCKSTEP_TRY(linked_->open());
   } else if (options_.nproc_per_node > 1 && !thread_variable().empty()) {
     log_info(
         "OMP_NUM_THREADS is set to 1 in each worker, as torchrun does; set it yourself for another "
@@ -136,7 +133,7 @@ void Agent::feed(coord::Event event) {
     const coord::Event next = std::move(events_.front());
     events_.pop();
     for (const coord::Action& action : head_->handle(next, monotonic_ns())) obey(action);
-    if (std::exchange(ring_, false)) ring_workers();
+    if (linked_) linked_->ring_if_due();
   }
   feeding_ = false;
 }
@@ -144,8 +141,8 @@ void Agent::feed(coord::Event event) {
 Deadline Agent::next_wake() const {
   const std::uint64_t now = monotonic_ns(), due = head_->next_deadline(now);
   auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
-  if (records_.is_open()) left = std::min<std::chrono::nanoseconds>(left, records_.pause());
-  if (lock_deadline_ || console_.waits_unwatched() || (arrivals_ && arrivals_->anybody_waits()))
+  if (linked_) left = std::min(left, linked_->pause());
+  if (console_.waits_unwatched() || (arrivals_ && arrivals_->anybody_waits()))
     left = std::min<std::chrono::nanoseconds>(left, 20ms);
   if (const auto next = helpers_.next())
     left = std::min<std::chrono::nanoseconds>(left, next->left());
@@ -156,65 +153,16 @@ void Agent::tick() {
   console_.flush();
   console_.look();
   logs_->go_on();
-  if (run_dir_) run_dir_->look();
   if (attached_) watch_attached();
-  if (lock_deadline_) try_run_lock();
-  look_at_vitals();
-  if (records_.is_open()) {
-    records_.pump();
-    late_reader_.look(unread_output());
-    coord::event::Progress seen = observe();
-    tell_progress(seen);
-    feed(std::move(seen));
+  if (linked_) {
+    linked_->look();
+    if (linked_->trains()) late_reader_.look(unread_output());
+    linked_->tell_steps();
   }
   give_up_lost_children();
   helpers_.look();
   feed(event::Tick{});
-  incidents_.print(false);
-}
-
-coord::event::Progress Agent::observe(const Worker* dead) const {
-  if (!board_) return {};
-  return coord::observe(board_->view(), workers_.members(dead));
-}
-
-// How long nobody that is looked at has got any further.
-std::chrono::nanoseconds Agent::all_still_for(std::uint64_t now) const {
-  std::uint64_t shortest = std::numeric_limits<std::int64_t>::max();
-  for (const auto& [uid, worker] : workers_)
-    shortest = std::min(
-        shortest, worker.pid < 0 ? zygote_vitals_.looked_for(now) : worker.vitals.looked_for(now));
-  return std::chrono::nanoseconds(shortest);
-}
-
-// Of those that get no further on the board, which are none while all is well.
-void Agent::look_at_vitals() {
-  if (!board_) return;
-  const std::uint64_t now = monotonic_ns();
-  if (std::chrono::nanoseconds(now - looked_at_ns_) <
-      pause_between_looks(all_still_for(now), options_.hang_timeout))
-    return;
-  looked_at_ns_ = now;
-  event::Vitals seen;
-  for (auto& [uid, worker] : workers_) {
-    if (worker.pid < 0) continue;
-    const coord::WorkerSlot& slot = board_->view().slot(worker.slot);
-    const std::uint64_t progress = slot.progress.load(std::memory_order_relaxed);
-    const std::uint64_t phase = slot.phase.load(std::memory_order_relaxed);
-    const bool moved = std::exchange(worker.seen_progress, progress) != progress;
-    if (std::exchange(worker.seen_phase, phase) != phase || moved)
-      worker.vitals.skip();
-    else
-      worker.vitals.look(worker.pid, waits_for_reader(worker).has_value(), now);
-    seen.workers.push_back(worker.vitals.so_far());
-    seen.workers.back().uid = uid;
-  }
-  if (!workers_.unforked().empty() && spawner_.zygote_pid() > 0)
-    zygote_vitals_.look(spawner_.zygote_pid(), false, now);
-  else
-    zygote_vitals_.skip();
-  seen.zygote = zygote_vitals_.so_far();
-  feed(std::move(seen));
+  if (linked_) linked_->tell_incidents();
 }
 
 // Where a worker may sit in a write(2) now.
@@ -295,7 +243,7 @@ void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
     worker.pid = -1;  // reaped: nothing is to be sent to it any more
     feed(event::Signal{SIGINT});
   }
-  if (plain()) note_failure(worker, child);
+  if (!linked_) note_failure(worker, child);
   bury(worker, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
                                                  : coord::ExitStatus{-1, child.status});
 }
@@ -308,10 +256,10 @@ void Agent::note_failure(const Worker& worker, const ChildEvent& child) {
 
 void Agent::bury(Worker& worker, coord::ExitStatus status) {
   const WorkerUid uid = worker.uid;
-  read_worker(uid);  // its last words
+  if (linked_) linked_->read_worker(uid);  // its last words
   if (worker.control) loop_.remove(worker.control.get());
   worker.control.reset();
-  if (!plain()) feed(observe(&worker));
+  if (linked_) feed(linked_->observe(&worker));
   if (!worker.process) helpers_.left_by(worker.pid, status.code == 0);
   workers_.erase(uid);
   feed(event::Exited{uid, status});
@@ -340,25 +288,6 @@ void Agent::kill_worker(Worker& worker, int signal) {
   else
     signal_group(worker.pid, signal);
   if (signal == SIGKILL && !worker.gone_by) worker.gone_by = Deadline::in(2s);
-}
-
-coord::Progress::Sink Agent::progress_sink() {
-  return {[this] { return console_.columns(); },
-          [this](const std::string& text) { console_.bar(text); },
-          [](const std::string& text) { log_info(text); }};
-}
-
-void Agent::tell_progress(const coord::event::Progress& seen) {
-  const std::uint64_t now = monotonic_ns();
-  if (!progress_.due(now)) return;
-  const coord::Recorder::Recorded& recorded = records_.recorded();
-  if (recorded.steps == 0) return;  // none of this start
-  coord::RunView view = coord::view_of(recorded, board_->view().header(), now);
-  view.total_steps = descriptions_.first()->total_steps;
-  view.limit_ns = time_limit_ns_;
-  view.workers = seen.tables.empty() ? 0 : seen.tables.back().members.size();
-  view.incidents = incidents_.count();
-  progress_.see(view, now);
 }
 
 }  // namespace lockstep::launcher

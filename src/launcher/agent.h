@@ -2,8 +2,9 @@
 // what it says. docs/design/launching.md has the life of a worker. One thread; everything that is
 // not obeying is in coord/.
 //
-// Ownership: owns the board's memory, the workers' sockets and logs, the zygote, the run
-// directory's lock. When run() returns no process, descriptor or socket file of the run is left.
+// Ownership: owns the workers' sockets and logs, the zygote, and by LinkedRun the board's memory
+// and the run directory's lock. When run() returns no process, descriptor or socket file of the run
+// is left.
 #pragma once
 
 #include <chrono>
@@ -19,12 +20,10 @@
 #include "base/loop.h"
 #include "base/unique_fd.h"
 #include "coord/head.h"
-#include "coord/messages.h"
-#include "coord/progress.h"
 #include "launcher/background.h"
 #include "launcher/by_hand/arrivals.h"
 #include "launcher/by_hand/attached.h"
-#include "launcher/descriptions.h"
+#include "launcher/linked_run.h"
 #include "launcher/master_port.h"
 #include "launcher/options/options.h"
 #include "launcher/output/console.h"
@@ -34,12 +33,8 @@
 #include "launcher/processes/spawned.h"
 #include "launcher/processes/spawner.h"
 #include "launcher/program/program.h"
-#include "launcher/records.h"
 #include "launcher/reports/error_files.h"
 #include "launcher/reports/failure_report.h"
-#include "launcher/reports/incidents.h"
-#include "launcher/run_directory.h"
-#include "launcher/shared_board.h"
 #include "launcher/typed_signals.h"
 #include "launcher/workers.h"
 #include "lockstep/status.h"
@@ -62,6 +57,7 @@ class Agent {
  private:
   Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned,
         std::optional<Attached> attached, Loop loop);
+  LinkedRun::Around around_linked();
   Status prepare();  // signals, logs, port, board
 
   // agent.cpp: the loop.
@@ -75,23 +71,16 @@ class Agent {
   void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);
   void bury(Worker& worker, coord::ExitStatus status);
-  coord::event::Progress observe(const Worker* dead = nullptr) const;
-  std::chrono::nanoseconds all_still_for(std::uint64_t now) const;
-  void look_at_vitals();
   std::optional<Console::Target> unread_output() const;
   void give_up_lost_children();
   void kill_worker(Worker& worker, int signal);
   void note_failure(const Worker& worker, const ChildEvent& child);
-  coord::Progress::Sink progress_sink();
-  void tell_progress(const coord::event::Progress& seen);
 
   // shut_down.cpp: the run's end.
   void shut_down();
   bool signalled() const;
   void tell_missing(const Console::Missing& missing);
   void tell_whoever_started_us() const;
-  void tell_where_it_goes_on() const;
-  void tell_unfired_faults() const;
   void end_children();
 
   // attached_workers.cpp: those that were started by hand.
@@ -100,18 +89,7 @@ class Agent {
   bool close_place(WorkerUid uid);
   void process_ended(WorkerUid uid);
   void watch_attached();
-  void forget_descriptions();
   std::optional<Console::Target> waits_for_reader(const Worker& worker) const;
-
-  // worker_talk.cpp: what workers and clients say.
-  void read_worker(WorkerUid uid);
-  void on_message(Worker& worker, coord::Message text);
-  void on_fail(Worker& worker, const coord::message::Fail& fail);
-  void on_describe(Worker& worker, coord::message::Describe description);
-  void try_run_lock();
-  void settle_descriptions(const std::optional<Error>& refusal);
-  void on_request(const coord::Message& question, RunDirectory::Answer answer);
-  std::string status_json() const;
 
   // obey.cpp: the coordinator's actions.
   void obey(const coord::Action& action);
@@ -119,29 +97,10 @@ class Agent {
   void act(const coord::action::Spawn& spawn);
   void act(const coord::action::Kill& kill);
   void act(const coord::action::End& end);
-  void act(const coord::action::AppendDead& dead);
-  void act(const coord::action::WriteProposal& proposal);
-  void act(const coord::action::WriteTable& first);
-  void act(const coord::action::NameDonor& donor);
-  void act(const coord::action::Admit& admit);
-  void act(const coord::action::Refuse& refuse);
-  void act(const coord::action::RecordIncident& record);
   void act(const coord::action::RestartGroup& restart);
   void act(const coord::action::RestartZygote&);
-  void act(const coord::action::RecordStop& record);
-  void act(const coord::action::RecordStandstills& record);
-  void act(const coord::action::SetFinalRecorded& final);
-  void act(const coord::action::Reply& reply);
   void act(const coord::action::Print& print);
   void act(const coord::action::Stop& stop);
-  Records::Told when_recorded();
-  void write_beside(Background::Job write);
-  Status record_finale(const coord::message::Finish& finale);
-  void renew_board();
-  void ring_workers();
-  void send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors = {});
-
-  bool plain() const { return spawner_.plain(); }
 
   LaunchOptions options_;
   Program program_;
@@ -153,13 +112,8 @@ class Agent {
   std::optional<ErrorFiles> error_files_;  // of plain programs without a log directory
   Spawner spawner_;
   std::unique_ptr<coord::Head> head_;
+  std::unique_ptr<LinkedRun> linked_;  // of programs that link Lockstep; plain ones have none
   std::optional<MasterPort> master_;
-  std::optional<SharedBoard> board_;
-  std::unique_ptr<RunDirectory> run_dir_;
-  Records records_;
-  coord::Progress progress_;
-  std::uint64_t time_limit_ns_ = 0;  // as the first member has told; 0: none
-  Incidents incidents_;
   UniqueFd signals_;
   TypedSignals typed_;
   std::unique_ptr<Arrivals> arrivals_;
@@ -170,24 +124,16 @@ class Agent {
   // Of children whose Forked message has not been read yet.
   std::map<pid_t, ChildEvent> early_exits_;
   std::queue<coord::Event> events_;
-  bool feeding_ = false, ring_ = false;
-  bool checkpointed_ = false;  // a worker has published a checkpoint since the launcher's start
+  bool feeding_ = false;
   std::optional<int> exit_code_;
   int attempt_ = 0;
   bool ending_attempt_ = false;  // we have begun to stop workers: their exits are no failures
   std::vector<WorkerFailure> failures_;
   std::string errors_told_;  // lines, of this attempt
 
-  Descriptions descriptions_;
-  std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
   Deadline next_look_ = Deadline::in({});  // at workers that were started by hand
   bool starter_gone_ = false;              // told
-  std::uint64_t looked_at_ns_ = 0;         // the vitals
-  Vitals zygote_vitals_;
-  std::map<WorkerUid, coord::message::Finish> finales_;
-  std::map<std::uint64_t, RunDirectory::Answer> answers_;
-  std::uint64_t requests_ = 0;
-  Background background_{loop_};  // last: its jobs use the others
+  Background background_{loop_};           // last: its jobs use the others
   LateReader late_reader_{console_, background_};
 };
 

@@ -68,7 +68,7 @@ Status Agent::take_in(const coord::action::Spawn& spawn, Arrival& arrival) {
   LOCKSTEP_ASSIGN(auto lifeline, coord::make_channel());
   const WorkerUid uid = spawn.uid;
   const Variables variables = worker_variables(options_, spawn, options_.master_port, false, "");
-  const int descriptors[] = {board_->fd(), lifeline.second.get()};
+  const int descriptors[] = {linked_->board_fd(), lifeline.second.get()};
   LOCKSTEP_TRY(coord::send(arrival.control.get(), fork_request(spawn, options_.run_id, variables),
                            Deadline::in(0s), descriptors));
   places_.erase(arrival.rank);
@@ -81,7 +81,7 @@ Status Agent::take_in(const coord::action::Spawn& spawn, Arrival& arrival) {
   worker.out = std::move(arrival.out);
   worker.err = std::move(arrival.err);
   feed(event::Forked{uid, arrival.pid});
-  LOCKSTEP_TRY(loop_.add(worker.control.get(), [this, uid] { read_worker(uid); }));
+  LOCKSTEP_TRY(loop_.add(worker.control.get(), [this, uid] { linked_->read_worker(uid); }));
   return loop_.add(worker.process.get(), [this, uid] { process_ended(uid); });
 }
 
@@ -94,23 +94,11 @@ void Agent::process_ended(WorkerUid uid) {
   Worker* worker = workers_.find(uid);
   if (worker == nullptr) return;
   loop_.remove(worker->process.get());
-  read_worker(uid);  // its last report
+  linked_->read_worker(uid);  // its last report
   coord::ExitStatus status = worker->last_report.value_or(coord::ExitStatus{});
   if (worker->gone_by) status = {-1, SIGKILL};
   bury(*worker, status);
-  forget_descriptions();
-}
-
-// A wrong command before the first step shall not decide what the others have to run. Nor shall
-// one that was refused beside it, and is on its way out.
-void Agent::forget_descriptions() {
-  if (records_.is_open() || descriptions_.first() == nullptr) return;
-  const bool any =
-      std::ranges::any_of(workers_, [](const auto& entry) { return entry.second.described; });
-  if (any) return;
-  descriptions_.forget();
-  lock_deadline_.reset();
-  run_dir_.reset();
+  linked_->forget_descriptions();
 }
 
 // What a child would tell of by SIGCHLD.

@@ -20,12 +20,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kSignalled = 128;  // exit codes from here on name the signal that stopped the run
-
 }  // namespace
 
 void Agent::shut_down() {
-  progress_.end();
+  if (linked_) linked_->end_bar();
   arrivals_.reset();  // whoever comes now begins another run
   spawner_.close();
   end_children();
@@ -37,15 +35,7 @@ void Agent::shut_down() {
     if (!reads) patience = 0ms;
     return reads;
   });
-  if (!records_.failed()) {
-    // After an error, which may have the same cause, it adds to what is told.
-    const bool told = *exit_code_ != 0 && *exit_code_ < kSignalled;
-    if (auto synced = records_.finish(); !synced.ok())
-      log(told ? LogLevel::kWarning : LogLevel::kError, synced.error().message);
-  }
-  tell_where_it_goes_on();
-  tell_unfired_faults();
-  incidents_.print(true);
+  if (linked_) linked_->end(*exit_code_);
   // Whoever was ended by the signal that ended the run has not failed.
   if (*exit_code_ > kSignalled)
     std::erase_if(failures_, [this](const WorkerFailure& failure) {
@@ -56,9 +46,9 @@ void Agent::shut_down() {
   if (*exit_code_ != 0) tell_whoever_started_us();
   if (!background_.finish(Deadline::in(30s)))
     log_warning("the disk does not take the last reports; they are not written");
-  if (!plain() && !records_.is_open() && *exit_code_ != 0)
-    logs_->remove_unused(descriptions_.refused_options());
-  run_dir_.reset();
+  if (linked_ && !linked_->trains() && *exit_code_ != 0)
+    logs_->remove_unused(linked_->refused_options());
+  if (linked_) linked_->leave_directory();
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
 }
 
@@ -74,15 +64,6 @@ void Agent::tell_whoever_started_us() const {
                             posix_env().wall_time_s(), *exit_code_)
           : root_cause_text(failures_);
   write_own_error_file(text);
-}
-
-// Rules that never fired tested nothing: a rank that never came, a transaction beyond the last.
-void Agent::tell_unfired_faults() const {
-  if (!board_ || !records_.is_open()) return;
-  const auto faults = coord::parse_faults(options_.inject);  // was checked at the start
-  for (std::size_t i = 0; faults.ok() && i < faults->size(); ++i)
-    if (board_->view().header().fault_fired[i].load() == 0)
-      log_warning("--inject: '" + (*faults)[i].text + "' never fired in this run");
 }
 
 // A signal to stop while all that is left is to write the last lines.
@@ -105,21 +86,6 @@ void Agent::tell_missing(const Console::Missing& missing) {
   const std::string file = logs_->folder() + "/console_incomplete.txt";
   if (auto written = write_atomically(posix_env(), file, text + "\n"); !written.ok())
     log_warning(written.error().message);
-}
-
-// By what the directory has. A stop in order has said that the same command goes on from where it
-// was: that is taken back where it is not so.
-void Agent::tell_where_it_goes_on() const {
-  const bool stopped = *exit_code_ >= kSignalled && records_.is_open();
-  const bool killed = *exit_code_ == exit_code(ErrorKind::kResumable);
-  if ((!stopped && !killed) || !descriptions_.is_elastic() || run_dir_ == nullptr) return;
-  const std::uint64_t saved = run_dir_->newest_checkpoint();
-  if (stopped && saved >= records_.next().value()) return;
-  const std::string text =
-      saved > 0 ? "the same command goes on from checkpoint " + rundir::step_name(saved)
-                : "there is no checkpoint yet: the same command starts from the beginning";
-  if (killed) return log_info(text);
-  log_warning("the workers ended before their last checkpoint was there: " + text);
 }
 
 // What the workers have left behind has the time that is told in helpers.h, less if a signal comes;

@@ -7,7 +7,8 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "coord/channel.h"
-#include "launcher/agent.h"
+#include "launcher/linked_run.h"
+#include "launcher/reports/failure_report.h"
 #include "rundir/lock.h"
 
 namespace lockstep::launcher {
@@ -28,7 +29,7 @@ Overloaded(Ts...) -> Overloaded<Ts...>;
 
 }  // namespace
 
-void Agent::read_worker(WorkerUid uid) {
+void LinkedRun::read_worker(WorkerUid uid) {
   while (Worker* worker = workers_.find(uid)) {
     if (!worker->control) return;
     auto received = coord::receive(worker->control.get(), Deadline::in(0s));
@@ -45,7 +46,7 @@ void Agent::read_worker(WorkerUid uid) {
   }
 }
 
-void Agent::on_message(Worker& worker, coord::Message text) {
+void LinkedRun::on_message(Worker& worker, coord::Message text) {
   const WorkerUid uid = worker.uid;
   std::visit(
       Overloaded{
@@ -87,7 +88,7 @@ void Agent::on_message(Worker& worker, coord::Message text) {
       text);
 }
 
-void Agent::on_fail(Worker& worker, const message::Fail& fail) {
+void LinkedRun::on_fail(Worker& worker, const message::Fail& fail) {
   worker.last_report = coord::ExitStatus{exit_code(fail.kind), 0};
   if (!worker.error_file.empty()) {
     std::string text = error_file_text(std::string(to_string(fail.kind)) + ": " + fail.message,
@@ -100,7 +101,7 @@ void Agent::on_fail(Worker& worker, const message::Fail& fail) {
   feed(event::Failed{worker.uid, {fail.kind, fail.message}});
 }
 
-void Agent::on_describe(Worker& worker, message::Describe description) {
+void LinkedRun::on_describe(Worker& worker, message::Describe description) {
   worker.described = true;
   const std::uint32_t virtual_workers = description.virtual_workers;
   const bool elastic = description.elastic, first = descriptions_.first() == nullptr;
@@ -113,7 +114,7 @@ void Agent::on_describe(Worker& worker, message::Describe description) {
   try_run_lock();
 }
 
-void Agent::try_run_lock() {
+void LinkedRun::try_run_lock() {
   const std::string path = descriptions_.first()->run_dir;
   auto lock = rundir::lock_run_directory(path, Deadline::in(0s));
   if (!lock.ok() && lock.error().kind == ErrorKind::kUnavailable && !lock_deadline_->passed())
@@ -138,7 +139,7 @@ void Agent::try_run_lock() {
   settle_descriptions(std::nullopt);
 }
 
-void Agent::settle_descriptions(const std::optional<Error>& refusal) {
+void LinkedRun::settle_descriptions(const std::optional<Error>& refusal) {
   for (const event::Described& described : descriptions_.settle(refusal)) {
     Worker* const worker = workers_.find(described.uid);
     if (worker != nullptr && described.refusal) worker->described = false;
@@ -146,16 +147,17 @@ void Agent::settle_descriptions(const std::optional<Error>& refusal) {
   }
 }
 
-void Agent::on_request(const coord::Message& question, RunDirectory::Answer answer) {
+void LinkedRun::on_request(const coord::Message& question, RunDirectory::Answer answer) {
   if (std::holds_alternative<message::StatusQuery>(question)) return answer({true, status_json()});
   const auto* scale = std::get_if<message::Scale>(&question);
   if (scale == nullptr) return answer({false, "this launcher does not know the question"});
   const std::uint64_t number = ++requests_;
   answers_[number] = std::move(answer);
-  events_.push(event::Scale{number, scale->workers});  // for the next tick: not the asker's errors
+  around_.feed_later(
+      event::Scale{number, scale->workers});  // for the next tick: not the asker's errors
 }
 
-std::string Agent::status_json() const {
+std::string LinkedRun::status_json() const {
   using OrderedJson = nlohmann::ordered_json;
   coord::event::Progress progress = observe();
   const coord::Table table = progress.tables.empty() ? coord::Table{} : progress.tables.back();
@@ -175,7 +177,7 @@ std::string Agent::status_json() const {
   }
   OrderedJson in_order = OrderedJson::array();
   for (auto& [place, member] : members) in_order.push_back(std::move(member));
-  const coord::RunStatus status = head_->status();
+  const coord::RunStatus status = around_.status();
   return json_text(
       OrderedJson{{"schema", 1},
                   {"run_id", options_.run_id},

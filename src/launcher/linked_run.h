@@ -1,0 +1,144 @@
+// What a run of a program that links Lockstep has beside its workers' processes: the board, the
+// talk with workers, the run directory with its records and incidents, who answers `lockstep scale`
+// and `status`. Plain programs have none of it.
+//
+// Ownership: of the board's memory and the run directory's lock. Threads: the loop's. Errors: of
+// the run's own files they are event::RecordsFailed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "base/loop.h"
+#include "coord/actions.h"
+#include "coord/events.h"
+#include "coord/head.h"
+#include "coord/messages.h"
+#include "coord/progress.h"
+#include "launcher/background.h"
+#include "launcher/descriptions.h"
+#include "launcher/options/options.h"
+#include "launcher/output/console.h"
+#include "launcher/records.h"
+#include "launcher/reports/incidents.h"
+#include "launcher/run_directory.h"
+#include "launcher/shared_board.h"
+#include "launcher/workers.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+// Exit codes from here on name the signal that stopped the run.
+inline constexpr int kSignalled = 128;
+
+class LinkedRun {
+ public:
+  // The agent's; all outlive the object but `background`, whose jobs use it.
+  struct Around {
+    const LaunchOptions& options;
+    Loop& loop;
+    Console& console;
+    Workers& workers;
+    Background& background;
+    std::function<void(coord::Event)> feed;
+    std::function<void(coord::Event)> feed_later;  // at the next tick
+    std::function<coord::RunStatus()> status;
+    std::function<pid_t()> zygote;
+    std::function<std::optional<Console::Target>(const Worker&)> waits_for_reader;
+  };
+  explicit LinkedRun(Around around);
+
+  Status open();  // the board: before the first worker
+  int board_fd() const { return board_->fd(); }
+  // All workers are gone: a fresh board for those to come.
+  void renew_board();
+
+  // worker_talk.cpp: what workers and clients say.
+  void read_worker(WorkerUid uid);
+  void forget_descriptions();  // of attached workers that are gone before the first step
+
+  // Each tick, in this order; tell_incidents() once the head has had its tick.
+  void look();
+  void tell_steps();
+  void tell_incidents() { incidents_.print(false); }
+  std::chrono::nanoseconds pause() const;  // until the next tick, at most
+  // Transactions are being recorded.
+  bool trains() const { return records_.is_open(); }
+  coord::event::Progress observe(const Worker* dead = nullptr) const;
+  void pump() { records_.pump(); }
+  void ring_if_due();  // once for each list of actions
+
+  // linked_obey.cpp: the coordinator's actions that concern linked programs alone.
+  void act(const coord::action::AppendDead& dead);
+  void act(const coord::action::WriteProposal& proposal);
+  void act(const coord::action::WriteTable& first);
+  void act(const coord::action::NameDonor& donor);
+  void act(const coord::action::Admit& admit);
+  void act(const coord::action::Refuse& refuse);
+  void act(const coord::action::RecordIncident& record);
+  void act(const coord::action::RecordStop& record);
+  void act(const coord::action::RecordStandstills& record);
+  void act(const coord::action::SetFinalRecorded& final);
+  void act(const coord::action::Reply& reply);
+
+  // The run's end, in this order.
+  void end_bar() { progress_.end(); }
+  void end(int exit_code);  // the last records, and what is to be said
+  bool refused_options() const { return descriptions_.refused_options(); }
+  void leave_directory() { run_dir_.reset(); }
+
+ private:
+  std::chrono::nanoseconds all_still_for(std::uint64_t now) const;
+  void look_at_vitals();
+  coord::Progress::Sink progress_sink();
+  void tell_progress(const coord::event::Progress& seen);
+  void tell_where_it_goes_on(int exit_code) const;
+  void tell_unfired_faults() const;
+
+  void on_message(Worker& worker, coord::Message text);
+  void on_fail(Worker& worker, const coord::message::Fail& fail);
+  void on_describe(Worker& worker, coord::message::Describe description);
+  void try_run_lock();
+  void settle_descriptions(const std::optional<Error>& refusal);
+  void on_request(const coord::Message& question, RunDirectory::Answer answer);
+  std::string status_json() const;
+
+  Records::Told when_recorded();
+  void write_beside(Background::Job write);
+  Status record_finale(const coord::message::Finish& finale);
+  void ring_workers();
+  void send_to(WorkerUid uid, const coord::Message& text, std::span<const int> descriptors = {});
+  void feed(coord::Event event) { around_.feed(std::move(event)); }
+
+  const Around around_;
+  const LaunchOptions& options_;
+  Loop& loop_;
+  Console& console_;
+  Workers& workers_;
+  Background& background_;
+
+  std::optional<SharedBoard> board_;
+  int boards_ = 1;     // that there have been
+  bool ring_ = false;  // due
+  std::unique_ptr<RunDirectory> run_dir_;
+  Records records_;
+  coord::Progress progress_;
+  Incidents incidents_;
+  std::uint64_t time_limit_ns_ = 0;  // as the first member has told; 0: none
+  bool checkpointed_ = false;  // a worker has published a checkpoint since the launcher's start
+  Descriptions descriptions_;
+  std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
+  std::map<WorkerUid, coord::message::Finish> finales_;
+  std::map<std::uint64_t, RunDirectory::Answer> answers_;
+  std::uint64_t requests_ = 0;
+  std::uint64_t looked_at_ns_ = 0;  // the vitals
+  Vitals zygote_vitals_;
+};
+
+}  // namespace lockstep::launcher
