@@ -148,6 +148,7 @@ TEST_F(StoreOfPlain, IsAllThatAOneHostRunListensOn) {
   EXPECT_FALSE(connection(port));
 }
 
+#ifndef __SANITIZE_THREAD__  // which leaves no room for the board's address space
 TEST_F(StoreOfPlain, IsNotServedToProgramsThatLinkLockstep) {
   Child launcher(command({"--nproc-per-node", "2"}, {"--txns", "1000000"}));
   ASSERT_TRUE(launcher.wait_for_output("step "));
@@ -158,6 +159,7 @@ TEST_F(StoreOfPlain, IsNotServedToProgramsThatLinkLockstep) {
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--store-port is for the store of plain programs"));
 }
+#endif
 
 TEST_F(StoreOfPlain, IsNewAndEmptyAtAFreshPortInEachAttempt) {
   const auto ports = ports_of_attempts({});
