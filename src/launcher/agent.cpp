@@ -105,6 +105,11 @@ Status Agent::prepare() {
   } else {
     LOCKSTEP_ASSIGN(master_, MasterPort::open(options_, !linked_, loop_));
   }
+  if (const std::string bound = binding_variable(process_environment());
+      options_.nproc_per_node > 1 && !bound.empty())
+    log_warning(bound + " binds the main thread of each worker to the same CPU, so that all " +
+                std::to_string(options_.nproc_per_node) +
+                " workers share one; unset it, or set OMP_PROC_BIND=false");
   if (linked_) {
     LOCKSTEP_TRY(linked_->open());
   } else if (options_.nproc_per_node > 1 && !thread_variable().empty()) {

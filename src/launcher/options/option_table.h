@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,7 @@ struct Raw {
   std::string rdzv_backend = "static", rdzv_endpoint, rdzv_id;
   bool id_given = false;
   int store_port = 0;
+  std::set<std::string> given;  // names of the options on the command line
 };
 
 struct Option {

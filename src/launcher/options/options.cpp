@@ -37,18 +37,36 @@ std::string environment_name(std::string_view name) {
   return result;
 }
 
+// As older Kubeflow operators spell it, and what torchrun reads since 2.12.
+std::vector<std::string> environment_names(const std::string& option) {
+  std::vector<std::string> names{environment_name(option)};
+  if (option == "nproc-per-node") names.emplace_back("PET_N_PROC_PER_NODE");
+  if (option == "shutdown-timeout") names.emplace_back("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
+  return names;
+}
+
+// As in torchrun: --standalone is a rendezvous of its own, whatever a cluster's operator says of
+// the job's.
+bool of_standalone(const std::string& option) {
+  return option == "node-rank" || option.starts_with("rdzv-");
+}
+
+// What the command line does not say. What it says is not even looked at here: a job's PET_* must
+// not be in the way of a run by hand in one of its containers.
 Status apply_environment(Raw& raw, const std::vector<Option>& options,
                          const Environment& environment) {
+  const bool standalone = raw.options.standalone || environment("PET_STANDALONE") == "1";
   for (const Option& option : options) {
-    std::string name = environment_name(option.name);
-    std::optional<std::string> text = environment(name);
-    if (!text && option.name == "nproc-per-node")  // as older Kubeflow operators spell it
-      text = environment(name = "PET_N_PROC_PER_NODE");
-    if (!text || text->empty()) continue;
-    if (option.value.empty() && *text != "0" && *text != "1")
-      return misuse("environment variable " + name + " takes 0 or 1, not " + in_quotes(*text));
-    if (auto status = option.set(raw, *text); !status.ok())
-      return misuse("environment variable " + name + ": " + status.error().message);
+    if (raw.given.contains(option.name) || (standalone && of_standalone(option.name))) continue;
+    for (const std::string& name : environment_names(option.name)) {
+      const std::optional<std::string> text = environment(name);
+      if (!text || text->empty()) continue;
+      if (option.value.empty() && *text != "0" && *text != "1")
+        return misuse("environment variable " + name + " takes 0 or 1, not " + in_quotes(*text));
+      if (auto status = option.set(raw, *text); !status.ok())
+        return misuse("environment variable " + name + ": " + status.error().message);
+      break;
+    }
   }
   return {};
 }
@@ -60,17 +78,6 @@ Status check_services(const Environment& environment) {
       "TORCHELASTIC_ENABLE_FILE_TIMER=1 asks the launcher to serve the watchdog timers of "
       "torch.distributed.elastic.timer, which 'lockstep run' does not: timer.expires() would fail "
       "in the workers. Unset it, and limit the time of a step in the program");
-}
-
-// Read by torchrun since 2.12, where --shutdown-timeout and its variable are not given.
-Status apply_older_names(Raw& raw, const std::vector<Option>& options,
-                         const Environment& environment) {
-  const auto text = environment("TORCH_ELASTIC_SHUTDOWN_TIMEOUT");
-  if (!text || text->empty()) return {};
-  const auto option = std::ranges::find(options, "shutdown-timeout", &Option::name);
-  if (auto status = option->set(raw, *text); !status.ok())
-    return misuse("environment variable TORCH_ELASTIC_SHUTDOWN_TIMEOUT: " + status.error().message);
-  return {};
 }
 
 Error unknown_option(const std::string& name, const std::vector<Option>& options) {
@@ -125,6 +132,7 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
       value = arguments[i];
     }
     LOCKSTEP_TRY(option->set(raw, *value));
+    raw.given.insert(option->name);
     if (option->of_linked) raw.options.of_linked.push_back("--" + option->name);
     if (option->of_plain) raw.options.of_plain.push_back("--" + option->name);
   }
@@ -186,12 +194,9 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
   const std::vector<Option> options = all_options();
   Raw raw;
   LOCKSTEP_TRY(check_services(environment));
-  LOCKSTEP_TRY(apply_older_names(raw, options, environment));
-  LOCKSTEP_TRY(apply_environment(raw, options, environment));
-  const std::string inherited = std::exchange(raw.options.inject, {});  // the one that may repeat
   LOCKSTEP_ASSIGN(const std::size_t first, apply_arguments(raw, options, arguments));
-  if (raw.options.inject.empty()) raw.options.inject = inherited;
   if (raw.options.help) return std::move(raw.options);
+  LOCKSTEP_TRY(apply_environment(raw, options, environment));
   if (const auto devices = environment("CUDA_VISIBLE_DEVICES"))
     raw.options.visible_devices = split(*devices, ',');
   raw.options.share_store = environment("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";

@@ -1,6 +1,10 @@
 #include "launcher/processes/worker_env.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <optional>
+#include <string_view>
 
 #include "control/key.h"
 #include "coord/descriptors.h"
@@ -71,6 +75,20 @@ std::vector<std::string> worker_variable_names() {
 std::vector<std::string> thread_variable() {
   if (std::getenv("OMP_NUM_THREADS") != nullptr) return {};
   return {"OMP_NUM_THREADS=1"};
+}
+
+std::string binding_variable(const Environment& environment) {
+  const auto set = [&](const char* name) {
+    const std::optional<std::string> value = environment(name);
+    return value && !value->empty() ? std::string(name) + "=" + *value : "";
+  };
+  std::string bind = set("OMP_PROC_BIND");
+  std::string low = bind;
+  std::ranges::transform(low, low.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (low == "omp_proc_bind=false") return "";
+  if (!bind.empty()) return bind;
+  if (std::string cpus = set("GOMP_CPU_AFFINITY"); !cpus.empty()) return cpus;
+  return set("OMP_PLACES");  // binds by itself
 }
 
 std::vector<std::string> linked_program_variables() {

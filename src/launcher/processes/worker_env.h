@@ -25,6 +25,11 @@ std::vector<std::string> worker_variable_names();
 // {"OMP_NUM_THREADS=1"}, or nothing where the user has set it.
 std::vector<std::string> thread_variable();
 
+// The variable, with its value, by which GNU OpenMP binds the threads of a process to CPUs; empty
+// where none does. Its places are counted from the first CPU in every process, so that all workers
+// of a node have their main thread on that one (libgomp's manual, OMP_PROC_BIND).
+std::string binding_variable(const Environment& environment);
+
 // For programs that link Lockstep: the above, and glibc's heap in huge pages (glibc's manual,
 // "Memory Allocation Tunables") unless the user has tuned it. docs/decisions/0012 says why.
 std::vector<std::string> linked_program_variables();

@@ -23,7 +23,10 @@ Result<std::string> find_in_path(const std::string& name) {
     return *std::move(found);
   }
   std::string message = "cannot start '" + name + "': no such program in PATH";
-  if (is_executable("./" + name)) message += "; did you mean './" + name + "'?";
+  if (is_executable("./" + name))
+    message += "; did you mean './" + name + "'?";
+  else if (::access(name.c_str(), F_OK) == 0)
+    message += ", and the one here is not executable; if it is Python's, give --run-path before it";
   return Error{ErrorKind::kUsage, message};
 }
 

@@ -78,6 +78,46 @@ TEST(Options, CommandLineThenEnvironmentThenDefault) {
             std::string::npos);
 }
 
+// A container of a job has the job's variables: they are not in the way of what is started there
+// by hand.
+TEST(Options, WhatTheCommandLineSaysIsNotReadFromTheEnvironment) {
+  const std::map<std::string, std::string> of_job{{"PET_NNODES", "4"},
+                                                  {"PET_NPROC_PER_NODE", "gpu"},
+                                                  {"PET_TEE", "all"},
+                                                  {"PET_SHUTDOWN_TIMEOUT", "long"},
+                                                  {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "long"}};
+  const auto given = parse(
+      {"--nnodes=1", "--nproc_per_node", "2", "-t", "3", "--shutdown-timeout", "5", "p"}, of_job);
+  ASSERT_TRUE(given.ok()) << given.error().message;
+  EXPECT_EQ(given->nproc_per_node, 2);
+  EXPECT_TRUE(parse({"--standalone", "p"}, {{"PET_STANDALONE", "yes"}})->standalone);
+  EXPECT_NE(message({"--nproc-per-node", "2", "p"}, of_job).find("PET_NNODES"), std::string::npos);
+}
+
+// As in torchrun: it has a rendezvous of its own.
+TEST(Options, StandaloneDoesNotReadTheRendezvousOfTheJob) {
+  const std::map<std::string, std::string> of_job{{"PET_NODE_RANK", "3"},
+                                                  {"PET_RDZV_BACKEND", "etcd"},
+                                                  {"PET_RDZV_ENDPOINT", "::"},
+                                                  {"PET_RDZV_ID", "a/b"}};
+  EXPECT_NE(message({"p"}, of_job), "");
+  const auto given = parse({"--standalone", "p"}, of_job);
+  ASSERT_TRUE(given.ok()) << given.error().message;
+  auto variables = of_job;
+  variables["PET_STANDALONE"] = "1";
+  EXPECT_EQ(message({"p"}, variables), "");
+  EXPECT_NE(message({"--standalone", "--rdzv-backend", "etcd", "p"}), "");
+}
+
+TEST(Options, TheSecondNameOfAVariableComesAfterTheFirst) {
+  const std::map<std::string, std::string> both{{"PET_SHUTDOWN_TIMEOUT", "5"},
+                                                {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "long"}};
+  EXPECT_EQ(parse({"p"}, both)->shutdown_timeout,
+            parse({"--shutdown-timeout", "5", "p"})->shutdown_timeout);
+  EXPECT_EQ(
+      parse({"p"}, {{"PET_N_PROC_PER_NODE", "3"}, {"PET_NPROC_PER_NODE", ""}})->nproc_per_node, 3);
+}
+
 TEST(Options, OfListsTooTheCommandLineTakesThePlaceOfTheEnvironment) {
   const std::map<std::string, std::string> variables{{"PET_LOCAL_RANKS_FILTER", "0"},
                                                      {"PET_INJECT", "kill rank=1 txn=3"}};

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "coord/version.h"
@@ -66,6 +70,25 @@ TEST(Spawner, AZygoteOfAnotherVersionIsRefused) {
 TEST(Spawner, AZygoteOfThisVersionIsReady) {
   const auto event = Zygote(coord::kProtocolVersion).first_event();
   EXPECT_TRUE(std::holds_alternative<event::ZygoteReady>(event));
+}
+
+// All workers of a node would have the same one.
+TEST(WorkerEnvironment, WhatBindsThreadsToCpusIsKnown) {
+  using Variables = std::map<std::string, std::string>;
+  const auto binding = [](const Variables& variables) {
+    return binding_variable([&](std::string_view name) -> std::optional<std::string> {
+      const auto found = variables.find(std::string(name));
+      if (found == variables.end()) return std::nullopt;
+      return found->second;
+    });
+  };
+  EXPECT_EQ(binding({{"OMP_PROC_BIND", "TRUE"}}), "OMP_PROC_BIND=TRUE");
+  EXPECT_EQ(binding({{"OMP_PROC_BIND", "spread,close"}}), "OMP_PROC_BIND=spread,close");
+  EXPECT_EQ(binding({{"OMP_PLACES", "cores"}}), "OMP_PLACES=cores");
+  EXPECT_EQ(binding({{"GOMP_CPU_AFFINITY", "0-3"}, {"OMP_PLACES", "cores"}}),
+            "GOMP_CPU_AFFINITY=0-3");
+  EXPECT_EQ(binding({{"OMP_PROC_BIND", "False"}, {"OMP_PLACES", "cores"}}), "");
+  EXPECT_EQ(binding({{"OMP_PROC_BIND", ""}, {"OMP_NUM_THREADS", "2"}}), "");
 }
 
 TEST(LinkedProgram, HasItsHeapInHugePagesUnlessTheUserHasTunedIt) {
