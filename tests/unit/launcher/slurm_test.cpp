@@ -80,7 +80,7 @@ TEST(Hostlist, WhatIsEnormousIsRefusedBeforeItIsMade) {
   std::string many = "n[0-99]";
   for (int i = 0; i < 50; ++i) many += ",n[0-99]";
   for (const std::string& text : {std::string("n[0-100]"), std::string("n[1-999999999999999999]"),
-                                 std::string("n[0-50,0-50]"), nested, many})
+                                  std::string("n[0-50,0-50]"), nested, many})
     EXPECT_THAT(expand_hostlist(text, 100).error().message, HasSubstr("more than 100 nodes"));
   EXPECT_EQ(expand_hostlist("n[0-49,0-49]", 100)->size(), 100u);
   EXPECT_THAT(expand_hostlist(std::string(256, 'n'), 100).error().message,
