@@ -6,10 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <ctime>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
 
+#include "base/signals_blocked.h"
 #include "base/unique_fd.h"
 
 namespace lockstep {
@@ -17,11 +21,12 @@ namespace {
 
 using Found = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-// What a look-up needs, for as long as its thread may run.
+// Shared with the thread that looks up, which may come back after nobody waits any more.
 struct Lookup {
-  std::string host;
-  addrinfo hints{};
-  gaicb request{};
+  std::mutex mutex;
+  std::condition_variable over;
+  bool is_over = false;
+  Found found{nullptr, &::freeaddrinfo};
 };
 
 Found numeric(const std::string& host, const addrinfo& with) {
@@ -32,27 +37,28 @@ Found numeric(const std::string& host, const addrinfo& with) {
   return {found, &::freeaddrinfo};
 }
 
-// A resolver takes its time where name servers do not answer; who does not come back in time is
-// left alone.
+void look_up_there(const std::shared_ptr<Lookup>& lookup, const std::string& host,
+                   const addrinfo& hints) {
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) found = nullptr;
+  const std::lock_guard lock(lookup->mutex);
+  lookup->found.reset(found);
+  lookup->is_over = true;
+  lookup->over.notify_one();
+}
+
+// A resolver takes its time where name servers do not answer, and cannot be stopped.
 Found look_up(const std::string& host, const addrinfo& hints, Deadline deadline) {
-  auto lookup = std::make_unique<Lookup>();
-  lookup->host = host;
-  lookup->hints = hints;
-  lookup->request.ar_name = lookup->host.c_str();
-  lookup->request.ar_request = &lookup->hints;
-  gaicb* list[] = {&lookup->request};
-  if (::getaddrinfo_a(GAI_NOWAIT, list, 1, nullptr) != 0) return {nullptr, &::freeaddrinfo};
-  while (::gai_error(list[0]) == EAI_INPROGRESS && !deadline.passed()) {
-    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline.left()).count();
-    const timespec limit{static_cast<std::time_t>(left / 1'000'000'000), left % 1'000'000'000};
-    (void)::gai_suspend(list, 1, &limit);
-  }
-  const int state = ::gai_error(list[0]);
-  if (state == EAI_INPROGRESS && ::gai_cancel(list[0]) != EAI_CANCELED) {
-    (void)lookup.release();
+  const auto lookup = std::make_shared<Lookup>();
+  try {
+    const SignalsBlocked blocked;
+    std::thread(look_up_there, lookup, host, hints).detach();
+  } catch (const std::system_error&) {  // no more threads: not found
     return {nullptr, &::freeaddrinfo};
   }
-  return {state == 0 ? lookup->request.ar_result : nullptr, &::freeaddrinfo};
+  std::unique_lock lock(lookup->mutex);
+  lookup->over.wait_until(lock, deadline.point(), [&] { return lookup->is_over; });
+  return std::exchange(lookup->found, Found(nullptr, &::freeaddrinfo));
 }
 
 bool can_be_bound(const addrinfo& address) {
