@@ -46,7 +46,7 @@ Connection::~Connection() {
 
 std::shared_ptr<Connection> Connection::start(Loop& loop, Timers& timers, UniqueFd socket,
                                               Plan plan, Events events) {
-  const std::shared_ptr<Connection> made(
+  std::shared_ptr<Connection> made(
       new Connection(loop, timers, std::move(socket), std::move(plan), std::move(events)));
   made->watch(false);
   made->begin();
@@ -233,13 +233,14 @@ void Connection::on_end_of_stream() {
 
 // Whoever is turned away, or wrong, is told why by what is in out_.
 void Connection::fail(Failure failure) {
-  const bool nobody_there = failure.outcome == Outcome::kGone || failure.outcome == Outcome::kReset;
+  const Failure why = std::move(failure);  // what it came from may go with what ends here
+  const bool nobody_there = why.outcome == Outcome::kGone || why.outcome == Outcome::kReset;
   const auto events = std::exchange(events_, std::make_shared<const Events>());
   if (nobody_there)
     finish();
   else
     leave();
-  events->ended(failure);
+  events->ended(why);
 }
 
 void Connection::fail_later(Failure failure) {

@@ -139,7 +139,8 @@ void Listener::sniff(std::uint64_t id) {
          {Outcome::kNotLockstep, name + " is no launcher of Lockstep: " + what});
 }
 
-void Listener::refuse(std::uint64_t id, UniqueFd socket, std::string answer, Failure failure) {
+void Listener::refuse(std::uint64_t id, UniqueFd socket, std::string answer,
+                      const Failure& failure) {
   Connection::turn_away(loop_, timers_, std::move(socket), std::move(answer));
   remove(id, failure);
 }

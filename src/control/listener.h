@@ -70,7 +70,7 @@ class Listener {
   void make_room();
   void sniff(std::uint64_t id);
   void admit(std::uint64_t id, UniqueFd socket);
-  void refuse(std::uint64_t id, UniqueFd socket, std::string answer, Failure failure);
+  void refuse(std::uint64_t id, UniqueFd socket, std::string answer, const Failure& failure);
   void remove(std::uint64_t id, const Failure& failure);
 
   Loop& loop_;
