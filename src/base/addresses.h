@@ -1,4 +1,4 @@
-// Which addresses of this machine a host stands for.
+// Which addresses of this machine a host stands for, and at which port a socket is.
 //
 // Threads: any.
 #pragma once
@@ -14,5 +14,8 @@ namespace lockstep {
 // loopback, as they do for who connects to them. Numeric, each once, in the resolver's order.
 // Empty: they are other machines', or none were found in time.
 std::vector<std::string> own_addresses(const std::string& host, Deadline deadline);
+
+// Of a bound socket, IPv4 or IPv6; 0: it has none.
+int port_of(int socket);
 
 }  // namespace lockstep

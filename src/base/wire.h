@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/ids.h"
@@ -159,5 +161,18 @@ class WireReader {
   std::string_view in_;
   std::string fault_;
 };
+
+// A message of that type: alternative `index`, below their number, with `fields(reader, message)`;
+// nothing may follow. What is wrong is in reader.fault().
+template <class Variant>
+Variant read_alternative(WireReader& reader, std::size_t index, auto fields) {
+  Variant message;
+  const auto read = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    ((I == index ? fields(reader, message.template emplace<I>()) : void()), ...);
+  };
+  read(std::make_index_sequence<std::variant_size_v<Variant>>());
+  reader.expect_end();
+  return message;
+}
 
 }  // namespace lockstep

@@ -70,24 +70,6 @@ void fields(auto& io, M& m) {
       io(m.has_error_file), io(m.text);
 }
 
-template <std::size_t I>
-Result<Message> decode_as(std::string_view body) {
-  std::variant_alternative_t<I, Message> m;
-  WireReader reader(body);
-  fields(reader, m);
-  reader.expect_end();
-  if (!reader.fault().empty())
-    return bad_data("message of type " + std::to_string(I + 1) + ": " + reader.fault());
-  return Message(std::move(m));
-}
-
-template <std::size_t... I>
-Result<Message> decode_type(std::size_t index, std::string_view body, std::index_sequence<I...>) {
-  using Decode = Result<Message> (*)(std::string_view);
-  static constexpr std::array<Decode, sizeof...(I)> kDecoders{decode_as<I>...};
-  return kDecoders[index](body);
-}
-
 }  // namespace
 
 Result<std::string> encode(const Message& message) {
@@ -107,8 +89,12 @@ Result<Message> decode(std::string_view frame) {
   reader(type);
   if (type == 0 || type > std::variant_size_v<Message>)
     return bad_data("message of unknown type " + std::to_string(type));
-  return decode_type(type - 1u, frame.substr(sizeof type),
-                     std::make_index_sequence<std::variant_size_v<Message>>());
+  WireReader body(frame.substr(sizeof type));
+  auto message =
+      read_alternative<Message>(body, type - 1u, [](auto& io, auto& m) { fields(io, m); });
+  if (!body.fault().empty())
+    return bad_data("message of type " + std::to_string(type) + ": " + body.fault());
+  return message;
 }
 
 }  // namespace lockstep::control

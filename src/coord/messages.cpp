@@ -98,24 +98,6 @@ Error bad_message(std::string what) {
   return {ErrorKind::kBadData, "control message: " + std::move(what)};
 }
 
-template <std::size_t I>
-Result<Message> decode_as(std::string_view body) {
-  std::variant_alternative_t<I, Message> m;
-  WireReader reader(body);
-  fields(reader, m);
-  reader.expect_end();
-  if (!reader.fault().empty())
-    return bad_message("type " + std::to_string(I + 1) + ": " + reader.fault());
-  return Message(std::move(m));
-}
-
-template <std::size_t... I>
-Result<Message> decode_type(std::size_t index, std::string_view body, std::index_sequence<I...>) {
-  using Decode = Result<Message> (*)(std::string_view);
-  static constexpr std::array<Decode, sizeof...(I)> kDecoders{decode_as<I>...};
-  return kDecoders[index](body);
-}
-
 }  // namespace
 
 Result<std::string> encode(const Message& message) {
@@ -157,7 +139,12 @@ Result<Message> decode(std::span<const std::byte> datagram) {
   if (length != text.size())
     return bad_message("says " + std::to_string(length) + " bytes of body, has " +
                        std::to_string(text.size()));
-  return decode_type(type - 1u, text, std::make_index_sequence<std::variant_size_v<Message>>());
+  WireReader body(text);
+  auto message =
+      read_alternative<Message>(body, type - 1u, [](auto& io, auto& m) { fields(io, m); });
+  if (!body.fault().empty())
+    return bad_message("type " + std::to_string(type) + ": " + body.fault());
+  return message;
 }
 
 }  // namespace lockstep::coord

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/addresses.h"
 #include "base/processes.h"
 
 namespace lockstep::launcher {
@@ -32,14 +33,6 @@ UniqueFd bound_socket(int family, int port) {
   const socklen_t size = family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
   if (::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) fd.reset();
   return fd;
-}
-
-int port_of(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 // The agent does what the coordinator says.
-#include <signal.h>
-#include <unistd.h>
-
-#include <array>
 #include <chrono>
+#include <csignal>
 
 #include "base/log.h"
 #include "coord/channel.h"

@@ -258,7 +258,9 @@ void Leader::begin(std::uint64_t now) {
   led_before_ = false;
   ++attempt_;
   ended_at_ = stamp(now);
+  world_ = 0;
   for (Seat& seat : seats_) {
+    seat.base_rank = std::exchange(world_, world_ + seat.row.workers);
     set(seat.clear, false, clear_);
     set(seat.ended, false, ended_);
   }
@@ -319,10 +321,8 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.refusal = node.refusal;
   word.refusal_code = node.refusal_code;
   word.echo = node.word.sent;
-  for (const Seat& seat : seats_) {
-    if (rank_of(seat) < node.rank) word.base_rank += seat.row.workers;
-    word.world += seat.row.workers;
-  }
+  word.world = world_;
+  if (node.rank >= 0) word.base_rank = seats_[static_cast<std::size_t>(node.rank)].base_rank;
   return word;
 }
 

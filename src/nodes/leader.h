@@ -80,8 +80,9 @@ class Leader {
     Stamp echoed = 0;              // the newest word to it that it has answered
     std::uint64_t not_before = 0;  // until then workers of the lost one may live
     Incarnation lost_one = 0;
-    bool clear = false;  // has seen that nothing may live, and nothing does
-    bool ended = false;  // its workers of the attempt ended with 0
+    std::uint32_t base_rank = 0;  // in the attempt
+    bool clear = false;           // has seen that nothing may live, and nothing does
+    bool ended = false;           // its workers of the attempt ended with 0
   };
 
   void seat(Link link, Node& node, std::uint64_t now);
@@ -126,6 +127,7 @@ class Leader {
   std::set<Incarnation> earlier_;  // whose ranks others have taken
   std::vector<Seat> seats_;
   int clear_ = 0, ended_ = 0;  // seats
+  std::uint32_t world_ = 0;    // workers of the attempt
 };
 
 }  // namespace lockstep::nodes

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/addresses.h"
 #include "base/log.h"
 
 namespace lockstep::store {
@@ -28,14 +29,6 @@ constexpr int kRefusalsTold = 10;
 
 Error unavailable(const std::string& what, int number) {
   return {ErrorKind::kUnavailable, what + ": " + std::strerror(number)};
-}
-
-int port_of(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
-                                             : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
 // SO_REUSEADDR: of an earlier run connections may linger on a given port, and of this one on the

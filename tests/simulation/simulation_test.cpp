@@ -5,25 +5,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <iostream>
 
 #include "simulation/schedule.h"
+#include "simulation/seeds.h"
 
 namespace lockstep::simulation {
 namespace {
 
-std::uint64_t first_seed = 1;
 #ifdef __SANITIZE_ADDRESS__
-std::uint64_t schedules = 2000;  // the schedules themselves are the other build's business
+Seeds seeds{1, 2000};  // the schedules themselves are the other build's business
 #else
-std::uint64_t schedules = 10000;
+Seeds seeds{1, 10000};
 #endif
 
 TEST(Simulation, InvariantsHoldInEverySchedule) {
   Outcome total;
-  for (std::uint64_t seed = first_seed; seed < first_seed + schedules; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     const Outcome outcome = run_schedule(seed);
     ASSERT_TRUE(outcome.violation.empty())
         << "seed " << seed << ": " << outcome.violation << "\n"
@@ -51,7 +49,7 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
     total.let_go += outcome.let_go;
     total.events += outcome.events;
   }
-  std::cout << schedules << " schedules, " << total.events << " events: " << total.faults
+  std::cout << seeds.count << " schedules, " << total.events << " events: " << total.faults
             << " faults, " << total.deaths << " deaths in " << total.incidents << " incidents, "
             << total.rejoins << " rejoined, " << total.joiners_killed
             << " newcomers killed while healing, " << total.orphaned << " orphaned, "
@@ -63,34 +61,34 @@ TEST(Simulation, InvariantsHoldInEverySchedule) {
             << total.out_of_time_again << " after another start), " << total.signalled
             << " ended by a signal and went on again, " << total.let_go
             << " went on without a worker that had one\n";
-  if (schedules < 10000) return;
+  if (seeds.count < 10000) return;
   // A fault that never fires proves nothing.
-  EXPECT_GT(total.deaths, schedules);
-  EXPECT_GT(total.rejoins, schedules / 10);
-  EXPECT_GT(total.restarts, schedules / 10);
-  EXPECT_GT(total.joiners_killed, schedules / 50);
-  EXPECT_GT(total.orphaned, schedules / 200);
-  EXPECT_GT(total.scales, schedules / 10);
+  EXPECT_GT(total.deaths, seeds.count);
+  EXPECT_GT(total.rejoins, seeds.count / 10);
+  EXPECT_GT(total.restarts, seeds.count / 10);
+  EXPECT_GT(total.joiners_killed, seeds.count / 50);
+  EXPECT_GT(total.orphaned, seeds.count / 200);
+  EXPECT_GT(total.scales, seeds.count / 10);
   EXPECT_GT(total.crowded, 0U);
-  EXPECT_GT(total.held_back, schedules / 20);
-  EXPECT_GT(total.finished, schedules / 2);
-  EXPECT_GT(total.slowed, schedules / 10);
-  EXPECT_GT(total.hung_evicted, schedules / 50);
-  EXPECT_GT(total.slow_evicted, schedules / 100);
-  EXPECT_GT(total.attached, schedules / 10);
-  EXPECT_GT(total.attached_rejoins, schedules / 200);
-  EXPECT_GT(total.out_of_time, schedules / 20);
-  EXPECT_GT(total.out_of_time_again, schedules / 500);
-  EXPECT_GT(total.signalled, schedules / 50);
-  EXPECT_GT(total.let_go, schedules / 1000);
-  if (schedules < 100'000) return;
+  EXPECT_GT(total.held_back, seeds.count / 20);
+  EXPECT_GT(total.finished, seeds.count / 2);
+  EXPECT_GT(total.slowed, seeds.count / 10);
+  EXPECT_GT(total.hung_evicted, seeds.count / 50);
+  EXPECT_GT(total.slow_evicted, seeds.count / 100);
+  EXPECT_GT(total.attached, seeds.count / 10);
+  EXPECT_GT(total.attached_rejoins, seeds.count / 200);
+  EXPECT_GT(total.out_of_time, seeds.count / 20);
+  EXPECT_GT(total.out_of_time_again, seeds.count / 500);
+  EXPECT_GT(total.signalled, seeds.count / 50);
+  EXPECT_GT(total.let_go, seeds.count / 1000);
+  if (seeds.count < 100'000) return;
   EXPECT_GT(total.overtaken, 0U);  // in one of 5000
 }
 
 // The first schedule that breaks an invariant on a board of these sizes; none: empty.
 std::string first_violation(const BoardSizes& sizes) {
   // Also where fewer are run for their own sake: each fault is found by the same schedule.
-  for (std::uint64_t seed = 1; seed <= std::max<std::uint64_t>(schedules, 10'000); ++seed)
+  for (std::uint64_t seed = 1; seed <= std::max<std::uint64_t>(seeds.count, 10'000); ++seed)
     if (const Outcome outcome = run_schedule(seed, sizes); !outcome.violation.empty())
       return "seed " + std::to_string(seed) + ": " + outcome.violation;
   return "";
@@ -143,19 +141,5 @@ TEST(Simulation, IsDeterministic) {
 }  // namespace lockstep::simulation
 
 int main(int argc, char** argv) {
-  using namespace lockstep::simulation;
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
-    if (std::strcmp(argv[i], "--seed") == 0) {
-      first_seed = value;
-      schedules = 1;
-    } else if (std::strcmp(argv[i], "--schedules") == 0) {
-      schedules = value;
-    } else {
-      std::cerr << "unknown option '" << argv[i] << "'; known: --seed N, --schedules N\n";
-      return 2;
-    }
-  }
-  return RUN_ALL_TESTS();
+  return lockstep::simulation::run_simulation(argc, argv, lockstep::simulation::seeds);
 }

@@ -3,21 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <iostream>
 
+#include "../seeds.h"
 #include "world.h"
 
 namespace lockstep::simulation {
 namespace {
 
-std::uint64_t first_seed = 1;
-std::uint64_t schedules = 300;
+Seeds seeds{1, 300};
 
 // The first violation in so many schedules, or "".
 std::string first_violation(const Trouble& trouble, std::uint64_t most) {
-  for (std::uint64_t seed = first_seed; seed < first_seed + most; ++seed) try {
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + most; ++seed) try {
       (void)run_nodes(seed, trouble);
     } catch (const Violation& violation) {
       return "seed " + std::to_string(seed) + ": " + violation.what();
@@ -27,11 +25,12 @@ std::string first_violation(const Trouble& trouble, std::uint64_t most) {
 
 TEST(Nodes, NeverTwoAttemptsAtOnce) {
   for (const int n : {2, 3, 4})
-    EXPECT_EQ(first_violation({.nodes = n, .max_restarts = 1000}, schedules), "") << n << " nodes";
+    EXPECT_EQ(first_violation({.nodes = n, .max_restarts = 1000}, seeds.count), "")
+        << n << " nodes";
 }
 
 TEST(Nodes, ABudgetIsCountedOnce) {
-  EXPECT_EQ(first_violation({.max_restarts = 2}, schedules), "");
+  EXPECT_EQ(first_violation({.max_restarts = 2}, seeds.count), "");
 }
 
 TEST(Nodes, WithoutFaultsAllEndWithNought) {
@@ -45,7 +44,7 @@ TEST(Nodes, FindsWhatWasPutInOnPurpose) {
   Trouble usual{.max_restarts = 1000}, moves{.max_restarts = 1000};
   moves.only_moves = true;
   moves.faults_per_second = 1;
-  EXPECT_EQ(first_violation(moves, schedules), "");
+  EXPECT_EQ(first_violation(moves, seeds.count), "");
   for (const Planted planted :
        {Planted::kNoGrace, Planted::kAttemptToldBefore, Planted::kDeadNotAwaited,
         Planted::kRankTwice, Planted::kFinalByHalf}) {
@@ -69,19 +68,5 @@ TEST(Nodes, EveryFaultHappens) {
 }  // namespace lockstep::simulation
 
 int main(int argc, char** argv) {
-  using namespace lockstep::simulation;
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
-    if (std::strcmp(argv[i], "--seed") == 0) {
-      first_seed = value;
-      schedules = 1;
-    } else if (std::strcmp(argv[i], "--schedules") == 0) {
-      schedules = value;
-    } else {
-      std::cerr << "unknown option '" << argv[i] << "'; known: --seed N, --schedules N\n";
-      return 2;
-    }
-  }
-  return RUN_ALL_TESTS();
+  return lockstep::simulation::run_simulation(argc, argv, lockstep::simulation::seeds);
 }

@@ -49,6 +49,16 @@ class NodesTest : public testing::Test {
     for (auto& [link, node] : nodes)
       if (node.wish().run != 0) node.workers_started();
   }
+  // Three nodes run; then the third is cut off, and its connection closes.
+  void lose_the_third(Rules rules) {
+    begin(rules);
+    add(1, row(1, 101));
+    add(2, row(2, 102));
+    talk();
+    cut.insert(2);
+    leader->closed(2, now);
+    pass(2 * kSecond);
+  }
   // Four times a second.
   void pass(std::uint64_t time) {
     for (const std::uint64_t end = now + time; now < end;) {
@@ -169,13 +179,7 @@ TEST_F(NodesTest, WhoseWordsReachNobodyIsFencedThoughItHearsTheLeader) {
 }
 
 TEST_F(NodesTest, ALostNodeWithoutBudgetEndsTheRunAtOnce) {
-  begin({.nodes = 3});
-  add(1, row(1, 101));
-  add(2, row(2, 102));
-  talk();
-  cut.insert(2);
-  leader->closed(2, now);
-  pass(2 * kSecond);
+  lose_the_third({.nodes = 3});
   ASSERT_TRUE(leader->final());
   EXPECT_EQ(leader->final()->code, 69);
   EXPECT_EQ(nodes.at(1).wish().signal, SIGTERM);
@@ -198,13 +202,7 @@ TEST_F(NodesTest, AReturnAtTheSameAddressStartsAtOnce) {
 }
 
 TEST_F(NodesTest, FromAnotherAddressAfterThreeLimits) {
-  begin({.nodes = 3, .max_restarts = 1});
-  add(1, row(1, 101));
-  add(2, row(2, 102));
-  talk();
-  cut.insert(2);
-  leader->closed(2, now);
-  pass(2 * kSecond);
+  lose_the_third({.nodes = 3, .max_restarts = 1});
   for (const Link link : {kOwnLink, Link{1}}) nodes.at(link).workers_gone(false);
   add(3, row(5, 103));
   pass(2 * kL);
