@@ -18,7 +18,8 @@ concept Is = std::is_same_v<std::remove_const_t<M>, Want>;
 
 template <Is<msg::Hello> M>
 void fields(auto& io, M& m) {
-  io(m.run_id), io(m.host), io(m.nodes), io(m.max_restarts), io(m.limit_ns), io(m.program);
+  io(m.run_id), io(m.host), io(m.nodes), io(m.max_restarts), io(m.rank_given), io(m.limit_ns);
+  io(m.program);
   io(m.local_address), io(m.remote_address);
 }
 template <Is<msg::Welcome> M>
@@ -32,7 +33,11 @@ void fields(auto& io, M& m) {
 }
 template <Is<nodes::Row> M>
 void fields(auto& io, M& m) {
-  io(m.rank), io(m.address), io(m.machine), io(m.incarnation), io(m.workers);
+  io(m.rank), io(m.address), io(m.machine), io(m.incarnation), io(m.workers), io(m.role);
+}
+template <Is<nodes::Store> M>
+void fields(auto& io, M& m) {
+  io(m.attempt), io(m.address), io(m.port), io(m.served);
 }
 template <Is<nodes::Failure> M>
 void fields(auto& io, M& m) {
@@ -47,6 +52,7 @@ void fields(auto& io, M& m) {
   const auto each = [](auto& of, auto& part) { fields(of, part); };
   each(io, m.row);
   io(m.run), io(m.told), io(m.ran), io(m.alive), io(m.ended), io(m.alone), io(m.led_from);
+  io.maybe(m.store, each);
   io.maybe(m.failure, each);
   io(m.signal);
   io.maybe(m.final, each);
@@ -55,14 +61,12 @@ void fields(auto& io, M& m) {
 template <Is<nodes::LeaderWord> M>
 void fields(auto& io, M& m) {
   io(m.incarnation), io(m.machine), io(m.run), io(m.rank), io(m.refusal), io(m.refusal_code);
-  io(m.attempt), io(m.runs), io(m.base_rank), io(m.world), io(m.signal);
-  io.maybe(m.final, [](auto& of, auto& part) { fields(of, part); });
+  io(m.attempt), io(m.runs), io(m.base_rank), io(m.world), io(m.role_base), io(m.role_world);
+  const auto each = [](auto& of, auto& part) { fields(of, part); };
+  io.maybe(m.store, each);
+  io(m.why), io(m.signal);
+  io.maybe(m.final, each);
   io(m.over), io(m.limit), io(m.age), io(m.sent), io(m.echo);
-}
-template <Is<msg::Begin> M>
-void fields(auto& io, M& m) {
-  io(m.attempt), io(m.role_base_rank), io(m.role_world_size), io(m.master_addr), io(m.master_port),
-      io(m.agent_store);
 }
 template <Is<msg::Failed> M>
 void fields(auto& io, M& m) {

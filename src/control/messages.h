@@ -28,6 +28,7 @@ struct Hello {
   std::string host;  // its name, for messages alone
   std::int32_t nodes = 0;
   std::int32_t max_restarts = 0;
+  bool rank_given = false;           // --node-rank
   std::uint64_t limit_ns = 0;        // L, where it was given; 0: as the leader has it
   std::vector<std::string> program;  // name and arguments
   // Of this connection, as this end has them: behind a NAT the other end has others.
@@ -55,15 +56,6 @@ struct Refused {
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 
-// Leader -> agent, before the word that has an attempt run: what its workers are told besides.
-struct Begin {
-  std::uint64_t attempt = 0;
-  std::int32_t role_base_rank = 0, role_world_size = 0;
-  std::string master_addr;  // numeric
-  std::int32_t master_port = 0;
-  bool agent_store = false;  // served by the agent of group rank 0
-  friend bool operator==(const Begin&, const Begin&) = default;
-};
 // Agent -> leader: a worker has failed. nodes::Failure ends the attempt; this is for the report.
 struct Failed {
   std::uint64_t attempt = 0;
@@ -81,7 +73,7 @@ struct Failed {
 
 // In the order of their types, from 1.
 using Message = std::variant<message::Hello, message::Welcome, message::Refused, nodes::NodeWord,
-                             nodes::LeaderWord, message::Begin, message::Failed>;
+                             nodes::LeaderWord, message::Failed>;
 
 Result<std::string> encode(const Message& message);
 Result<Message> decode(std::string_view frame);

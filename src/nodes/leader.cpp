@@ -169,6 +169,11 @@ void Leader::note(Seat& seat, const NodeWord& word, std::uint64_t now) {
     phase_ = Phase::kStopping;
     nothing_may_live(now);
   }
+  if (phase_ == Phase::kRunning && rank_of(seat) == 0 && !store_ && word.store &&
+      word.store->attempt == attempt_) {
+    store_ = word.store;
+    ++version_;
+  }
   if (phase_ == Phase::kRunning && word.failure && word.failure->attempt == attempt_) {
     const Failure& failure = *word.failure;
     const Final otherwise{failure.code, name(seat) + ": " + failure.text};
@@ -204,6 +209,7 @@ void Leader::lose(Seat& seat, const std::string& why, std::uint64_t now) {
 // Once for each attempt, whatever else dies of the same.
 void Leader::end_attempt(Final otherwise, std::uint64_t now) {
   if (attempt_ > static_cast<Attempt>(rules_.max_restarts)) return finish(std::move(otherwise));
+  why_ = std::move(otherwise.text);
   phase_ = Phase::kForming;
   waits_since_ = now;
   nothing_may_live(now);
@@ -258,12 +264,17 @@ void Leader::begin(std::uint64_t now) {
   led_before_ = false;
   ++attempt_;
   ended_at_ = stamp(now);
+  store_.reset();
   world_ = 0;
+  std::map<std::string, std::uint32_t> of_role;
   for (Seat& seat : seats_) {
     seat.base_rank = std::exchange(world_, world_ + seat.row.workers);
+    std::uint32_t& role = of_role[seat.row.role];
+    seat.role_base = std::exchange(role, role + seat.row.workers);
     set(seat.clear, false, clear_);
     set(seat.ended, false, ended_);
   }
+  for (Seat& seat : seats_) seat.role_world = of_role[seat.row.role];
   ++version_;
 }
 
@@ -309,6 +320,8 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.run = run_;
   word.attempt = attempt_;
   word.runs = phase_ == Phase::kRunning;
+  word.store = store_;
+  word.why = why_;
   word.signal = signal_;
   word.final = final_;
   word.over = over_;
@@ -322,7 +335,11 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.refusal_code = node.refusal_code;
   word.echo = node.word.sent;
   word.world = world_;
-  if (node.rank >= 0) word.base_rank = seats_[static_cast<std::size_t>(node.rank)].base_rank;
+  if (node.rank < 0) return word;
+  const Seat& seat = seats_[static_cast<std::size_t>(node.rank)];
+  word.base_rank = seat.base_rank;
+  word.role_base = seat.role_base;
+  word.role_world = seat.role_world;
   return word;
 }
 

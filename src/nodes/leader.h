@@ -80,9 +80,9 @@ class Leader {
     Stamp echoed = 0;              // the newest word to it that it has answered
     std::uint64_t not_before = 0;  // until then workers of the lost one may live
     Incarnation lost_one = 0;
-    std::uint32_t base_rank = 0;  // in the attempt
-    bool clear = false;           // has seen that nothing may live, and nothing does
-    bool ended = false;           // its workers of the attempt ended with 0
+    std::uint32_t base_rank = 0, role_base = 0, role_world = 0;  // in the attempt
+    bool clear = false;  // has seen that nothing may live, and nothing does
+    bool ended = false;  // its workers of the attempt ended with 0
   };
 
   void seat(Link link, Node& node, std::uint64_t now);
@@ -119,6 +119,8 @@ class Leader {
   Stamp ended_at_ = 1;  // when it was last said that nothing may live
   Stamp last_stamp_ = 1;
   std::uint64_t waits_since_;
+  std::string why_;             // the last attempt was ended
+  std::optional<Store> store_;  // of the attempt
   int signal_ = 0;
   std::optional<Final> final_;
   bool over_ = false;

@@ -43,6 +43,8 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   if (word.attempt > alive_ || !word.runs)
     stop(word.final ? SIGTERM : word.signal != 0 ? word.signal : SIGKILL);
   told_ = std::max(told_, word.attempt);
+  why_ = word.why;
+  if (word.runs && word.attempt == alive_ && !started_) share_.store = word.store;
   if (!word.runs || word.attempt < told_ || word.attempt <= ran_ || alive_ != 0 ||
       now >= fence_at_ || leaving_)
     return;
@@ -50,7 +52,8 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   led_from_.clear();
   started_ = kill_ = false;
   failure_.reset();
-  share_ = {word.base_rank, word.world, word.rank};
+  store_.reset();
+  share_ = {word.base_rank, word.world, word.role_base, word.role_world, word.rank, word.store};
   ++version_;
 }
 
@@ -68,8 +71,18 @@ void Node::signalled(int signal) {
 // The first signal that asks for an end is the one that workers get; SIGKILL comes in between.
 void Node::stop(int signal) {
   if (alive_ == 0) return;
+  if (!started_) {
+    alive_ = 0;
+    ++version_;
+    return;
+  }
   if (!kill_ || signal == SIGKILL) stop_by_ = signal;
   kill_ = true;
+}
+
+void Node::serves(Store store) {
+  store_ = std::move(store);
+  ++version_;
 }
 
 void Node::workers_started() { started_ = true; }
@@ -91,7 +104,9 @@ void Node::workers_gone(bool all_ended_with_0) {
 
 Node::Wish Node::wish() const {
   Wish wish;
-  wish.run = alive_ != 0 && !started_ && !kill_ ? alive_ : 0;
+  const bool starts = alive_ != 0 && !started_ && !failure_;
+  wish.serve = starts && share_.rank == 0 && (!store_ || store_->attempt != alive_) ? alive_ : 0;
+  wish.run = starts && share_.store ? alive_ : 0;
   wish.signal = kill_ && alive_ != 0 ? stop_by_ : 0;
   return wish;
 }
@@ -138,6 +153,7 @@ NodeWord Node::word(std::uint64_t now) {
   word.ended = ended_;
   word.alone = alone_;
   word.led_from = led_from_;
+  word.store = store_;
   word.failure = failure_;
   if (word.failure) word.failure->age_ns = now - failed_at_;
   word.signal = signal_;

@@ -26,13 +26,16 @@ class Node {
   // No worker of an earlier agent lives on this machine.
   void alone() { alone_ = true; }
 
+  // As Wish::serve asks: the store is there.
+  void serves(Store store);
   // Of the workers. Each attempt begins with workers_started(), and ends with workers_gone().
   void workers_started();
   void workers_failed(Failure failure, std::uint64_t now);
   void workers_gone(bool all_ended_with_0);
 
   struct Wish {
-    Attempt run = 0;  // start its workers; 0: none
+    Attempt serve = 0;  // make a store for it: serves() follows, or workers_failed(); 0: no
+    Attempt run = 0;    // start its workers; 0: none
     // To all that live, until they are gone: SIGKILL; or another, and SIGKILL after the grace.
     int signal = 0;
   };
@@ -42,9 +45,15 @@ class Node {
   std::uint64_t version() const { return version_; }  // word() has news
   struct Share {                                      // of the attempt
     std::uint32_t base_rank = 0, world = 0;
+    std::uint32_t role_base = 0, role_world = 0;
     int rank = -1;
+    std::optional<Store> store;
   };
   const Share& share() const { return share_; }
+  // Of the last end of an attempt, as the leader tells it.
+  const std::string& why() const { return why_; }
+  // The leader is heard now, as far as this node knows.
+  bool is_led(std::uint64_t now) const { return leader_ != 0 && !leader_is_gone(now); }
   // Nothing of it lives, and nothing is left to do.
   const std::optional<Final>& ending() const { return ending_; }
 
@@ -69,6 +78,8 @@ class Node {
   std::uint64_t failed_at_ = 0;
   std::optional<Final> final_, leaving_, ending_;
   Share share_;
+  std::optional<Store> store_;  // as this node serves it
+  std::string why_;
 
   Incarnation leader_ = 0;
   Stamp echo_ = 0;

@@ -24,6 +24,7 @@ struct Row {
   std::string machine;
   Incarnation incarnation = 0;
   std::uint32_t workers = 1;
+  std::string role;  // of its workers (--role)
 };
 
 struct Failure {
@@ -32,6 +33,15 @@ struct Failure {
   std::string text;
   int code = 1;        // the run's if nothing is left to try
   bool final = false;  // another try would end the same way
+};
+
+// Where an attempt's workers meet. The node of rank 0 makes one, new and empty, for each attempt;
+// no workers start before the leader has told it to their node.
+struct Store {
+  Attempt attempt = 0;
+  std::string address;  // numeric; "" from a node: where the leader reaches it
+  int port = 0;
+  bool served = false;  // by that node's agent; else the port is kept for the workers
 };
 
 struct Final {
@@ -51,6 +61,7 @@ struct NodeWord {
   bool alone = false;
   // The machine of all leaders before this one, from that of `ran` on; "": none, or "several".
   std::string led_from;
+  std::optional<Store> store;  // of rank 0's node
   std::optional<Failure> failure;
   int signal = 0;  // that its launcher has had; 0: none
   std::optional<Final> final;
@@ -69,7 +80,10 @@ struct LeaderWord {
   Attempt attempt = 0;
   bool runs = false;  // the attempt is to be run; else nothing of it or before it may live
   std::uint32_t base_rank = 0, world = 0;
-  int signal = 0;  // workers are to end by it; 0: no
+  std::uint32_t role_base = 0, role_world = 0;  // of all workers that have this node's role
+  std::optional<Store> store;                   // of the attempt, once it is there
+  std::string why;                              // the last attempt was ended; "": none was
+  int signal = 0;                               // workers are to end by it; 0: no
   std::optional<Final> final;
   bool over = false;        // all have it, or are gone
   std::uint64_t limit = 0;  // L

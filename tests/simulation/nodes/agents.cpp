@@ -48,9 +48,11 @@ void Machines::go_on(Incarnation incarnation) {
   for (int i = 0; agent->leads && i < 4; ++i) {  // its own node: no delay
     agent->leader->heard(nodes::kOwnLink, agent->node->word(now), now);
     agent->node->heard(agent->leader->word_for(nodes::kOwnLink, now), now);
+    serve(*agent);
   }
   if (agent->leads && agent->leader->attempt() != 0)
     records_[agent->machine] = agent->leader->record();
+  serve(*agent);
   obey(*agent);
   if (agent->told_node != agent->node->version()) say_up(*agent);
   if (agent->leads && agent->told_leader != agent->leader->version()) say_down(*agent);
@@ -96,6 +98,11 @@ void Machines::drop(Agent& agent) {
   for (auto& [incarnation, other] : agents_)
     if (other.link != 0 && other.head == gone.incarnation)
       close_below(incarnation, other.link, gone.machine);
+}
+
+void Machines::serve(Agent& agent) {
+  if (const Attempt attempt = agent.node->wish().serve; attempt != 0)
+    agent.node->serves({attempt, "10.0.0.1", 29'500, true});
 }
 
 void Machines::obey(Agent& agent) {

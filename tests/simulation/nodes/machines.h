@@ -85,6 +85,7 @@ class Machines {
   std::uint64_t delay();
   void say_up(Agent& agent);
   void say_down(Agent& head);
+  void serve(Agent& agent);
   void obey(Agent& agent);
   void gone(Agent& agent, bool well);
   void all_go_on();

@@ -15,9 +15,10 @@ namespace {
 std::vector<Message> one_of_each() {
   const std::string odd("\0\xff\n\x1b[31m", 8);
   nodes::NodeWord word;
-  word.row = {1, "10.0.0.1", "boot", 2, 3};
+  word.row = {1, "10.0.0.1", "boot", 2, 3, "trainer"};
   word.run = 4, word.told = 5, word.ran = 6, word.alive = 7, word.ended = 8;
   word.alone = true, word.led_from = "several";
+  word.store = nodes::Store{7, "10.0.0.1", 29'500, true};
   word.failure = nodes::Failure{1, 2, odd, -9, true};
   word.signal = 15;
   word.final = nodes::Final{143, odd};
@@ -25,10 +26,12 @@ std::vector<Message> one_of_each() {
   nodes::LeaderWord leader;
   leader.incarnation = 1, leader.machine = "boot", leader.run = 2, leader.rank = 3;
   leader.refusal = odd, leader.refusal_code = 69, leader.attempt = 4, leader.runs = true;
-  leader.base_rank = 5, leader.world = 6, leader.signal = 7;
+  leader.base_rank = 5, leader.world = 6, leader.role_base = 1, leader.role_world = 3;
+  leader.store = nodes::Store{4, "10.0.0.1", 29'500, true};
+  leader.why = odd, leader.signal = 7;
   leader.final = nodes::Final{1, "text"};
   leader.over = true, leader.limit = 8, leader.age = 9, leader.sent = 10, leader.echo = 11;
-  return {message::Hello{"run", "node0", 1, 2, 3, {"train.py", "--lr", odd}, "a", "b"},
+  return {message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a", "b"},
           message::Hello{},
           message::Welcome{"node0", "10.0.0.1"},
           message::Refused{message::Reason::kNotTheLeader, "--nnodes", "2", "3", "a", odd},
@@ -36,7 +39,6 @@ std::vector<Message> one_of_each() {
           nodes::NodeWord{},
           leader,
           nodes::LeaderWord{},
-          message::Begin{1, 2, 3, "10.0.0.1", 29'500, true},
           message::Failed{1, 2, 3, 4, 5, 6, 7, true, odd}};
 }
 

@@ -22,7 +22,7 @@ constexpr std::uint64_t kL = 15 * kSecond;
 
 Row row(int machine, Incarnation incarnation, std::optional<int> rank = {}) {
   return {rank, "10.0.0." + std::to_string(machine), "machine" + std::to_string(machine),
-          incarnation, 2};
+          incarnation, 2, "default"};
 }
 
 // A leader and nodes with one clock; words take no time unless a node is cut off.
@@ -44,6 +44,8 @@ class NodesTest : public testing::Test {
         if (cut.contains(link)) continue;
         leader->heard(link, node.word(now), now);
         node.heard(leader->word_for(link, now), now);
+        if (const Attempt attempt = node.wish().serve; attempt != 0)
+          node.serves({attempt, "10.0.0.1", 29'500, true});
         ++now;
       }
     for (auto& [link, node] : nodes)
