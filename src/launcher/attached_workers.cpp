@@ -67,7 +67,8 @@ Result<bool> Agent::seat(Arrival& arrival) {
 Status Agent::take_in(const coord::action::Spawn& spawn, Arrival& arrival) {
   LOCKSTEP_ASSIGN(auto lifeline, coord::make_channel());
   const WorkerUid uid = spawn.uid;
-  const Variables variables = worker_variables(options_, spawn, options_.master_port, false, "");
+  const Variables variables = worker_variables(
+      options_, spawn, place_on_one_host(options_, spawn, options_.master_port, false), "");
   const int descriptors[] = {linked_->board_fd(), lifeline.second.get()};
   LOCKSTEP_TRY(coord::send(arrival.control.get(), fork_request(spawn, options_.run_id, variables),
                            Deadline::in(0s), descriptors));

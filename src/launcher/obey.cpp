@@ -45,8 +45,9 @@ void Agent::act(const action::Spawn& spawn) {
   if (!outputs.ok()) return feed(event::SpawnFailed{spawn.uid, outputs.error().message});
   Worker& worker = workers_.add(spawn);
   give_error_file(worker, outputs->folder);
-  const Variables variables = worker_variables(options_, spawn, master_->number(),
-                                               master_->serves_store(), worker.error_file);
+  const Place place =
+      place_on_one_host(options_, spawn, master_->number(), master_->serves_store());
+  const Variables variables = worker_variables(options_, spawn, place, worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, linked_ ? linked_->board_fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;
   Worker* started = workers_.find(uid);  // starting may tell of ends, and entries go with them

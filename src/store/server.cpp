@@ -88,7 +88,16 @@ Result<std::unique_ptr<Server>> Server::listen(Loop& loop,
     listeners = listen_at_all(addresses, port);
   if (!listeners.ok()) return listeners.error();
   const int number = port_of(listeners->front().get());
-  std::unique_ptr<Server> server(new Server(loop, *std::move(listeners), number, limits));
+  return open(loop, *std::move(listeners), number, limits);
+}
+
+Result<std::unique_ptr<Server>> Server::without_listener(Loop& loop, const Limits& limits) {
+  return open(loop, {}, 0, limits);
+}
+
+Result<std::unique_ptr<Server>> Server::open(Loop& loop, std::vector<UniqueFd> listeners, int port,
+                                             const Limits& limits) {
+  std::unique_ptr<Server> server(new Server(loop, std::move(listeners), port, limits));
   if (!server->timer_) return unavailable("timerfd_create", errno);
   LOCKSTEP_TRY(loop.add(server->timer_.get(), [at = server.get()] {
     std::uint64_t times = 0;
@@ -152,7 +161,11 @@ void Server::rest() {
   itimerspec soon{};
   soon.it_value.tv_nsec = 50'000'000;
   ::timerfd_settime(timer_.get(), 0, &soon, nullptr);
-  if (std::exchange(told_of_rest_, true)) return;
+  tell_it_is_full();
+}
+
+void Server::tell_it_is_full() {
+  if (std::exchange(told_it_is_full_, true)) return;
   log_warning("the workers' store takes no more connections for now: it has " +
               std::to_string(clients_.size()) + ", and the limit is " +
               std::to_string(limits_.clients) + ", or descriptors have run out (ulimit -n)");
@@ -166,13 +179,19 @@ void Server::accept(int listener) {
     }
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
-      welcome(std::move(socket));
+      welcome(std::move(socket), kPatience);
     } else if (lacks_descriptors(errno)) {
       if (!make_room()) return rest();
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     }  // else an error of that connection
   }
+  tidy_up();
+}
+
+void Server::adopt(UniqueFd socket) {
+  if (clients_.size() >= limits_.clients && !make_room()) return tell_it_is_full();
+  welcome(std::move(socket), {});
   tidy_up();
 }
 
@@ -190,13 +209,13 @@ bool Server::make_room() {
   return clients_.size() < before;
 }
 
-void Server::welcome(UniqueFd socket) {
+void Server::welcome(UniqueFd socket, std::chrono::milliseconds patience) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const ClientId id = next_id_++;
   Client& client = clients_[id];
   client.socket = std::move(socket);
-  strangers_.emplace(id, Deadline::in(kPatience));
+  strangers_.emplace(id, Deadline::in(patience));
   watch(id, client, Loop::kReadable);
 }
 

@@ -9,6 +9,7 @@
 // Ownership: owns its sockets; the loop must outlive it. Errors: kUnavailable. Threads: the loop's.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -41,11 +42,17 @@ class Server {
   static Result<std::unique_ptr<Server>> listen(Loop& loop,
                                                 const std::vector<std::string>& addresses, int port,
                                                 const Limits& limits = {});
+  // Has no socket of its own: all clients are adopted, and port() is 0.
+  static Result<std::unique_ptr<Server>> without_listener(Loop& loop, const Limits& limits = {});
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
   int port() const { return port_; }
+  // A connection that somebody else has accepted, and of which nothing has been read. It does not
+  // wait for a place: where there is none its connection is closed, and who has not sent the whole
+  // of VALIDATE yet makes room at once. PyTorch's clients try again.
+  void adopt(UniqueFd socket);
   // A new, empty store at the same port. Connections are closed, those included that have not been
   // accepted yet.
   void begin_anew();
@@ -63,12 +70,15 @@ class Server {
   };
 
   Server(Loop& loop, std::vector<UniqueFd> listeners, int port, const Limits& limits);
+  static Result<std::unique_ptr<Server>> open(Loop& loop, std::vector<UniqueFd> listeners, int port,
+                                              const Limits& limits);
   void make_tables();
   void watch_listeners();
   void rest();
+  void tell_it_is_full();
   void accept(int listener);
   bool make_room();
-  void welcome(UniqueFd socket);
+  void welcome(UniqueFd socket, std::chrono::milliseconds patience);
   void on_ready(ClientId id, Loop::Readiness readiness);
   void read(ClientId id, Client& client);
   void serve(ClientId id, Client& client, std::string_view bytes);
@@ -85,7 +95,7 @@ class Server {
   const Limits limits_;
   std::vector<UniqueFd> listeners_;
   UniqueFd timer_;  // while newcomers have to wait
-  bool resting_ = true, told_of_rest_ = false;
+  bool resting_ = true, told_it_is_full_ = false;
   int port_;
   std::optional<Tables> tables_;
   std::map<ClientId, Client> clients_;

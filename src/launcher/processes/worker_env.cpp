@@ -13,6 +13,8 @@
 namespace lockstep::launcher {
 namespace {
 
+constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
+
 // The list was found long enough; of no list, all devices are there.
 std::string device_of(const LaunchOptions& options, int local_rank) {
   if (options.visible_devices.empty()) return std::to_string(local_rank);
@@ -23,46 +25,64 @@ std::string device_of(const LaunchOptions& options, int local_rank) {
              : device.substr(begin, device.find_last_not_of(' ') + 1 - begin);
 }
 
+// An empty one is none to Gloo, too.
+bool gloo_is_told() {
+  const char* name = std::getenv(kGlooInterface);
+  return name != nullptr && *name != '\0';
+}
+
 }  // namespace
 
+// Linked programs may have their ranks in another order than their local ranks.
+Place place_on_one_host(const LaunchOptions& options, const coord::action::Spawn& spawn,
+                        int master_port, bool agent_store) {
+  Place place;
+  place.local_world_size = place.role_world_size = spawn.world_size;
+  place.role_base_rank = spawn.rank.value() - spawn.local_rank.value();
+  place.master_addr = options.master_addr;
+  place.master_port = master_port;
+  place.agent_store = agent_store;
+  return place;
+}
+
 Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
-                           int master_port, bool agent_store, const std::string& error_file) {
+                           const Place& place, const std::string& error_file) {
   const char* async = std::getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING");
-  const std::string world = std::to_string(spawn.world_size),
-                    rank = std::to_string(spawn.rank.value()),
-                    local_rank = std::to_string(spawn.local_rank.value());
+  const int local_rank = spawn.local_rank.value();
   Variables variables{
-      {"LOCAL_RANK", options.virtual_local_rank ? "0" : local_rank},
-      {"RANK", rank},
-      {"WORLD_SIZE", world},
-      {"LOCAL_WORLD_SIZE", world},  // one node
-      {"GROUP_RANK", "0"},
-      {"GROUP_WORLD_SIZE", "1"},
-      {"ROLE_RANK", rank},
-      {"ROLE_WORLD_SIZE", world},
+      {"LOCAL_RANK", options.virtual_local_rank ? "0" : std::to_string(local_rank)},
+      {"RANK", std::to_string(spawn.rank.value())},
+      {"WORLD_SIZE", std::to_string(spawn.world_size)},
+      {"LOCAL_WORLD_SIZE", std::to_string(place.local_world_size)},
+      {"GROUP_RANK", std::to_string(place.group_rank)},
+      {"GROUP_WORLD_SIZE", std::to_string(place.group_world_size)},
+      {"ROLE_RANK", std::to_string(place.role_base_rank + local_rank)},
+      {"ROLE_WORLD_SIZE", std::to_string(place.role_world_size)},
       {"ROLE_NAME", options.role},
-      {"MASTER_ADDR", options.master_addr},
-      {"MASTER_PORT", std::to_string(master_port)},
+      {"MASTER_ADDR", place.master_addr},
+      {"MASTER_PORT", std::to_string(place.master_port)},
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(spawn.restart_count)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(spawn.max_restarts)},
       {"TORCHELASTIC_RUN_ID", options.run_id},
-      {"TORCHELASTIC_USE_AGENT_STORE", agent_store ? "True" : "False"},
+      {"TORCHELASTIC_USE_AGENT_STORE", place.agent_store ? "True" : "False"},
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", async == nullptr ? "1" : async},
   };
+  if (!place.gloo_interface.empty() && !gloo_is_told())
+    variables.emplace_back(kGlooInterface, place.gloo_interface);
   std::string signals;
   for (const int number : options.signals_to_handle)
     signals += (signals.empty() ? "" : ",") + std::to_string(number);
   if (!signals.empty()) variables.emplace_back(coord::kSignalsVariable, signals);
   if (options.virtual_local_rank)
-    variables.emplace_back("CUDA_VISIBLE_DEVICES", device_of(options, spawn.local_rank.value()));
+    variables.emplace_back("CUDA_VISIBLE_DEVICES", device_of(options, local_rank));
   if (!options.inject.empty()) variables.emplace_back(coord::kInjectVariable, options.inject);
   return variables;
 }
 
 std::vector<std::string> worker_variable_names() {
   std::vector<std::string> names;
-  for (const auto& [name, value] : worker_variables({}, {}, 0, false, ""))
+  for (const auto& [name, value] : worker_variables({}, {}, {}, ""))
     if (name != "TORCH_NCCL_ASYNC_ERROR_HANDLING") names.push_back(name);
   names.emplace_back(coord::kInjectVariable);
   names.emplace_back(coord::kSignalsVariable);

@@ -13,10 +13,22 @@ namespace lockstep::launcher {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
-// `master_port`, whether the agent's store is there, `error_file` (may be empty): of this attempt
-// and worker.
+// What differs by node and attempt.
+struct Place {
+  int local_world_size = 1, group_rank = 0, group_world_size = 1;
+  int role_base_rank = 0, role_world_size = 1;  // ROLE_RANK = role_base_rank + local rank
+  std::string master_addr = "127.0.0.1";        // numeric on several nodes
+  int master_port = 0;
+  bool agent_store = false;    // served at MASTER_ADDR and MASTER_PORT by an agent
+  std::string gloo_interface;  // GLOO_SOCKET_IFNAME, where the user has not set it; empty: none
+};
+// That of a run on this host alone.
+Place place_on_one_host(const LaunchOptions& options, const coord::action::Spawn& spawn,
+                        int master_port, bool agent_store);
+
+// `error_file` may be empty.
 Variables worker_variables(const LaunchOptions& options, const coord::action::Spawn& spawn,
-                           int master_port, bool agent_store, const std::string& error_file);
+                           const Place& place, const std::string& error_file);
 
 // Names that must not be inherited from whoever started the launcher: strays are taken for a
 // worker's rank.
