@@ -17,18 +17,21 @@ constexpr const char* kLoopback = "127.0.0.1";
 constexpr auto kLookUpTime = std::chrono::seconds(5);
 constexpr std::size_t kMostClients = 65'536;
 
+std::vector<std::string> and_loopback(std::vector<std::string> addresses) {
+  if (std::ranges::find(addresses, kLoopback) == addresses.end() &&
+      !own_addresses(kLoopback, Deadline::in({})).empty())
+    addresses.emplace_back(kLoopback);
+  return addresses;
+}
+
 // Where the store is to be served; empty: MASTER_ADDR is another machine's.
 std::vector<std::string> addresses_for(const std::string& master) {
   std::vector<std::string> addresses = own_addresses(master, Deadline::in(kLookUpTime));
-  if (addresses.empty()) {
-    log_warning("MASTER_ADDR " + master +
-                " is no address of this machine: the store is not served by the launcher, rank 0 "
-                "has to serve it (TORCHELASTIC_USE_AGENT_STORE=False)");
-  } else if (std::ranges::find(addresses, kLoopback) == addresses.end() &&
-             !own_addresses(kLoopback, Deadline::in({})).empty()) {
-    addresses.emplace_back(kLoopback);
-  }
-  return addresses;
+  if (!addresses.empty()) return and_loopback(std::move(addresses));
+  log_warning("MASTER_ADDR " + master +
+              " is no address of this machine: the store is not served by the launcher, rank 0 "
+              "has to serve it (TORCHELASTIC_USE_AGENT_STORE=False)");
+  return {};
 }
 
 }  // namespace
@@ -36,21 +39,45 @@ std::vector<std::string> addresses_for(const std::string& master) {
 Result<MasterPort> MasterPort::open(const LaunchOptions& options, bool plain, Loop& loop) {
   MasterPort port(loop, options.master_port);
   if (plain && options.share_store) port.addresses_ = addresses_for(options.master_addr);
-  if (port.addresses_.empty()) {
-    LOCKSTEP_ASSIGN(port.held_, HeldPort::hold(port.given_));
-    return port;
-  }
-  // The other half is for logs, pipes and the like.
-  port.limits_.clients = std::min(use_all_descriptors() / 2, kMostClients);
-  LOCKSTEP_ASSIGN(port.server_, port.serve());
+  LOCKSTEP_TRY(port.addresses_.empty() ? port.hold() : port.start_serving());
   return port;
 }
 
+Result<MasterPort> MasterPort::open_on_node(const OnNode& node, Loop& loop) {
+  const bool shared = node.port != 0 && node.port == node.control_port;
+  MasterPort port(loop, shared && !node.share_store ? 0 : node.port);
+  if (!shared) port.addresses_ = and_loopback({node.address});
+  LOCKSTEP_TRY(node.share_store ? port.start_serving() : port.hold());
+  return port;
+}
+
+int MasterPort::number() const {
+  if (held_) return held_->number();
+  return addresses_.empty() ? given_ : server_->port();
+}
+
+void MasterPort::adopt(UniqueFd client) {
+  if (server_) server_->adopt(std::move(client));
+}
+
+Status MasterPort::hold() {
+  LOCKSTEP_ASSIGN(held_, HeldPort::hold(given_));
+  return {};
+}
+
+Status MasterPort::start_serving() {
+  // The other half is for logs, pipes and the like.
+  limits_.clients = std::min(use_all_descriptors() / 2, kMostClients);
+  LOCKSTEP_ASSIGN(server_, serve());
+  return {};
+}
+
 Result<std::unique_ptr<store::Server>> MasterPort::serve() const {
+  if (addresses_.empty()) return store::Server::without_listener(*loop_, limits_);
   auto server = store::Server::listen(*loop_, addresses_, given_, limits_);
-  if (server.ok() || given_ == 0) return server;
-  return Error{server.error().kind,
-               "the workers' store: " + server.error().message + port_holder(given_) + kOtherPort};
+  if (server.ok()) return server;
+  const std::string taken = given_ == 0 ? "" : port_holder(given_) + kOtherPort;
+  return Error{server.error().kind, "the workers' store: " + server.error().message + taken};
 }
 
 void MasterPort::begin_anew() {

@@ -24,7 +24,21 @@ class MasterPort {
   // (LaunchOptions::share_store) or MASTER_ADDR is not of this machine. `loop` must outlive it.
   static Result<MasterPort> open(const LaunchOptions& options, bool plain, Loop& loop);
 
-  int number() const { return server_ ? server_->port() : held_->number(); }
+  // On several nodes, for the one of group rank 0.
+  struct OnNode {
+    std::string address;      // numeric: where the others reach this node
+    int port = 0;             // that was asked for; 0: any
+    int control_port = 0;     // of the launchers' own listener on this node, at `address`; 0: none
+    bool share_store = true;  // LaunchOptions::share_store
+  };
+  // Served at its address and on the loopback. At the launchers' own port the store has no listener
+  // and gets its clients by adopt(); without share_store workers could not listen at that port, and
+  // get another one.
+  static Result<MasterPort> open_on_node(const OnNode& node, Loop& loop);
+
+  int number() const;
+  // A store's client that has come to the launchers' listener; nothing of it has been read.
+  void adopt(UniqueFd client);
   bool serves_store() const { return server_ != nullptr; }
   // For another attempt, none of whose workers has been started yet. At the given port, else at a
   // fresh one. Whoever is connected is not any more.
@@ -32,11 +46,13 @@ class MasterPort {
 
  private:
   MasterPort(Loop& loop, int given) : loop_(&loop), given_(given) {}
+  Status hold();
+  Status start_serving();
   Result<std::unique_ptr<store::Server>> serve() const;
 
   Loop* loop_;
-  int given_;  // 0: any
-  std::vector<std::string> addresses_;
+  int given_;                           // 0: any
+  std::vector<std::string> addresses_;  // to listen at; of a store none: its clients are adopted
   store::Limits limits_;
   std::unique_ptr<store::Server> server_;
   std::optional<HeldPort> held_;

@@ -3,17 +3,15 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <atomic>
 #include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/addresses.h"
-#include "peer.h"
 #include "store/server.h"
+#include "support/store_peer.h"
 
 namespace lockstep::store {
 namespace {
@@ -23,9 +21,6 @@ using namespace std::chrono_literals;
 class AdoptingStore : public ::testing::Test {
  protected:
   void SetUp() override { open({}); }
-  void TearDown() override {
-    if (thread_.joinable()) thread_.join();
-  }
   void open(const Limits& limits) {
     server_.reset();
     loop_.emplace(*Loop::open());
@@ -43,24 +38,11 @@ class AdoptingStore : public ::testing::Test {
   }
   // With what the server does meanwhile.
   bool served(const Peer& peer) {
-    return alongside([&] { return peer.served(); });
+    return alongside(*loop_, [&] { return peer.served(); });
   }
   bool closed(const Peer& peer) {
-    return alongside([&] { return peer.closed(); });
+    return alongside(*loop_, [&] { return peer.closed(); });
   }
-  template <class Talk>
-  bool alongside(Talk talk) {
-    std::atomic<bool> over = false;
-    bool result = false;
-    thread_ = std::thread([&] {
-      result = talk();
-      over = true;
-    });
-    while (!over) loop_->run_once(Deadline::in(1ms));
-    thread_.join();
-    return result;
-  }
-
   static UniqueFd listening() {
     UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -75,7 +57,6 @@ class AdoptingStore : public ::testing::Test {
   const UniqueFd door_ = listening();
   std::optional<Loop> loop_;
   std::unique_ptr<Server> server_;
-  std::thread thread_;
 };
 
 TEST_F(AdoptingStore, ServesWhoIsHandedIn) {
@@ -84,7 +65,7 @@ TEST_F(AdoptingStore, ServesWhoIsHandedIn) {
   other->send(hello_ + encode({Query::kSet, {"/k"}, {"v"}, 0}));
   EXPECT_TRUE(served(*other));
   one->send(encode({Query::kGet, {"/k"}, {}, 0}));
-  EXPECT_TRUE(alongside([&] { return one->receive(9) == text("v"); }));
+  EXPECT_TRUE(alongside(*loop_, [&] { return one->receive(9) == text("v"); }));
 }
 
 TEST_F(AdoptingStore, BeginsAnew) {
@@ -98,7 +79,7 @@ TEST_F(AdoptingStore, BeginsAnew) {
   const auto fresh = adopted(hello_ + encode({Query::kCountKeys, {}, {}, 0}));
   std::string none;
   put_64(none, 0);
-  EXPECT_TRUE(alongside([&] { return fresh->receive(8) == none; }));
+  EXPECT_TRUE(alongside(*loop_, [&] { return fresh->receive(8) == none; }));
 }
 
 // Nobody can wait in a queue here; who speaks gets in whatever the number of those who do not.

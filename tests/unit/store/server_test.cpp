@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "peer.h"
+#include "support/store_peer.h"
 
 namespace lockstep::store {
 namespace {

@@ -1,14 +1,18 @@
 // A client of a store, as plain as a socket.
 #pragma once
 
-#include <netinet/in.h>
+#include <netdb.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 
+#include "base/loop.h"
 #include "base/unique_fd.h"
 #include "store/protocol.h"
 
@@ -17,17 +21,17 @@ namespace lockstep::store {
 // A client with blocking calls, which give up after 10 s.
 class Peer {
  public:
-  explicit Peer(int port, bool validated = true)
-      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  explicit Peer(int port, bool validated = true, const char* host = "127.0.0.1") {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_flags = AI_NUMERICHOST;
+    hints.ai_socktype = SOCK_STREAM;
+    if (::getaddrinfo(host, std::to_string(port).c_str(), &hints, &found) != 0) return;
+    socket_.reset(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const timeval limit{10, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    connected_ =
-        ::connect(socket_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    connected_ = ::connect(socket_.get(), found->ai_addr, found->ai_addrlen) == 0;
+    ::freeaddrinfo(found);
     if (validated) send(encode({Query::kValidate, {}, {}, kMagic}));
   }
   bool connected() const { return connected_; }
@@ -68,6 +72,20 @@ inline std::string text(const std::string& value) {
   std::string bytes;
   put_text(bytes, value);
   return bytes;
+}
+
+// What `talk` returns: blocking calls, on a thread of their own, while the loop turns here.
+template <class Talk>
+bool alongside(Loop& loop, Talk talk) {
+  std::atomic<bool> over = false;
+  bool result = false;
+  std::thread thread([&] {
+    result = talk();
+    over = true;
+  });
+  while (!over) loop.run_once(Deadline::in(std::chrono::milliseconds(1)));
+  thread.join();
+  return result;
 }
 
 }  // namespace lockstep::store
