@@ -19,6 +19,7 @@
 #include "coord/table.h"
 #include "launcher/agent.h"
 #include "launcher/options/option_table.h"
+#include "launcher/options/rendezvous.h"
 #include "launcher/processes/spawned.h"
 #include "launcher/reports/failure_report.h"
 #include "launcher/reports/run_report.h"
@@ -63,6 +64,23 @@ Status check_effects(const LaunchOptions& options, const Program& program) {
   if (option.empty()) return {};
   return misuse(option + ": '" + program.name + "' does not link Lockstep, so " + why +
                 "; leave the option out, or say that it does (--linked)");
+}
+
+// Several nodes are for plain programs whose workers the launcher starts.
+Status check_nodes(const LaunchOptions& options, const Program& program, bool by_a_program,
+                   std::span<const std::string> arguments) {
+  const NodesOptions& nodes = options.nodes;
+  if (nodes.nnodes == 1) return {};
+  if (by_a_program)
+    return misuse(nodes.nnodes_from +
+                  ": a run that lockstep::spawn() begins, or whose workers are started by hand, is "
+                  "on one node; leave it out");
+  if (program.linked)
+    return misuse(nodes.nnodes_from + ": '" + program.name +
+                  "' links Lockstep, and such programs run on one node in this version; give "
+                  "--nnodes 1 (plain programs run on several)");
+  LOCKSTEP_TRY(check_endpoint(options, arguments));
+  return misuse(nodes.nnodes_from + ": several nodes are not supported yet; use --nnodes 1");
 }
 
 // Those of a program that may be scaled are known once it says how far: Descriptions::add.
@@ -140,6 +158,7 @@ Result<int> run(std::span<const std::string> arguments, std::optional<Spawned> s
   LOCKSTEP_TRY(check_proc());
   LOCKSTEP_TRY(coord::parse_faults(options.inject));
   LOCKSTEP_ASSIGN(Program program, program_for(options, spawned || attached));
+  LOCKSTEP_TRY(check_nodes(options, program, spawned || attached, arguments));
   LOCKSTEP_ASSIGN(const auto agent, Agent::open(std::move(options), std::move(program),
                                                 std::move(spawned), std::move(attached)));
   return agent->run();

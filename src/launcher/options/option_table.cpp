@@ -1,11 +1,11 @@
 #include "launcher/options/option_table.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdlib>
 
 #include "base/cpus.h"
-#include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -15,6 +15,12 @@
 namespace lockstep::launcher {
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlank) + 1);
+}
 
 Result<int> to_int(std::string_view name, std::string_view text, int least, int most) {
   const auto value = number_of<int>(text);
@@ -70,19 +76,6 @@ Result<int> to_workers(const std::string& text) {
   if (workers.ok()) return workers;
   const std::array<std::string, 2> words{"auto", "cpu"};
   return misuse(workers.error().message + suggestion(text, words));
-}
-
-Status check_nnodes(const std::string& text) {
-  if (text == "1" || text == "1:1") return {};
-  return misuse("--nnodes " + text +
-                ": several nodes are not supported yet, they come with a later version; use 1");
-}
-
-Status check_backend(const std::string& text) {
-  if (text == "static" || text == "c10d") return {};
-  const std::array<std::string, 2> known{"static", "c10d"};
-  return misuse("--rdzv-backend " + in_quotes(text) +
-                " is not supported: on one node use static or c10d" + suggestion(text, known));
 }
 
 Status set_start_method(Raw& raw, const std::string& text) {
@@ -150,11 +143,6 @@ Option refused(const std::string& name, const std::string& why) {
           }};
 }
 
-// torchrun's options that make no difference here.
-Option ignored(std::string name) {
-  return {std::move(name), "VALUE", "", [](Raw&, const std::string&) -> Status { return {}; }};
-}
-
 std::vector<Option> basic_options() {
   return {
       {"nproc-per-node", "N|auto|cpu", "workers to start (default 1); auto, cpu: the usable CPUs",
@@ -163,8 +151,6 @@ std::vector<Option> basic_options() {
          return {};
        }},
       flag("standalone", &LaunchOptions::standalone, "one node, a random run id, a free port"),
-      {"nnodes", "N", "nodes of the run; only 1 in this version",
-       [](Raw&, const std::string& text) -> Status { return check_nnodes(text); }},
       number("max-restarts", &LaunchOptions::max_restarts, 0, 1'000'000,
              "restarts of the whole group before giving up (default 0)"),
       number("max-replacements", &LaunchOptions::max_replacements, 0, 1'000'000,
@@ -236,66 +222,9 @@ std::vector<Option> log_options() {
   };
 }
 
-std::vector<Option> rendezvous_options() {
-  return {
-      {"rdzv-backend", "static|c10d", "torchrun's; on one node both mean the same",
-       [](Raw& raw, const std::string& text) -> Status {
-         raw.rdzv_backend = text;
-         return check_backend(text);
-       }},
-      {"rdzv-endpoint", "HOST[:PORT]",
-       "torchrun's: MASTER_ADDR and MASTER_PORT with the static backend",
-       [](Raw& raw, const std::string& text) -> Status {
-         raw.rdzv_endpoint = text;
-         return {};
-       }},
-      {"rdzv-id", "ID", "id of the run (default 'none')",
-       [](Raw& raw, const std::string& text) -> Status {
-         raw.rdzv_id = text;
-         raw.id_given = true;
-         return {};
-       }},
-      {"rdzv-conf", "K=V,...", "",
-       [](Raw&, const std::string& text) -> Status {
-         for (const std::string& part : split(text, ','))
-           if (!text.empty() && part.find('=') == std::string::npos)
-             return misuse("--rdzv-conf takes pairs like key=value, not " + in_quotes(part));
-         return {};
-       }},
-      {"master-addr", "HOST", "MASTER_ADDR of plain programs (default 127.0.0.1)",
-       [](Raw& raw, const std::string& text) -> Status {
-         const auto endpoint = parse_endpoint(text);
-         if (!endpoint.ok()) return misuse("--master-addr: " + endpoint.error().message);
-         if (endpoint->port)
-           return misuse("--master-addr takes a host, not " + in_quotes(text) +
-                         ": its port is --master-port " + std::to_string(*endpoint->port));
-         raw.options.master_addr = endpoint->host;
-         return {};
-       }},
-      {"master-port", "PORT", "MASTER_PORT of plain programs (default: a free one)",
-       [](Raw& raw, const std::string& text) -> Status {
-         LOCKSTEP_ASSIGN(raw.options.master_port, to_int("master-port", text, 0, 65'535));
-         return {};
-       }},
-      {"store-port", "PORT",
-       "the port of the store that plain programs meet at, in every attempt (default: the one of "
-       "--master-port, else a free one for each attempt)",
-       [](Raw& raw, const std::string& text) -> Status {
-         LOCKSTEP_ASSIGN(raw.store_port, to_int("store-port", text, 0, 65'535));
-         return {};
-       }},
-  };
-}
-
 // Torchrun's of which nothing can be missed on one host, and those that are not there; and faults.
 std::vector<Option> other_options() {
   return {
-      {"node-rank", "N", "",
-       [](Raw&, const std::string& text) -> Status {
-         LOCKSTEP_ASSIGN([[maybe_unused]] const int rank, to_int("node-rank", text, 0, 0));
-         return {};
-       }},
-      ignored("local-addr"),
       {"monitor-interval", "SECONDS", "",
        [](Raw&, const std::string& text) -> Status {
          LOCKSTEP_ASSIGN([[maybe_unused]] const auto pause,

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
-#include <set>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "launcher/options/options.h"
 #include "lockstep/status.h"
 
@@ -16,10 +18,13 @@ namespace lockstep::launcher {
 // Everything that has to be combined once all options are read.
 struct Raw {
   LaunchOptions options;
-  std::string rdzv_backend = "static", rdzv_endpoint, rdzv_id;
-  bool id_given = false;
-  int store_port = 0;
-  std::set<std::string> given;  // names of the options on the command line
+  std::string rdzv_backend = "static", rdzv_conf;
+  std::optional<Endpoint> rdzv_endpoint;
+  std::optional<std::string> rdzv_id, master_addr;
+  int master_port = 0, store_port = 0;
+  // Options that are given, and what has given them: "--nnodes", or "PET_NNODES".
+  std::map<std::string, std::string> given;
+  bool has(const std::string& option) const { return given.contains(option); }
 };
 
 struct Option {
@@ -34,7 +39,12 @@ struct Option {
 
 std::vector<Option> all_options();
 
+// Where the launchers of several nodes meet: rendezvous.cpp.
+std::vector<Option> rendezvous_options();
+
 std::string in_quotes(std::string_view text);
+// Without blanks around it.
+std::string_view trimmed(std::string_view text);
 // kUsage unless `text` is a whole number from `least` to `most`.
 Result<int> to_int(std::string_view name, std::string_view text, int least, int most);
 

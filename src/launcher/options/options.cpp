@@ -5,11 +5,11 @@
 #include <random>
 #include <utility>
 
-#include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "launcher/options/option_table.h"
+#include "launcher/options/rendezvous.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -46,18 +46,20 @@ std::vector<std::string> environment_names(const std::string& option) {
 }
 
 // As in torchrun: --standalone is a rendezvous of its own, whatever a cluster's operator says of
-// the job's.
-bool of_standalone(const std::string& option) {
-  return option == "node-rank" || option.starts_with("rdzv-");
+// the job's. Whoever writes it in the command line means one node, too.
+bool is_of_job(const std::string& option, bool standalone, bool by_hand) {
+  return (standalone && (option == "node-rank" || option.starts_with("rdzv-"))) ||
+         (by_hand && option == "nnodes");
 }
 
 // What the command line does not say. What it says is not even looked at here: a job's PET_* must
 // not be in the way of a run by hand in one of its containers.
 Status apply_environment(Raw& raw, const std::vector<Option>& options,
                          const Environment& environment) {
-  const bool standalone = raw.options.standalone || environment("PET_STANDALONE") == "1";
+  const bool by_hand = raw.options.standalone;
+  const bool standalone = by_hand || environment("PET_STANDALONE") == "1";
   for (const Option& option : options) {
-    if (raw.given.contains(option.name) || (standalone && of_standalone(option.name))) continue;
+    if (raw.has(option.name) || is_of_job(option.name, standalone, by_hand)) continue;
     for (const std::string& name : environment_names(option.name)) {
       const std::optional<std::string> text = environment(name);
       if (!text || text->empty()) continue;
@@ -65,6 +67,7 @@ Status apply_environment(Raw& raw, const std::vector<Option>& options,
         return misuse("environment variable " + name + " takes 0 or 1, not " + in_quotes(*text));
       if (auto status = option.set(raw, *text); !status.ok())
         return misuse("environment variable " + name + ": " + status.error().message);
+      raw.given.emplace(option.name, name);
       break;
     }
   }
@@ -132,7 +135,7 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
       value = arguments[i];
     }
     LOCKSTEP_TRY(option->set(raw, *value));
-    raw.given.insert(option->name);
+    raw.given[option->name] = "--" + option->name;
     if (option->of_linked) raw.options.of_linked.push_back("--" + option->name);
     if (option->of_plain) raw.options.of_plain.push_back("--" + option->name);
   }
@@ -149,34 +152,15 @@ Status check_virtual_local_rank(const LaunchOptions& options) {
       std::to_string(devices) + " for " + std::to_string(options.nproc_per_node) + " workers");
 }
 
-// On one host the store is what is at MASTER_PORT.
-Status combine_ports(Raw& raw) {
-  int& port = raw.options.master_port;
-  if (raw.store_port == 0) return {};
-  if (port != 0 && port != raw.store_port)
-    return misuse("--store-port " + std::to_string(raw.store_port) + " and MASTER_PORT " +
-                  std::to_string(port) +
-                  " (--master-port or --rdzv-endpoint) differ; on one host they are the same: "
-                  "leave one of them out");
-  port = raw.store_port;
-  return {};
-}
-
 Status combine(Raw& raw) {
   LaunchOptions& options = raw.options;
-  if (raw.id_given) options.run_id = raw.rdzv_id;
+  if (raw.rdzv_id) options.run_id = *raw.rdzv_id;
   if (options.standalone) options.run_id = random_id();  // as in torchrun, over --rdzv-id
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
     return misuse("--rdzv-id " + in_quotes(options.run_id) +
                   " must not be empty or contain '/': logs are named after it");
   LOCKSTEP_TRY(check_virtual_local_rank(options));
-  if (!options.standalone && raw.rdzv_backend == "static" && !raw.rdzv_endpoint.empty()) {
-    const auto endpoint = parse_endpoint(raw.rdzv_endpoint);
-    if (!endpoint.ok()) return misuse("--rdzv-endpoint: " + endpoint.error().message);
-    options.master_addr = endpoint->host;
-    if (endpoint->port) options.master_port = *endpoint->port;
-  }
-  return combine_ports(raw);
+  return combine_rendezvous(raw);
 }
 
 }  // namespace

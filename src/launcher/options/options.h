@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "coord/progress.h"
+#include "launcher/options/nodes.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {
@@ -52,6 +53,8 @@ struct LaunchOptions {
   // Each worker is local rank 0 of the one device that it sees.
   bool virtual_local_rank = false;
   std::vector<std::string> visible_devices;  // of CUDA_VISIBLE_DEVICES; empty: it is not set
+  NodesOptions nodes;
+  // Of one node.
   std::string master_addr = "127.0.0.1";
   int master_port = 0;  // also by --store-port; 0: a free one
   // Plain programs meet at a store of the agent's; else rank 0 serves theirs.

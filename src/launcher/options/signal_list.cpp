@@ -12,17 +12,12 @@
 #include "base/errors.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "launcher/options/option_table.h"
 
 namespace lockstep::launcher {
 namespace {
 
 Error wrong_signal(const std::string& what) { return misuse("--signals-to-handle: " + what); }
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlank) + 1);
-}
 
 // As signal(7) has them, without SIG.
 std::vector<std::pair<std::string, int>> named_signals() {

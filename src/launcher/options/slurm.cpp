@@ -11,7 +11,6 @@
 namespace lockstep::launcher {
 namespace {
 
-constexpr std::size_t kMostNodes = 65'536;
 // From here on (slurm.h of Slurm's sources): batch script, interactive shell, external processes.
 constexpr std::uint64_t kFirstSpecialStep = 0xffff'fff0;
 constexpr const char* kOneTask =
@@ -70,7 +69,7 @@ Result<std::optional<SlurmNode>> node_from_slurm(const Environment& environment)
   LOCKSTEP_ASSIGN(const std::uint64_t nodes, whole_number(environment, "SLURM_STEP_NUM_NODES"));
   LOCKSTEP_ASSIGN(const std::uint64_t node, whole_number(environment, "SLURM_NODEID"));
   const std::string list = value_of(environment, "SLURM_STEP_NODELIST").value_or("");
-  auto names = expand_hostlist(list, kMostNodes);
+  auto names = expand_hostlist(list, static_cast<std::size_t>(kMostNodes));
   if (!names.ok()) return misuse("SLURM_STEP_NODELIST: " + names.error().message);
   if (names->size() != nodes || node >= nodes) return disagree(nodes, node, names->size(), list);
   SlurmNode result;

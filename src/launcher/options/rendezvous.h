@@ -1,0 +1,22 @@
+// Which node of how many this is, and where they meet: torchrun's rendezvous options, ours, and
+// what Slurm says.
+//
+// Errors: kUsage. Threads: values.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "launcher/options/option_table.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+// Once all options are read.
+Status combine_rendezvous(Raw& raw);
+
+// Several nodes have to be told where they meet. `arguments`: of the command line, from which the
+// error makes one that would do.
+Status check_endpoint(const LaunchOptions& options, std::span<const std::string> arguments);
+
+}  // namespace lockstep::launcher
