@@ -4,23 +4,25 @@
 //
 // Its own node takes part like any other, over a link that is never closed (kOwnLink).
 //
-// Threads: one at a time. Cost: a word O(log N), a tick O(N). Errors: none; what a node gets wrong
-// is in the word to it (LeaderWord::refusal).
+// Threads: one at a time. Cost: a word in or out O(log N), begin and end of an attempt O(N), a tick
+// O(log N) for each node that has become silent. Errors: none; what a node gets wrong is in the
+// word to it (LeaderWord::refusal).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "nodes/deadlines.h"
+#include "nodes/seats.h"
 #include "nodes/words.h"
 
 namespace lockstep::nodes {
-
-using Link = std::uint64_t;
-inline constexpr Link kOwnLink = 0;
 
 // Nanoseconds. The leader's hold; a node takes its `limit` from it.
 struct Rules {
@@ -44,13 +46,18 @@ class Leader {
   // if its agent and workers are known to be dead.
   Leader(const Rules& rules, Row own, std::uint64_t run, const Record& before, std::uint64_t now);
 
+  // Links are numbered in the order in which they come.
   void heard(Link link, const NodeWord& word, std::uint64_t now);
   void closed(Link link, std::uint64_t now);
   void tick(std::uint64_t now);
 
-  // To be sent to all when version() has changed, else at each heartbeat.
+  // To be sent to all when version() has changed, to those of take_due() that alone have news, else
+  // at each heartbeat.
   LeaderWord word_for(Link link, std::uint64_t now);
   std::uint64_t version() const { return version_; }
+  std::vector<Link> take_due() { return std::exchange(due_, {}); }
+  // Connections that it has given up: their nodes were silent, or have made new ones.
+  std::vector<Link> take_dropped() { return std::exchange(dropped_, {}); }
 
   // Forming: waits until all nodes are there and nothing of the last attempt lives.
   enum class Phase { kForming, kRunning, kStopping, kFinal };
@@ -61,6 +68,8 @@ class Leader {
   const std::optional<Final>& final() const { return final_; }
   // For whom it waits: "node 2 (10.0.0.3, silent for 15.0 s), node 3 (never seen)".
   std::string missing(std::uint64_t now) const;
+  // What its decisions cost: seats that were looked at so far.
+  std::uint64_t looks() const { return seats_.looks(); }
 
  private:
   struct Node {  // behind one link
@@ -70,42 +79,28 @@ class Leader {
     std::string refusal;
     int refusal_code = 0;
   };
-  struct Seat {  // of one rank
-    bool taken = false, lost = false;
-    Row row;
-    bool alone = false;    // NodeWord::alone, of the one that has it
-    std::string led_from;  // NodeWord::led_from
-    std::optional<Link> link;
-    std::uint64_t since = 0, heard_at = 0, closed_at = 0;
-    Stamp echoed = 0;              // the newest word to it that it has answered
-    std::uint64_t not_before = 0;  // until then workers of the lost one may live
-    Incarnation lost_one = 0;
-    std::uint32_t base_rank = 0, role_base = 0, role_world = 0;  // in the attempt
-    bool clear = false;  // has seen that nothing may live, and nothing does
-    bool ended = false;  // its workers of the attempt ended with 0
-  };
 
   void seat(Link link, Node& node, std::uint64_t now);
-  void sit(int rank, Link link, Node& node, std::uint64_t now);
+  void seat_given(int rank, Link link, Node& node, std::uint64_t now);
+  void seat_waiting(std::uint64_t now);
+  void sit(int rank, Link link, Node& node);
+  void refuse(Link link, Node& node, int code, std::string why);
+  void forget(Link link);
   bool was_led_elsewhere(const NodeWord& word) const;
-  int vacant_for(const Row& row, std::uint64_t now) const;
   static bool proves_dead(const Seat& seat, const NodeWord& word);
-  bool is_vacant(const Seat& seat, const Row& row, std::uint64_t now) const;
-  void note(Seat& seat, const NodeWord& word, std::uint64_t now);
-  void set(bool& flag, bool to, int& count);
+  void note(int rank, const NodeWord& word, std::uint64_t now);
+  void note_failure(int rank, const NodeWord& word, std::uint64_t now);
   void adopt(const NodeWord& word, std::uint64_t now);
-  void lose(Seat& seat, const std::string& why, std::uint64_t now);
+  void lose(int rank, const std::string& why, std::uint64_t now);
   void end_attempt(Final otherwise, std::uint64_t now);
   void nothing_may_live(std::uint64_t now);
   void finish(Final final);
   void decide(std::uint64_t now);
   std::uint64_t may_begin_at() const;
   void begin(std::uint64_t now);
-  bool all_know() const;
   std::uint64_t age(std::uint64_t now) const;
   Stamp stamp(std::uint64_t now);
-  int rank_of(const Seat& seat) const { return static_cast<int>(&seat - seats_.data()); }
-  std::string name(const Seat& seat) const;
+  std::string name(int rank) const;
 
   Rules rules_;
   Row own_;
@@ -125,11 +120,15 @@ class Leader {
   std::optional<Final> final_;
   bool over_ = false;
   std::uint64_t version_ = 1;
+  std::vector<Link> due_, dropped_;
   std::map<Link, Node> links_;
+  std::set<Link> waiting_;         // for a rank
+  std::size_t know_ = 0;           // links that have told Final
+  Deadlines<Link> silent_;         // those without a rank
   std::set<Incarnation> earlier_;  // whose ranks others have taken
-  std::vector<Seat> seats_;
-  int clear_ = 0, ended_ = 0;  // seats
-  std::uint32_t world_ = 0;    // workers of the attempt
+  Seats seats_;
+  std::optional<std::uint64_t> begins_at_;  // may_begin_at(), until that may change
+  std::uint32_t world_ = 0;                 // workers of the attempt
 };
 
 }  // namespace lockstep::nodes

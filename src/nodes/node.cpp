@@ -7,6 +7,11 @@
 #include "lockstep/status.h"
 
 namespace lockstep::nodes {
+namespace {
+
+constexpr std::uint64_t kLook = 250'000'000;  // at the time, where nothing is due
+
+}  // namespace
 
 Node::Node(const Rules& rules, Row row, std::uint64_t now)
     : rules_(rules), row_(std::move(row)), heard_at_(now) {}
@@ -44,6 +49,12 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
     stop(word.final ? SIGTERM : word.signal != 0 ? word.signal : SIGKILL);
   told_ = std::max(told_, word.attempt);
   why_ = word.why;
+  if (word.final) why_ = word.final->text;
+  // The leader waits for an answer to this one: not for the next heartbeat.
+  if (const Waited waited{leader_, word.attempt, word.runs, word.signal}; waited != waited_) {
+    waited_ = waited;
+    ++version_;
+  }
   if (word.runs && word.attempt == alive_ && !started_) share_.store = word.store;
   if (!word.runs || word.attempt < told_ || word.attempt <= ran_ || alive_ != 0 ||
       now >= fence_at_ || leaving_)
@@ -121,6 +132,7 @@ void Node::fence(std::uint64_t now) {
   workers_failed(
       {alive_, 0, "cut off from the run's other nodes", exit_code(ErrorKind::kUnavailable), false},
       now);
+  why_ = "cut off from the run's other nodes";
   stop(SIGKILL);
 }
 
@@ -141,6 +153,13 @@ void Node::tick(std::uint64_t now) {
     }
   }
   if (leaving_ && alive_ == 0 && !ending_) ending_ = leaving_;
+}
+
+std::uint64_t Node::next_deadline(std::uint64_t now) const {
+  if (alive_ == 0) return now + kLook;
+  std::uint64_t next = std::min({now + kLook, fence_at_, heard_at_ + rules_.limit});
+  if (closed_at_) next = std::min(next, *closed_at_ + rules_.redial);
+  return std::max(next, now);
 }
 
 NodeWord Node::word(std::uint64_t now) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 
 #include "nodes/leader.h"
 #include "nodes/words.h"
@@ -21,6 +22,8 @@ class Node {
   void heard(const LeaderWord& word, std::uint64_t now);
   void closed(std::uint64_t now);
   void tick(std::uint64_t now);
+  // Before this time tick() has nothing to do; soon after `now`.
+  std::uint64_t next_deadline(std::uint64_t now) const;
   // The launcher has had it; its own workers get it at once.
   void signalled(int signal);
   // No worker of an earlier agent lives on this machine.
@@ -42,15 +45,16 @@ class Node {
   Wish wish() const;
 
   NodeWord word(std::uint64_t now);
-  std::uint64_t version() const { return version_; }  // word() has news
-  struct Share {                                      // of the attempt
+  // word() has news, or the leader waits for it: to be sent at once. Else at each heartbeat.
+  std::uint64_t version() const { return version_; }
+  struct Share {  // of the attempt
     std::uint32_t base_rank = 0, world = 0;
     std::uint32_t role_base = 0, role_world = 0;
     int rank = -1;
     std::optional<Store> store;
   };
   const Share& share() const { return share_; }
-  // Of the last end of an attempt, as the leader tells it.
+  // The last attempt, or the run, ends.
   const std::string& why() const { return why_; }
   // The leader is heard now, as far as this node knows.
   bool is_led(std::uint64_t now) const { return leader_ != 0 && !leader_is_gone(now); }
@@ -87,6 +91,8 @@ class Node {
   std::optional<std::uint64_t> closed_at_;
   std::uint64_t fence_at_ = 0;  // by the newest word
   bool over_ = false;
+  using Waited = std::tuple<Incarnation, Attempt, bool, int>;  // of the leader's words
+  Waited waited_;
   std::uint64_t version_ = 1;
 };
 

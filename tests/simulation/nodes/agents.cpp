@@ -55,7 +55,7 @@ void Machines::go_on(Incarnation incarnation) {
   serve(*agent);
   obey(*agent);
   if (agent->told_node != agent->node->version()) say_up(*agent);
-  if (agent->leads && agent->told_leader != agent->leader->version()) say_down(*agent);
+  if (agent->leads) say_down(*agent);
   if (end_of(*agent)) return leave(incarnation);
 }
 

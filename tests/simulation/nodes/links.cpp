@@ -79,9 +79,12 @@ void Machines::say_up(Agent& agent) {
 }
 
 void Machines::say_down(Agent& head) {
+  const bool to_all = head.told_leader != head.leader->version();
+  const std::vector<Link> due = head.leader->take_due();
   head.told_leader = head.leader->version();
   for (auto& [incarnation, agent] : agents_) {
     if (agent.link == 0 || agent.head != head.incarnation) continue;
+    if (!to_all && std::find(due.begin(), due.end(), agent.link) == due.end()) continue;
     agent.down_at = std::max(agent.down_at, clock_.now() + delay());
     LeaderWord word = head.leader->word_for(agent.link, time_of(head.machine));
     const Link link = agent.link;

@@ -84,6 +84,7 @@ class Machines {
   void connect(Agent& agent);
   std::uint64_t delay();
   void say_up(Agent& agent);
+  // To all, or to those that alone have news.
   void say_down(Agent& head);
   void serve(Agent& agent);
   void obey(Agent& agent);

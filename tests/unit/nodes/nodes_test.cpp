@@ -14,6 +14,7 @@
 namespace lockstep::nodes {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using Phase = Leader::Phase;
 
@@ -21,8 +22,12 @@ constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kL = 15 * kSecond;
 
 Row row(int machine, Incarnation incarnation, std::optional<int> rank = {}) {
-  return {rank, "10.0.0." + std::to_string(machine), "machine" + std::to_string(machine),
-          incarnation, 2, "default"};
+  return {rank,
+          "10.0.0." + std::to_string(machine),
+          "machine" + std::to_string(machine),
+          incarnation,
+          2,
+          "default"};
 }
 
 // A leader and nodes with one clock; words take no time unless a node is cut off.
@@ -124,6 +129,52 @@ TEST_F(NodesTest, ARankBeyondTheNodesIsRefused) {
   nodes.at(1).tick(now);
   ASSERT_TRUE(nodes.at(1).ending());
   EXPECT_THAT(nodes.at(1).ending()->text, HasSubstr("node rank 2 is not below --nnodes 2"));
+}
+
+// Else N nodes that come are told N * N times.
+TEST_F(NodesTest, ARankIsNewsForItsNodeAlone) {
+  begin({.nodes = 3});
+  Node& first = add(1, row(1, 101));
+  leader->heard(kOwnLink, nodes.at(kOwnLink).word(now), now);
+  EXPECT_THAT(leader->take_due(), ElementsAre(kOwnLink));
+  const std::uint64_t version = leader->version();
+  leader->heard(1, first.word(now), now);
+  EXPECT_THAT(leader->take_due(), ElementsAre()) << "another may come first";
+  leader->heard(2, Node(rules_, row(2, 102), now).word(now), now);
+  EXPECT_THAT(leader->take_due(), ElementsAre(1, 2)) << "by arrival";
+  leader->heard(3, Node(rules_, row(3, 103, 7), now).word(now), now);
+  EXPECT_THAT(leader->take_due(), ElementsAre(3)) << "a refusal";
+  EXPECT_EQ(leader->version(), version);
+}
+
+TEST_F(NodesTest, WhatTheLeaderWaitsForIsAnsweredAtOnce) {
+  begin({.nodes = 2, .max_restarts = 1});
+  Node& node = add(1, row(1, 101));
+  talk();
+  std::uint64_t version = node.version();
+  node.heard(leader->word_for(1, now + 1), now);
+  EXPECT_EQ(node.version(), version) << "nothing has changed";
+  nodes.at(kOwnLink).workers_failed({0, 0, "rank 0 died", 1, false}, now);
+  leader->heard(kOwnLink, nodes.at(kOwnLink).word(now), now);
+  node.heard(leader->word_for(1, now + 1), now);
+  EXPECT_GT(node.version(), version);
+  version = node.version();
+  node.workers_gone(false);
+  EXPECT_GT(node.version(), version);
+}
+
+TEST_F(NodesTest, ALateWordOfAnEarlierConnectionChangesNothing) {
+  begin({.nodes = 2});
+  Node& node = add(1, row(1, 101));
+  const NodeWord late = node.word(now++);
+  talk();
+  leader->heard(5, node.word(now), now);
+  EXPECT_THAT(leader->take_dropped(), ElementsAre(1));
+  leader->take_due();
+  leader->heard(1, late, now);
+  EXPECT_THAT(leader->take_due(), ElementsAre());
+  EXPECT_THAT(leader->take_dropped(), ElementsAre());
+  EXPECT_EQ(leader->word_for(5, now).rank, 1);
 }
 
 TEST_F(NodesTest, AllEndedWellIsTheEnd) {

@@ -1,0 +1,145 @@
+#include "nodes/seats.h"
+
+#include <algorithm>
+
+namespace lockstep::nodes {
+namespace {
+
+bool is_same_place(const Row& one, const Row& other) {
+  return one.machine == other.machine || one.address == other.address;
+}
+
+}  // namespace
+
+Seats::Seats(int nodes, Times times) : times_(times), seats_(static_cast<std::size_t>(nodes)) {
+  for (int rank = 0; rank < nodes; ++rank) {
+    echoes_.insert(0);
+    free_.insert(free_.end(), rank);
+  }
+}
+
+// Before and after each change of a seat.
+void Seats::count(const Seat& seat, int by) {
+  clear_ += seat.clear ? by : 0;
+  ended_ += seat.ended ? by : 0;
+  working_ += seat.link && !seat.clear ? by : 0;
+  away_ += seat.taken && !seat.lost && !seat.link ? by : 0;
+}
+
+void Seats::sit(int rank, Link link, const Row& row, std::uint64_t now) {
+  Seat& seat = of(rank);
+  count(seat, -1);
+  forget_place(rank);
+  free_.erase(rank);
+  if (seat.taken) incarnations_.erase(seat.row.incarnation);
+  incarnations_[row.incarnation] = rank;
+  if (!seat.taken || seat.row.incarnation != row.incarnation) {
+    if (seat.link != kOwnLink) echoes_.erase(echoes_.find(seat.echoed));
+    seat.echoed = 0;
+    seat.since = now;
+    if (link != kOwnLink) echoes_.insert(0);
+  }
+  seat.taken = true;
+  seat.lost = false;
+  seat.row = row;
+  seat.alone = false;
+  seat.ran = 0;
+  seat.led_from.clear();
+  seat.link = link;
+  seat.heard_at = now;
+  count(seat, 1);
+  if (link != kOwnLink) deadlines_.set(rank, now + times_.limit);
+}
+
+void Seats::heard(int rank, Stamp echo, std::uint64_t now) {
+  Seat& seat = of(rank);
+  seat.heard_at = now;
+  if (echo <= seat.echoed || seat.link == kOwnLink) return;
+  auto entry = echoes_.extract(echoes_.find(seat.echoed));
+  entry.value() = seat.echoed = echo;
+  echoes_.insert(std::move(entry));
+}
+
+void Seats::closed(int rank, std::uint64_t now) {
+  Seat& seat = of(rank);
+  count(seat, -1);
+  seat.link.reset();
+  seat.closed_at = now;
+  seat.clear = false;
+  count(seat, 1);
+  deadlines_.advance(rank, now + times_.redial);
+}
+
+void Seats::lose(int rank) {
+  Seat& seat = of(rank);
+  count(seat, -1);
+  seat.link.reset();
+  seat.lost = true;
+  seat.clear = false;
+  count(seat, 1);
+  machines_.emplace(seat.row.machine, rank);
+  addresses_.emplace(seat.row.address, rank);
+  deadlines_.set(rank, seat.heard_at + 3 * times_.limit);
+}
+
+void Seats::forget_place(int rank) {
+  const Row& row = at(rank).row;
+  machines_.erase({row.machine, rank});
+  addresses_.erase({row.address, rank});
+}
+
+void Seats::set_clear(int rank, bool clear) {
+  count(at(rank), -1);
+  of(rank).clear = clear;
+  count(at(rank), 1);
+}
+
+void Seats::set_ended(int rank, bool ended) {
+  count(at(rank), -1);
+  of(rank).ended = ended;
+  count(at(rank), 1);
+}
+
+void Seats::nothing_is_clear() {
+  for (int rank = 0; rank < size(); ++rank) set_clear(rank, false);
+}
+
+void Seats::nothing_has_ended() {
+  for (int rank = 0; rank < size(); ++rank) set_ended(rank, false);
+}
+
+std::optional<int> Seats::take_silent(std::uint64_t now) {
+  while (const std::optional<int> rank = deadlines_.take(now)) {
+    const Seat& seat = at(*rank);
+    if (seat.lost) {
+      free_.insert(*rank);
+      continue;
+    }
+    std::uint64_t due = seat.heard_at + times_.limit;
+    if (!seat.link) due = std::min(due, seat.closed_at + times_.redial);
+    if (now >= due) return rank;
+    deadlines_.set(*rank, due);
+  }
+  return std::nullopt;
+}
+
+int Seats::of_incarnation(Incarnation incarnation) const {
+  const auto found = incarnations_.find(incarnation);
+  return found == incarnations_.end() ? -1 : found->second;
+}
+
+int Seats::of_place(const Row& row) const {
+  const auto first = [](const auto& places, const std::string& place) {
+    const auto found = places.lower_bound({place, 0});
+    return found != places.end() && found->first == place ? found->second : -1;
+  };
+  const int rank = first(addresses_, row.address);
+  return rank >= 0 ? rank : first(machines_, row.machine);
+}
+
+bool Seats::is_vacant(int rank, const Row& row) const {
+  const Seat& seat = at(rank);
+  return free_.contains(rank) || (seat.lost && is_same_place(seat.row, row));
+}
+
+}  // namespace lockstep::nodes

@@ -1,0 +1,102 @@
+// The node ranks of a run and who has them. Keeps as counts and ordered sets what the leader asks
+// of all of them, so that a word costs O(log N). The leader alone decides (leader.h).
+//
+// Threads: one at a time. Errors: none; ranks are from 0 to size() - 1.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "nodes/deadlines.h"
+#include "nodes/words.h"
+
+namespace lockstep::nodes {
+
+using Link = std::uint64_t;
+inline constexpr Link kOwnLink = 0;
+
+// Of one rank.
+struct Seat {
+  bool taken = false, lost = false;
+  Row row;
+  // As the one that has it says of itself in its NodeWord.
+  bool alone = false;
+  Attempt ran = 0;
+  std::string led_from;  // if that is not where this leader is
+  std::optional<Link> link;
+  std::uint64_t since = 0, heard_at = 0, closed_at = 0;
+  Stamp echoed = 0;              // the newest word to it that it has answered
+  std::uint64_t not_before = 0;  // until then workers of the lost one may live
+  Incarnation lost_one = 0;
+  std::uint32_t base_rank = 0, role_base = 0, role_world = 0;  // in the attempt
+  bool clear = false;  // has seen that nothing may live, and nothing does
+  bool ended = false;  // its workers of the attempt ended with 0
+};
+
+class Seats {
+ public:
+  struct Times {
+    std::uint64_t limit, redial;
+  };
+  Seats(int nodes, Times times);
+
+  int size() const { return static_cast<int>(seats_.size()); }
+  const Seat& at(int rank) const {
+    ++looks_;
+    return seats_[static_cast<std::size_t>(rank)];
+  }
+  // To change what is not counted: what its node says of itself, not_before, the ranks.
+  Seat& of(int rank) {
+    ++looks_;
+    return seats_[static_cast<std::size_t>(rank)];
+  }
+  // How many seats were looked at so far: what it costs.
+  std::uint64_t looks() const { return looks_; }
+
+  void sit(int rank, Link link, const Row& row, std::uint64_t now);
+  void heard(int rank, Stamp echo, std::uint64_t now);
+  void closed(int rank, std::uint64_t now);
+  void lose(int rank);
+  void set_clear(int rank, bool clear);
+  void set_ended(int rank, bool ended);
+  void nothing_is_clear();
+  void nothing_has_ended();
+
+  int clear() const { return clear_; }
+  int ended() const { return ended_; }
+  int working() const { return working_; }  // connected, and not clear
+  int away() const { return away_; }        // not connected, and not lost yet
+  // Of the words that the leader's own node does not answer.
+  Stamp oldest_echo() const { return echoes_.empty() ? ~Stamp{0} : *echoes_.begin(); }
+
+  // Ranks that are silent or closed for too long, one by one.
+  std::optional<int> take_silent(std::uint64_t now);
+  // The one of that incarnation; that of a lost one of the same machine or address. -1: none.
+  int of_incarnation(Incarnation incarnation) const;
+  int of_place(const Row& row) const;
+  // For whoever comes: never taken, or nothing was heard of the lost one for 3 L.
+  const std::set<int>& free() const { return free_; }
+  bool is_vacant(int rank, const Row& row) const;
+
+ private:
+  void count(const Seat& seat, int by);
+  void forget_place(int rank);
+
+  const Times times_;
+  mutable std::uint64_t looks_ = 0;
+  std::vector<Seat> seats_;
+  int clear_ = 0, ended_ = 0, working_ = 0, away_ = 0;
+  std::multiset<Stamp> echoes_;
+  Deadlines<int> deadlines_;
+  std::set<int> free_;
+  std::unordered_map<Incarnation, int> incarnations_;
+  std::set<std::pair<std::string, int>> machines_, addresses_;  // of the lost
+};
+
+}  // namespace lockstep::nodes
