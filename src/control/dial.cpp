@@ -41,29 +41,13 @@ int nearness(Outcome outcome) {
 }
 
 Failure failure_of(int code, const Address& address) {
-  const auto because = [&](Outcome outcome, const std::string& why) {
-    return Failure{outcome, why};
-  };
-  switch (code) {
-    case ECONNREFUSED:
-      return because(Outcome::kRefused, "refused: no launcher listens there");
-    case ECONNRESET:
-      return because(Outcome::kReset, "the connection was reset at once");
-    case ETIMEDOUT:
-      return because(Outcome::kDropped, "no answer");
-    case EINVAL:
-      if (address.is_link_local() && address.host().find('%') == std::string::npos)
-        return because(Outcome::kUnreachable,
-                       "a link-local address needs its interface: " + address.host() + "%eth0");
-      [[fallthrough]];
-    default:
-      return because(Outcome::kUnreachable, std::string("unreachable: ") + std::strerror(code));
-  }
-}
-
-bool is_self(int socket) {
-  const auto local = Address::local_of(socket), remote = Address::remote_of(socket);
-  return local && remote && *local == *remote;
+  const Outcome outcome = outcome_of_connect(code);
+  if (outcome == Outcome::kRefused) return {outcome, "refused: no launcher listens there"};
+  if (outcome == Outcome::kReset) return {outcome, "the connection was reset at once"};
+  if (outcome == Outcome::kDropped) return {outcome, "no answer"};
+  if (code == EINVAL && address.is_link_local() && address.host().find('%') == std::string::npos)
+    return {outcome, "a link-local address needs its interface: " + address.host() + "%eth0"};
+  return {outcome, std::string("unreachable: ") + std::strerror(code)};
 }
 
 }  // namespace
@@ -144,11 +128,7 @@ void Dial::connect(const Address& address) {
 void Dial::on_connected(int socket) {
   const auto attempt = std::ranges::find_if(
       attempts_, [&](const Attempt& each) { return each.socket.get() == socket; });
-  int code = 0;
-  socklen_t size = sizeof code;
-  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &size);
-  // A port of this machine that nobody listens on may be the very one that the kernel chose for us.
-  if (code == 0 && is_self(socket)) code = ECONNREFUSED;
+  const int code = error_of_connect(socket);
   Attempt taken = std::move(*attempt);
   attempts_.erase(attempt);
   loop_.remove(socket);

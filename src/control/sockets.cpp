@@ -85,6 +85,21 @@ Result<UniqueFd> listen_at(const Address& address) {
   return bound_or_error(address.family(), address.data(), address.size(), address.text());
 }
 
+int error_of_connect(int socket) {
+  int code = 0;
+  socklen_t size = sizeof code;
+  ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &size);
+  if (code != 0) return code;
+  const auto local = Address::local_of(socket), remote = Address::remote_of(socket);
+  return local && remote && *local == *remote ? ECONNREFUSED : 0;
+}
+
+Outcome outcome_of_connect(int error) {
+  if (error == ECONNREFUSED) return Outcome::kRefused;
+  if (error == ECONNRESET) return Outcome::kReset;
+  return error == ETIMEDOUT ? Outcome::kDropped : Outcome::kUnreachable;
+}
+
 Result<UniqueFd> listen_on_this_machine(int port) {
   const MachineAddress name = address_on_this_machine(port);
   return bound_or_error(AF_UNIX, name.data(), name.size,

@@ -7,6 +7,7 @@
 
 #include "base/unique_fd.h"
 #include "control/address.h"
+#include "control/failure.h"
 #include "lockstep/status.h"
 
 namespace lockstep::control {
@@ -15,6 +16,11 @@ namespace lockstep::control {
 Result<UniqueFd> listen_everywhere(int port);
 // On this address alone.
 Result<UniqueFd> listen_at(const Address& address);
+
+// Of a connect(2) that is over: its errno, or 0. A port of this machine that nobody listens on may
+// be the very one that the kernel has chosen for us: that is ECONNREFUSED.
+int error_of_connect(int socket);
+Outcome outcome_of_connect(int error);
 
 // Within the machine: an abstract socket named by user and port, for those of this user alone. It
 // is no file, needs no key, and nobody else can be reached by it.

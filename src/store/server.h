@@ -57,6 +57,7 @@ class Server {
   // accepted yet.
   void begin_anew();
   std::size_t clients() const { return clients_.size(); }
+  std::size_t held() const { return tables_->held(); }  // bytes stored
 
  private:
   struct Client {
