@@ -56,7 +56,10 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, std::move(spawned), loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
-      head_(head_for(options_, program_, spawner_.uses_zygote(), attached_)),
+      nodes_(options_.nodes.nnodes > 1 ? std::make_unique<NodesRun>(NodesRun::Around{
+                                             options_, loop_, [this] { feed(event::Tick{}); }})
+                                       : nullptr),
+      head_(head_for(options_, program_, spawner_.uses_zygote(), attached_, nodes_.get())),
       linked_(program_.linked ? std::make_unique<LinkedRun>(around_linked()) : nullptr) {}
 
 Agent::~Agent() = default;
@@ -102,6 +105,8 @@ Status Agent::prepare() {
   if (attached_) {
     LOCKSTEP_ASSIGN(arrivals_, Arrivals::open(*attached_, loop_,
                                               [this](Arrival& arrival) { return seat(arrival); }));
+  } else if (nodes_) {
+    LOCKSTEP_TRY(nodes_->open());
   } else {
     LOCKSTEP_ASSIGN(master_, MasterPort::open(options_, !linked_, loop_));
   }
@@ -139,6 +144,7 @@ void Agent::feed(coord::Event event) {
     events_.pop();
     for (const coord::Action& action : head_->handle(next, monotonic_ns())) obey(action);
     if (linked_) linked_->ring_if_due();
+    if (nodes_ && !exit_code_ && nodes_->go_on()) events_.push(event::Tick{});
   }
   feeding_ = false;
 }

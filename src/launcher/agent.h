@@ -25,6 +25,7 @@
 #include "launcher/by_hand/attached.h"
 #include "launcher/linked_run.h"
 #include "launcher/master_port.h"
+#include "launcher/nodes/nodes_run.h"
 #include "launcher/options/options.h"
 #include "launcher/output/console.h"
 #include "launcher/output/late_reader.h"
@@ -111,9 +112,10 @@ class Agent {
   std::optional<Logs> logs_;
   std::optional<ErrorFiles> error_files_;  // of plain programs without a log directory
   Spawner spawner_;
+  std::unique_ptr<NodesRun> nodes_;  // of a run on several
   std::unique_ptr<coord::Head> head_;
   std::unique_ptr<LinkedRun> linked_;  // of programs that link Lockstep; plain ones have none
-  std::optional<MasterPort> master_;
+  std::optional<MasterPort> master_;   // of a run on this node alone
   UniqueFd signals_;
   TypedSignals typed_;
   std::unique_ptr<Arrivals> arrivals_;

@@ -79,8 +79,7 @@ Status check_nodes(const LaunchOptions& options, const Program& program, bool by
     return misuse(nodes.nnodes_from + ": '" + program.name +
                   "' links Lockstep, and such programs run on one node in this version; give "
                   "--nnodes 1 (plain programs run on several)");
-  LOCKSTEP_TRY(check_endpoint(options, arguments));
-  return misuse(nodes.nnodes_from + ": several nodes are not supported yet; use --nnodes 1");
+  return check_endpoint(options, arguments);
 }
 
 // Those of a program that may be scaled are known once it says how far: Descriptions::add.

@@ -43,7 +43,8 @@ coord::Config config_of(const LaunchOptions& options, const Program& program, bo
 }  // namespace
 
 std::unique_ptr<coord::Head> head_for(const LaunchOptions& options, const Program& program,
-                                      bool zygote, const std::optional<Attached>& attached) {
+                                      bool zygote, const std::optional<Attached>& attached,
+                                      NodesRun* nodes) {
   if (program.linked)
     return std::make_unique<coord::Coordinator>(config_of(options, program, zygote, attached));
   coord::plain::HostConfig config;
@@ -51,6 +52,7 @@ std::unique_ptr<coord::Head> head_for(const LaunchOptions& options, const Progra
   config.asked_for_help = asks_for_help(program);
   config.stop_signals = stop_signals(options.signals_to_handle);
   config.timing.kill_grace = ns(options.shutdown_timeout);
+  if (nodes != nullptr) return nodes->make_head(config);
   return std::make_unique<coord::plain::OneHost>(config, options.max_restarts);
 }
 

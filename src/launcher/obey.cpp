@@ -46,7 +46,9 @@ void Agent::act(const action::Spawn& spawn) {
   Worker& worker = workers_.add(spawn);
   give_error_file(worker, outputs->folder);
   const Place place =
-      place_on_one_host(options_, spawn, master_->number(), master_->serves_store());
+      nodes_ ? nodes_->place()
+             : place_on_one_host(options_, spawn, master_->number(), master_->serves_store());
+  if (nodes_) spawner_.inherit(nodes_->lock());
   const Variables variables = worker_variables(options_, spawn, place, worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, linked_ ? linked_->board_fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;
@@ -92,7 +94,8 @@ void Agent::act(const action::RestartGroup& restart) {
   failures_.clear();
   errors_told_.clear();
   helpers_.left_by_all([this](pid_t child) { return spawner_.keeps(child); });
-  linked_ ? linked_->renew_board() : master_->begin_anew();
+  if (linked_) linked_->renew_board();
+  if (master_ && !linked_) master_->begin_anew();
 }
 
 void Agent::act(const action::RestartZygote&) {

@@ -19,6 +19,8 @@ Node::Node(const Rules& rules, Row row, std::uint64_t now)
 void Node::leave(int code, std::string why) {
   if (leaving_) return;
   leaving_ = Final{code, std::move(why)};
+  why_ = leaving_->text;
+  ++version_;
   stop(SIGTERM);
 }
 

@@ -31,6 +31,8 @@ class Node {
 
   // As Wish::serve asks: the store is there.
   void serves(Store store);
+  // It is no node of this run, or cannot be: its workers end, and it.
+  void leave(int code, std::string why);
   // Of the workers. Each attempt begins with workers_started(), and ends with workers_gone().
   void workers_started();
   void workers_failed(Failure failure, std::uint64_t now);
@@ -62,7 +64,6 @@ class Node {
   const std::optional<Final>& ending() const { return ending_; }
 
  private:
-  void leave(int code, std::string why);
   void stop(int signal);
   void fence(std::uint64_t now);
   bool leader_is_gone(std::uint64_t now) const;

@@ -45,7 +45,7 @@ void Host::obey(const order::Begin& begin) {
   failed_ = end_told_ = false;
   if (state_ == State::kStopping) return;  // and none of its workers lives
   state_ = State::kStarting;
-  if (!first)
+  if (!first || begin.restart_count > 0)
     act(action::RestartGroup{begin.restart_count}, "all workers of the old group are gone");
   for (int i = 0; i < config_.workers; ++i) {
     const WorkerUid uid(++last_uid_);
@@ -58,7 +58,11 @@ void Host::obey(const order::Begin& begin) {
 }
 
 void Host::obey(const order::End& end) {
-  if (end.attempt != begun_.attempt || state_ == State::kStopping) return;
+  if (end.attempt != begun_.attempt) return;
+  if (state_ == State::kStopping) {
+    kill_at_.reset();
+    return kill_all(SIGKILL, "its host may not go on");
+  }
   state_ = State::kEnding;
   end_told_ = false;
   judge_at_.reset();

@@ -47,7 +47,7 @@ struct Begin {
   int base_rank = 0;  // the rank of the host's first worker
   int restart_count = 0, max_restarts = 0;
 };
-// Kill them: another attempt follows. Answer: Gone.
+// Kill them, those that Stop has told to end, too; another attempt may follow. Answer: Gone.
 struct End {
   int attempt = 0;
   std::string text;  // to be said

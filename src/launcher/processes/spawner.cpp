@@ -140,7 +140,7 @@ void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& 
                        environment_with(changes, worker_variable_names()),
                        outputs.out.get(),
                        outputs.err.get(),
-                       {},
+                       inherited_ < 0 ? std::vector<int>() : std::vector<int>{inherited_},
                        terminal_};
   auto pid = spawn_process(spec);
   if (pid.ok())

@@ -54,6 +54,9 @@ class Spawner {
   UniqueFd start(const coord::action::Spawn& spawn, const Variables& variables, int board,
                  const Outputs& outputs);
 
+  // A descriptor that plain programs inherit; -1: none.
+  void inherit(int fd) { inherited_ = fd; }
+
   // Kills the old zygote, if any, and starts another. In a run of spawn() takes the one that is
   // there, its spare later.
   void restart_zygote();
@@ -87,6 +90,7 @@ class Spawner {
   SpareZygote spare_;
   pid_t zygote_pid_ = -1;
   UniqueFd zygote_;
+  int inherited_ = -1;
   bool main_spoke_ = false;                      // a zygote was ready, or rank 0 was executed
   std::map<std::uint64_t, WorkerUid> requests_;  // not answered by the zygote
 };

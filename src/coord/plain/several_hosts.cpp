@@ -1,0 +1,116 @@
+#include "coord/plain/several_hosts.h"
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+#include "coord/words.h"
+#include "lockstep/status.h"
+
+namespace lockstep::coord::plain {
+
+SeveralHosts::SeveralHosts(const HostConfig& config, const nodes::Rules& rules, nodes::Row row,
+                           std::uint64_t now_ns)
+    : rules_(rules), host_(config), node_(rules, std::move(row), now_ns) {}
+
+Actions SeveralHosts::handle(const Event& event, std::uint64_t now_ns) {
+  now_ = now_ns;
+  if (over_) return {};
+  take(host_.handle(event, now_));
+  do node_.tick(now_);
+  while (obey());
+  return std::exchange(actions_, {});
+}
+
+void SeveralHosts::take(Told told) {
+  std::move(told.actions.begin(), told.actions.end(), std::back_inserter(actions_));
+  for (const Report& report : told.reports)
+    std::visit([this](const auto& what) { on(what); }, report);
+}
+
+void SeveralHosts::on(const report::Well& /*attempt*/) { node_.workers_gone(true); }
+
+void SeveralHosts::on(const report::Gone& /*attempt*/) { node_.workers_gone(false); }
+
+void SeveralHosts::on(const report::Failed& failed) {
+  const int code = failed.code.value_or(failed.from_outside ? exit_code(ErrorKind::kResumable) : 1);
+  nodes::Failure failure;
+  failure.text = failed.text;
+  failure.code = code;
+  failure.final = failed.code.has_value();
+  node_.workers_failed(std::move(failure), now_);
+}
+
+void SeveralHosts::on(const report::Signalled& signalled) {
+  stop_told_ = true;  // by the host
+  node_.signalled(signalled.signal);
+}
+
+// One thing at a time; false: nothing is left to do.
+bool SeveralHosts::obey() {
+  if (over_) return false;
+  const nodes::Node::Wish wish = node_.wish();
+  if (wish.run != 0 && wish.run == reached_) return begin(wish.run);
+  if (wish.signal != 0 && wish.signal != signalled_ && signalled_ != SIGKILL)
+    return end(wish.signal);
+  return node_.ending() && leave(*node_.ending());
+}
+
+bool SeveralHosts::begin(nodes::Attempt attempt) {
+  const nodes::Node::Share& share = node_.share();
+  if (begun_ != 0 && end_told_ < attempt - 1)
+    print(action::Severity::kWarning, end_text(attempt - 1));
+  begun_ = attempt;
+  signalled_ = 0;
+  node_.workers_started();
+  take(host_.handle(order::Begin{static_cast<int>(attempt), static_cast<int>(share.world),
+                                 static_cast<int>(share.base_rank), static_cast<int>(attempt) - 1,
+                                 rules_.max_restarts},
+                    now_));
+  return true;
+}
+
+bool SeveralHosts::end(int signal) {
+  signalled_ = signal;
+  if (signal == SIGKILL) {
+    take(host_.handle(order::End{static_cast<int>(begun_), end_text(begun_)}, now_));
+    return true;
+  }
+  const std::string reason = node_.why();
+  stop_told_ = true;
+  take(host_.handle(order::Stop{reason, signal}, now_));
+  return true;
+}
+
+std::string SeveralHosts::end_text(nodes::Attempt attempt) {
+  end_told_ = attempt;
+  return node_.why() + "; the group starts again (restart " + std::to_string(attempt) + " of " +
+         std::to_string(rules_.max_restarts) + ")";
+}
+
+bool SeveralHosts::leave(const nodes::Final& final) {
+  over_ = true;
+  if (final.code != 0 && !stop_told_) print(action::Severity::kError, final.text);
+  take(host_.handle(order::Final{final.code, final.text}, now_));
+  return false;
+}
+
+void SeveralHosts::print(action::Severity severity, std::string text) {
+  actions_.push_back({action::Print{severity, std::move(text)}, "report"});
+}
+
+RunStatus SeveralHosts::status() const {
+  RunStatus status;
+  status.state = host_.state();
+  status.target_world_size = node_.share().world;
+  status.restarts = static_cast<int>(std::max<nodes::Attempt>(begun_, 1)) - 1;
+  status.max_restarts = rules_.max_restarts;
+  return status;
+}
+
+std::uint64_t SeveralHosts::next_deadline(std::uint64_t now_ns) const {
+  return std::min(host_.next_deadline(now_ns), node_.next_deadline(now_ns));
+}
+
+}  // namespace lockstep::coord::plain

@@ -1,0 +1,37 @@
+// Where the agents of a run on several nodes meet, as this one sees it: it leads if the endpoint's
+// address is of this machine and the port is free there, else it dials.
+//
+// An endpoint that is a loopback address joins agents of this machine alone: they meet within it,
+// without a key. All others have one (control/key.h).
+//
+// Errors: kUsage for a key that is missing, kUnavailable. Threads: one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/address.h"
+#include "control/tls.h"
+#include "launcher/options/options.h"
+#include "lockstep/status.h"
+#include "star/hub.h"
+
+namespace lockstep::launcher {
+
+struct Meeting {
+  bool leads = false;
+  std::vector<star::Hub::Door> doors;               // of who leads
+  bool on_this_machine = false;                     // the endpoint is a loopback address
+  std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
+  std::optional<control::Address> from;             // --local-addr
+  // Its port, on this machine, is somebody else's: " (port 29400 is held by …)", for messages.
+  std::string taken;
+};
+Result<Meeting> find_meeting(const NodesOptions& options);
+
+// GLOO_SOCKET_IFNAME for a node that others reach at this numeric address; "": no interface has it.
+std::string interface_with(const std::string& address);
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,261 @@
+#include "launcher/nodes/nodes_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "control/preface.h"
+#include "star/beat.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kMostRounds = 8;  // of words between the leader and its own node
+
+std::uint64_t ns(std::chrono::milliseconds time) {
+  return static_cast<std::uint64_t>(time.count()) * 1'000'000;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this machine";
+}
+
+// What makes this node the same one when its agent is started again.
+std::string node_name(const LaunchOptions& options) {
+  const NodesOptions& nodes = options.nodes;
+  const std::string rank = nodes.node_rank ? std::to_string(*nodes.node_rank) : "-";
+  return options.run_id + "\n" + nodes.endpoint_host + "\n" + std::to_string(nodes.endpoint_port) +
+         "\n" + rank;
+}
+
+}  // namespace
+
+nodes::Rules rules_of(const LaunchOptions& options) {
+  nodes::Rules rules;
+  rules.nodes = options.nodes.nnodes;
+  rules.max_restarts = options.max_restarts;
+  if (options.nodes.limit) rules.limit = ns(*options.nodes.limit);
+  rules.join_timeout = ns(options.nodes.join_timeout);
+  return rules;
+}
+
+NodesRun::NodesRun(Around around)
+    : around_(std::move(around)),
+      party_{control::kProtocol, control::draw_incarnation(), LOCKSTEP_VERSION},
+      alone_(node_name(around_.options)),
+      record_(node_name(around_.options)) {}
+
+NodesRun::~NodesRun() = default;
+
+nodes::Row NodesRun::row() const {
+  return {around_.options.nodes.node_rank,
+          around_.options.nodes.endpoint_host,
+          alone_.machine(),
+          party_.incarnation,
+          static_cast<std::uint32_t>(around_.options.nproc_per_node),
+          around_.options.role};
+}
+
+std::unique_ptr<coord::Head> NodesRun::make_head(const coord::plain::HostConfig& config) {
+  auto head = std::make_unique<coord::plain::SeveralHosts>(config, rules_of(around_.options), row(),
+                                                           monotonic_ns());
+  head_ = head.get();
+  return head;
+}
+
+Status NodesRun::open() {
+  LOCKSTEP_ASSIGN(timers_, control::Timers::open(around_.loop));
+  LOCKSTEP_ASSIGN(meeting_, find_meeting(around_.options.nodes));
+  if (meeting_.on_this_machine)
+    log_info("the endpoint " + around_.options.nodes.endpoint_host +
+             " joins launchers of this machine alone");
+  look_for_earlier();
+  if (meeting_.leads)
+    LOCKSTEP_TRY(lead());
+  else
+    dial();
+  wait_for_beat();
+  return {};
+}
+
+control::message::Hello NodesRun::hello() const {
+  const LaunchOptions& options = around_.options;
+  control::message::Hello hello;
+  hello.run_id = options.run_id;
+  hello.host = host_name();
+  hello.nodes = options.nodes.nnodes;
+  hello.max_restarts = options.max_restarts;
+  hello.rank_given = options.nodes.node_rank.has_value();
+  if (options.nodes.limit || meeting_.leads) hello.limit_ns = rules_of(options).limit;
+  hello.program = options.program;
+  return hello;
+}
+
+Status NodesRun::lead() {
+  star::Hub::Plan plan;
+  plan.rules = rules_of(around_.options);
+  plan.own = row();
+  plan.run = control::draw_incarnation();
+  if (alone_.is_held()) plan.before = record_.read();
+  plan.self = hello();
+  plan.party = party_;
+  if (meeting_.from) plan.advertised = meeting_.from->host();
+  star::Hub::Events events;
+  events.news = around_.look;
+  events.keep = [this](const nodes::Leader::Record& record) { record_.keep(record); };
+  if (!meeting_.on_this_machine)
+    events.store = [this](UniqueFd client) { adopt(std::move(client)); };
+  LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.doors),
+                                        std::move(plan), std::move(events)));
+  return {};
+}
+
+void NodesRun::dial() {
+  const NodesOptions& options = around_.options.nodes;
+  star::Spoke::Plan plan{
+      options.endpoint_host, options.endpoint_port, meeting_.on_this_machine,       hello(), party_,
+      meeting_.tls,          meeting_.from,         rules_of(around_.options).limit};
+  star::Spoke::Events events;
+  events.open = [this] {
+    said_ = 0;
+    around_.look();
+  };
+  events.word = [this](const nodes::LeaderWord& word) {
+    head_->node().heard(word, monotonic_ns());
+    around_.look();
+  };
+  events.closed = [this] {
+    head_->node().closed(monotonic_ns());
+    around_.look();
+  };
+  events.refused = [this](const nodes::Final& why) {
+    head_->node().leave(why.code, for_terminal(why.text) + meeting_.taken);
+    around_.look();
+  };
+  spoke_ =
+      std::make_unique<star::Spoke>(around_.loop, *timers_, std::move(plan), std::move(events));
+}
+
+// Workers of ours hold the lock, too: whether others did must be known before.
+void NodesRun::look_for_earlier() {
+  if (!started_ && alone_.take()) head_->node().alone();
+}
+
+bool NodesRun::go_on() {
+  nodes::Node& node = head_->node();
+  const std::uint64_t version = node.version();
+  look_for_earlier();
+  if (const nodes::Attempt attempt = node.wish().serve; attempt != 0) serve(attempt);
+  bool news = talk();
+  if (const nodes::Attempt attempt = node.wish().run; attempt != 0 && attempt != reaching_)
+    news = reach(attempt) || news;
+  return news || node.version() != version;
+}
+
+// True: the leader has said something new.
+bool NodesRun::talk() {
+  nodes::Node& node = head_->node();
+  if (spoke_) {
+    if (std::exchange(said_, node.version()) != node.version())
+      spoke_->say(node.word(monotonic_ns()));
+    return false;
+  }
+  bool news = false;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const std::uint64_t version = node.version(), leaders = hub_->leader().version();
+    node.heard(hub_->exchange(node.word(monotonic_ns())), monotonic_ns());
+    if (node.version() == version && hub_->leader().version() == leaders) break;
+    news = true;
+  }
+  return news;
+}
+
+void NodesRun::wait_for_beat() {
+  const nodes::Rules rules = rules_of(around_.options);
+  beat_ = timers_->in(star::beat(rules.limit, rules.nodes), [this] {
+    said_ = 0;
+    around_.look();
+    wait_for_beat();
+  });
+}
+
+std::string NodesRun::own_address() const {
+  return hub_ ? hub_->own_addresses().front() : spoke_->local_address();
+}
+
+Result<MasterPort> NodesRun::make_store() {
+  const NodesOptions& options = around_.options.nodes;
+  MasterPort::OnNode where;
+  where.address = own_address();
+  where.port = options.store_port != 0 ? options.store_port
+               : options.is_static     ? options.endpoint_port
+                                       : 0;
+  if (hub_ && !meeting_.on_this_machine) where.control_port = options.endpoint_port;
+  where.share_store = around_.options.share_store;
+  return MasterPort::open_on_node(where, around_.loop);
+}
+
+void NodesRun::serve(nodes::Attempt attempt) {
+  nodes::Node& node = head_->node();
+  if (store_) {
+    store_->begin_anew();
+  } else if (auto made = make_store(); made.ok()) {
+    store_.emplace(*std::move(made));
+  } else {
+    nodes::Failure failure;
+    failure.text = made.error().message;
+    failure.code = exit_code(made.error().kind);
+    failure.final = true;
+    return node.workers_failed(std::move(failure), monotonic_ns());
+  }
+  node.serves({attempt, "", store_->number(), store_->serves_store()});
+}
+
+void NodesRun::adopt(UniqueFd client) {
+  if (store_) store_->adopt(std::move(client));
+}
+
+// True: it is reached, at once.
+bool NodesRun::reach(nodes::Attempt attempt) {
+  reaching_ = attempt;
+  started_ = true;
+  head_->reached_store(attempt);
+  return true;
+}
+
+Place NodesRun::place() const {
+  const nodes::Node::Share& share = head_->node().share();
+  Place place;
+  place.local_world_size = around_.options.nproc_per_node;
+  place.group_rank = share.rank;
+  place.group_world_size = around_.options.nodes.nnodes;
+  place.role_base_rank = static_cast<int>(share.role_base);
+  place.role_world_size = static_cast<int>(share.role_world);
+  if (share.store) {
+    place.master_addr = share.store->address;
+    place.master_port = share.store->port;
+    place.agent_store = share.store->served;
+  }
+  place.gloo_interface = interface_with(own_address());
+  return place;
+}
+
+void NodesRun::leave() {
+  beat_.cancel();
+  record_.remove();
+  if (hub_) hub_->leave();
+  if (spoke_) spoke_->leave();
+  const Deadline enough = Deadline::in(1s);
+  while (!enough.passed() && ((hub_ && !hub_->has_left()) || (spoke_ && !spoke_->has_left())))
+    around_.loop.run_once(Deadline::in(10ms));
+}
+
+}  // namespace lockstep::launcher

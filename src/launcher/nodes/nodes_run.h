@@ -1,0 +1,92 @@
+// What a run on several nodes has beside its workers: the launchers' meeting, the words between
+// this node and its leader, the store, and what workers are told of their place.
+//
+//   head (coord/plain/several_hosts.h) ⇄ go_on() ⇄ star::Hub here, or star::Spoke to another's
+//
+// Ownership: of its sockets; what is in Around outlives it. Threads: the loop's. Errors: open()'s;
+// later ones end the run through the head.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/deadline.h"
+#include "base/loop.h"
+#include "control/timers.h"
+#include "coord/plain/several_hosts.h"
+#include "launcher/master_port.h"
+#include "launcher/nodes/alone.h"
+#include "launcher/nodes/leader_record.h"
+#include "launcher/nodes/meeting.h"
+#include "launcher/options/options.h"
+#include "launcher/processes/worker_env.h"
+#include "launcher/program/program.h"
+#include "lockstep/status.h"
+#include "nodes/leader.h"
+#include "star/hub.h"
+#include "star/spoke.h"
+
+namespace lockstep::launcher {
+
+nodes::Rules rules_of(const LaunchOptions& options);
+
+class NodesRun {
+ public:
+  struct Around {
+    const LaunchOptions& options;
+    Loop& loop;
+    std::function<void()> look;  // the head has news to look at: feeds a tick
+  };
+  explicit NodesRun(Around around);
+  ~NodesRun();
+  NodesRun(const NodesRun&) = delete;
+  NodesRun& operator=(const NodesRun&) = delete;
+
+  // Once, before open(); it is used as long as both live.
+  std::unique_ptr<coord::Head> make_head(const coord::plain::HostConfig& config);
+  // Meets the others, or begins to try.
+  Status open();
+
+  // After each turn of the head. True: it has something new to look at.
+  bool go_on();
+  // What workers that start now are told.
+  Place place() const;
+  // That workers inherit; -1: none.
+  int lock() const { return alone_.fd(); }
+  // The run has ended: says goodbye to all, and waits, 1 s at most, until they have it.
+  void leave();
+
+ private:
+  nodes::Row row() const;
+  Status lead();
+  void dial();
+  control::message::Hello hello() const;
+  void look_for_earlier();
+  bool talk();
+  void wait_for_beat();
+  void serve(nodes::Attempt attempt);
+  Result<MasterPort> make_store();
+  void adopt(UniqueFd client);
+  bool reach(nodes::Attempt attempt);
+  std::string own_address() const;
+
+  const Around around_;
+  const control::Party party_;
+  AloneLock alone_;
+  LeaderRecord record_;
+  coord::plain::SeveralHosts* head_ = nullptr;
+  Meeting meeting_;
+  std::unique_ptr<control::Timers> timers_;
+  std::unique_ptr<star::Hub> hub_;
+  std::unique_ptr<star::Spoke> spoke_;
+  std::optional<MasterPort> store_;  // of rank 0's node
+  nodes::Attempt reaching_ = 0;
+  std::uint64_t said_ = 0;  // version of the node's word
+  bool started_ = false;    // workers
+  control::Timers::Timer beat_;
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,70 @@
+#include "star/agreement.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <utility>
+
+#include "lockstep/status.h"
+
+namespace lockstep::star {
+namespace {
+
+using control::message::Hello;
+using control::message::Reason;
+using control::message::Refused;
+
+std::string seconds(std::uint64_t ns) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g s", static_cast<double>(ns) * 1e-9);
+  return text;
+}
+
+std::string words(const Hello& hello) {
+  std::string text;
+  for (const std::string& word : hello.program) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+}  // namespace
+
+std::optional<Refused> disagreement(const Hello& theirs, const std::string& from,
+                                    const Hello& ours) {
+  const auto differ = [&](Reason reason, const std::string& option, std::string yours,
+                          std::string mine, const std::string& remedy) {
+    const std::string text = option + " differs: " + yours + " on " + theirs.host + " (" + from +
+                             "), " + mine + " on " + ours.host + ", whose agent leads; " + remedy;
+    return Refused{reason, option, std::move(yours), std::move(mine), ours.host, text};
+  };
+  const std::string equal = "give the same on all nodes";
+  const auto given = [](bool rank) { return rank ? "given" : "not given"; };
+  if (theirs.run_id != ours.run_id)
+    return differ(Reason::kOtherRun, "--rdzv-id", "'" + theirs.run_id + "'",
+                  "'" + ours.run_id + "'",
+                  "give the same on all nodes of one run, and each run an "
+                  "endpoint of its own");
+  if (theirs.nodes != ours.nodes)
+    return differ(Reason::kOtherOption, "--nnodes", std::to_string(theirs.nodes),
+                  std::to_string(ours.nodes), equal);
+  if (theirs.max_restarts != ours.max_restarts)
+    return differ(Reason::kOtherOption, "--max-restarts", std::to_string(theirs.max_restarts),
+                  std::to_string(ours.max_restarts), equal);
+  if (theirs.limit_ns != 0 && theirs.limit_ns != ours.limit_ns)
+    return differ(Reason::kOtherOption, "--rdzv-conf keep_alive_interval x keep_alive_max_attempt",
+                  seconds(theirs.limit_ns), seconds(ours.limit_ns), equal);
+  if (theirs.rank_given != ours.rank_given)
+    return differ(Reason::kOtherOption, "--node-rank", given(theirs.rank_given),
+                  given(ours.rank_given), "give one on each node, or on none");
+  return std::nullopt;
+}
+
+int exit_code_of(Reason reason) {
+  return exit_code(reason == Reason::kOtherOption ? ErrorKind::kUsage : ErrorKind::kUnavailable);
+}
+
+std::string other_program(const Hello& theirs, const Hello& ours) {
+  if (theirs.program == ours.program) return "";
+  return "another program or other arguments on " + theirs.host + ": '" + words(theirs) + "', on " +
+         ours.host + ": '" + words(ours) + "'";
+}
+
+}  // namespace lockstep::star

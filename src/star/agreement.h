@@ -1,0 +1,24 @@
+// What the agents of one run must agree in. Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "control/messages.h"
+
+namespace lockstep::star {
+
+// Nothing: they agree. Else what the one that has come is told: the option, both values, both
+// hosts, and what to do. `from`: its address, numeric.
+std::optional<control::message::Refused> disagreement(const control::message::Hello& theirs,
+                                                      const std::string& from,
+                                                      const control::message::Hello& ours);
+
+// kOtherRun: the endpoint is another run's now, which may end; everything else stays wrong.
+int exit_code_of(control::message::Reason reason);
+
+// Where the program or its arguments differ, which is common (paths of each machine): a sentence.
+std::string other_program(const control::message::Hello& theirs,
+                          const control::message::Hello& ours);
+
+}  // namespace lockstep::star

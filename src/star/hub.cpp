@@ -1,0 +1,235 @@
+#include "star/hub.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "star/agreement.h"
+#include "star/beat.h"
+
+namespace lockstep::star {
+namespace {
+
+using namespace std::chrono_literals;
+using control::Connection;
+using control::Outcome;
+
+constexpr const char* kLoopback = "127.0.0.1";
+constexpr auto kFirstLine = 5s, kLineEvery = 30s;
+
+}  // namespace
+
+Hub::Hub(Loop& loop, control::Timers& timers, Plan plan, Events events)
+    : loop_(loop),
+      timers_(timers),
+      plan_(std::move(plan)),
+      events_(std::move(events)),
+      leader_(plan_.rules, plan_.own, plan_.run, plan_.before, monotonic_ns()),
+      tell_missing_at_(Deadline::in(kFirstLine)) {}
+
+Hub::~Hub() = default;
+
+Result<std::unique_ptr<Hub>> Hub::open(Loop& loop, control::Timers& timers, std::vector<Door> doors,
+                                       Plan plan, Events events) {
+  std::unique_ptr<Hub> hub(new Hub(loop, timers, std::move(plan), std::move(events)));
+  LOCKSTEP_TRY(hub->listen(std::move(doors)));
+  hub->beat();
+  return hub;
+}
+
+Status Hub::listen(std::vector<Door> doors) {
+  for (Door& door : doors) {
+    control::Listener::Plan plan{plan_.party, door.tls, door.on_this_machine};
+    control::Listener::Events events;
+    events.come = [this](const auto& connection, std::string_view first) {
+      come(connection, first);
+    };
+    events.store = events_.store;
+    events.turned_away = [this](const control::Failure& failure) { turned_away(failure); };
+    LOCKSTEP_ASSIGN(auto listener, control::Listener::open(loop_, timers_, std::move(door.socket),
+                                                           std::move(plan), std::move(events)));
+    listeners_.push_back(std::move(listener));
+  }
+  return {};
+}
+
+// Who closes without a word is a probe of somebody's; who has another key or version is perhaps a
+// node of this run.
+void Hub::turned_away(const control::Failure& failure) {
+  switch (failure.outcome) {
+    case Outcome::kWrongKey:
+    case Outcome::kKeyMissing:
+    case Outcome::kOtherVersion:
+    case Outcome::kOtherUser:
+      break;
+    default:
+      return log_debug("turned away: " + failure.text);
+  }
+  auto& until = silent_about_.try_emplace(failure.outcome, Deadline::in(0s)).first->second;
+  if (!until.passed()) return;
+  until = Deadline::in(kLineEvery);
+  log_warning("not let in: " + for_terminal(failure.text));
+}
+
+void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view first) {
+  auto message = control::decode(first);
+  const auto* hello = message.ok() ? std::get_if<control::message::Hello>(&*message) : nullptr;
+  if (hello == nullptr) {
+    log_debug(connection->name() + " does not begin with what it is");
+    return connection->close();
+  }
+  const std::string address = address_of(*connection);
+  if (const auto refused = disagreement(*hello, address, plan_.self)) {
+    log_warning("not let in: " + for_terminal(refused->text));
+    return refuse(*connection, *refused);
+  }
+  if (const std::string other = other_program(*hello, plan_.self);
+      !other.empty() && !std::exchange(other_program_told_, true))
+    log_warning(for_terminal(other) + " (it may be meant: this is said once)");
+  const nodes::Link link = ++last_link_;
+  Connection::Events events;
+  events.frame = [this, link](std::string_view frame) { hear(link, frame); };
+  events.ended = [this, link](const control::Failure& failure) { lose(link, failure); };
+  connection->hear(std::move(events));
+  peers_.emplace(link, Peer{connection, *hello});
+  if (const auto welcome = control::encode(control::message::Welcome{plan_.self.host, address});
+      welcome.ok())
+    connection->send(*welcome);
+}
+
+void Hub::refuse(Connection& connection, const control::message::Refused& refused) {
+  if (const auto text = control::encode(refused); text.ok()) connection.send(*text);
+  leaving_.push_back(connection.shared_from_this());
+  connection.close();
+}
+
+void Hub::hear(nodes::Link link, std::string_view frame) {
+  auto message = control::decode(frame);
+  auto* word = message.ok() ? std::get_if<nodes::NodeWord>(&*message) : nullptr;
+  const auto found = peers_.find(link);
+  if (found == peers_.end()) return;
+  if (word == nullptr) {
+    log_debug(found->second.connection->name() + " says what no node says");
+    found->second.connection->close();
+    return lose(link, {});
+  }
+  word->row.address = address_of(*found->second.connection);
+  if (word->store && word->store->address.empty()) word->store->address = word->row.address;
+  leader_.heard(link, *word, monotonic_ns());
+  tell_changes();
+  events_.news();
+}
+
+void Hub::lose(nodes::Link link, const control::Failure& failure) {
+  const auto found = peers_.find(link);
+  if (found == peers_.end()) return;
+  log_debug(found->second.hello.host + " (" + found->second.connection->name() +
+            "): " + failure.text);
+  peers_.erase(found);
+  leader_.closed(link, monotonic_ns());
+  tell_changes();
+}
+
+// The leader has given it up: silent, or the same node has come anew.
+void Hub::drop(nodes::Link link) {
+  const auto found = peers_.find(link);
+  if (found == peers_.end()) return;
+  leaving_.push_back(found->second.connection);
+  leaving_.back()->close();
+  peers_.erase(found);
+}
+
+nodes::LeaderWord Hub::exchange(const nodes::NodeWord& own) {
+  leader_.heard(nodes::kOwnLink, own, monotonic_ns());
+  tell_changes();
+  nodes::LeaderWord word = leader_.word_for(nodes::kOwnLink, monotonic_ns());
+  if (word.store && word.store->address.empty()) word.store->address = own_addresses().front();
+  return word;
+}
+
+void Hub::beat() {
+  leader_.tick(monotonic_ns());
+  told_version_ = 0;
+  tell_changes();
+  tell_missing();
+  for (const auto& listener : listeners_) listener->look();
+  std::erase_if(leaving_, [](const auto& connection) { return connection->is_over(); });
+  beat_ = timers_.in(star::beat(plan_.rules.limit, plan_.rules.nodes), [this] {
+    beat();
+    events_.news();
+  });
+}
+
+void Hub::tell_missing() {
+  if (leader_.phase() != nodes::Leader::Phase::kForming) {
+    tell_missing_at_ = Deadline::in(kFirstLine);
+  } else if (tell_missing_at_.passed()) {
+    tell_missing_at_ = Deadline::in(kLineEvery);
+    log_info("waiting for " + leader_.missing(monotonic_ns()) + " (--rdzv-conf join_timeout=" +
+             std::to_string(plan_.rules.join_timeout / 1'000'000'000) + ")");
+  }
+}
+
+void Hub::tell_changes() {
+  const std::vector<nodes::Link> due = leader_.take_due();
+  for (const nodes::Link link : leader_.take_dropped()) drop(link);
+  if (told_version_ == leader_.version()) {
+    for (const nodes::Link link : due)
+      if (const auto peer = peers_.find(link); peer != peers_.end()) tell(link, peer->second);
+    return;
+  }
+  told_version_ = leader_.version();
+  if (std::exchange(kept_, leader_.attempt()) != leader_.attempt()) events_.keep(leader_.record());
+  for (auto& [link, peer] : peers_) tell(link, peer);
+}
+
+void Hub::tell(nodes::Link link, Peer& peer) {
+  nodes::LeaderWord word = leader_.word_for(link, monotonic_ns());
+  if (word.store && word.store->address.empty()) {
+    const auto& local = peer.connection->local();
+    word.store->address = !plan_.advertised.empty() ? plan_.advertised
+                          : local                   ? local->host()
+                                                    : kLoopback;
+  }
+  if (!word.refusal.empty() && !std::exchange(peer.refusal_told, true))
+    log_warning("not let in: " + for_terminal(peer.hello.host) + " (" +
+                address_of(*peer.connection) + "): " + for_terminal(word.refusal));
+  if (const auto text = control::encode(word); text.ok()) peer.connection->send(*text);
+}
+
+// Within the machine there is none to be seen.
+std::string Hub::address_of(const Connection& connection) const {
+  return connection.remote() ? connection.remote()->host() : kLoopback;
+}
+
+std::vector<std::string> Hub::own_addresses() const {
+  if (!plan_.advertised.empty()) return {plan_.advertised};
+  std::vector<std::string> addresses;
+  for (const auto& [link, peer] : peers_) {
+    const auto& local = peer.connection->local();
+    if (local && std::ranges::find(addresses, local->host()) == addresses.end())
+      addresses.push_back(local->host());
+  }
+  if (addresses.empty()) addresses.emplace_back(kLoopback);
+  return addresses;
+}
+
+void Hub::leave() {
+  beat_.cancel();
+  listeners_.clear();
+  for (auto& [link, peer] : std::exchange(peers_, {})) {
+    peer.connection->close();
+    leaving_.push_back(peer.connection);
+  }
+}
+
+bool Hub::has_left() const {
+  return std::ranges::all_of(leaving_,
+                             [](const auto& connection) { return connection->is_over(); });
+}
+
+}  // namespace lockstep::star

@@ -1,0 +1,105 @@
+// The leader's side of a run on several nodes: listens at the endpoint, sees that who comes agrees
+// (agreement.h), and carries words between the nodes and nodes::Leader.
+//
+// The leader's own node takes part by calls: exchange(). A node's address is the one that its
+// connection comes from; the leader's own, for a node, the one that its connection leads to. So no
+// name of a host is looked up, and nobody is told an address that has not been seen to work.
+//
+// Ownership: `loop` and `timers` must outlive it. Errors: kUnavailable. Threads: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/deadline.h"
+#include "base/loop.h"
+#include "base/unique_fd.h"
+#include "control/connection.h"
+#include "control/listener.h"
+#include "control/messages.h"
+#include "nodes/leader.h"
+
+namespace lockstep::star {
+
+class Hub {
+ public:
+  struct Plan {
+    nodes::Rules rules;
+    nodes::Row own;
+    std::uint64_t run = 0;         // nodes::Leader's
+    nodes::Leader::Record before;  // the same
+    control::message::Hello self;  // what all must agree in
+    control::Party party;
+    std::string advertised;  // numeric, of --local-addr; "": as connections show it
+  };
+  // Where it listens, each on one socket.
+  struct Door {
+    UniqueFd socket;
+    std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
+    bool on_this_machine = false;                     // an abstract socket
+  };
+  struct Events {
+    std::function<void()> news;  // a word has come: exchange() the own node's
+    // Before words of a new attempt are sent.
+    std::function<void(const nodes::Leader::Record&)> keep = [](const nodes::Leader::Record&) {};
+    std::function<void(UniqueFd)> store;  // Listener's; none: such clients are turned away
+  };
+  static Result<std::unique_ptr<Hub>> open(Loop& loop, control::Timers& timers,
+                                           std::vector<Door> doors, Plan plan, Events events);
+  ~Hub();
+  Hub(const Hub&) = delete;
+  Hub& operator=(const Hub&) = delete;
+
+  nodes::LeaderWord exchange(const nodes::NodeWord& own);
+  const nodes::Leader& leader() const { return leader_; }
+  // At which connections of other machines have come; never empty: 127.0.0.1 where none has.
+  std::vector<std::string> own_addresses() const;
+  // Says goodbye to all; what is on its way still arrives.
+  void leave();
+  bool has_left() const;
+
+ private:
+  struct Peer {
+    std::shared_ptr<control::Connection> connection;
+    control::message::Hello hello;
+    bool refusal_told = false;
+  };
+
+  Hub(Loop& loop, control::Timers& timers, Plan plan, Events events);
+  Status listen(std::vector<Door> doors);
+  void come(const std::shared_ptr<control::Connection>& connection, std::string_view first);
+  void refuse(control::Connection& connection, const control::message::Refused& refused);
+  void hear(nodes::Link link, std::string_view frame);
+  void lose(nodes::Link link, const control::Failure& failure);
+  void drop(nodes::Link link);
+  void turned_away(const control::Failure& failure);
+  void beat();
+  void tell_missing();
+  void tell_changes();
+  void tell(nodes::Link link, Peer& peer);
+  std::string address_of(const control::Connection& connection) const;
+
+  Loop& loop_;
+  control::Timers& timers_;
+  const Plan plan_;
+  const Events events_;
+  nodes::Leader leader_;
+  std::vector<std::unique_ptr<control::Listener>> listeners_;
+  std::map<nodes::Link, Peer> peers_;
+  std::vector<std::shared_ptr<control::Connection>> leaving_;
+  nodes::Link last_link_ = nodes::kOwnLink;
+  std::uint64_t told_version_ = 0;
+  nodes::Attempt kept_ = 0;
+  control::Timers::Timer beat_;
+  Deadline tell_missing_at_;
+  std::map<control::Outcome, Deadline> silent_about_;  // until then, in the log
+  bool other_program_told_ = false;
+};
+
+}  // namespace lockstep::star

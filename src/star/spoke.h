@@ -1,0 +1,93 @@
+// A node's side of a run on several nodes: dials the endpoint until there is a connection, says
+// what must agree, carries words between nodes::Node and the leader, and dials again where the
+// connection ends or nothing comes through it.
+//
+// While nobody answers a line says why: 5 s after the beginning, then every 30 s. A leader that is
+// not up yet is no error.
+//
+// Ownership: `loop` and `timers` must outlive it. Errors are events. Threads: the loop's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/deadline.h"
+#include "base/loop.h"
+#include "control/connection.h"
+#include "control/dial.h"
+#include "control/messages.h"
+#include "nodes/words.h"
+
+namespace lockstep::star {
+
+class Spoke {
+ public:
+  struct Plan {
+    std::string host;  // of the endpoint, as the user gave it; looked up anew by each dial
+    int port = 0;
+    bool on_this_machine = false;  // by its abstract socket, without a key
+    control::message::Hello self;
+    control::Party party;
+    std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
+    std::optional<control::Address> from;             // --local-addr
+    std::uint64_t limit_ns = 0;                       // L, until the leader tells it
+  };
+  struct Events {
+    std::function<void()> open;  // the leader agrees: say() the node's word
+    std::function<void(const nodes::LeaderWord&)> word;
+    std::function<void()> closed;
+    // For good: there is nothing to be dialled for.
+    std::function<void(const nodes::Final&)> refused;
+  };
+  Spoke(Loop& loop, control::Timers& timers, Plan plan, Events events);
+  ~Spoke();
+  Spoke(const Spoke&) = delete;
+  Spoke& operator=(const Spoke&) = delete;
+
+  // Does nothing where no leader has agreed.
+  void say(const nodes::NodeWord& word);
+  bool is_open() const { return open_; }
+  // Of this end of the connection, numeric; "127.0.0.1" within the machine. Once it was open.
+  const std::string& local_address() const { return local_address_; }
+  // Why there is no connection; "": there is one.
+  const std::string& trouble() const { return trouble_; }
+  void leave();
+  bool has_left() const { return !connection_ || connection_->is_over(); }
+
+ private:
+  void dial();
+  void dialled(const std::shared_ptr<control::Connection>& connection,
+               const control::Failure& failure);
+  void failed(const control::Failure& failure);
+  void hear(std::string_view frame);
+  void on(const control::message::Welcome& welcome);
+  void on(const control::message::Refused& refused);
+  void on(const nodes::LeaderWord& word);
+  template <class Other>
+  void on(const Other& /*nothing that a leader says*/) {}
+  void lost(const control::Failure& failure);
+  void watch();
+  void tell_trouble();
+
+  Loop& loop_;
+  control::Timers& timers_;
+  const Plan plan_;
+  const Events events_;
+  std::unique_ptr<control::Dial> dial_;
+  std::shared_ptr<control::Connection> connection_;
+  bool open_ = false;  // the leader has said Welcome
+  std::uint64_t limit_ns_;
+  std::string local_address_ = "127.0.0.1";
+  std::string trouble_;
+  std::chrono::milliseconds pause_{0};      // before the next dial
+  std::optional<Deadline> not_ours_until_;  // that somebody else answers may pass
+  Deadline heard_by_, tell_at_;
+  control::Timers::Timer next_dial_, watch_;
+};
+
+}  // namespace lockstep::star
