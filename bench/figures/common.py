@@ -82,6 +82,9 @@ def weights_hash(text):
     return found[0]
 
 
+MICRO = ("exchange_bench", "image_bench", "checkpoint_bench", "loader_bench", "nodes_bench")
+
+
 class Bench:
     def __init__(self, options, scratch):
         self.scratch, self.quick, self.idle_s = scratch, options.quick, options.wait_idle
@@ -93,7 +96,7 @@ class Bench:
         self.rows, self.machine, self.commit = [], machine(), commit()
 
     def program(self, name):
-        return f"{self.build}/bench/{'micro' if name in ('exchange_bench', 'image_bench', 'checkpoint_bench', 'loader_bench') else 'programs'}/{name}"
+        return f"{self.build}/bench/{'micro' if name in MICRO else 'programs'}/{name}"
 
     def path(self, name):
         return os.path.join(self.scratch, name)

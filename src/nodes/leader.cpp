@@ -29,6 +29,7 @@ Leader::Leader(const Rules& rules, Row own, std::uint64_t run, const Record& bef
 void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   const auto [place, is_new] = links_.try_emplace(link);
   Node& node = place->second;
+  if (word.sent < node.word.sent) return;  // overtaken
   know_ += static_cast<std::size_t>(word.final.has_value()) -
            static_cast<std::size_t>(node.word.final.has_value());
   node.word = word;

@@ -5,17 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
-#include <queue>
-#include <random>
 #include <set>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "clock.h"
 #include "comm/shm/layout.h"
 #include "coord/board.h"
 #include "coord/events.h"
@@ -23,18 +20,7 @@
 
 namespace lockstep::simulation {
 
-inline constexpr std::uint64_t kMicrosecond = 1'000;
-inline constexpr std::uint64_t kMillisecond = 1'000'000;
-inline constexpr std::uint64_t kSecond = 1'000'000'000;
 inline constexpr std::uint32_t kChunks = 2;  // of the one sum
-
-// An invariant is broken. The message says which.
-struct Violation : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-inline void require(bool holds, const std::string& what) {
-  if (!holds) throw Violation(what);
-}
 
 inline std::uint64_t mix(std::uint64_t a,
                          std::uint64_t b) {  // splitmix64 (Steele, Lea, Flood 2014)
@@ -43,45 +29,6 @@ inline std::uint64_t mix(std::uint64_t a,
   x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
   return x ^ (x >> 31);
 }
-
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-  std::uint64_t between(std::uint64_t low, std::uint64_t high) {
-    return low + engine_() % (high - low + 1);
-  }
-  bool chance(double p) { return static_cast<double>(engine_() >> 11) * 0x1p-53 < p; }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-class Clock {
- public:
-  std::uint64_t now() const { return now_; }
-  void after(std::uint64_t delay, std::function<void()> what) {
-    queue_.push({now_ + delay, ++count_, std::move(what)});
-  }
-  bool step() {
-    if (queue_.empty()) return false;
-    const Entry entry = queue_.top();
-    queue_.pop();
-    now_ = entry.at;
-    entry.what();
-    return true;
-  }
-
- private:
-  struct Entry {
-    std::uint64_t at, number;
-    std::function<void()> what;
-    bool operator<(const Entry& other) const {
-      return std::pair(at, number) > std::pair(other.at, other.number);
-    }
-  };
-  std::uint64_t now_ = kSecond, count_ = 0;
-  std::priority_queue<Entry> queue_;
-};
 
 // A word of shared memory and what it vouches for.
 struct Cell {

@@ -5,11 +5,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string>
 #include <vector>
 
-#include "../world.h"
+#include "../clock.h"
 #include "nodes/leader.h"
 #include "nodes/node.h"
 

@@ -1,0 +1,61 @@
+// What events cost the leader of 10 to 10,000 nodes: words, bytes of them as the control plane has
+// them, CPU time (TLS and the kernel's part not included), and how long they take in virtual time.
+//
+//   nodes_bench [MOST]     JSON, one event a line; up to MOST nodes
+//
+// Every event ends when all nodes have started their workers; `rest` is 10 s in which nothing
+// happens.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <variant>
+
+#include "control/messages.h"
+#include "simulation/nodes/star.h"
+
+namespace lockstep {
+namespace {
+
+std::string encoded(const control::Message& message) {
+  auto frame = control::encode(message);
+  if (!frame.ok()) {
+    std::fprintf(stderr, "nodes_bench: %s\n", frame.error().message.c_str());
+    std::exit(1);
+  }
+  return *std::move(frame);
+}
+
+void print(int nodes, const char* event, const simulation::Costs& costs) {
+  std::printf(
+      "{\"nodes\": %d, \"event\": \"%s\", \"took_s\": %.4f, \"cpu_ms\": %.4g, \"words_in\": %llu, "
+      "\"words_out\": %llu, \"bytes_in\": %llu, \"bytes_out\": %llu, \"looks\": %llu}\n",
+      nodes, event, static_cast<double>(costs.took) * 1e-9, costs.cpu_seconds * 1e3,
+      static_cast<unsigned long long>(costs.words_in),
+      static_cast<unsigned long long>(costs.words_out),
+      static_cast<unsigned long long>(costs.bytes_in),
+      static_cast<unsigned long long>(costs.bytes_out),
+      static_cast<unsigned long long>(costs.looks));
+  std::fflush(stdout);
+}
+
+void measure(int nodes) {
+  simulation::Star star(nodes, {[](const nodes::NodeWord& word) { return encoded(word); },
+                                [](const std::string& frame) { (void)control::decode(frame); },
+                                [](const nodes::LeaderWord& word) { return encoded(word); }});
+  print(nodes, "form", star.form());
+  print(nodes, "rest", star.rest(10 * simulation::kSecond));
+  print(nodes, "worker", star.lose_worker());
+  print(nodes, "node", star.lose_nodes(1));
+  print(nodes, "100 nodes", star.lose_nodes(std::min(100, nodes - 1)));
+  print(nodes, "leader", star.lose_leader());
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  const int most = argc > 1 ? std::atoi(argv[1]) : 10'000;
+  for (int nodes = 10; nodes <= most; nodes *= 10) lockstep::measure(nodes);
+}
