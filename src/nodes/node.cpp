@@ -130,7 +130,8 @@ bool Node::leader_is_gone(std::uint64_t now) const {
 
 // Others may start soon: nothing of this node may live then.
 void Node::fence(std::uint64_t now) {
-  if (alive_ == 0 || (now < fence_at_ && !leader_is_gone(now))) return;
+  if (alive_ == 0 || (kill_ && stop_by_ == SIGKILL)) return;
+  if (now < fence_at_ && !leader_is_gone(now)) return;
   workers_failed(
       {alive_, 0, "cut off from the run's other nodes", exit_code(ErrorKind::kUnavailable), false},
       now);

@@ -83,11 +83,4 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
   return meeting;
 }
 
-std::string interface_with(const std::string& address) {
-  const auto numeric = Address::numeric(address, 0);
-  const auto found = control::interfaces();
-  if (!numeric || !found.ok()) return "";
-  return control::interface_of(*numeric, *found).value_or("");
-}
-
 }  // namespace lockstep::launcher

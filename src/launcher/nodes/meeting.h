@@ -31,7 +31,4 @@ struct Meeting {
 };
 Result<Meeting> find_meeting(const NodesOptions& options);
 
-// GLOO_SOCKET_IFNAME for a node that others reach at this numeric address; "": no interface has it.
-std::string interface_with(const std::string& address);
-
 }  // namespace lockstep::launcher

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/preface.h"
+#include "launcher/nodes/routes.h"
 #include "star/beat.h"
 
 namespace lockstep::launcher {
@@ -154,9 +155,9 @@ bool NodesRun::go_on() {
   const std::uint64_t version = node.version();
   look_for_earlier();
   if (const nodes::Attempt attempt = node.wish().serve; attempt != 0) serve(attempt);
-  bool news = talk();
+  const bool news = talk();
   if (const nodes::Attempt attempt = node.wish().run; attempt != 0 && attempt != reaching_)
-    news = reach(attempt) || news;
+    reach(attempt);
   return news || node.version() != version;
 }
 
@@ -191,6 +192,10 @@ std::string NodesRun::own_address() const {
   return hub_ ? hub_->own_addresses().front() : spoke_->local_address();
 }
 
+std::optional<control::Address> NodesRun::own() const {
+  return control::Address::numeric(own_address(), 0);
+}
+
 Result<MasterPort> NodesRun::make_store() {
   const NodesOptions& options = around_.options.nodes;
   MasterPort::OnNode where;
@@ -210,11 +215,7 @@ void NodesRun::serve(nodes::Attempt attempt) {
   } else if (auto made = make_store(); made.ok()) {
     store_.emplace(*std::move(made));
   } else {
-    nodes::Failure failure;
-    failure.text = made.error().message;
-    failure.code = exit_code(made.error().kind);
-    failure.final = true;
-    return node.workers_failed(std::move(failure), monotonic_ns());
+    return fail(made.error(), true);
   }
   node.serves({attempt, "", store_->number(), store_->serves_store()});
 }
@@ -223,12 +224,34 @@ void NodesRun::adopt(UniqueFd client) {
   if (store_) store_->adopt(std::move(client));
 }
 
-// True: it is reached, at once.
-bool NodesRun::reach(nodes::Attempt attempt) {
+// Where nobody serves before the workers do there is nothing to be reached.
+void NodesRun::reach(nodes::Attempt attempt) {
   reaching_ = attempt;
-  started_ = true;
-  head_->reached_store(attempt);
-  return true;
+  const nodes::Store store = *head_->node().share().store;
+  const auto reached = [this, attempt](const Status& status) {
+    probe_.reset();
+    if (attempt == head_->node().wish().run) {
+      started_ = started_ || status.ok();
+      status.ok() ? head_->reached_store(attempt) : fail(status.error(), false);
+    }
+    around_.look();
+  };
+  if (!store.served) return reached({});
+  StoreProbe::Plan plan;
+  plan.address = reached_from(own(), store.address);
+  plan.port = store.port;
+  plan.here = "node " + std::to_string(head_->node().share().rank) + " (" + host_name() + ", " +
+              own_address() + ")";
+  plan.there = "node 0";
+  probe_ = StoreProbe::start(around_.loop, *timers_, std::move(plan), reached);
+}
+
+void NodesRun::fail(const Error& error, bool final) {
+  nodes::Failure failure;
+  failure.text = error.message;
+  failure.code = exit_code(error.kind);
+  failure.final = final;
+  head_->node().workers_failed(std::move(failure), monotonic_ns());
 }
 
 Place NodesRun::place() const {
@@ -240,11 +263,11 @@ Place NodesRun::place() const {
   place.role_base_rank = static_cast<int>(share.role_base);
   place.role_world_size = static_cast<int>(share.role_world);
   if (share.store) {
-    place.master_addr = share.store->address;
+    place.master_addr = reached_from(own(), share.store->address);
     place.master_port = share.store->port;
     place.agent_store = share.store->served;
   }
-  place.gloo_interface = interface_with(own_address());
+  place.gloo_interface = interface_of_route(own());
   return place;
 }
 

@@ -21,6 +21,7 @@
 #include "launcher/nodes/alone.h"
 #include "launcher/nodes/leader_record.h"
 #include "launcher/nodes/meeting.h"
+#include "launcher/nodes/store_probe.h"
 #include "launcher/options/options.h"
 #include "launcher/processes/worker_env.h"
 #include "launcher/program/program.h"
@@ -70,8 +71,11 @@ class NodesRun {
   void serve(nodes::Attempt attempt);
   Result<MasterPort> make_store();
   void adopt(UniqueFd client);
-  bool reach(nodes::Attempt attempt);
+  void reach(nodes::Attempt attempt);
+  // It fails before it has workers. `final`: another attempt would end the same way.
+  void fail(const Error& error, bool final);
   std::string own_address() const;
+  std::optional<control::Address> own() const;
 
   const Around around_;
   const control::Party party_;
@@ -83,7 +87,8 @@ class NodesRun {
   std::unique_ptr<star::Hub> hub_;
   std::unique_ptr<star::Spoke> spoke_;
   std::optional<MasterPort> store_;  // of rank 0's node
-  nodes::Attempt reaching_ = 0;
+  nodes::Attempt reaching_ = 0;      // its store, or the last one reached
+  std::unique_ptr<StoreProbe> probe_;
   std::uint64_t said_ = 0;  // version of the node's word
   bool started_ = false;    // workers
   control::Timers::Timer beat_;
