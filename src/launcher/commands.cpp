@@ -66,15 +66,11 @@ Status check_effects(const LaunchOptions& options, const Program& program) {
                 "; leave the option out, or say that it does (--linked)");
 }
 
-// Several nodes are for plain programs whose workers the launcher starts.
-Status check_nodes(const LaunchOptions& options, const Program& program, bool by_a_program,
+// Several nodes are for plain programs.
+Status check_nodes(const LaunchOptions& options, const Program& program,
                    std::span<const std::string> arguments) {
   const NodesOptions& nodes = options.nodes;
   if (nodes.nnodes == 1) return {};
-  if (by_a_program)
-    return misuse(nodes.nnodes_from +
-                  ": a run that lockstep::spawn() begins, or whose workers are started by hand, is "
-                  "on one node; leave it out");
   if (program.linked)
     return misuse(nodes.nnodes_from + ": '" + program.name +
                   "' links Lockstep, and such programs run on one node in this version; give "
@@ -157,7 +153,9 @@ Result<int> run(std::span<const std::string> arguments, std::optional<Spawned> s
   LOCKSTEP_TRY(check_proc());
   LOCKSTEP_TRY(coord::parse_faults(options.inject));
   LOCKSTEP_ASSIGN(Program program, program_for(options, spawned || attached));
-  LOCKSTEP_TRY(check_nodes(options, program, spawned || attached, arguments));
+  LOCKSTEP_TRY(check_nodes(options, program, arguments));
+  if (!program.linked)
+    for (const std::string& line : options.notices) log_warning(line);
   LOCKSTEP_ASSIGN(const auto agent, Agent::open(std::move(options), std::move(program),
                                                 std::move(spawned), std::move(attached)));
   return agent->run();

@@ -39,7 +39,16 @@ TEST_F(Plain, WhatCannotHaveItsEffectIsRefused) {
                                {"--logs-specs", "mine"},
                                {"--duplicate-stdout-filters", "x"},
                                {"--rdzv-conf", "timeout"},
+                               {"--rdzv-conf=timout=9", "--nnodes=2", "--rdzv-endpoint=h"},
+                               {"--nnodes", "1:2"},
+                               {"--nnodes", ""},
+                               {"--node-rank", "1"},
+                               {"--node-rank", ""},
+                               {"--master-addr", ""},
+                               {"--local-addr", ""},
+                               {"--rdzv-endpoint", ""},
                                {"--rdzv-endpoint", ":29517"},
+                               {"--rdzv-endpoint", "a:29517,b:29517"},
                                {"--rdzv-endpoint", "host:"},
                                {"--rdzv-endpoint", "host:70000"},
                                {"--rdzv-endpoint", "[::1"},
@@ -47,7 +56,8 @@ TEST_F(Plain, WhatCannotHaveItsEffectIsRefused) {
                                {"--run-path", "-m"}}) {
     const Outcome outcome = launch(options, {"/bin/true"});
     EXPECT_EQ(outcome.code, 2) << options[0] << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr(options[0].substr(options[0].starts_with("--") ? 2 : 1)));
+    const std::string name = options[0].substr(options[0].starts_with("--") ? 2 : 1);
+    EXPECT_THAT(outcome.err, HasSubstr(name.substr(0, name.find('='))));
   }
   EXPECT_EQ(launch({"--event-log-handler", "null", "--monitor-interval", "0.1", "--local-addr", "h",
                     "--rdzv-conf", "timeout=9,last_call_timeout=1"},
@@ -58,6 +68,39 @@ TEST_F(Plain, WhatCannotHaveItsEffectIsRefused) {
   EXPECT_EQ(timer.code, 2);
   EXPECT_THAT(timer.err, HasSubstr("TORCHELASTIC_ENABLE_FILE_TIMER=1"));
   EXPECT_EQ(launch({}, {"/bin/true"}, {{"TORCHELASTIC_ENABLE_FILE_TIMER", "0"}}).code, 0);
+}
+
+// An unset variable, or a habit: what would be missing is shown.
+TEST_F(Plain, NodesWithoutAPlaceToMeetAreRefusedAtOnce) {
+  for (const Words& options : {Words{}, {"--master-port", "29500"}, {"--node-rank", "0"}}) {
+    Words all{"--nnodes", "2"};
+    all.insert(all.end(), options.begin(), options.end());
+    const Outcome outcome = launch(all, {"/bin/true", "-x"});
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("lockstep run --rdzv-endpoint HOST:29400 --nnodes 2"));
+    EXPECT_THAT(outcome.err, HasSubstr(" /bin/true …"));
+  }
+}
+
+// A step of Slurm says how many nodes there are; a batch script without srun is on one of them.
+TEST_F(Plain, SlurmIsHeeded) {
+  const Child::Variables step{{"SLURM_JOB_ID", "7"},         {"SLURM_STEP_ID", "0"},
+                              {"SLURM_STEP_NUM_NODES", "1"}, {"SLURM_STEP_NODELIST", "n1"},
+                              {"SLURM_NODEID", "0"},         {"SLURM_STEP_TASKS_PER_NODE", "1"}};
+  const Words show{"/bin/sh", "-c", "echo $TORCHELASTIC_RUN_ID $WORLD_SIZE"};
+  EXPECT_EQ(launch({}, show, step).out, "7.0 1\n");
+  EXPECT_EQ(launch({"--rdzv-id", "x"}, show, step).out, "x 1\n");
+  Child::Variables tasks = step;
+  tasks.emplace_back("SLURM_LOCALID", "3");
+  const Outcome second = launch({}, show, tasks);
+  EXPECT_EQ(second.code, 2);
+  EXPECT_THAT(second.err, HasSubstr("one lockstep per node"));
+  EXPECT_EQ(launch({"--standalone"}, show, tasks).code, 0);
+  const Outcome batch = launch({}, show, {{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_NUM_NODES", "2"}});
+  EXPECT_EQ(batch.out, "none 1\n");
+  EXPECT_THAT(batch.err, HasSubstr("this job of Slurm has 2 nodes"));
+  EXPECT_THAT(launch({"--standalone"}, show, {{"SLURM_JOB_NUM_NODES", "2"}}).err,
+              testing::Not(HasSubstr("Slurm")));
 }
 
 TEST_F(Plain, AnEndpointIsParsed) {

@@ -49,6 +49,19 @@ TEST_F(Spawned, EndsWithItsCaller) {
   }
 }
 
+// It is on one node, whatever a step of Slurm or a cluster's operator says.
+TEST_F(Spawned, IsNoRunOfSeveralNodes) {
+  auto around = variables();
+  for (const auto& [name, value] : {std::pair{"SLURM_STEP_ID", "0"},
+                                    {"SLURM_STEP_NUM_NODES", "2"},
+                                    {"SLURM_LOCALID", "1"},
+                                    {"PET_NNODES", "2"},
+                                    {"PET_NODE_RANK", "1"}})
+    around.emplace_back(name, value);
+  const Outcome well = run(spawn("2", {"--txns", "5"}), around);
+  EXPECT_EQ(well.code, 0) << well.err;
+}
+
 TEST_F(Spawned, ASecondThreadIsNamed) {
   const Outcome outcome = run(spawn("2", {"--thread"}), variables());
   EXPECT_EQ(outcome.code, 2);

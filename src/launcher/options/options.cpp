@@ -152,8 +152,9 @@ Status check_virtual_local_rank(const LaunchOptions& options) {
       std::to_string(devices) + " for " + std::to_string(options.nproc_per_node) + " workers");
 }
 
-Status combine(Raw& raw) {
+Status combine(Raw& raw, const Environment& environment) {
   LaunchOptions& options = raw.options;
+  LOCKSTEP_TRY(ask_slurm(raw, environment));
   if (raw.rdzv_id) options.run_id = *raw.rdzv_id;
   if (options.standalone) options.run_id = random_id();  // as in torchrun, over --rdzv-id
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
@@ -184,7 +185,7 @@ Result<LaunchOptions> parse_run_options(std::span<const std::string> arguments,
   if (const auto devices = environment("CUDA_VISIBLE_DEVICES"))
     raw.options.visible_devices = split(*devices, ',');
   raw.options.share_store = environment("TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
-  LOCKSTEP_TRY(combine(raw));
+  LOCKSTEP_TRY(combine(raw, environment));
   raw.options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(first),
                              arguments.end());
   if (raw.options.program.empty())

@@ -1,5 +1,4 @@
-// The command line of `lockstep run`: torchrun's options as far as they make sense on one host, and
-// ours.
+// The command line of `lockstep run`: torchrun's options as far as they make sense here, and ours.
 //
 // Every long option is accepted with dashes or underscores; its default comes from PET_<NAME>.
 // Order: command line, environment, default. Abbreviations are refused. What follows the program's
@@ -70,6 +69,7 @@ struct LaunchOptions {
   std::chrono::milliseconds stop_grace{1'000};  // how long a worker may be stopped (SIGSTOP)
   coord::ProgressMode progress;
   std::vector<int> signals_to_handle;  // as the user names them; see stop_signals()
+  std::vector<std::string> notices;    // lines to be said at the start of a plain program
   std::vector<std::string> of_linked;  // options given that concern programs with Lockstep alone
   std::vector<std::string> of_plain;   // and those that concern others alone
   std::string inject;                  // faults, for tests (worker/inject.h)

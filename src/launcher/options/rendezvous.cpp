@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "launcher/options/rdzv_conf.h"
+#include "launcher/options/slurm.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -86,6 +87,28 @@ std::string given_as(const Raw& raw, const std::string& option) {
   return found == raw.given.end() ? "--" + option : found->second;
 }
 
+// The usual form in a job's script: --nnodes and an endpoint, and no rank.
+Status rank_from_slurm(Raw& raw, const Environment& environment) {
+  NodesOptions& nodes = raw.options.nodes;
+  if (nodes.nnodes == 1 || nodes.node_rank || slurm_step_nodes(environment) != nodes.nnodes)
+    return {};
+  LOCKSTEP_ASSIGN(const auto node, node_from_slurm(environment));
+  if (node) nodes.node_rank = node->node_rank;
+  return {};
+}
+
+void take_node(Raw& raw, const SlurmNode& node) {
+  NodesOptions& nodes = raw.options.nodes;
+  if (!raw.rdzv_id) raw.rdzv_id = node.run_id;
+  nodes.nnodes = node.nnodes;
+  raw.given["nnodes"] = "SLURM_STEP_NUM_NODES";
+  if (node.nnodes == 1) return;
+  if (!nodes.node_rank) nodes.node_rank = node.node_rank;
+  const bool has_port = raw.rdzv_backend == "static" && raw.has("master-port");
+  raw.rdzv_endpoint =
+      Endpoint{node.nodes.front(), has_port ? std::nullopt : std::optional(node.port)};
+}
+
 // On one node the store is what is at MASTER_PORT.
 Status combine_ports(Raw& raw) {
   int& port = raw.options.master_port;
@@ -134,8 +157,9 @@ Status combine_endpoint(Raw& raw) {
 Status combine_nodes(Raw& raw) {
   NodesOptions& nodes = raw.options.nodes;
   if (raw.options.standalone)
-    return misuse(nodes.nnodes_from + " and " + given_as(raw, "standalone") +
-                  ", which is a run on this node alone; leave one of them out");
+    return misuse(nodes.nnodes_from + ": a run with " + given_as(raw, "standalone") +
+                  ", like one of lockstep::spawn() or of workers that are started by hand, is on "
+                  "this node alone; leave one of them out");
   LOCKSTEP_TRY(combine_endpoint(raw));
   const std::string conf = given_as(raw, "rdzv-conf");
   LOCKSTEP_ASSIGN(const RdzvConf pairs, parse_rdzv_conf(conf, raw.rdzv_conf));
@@ -160,6 +184,27 @@ std::string shell_word(const std::string& word) {
 }
 
 }  // namespace
+
+Status ask_slurm(Raw& raw, const Environment& environment) {
+  // What a worker starts is a run of its own, on its node.
+  const bool in_worker = environment("TORCHELASTIC_RUN_ID").has_value();
+  if (raw.options.standalone || in_worker) return {};
+  if (raw.has("nnodes")) return rank_from_slurm(raw, environment);
+  std::string notice = slurm_without_a_step(environment);
+  if (raw.has("rdzv-endpoint") || raw.has("master-addr")) {
+    const int nodes = slurm_step_nodes(environment);
+    if (nodes > 1)
+      notice = "this step of Slurm has " + std::to_string(nodes) + " nodes, but " +
+               given_as(raw, raw.rdzv_endpoint ? "rdzv-endpoint" : "master-addr") +
+               " is given without --nnodes: this is a run on this node alone (--nnodes " +
+               std::to_string(nodes) + ", or neither of them, makes one run on all)";
+  } else {
+    LOCKSTEP_ASSIGN(const auto node, node_from_slurm(environment));
+    if (node) take_node(raw, *node);
+  }
+  if (!notice.empty()) raw.options.notices.push_back(std::move(notice));
+  return {};
+}
 
 Status combine_rendezvous(Raw& raw) {
   NodesOptions& nodes = raw.options.nodes;

@@ -12,7 +12,9 @@
 
 namespace lockstep::launcher {
 
-// Once all options are read.
+// Once all options are read. What Slurm says of its step is taken before, where the user says
+// nothing of nodes.
+Status ask_slurm(Raw& raw, const Environment& environment);
 Status combine_rendezvous(Raw& raw);
 
 // Several nodes have to be told where they meet. `arguments`: of the command line, from which the

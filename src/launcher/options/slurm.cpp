@@ -81,6 +81,12 @@ Result<std::optional<SlurmNode>> node_from_slurm(const Environment& environment)
   return std::optional(std::move(result));
 }
 
+int slurm_step_nodes(const Environment& environment) {
+  const auto step = number_of<std::uint64_t>(value_of(environment, "SLURM_STEP_ID").value_or(""));
+  const auto nodes = number_of<int>(value_of(environment, "SLURM_STEP_NUM_NODES").value_or(""));
+  return step && *step < kFirstSpecialStep ? nodes.value_or(0) : 0;
+}
+
 std::string slurm_without_a_step(const Environment& environment) {
   const auto step = number_of<std::uint64_t>(value_of(environment, "SLURM_STEP_ID").value_or(""));
   if (step && *step < kFirstSpecialStep) return "";

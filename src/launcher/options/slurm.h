@@ -24,6 +24,9 @@ struct SlurmNode {
 // one task on a node.
 Result<std::optional<SlurmNode>> node_from_slurm(const Environment& environment);
 
+// Of the step that this is in; 0: in none, or it does not say.
+int slurm_step_nodes(const Environment& environment);
+
 // For who starts a launcher in a job of several nodes, but not by srun; empty: it is none.
 std::string slurm_without_a_step(const Environment& environment);
 

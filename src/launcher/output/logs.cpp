@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/temporary.h"
 #include "base/text.h"
+#include "launcher/host_name.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -45,18 +46,28 @@ Result<UniqueFd> open_file(const std::string& path) {
   return fd;
 }
 
-// torchrun's default is [${role_name}${rank}]: on a console of many nodes; its template variable,
-// Python's string.Template, is honoured.
-std::string line_prefix(const std::string& role, int rank, int local_rank) {
+// torchrun's template variable, Python's string.Template, is honoured. Its default has the local
+// rank, of which a console of several nodes has many.
+std::string line_prefix(const LaunchOptions& options, int rank, int local_rank) {
   const char* chosen = std::getenv("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE");
-  const std::string text =
-      chosen != nullptr && *chosen != '\0' ? chosen : "[${role_name}${local_rank}]:";
+  std::string text =
+      options.nodes.nnodes > 1 ? "[${role_name}${rank}]:" : "[${role_name}${local_rank}]:";
+  if (chosen != nullptr && *chosen != '\0') text = chosen;
   return substitute(text, [&](std::string_view name) -> std::optional<std::string> {
-    if (name == "role_name") return role;
+    if (name == "role_name") return options.role;
     if (name == "rank") return std::to_string(rank);
     if (name == "local_rank") return std::to_string(local_rank);
     return std::nullopt;
   });
+}
+
+// Nodes may share the folder for logs: ID_, and HOST_ where there are several.
+std::string folder_name(const LaunchOptions& options) {
+  std::string name = options.run_id + "_";
+  if (options.nodes.nnodes == 1) return name;
+  std::string host = printable(host_name());
+  std::ranges::replace(host, '/', '_');
+  return name + host + "_";
 }
 
 bool write_all(int fd, std::string_view data) {
@@ -135,7 +146,7 @@ Result<Logs> Logs::open(const LaunchOptions& options, Loop& loop, Console& conso
   if (error)
     return Error{ErrorKind::kDisk,
                  "cannot make the log directory '" + base + "': " + error.message()};
-  LOCKSTEP_ASSIGN(logs.folder_, make_unique_folder(base + "/" + options.run_id + "_"));
+  LOCKSTEP_ASSIGN(logs.folder_, make_unique_folder(base + "/" + folder_name(options)));
   return logs;
 }
 
@@ -199,7 +210,7 @@ Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int
   state->pipe = std::move(readable);
   state->file = std::move(file);
   state->path = path;
-  state->prefix = line_prefix(options_->role, rank, local_rank);
+  state->prefix = line_prefix(*options_, rank, local_rank);
   state->target = stream == kStdout ? Console::kOut : Console::kErr;
   state->console = on_console(local_rank);
   if (!held_ || !state->console) LOCKSTEP_TRY(watch(state));

@@ -15,16 +15,12 @@
 #include "base/env.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "launcher/host_name.h"
 
 namespace lockstep::launcher {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 ? name : "localhost";
-}
 
 std::string local_time(double time_s) {
   const auto seconds = static_cast<std::time_t>(time_s);

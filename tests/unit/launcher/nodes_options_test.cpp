@@ -175,7 +175,8 @@ TEST(NodesOptions, WhatIsWrongIsNamedWithTheWayOut) {
            {two({"--local-addr", "10.0.0.1:5"}), "--local-addr takes a host"},
            {{"--key-file", ""}, "--key-file is empty"},
            {{"--rdzv-backend", "etcd-v2"}, "use static or c10d"},
-           {two({"--standalone"}), "--nnodes 2 and --standalone"},
+           {two({"--standalone"}),
+            "--nnodes 2: a run with --standalone, like one of lockstep::spawn()"},
            {two({"--rdzv-conf", "join_timout=3"}), "did you mean 'join_timeout'?"},
            {two({"--rdzv-conf", "rank=1"}), "--node-rank"},
            {two({"--rdzv-conf", "x=1"}), "--rdzv-conf: unknown key 'x'"},
@@ -213,6 +214,101 @@ TEST(NodesOptions, OnlyTorchrunsVariablesAreRead) {
                                      {"MASTER_ADDR", ""},
                                      {"MASTER_PORT", "x"}});
   EXPECT_EQ(of.nnodes, 1);
+}
+
+// The second of two nodes of a step, in a job of three.
+const Variables kStep{{"SLURM_JOB_ID", "10"},
+                      {"SLURM_STEP_ID", "2"},
+                      {"SLURM_STEP_NUM_NODES", "2"},
+                      {"SLURM_STEP_NODELIST", "n[2-3]"},
+                      {"SLURM_NODEID", "1"},
+                      {"SLURM_LOCALID", "0"},
+                      {"SLURM_JOB_NUM_NODES", "3"},
+                      {"SLURM_JOB_NODELIST", "n[1-3]"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}};
+
+Variables step_with(const Variables& others) {
+  Variables variables = others;
+  variables.insert(kStep.begin(), kStep.end());
+  return variables;
+}
+
+TEST(NodesOptions, AStepOfSlurmSaysThem) {
+  const auto options = parse({}, kStep);
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  const NodesOptions& of = options->nodes;
+  EXPECT_EQ(of.nnodes, 2);
+  EXPECT_EQ(of.nnodes_from, "SLURM_STEP_NUM_NODES=2");
+  EXPECT_EQ(of.node_rank, 1);
+  EXPECT_EQ(of.endpoint_host, "n2");
+  EXPECT_EQ(of.endpoint_port, 20'072);
+  EXPECT_TRUE(of.is_static);
+  EXPECT_EQ(options->run_id, "10.2");
+  EXPECT_TRUE(options->notices.empty());
+}
+
+TEST(NodesOptions, WhatIsGivenGoesBeforeSlurm) {
+  EXPECT_EQ(parse({"--rdzv-id", "mine"}, kStep)->run_id, "mine");
+  EXPECT_EQ(nodes({"--node-rank", "0"}, kStep).node_rank, 0);
+  EXPECT_FALSE(nodes({"--rdzv-backend", "c10d"}, kStep).is_static);
+  EXPECT_EQ(nodes({"--master-port", "7"}, kStep).endpoint_port, 7);
+  EXPECT_EQ(nodes({"--rdzv-backend=c10d", "--master-port=7"}, kStep).endpoint_port, 20'072);
+  EXPECT_EQ(nodes({"--standalone"}, kStep).nnodes, 1);
+  EXPECT_EQ(nodes({"--nnodes", "1"}, kStep).nnodes, 1);
+  EXPECT_EQ(nodes({}, step_with({{"PET_NNODES", "1"}})).nnodes, 1);
+  // An endpoint that is given for a part of the step, or by habit.
+  const auto here = parse({"--rdzv-endpoint", "n2:1"}, kStep);
+  ASSERT_TRUE(here.ok());
+  EXPECT_EQ(here->nodes.nnodes, 1);
+  ASSERT_EQ(here->notices.size(), 1U);
+  EXPECT_THAT(here->notices[0], HasSubstr("step of Slurm has 2 nodes, but --rdzv-endpoint"));
+}
+
+TEST(NodesOptions, WhatAWorkerStartsIsARunOfItsOwn) {
+  const auto options = parse({}, step_with({{"TORCHELASTIC_RUN_ID", "10.2"}}));
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->nodes.nnodes, 1);
+  EXPECT_EQ(options->run_id, "none");
+}
+
+TEST(NodesOptions, AStepsRankIsTheNodesIfItHasAsMany) {
+  EXPECT_EQ(nodes(two({}), kStep).node_rank, 1);
+  EXPECT_EQ(nodes(two({"--node-rank", "0"}), kStep).node_rank, 0);
+  EXPECT_FALSE(nodes({"--nnodes=3", "--rdzv-endpoint=h"}, kStep).node_rank);
+  EXPECT_EQ(parse(two({}), kStep)->run_id, "none");
+}
+
+TEST(NodesOptions, ASecondTaskOnANodeIsRefusedUnlessItIsARunOfItsOwn) {
+  const Variables tasks = step_with({{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}});
+  EXPECT_THAT(refusal({}, tasks), HasSubstr("--ntasks-per-node=1"));
+  EXPECT_THAT(refusal(two({}), tasks), HasSubstr("--ntasks-per-node=1"));
+  EXPECT_EQ(refusal({"--standalone"}, tasks), "");
+  EXPECT_EQ(refusal(two({"--node-rank", "1"}), tasks), "");
+}
+
+TEST(NodesOptions, AStepOfOneNodeIsARunOfOne) {
+  const auto options = parse({"--master-port", "7"}, step_with({{"SLURM_STEP_NUM_NODES", "1"},
+                                                                {"SLURM_STEP_NODELIST", "n2"},
+                                                                {"SLURM_NODEID", "0"}}));
+  ASSERT_TRUE(options.ok()) << options.error().message;
+  EXPECT_EQ(options->nodes.nnodes, 1);
+  EXPECT_EQ(options->nodes.endpoint_host, "");
+  EXPECT_EQ(options->master_port, 7);
+  EXPECT_EQ(options->run_id, "10.2");
+}
+
+TEST(NodesOptions, ABatchScriptWithoutSrunIsToldThatItIsOneNode) {
+  Variables batch = kStep;
+  batch["SLURM_STEP_ID"] = "4294967291";
+  for (const Words& words : {Words{}, {"--master-addr", "127.0.0.1"}}) {
+    const auto options = parse(words, batch);
+    ASSERT_TRUE(options.ok()) << options.error().message;
+    EXPECT_EQ(options->nodes.nnodes, 1);
+    ASSERT_EQ(options->notices.size(), 1U);
+    EXPECT_THAT(options->notices[0], HasSubstr("srun --ntasks-per-node=1"));
+  }
+  EXPECT_TRUE(parse({"--standalone"}, batch)->notices.empty());
+  EXPECT_TRUE(parse({"--nnodes=1"}, batch)->notices.empty());
 }
 
 TEST(NodesOptions, WhoGivesNoEndpointIsShownTheWholeCommand) {

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "launcher/host_name.h"
 #include "launcher/output/console.h"
 #include "launcher/output/logs.h"
 #include "support/child.h"
@@ -226,6 +227,19 @@ class Tees : public testing::Test {
 
 void put(const UniqueFd& fd, const std::string& text) {
   ASSERT_EQ(::write(fd.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+
+TEST_F(Tees, OfSeveralNodesAreToldApart) {
+  options_.nodes.nnodes = 2;
+  options_.run_id = "job";
+  Logs logs = open();
+  auto outputs = logs.open_worker(0, 1, 5);
+  ASSERT_TRUE(outputs.ok());
+  put(outputs->err, "x\n");
+  go_round(2);
+  EXPECT_EQ(shown(), "[default5]:x\n");
+  EXPECT_EQ(logs.folder().find(folder_ / "logs/job_" + host_name() + "_"), 0U) << logs.folder();
+  EXPECT_EQ(outputs->folder, logs.folder() + "/attempt_0/1");
 }
 
 TEST_F(Tees, LinesEndAtReturnsToo) {
