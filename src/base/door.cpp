@@ -25,13 +25,24 @@ Status Door::open() {
   return {};
 }
 
-void Door::accept() {
+bool Door::accept() {
   UniqueFd connection(::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (connection) return visit_(std::move(connection));
-  if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) return;
+  if (connection) {
+    visit_(std::move(connection));
+    return true;
+  }
+  if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS)
+    return errno != EAGAIN;  // an error of that connection
   loop_.remove(listener_);
   open_ = false;
   rests_until_ = Deadline::in(kRest);
+  return false;
+}
+
+// The queue's length bounds their number; more may come while we look.
+void Door::let_all_in() {
+  for (int i = 0; i < 2 * SOMAXCONN && accept(); ++i) {
+  }
 }
 
 void Door::look() {

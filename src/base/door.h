@@ -31,9 +31,11 @@ class Door {
   bool rests() const { return rests_until_.has_value(); }
   // Tries it again, 50 ms after that. To be called now and then.
   void look();
+  // Lets in, now, whoever has come by now.
+  void let_all_in();
 
  private:
-  void accept();
+  bool accept();  // false: nobody has come, or nobody can come in
 
   const int listener_;
   Loop& loop_;

@@ -29,6 +29,11 @@ std::size_t a_quarter_of_descriptors() {
   return std::max<std::size_t>(1, limit.rlim_cur / 4);
 }
 
+bool is_store_client(int socket) {
+  char first = 0;
+  return ::recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && first == kStoreClient;
+}
+
 bool is_http(std::string_view first) {
   for (const std::string_view method : {"GET ", "HEAD ", "POST ", "PUT ", "OPTIONS ", "DELETE "})
     if (first.starts_with(method)) return true;
@@ -64,7 +69,20 @@ int Listener::port() const {
   return address ? address->port() : 0;
 }
 
+void Listener::drop_store_clients() {
+  drops_store_clients_ = true;
+  door_.let_all_in();
+  drops_store_clients_ = false;
+  std::erase_if(visitors_, [this](const auto& entry) {
+    const UniqueFd& socket = entry.second.socket;
+    const bool goes = socket && is_store_client(socket.get());
+    if (goes) loop_.remove(socket.get());
+    return goes;
+  });
+}
+
 void Listener::greet(UniqueFd socket) {
+  if (drops_store_clients_ && is_store_client(socket.get())) return;
   const auto from = Address::remote_of(socket.get());
   Visitor visitor{
       from ? from->host() : "this machine", from ? from->text() : "this machine", {}, {}, {}};

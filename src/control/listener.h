@@ -53,6 +53,9 @@ class Listener {
 
   // After a time without a descriptor for another; now and then.
   void look() { door_.look(); }
+  // Closes the store's clients that have come and have not been handed on: for a store that begins
+  // anew they are of before.
+  void drop_store_clients();
   std::size_t waiting() const { return visitors_.size(); }
   int port() const;
 
@@ -80,6 +83,7 @@ class Listener {
   const Events events_;
   Door door_;
   std::map<std::uint64_t, Visitor> visitors_;  // by their coming
+  bool drops_store_clients_ = false;
   std::uint64_t visits_ = 0;
 };
 

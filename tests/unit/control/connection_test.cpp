@@ -231,6 +231,32 @@ TEST_F(Connections, ClientsOfAStoreAreHandedOnWithAllTheyHaveSaid) {
   EXPECT_TRUE(meet().one);  // and launchers by the same port
 }
 
+// Some are let in and have not said anything yet, some are queued; a launcher is among both.
+TEST_F(Connections, ClientsOfAStoreOfBeforeAreDropped) {
+  takes_store_clients_ = true;
+  Listener::Plan plan = listener_plan();
+  plan.tls = nullptr;
+  plan.most_waiting = 4;
+  listen(std::move(plan));
+  const UniqueFd early_launcher = stranger(), early = stranger(), silent = stranger();
+  ASSERT_TRUE(run_until([&] { return listener_->waiting() == 3; }));
+  ASSERT_EQ(::send(early_launcher.get(), "L", 1, 0), 1);
+  ASSERT_EQ(::send(early.get(), "\0query", 6, 0), 6);
+  std::vector<UniqueFd> queued;
+  for (int i = 0; i < 20; ++i) {
+    queued.push_back(stranger());
+    ASSERT_EQ(::send(queued.back().get(), "\0query", 6, 0), 6);
+  }
+  const UniqueFd late_launcher = stranger();
+  listener_->drop_store_clients();
+  EXPECT_EQ(listener_->waiting(), 3u);  // the launchers, and who has said nothing
+  EXPECT_EQ(read_all(early), "");
+  for (const UniqueFd& each : queued) EXPECT_EQ(read_all(each), "");
+  EXPECT_TRUE(store_clients_.empty() && turned_away_.empty());
+  ASSERT_EQ(::send(silent.get(), "\0", 1, 0), 1);
+  EXPECT_TRUE(run_until([&] { return store_clients_.size() == 1; }));
+}
+
 // Of those who have the key: what is no frame ends their connection alone.
 TEST_F(Connections, AGiantLengthEndsOneConnectionAlone) {
   Listener::Plan plan = listener_plan();
