@@ -46,7 +46,7 @@ Result<MasterPort> MasterPort::open(const LaunchOptions& options, bool plain, Lo
 Result<MasterPort> MasterPort::open_on_node(const OnNode& node, Loop& loop) {
   const bool shared = node.port != 0 && node.port == node.control_port;
   MasterPort port(loop, shared && !node.share_store ? 0 : node.port);
-  if (!shared) port.addresses_ = and_loopback({node.address});
+  if (!shared) port.addresses_ = and_loopback(node.addresses);
   LOCKSTEP_TRY(node.share_store ? port.start_serving() : port.hold());
   return port;
 }

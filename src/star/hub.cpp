@@ -218,6 +218,10 @@ std::vector<std::string> Hub::own_addresses() const {
   return addresses;
 }
 
+void Hub::drop_store_clients() {
+  for (const auto& listener : listeners_) listener->drop_store_clients();
+}
+
 void Hub::leave() {
   beat_.cancel();
   listeners_.clear();

@@ -56,6 +56,8 @@ class Hub {
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
+  // Of a store that is about to begin anew: who has come to it and was not handed on yet.
+  void drop_store_clients();
   nodes::LeaderWord exchange(const nodes::NodeWord& own);
   const nodes::Leader& leader() const { return leader_; }
   // At which connections of other machines have come; never empty: 127.0.0.1 where none has.

@@ -188,36 +188,42 @@ void NodesRun::wait_for_beat() {
   });
 }
 
-std::string NodesRun::own_address() const {
-  return hub_ ? hub_->own_addresses().front() : spoke_->local_address();
+std::vector<std::string> NodesRun::own_addresses() const {
+  return hub_ ? hub_->own_addresses() : std::vector{spoke_->local_address()};
 }
 
-std::optional<control::Address> NodesRun::own() const {
-  return control::Address::numeric(own_address(), 0);
-}
-
-Result<MasterPort> NodesRun::make_store() {
+MasterPort::OnNode NodesRun::where_to_serve() const {
   const NodesOptions& options = around_.options.nodes;
   MasterPort::OnNode where;
-  where.address = own_address();
-  where.port = options.store_port != 0 ? options.store_port
-               : options.is_static     ? options.endpoint_port
-                                       : 0;
-  if (hub_ && !meeting_.on_this_machine) where.control_port = options.endpoint_port;
+  where.addresses = own_addresses();
   where.share_store = around_.options.share_store;
-  return MasterPort::open_on_node(where, around_.loop);
+  if (hub_ && !meeting_.on_this_machine) where.control_port = options.endpoint_port;
+  // The endpoint's port, unless another agent of this machine leads there.
+  if (options.store_port != 0)
+    where.port = options.store_port;
+  else if (options.is_static && meeting_.taken.empty())
+    where.port = options.endpoint_port;
+  return where;
+}
+
+// Nodes may come back by other addresses of this one.
+Status NodesRun::begin_store() {
+  MasterPort::OnNode where = where_to_serve();
+  if (hub_) hub_->drop_store_clients();
+  if (store_ && where == served_) {
+    store_->begin_anew();
+    return {};
+  }
+  store_.reset();
+  LOCKSTEP_ASSIGN(store_, MasterPort::open_on_node(where, around_.loop));
+  served_ = std::move(where);
+  return {};
 }
 
 void NodesRun::serve(nodes::Attempt attempt) {
-  nodes::Node& node = head_->node();
-  if (store_) {
-    store_->begin_anew();
-  } else if (auto made = make_store(); made.ok()) {
-    store_.emplace(*std::move(made));
-  } else {
-    return fail(made.error(), true);
-  }
-  node.serves({attempt, "", store_->number(), store_->serves_store()});
+  const Status begun = begin_store();
+  if (!begun.ok()) return fail(begun.error(), true);
+  head_->node().serves({attempt, "", store_->number(), store_->serves_store()});
 }
 
 void NodesRun::adopt(UniqueFd client) {
@@ -238,7 +244,7 @@ void NodesRun::reach(nodes::Attempt attempt) {
   };
   if (!store.served) return reached({});
   StoreProbe::Plan plan;
-  plan.address = reached_from(own(), store.address);
+  plan.address = reached_from(own_address(), store.address);
   plan.port = store.port;
   plan.here = "node " + std::to_string(head_->node().share().rank) + " (" + host_name() + ", " +
               own_address() + ")";
@@ -263,11 +269,11 @@ Place NodesRun::place() const {
   place.role_base_rank = static_cast<int>(share.role_base);
   place.role_world_size = static_cast<int>(share.role_world);
   if (share.store) {
-    place.master_addr = reached_from(own(), share.store->address);
+    place.master_addr = reached_from(own_address(), share.store->address);
     place.master_port = share.store->port;
     place.agent_store = share.store->served;
   }
-  place.gloo_interface = interface_of_route(own());
+  place.gloo_interface = interface_of_route(own_address());
   return place;
 }
 

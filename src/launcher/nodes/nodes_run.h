@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/loop.h"
@@ -69,13 +70,14 @@ class NodesRun {
   bool talk();
   void wait_for_beat();
   void serve(nodes::Attempt attempt);
-  Result<MasterPort> make_store();
+  MasterPort::OnNode where_to_serve() const;
+  Status begin_store();
   void adopt(UniqueFd client);
   void reach(nodes::Attempt attempt);
   // It fails before it has workers. `final`: another attempt would end the same way.
   void fail(const Error& error, bool final);
-  std::string own_address() const;
-  std::optional<control::Address> own() const;
+  std::vector<std::string> own_addresses() const;
+  std::string own_address() const { return own_addresses().front(); }
 
   const Around around_;
   const control::Party party_;
@@ -87,6 +89,7 @@ class NodesRun {
   std::unique_ptr<star::Hub> hub_;
   std::unique_ptr<star::Spoke> spoke_;
   std::optional<MasterPort> store_;  // of rank 0's node
+  MasterPort::OnNode served_;        // where it is
   nodes::Attempt reaching_ = 0;      // its store, or the last one reached
   std::unique_ptr<StoreProbe> probe_;
   std::uint64_t said_ = 0;  // version of the node's word

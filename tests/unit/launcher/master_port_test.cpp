@@ -55,7 +55,7 @@ int free_port() { return port_of(taken_port(false).get()); }
 const std::string kNone(8, '\0');
 
 TEST_F(MasterPorts, AStoreIsServedToOthersAndAtHome) {
-  auto port = open({.address = "127.0.0.2"});
+  auto port = open({.addresses = {"127.0.0.2"}});
   ASSERT_TRUE(port.ok()) << port.error().message;
   EXPECT_TRUE(port->serves_store());
   const Peer other(port->number(), true, "127.0.0.2"), at_home(port->number());
@@ -67,7 +67,7 @@ TEST_F(MasterPorts, AStoreIsServedToOthersAndAtHome) {
 }
 
 TEST_F(MasterPorts, EachAttemptHasAFreshPortAndAnEmptyStore) {
-  auto port = open({.address = "127.0.0.2"});
+  auto port = open({.addresses = {"127.0.0.2"}});
   ASSERT_TRUE(port.ok());
   const int first = port->number();
   const Peer old(first);
@@ -82,7 +82,7 @@ TEST_F(MasterPorts, EachAttemptHasAFreshPortAndAnEmptyStore) {
 
 TEST_F(MasterPorts, AGivenPortStays) {
   const int given = free_port();
-  auto port = open({.address = "127.0.0.2", .port = given, .control_port = given + 1});
+  auto port = open({.addresses = {"127.0.0.2"}, .port = given, .control_port = given + 1});
   ASSERT_TRUE(port.ok()) << port.error().message;
   const Peer old(given);
   old.send(encode({Query::kSet, {"/k"}, {"v"}, 0}));
@@ -95,7 +95,7 @@ TEST_F(MasterPorts, AGivenPortStays) {
 
 TEST_F(MasterPorts, WhoHasAGivenPortIsNamed) {
   const UniqueFd taken = taken_port(true);
-  const auto port = open({.address = "127.0.0.2", .port = port_of(taken.get())});
+  const auto port = open({.addresses = {"127.0.0.2"}, .port = port_of(taken.get())});
   ASSERT_FALSE(port.ok());
   EXPECT_EQ(port.error().kind, ErrorKind::kUnavailable);
   EXPECT_THAT(port.error().message, HasSubstr("127.0.0.2:" + std::to_string(port_of(taken.get()))));
@@ -106,7 +106,7 @@ TEST_F(MasterPorts, WhoHasAGivenPortIsNamed) {
 TEST_F(MasterPorts, TheLaunchersPortIsShared) {
   const UniqueFd listener = taken_port(true);
   const int number = port_of(listener.get());
-  auto port = open({.address = "127.0.0.2", .port = number, .control_port = number});
+  auto port = open({.addresses = {"127.0.0.2"}, .port = number, .control_port = number});
   ASSERT_TRUE(port.ok()) << port.error().message;
   EXPECT_TRUE(port->serves_store());
   EXPECT_EQ(port->number(), number);
@@ -126,7 +126,7 @@ TEST_F(MasterPorts, TheLaunchersPortIsShared) {
 
 TEST_F(MasterPorts, WhereWorkersServeItTheirPortIsHeld) {
   const int given = free_port();
-  auto port = open({.address = "127.0.0.2", .port = given, .share_store = false});
+  auto port = open({.addresses = {"127.0.0.2"}, .port = given, .share_store = false});
   ASSERT_TRUE(port.ok()) << port.error().message;
   EXPECT_FALSE(port->serves_store());
   EXPECT_EQ(port->number(), given);
@@ -147,23 +147,25 @@ TEST_F(MasterPorts, TheLaunchersPortIsNotForWorkersThatServe) {
   const UniqueFd listener = taken_port(true);
   const int number = port_of(listener.get());
   const auto port =
-      open({.address = "127.0.0.2", .port = number, .control_port = number, .share_store = false});
+      open({.addresses = {"127.0.0.2"}, .port = number, .control_port = number, .share_store = false});
   ASSERT_TRUE(port.ok()) << port.error().message;
   EXPECT_FALSE(port->serves_store());
   EXPECT_NE(port->number(), number);
   EXPECT_NE(port->number(), 0);
 }
 
+// Some nodes may reach this one by the one, some by the other.
 TEST_F(MasterPorts, AreOfBothFamilies) {
   if (own_addresses("::1", Deadline::in({})).empty()) GTEST_SKIP() << "no IPv6 on this machine";
-  auto port = open({.address = "::1"});
+  auto port = open({.addresses = {"::1", "127.0.0.2"}});
   ASSERT_TRUE(port.ok()) << port.error().message;
+  EXPECT_TRUE(served(Peer(port->number(), true, "127.0.0.2")));
   EXPECT_TRUE(served(Peer(port->number(), true, "::1")));
   EXPECT_TRUE(served(Peer(port->number())));
 }
 
 TEST_F(MasterPorts, AnAddressOfAnotherMachineIsSaid) {
-  const auto port = open({.address = "192.0.2.1"});
+  const auto port = open({.addresses = {"192.0.2.1"}});
   ASSERT_FALSE(port.ok());
   EXPECT_THAT(port.error().message, HasSubstr("cannot listen on 192.0.2.1:0"));
   EXPECT_THAT(port.error().message, HasSubstr("the workers' store"));
