@@ -33,6 +33,7 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
     leader_machine_ = word.machine;
     leader_ = word.incarnation;
     echo_ = 0;
+    fence_at_ = 0;
   }
   if (word.sent <= echo_) return;
   echo_ = word.sent;
@@ -46,7 +47,10 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   if (word.rank < 0) return;
   row_.rank = word.rank;
   run_ = word.run;
-  fence_at_ = word.echo + (word.age < rules_.limit ? rules_.limit - word.age : 0);
+  // What an earlier word of this leader has granted still holds, and may be more: words that wait
+  // for a node that slept answer none of its own since.
+  fence_at_ =
+      std::max(fence_at_, word.echo + (word.age < rules_.limit ? rules_.limit - word.age : 0));
   if (word.attempt > alive_ || !word.runs)
     stop(word.final ? SIGTERM : word.signal != 0 ? word.signal : SIGKILL);
   told_ = std::max(told_, word.attempt);

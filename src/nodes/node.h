@@ -90,7 +90,7 @@ class Node {
   Stamp echo_ = 0;
   std::uint64_t heard_at_;  // the leader, or since when it is looked for
   std::optional<std::uint64_t> closed_at_;
-  std::uint64_t fence_at_ = 0;  // by the newest word
+  std::uint64_t fence_at_ = 0;  // the latest by any word of this leader
   bool over_ = false;
   using Waited = std::tuple<Incarnation, Attempt, bool, int>;  // of the leader's words
   Waited waited_;

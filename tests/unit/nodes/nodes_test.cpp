@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "nodes/leader.h"
 #include "nodes/node.h"
@@ -229,6 +230,29 @@ TEST_F(NodesTest, WhoseWordsReachNobodyIsFencedThoughItHearsTheLeader) {
   node.heard(word, now);
   node.tick(now);
   EXPECT_EQ(node.wish().signal, SIGKILL);
+}
+
+// The words that wait for it are old, and say so; but what the one before them granted still holds.
+TEST_F(NodesTest, WhoSleepsForLessThanTheLimitGoesOn) {
+  begin({.nodes = 2, .max_restarts = 3});
+  Node& node = add(1, row(1, 101));
+  talk();
+  std::vector<LeaderWord> waiting;
+  for (const std::uint64_t end = now + kL - kSecond; now < end;) {
+    now += kSecond / 4;
+    leader->heard(kOwnLink, nodes.at(kOwnLink).word(now), now);
+    nodes.at(kOwnLink).heard(leader->word_for(kOwnLink, now), now);
+    leader->tick(now);
+    waiting.push_back(leader->word_for(1, now));
+  }
+  for (const LeaderWord& word : waiting) {
+    node.heard(word, now);
+    node.tick(now);
+  }
+  EXPECT_EQ(node.wish().signal, 0);
+  now += 2 * kSecond;
+  node.tick(now);
+  EXPECT_EQ(node.wish().signal, SIGKILL) << "it holds no longer than that";
 }
 
 TEST_F(NodesTest, ALostNodeWithoutBudgetEndsTheRunAtOnce) {
