@@ -15,6 +15,9 @@ std::string seconds(std::uint64_t ns) {
   return text;
 }
 
+// It has Final, and its workers are gone: until then the leader serves them.
+bool is_done(const NodeWord& word) { return word.final && word.alive == 0; }
+
 }  // namespace
 
 Leader::Leader(const Rules& rules, Row own, std::uint64_t run, const Record& before,
@@ -30,8 +33,7 @@ void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   const auto [place, is_new] = links_.try_emplace(link);
   Node& node = place->second;
   if (word.sent < node.word.sent) return;  // overtaken
-  know_ += static_cast<std::size_t>(word.final.has_value()) -
-           static_cast<std::size_t>(node.word.final.has_value());
+  done_ += static_cast<std::size_t>(is_done(word)) - static_cast<std::size_t>(is_done(node.word));
   node.word = word;
   node.heard_at = now;
   if (is_new) silent_.set(link, now + rules_.limit);
@@ -53,7 +55,7 @@ void Leader::closed(Link link, std::uint64_t now) {
 void Leader::forget(Link link) {
   const auto found = links_.find(link);
   if (found == links_.end()) return;
-  know_ -= static_cast<std::size_t>(found->second.word.final.has_value());
+  done_ -= static_cast<std::size_t>(is_done(found->second.word));
   waiting_.erase(link);
   silent_.drop(link);
   links_.erase(found);
@@ -250,7 +252,7 @@ void Leader::decide(std::uint64_t now) {
   }
   if (phase_ == Phase::kStopping && seats_.working() == 0)
     finish({128 + signal_, "stopped by signal " + std::to_string(signal_)});
-  if (phase_ == Phase::kFinal && !over_ && know_ == links_.size() && seats_.away() == 0) {
+  if (phase_ == Phase::kFinal && !over_ && done_ == links_.size() && seats_.away() == 0) {
     over_ = true;
     ++version_;
   }

@@ -123,7 +123,7 @@ class Leader {
   std::vector<Link> due_, dropped_;
   std::map<Link, Node> links_;
   std::set<Link> waiting_;         // for a rank
-  std::size_t know_ = 0;           // links that have told Final
+  std::size_t done_ = 0;           // links that have told Final, and that nothing lives
   Deadlines<Link> silent_;         // those without a rank
   std::set<Incarnation> earlier_;  // whose ranks others have taken
   Seats seats_;

@@ -85,7 +85,7 @@ struct LeaderWord {
   std::string why;                              // the last attempt was ended; "": none was
   int signal = 0;                               // workers are to end by it; 0: no
   std::optional<Final> final;
-  bool over = false;        // all have it, or are gone
+  bool over = false;        // all have it and no workers left, or are gone
   std::uint64_t limit = 0;  // L
   std::uint64_t age = 0;    // of the newest word of this leader that all nodes have answered
   Stamp sent = 0, echo = 0;

@@ -1,5 +1,6 @@
 #include "simulation/plain_hosts.h"
 
+#include <algorithm>
 #include <csignal>
 #include <functional>
 #include <map>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "coord/plain/one_host.h"
+#include "coord/plain/several_hosts.h"
+#include "nodes/leader.h"
 
 namespace lockstep::simulation {
 namespace {
@@ -27,12 +30,15 @@ struct Process {
   bool ignores_term = false, stuck = false;  // stuck: only SIGKILL ends it
 };
 
-// A host: its part of the state machine, or the whole of it, and its processes.
+constexpr std::uint64_t kBeat = 250 * kMs;
+
+// A host: its head, what it has said to the leader, and its processes.
 struct Host {
   std::unique_ptr<Head> head;
-  std::unique_ptr<plain::Host> part;
+  plain::SeveralHosts* several = nullptr;  // the head, where there are other hosts
+  std::uint64_t said = 0;                  // version of its node's word
   std::map<WorkerUid, Process> processes;
-  std::uint64_t frozen_until = 0, heard_until = 0, told_until = 0;  // messages keep their order
+  std::uint64_t frozen_until = 0, heard_until = 0, told_until = 0;  // words keep their order
   std::uint64_t tick_at = 0;
   bool signalled = false;
   std::optional<int> exit_code;
@@ -48,22 +54,21 @@ class PlainHosts {
     message_ms_ = chance(30) ? 0 : pick(1, 300);
     std::vector<int> workers(static_cast<std::size_t>(hosts));
     for (int& count : workers) count = pick(1, 4);
-    for (const int count : workers) {
-      Host& host = hosts_.emplace_back();
-      const plain::HostConfig config{.workers = count};
-      if (hosts == 1)
-        host.head = std::make_unique<plain::OneHost>(config, max_restarts_);
-      else
-        host.part = std::make_unique<plain::Host>(config);
+    if (hosts == 1) {
+      hosts_.emplace_back().head =
+          std::make_unique<plain::OneHost>(plain::HostConfig{.workers = workers[0]}, max_restarts_);
+      return;
     }
-    if (hosts > 1) run_ = std::make_unique<plain::Run>(workers, max_restarts_);
+    rules_.nodes = hosts;
+    rules_.max_restarts = max_restarts_;
+    for (int i = 0; i < hosts; ++i) join(i, workers[static_cast<std::size_t>(i)]);
   }
 
   PlainOutcome play() {
     at(kMs, [this] {
-      if (run_ != nullptr) return send(run_->start());
-      feed(0, event::Start{});
+      for (std::size_t i = 0; i < hosts_.size(); ++i) feed(static_cast<int>(i), event::Start{});
     });
+    if (leader_ != nullptr) beat();
     plan_signals();
     for (int i = pick(0, 2); i > 0; --i) at(millis(0, 20'000), [this] { freeze(); });
     while (!queue_.empty() && out_.violation.empty() && !all_stopped()) {
@@ -108,38 +113,83 @@ class PlainHosts {
     if (host.exit_code) return;
     if (host.frozen_until > now_) return at(host.frozen_until, [=, this] { feed(index, event); });
     host.signalled = host.signalled || std::holds_alternative<event::Signal>(event);
-    if (host.head != nullptr) {
-      obey(index, host.head->handle(event, now_));
-    } else {
-      take(index, host.part->handle(event, now_));
-    }
+    obey(index, host.head->handle(event, now_));
+    if (host.several != nullptr) talk(index);
     set_tick(index);
   }
-  void take(int index, const plain::Told& told) {
-    obey(index, told.actions);
+
+  void join(int index, int workers) {
+    const nodes::Row row{index,
+                         "10.0.0." + std::to_string(index),
+                         "machine" + std::to_string(index),
+                         static_cast<nodes::Incarnation>(index) + 1,
+                         static_cast<std::uint32_t>(workers),
+                         "default"};
+    auto head = std::make_unique<plain::SeveralHosts>(plain::HostConfig{.workers = workers}, rules_,
+                                                      row, now_);
+    head->node().alone();
+    if (index == 0)
+      leader_ = std::make_unique<nodes::Leader>(rules_, row, 1, nodes::Leader::Record{}, now_);
+    Host& host = hosts_.emplace_back();
+    host.several = head.get();
+    host.head = std::move(head);
+  }
+  // What a launcher does after each turn of its head.
+  void talk(int index) {
     Host& host = hosts_[static_cast<std::size_t>(index)];
-    for (const plain::Report& report : told.reports) {
-      host.told_until = std::max(host.told_until, now_ + millis(0, message_ms_));
-      at(host.told_until, [=, this] { send(run_->handle(index, report)); });
+    nodes::Node& node = host.several->node();
+    if (const auto attempt = node.wish().serve; attempt != 0)
+      node.serves({attempt, "10.0.0.0", 29'500, true});
+    if (const auto attempt = node.wish().run; attempt != 0) {
+      host.several->reached_store(attempt);
+      at(now_ + millis(0, 10), [=, this] { feed(index, event::Tick{}); });
+    }
+    if (std::exchange(host.said, node.version()) == node.version()) return;
+    const nodes::NodeWord word = node.word(now_);
+    host.told_until = std::max(host.told_until, now_ + (index == 0 ? 0 : millis(0, message_ms_)));
+    at(host.told_until, [=, this] { hear(index, word); });
+  }
+  void hear(int index, const nodes::NodeWord& word) {
+    if (hosts_[0].exit_code) return;
+    if (hosts_[0].frozen_until > now_)
+      return at(hosts_[0].frozen_until, [=, this] { hear(index, word); });
+    leader_->heard(link_of(index), word, now_);
+    tell();
+  }
+  void tell() {
+    const bool all = std::exchange(told_, leader_->version()) != leader_->version();
+    const std::vector<nodes::Link> due = leader_->take_due();
+    for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
+      if (!all && std::ranges::find(due, link_of(i)) == due.end()) continue;
+      Host& host = hosts_[static_cast<std::size_t>(i)];
+      host.heard_until = std::max(host.heard_until, now_ + (i == 0 ? 0 : millis(0, message_ms_)));
+      at(host.heard_until,
+         [this, i, word = leader_->word_for(link_of(i), now_)] { deliver(i, word); });
     }
   }
-  void send(const plain::Orders& orders) {
-    for (const plain::Addressed& order : orders) {
-      Host& host = hosts_[static_cast<std::size_t>(order.host)];
-      host.heard_until = std::max(host.heard_until, now_ + millis(0, message_ms_));
-      at(host.heard_until, [=, this] { deliver(order); });
+  void deliver(int index, const nodes::LeaderWord& word) {
+    Host& host = hosts_[static_cast<std::size_t>(index)];
+    if (host.exit_code) return;
+    if (host.frozen_until > now_) return at(host.frozen_until, [=, this] { deliver(index, word); });
+    host.several->node().heard(word, now_);
+    feed(index, event::Tick{});
+  }
+  void beat() {
+    for (int i = 0; i < static_cast<int>(hosts_.size()); ++i) {
+      hosts_[static_cast<std::size_t>(i)].said = 0;
+      feed(i, event::Tick{});
     }
+    if (!hosts_[0].exit_code && hosts_[0].frozen_until <= now_) {
+      leader_->tick(now_);
+      told_ = 0;
+      tell();
+    }
+    at(now_ + kBeat, [this] { beat(); });
   }
-  void deliver(const plain::Addressed& order) {
-    Host& host = hosts_[static_cast<std::size_t>(order.host)];
-    if (host.frozen_until > now_) return at(host.frozen_until, [=, this] { deliver(order); });
-    take(order.host, host.part->handle(order.order, now_));
-    set_tick(order.host);
-  }
+  static nodes::Link link_of(int index) { return static_cast<nodes::Link>(index); }
   void set_tick(int index) {
     Host& host = hosts_[static_cast<std::size_t>(index)];
-    const std::uint64_t due =
-        host.head != nullptr ? host.head->next_deadline(now_) : host.part->next_deadline(now_);
+    const std::uint64_t due = host.head->next_deadline(now_);
     if (host.exit_code || (host.tick_at > now_ && host.tick_at <= due)) return;
     host.tick_at = std::max(due, now_ + kMs);
     at(host.tick_at, [=, this, set = host.tick_at] {
@@ -303,7 +353,9 @@ class PlainHosts {
   std::priority_queue<Item, std::vector<Item>, std::greater<>> queue_;
   std::uint64_t now_ = 0, numbers_ = 0;
   std::vector<Host> hosts_;
-  std::unique_ptr<plain::Run> run_;  // of several hosts
+  nodes::Rules rules_;
+  std::unique_ptr<nodes::Leader> leader_;  // of several hosts: on the first
+  std::uint64_t told_ = 0;                 // version of its words
   int max_restarts_ = 0, failure_percent_ = 0, message_ms_ = 0;
   bool stopped_job_ = false;
   int attempt_ = 0;  // restarts seen
