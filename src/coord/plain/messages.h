@@ -1,6 +1,5 @@
-// What the two parts of a plain run say to each other: each host (host.h) reports to the run
-// (run.h), which gives orders. Plain values, in order between two that talk; on one host they are
-// passed by calls.
+// What a host (host.h) and who decides for it say to each other: the host reports, the run (run.h)
+// gives orders; on several hosts each one's head does (several_hosts.h). Plain values, in order.
 #pragma once
 
 #include <optional>
