@@ -52,7 +52,8 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   fence_at_ =
       std::max(fence_at_, word.echo + (word.age < rules_.limit ? rules_.limit - word.age : 0));
   if (word.attempt > alive_ || !word.runs)
-    stop(word.final ? SIGTERM : word.signal != 0 ? word.signal : SIGKILL);
+    // A launcher that was told to end lets its workers save: it will say so, and nothing follows.
+    stop(word.final || signal_ != 0 ? SIGTERM : word.signal != 0 ? word.signal : SIGKILL);
   told_ = std::max(told_, word.attempt);
   why_ = word.why;
   if (word.final) why_ = word.final->text;

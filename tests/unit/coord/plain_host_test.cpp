@@ -159,8 +159,8 @@ TEST_F(HostOfThree, ItsOwnSignalGoesToItsWorkersBeforeAnybodyAnswers) {
   EXPECT_EQ(kills(), (std::vector<int>{SIGINT, SIGINT, SIGINT}));
   order(order::Stop{"stopped by SIGTERM", SIGTERM});
   EXPECT_TRUE(told_.actions.empty()) << "they have been told";
-  order(order::End{1, "rank 0 broke"});
-  EXPECT_TRUE(told_.actions.empty());
+  order(order::End{1, "cut off"});
+  EXPECT_EQ(kills(), (std::vector<int>{SIGKILL, SIGKILL, SIGKILL})) << "others may start soon";
 }
 
 TEST_F(HostOfThree, WhoStopsBeginsNothing) {

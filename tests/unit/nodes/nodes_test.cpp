@@ -311,6 +311,23 @@ TEST_F(NodesTest, OneSignalStopsAll) {
   EXPECT_EQ(leader->final()->code, 130);
 }
 
+// Its peers die of what has stopped it: their failure must not cut its last checkpoint short.
+TEST_F(NodesTest, WhoseLauncherIsToldToEndIsNotKilledForAFailureElsewhere) {
+  Rules rules;
+  rules.nodes = 2;
+  rules.max_restarts = 1;
+  begin(rules);
+  add(1, row(1, 101));
+  talk();
+  nodes.at(1).signalled(SIGTERM);
+  nodes.at(kOwnLink).workers_failed({1, 0, "lost its peer", 1, false}, now);
+  leader->heard(kOwnLink, nodes.at(kOwnLink).word(now), now);
+  nodes.at(1).heard(leader->word_for(1, now), now);
+  EXPECT_EQ(nodes.at(1).wish().signal, SIGTERM);
+  talk();
+  EXPECT_EQ(leader->phase(), Phase::kStopping);
+}
+
 TEST_F(NodesTest, WithoutALeaderASignalStillEnds) {
   begin({.nodes = 2, .max_restarts = 5});
   Node& node = add(1, row(1, 101));
