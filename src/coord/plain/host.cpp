@@ -66,7 +66,7 @@ void Host::obey(const order::End& end) {
   state_ = State::kEnding;
   end_told_ = false;
   judge_at_.reset();
-  print(action::Severity::kWarning, end.text);
+  if (!end.text.empty()) print(action::Severity::kWarning, end.text);
   kill_all(SIGKILL, "the group starts again");
 }
 
@@ -139,7 +139,7 @@ void Host::stop(const std::string& reason, int signal) {
   state_ = State::kStopping;
   end_told_ = false;
   judge_at_.reset();
-  print(action::Severity::kError, reason);
+  if (!reason.empty()) print(action::Severity::kError, reason);
   kill_at_ = now_ + config_.timing.kill_grace;
   tell_wait_at_ = now_ + kStopWaitTold;
   kill_all(signal, "the run stops");

@@ -49,11 +49,11 @@ struct Begin {
 // Kill them, those that Stop has told to end, too; another attempt may follow. Answer: Gone.
 struct End {
   int attempt = 0;
-  std::string text;  // to be said
+  std::string text;  // to be said, if any
 };
 // Tell them to end, by `signal`, and kill who does not; no attempt follows. Answer: Gone.
 struct Stop {
-  std::string reason;  // to be said
+  std::string reason;  // to be said, if any
   int signal = 0;
 };
 // All have ended: so does the launcher.

@@ -74,11 +74,14 @@ bool SeveralHosts::begin(nodes::Attempt attempt) {
 bool SeveralHosts::end(int signal) {
   signalled_ = signal;
   if (signal == SIGKILL) {
-    take(host_.handle(order::End{static_cast<int>(begun_), end_text(begun_)}, now_));
+    // Where none is left what ends the run is told at its end; as is a cause that is not known yet.
+    const bool tells =
+        begun_ <= static_cast<nodes::Attempt>(rules_.max_restarts) && !node_.why().empty();
+    take(host_.handle(order::End{static_cast<int>(begun_), tells ? end_text(begun_) : ""}, now_));
     return true;
   }
   const std::string reason = node_.why();
-  stop_told_ = true;
+  stop_told_ = stop_told_ || !reason.empty();
   take(host_.handle(order::Stop{reason, signal}, now_));
   return true;
 }
