@@ -26,15 +26,17 @@ class MasterPort {
 
   // On several nodes, for the one of group rank 0.
   struct OnNode {
-    std::vector<std::string> addresses;  // numeric: where the others reach this node
-    int port = 0;                        // that was asked for; 0: any
-    int control_port = 0;     // of the launchers' own listener on this node, at those; 0: none
+    // Numeric: where the others reach this node.
+    std::vector<std::string> addresses;
+    int port = 0;  // that was asked for; 0: any
+    // Of the launchers' own listener on this node, at those addresses; 0: none.
+    int control_port = 0;
     bool share_store = true;  // LaunchOptions::share_store
     friend bool operator==(const OnNode&, const OnNode&) = default;
   };
-  // Served at its addresses and on the loopback. At the launchers' own port the store has no listener
-  // and gets its clients by adopt(); without share_store workers could not listen at that port, and
-  // get another one.
+  // Served at its addresses and on the loopback. At the launchers' own port the store has no
+  // listener and gets its clients by adopt(); without share_store workers could not listen at that
+  // port, and get another one.
   static Result<MasterPort> open_on_node(const OnNode& node, Loop& loop);
 
   int number() const;

@@ -242,10 +242,10 @@ TEST_F(Connections, ClientsOfAStoreOfBeforeAreDropped) {
   ASSERT_TRUE(run_until([&] { return listener_->waiting() == 3; }));
   ASSERT_EQ(::send(early_launcher.get(), "L", 1, 0), 1);
   ASSERT_EQ(::send(early.get(), "\0query", 6, 0), 6);
-  std::vector<UniqueFd> queued;
-  for (int i = 0; i < 20; ++i) {
-    queued.push_back(stranger());
-    ASSERT_EQ(::send(queued.back().get(), "\0query", 6, 0), 6);
+  std::vector<UniqueFd> queued(20);
+  for (UniqueFd& each : queued) {
+    each = stranger();
+    ASSERT_EQ(::send(each.get(), "\0query", 6, 0), 6);
   }
   const UniqueFd late_launcher = stranger();
   listener_->drop_store_clients();

@@ -146,8 +146,8 @@ TEST_F(MasterPorts, WhereWorkersServeItTheirPortIsHeld) {
 TEST_F(MasterPorts, TheLaunchersPortIsNotForWorkersThatServe) {
   const UniqueFd listener = taken_port(true);
   const int number = port_of(listener.get());
-  const auto port =
-      open({.addresses = {"127.0.0.2"}, .port = number, .control_port = number, .share_store = false});
+  const auto port = open(
+      {.addresses = {"127.0.0.2"}, .port = number, .control_port = number, .share_store = false});
   ASSERT_TRUE(port.ok()) << port.error().message;
   EXPECT_FALSE(port->serves_store());
   EXPECT_NE(port->number(), number);
