@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/addresses.h"
 #include "control/sockets.h"
 
 namespace lockstep::control {
@@ -42,7 +43,9 @@ int nearness(Outcome outcome) {
 
 Failure failure_of(int code, const Address& address) {
   const Outcome outcome = outcome_of_connect(code);
-  if (outcome == Outcome::kRefused) return {outcome, "refused: no launcher listens there"};
+  if (outcome == Outcome::kRefused)
+    return {outcome, "refused: no launcher listens there",
+            !own_addresses(address.host(), Deadline::in(0s)).empty()};
   if (outcome == Outcome::kReset) return {outcome, "the connection was reset at once"};
   if (outcome == Outcome::kDropped) return {outcome, "no answer"};
   if (code == EINVAL && address.is_link_local() && address.host().find('%') == std::string::npos)
@@ -73,7 +76,7 @@ std::string Dial::name() const {
 void Dial::begin() {
   if (plan_.on_this_machine) {
     auto socket = connect_on_this_machine(plan_.port);
-    if (!socket.ok()) return finish({}, {Outcome::kRefused, socket.error().message});
+    if (!socket.ok()) return finish({}, {Outcome::kRefused, socket.error().message, true});
     if (!is_of_this_user(socket->get()))
       return finish({}, {Outcome::kOtherUser, "port " + std::to_string(plan_.port) +
                                                   " of this machine's launchers is held by "
@@ -181,6 +184,8 @@ Failure Dial::summary() const {
   Failure all = *told;
   for (auto other = failures_.begin(); other != failures_.end(); ++other)
     if (other != told) all.text += "; " + other->text;
+  all.by_this_machine =
+      std::ranges::any_of(failures_, [](const Failure& each) { return each.by_this_machine; });
   return all;
 }
 

@@ -36,6 +36,7 @@ const char* to_string(Outcome outcome);
 struct Failure {
   Outcome outcome = Outcome::kGone;
   std::string text;
+  bool by_this_machine = false;  // kRefused: the name leads here, and nobody listens here
 };
 
 }  // namespace lockstep::control

@@ -36,6 +36,7 @@ void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   done_ += static_cast<std::size_t>(is_done(word)) - static_cast<std::size_t>(is_done(node.word));
   node.word = word;
   node.heard_at = now;
+  if (is_new) node.since = now;
   if (is_new) silent_.set(link, now + rules_.limit);
   if (!node.refusal.empty()) return;
   if (node.rank < 0) seat(link, node, now);
@@ -105,7 +106,9 @@ void Leader::seat_given(int rank, Link link, Node& node, std::uint64_t now) {
     lose(rank, "was started again", now);
     return sit(rank, link, node);
   }
-  if (seat.link)
+  // A pod or machine may be back with another address before its earlier self is missed.
+  const bool lives = seat.link && (seat.link == kOwnLink || seat.echoed > node.since);
+  if (lives)
     refuse(link, node, exit_code(ErrorKind::kUsage),
            "node rank " + std::to_string(rank) + " is that of " + seat.row.address +
                ", which is alive; this one is " + row.address);

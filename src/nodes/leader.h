@@ -74,7 +74,7 @@ class Leader {
  private:
   struct Node {  // behind one link
     NodeWord word;
-    std::uint64_t heard_at = 0;
+    std::uint64_t since = 0, heard_at = 0;
     int rank = -1;
     std::string refusal;
     int refusal_code = 0;

@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "lockstep/status.h"
 #include "star/agreement.h"
-#include "star/beat.h"
 
 namespace lockstep::star {
 namespace {
@@ -18,6 +17,7 @@ using control::Connection;
 using control::Outcome;
 
 constexpr auto kFirstPause = 20ms, kLongestPause = 500ms;
+constexpr auto kFirstLine = 5s, kLineEvery = 30s;
 constexpr auto kNotOursFor = 5s;
 
 // Who answers is no leader that we could be a node of, and will not become one by waiting.
@@ -91,6 +91,7 @@ void Spoke::failed(const control::Failure& failure) {
   } else if (not_ours_until_->passed()) {
     return events_.refused({exit_code(ErrorKind::kUnavailable), failure.text});
   }
+  if (failure.by_this_machine && !was_open_) events_.refused_here();
   tell_trouble();
   pause_ = std::clamp<std::chrono::milliseconds>(2 * pause_, kFirstPause, kLongestPause);
   next_dial_ = timers_.in(pause_, [this] { dial(); });
@@ -116,7 +117,7 @@ void Spoke::hear(std::string_view frame) {
 void Spoke::on(const control::message::Welcome& welcome) {
   log_debug("met " + for_terminal(welcome.host) + ", which leads, as " +
             for_terminal(welcome.address));
-  open_ = true;
+  open_ = was_open_ = true;
   pause_ = 0ms;
   trouble_.clear();
   not_ours_until_.reset();

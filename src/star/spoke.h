@@ -41,6 +41,8 @@ class Spoke {
     std::function<void()> open;  // the leader agrees: say() the node's word
     std::function<void(const nodes::LeaderWord&)> word;
     std::function<void()> closed;
+    // By this machine, before there ever was a connection: who leads may be this node.
+    std::function<void()> refused_here = [] {};
     // For good: there is nothing to be dialled for.
     std::function<void(const nodes::Final&)> refused;
   };
@@ -81,6 +83,7 @@ class Spoke {
   std::unique_ptr<control::Dial> dial_;
   std::shared_ptr<control::Connection> connection_;
   bool open_ = false;  // the leader has said Welcome
+  bool was_open_ = false;
   std::uint64_t limit_ns_;
   std::string local_address_ = "127.0.0.1";
   std::string trouble_;

@@ -55,6 +55,13 @@ Result<UniqueFd> listen(const NodesOptions& options, const Meeting& meeting) {
   return control::listen_at(*Address::numeric(meeting.from->host(), port));
 }
 
+bool is_mine(const NodesOptions& options, const Meeting& meeting) {
+  if (options.is_host) return *options.is_host;
+  // Within one machine all are at the endpoint: the first node leads, where that is known.
+  if (meeting.on_this_machine) return options.node_rank.value_or(0) == 0;
+  return !own_addresses(options.endpoint_host, Deadline::in(kLookUpTime)).empty();
+}
+
 }  // namespace
 
 Result<Meeting> find_meeting(const NodesOptions& options) {
@@ -66,21 +73,21 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
   meeting.on_this_machine = is_loopback(options.endpoint_host);
   if (!meeting.on_this_machine) LOCKSTEP_TRY(find_tls(options, meeting));
   LOCKSTEP_TRY(find_own_end(options, meeting));
-  // Within one machine all are at the endpoint: the first node leads, where that is known.
-  const bool mine = options.is_host.value_or(
-      meeting.on_this_machine
-          ? options.node_rank.value_or(0) == 0
-          : !own_addresses(options.endpoint_host, Deadline::in(kLookUpTime)).empty());
-  if (!mine) return meeting;
+  LOCKSTEP_TRY(look_again(options, meeting));
+  return meeting;
+}
+
+Status look_again(const NodesOptions& options, Meeting& meeting) {
+  if (!is_mine(options, meeting)) return {};
   auto socket = listen(options, meeting);
   if (socket.ok()) {
     meeting.leads = true;
     meeting.doors.push_back({*std::move(socket), meeting.tls, meeting.on_this_machine});
-    return meeting;
+    return {};
   }
   if (options.is_host == true) return socket.error();
   if (!meeting.on_this_machine) meeting.taken = port_holder(options.endpoint_port);
-  return meeting;
+  return {};
 }
 
 }  // namespace lockstep::launcher

@@ -1,5 +1,6 @@
 // Where the agents of a run on several nodes meet, as this one sees it: it leads if the endpoint's
-// address is of this machine and the port is free there, else it dials.
+// address is of this machine and the port is free there, else it dials. A name may lead here later
+// than at the start: that of a pod is known once the pod is ready.
 //
 // An endpoint that is a loopback address joins agents of this machine alone: they meet within it,
 // without a key. All others have one (control/key.h).
@@ -30,5 +31,9 @@ struct Meeting {
   std::string taken;
 };
 Result<Meeting> find_meeting(const NodesOptions& options);
+
+// Decides anew for one that dials and was refused by its own machine: then `leads`, with doors.
+// Where another has the port meanwhile nothing changes.
+Status look_again(const NodesOptions& options, Meeting& meeting);
 
 }  // namespace lockstep::launcher

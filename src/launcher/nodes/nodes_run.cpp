@@ -73,7 +73,6 @@ std::unique_ptr<coord::Head> NodesRun::make_head(const coord::plain::HostConfig&
 }
 
 Status NodesRun::open() {
-  LOCKSTEP_ASSIGN(watcher_, Watcher::start(around_.options.nproc_per_node));
   LOCKSTEP_ASSIGN(timers_, control::Timers::open(around_.loop));
   LOCKSTEP_ASSIGN(meeting_, find_meeting(around_.options.nodes));
   if (meeting_.on_this_machine)
@@ -138,12 +137,25 @@ void NodesRun::dial() {
     head_->node().closed(monotonic_ns());
     around_.look();
   };
+  events.refused_here = [this] { look_again_ = timers_->in(0ms, [this] { look_again(); }); };
   events.refused = [this](const nodes::Final& why) {
     head_->node().leave(why.code, for_terminal(why.text) + meeting_.taken);
     around_.look();
   };
   spoke_ =
       std::make_unique<star::Spoke>(around_.loop, *timers_, std::move(plan), std::move(events));
+}
+
+// The endpoint's name leads to this machine, and nobody leads.
+void NodesRun::look_again() {
+  Status done = launcher::look_again(around_.options.nodes, meeting_);
+  if (done.ok() && !meeting_.leads) return;
+  if (done.ok()) done = lead();
+  if (done.ok())
+    spoke_.reset();
+  else
+    head_->node().leave(exit_code(done.error().kind), done.error().message);
+  around_.look();
 }
 
 // Workers of ours hold the lock, too: whether others did must be known before.
@@ -159,7 +171,6 @@ bool NodesRun::go_on() {
   const bool news = talk();
   if (const nodes::Attempt attempt = node.wish().run; attempt != 0 && attempt != reaching_)
     reach(attempt);
-  if (watcher_) watcher_->allow_until(node.may_live_until());
   return news || node.version() != version;
 }
 
@@ -279,19 +290,7 @@ Place NodesRun::place() const {
   return place;
 }
 
-void NodesRun::ended(pid_t child) {
-  if (watcher_) watcher_->forget(child);
-}
-
-bool NodesRun::watcher_event(const ChildEvent& event) {
-  if (!keeps(event.pid)) return false;
-  if (event.kind != ChildEvent::kExited && event.kind != ChildEvent::kKilled) return true;
-  if (const Status status = watcher_->start_again(); !status.ok()) fail(status.error(), true);
-  return true;
-}
-
 void NodesRun::leave() {
-  watcher_.reset();  // nobody is left to be watched
   beat_.cancel();
   record_.remove();
   if (hub_) hub_->leave();

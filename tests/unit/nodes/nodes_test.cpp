@@ -123,6 +123,26 @@ TEST_F(NodesTest, ARankTwiceNamesBothAddresses) {
   EXPECT_FALSE(nodes.at(1).ending());
 }
 
+// A machine that fails and is back at once, elsewhere, is not yet missed: its connection stands.
+TEST_F(NodesTest, AGivenRankIsRefusedOnlyWhereItsNodeStillAnswers) {
+  begin({.nodes = 2, .max_restarts = 1}, 0);
+  add(1, row(1, 101, 1));
+  talk();
+  cut.insert(1);
+  add(2, row(2, 102, 1));
+  pass(2 * kL);
+  EXPECT_FALSE(nodes.at(2).ending()) << nodes.at(2).ending()->text;
+  EXPECT_EQ(nodes.at(2).share().rank, -1);
+  nodes.at(kOwnLink).workers_gone(false);
+  pass(2 * kL);
+  EXPECT_EQ(nodes.at(2).share().rank, 1) << "after 3 L";
+  EXPECT_EQ(leader->attempt(), 2U);
+  Node& second = add(3, row(3, 103, 1));
+  pass(kSecond);
+  ASSERT_TRUE(second.ending());
+  EXPECT_EQ(second.ending()->code, 2);
+}
+
 TEST_F(NodesTest, ARankBeyondTheNodesIsRefused) {
   begin({.nodes = 2});
   add(1, row(1, 101, 2));

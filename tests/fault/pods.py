@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""What a cluster of pods does to a run on several nodes: names that are known late, lead elsewhere, or are not the machine's; pods that
+come back under their name with another address. The files of docs/guide/many_nodes.md, played on machines of namespaces.
+
+Exit 77: skipped, where the system does not have what they need.
+"""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+import hosts  # noqa: E402
+
+LOCKSTEP = os.path.realpath(os.environ["LOCKSTEP_PROGRAM"])
+KEY = "3b1f0c9d" * 8
+# As the operator of a PyTorchJob says it; and the silence that makes a lost node, which here is to cost little.
+JOB = {"PET_RDZV_ENDPOINT": "train-0.train:23456", "PET_RDZV_ID": "train", "PET_RDZV_BACKEND": "c10d", "PET_MASTER_ADDR": "train-0",
+       "PET_MASTER_PORT": "23456", "PET_NPROC_PER_NODE": "2", "PET_MAX_RESTARTS": "1",
+       "PET_RDZV_CONF": "keep_alive_interval=1,keep_alive_max_attempt=1,join_timeout=60", "LOCKSTEP_RUN_KEY": KEY}
+# Says who it is, and ends well once it is told to.
+WORKER = """#!/bin/sh
+echo "rank $RANK of $WORLD_SIZE, attempt $TORCHELASTIC_RESTART_COUNT" >>/srv/said
+while [ ! -e /srv/end ]; do sleep 0.05; done
+"""
+
+
+class Pods(unittest.TestCase):
+    def cluster(self, count, names="right"):
+        self.bed = hosts.Bed(count, names=names)
+        self.addCleanup(self.bed.close)
+        self.count, self.pods = count, {}
+        (self.bed.folder / "train").write_text(WORKER)
+        (self.bed.folder / "train").chmod(0o755)
+
+    def start(self, ordinal, **more):
+        env = {**JOB, "PET_NNODES": self.count, "PET_NODE_RANK": ordinal, **more}
+        self.pods[ordinal] = self.bed[ordinal + 1].start(LOCKSTEP, "run", "/srv/train", env=env, stdout=subprocess.PIPE,
+                                                         stderr=subprocess.STDOUT, text=True)
+
+    def publish(self, suffix=".train"):
+        """The service's records, as they are now."""
+        self.bed.name("".join(f"{machine.v4} train-{machine.index - 1}{suffix}\n" for machine in self.bed))
+
+    def said(self):
+        file = self.bed.folder / "said"
+        return sorted(file.read_text().splitlines()) if file.exists() else []
+
+    def wait_for(self, attempt):
+        """Until all workers of the attempt run."""
+        wanted = [f"rank {rank} of {2 * self.count}, attempt {attempt}" for rank in range(2 * self.count)]
+        end = time.monotonic() + 30
+        while not set(wanted) <= set(self.said()):
+            if time.monotonic() > end:
+                self.fail(f"no attempt {attempt}: {self.said()}\n" + "\n".join(self.close()))
+            time.sleep(0.02)
+        self.assertEqual([line for line in self.said() if line.endswith(f"attempt {attempt}")], wanted)
+
+    def close(self):
+        for pod in self.pods.values():
+            pod.kill()
+        return [f"pod {ordinal}: {pod.communicate()[0]}" for ordinal, pod in self.pods.items()]
+
+    def end_well(self):
+        (self.bed.folder / "end").touch()
+        said = {ordinal: pod.communicate(timeout=30)[0] for ordinal, pod in self.pods.items()}
+        self.assertEqual({ordinal: pod.returncode for ordinal, pod in self.pods.items()}, dict.fromkeys(self.pods, 0), said)
+        self.assertEqual([machine.pids() for machine in self.bed], [[]] * self.count)
+        return said
+
+    def come_back(self, *ordinals, number):
+        """Their machines fail; they are there again with other addresses, which the service gets to know a little later."""
+        for ordinal in ordinals:
+            self.bed[ordinal + 1].kill()
+            self.pods.pop(ordinal).communicate()
+            self.bed[ordinal + 1].move(number + ordinal)
+            self.bed[ordinal + 1].boot()
+            self.start(ordinal)
+        time.sleep(0.5)
+        self.publish()
+
+    def test_the_endpoints_pod_learns_its_name_late(self):
+        # A headless service without publishNotReadyAddresses names a pod once it is ready.
+        self.cluster(3, names="own")
+        for ordinal in range(3):
+            self.start(ordinal)
+        time.sleep(1.5)
+        self.assertEqual(self.said(), [])
+        self.publish()
+        self.wait_for(0)
+        self.end_well()
+
+    def test_the_endpoints_name_leads_to_an_earlier_pod_at_first(self):
+        self.cluster(2, names="none")
+        self.bed.name(f"{self.bed[2].v4} train-0.train\n")  # now another pod's
+        for ordinal in range(2):
+            self.start(ordinal, PET_NODE_RANK=ordinal)
+        time.sleep(0.5)
+        self.publish()
+        self.wait_for(0)
+        self.end_well()
+
+    def test_a_pod_comes_back_with_another_address(self):
+        self.cluster(3)
+        self.publish()
+        for ordinal in range(3):
+            self.start(ordinal)
+        self.wait_for(0)
+        self.come_back(2, number=70)
+        self.wait_for(1)
+        self.end_well()
+
+    def test_the_endpoints_pod_comes_back_with_another_address(self):
+        self.cluster(3)
+        self.publish()
+        for ordinal in range(3):
+            self.start(ordinal)
+        self.wait_for(0)
+        self.come_back(0, number=80)
+        self.wait_for(1)
+        said = self.end_well()
+        self.assertFalse(re.search(r"Traceback|internal", str(said)), said)
+
+
+if __name__ == "__main__":
+    hosts.enter()
+    if hosts.missing():
+        print(f"skipped: {hosts.missing()}")
+        sys.exit(77)
+    unittest.main()
