@@ -213,14 +213,25 @@ void Agent::on_typed(int signal) {
 // SIGCHLD comes at the moment when a pidfd would poll readable, and tells of stops too; several may
 // be one signal.
 void Agent::on_children() {
-  while (const auto child = next_child_event()) {
+  // What the watcher has done meanwhile is the fence's doing, and no failure of theirs.
+  if (nodes_) feed(event::Tick{});
+  const auto ended = [this](pid_t pid) {
+    if (nodes_) nodes_->ended(pid);
+  };
+  while (const auto child = next_child_event(ended)) {
     if (spawner_.zygote_event(*child)) continue;
+    if (nodes_ && nodes_->watcher_event(*child)) continue;
     if (Worker* worker = workers_.of_process(child->pid))
       worker_gone(*worker, *child);
     else if (!workers_.unforked().empty())
       early_exits_.insert_or_assign(child->pid, *child);  // perhaps a worker not announced yet
     // else a stray: something that a worker left behind
   }
+}
+
+// What is no worker, and nothing that one has left behind.
+bool Agent::keeps(pid_t child) const {
+  return spawner_.keeps(child) || (nodes_ && nodes_->keeps(child));
 }
 
 void Agent::on_spawner(coord::Event event) {

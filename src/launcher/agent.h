@@ -68,6 +68,7 @@ class Agent {
   void on_signal();
   void on_typed(int signal);
   void on_children();
+  bool keeps(pid_t child) const;
   void on_spawner(coord::Event event);
   void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);

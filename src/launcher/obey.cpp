@@ -48,7 +48,7 @@ void Agent::act(const action::Spawn& spawn) {
   const Place place =
       nodes_ ? nodes_->place()
              : place_on_one_host(options_, spawn, master_->number(), master_->serves_store());
-  if (nodes_) spawner_.inherit(nodes_->lock());
+  if (nodes_) spawner_.on_node(nodes_->lock(), nodes_->free_place());
   const Variables variables = worker_variables(options_, spawn, place, worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, linked_ ? linked_->board_fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;
@@ -93,7 +93,7 @@ void Agent::act(const action::RestartGroup& restart) {
   ending_attempt_ = false;
   failures_.clear();
   errors_told_.clear();
-  helpers_.left_by_all([this](pid_t child) { return spawner_.keeps(child); });
+  helpers_.left_by_all([this](pid_t child) { return keeps(child); });
   if (linked_) linked_->renew_board();
   if (master_ && !linked_) master_->begin_anew();
 }

@@ -163,11 +163,15 @@ void Node::tick(std::uint64_t now) {
   if (leaving_ && alive_ == 0 && !ending_) ending_ = leaving_;
 }
 
+std::uint64_t Node::may_live_until() const {
+  if (alive_ == 0) return 0;
+  const std::uint64_t until = std::min(fence_at_, heard_at_ + rules_.limit);
+  return closed_at_ ? std::min(until, *closed_at_ + rules_.redial) : until;
+}
+
 std::uint64_t Node::next_deadline(std::uint64_t now) const {
   if (alive_ == 0) return now + kLook;
-  std::uint64_t next = std::min({now + kLook, fence_at_, heard_at_ + rules_.limit});
-  if (closed_at_) next = std::min(next, *closed_at_ + rules_.redial);
-  return std::max(next, now);
+  return std::clamp(may_live_until(), now, now + kLook);
 }
 
 NodeWord Node::word(std::uint64_t now) {

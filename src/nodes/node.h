@@ -46,6 +46,9 @@ class Node {
   };
   Wish wish() const;
 
+  // The fence as it stands: nothing of this node may live then. 0: nothing does.
+  std::uint64_t may_live_until() const;
+
   NodeWord word(std::uint64_t now);
   // word() has news, or the leader waits for it: to be sent at once. Else at each heartbeat.
   std::uint64_t version() const { return version_; }

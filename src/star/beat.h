@@ -1,4 +1,4 @@
-// How often agents tell each other their words. Any thread.
+// How often agents tell each other their words, and people whom they wait for. Any thread.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,9 @@
 #include <cstdint>
 
 namespace lockstep::star {
+
+// Lines about who is missing: the first, then one every so often.
+inline constexpr std::chrono::seconds kFirstLine{5}, kLineEvery{30};
 
 // `limit_ns`: L, after which silence counts as death. Up to 100 nodes 12 words in L, and no fewer
 // than 4 in a second; beyond that slower, for the leader's sake, but 8 in L: the age that the leader

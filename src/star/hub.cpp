@@ -19,7 +19,6 @@ using control::Connection;
 using control::Outcome;
 
 constexpr const char* kLoopback = "127.0.0.1";
-constexpr auto kFirstLine = 5s, kLineEvery = 30s;
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "lockstep/status.h"
 #include "star/agreement.h"
+#include "star/beat.h"
 
 namespace lockstep::star {
 namespace {
@@ -17,7 +18,6 @@ using control::Connection;
 using control::Outcome;
 
 constexpr auto kFirstPause = 20ms, kLongestPause = 500ms;
-constexpr auto kFirstLine = 5s, kLineEvery = 30s;
 constexpr auto kNotOursFor = 5s;
 
 // Who answers is no leader that we could be a node of, and will not become one by waiting.

@@ -73,6 +73,7 @@ std::unique_ptr<coord::Head> NodesRun::make_head(const coord::plain::HostConfig&
 }
 
 Status NodesRun::open() {
+  LOCKSTEP_ASSIGN(watcher_, Watcher::start(around_.options.nproc_per_node));
   LOCKSTEP_ASSIGN(timers_, control::Timers::open(around_.loop));
   LOCKSTEP_ASSIGN(meeting_, find_meeting(around_.options.nodes));
   if (meeting_.on_this_machine)
@@ -171,6 +172,7 @@ bool NodesRun::go_on() {
   const bool news = talk();
   if (const nodes::Attempt attempt = node.wish().run; attempt != 0 && attempt != reaching_)
     reach(attempt);
+  if (watcher_) watcher_->allow_until(node.may_live_until());
   return news || node.version() != version;
 }
 
@@ -290,7 +292,19 @@ Place NodesRun::place() const {
   return place;
 }
 
+void NodesRun::ended(pid_t child) {
+  if (watcher_) watcher_->forget(child);
+}
+
+bool NodesRun::watcher_event(const ChildEvent& event) {
+  if (!keeps(event.pid)) return false;
+  if (event.kind != ChildEvent::kExited && event.kind != ChildEvent::kKilled) return true;
+  if (const Status status = watcher_->start_again(); !status.ok()) fail(status.error(), true);
+  return true;
+}
+
 void NodesRun::leave() {
+  watcher_.reset();  // nobody is left to be watched
   beat_.cancel();
   record_.remove();
   if (hub_) hub_->leave();

@@ -7,6 +7,7 @@
 // later ones end the run through the head.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,8 @@
 #include "launcher/nodes/meeting.h"
 #include "launcher/nodes/store_probe.h"
 #include "launcher/options/options.h"
+#include "launcher/processes/process.h"
+#include "launcher/processes/watcher.h"
 #include "launcher/processes/worker_env.h"
 #include "launcher/program/program.h"
 #include "lockstep/status.h"
@@ -58,6 +61,13 @@ class NodesRun {
   Place place() const;
   // That workers inherit; -1: none.
   int lock() const { return alone_.fd(); }
+  // The watcher's (processes/watcher.h), which is there until leave(): where the next worker says
+  // who it is; that this child has ended, and is about to be reaped; whether it is the watcher.
+  std::atomic<pid_t>* free_place() const { return watcher_ ? watcher_->free_place() : nullptr; }
+  void ended(pid_t child);
+  bool keeps(pid_t child) const { return watcher_ && watcher_->pid() == child; }
+  // True: it was the watcher's. One that was killed is followed by another.
+  bool watcher_event(const ChildEvent& event);
   // The run has ended: says goodbye to all, and waits, 1 s at most, until they have it.
   void leave();
 
@@ -83,6 +93,7 @@ class NodesRun {
   const Around around_;
   const control::Party party_;
   AloneLock alone_;
+  std::unique_ptr<Watcher> watcher_;
   LeaderRecord record_;
   coord::plain::SeveralHosts* head_ = nullptr;
   Meeting meeting_;

@@ -49,8 +49,11 @@ int become(const SpawnSpec& spec, const ExecWords& arguments, const ExecWords& e
   // business.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : spec.inherited) ::fcntl(fd, F_SETFD, 0);
+  if (spec.place != nullptr) spec.place->store(::getpid());
   ::execve(spec.file.c_str(), arguments.get(), environment.get());
-  return errno;
+  const int code = errno;
+  if (spec.place != nullptr) spec.place->store(0);
+  return code;
 }
 
 }  // namespace
@@ -71,10 +74,16 @@ Result<pid_t> spawn_process(const SpawnSpec& spec) {
       spec.file, [&, parent = ::getpid()] { return become(spec, arguments, environment, parent); });
 }
 
-std::optional<ChildEvent> next_child_event() {
+std::optional<ChildEvent> next_child_event(const std::function<void(pid_t)>& ended) {
   siginfo_t info{};
   constexpr int kEvery = WEXITED | WSTOPPED | WCONTINUED;
-  if (::waitid(P_ALL, 0, &info, kEvery | WNOHANG) != 0 || info.si_pid == 0) return std::nullopt;
+  if (::waitid(P_ALL, 0, &info, kEvery | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+    return std::nullopt;
+  const bool lives = info.si_code == CLD_STOPPED || info.si_code == CLD_CONTINUED;
+  if (!lives && ended) ended(info.si_pid);
+  siginfo_t taken{};
+  ::waitid(P_PID, static_cast<id_t>(info.si_pid), &taken,
+           (lives ? WSTOPPED | WCONTINUED : WEXITED) | WNOHANG);
   ChildEvent event{ChildEvent::kStopped, info.si_pid, info.si_status};
   if (info.si_code == CLD_EXITED) event.kind = ChildEvent::kExited;
   if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) event.kind = ChildEvent::kKilled;

@@ -8,7 +8,9 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +38,9 @@ struct SpawnSpec {
   // Descriptors that stay open under the same number; all others are closed.
   std::vector<int> inherited;
   TerminalUse terminal = TerminalUse::kNone;
+  // In memory shared with the child, which writes its pid there before it executes; 0 again: it
+  // could not. nullptr: nobody asks.
+  std::atomic<pid_t>* place = nullptr;
 };
 
 // As many for us as the system permits; what we start has what we had. Returns how many.
@@ -50,8 +55,9 @@ struct ChildEvent {
   pid_t pid;
   int status;  // exit code or signal
 };
-// The next change of any child, nullopt if there is none now. Reaps the dead.
-std::optional<ChildEvent> next_child_event();
+// The next change of any child, nullopt if there is none now. Reaps the dead, each after `ended` has
+// been told of it: until then its pid is no other process's.
+std::optional<ChildEvent> next_child_event(const std::function<void(pid_t)>& ended = {});
 
 // To the process and its group (which has the same number).
 void signal_group(pid_t pid, int signal);

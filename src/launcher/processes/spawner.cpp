@@ -141,7 +141,8 @@ void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& 
                        outputs.out.get(),
                        outputs.err.get(),
                        inherited_ < 0 ? std::vector<int>() : std::vector<int>{inherited_},
-                       terminal_};
+                       terminal_,
+                       place_};
   auto pid = spawn_process(spec);
   if (pid.ok())
     feed_(event::Forked{spawn.uid, *pid});

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
@@ -54,8 +55,12 @@ class Spawner {
   UniqueFd start(const coord::action::Spawn& spawn, const Variables& variables, int board,
                  const Outputs& outputs);
 
-  // A descriptor that plain programs inherit; -1: none.
-  void inherit(int fd) { inherited_ = fd; }
+  // Of a node of several. `lock`: a descriptor that plain programs inherit; -1: none. `place`:
+  // SpawnSpec's, of the next one.
+  void on_node(int lock, std::atomic<pid_t>* place) {
+    inherited_ = lock;
+    place_ = place;
+  }
 
   // Kills the old zygote, if any, and starts another. In a run of spawn() takes the one that is
   // there, its spare later.
@@ -91,6 +96,7 @@ class Spawner {
   pid_t zygote_pid_ = -1;
   UniqueFd zygote_;
   int inherited_ = -1;
+  std::atomic<pid_t>* place_ = nullptr;
   bool main_spoke_ = false;                      // a zygote was ready, or rank 0 was executed
   std::map<std::uint64_t, WorkerUid> requests_;  // not answered by the zygote
 };

@@ -1,0 +1,59 @@
+// Keeps a node's fence where the launcher cannot: a process beside it that kills the workers once
+// the time is over until which they may live. A launcher that is stopped (SIGSTOP, ^Z, a debugger)
+// tells nothing and kills nobody, and its workers, which have sessions of their own, would run on
+// while the other nodes start the next attempt.
+//
+// The watcher has a session of its own, holds no descriptor, takes no signal but SIGKILL, and dies
+// with the launcher. It shares one page with the launcher: the time, and the workers' pids, each of
+// which its worker has written there itself before it executes anything. A pid is taken out before
+// its process is reaped (forget()), so it is never another process's.
+//
+// Ownership: of the process and the page; the destructor ends both. Threads: the main thread, whose
+// end would end the watcher. Errors: kUnavailable.
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+class Watcher {
+ public:
+  // Beyond the time told, so that a launcher that runs is the one that kills, and says why. Far
+  // less than the second that others wait beyond L (nodes::Rules::grace).
+  static constexpr std::chrono::milliseconds kLate{200};
+
+  // For at most so many workers at once.
+  static Result<std::unique_ptr<Watcher>> start(int most_workers);
+  ~Watcher();
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+  // `ns`: of monotonic_ns(). 0: no worker lives, or is about to.
+  void allow_until(std::uint64_t ns);
+  // For the next worker that is started (SpawnSpec::place); nullptr: there are too many.
+  std::atomic<pid_t>* free_place();
+  // It has ended, and is about to be reaped.
+  void forget(pid_t worker);
+
+  pid_t pid() const { return pid_; }
+  // It was reaped: somebody has killed it. Another takes its place.
+  Status start_again();
+
+ private:
+  struct Page;
+
+  explicit Watcher(Page* page) : page_(page) {}
+  [[noreturn]] static void watch(Page& page, pid_t launcher);
+
+  Page* const page_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,190 @@
+// What kills workers where the launcher cannot: with real processes.
+#include "launcher/processes/watcher.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string>
+
+#include "base/deadline.h"
+#include "base/processes.h"
+#include "launcher/processes/process.h"
+#include "support/child.h"
+#include "support/until.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using test::until;
+
+std::uint64_t from_now(std::chrono::nanoseconds time) {
+  return monotonic_ns() + static_cast<std::uint64_t>(time.count());
+}
+
+pid_t start_worker(Watcher& watcher, const std::string& program = "/bin/sleep") {
+  SpawnSpec spec;
+  spec.file = program;
+  spec.arguments = {program, "60"};
+  spec.place = watcher.free_place();
+  EXPECT_NE(spec.place, nullptr);
+  const auto pid = spawn_process(spec);
+  return pid.ok() ? *pid : -1;
+}
+
+bool lives(pid_t pid) {
+  const auto stat = stat_of(pid);
+  return stat && stat->state != 'Z';
+}
+
+void reap(pid_t pid) { EXPECT_EQ(::waitpid(pid, nullptr, 0), pid); }
+
+class WatcherTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto started = Watcher::start(2);
+    ASSERT_TRUE(started.ok()) << started.error().message;
+    watcher_ = *std::move(started);
+  }
+  // Must be dead by now; reaps it.
+  void expect_killed(pid_t worker) {
+    int status = 0;
+    ASSERT_TRUE(until([&] { return ::waitpid(worker, &status, WNOHANG) == worker; }, 5s));
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+  }
+
+  std::unique_ptr<Watcher> watcher_;
+};
+
+TEST_F(WatcherTest, WorkersLiveAsLongAsTheTimeIsRenewedAndNoLonger) {
+  watcher_->allow_until(from_now(500ms));
+  const pid_t one = start_worker(*watcher_), other = start_worker(*watcher_);
+  EXPECT_EQ(watcher_->free_place(), nullptr) << "there are two places";
+  for (int i = 0; i < 15; ++i) {
+    pause(100ms);
+    watcher_->allow_until(from_now(500ms));
+  }
+  EXPECT_TRUE(lives(one) && lives(other));
+  const std::uint64_t last = from_now(500ms);
+  watcher_->allow_until(last);
+  expect_killed(one);
+  EXPECT_GE(monotonic_ns(), last);
+  expect_killed(other);
+}
+
+TEST_F(WatcherTest, AnEarlierTimeCountsAtOnce) {
+  watcher_->allow_until(from_now(60s));
+  const pid_t worker = start_worker(*watcher_);
+  watcher_->allow_until(from_now(100ms));
+  expect_killed(worker);
+}
+
+TEST_F(WatcherTest, WithoutATimeNobodyIsKilledAndAPlaceThatIsLeftIsNobodys) {
+  const pid_t worker = start_worker(*watcher_);
+  watcher_->forget(worker);
+  watcher_->allow_until(from_now(0ms));
+  const pid_t other = start_worker(*watcher_);  // after the time
+  expect_killed(other);
+  EXPECT_TRUE(lives(worker));
+  watcher_->forget(other);
+  watcher_->allow_until(0);
+  const pid_t third = start_worker(*watcher_);
+  pause(500ms);
+  EXPECT_TRUE(lives(third));
+  for (const pid_t pid : {worker, third}) ::kill(pid, SIGKILL), reap(pid);
+}
+
+TEST_F(WatcherTest, WhatCannotBeStartedLeavesItsPlace) {
+  SpawnSpec spec;
+  spec.file = "/nowhere";
+  spec.place = watcher_->free_place();
+  EXPECT_FALSE(spawn_process(spec).ok());
+  EXPECT_EQ(watcher_->free_place(), spec.place);
+}
+
+TEST_F(WatcherTest, TakesNoOtherSignalAndIsFollowedByAnother) {
+  watcher_->allow_until(from_now(1s));
+  const pid_t worker = start_worker(*watcher_);
+  const pid_t first = watcher_->pid();
+  EXPECT_NE(::getsid(first), ::getsid(0));
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGTSTP, SIGQUIT}) ::kill(first, signal);
+  pause(50ms);
+  EXPECT_TRUE(lives(first));
+  ::kill(first, SIGKILL);
+  reap(first);
+  ASSERT_TRUE(watcher_->start_again().ok());
+  EXPECT_NE(watcher_->pid(), first);
+  expect_killed(worker);
+}
+
+TEST_F(WatcherTest, AWorkersEndIsToldBeforeItIsReaped) {
+  const pid_t worker = start_worker(*watcher_, "/bin/false");
+  std::vector<pid_t> told;
+  std::optional<ChildEvent> event;
+  ASSERT_TRUE(until([&] {
+    event = next_child_event([&](pid_t pid) {
+      EXPECT_EQ(stat_of(pid)->state, 'Z') << "told before it is reaped";
+      told.push_back(pid);
+    });
+    return event.has_value();
+  }));
+  EXPECT_EQ(event->pid, worker);
+  EXPECT_EQ(event->kind, ChildEvent::kExited);
+  EXPECT_EQ(event->status, 1);
+  EXPECT_EQ(told, std::vector<pid_t>{worker});
+  EXPECT_FALSE(stat_of(worker));
+}
+
+// A launcher of the test's own, which tells the pids of its watcher and worker.
+struct Launched {
+  pid_t launcher = -1, watcher = -1, worker = -1;
+};
+Launched launch(std::chrono::nanoseconds time) {
+  Launched all;
+  std::array<int, 2> pipe{};
+  EXPECT_EQ(::pipe(pipe.data()), 0);
+  all.launcher = ::fork();
+  if (all.launcher == 0) {
+    ::setpgid(0, 0);
+    auto watcher = Watcher::start(1);
+    (*watcher)->allow_until(from_now(time));
+    const std::array<pid_t, 2> pids{(*watcher)->pid(), start_worker(**watcher)};
+    (void)!::write(pipe[1], pids.data(), sizeof pids);
+    ::pause();
+    ::_exit(0);
+  }
+  std::array<pid_t, 2> pids{};
+  EXPECT_EQ(::read(pipe[0], pids.data(), sizeof pids), static_cast<ssize_t>(sizeof pids));
+  all.watcher = pids[0], all.worker = pids[1];
+  for (const int end : pipe) ::close(end);
+  return all;
+}
+
+TEST(WatcherOf, ALauncherThatIsStoppedWithItsGroup) {
+  const Launched all = launch(1s);
+  ::kill(-all.launcher, SIGSTOP);
+  ASSERT_TRUE(until([&] { return stat_of(all.launcher)->state == 'T'; }, 5s));
+  EXPECT_TRUE(lives(all.worker));
+  EXPECT_TRUE(until([&] { return !lives(all.worker); }, 5s));
+  EXPECT_EQ(stat_of(all.launcher)->state, 'T');
+  EXPECT_TRUE(lives(all.watcher));
+  ::kill(all.launcher, SIGKILL);
+  reap(all.launcher);
+  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
+}
+
+TEST(WatcherOf, ALauncherThatIsKilled) {
+  const Launched all = launch(60s);
+  ::kill(all.launcher, SIGKILL);
+  reap(all.launcher);
+  EXPECT_TRUE(until([&] { return !lives(all.watcher) && !lives(all.worker); }, 5s));
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
