@@ -1,13 +1,29 @@
 // Programs that know nothing of Lockstep: scripts of a test's own, under the launcher.
 #pragma once
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 
+#include "base/unique_fd.h"
 #include "fault/launcher_support.h"
 
 namespace lockstep::test {
+
+// A port of the loopback that nobody has now.
+inline int free_port() {
+  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.sin_port);
+}
 
 // A python3 that can import torch: python3 itself, or what the test's environment names.
 inline std::string torch_python() {

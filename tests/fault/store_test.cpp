@@ -38,16 +38,6 @@ UniqueFd connection(int port) {
   return fd;
 }
 
-// A port that nobody has now.
-int free_port() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  ::bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
-}
-
 // "address:port", both in hexadecimal, of all that the process listens on.
 std::set<std::string> listeners_of(pid_t pid) {
   std::set<std::string> links, found;

@@ -206,6 +206,31 @@ TEST(NodesOptions, TheVariableThatIsWrongIsNamed) {
   EXPECT_EQ(nodes({"--standalone"}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}}).nnodes, 1);
 }
 
+// As Kubeflow's operators set them, older ones an empty PET_STANDALONE.
+TEST(NodesOptions, AnOperatorsVariablesAreEnough) {
+  const NodesOptions of = nodes({}, {{"PET_NNODES", "4"},
+                                     {"PET_NPROC_PER_NODE", "auto"},
+                                     {"PET_NODE_RANK", "3"},
+                                     {"PET_MASTER_ADDR", "job-node-0-0.job"},
+                                     {"PET_MASTER_PORT", "29500"},
+                                     {"PET_STANDALONE", ""}});
+  EXPECT_EQ(of.nnodes, 4);
+  EXPECT_EQ(of.node_rank, 3);
+  EXPECT_EQ(of.endpoint_host, "job-node-0-0.job");
+  EXPECT_EQ(of.endpoint_port, 29'500);
+  EXPECT_TRUE(of.is_static);
+  EXPECT_EQ(nodes({}, {{"PET_NNODES", "2:2"},
+                       {"PET_RDZV_BACKEND", "c10d"},
+                       {"PET_RDZV_ENDPOINT", "job-worker-0:23456"},
+                       {"PET_RDZV_ID", "job"},
+                       {"PET_MASTER_ADDR", "job-master-0"},
+                       {"PET_MASTER_PORT", "23456"},
+                       {"PET_NODE_RANK", "1"},
+                       {"PET_MAX_RESTARTS", "3"}})
+                .endpoint_host,
+            "job-worker-0");
+}
+
 // A cluster's operator writes these; they say nothing to a launcher, as in torchrun.
 TEST(NodesOptions, OnlyTorchrunsVariablesAreRead) {
   const NodesOptions of = nodes({}, {{"RANK", "7"},
