@@ -249,7 +249,9 @@ void Leader::finish(Final final) {
 
 void Leader::decide(std::uint64_t now) {
   if (phase_ == Phase::kRunning && seats_.ended() == rules_.nodes) finish({0, ""});
-  if (phase_ == Phase::kForming && seats_.clear() == rules_.nodes) {
+  // The answer of a node that slept may be to an old word: it has a newer one in a moment, and
+  // before that the fence of a new attempt would end it.
+  if (phase_ == Phase::kForming && seats_.clear() == rules_.nodes && age(now) < rules_.limit / 2) {
     if (!begins_at_) begins_at_ = may_begin_at();
     if (now >= *begins_at_) begin(now);
   }

@@ -275,6 +275,41 @@ TEST_F(NodesTest, WhoSleepsForLessThanTheLimitGoesOn) {
   EXPECT_EQ(node.wish().signal, SIGKILL) << "it holds no longer than that";
 }
 
+// Its first answer is to a word from the time of its sleep, which grants a new attempt next to
+// nothing.
+TEST_F(NodesTest, AnAttemptBeginsWithAFenceThatIsFarOff) {
+  begin({.nodes = 2, .max_restarts = 3});
+  Node& own = nodes.at(kOwnLink);
+  Node& node = add(1, row(1, 101));
+  talk();
+  std::vector<LeaderWord> waiting;
+  for (const std::uint64_t end = now + 2 * kL - kSecond; now < end;) {
+    now += kSecond / 4;
+    own.tick(now);
+    if (own.wish().signal == SIGKILL) own.workers_gone(false);
+    leader->heard(kOwnLink, own.word(now), now);
+    own.heard(leader->word_for(kOwnLink, now), now);
+    waiting.push_back(leader->word_for(1, now));
+    leader->tick(now);
+  }
+  const auto begun = [&] { return leader->attempt() == 2 && leader->phase() == Phase::kRunning; };
+  bool answered = false;
+  for (const LeaderWord& word : waiting) {
+    node.heard(word, now);
+    node.tick(now);
+    if (node.wish().signal == SIGKILL) node.workers_gone(false);
+    if (word.rank < 0 || word.runs || answered) continue;
+    answered = true;
+    leader->heard(2, node.word(now), now);
+    EXPECT_EQ(node.word(now).alive, 0U);
+    EXPECT_FALSE(begun());
+  }
+  EXPECT_TRUE(answered);
+  node.heard(leader->word_for(2, now), now);
+  leader->heard(2, node.word(now), now);
+  EXPECT_TRUE(begun());
+}
+
 TEST_F(NodesTest, ALostNodeWithoutBudgetEndsTheRunAtOnce) {
   lose_the_third({.nodes = 3});
   ASSERT_TRUE(leader->final());
