@@ -41,11 +41,12 @@ void fields(auto& io, M& m) {
 }
 template <Is<nodes::Failure> M>
 void fields(auto& io, M& m) {
-  io(m.attempt), io(m.age_ns), io(m.text), io(m.code), io(m.final);
+  io(m.attempt), io(m.age_ns), io(m.text), io(m.code), io(m.final), io(m.rank), io(m.by_signal);
+  io(m.has_error_file);
 }
 template <Is<nodes::Final> M>
 void fields(auto& io, M& m) {
-  io(m.code), io(m.text);
+  io(m.code), io(m.text), io(m.node);
 }
 template <Is<nodes::NodeWord> M>
 void fields(auto& io, M& m) {
@@ -54,7 +55,7 @@ void fields(auto& io, M& m) {
   io(m.run), io(m.told), io(m.ran), io(m.alive), io(m.ended), io(m.alone), io(m.led_from);
   io.maybe(m.store, each);
   io.maybe(m.failure, each);
-  io(m.signal);
+  io(m.signal), io(m.hurries);
   io.maybe(m.final, each);
   io(m.leader), io(m.sent), io(m.echo);
 }

@@ -1,6 +1,7 @@
 #include "nodes/leader.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -62,92 +63,6 @@ void Leader::forget(Link link) {
   links_.erase(found);
 }
 
-void Leader::refuse(Link link, Node& node, int code, std::string why) {
-  node.refusal = std::move(why);
-  node.refusal_code = code;
-  waiting_.erase(link);
-  due_.push_back(link);
-}
-
-// A rank for whoever has none yet.
-void Leader::seat(Link link, Node& node, std::uint64_t now) {
-  const Row& row = node.word.row;
-  if (earlier_.contains(row.incarnation))
-    return refuse(link, node, exit_code(ErrorKind::kUnavailable),
-                  "another agent has taken this node's rank");
-  if (node.word.run != 0 && node.word.run != run_) {
-    if (attempt_ != 0 || run_is_older_)
-      return refuse(link, node, exit_code(ErrorKind::kUnavailable),
-                    "the endpoint serves another run now");
-    run_ = node.word.run;
-    run_is_older_ = true;
-  }
-  const int same = seats_.of_incarnation(row.incarnation);
-  if (same >= 0 && seats_.at(same).link &&
-      links_.at(*seats_.at(same).link).word.sent > node.word.sent)
-    return;  // a late word of a connection that has been made again
-  if (phase_ == Phase::kForming) adopt(node.word, now);
-  if (row.rank) return seat_given(*row.rank, link, node, now);
-  if (link == kOwnLink) return seat_given(0, link, node, now);
-  const int rank = same >= 0 ? same : seats_.of_place(row);
-  rank >= 0 ? sit(rank, link, node) : void(waiting_.insert(link));
-}
-
-void Leader::seat_given(int rank, Link link, Node& node, std::uint64_t now) {
-  const Row& row = node.word.row;
-  if (rank < 0 || rank >= rules_.nodes)
-    return refuse(link, node, exit_code(ErrorKind::kUsage),
-                  "node rank " + std::to_string(rank) + " is not below --nnodes " +
-                      std::to_string(rules_.nodes));
-  const Seat& seat = seats_.at(rank);
-  if (seats_.is_vacant(rank, row) || seat.row.incarnation == row.incarnation)
-    return sit(rank, link, node);
-  if (proves_dead(seat, node.word)) {
-    lose(rank, "was started again", now);
-    return sit(rank, link, node);
-  }
-  // A pod or machine may be back with another address before its earlier self is missed.
-  const bool lives = seat.link && (seat.link == kOwnLink || seat.echoed > node.since);
-  if (lives)
-    refuse(link, node, exit_code(ErrorKind::kUsage),
-           "node rank " + std::to_string(rank) + " is that of " + seat.row.address +
-               ", which is alive; this one is " + row.address);
-}
-
-// By arrival, once as many wait as ranks are free.
-void Leader::seat_waiting(std::uint64_t now) {
-  while (!waiting_.empty() && !seats_.free().empty() && waiting_.size() >= seats_.free().size()) {
-    const Link link = *waiting_.begin();
-    Node& node = links_.at(link);
-    sit(*seats_.free().begin(), link, node);
-    note(node.rank, NodeWord(node.word), now);
-  }
-}
-
-// Nothing of an earlier agent lives on its machine, and this one would have been one to find.
-bool Leader::proves_dead(const Seat& seat, const NodeWord& word) {
-  return seat.alone && word.alone && seat.row.machine == word.row.machine &&
-         seat.row.incarnation != word.row.incarnation;
-}
-
-void Leader::sit(int rank, Link link, Node& node) {
-  const Seat& seat = seats_.at(rank);
-  if (seat.taken && seat.row.incarnation != node.word.row.incarnation) {
-    earlier_.insert(seat.row.incarnation);
-    if (proves_dead(seat, node.word)) seats_.of(rank).not_before = 0;
-  }
-  if (seat.link && *seat.link != link) {  // of a connection made again
-    dropped_.push_back(*seat.link);
-    forget(*seat.link);
-  }
-  seats_.sit(rank, link, node.word.row, node.heard_at);
-  node.rank = rank;
-  waiting_.erase(link);
-  silent_.drop(link);
-  due_.push_back(link);
-  begins_at_.reset();
-}
-
 bool Leader::was_led_elsewhere(const NodeWord& word) const {
   return !word.led_from.empty() && word.led_from != own_.machine;
 }
@@ -163,9 +78,7 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
   if (!is_led_from) {
     led_before_ = true;
     heard_of_it_at_ = now;
-    if (phase_ == Phase::kRunning)
-      end_attempt({exit_code(ErrorKind::kUnavailable), "another agent has led the run meanwhile"},
-                  now);
+    if (phase_ == Phase::kRunning) end_attempt_for("another agent has led the run meanwhile", now);
   }
   const Stamp echo = word.leader == own_.incarnation ? word.echo : 0;
   seats_.heard(rank, echo, now);
@@ -175,25 +88,42 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
   if (clear && seat.lost_one == seat.row.incarnation) seat.not_before = 0;
   seats_.set_clear(rank, clear);
   seats_.set_ended(rank, attempt_ != 0 && word.ended == attempt_);
-  if (word.signal != 0 && (phase_ == Phase::kForming || phase_ == Phase::kRunning)) {
-    signal_ = word.signal;
-    why_ = name(rank) + " was stopped by signal " + std::to_string(signal_);
-    phase_ = Phase::kStopping;
-    nothing_may_live(now);
-  }
-  if (phase_ != Phase::kRunning) return;
-  if (rank == 0 && !store_ && word.store && word.store->attempt == attempt_) {
+  if (word.signal != 0) note_signal(rank, word, now);
+  if (word.failure) note_failure(rank, *word.failure, now);
+  if (phase_ == Phase::kRunning && rank == 0 && !store_ && word.store &&
+      word.store->attempt == attempt_) {
     store_ = word.store;
     ++version_;
   }
-  note_failure(rank, word, now);
 }
 
-void Leader::note_failure(int rank, const NodeWord& word, std::uint64_t now) {
-  if (!word.failure || word.failure->attempt != attempt_) return;
-  const Failure& failure = *word.failure;
-  const Final otherwise{failure.code, name(rank) + ": " + failure.text};
-  failure.final ? finish(otherwise) : end_attempt(otherwise, now);
+// The first that is heard. A second one at the same node has all killed.
+void Leader::note_signal(int rank, const NodeWord& word, std::uint64_t now) {
+  if (phase_ == Phase::kForming || phase_ == Phase::kRunning) {
+    signal_ = word.signal;
+    why_ = name(rank) + " was stopped by signal " + std::to_string(signal_);
+    phase_ = Phase::kStopping;
+    cause_.close();
+    nothing_may_live(now);
+  }
+  if (word.hurries && !std::exchange(hurries_, true)) ++version_;
+}
+
+void Leader::note_failure(int rank, const Failure& failure, std::uint64_t now) {
+  if (failure.attempt != attempt_) return;
+  befall({now - std::min(now, failure.age_ns), rank, name(rank) + ": " + failure.text, failure.code,
+          failure.by_signal || failure.has_error_file, failure.final},
+         now);
+}
+
+// The first one ends the attempt; others may turn out to have come before.
+void Leader::befall(Mishap mishap, std::uint64_t now) {
+  if (phase_ != Phase::kRunning && !cause_.is_open()) return;
+  cause_.add(std::move(mishap));
+  if (phase_ == Phase::kRunning) end_attempt(now);
+  if (!cause_.is_final() || phase_ != Phase::kForming) return;
+  phase_ = Phase::kStopping;
+  ++version_;
 }
 
 // What it knows of leaders before this one.
@@ -206,7 +136,7 @@ void Leader::adopt(const NodeWord& word, std::uint64_t now) {
   nothing_may_live(now);
   // The leader that is gone is a lost node.
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning)
-    end_attempt({exit_code(ErrorKind::kUnavailable), "the agent of the endpoint was lost"}, now);
+    end_attempt_for("the agent of the endpoint was lost", now);
 }
 
 void Leader::lose(int rank, const std::string& why, std::uint64_t now) {
@@ -218,19 +148,57 @@ void Leader::lose(int rank, const std::string& why, std::uint64_t now) {
   // Of one that had the rank before it, and never was clear, the wait goes on.
   seat.lost_one = seat.not_before == 0 ? seat.row.incarnation : seat.lost_one;
   seat.not_before = seat.heard_at + rules_.limit + rules_.grace;
+  const std::uint64_t since = seat.link ? seat.heard_at : std::max(seat.heard_at, seat.closed_at);
   seats_.lose(rank);
   begins_at_.reset();
-  if (phase_ == Phase::kRunning)
-    end_attempt({exit_code(ErrorKind::kUnavailable), name(rank) + " " + why}, now);
+  befall({since, rank, name(rank) + " " + why, exit_code(ErrorKind::kUnavailable), true, false},
+         now);
 }
 
 // Once for each attempt, whatever else dies of the same.
-void Leader::end_attempt(Final otherwise, std::uint64_t now) {
-  if (attempt_ > static_cast<Attempt>(rules_.max_restarts)) return finish(std::move(otherwise));
-  why_ = std::move(otherwise.text);
-  phase_ = Phase::kForming;
+void Leader::end_attempt(std::uint64_t now) {
+  cause_.open(now);
+  why_.clear();
+  phase_ = may_restart() ? Phase::kForming : Phase::kStopping;
   waits_since_ = now;
   nothing_may_live(now);
+}
+
+// For what is known at once.
+void Leader::end_attempt_for(const std::string& why, std::uint64_t now) {
+  end_attempt(now);
+  cause_.clear();
+  if (may_restart())
+    why_ = why;
+  else
+    finish({exit_code(ErrorKind::kUnavailable), why});
+}
+
+// Once all have told what they know, or time is up.
+void Leader::settle(std::uint64_t now) {
+  const bool ends = phase_ == Phase::kStopping;
+  const Mishap* root = cause_.root(ends && may_restart());
+  std::string text = root->text + unheard(now);
+  if (ends) {
+    finish({root->code, std::move(text), root->node});
+  } else {
+    why_ = std::move(text);
+    ++version_;
+  }
+  cause_.close();
+}
+
+// Of whom nothing has come since the attempt was ended, although all were told so.
+std::string Leader::unheard(std::uint64_t now) const {
+  constexpr int kMost = 3;
+  std::string text;
+  int count = 0;
+  for (int rank = 0; rank < seats_.size(); ++rank) {
+    const Seat& seat = seats_.at(rank);
+    if (seat.lost || seat.clear || seat.heard_at >= cause_.since() || ++count > kMost) continue;
+    text += "; " + name(rank) + " has not been heard for " + seconds(now - seat.heard_at);
+  }
+  return count > kMost ? text + "; " + std::to_string(count - kMost) + " more likewise" : text;
 }
 
 void Leader::nothing_may_live(std::uint64_t now) {
@@ -249,13 +217,15 @@ void Leader::finish(Final final) {
 
 void Leader::decide(std::uint64_t now) {
   if (phase_ == Phase::kRunning && seats_.ended() == rules_.nodes) finish({0, ""});
+  const bool all_answered = seats_.working() == 0 && seats_.away() == 0;
+  if (cause_.is_open() && (all_answered || now >= cause_.since() + rules_.settle)) settle(now);
   // The answer of a node that slept may be to an old word: it has a newer one in a moment, and
   // before that the fence of a new attempt would end it.
   if (phase_ == Phase::kForming && seats_.clear() == rules_.nodes && age(now) < rules_.limit / 2) {
     if (!begins_at_) begins_at_ = may_begin_at();
     if (now >= *begins_at_) begin(now);
   }
-  if (phase_ == Phase::kStopping && seats_.working() == 0)
+  if (phase_ == Phase::kStopping && signal_ != 0 && seats_.working() == 0)
     finish({128 + signal_, "stopped by signal " + std::to_string(signal_)});
   if (phase_ == Phase::kFinal && !over_ && done_ == links_.size() && seats_.away() == 0) {
     over_ = true;
@@ -288,6 +258,7 @@ void Leader::begin(std::uint64_t now) {
   ++attempt_;
   ended_at_ = stamp(now);
   store_.reset();
+  cause_.clear();
   world_ = 0;
   seats_.nothing_is_clear();
   seats_.nothing_has_ended();
@@ -342,7 +313,7 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.runs = phase_ == Phase::kRunning;
   word.store = store_;
   word.why = why_;
-  word.signal = signal_;
+  word.signal = hurries_ ? SIGKILL : phase_ == Phase::kStopping && signal_ == 0 ? SIGTERM : signal_;
   word.final = final_;
   word.over = over_;
   word.limit = rules_.limit;

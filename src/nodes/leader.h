@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "nodes/cause.h"
 #include "nodes/deadlines.h"
 #include "nodes/seats.h"
 #include "nodes/words.h"
@@ -32,6 +33,7 @@ struct Rules {
   std::uint64_t grace = 1'000'000'000;           // beyond L, before others may start
   std::uint64_t redial = 1'000'000'000;          // for a closed connection to be made again
   std::uint64_t join_timeout = 600'000'000'000;  // for all to be there
+  std::uint64_t settle = 1'000'000'000;          // for all to tell what has failed
 };
 
 class Leader {
@@ -59,7 +61,8 @@ class Leader {
   // Connections that it has given up: their nodes were silent, or have made new ones.
   std::vector<Link> take_dropped() { return std::exchange(dropped_, {}); }
 
-  // Forming: waits until all nodes are there and nothing of the last attempt lives.
+  // Forming: waits until all nodes are there and nothing of the last attempt lives. Stopping: all
+  // are told to end, Final follows.
   enum class Phase { kForming, kRunning, kStopping, kFinal };
   // To be kept before words of a new attempt are sent.
   Record record() const { return {run_, attempt_}; }
@@ -89,10 +92,16 @@ class Leader {
   bool was_led_elsewhere(const NodeWord& word) const;
   static bool proves_dead(const Seat& seat, const NodeWord& word);
   void note(int rank, const NodeWord& word, std::uint64_t now);
-  void note_failure(int rank, const NodeWord& word, std::uint64_t now);
+  void note_signal(int rank, const NodeWord& word, std::uint64_t now);
+  void note_failure(int rank, const Failure& failure, std::uint64_t now);
+  void befall(Mishap mishap, std::uint64_t now);
   void adopt(const NodeWord& word, std::uint64_t now);
   void lose(int rank, const std::string& why, std::uint64_t now);
-  void end_attempt(Final otherwise, std::uint64_t now);
+  void end_attempt(std::uint64_t now);
+  void end_attempt_for(const std::string& why, std::uint64_t now);
+  bool may_restart() const { return attempt_ <= static_cast<Attempt>(rules_.max_restarts); }
+  void settle(std::uint64_t now);
+  std::string unheard(std::uint64_t now) const;
   void nothing_may_live(std::uint64_t now);
   void finish(Final final);
   void decide(std::uint64_t now);
@@ -114,9 +123,11 @@ class Leader {
   Stamp ended_at_ = 1;  // when it was last said that nothing may live
   Stamp last_stamp_ = 1;
   std::uint64_t waits_since_;
-  std::string why_;             // the last attempt was ended
+  Cause cause_;                 // of the attempt's end
+  std::string why_;             // the last attempt was ended, once that is settled
   std::optional<Store> store_;  // of the attempt
   int signal_ = 0;
+  bool hurries_ = false;  // somebody's second one
   std::optional<Final> final_;
   bool over_ = false;
   std::uint64_t version_ = 1;

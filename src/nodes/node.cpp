@@ -14,7 +14,7 @@ constexpr std::uint64_t kLook = 250'000'000;  // at the time, where nothing is d
 }  // namespace
 
 Node::Node(const Rules& rules, Row row, std::uint64_t now)
-    : rules_(rules), row_(std::move(row)), heard_at_(now) {}
+    : rules_(rules), row_(std::move(row)), heard_at_(now), now_(now) {}
 
 void Node::leave(int code, std::string why) {
   if (leaving_) return;
@@ -25,7 +25,7 @@ void Node::leave(int code, std::string why) {
 }
 
 void Node::heard(const LeaderWord& word, std::uint64_t now) {
-  heard_at_ = now;
+  heard_at_ = now_ = now;
   closed_at_.reset();
   if (!word.refusal.empty()) return leave(word.refusal_code, word.refusal);
   if (leader_ != word.incarnation) {
@@ -51,9 +51,7 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   // for a node that slept answer none of its own since.
   fence_at_ =
       std::max(fence_at_, word.echo + (word.age < rules_.limit ? rules_.limit - word.age : 0));
-  if (word.attempt > alive_ || !word.runs)
-    // A launcher that was told to end lets its workers save: it will say so, and nothing follows.
-    stop(word.final || signal_ != 0 ? SIGTERM : word.signal != 0 ? word.signal : SIGKILL);
+  if (word.attempt > alive_ || !word.runs) stop(end_by(word));
   told_ = std::max(told_, word.attempt);
   why_ = word.why;
   if (word.final) why_ = word.final->text;
@@ -75,12 +73,22 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   ++version_;
 }
 
+// A launcher that was told to end lets its workers save: it will say so, and nothing follows.
+int Node::end_by(const LeaderWord& word) const {
+  if (word.signal != SIGKILL && (word.final || signal_ != 0)) return SIGTERM;
+  return word.signal != 0 ? word.signal : SIGKILL;
+}
+
 void Node::closed(std::uint64_t now) {
   if (!closed_at_) closed_at_ = now;
 }
 
 void Node::signalled(int signal) {
-  if (signal_ != 0) return;
+  if (signal_ != 0) {
+    hurries_ = true;
+    ++version_;
+    return stop(SIGKILL);
+  }
   signal_ = signal;
   stop(signal);
   ++version_;
@@ -95,7 +103,7 @@ void Node::stop(int signal) {
     return;
   }
   if (!kill_ || signal == SIGKILL) stop_by_ = signal;
-  kill_ = true;
+  if (!std::exchange(kill_, true)) killed_at_ = now_;
 }
 
 void Node::serves(Store store) {
@@ -106,10 +114,11 @@ void Node::serves(Store store) {
 void Node::workers_started() { started_ = true; }
 
 void Node::workers_failed(Failure failure, std::uint64_t now) {
-  if (alive_ == 0 || failure_ || kill_) return;
+  const std::uint64_t at = now - std::min(now, failure.age_ns);
+  if (alive_ == 0 || failure_ || (kill_ && at >= killed_at_)) return;
   failure_ = std::move(failure);
   failure_->attempt = alive_;
-  failed_at_ = now;
+  failed_at_ = at;
   ++version_;
 }
 
@@ -145,22 +154,35 @@ void Node::fence(std::uint64_t now) {
 }
 
 void Node::tick(std::uint64_t now) {
+  now_ = now;
   fence(now);
   if (over_ && alive_ == 0) ending_ = final_;
-  if (leader_is_gone(now)) {
-    const std::uint64_t since = heard_at_;
-    if (final_) {
-      if (alive_ == 0 && now >= since + 3 * rules_.limit) ending_ = final_;
-    } else if (signal_ != 0) {
-      leave(128 + signal_, "stopped by signal " + std::to_string(signal_));
-    } else if (told_ > static_cast<Attempt>(rules_.max_restarts)) {
-      leave(exit_code(ErrorKind::kUnavailable), "the agent of the endpoint is lost");
-    } else if (now >= since + rules_.join_timeout) {
-      leave(exit_code(ErrorKind::kUnavailable),
-            "the agent of the endpoint was not there for as long as join_timeout");
-    }
-  }
+  if (signal_ != 0) end_by_signal(now);
+  if (leader_is_gone(now)) go_on_alone(now);
   if (leaving_ && alive_ == 0 && !ending_) ending_ = leaving_;
+}
+
+// Alone, where no leader is there who would have all end.
+void Node::end_by_signal(std::uint64_t now) {
+  if (!signalled_at_) signalled_at_ = now;
+  const std::uint64_t since = leader_ == 0 ? *signalled_at_ : heard_at_;
+  const bool nobody_answers = (hurries_ || leader_ == 0) && now >= since + rules_.redial;
+  if (!nobody_answers && !leader_is_gone(now)) return;
+  if (!final_)
+    leave(128 + signal_, "stopped by signal " + std::to_string(signal_));
+  else if (hurries_)
+    leave(final_->code, final_->text);
+}
+
+void Node::go_on_alone(std::uint64_t now) {
+  const int lost = exit_code(ErrorKind::kUnavailable);
+  if (final_) {
+    if (alive_ == 0 && now >= heard_at_ + 3 * rules_.limit) ending_ = final_;
+  } else if (told_ > static_cast<Attempt>(rules_.max_restarts)) {
+    leave(lost, "the agent of the endpoint is lost");
+  } else if (now >= heard_at_ + rules_.join_timeout) {
+    leave(lost, "the agent of the endpoint was not there for as long as join_timeout");
+  }
 }
 
 std::uint64_t Node::may_live_until() const {
@@ -188,6 +210,7 @@ NodeWord Node::word(std::uint64_t now) {
   word.failure = failure_;
   if (word.failure) word.failure->age_ns = now - failed_at_;
   word.signal = signal_;
+  word.hurries = hurries_;
   word.final = final_;
   word.leader = leader_;
   word.sent = now;

@@ -24,7 +24,8 @@ class Node {
   void tick(std::uint64_t now);
   // Before this time tick() has nothing to do; soon after `now`.
   std::uint64_t next_deadline(std::uint64_t now) const;
-  // The launcher has had it; its own workers get it at once.
+  // The launcher has had it; its own workers get it at once, and the leader tells all. Without one
+  // it ends alone, soon. A second one has all killed; it ends at once if no leader answers.
   void signalled(int signal);
   // No worker of an earlier agent lives on this machine.
   void alone() { alone_ = true; }
@@ -35,6 +36,7 @@ class Node {
   void leave(int code, std::string why);
   // Of the workers. Each attempt begins with workers_started(), and ends with workers_gone().
   void workers_started();
+  // `failure`: with its age, if that is not 0. After workers are told to end only what was before.
   void workers_failed(Failure failure, std::uint64_t now);
   void workers_gone(bool all_ended_with_0);
 
@@ -59,7 +61,7 @@ class Node {
     std::optional<Store> store;
   };
   const Share& share() const { return share_; }
-  // The last attempt, or the run, ends.
+  // The last attempt, or the run, ends. "": it has not, or it is not settled yet what came first.
   const std::string& why() const { return why_; }
   // The leader is heard now, as far as this node knows.
   bool is_led(std::uint64_t now) const { return leader_ != 0 && !leader_is_gone(now); }
@@ -67,6 +69,9 @@ class Node {
   const std::optional<Final>& ending() const { return ending_; }
 
  private:
+  int end_by(const LeaderWord& word) const;
+  void end_by_signal(std::uint64_t now);
+  void go_on_alone(std::uint64_t now);
   void stop(int signal);
   void fence(std::uint64_t now);
   bool leader_is_gone(std::uint64_t now) const;
@@ -78,7 +83,9 @@ class Node {
   bool started_ = false;  // its workers were asked for
   bool alone_ = false;
   bool kill_ = false;
-  int signal_ = 0;        // to the launcher
+  int signal_ = 0;  // to the launcher
+  std::optional<std::uint64_t> signalled_at_;
+  bool hurries_ = false;  // has had a second one
   int stop_by_ = 0;       // that workers are to end by
   std::string led_from_;  // leaders before this one, since it ran something
   std::string leader_machine_;
@@ -92,6 +99,8 @@ class Node {
   Incarnation leader_ = 0;
   Stamp echo_ = 0;
   std::uint64_t heard_at_;  // the leader, or since when it is looked for
+  std::uint64_t now_;       // the last time told
+  std::uint64_t killed_at_ = 0;
   std::optional<std::uint64_t> closed_at_;
   std::uint64_t fence_at_ = 0;  // the latest by any word of this leader
   bool over_ = false;

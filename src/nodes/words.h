@@ -33,6 +33,8 @@ struct Failure {
   std::string text;
   int code = 1;        // the run's if nothing is left to try
   bool final = false;  // another try would end the same way
+  int rank = -1;       // of the worker; -1: of none
+  bool by_signal = false, has_error_file = false;
 };
 
 // Where an attempt's workers meet. The node of rank 0 makes one, new and empty, for each attempt;
@@ -47,6 +49,7 @@ struct Store {
 struct Final {
   int code = 0;
   std::string text;
+  int node = -1;  // the rank of the one that it came from; -1: of none
 };
 
 // A node to its leader.
@@ -61,9 +64,10 @@ struct NodeWord {
   bool alone = false;
   // The machine of all leaders before this one, from that of `ran` on; "": none, or "several".
   std::string led_from;
-  std::optional<Store> store;  // of rank 0's node
-  std::optional<Failure> failure;
-  int signal = 0;  // that its launcher has had; 0: none
+  std::optional<Store> store;      // of rank 0's node
+  std::optional<Failure> failure;  // of `ran`
+  int signal = 0;        // that its launcher has had; 0: none
+  bool hurries = false;  // it has had a second one: all are to be killed
   std::optional<Final> final;
   Incarnation leader = 0;  // whose word `echo` is
   Stamp sent = 0, echo = 0;
@@ -82,8 +86,9 @@ struct LeaderWord {
   std::uint32_t base_rank = 0, world = 0;
   std::uint32_t role_base = 0, role_world = 0;  // of all workers that have this node's role
   std::optional<Store> store;                   // of the attempt, once it is there
-  std::string why;                              // the last attempt was ended; "": none was
-  int signal = 0;                               // workers are to end by it; 0: no
+  // The last attempt was ended; "": none was, or it is not settled yet what came first.
+  std::string why;
+  int signal = 0;  // workers are to end by it; 0: no
   std::optional<Final> final;
   bool over = false;        // all have it and no workers left, or are gone
   std::uint64_t limit = 0;  // L

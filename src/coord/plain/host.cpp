@@ -59,18 +59,21 @@ void Host::obey(const order::Begin& begin) {
 
 void Host::obey(const order::End& end) {
   if (end.attempt != begun_.attempt) return;
+  tell_held();
   if (state_ == State::kStopping) {
     kill_at_.reset();
     return kill_all(SIGKILL, "its host may not go on");
   }
   state_ = State::kEnding;
   end_told_ = false;
-  judge_at_.reset();
   if (!end.text.empty()) print(action::Severity::kWarning, end.text);
   kill_all(SIGKILL, "the group starts again");
 }
 
-void Host::obey(const order::Stop& end) { stop(end.reason, end.signal); }
+void Host::obey(const order::Stop& end) {
+  tell_held();
+  stop(end.reason, end.signal);
+}
 
 void Host::obey(const order::Final& final) {
   state_ = State::kStopped;
@@ -99,12 +102,15 @@ void Host::on(const event::SpawnFailed& failed) {
 void Host::on(const event::Exited& exited) {
   const auto it = processes_.find(exited.uid);
   if (it == processes_.end()) return;
-  const std::string name = worker_name(it->second.rank, exited.uid.value());
+  const int rank = it->second.rank;
+  const std::string name = worker_name(rank, exited.uid.value());
   processes_.erase(it);
   const ExitStatus status = exited.status;
   if (state_ != State::kRunning || status.code == 0) return;
   report::Failed failure{begun_.attempt, name + " ended with " + describe(status),
                          is_from_outside(status)};
+  failure.rank = rank;
+  failure.by_signal = status.signal != 0;
   if (is_wrong_input(status)) {
     failure.code = status.code;
     return fail(std::move(failure));
@@ -125,6 +131,7 @@ void Host::on(const event::Signal& signal) {
     return stop("stopped by " + signal_name(signal.number), signal.number);
   }
   if (signal.number != SIGINT && signal.number != SIGQUIT) return;
+  told_.reports.emplace_back(report::Signalled{signal.number});
   kill_at_.reset();
   kill_all(SIGKILL, "a second signal: at once");
 }
@@ -132,6 +139,14 @@ void Host::on(const event::Signal& signal) {
 void Host::fail(report::Failed failure) {
   judge_at_.reset();
   if (!std::exchange(failed_, true)) told_.reports.emplace_back(std::move(failure));
+}
+
+// A death that may have been meant for all: so it counts, with its age.
+void Host::tell_held() {
+  if (!judge_at_) return;
+  const std::uint64_t died_at = *judge_at_ - config_.timing.signal_wait;
+  held_.age_ns = now_ - std::min(now_, died_at);
+  fail(std::move(held_));
 }
 
 void Host::stop(const std::string& reason, int signal) {
@@ -163,7 +178,7 @@ void Host::report_end() {
 }
 
 void Host::fire_timers() {
-  if (due(judge_at_)) fail(std::move(held_));
+  if (judge_at_ && *judge_at_ <= now_) tell_held();
   if (due(kill_at_)) kill_late();
   if (due(tell_wait_at_)) tell_wait();
 }

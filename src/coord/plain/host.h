@@ -87,6 +87,7 @@ class Host {
   void tell_wait();
   void tell_policy(int max_restarts);
   void fail(report::Failed failure);
+  void tell_held();
   void stop(const std::string& reason, int signal);
   void kill_all(int signal, const char* why);
   void report_end();

@@ -2,6 +2,7 @@
 // gives orders; on several hosts each one's head does (several_hosts.h). Plain values, in order.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -23,12 +24,15 @@ struct Failed {
   bool from_outside = false;  // not the program's own doing
   // The run's exit code, where another attempt would only end the same way.
   std::optional<int> code = {};
+  int rank = -1;  // the worker's; -1: of none
+  bool by_signal = false;
+  std::uint64_t age_ns = 0;  // since it happened
 };
 // After End or Stop, and after its own Signalled: none of its workers lives.
 struct Gone {
   int attempt = 0;
 };
-// Its launcher was told to end, and its workers are.
+// Its launcher was told to end, and its workers are. Again: by a second signal they are killed.
 struct Signalled {
   int signal = 0;
 };
@@ -46,12 +50,13 @@ struct Begin {
   int base_rank = 0;  // the rank of the host's first worker
   int restart_count = 0, max_restarts = 0;
 };
-// Kill them, those that Stop has told to end, too; another attempt may follow. Answer: Gone.
+// Kill them, those that Stop has told to end, too; another attempt may follow. Answer: Failed, if a
+// death of before was still held; Gone.
 struct End {
   int attempt = 0;
   std::string text;  // to be said, if any
 };
-// Tell them to end, by `signal`, and kill who does not; no attempt follows. Answer: Gone.
+// Tell them to end, by `signal`, and kill who does not; no attempt follows. Answer: as to End.
 struct Stop {
   std::string reason;  // to be said, if any
   int signal = 0;

@@ -39,6 +39,9 @@ void SeveralHosts::on(const report::Failed& failed) {
   failure.text = failed.text;
   failure.code = code;
   failure.final = failed.code.has_value();
+  failure.rank = failed.rank;
+  failure.by_signal = failed.by_signal;
+  failure.age_ns = failed.age_ns;
   node_.workers_failed(std::move(failure), now_);
 }
 
@@ -75,8 +78,8 @@ bool SeveralHosts::end(int signal) {
   signalled_ = signal;
   if (signal == SIGKILL) {
     // Where none is left what ends the run is told at its end; as is a cause that is not known yet.
-    const bool tells =
-        begun_ <= static_cast<nodes::Attempt>(rules_.max_restarts) && !node_.why().empty();
+    const bool tells = !stop_told_ && begun_ <= static_cast<nodes::Attempt>(rules_.max_restarts) &&
+                       !node_.why().empty();
     take(host_.handle(order::End{static_cast<int>(begun_), tells ? end_text(begun_) : ""}, now_));
     return true;
   }

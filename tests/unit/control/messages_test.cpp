@@ -19,9 +19,9 @@ std::vector<Message> one_of_each() {
   word.run = 4, word.told = 5, word.ran = 6, word.alive = 7, word.ended = 8;
   word.alone = true, word.led_from = "several";
   word.store = nodes::Store{7, "10.0.0.1", 29'500, true};
-  word.failure = nodes::Failure{1, 2, odd, -9, true};
-  word.signal = 15;
-  word.final = nodes::Final{143, odd};
+  word.failure = nodes::Failure{1, 2, odd, -9, true, 3, true, true};
+  word.signal = 15, word.hurries = true;
+  word.final = nodes::Final{143, odd, 2};
   word.leader = 9, word.sent = 10, word.echo = 11;
   nodes::LeaderWord leader;
   leader.incarnation = 1, leader.machine = "boot", leader.run = 2, leader.rank = 3;
@@ -54,6 +54,9 @@ TEST(ControlMessages, ComeOutAsTheyWentIn) {
   const auto word = std::get<nodes::NodeWord>(*decode(*encode(one_of_each()[4])));
   EXPECT_EQ(word.row.rank, 1);
   EXPECT_EQ(word.failure->code, -9);
+  EXPECT_EQ(word.failure->rank, 3);
+  EXPECT_TRUE(word.failure->by_signal && word.failure->has_error_file && word.hurries);
+  EXPECT_EQ(word.final->node, 2);
   EXPECT_EQ(word.final->code, 143);
   EXPECT_EQ(word.echo, 11u);
   const auto hello = std::get<message::Hello>(*decode(*encode(one_of_each()[0])));

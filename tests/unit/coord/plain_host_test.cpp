@@ -141,6 +141,20 @@ TEST_F(HostOfThree, ADeathByAStopSignalCountsAfterASecond) {
   ASSERT_NE(reported<report::Failed>(), nullptr);
   EXPECT_EQ(reported<report::Failed>()->text, "rank 4 (worker 1) ended with SIGTERM");
   EXPECT_TRUE(reported<report::Failed>()->from_outside);
+  EXPECT_EQ(reported<report::Failed>()->age_ns, kSecond + 10 * kMillisecond);
+}
+
+// Another host's failure, which may be this one's consequence, ends the attempt meanwhile.
+TEST_F(HostOfThree, ADeathThatIsHeldIsToldWithItsAgeWhenTheAttemptEnds) {
+  start();
+  exit(0, {-1, SIGTERM});
+  pass(300 * kMillisecond);
+  order(order::End{1, ""});
+  ASSERT_NE(reported<report::Failed>(), nullptr);
+  EXPECT_EQ(reported<report::Failed>()->age_ns, 300 * kMillisecond);
+  EXPECT_EQ(reported<report::Failed>()->rank, 4);
+  EXPECT_TRUE(reported<report::Failed>()->by_signal);
+  EXPECT_EQ(kills(), (std::vector<int>{SIGKILL, SIGKILL}));
 }
 
 TEST_F(HostOfThree, NorDoesItCountIfTheLauncherGetsOneMeanwhile) {

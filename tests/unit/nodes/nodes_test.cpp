@@ -1,88 +1,17 @@
-// The rules of nodes/, one by one. tests/simulation/nodes tries them together.
+// Ranks, fences and connections of nodes/, one by one. tests/simulation/nodes tries them together.
+#include "nodes_test.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <map>
-#include <optional>
-#include <set>
-#include <string>
 #include <vector>
-
-#include "nodes/leader.h"
-#include "nodes/node.h"
 
 namespace lockstep::nodes {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Phase = Leader::Phase;
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kL = 15 * kSecond;
-
-Row row(int machine, Incarnation incarnation, std::optional<int> rank = {}) {
-  return {rank,
-          "10.0.0." + std::to_string(machine),
-          "machine" + std::to_string(machine),
-          incarnation,
-          2,
-          "default"};
-}
-
-// A leader and nodes with one clock; words take no time unless a node is cut off.
-class NodesTest : public testing::Test {
- protected:
-  void begin(Rules rules, std::optional<int> own_rank = {}) {
-    rules_ = rules;
-    leader.emplace(rules, row(0, 100, own_rank), 7, Leader::Record{}, now);
-    add(kOwnLink, row(0, 100, own_rank));
-  }
-  Node& add(Link link, const Row& who) {
-    Node& node = nodes.try_emplace(link, rules_, who, now).first->second;
-    node.alone();
-    return node;
-  }
-  void talk() {
-    for (int i = 0; i < 4; ++i)
-      for (auto& [link, node] : nodes) {
-        if (cut.contains(link)) continue;
-        leader->heard(link, node.word(now), now);
-        node.heard(leader->word_for(link, now), now);
-        if (const Attempt attempt = node.wish().serve; attempt != 0)
-          node.serves({attempt, "10.0.0.1", 29'500, true});
-        ++now;
-      }
-    for (auto& [link, node] : nodes)
-      if (node.wish().run != 0) node.workers_started();
-  }
-  // Three nodes run; then the third is cut off, and its connection closes.
-  void lose_the_third(Rules rules) {
-    begin(rules);
-    add(1, row(1, 101));
-    add(2, row(2, 102));
-    talk();
-    cut.insert(2);
-    leader->closed(2, now);
-    pass(2 * kSecond);
-  }
-  // Four times a second.
-  void pass(std::uint64_t time) {
-    for (const std::uint64_t end = now + time; now < end;) {
-      now += kSecond / 4;
-      leader->tick(now);
-      for (auto& [link, node] : nodes) node.tick(now);
-      talk();
-    }
-  }
-
-  Rules rules_;
-  std::uint64_t now = kSecond;
-  std::optional<Leader> leader;
-  std::map<Link, Node> nodes;
-  std::set<Link> cut;
-};
 
 TEST_F(NodesTest, RanksByArrivalAndTheEndpointIsFirst) {
   begin({.nodes = 3});
@@ -198,39 +127,6 @@ TEST_F(NodesTest, ALateWordOfAnEarlierConnectionChangesNothing) {
   EXPECT_EQ(leader->word_for(5, now).rank, 1);
 }
 
-TEST_F(NodesTest, AllEndedWellIsTheEnd) {
-  begin({.nodes = 2});
-  add(1, row(1, 101));
-  talk();
-  nodes.at(1).workers_gone(true);
-  pass(3600 * kSecond);  // no limit
-  EXPECT_EQ(leader->phase(), Phase::kRunning);
-  nodes.at(kOwnLink).workers_gone(true);
-  pass(kSecond);
-  ASSERT_TRUE(nodes.at(1).ending());
-  EXPECT_EQ(nodes.at(1).ending()->code, 0);
-}
-
-TEST_F(NodesTest, AFailureRestartsThoseThatHaveEndedToo) {
-  begin({.nodes = 2, .max_restarts = 1});
-  add(1, row(1, 101));
-  talk();
-  nodes.at(1).workers_gone(true);
-  talk();
-  nodes.at(kOwnLink).workers_failed({0, 0, "rank 0 died", 1, false}, now);
-  talk();
-  EXPECT_EQ(nodes.at(kOwnLink).wish().signal, SIGKILL);
-  EXPECT_EQ(leader->attempt(), 1U) << "its workers have not gone yet";
-  nodes.at(kOwnLink).workers_gone(false);
-  talk();
-  EXPECT_EQ(leader->attempt(), 2U);
-  nodes.at(1).workers_failed({0, 0, "rank 2 died", 3, false}, now);
-  talk();
-  ASSERT_TRUE(leader->final());
-  EXPECT_EQ(leader->final()->code, 3);
-  EXPECT_THAT(leader->final()->text, HasSubstr("rank 2 died"));
-}
-
 // The fence is counted from its own word that came back, not from when the leader's came.
 TEST_F(NodesTest, WhoseWordsReachNobodyIsFencedThoughItHearsTheLeader) {
   begin({.nodes = 2, .max_restarts = 3});
@@ -310,13 +206,6 @@ TEST_F(NodesTest, AnAttemptBeginsWithAFenceThatIsFarOff) {
   EXPECT_TRUE(begun());
 }
 
-TEST_F(NodesTest, ALostNodeWithoutBudgetEndsTheRunAtOnce) {
-  lose_the_third({.nodes = 3});
-  ASSERT_TRUE(leader->final());
-  EXPECT_EQ(leader->final()->code, 69);
-  EXPECT_EQ(nodes.at(1).wish().signal, SIGTERM);
-}
-
 TEST_F(NodesTest, AReturnAtTheSameAddressStartsAtOnce) {
   begin({.nodes = 3, .max_restarts = 1});
   add(1, row(1, 101));
@@ -349,61 +238,6 @@ TEST_F(NodesTest, FromAnotherAddressAfterThreeLimits) {
   ASSERT_TRUE(nodes.at(2).ending());
   EXPECT_EQ(nodes.at(2).ending()->code, 69);
   EXPECT_EQ(leader->phase(), Phase::kRunning);
-}
-
-TEST_F(NodesTest, OneSignalStopsAll) {
-  begin({.nodes = 2});
-  add(1, row(1, 101));
-  talk();
-  nodes.at(1).signalled(SIGINT);
-  EXPECT_EQ(nodes.at(1).wish().signal, SIGINT) << "its own workers get it at once";
-  talk();
-  EXPECT_EQ(nodes.at(kOwnLink).wish().signal, SIGINT);
-  for (auto& [link, node] : nodes) node.workers_gone(false);
-  pass(kSecond);
-  ASSERT_TRUE(nodes.at(1).ending());
-  EXPECT_EQ(nodes.at(1).ending()->code, 130);
-  EXPECT_EQ(leader->final()->code, 130);
-}
-
-// Its peers die of what has stopped it: their failure must not cut its last checkpoint short.
-TEST_F(NodesTest, WhoseLauncherIsToldToEndIsNotKilledForAFailureElsewhere) {
-  Rules rules;
-  rules.nodes = 2;
-  rules.max_restarts = 1;
-  begin(rules);
-  add(1, row(1, 101));
-  talk();
-  nodes.at(1).signalled(SIGTERM);
-  nodes.at(kOwnLink).workers_failed({1, 0, "lost its peer", 1, false}, now);
-  leader->heard(kOwnLink, nodes.at(kOwnLink).word(now), now);
-  nodes.at(1).heard(leader->word_for(1, now), now);
-  EXPECT_EQ(nodes.at(1).wish().signal, SIGTERM);
-  talk();
-  EXPECT_EQ(leader->phase(), Phase::kStopping);
-}
-
-TEST_F(NodesTest, WithoutALeaderASignalStillEnds) {
-  begin({.nodes = 2, .max_restarts = 5});
-  Node& node = add(1, row(1, 101));
-  talk();
-  cut.insert(1);
-  node.closed(now);
-  node.signalled(SIGTERM);
-  node.workers_gone(false);
-  now += 2 * kSecond;
-  node.tick(now);
-  ASSERT_TRUE(node.ending());
-  EXPECT_EQ(node.ending()->code, 143);
-}
-
-TEST_F(NodesTest, NotAllThereInTimeIsToldToAll) {
-  begin({.nodes = 3, .join_timeout = 60 * kSecond});
-  add(1, row(1, 101));
-  pass(62 * kSecond);
-  ASSERT_TRUE(nodes.at(1).ending());
-  EXPECT_EQ(nodes.at(1).ending()->code, 69);
-  EXPECT_THAT(nodes.at(1).ending()->text, HasSubstr("never seen"));
 }
 
 TEST_F(NodesTest, AnAgentOfAnEarlierRunIsTold) {
