@@ -34,6 +34,7 @@ void fields(auto& io, M& m) {
 template <Is<nodes::Row> M>
 void fields(auto& io, M& m) {
   io(m.rank), io(m.address), io(m.machine), io(m.incarnation), io(m.workers), io(m.role);
+  io(m.host);
 }
 template <Is<nodes::Store> M>
 void fields(auto& io, M& m) {
@@ -61,13 +62,42 @@ void fields(auto& io, M& m) {
 }
 template <Is<nodes::LeaderWord> M>
 void fields(auto& io, M& m) {
-  io(m.incarnation), io(m.machine), io(m.run), io(m.rank), io(m.refusal), io(m.refusal_code);
+  io(m.incarnation), io(m.machine), io(m.run), io(m.rank), io(m.leader_rank);
+  io(m.refusal), io(m.refusal_code);
   io(m.attempt), io(m.runs), io(m.base_rank), io(m.world), io(m.role_base), io(m.role_world);
   const auto each = [](auto& of, auto& part) { fields(of, part); };
   io.maybe(m.store, each);
   io(m.why), io(m.signal);
   io.maybe(m.final, each);
   io(m.over), io(m.limit), io(m.age), io(m.sent), io(m.echo);
+}
+template <Is<msg::StatusQuery> M>
+void fields(auto& io, M& m) {
+  io(m.from);
+}
+template <Is<msg::StopOrder> M>
+void fields(auto& io, M& m) {
+  io(m.host);
+}
+template <Is<nodes::Member> M>
+void fields(auto& io, M& m) {
+  io(m.rank), io(m.known), io(m.connected), io(m.works), io(m.address), io(m.host), io(m.workers);
+  io(m.silent_ns);
+}
+template <Is<nodes::View> M>
+void fields(auto& io, M& m) {
+  io.one_of(m.state, nodes::View::State::kEnding);
+  io(m.leads), io(m.fenced), io(m.rank), io(m.leader_rank), io(m.nodes), io(m.max_restarts);
+  io(m.attempt), io(m.world);
+  const auto each = [](auto& of, auto& part) { fields(of, part); };
+  io.maybe(m.store, each);
+  io(m.why), io(m.waits_ns), io(m.left_ns);
+  io.list(m.members, each);
+}
+template <Is<msg::Answer> M>
+void fields(auto& io, M& m) {
+  io(m.run_id), io(m.host), io(m.endpoint), io(m.trouble), io(m.stops);
+  fields(io, m.view);
 }
 template <Is<msg::Failed> M>
 void fields(auto& io, M& m) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "lockstep/status.h"
+#include "nodes/view.h"
 #include "nodes/words.h"
 
 namespace lockstep::control {
@@ -69,11 +70,38 @@ struct Failed {
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 
+// Whoever has the key -> agent, in place of Hello: how is the run? Answer comes; then it may ask
+// again, for the nodes that the first answer had no room for.
+struct StatusQuery {
+  std::int32_t from = 0;  // the first node rank that is asked about
+  friend bool operator==(const StatusQuery&, const StatusQuery&) = default;
+};
+// The same: the run is to end, as by a SIGTERM to the agent. Answer comes, as of before.
+struct StopOrder {
+  std::string host;  // the name of the machine of who asks, to be said
+  friend bool operator==(const StopOrder&, const StopOrder&) = default;
+};
+struct Answer {
+  std::string run_id;
+  std::string host;      // the name of the agent's machine
+  std::string endpoint;  // as its user gave it, with the port
+  std::string trouble;   // why it does not reach the leader; "": it does
+  bool stops = false;    // it was not about to end before StopOrder came
+  nodes::View view;
+};
+
 }  // namespace message
 
 // In the order of their types, from 1.
 using Message = std::variant<message::Hello, message::Welcome, message::Refused, nodes::NodeWord,
-                             nodes::LeaderWord, message::Failed>;
+                             nodes::LeaderWord, message::Failed, message::StatusQuery,
+                             message::StopOrder, message::Answer>;
+
+// Of who is no node: StatusQuery, StopOrder.
+inline bool is_question(const Message& message) {
+  return std::holds_alternative<message::StatusQuery>(message) ||
+         std::holds_alternative<message::StopOrder>(message);
+}
 
 Result<std::string> encode(const Message& message);
 Result<Message> decode(std::string_view frame);

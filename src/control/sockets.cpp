@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <set>
 #include <string>
 
 namespace lockstep::control {
@@ -32,12 +34,12 @@ std::string name_on_this_machine(int port) {
 }
 
 // The name of an abstract socket begins with a zero.
-MachineAddress address_on_this_machine(int port) {
+MachineAddress address_of_name(const std::string& name) {
   MachineAddress made;
-  const std::string name = name_on_this_machine(port);
   made.address.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), made.address.sun_path + 1);
-  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  const std::size_t size = std::min(name.size(), sizeof made.address.sun_path - 1);
+  std::copy_n(name.begin(), size, made.address.sun_path + 1);
+  made.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + size);
   return made;
 }
 
@@ -100,19 +102,41 @@ Outcome outcome_of_connect(int error) {
   return error == ETIMEDOUT ? Outcome::kDropped : Outcome::kUnreachable;
 }
 
+Result<UniqueFd> listen_by_name(const std::string& name) {
+  const MachineAddress address = address_of_name(name);
+  return bound_or_error(AF_UNIX, address.data(), address.size, "'" + name + "' of this machine");
+}
+
+Result<UniqueFd> connect_by_name(const std::string& name) {
+  UniqueFd socket(::socket(AF_UNIX, kType, 0));
+  const MachineAddress address = address_of_name(name);
+  if (!socket || ::connect(socket.get(), address.data(), address.size) != 0)
+    return Error{ErrorKind::kUnavailable, std::strerror(errno)};
+  return socket;
+}
+
 Result<UniqueFd> listen_on_this_machine(int port) {
-  const MachineAddress name = address_on_this_machine(port);
-  return bound_or_error(AF_UNIX, name.data(), name.size,
+  const MachineAddress address = address_of_name(name_on_this_machine(port));
+  return bound_or_error(AF_UNIX, address.data(), address.size,
                         "port " + std::to_string(port) + " of this machine");
 }
 
 Result<UniqueFd> connect_on_this_machine(int port) {
-  UniqueFd socket(::socket(AF_UNIX, kType, 0));
-  const MachineAddress name = address_on_this_machine(port);
-  if (!socket || ::connect(socket.get(), name.data(), name.size) != 0)
-    return Error{ErrorKind::kUnavailable, "no launcher of this user is on this machine at port " +
-                                              std::to_string(port) + ": " + std::strerror(errno)};
-  return socket;
+  auto socket = connect_by_name(name_on_this_machine(port));
+  if (socket.ok()) return socket;
+  return Error{ErrorKind::kUnavailable, "no launcher of this user is on this machine at port " +
+                                            std::to_string(port) + ": " + socket.error().message};
+}
+
+// The last word of a line is the name; an abstract one has '@' in front.
+std::vector<std::string> names_on_this_machine(const std::string& begin) {
+  std::ifstream table("/proc/net/unix");
+  std::set<std::string> found;  // connected sockets have the listener's
+  for (std::string line; std::getline(table, line);) {
+    const std::size_t at = line.rfind(" @" + begin);
+    if (at != std::string::npos) found.insert(line.substr(at + 2));
+  }
+  return {found.begin(), found.end()};
 }
 
 bool is_of_this_user(int socket) {

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "control/address.h"
@@ -27,6 +29,11 @@ Outcome outcome_of_connect(int error);
 Result<UniqueFd> listen_on_this_machine(int port);
 // kUnavailable: nobody listens.
 Result<UniqueFd> connect_on_this_machine(int port);
+// The same under a name of the caller's own, at most 100 bytes; any user may take any name.
+Result<UniqueFd> listen_by_name(const std::string& name);
+Result<UniqueFd> connect_by_name(const std::string& name);
+// The names on this machine that begin so, as /proc tells. None of them need be there any more.
+std::vector<std::string> names_on_this_machine(const std::string& begin);
 // Whether who is at the other end of such a socket is of this user, or root.
 bool is_of_this_user(int socket);
 

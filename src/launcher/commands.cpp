@@ -3,15 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdio>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/deadline.h"
 #include "base/env.h"
 #include "base/errors.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/process_setup.h"
 #include "base/text.h"
@@ -22,7 +18,6 @@
 #include "launcher/options/rendezvous.h"
 #include "launcher/processes/spawned.h"
 #include "launcher/reports/failure_report.h"
-#include "launcher/reports/run_report.h"
 #include "launcher/run_directory.h"
 
 namespace lockstep::launcher {
@@ -85,37 +80,6 @@ Status check_local_ranks(const LaunchOptions& options, const Program& program) {
   const std::string count = std::to_string(options.nproc_per_node);
   return check_local_ranks(options, static_cast<std::uint32_t>(options.nproc_per_node),
                            "--nproc-per-node " + count);
-}
-
-// On the way up some are missing, on the way down some are left over.
-std::string workers_of(const nlohmann::json& status) {
-  const int now = status.value("world_size", 0), wanted = status.value("target_world_size", 0);
-  if (now <= wanted) return std::to_string(now) + " of " + std::to_string(wanted) + " workers";
-  return std::to_string(now) + " workers (" + std::to_string(now - wanted) + " about to leave)";
-}
-
-std::string readable(const std::string& answer) {
-  const auto json = nlohmann::json::parse(answer, nullptr, false);
-  if (!json.is_object()) return answer + "\n";
-  const auto field = [&](const char* key) { return json_text(json.value(key, nlohmann::json())); };
-  std::string text = json.value("state", "") + ": " + workers_of(json) + ", " +
-                     field("virtual_workers") + " virtual workers, " + field("committed") +
-                     " transactions committed, " + "replacements left " +
-                     field("replacements_left") + " of " + field("max_replacements") +
-                     ", restarts " + field("restarts") + " of " + field("max_restarts") + "\n";
-  if (json.contains("steps"))
-    text += field("steps") + " steps, in epoch " + field("epoch") + " (from 0); last loss " +
-            field("loss_mean") + "\n";
-  text += "rank  worker      pid  transaction\n";
-  for (const auto& member : json["members"]) {
-    char line[96];
-    const std::string rank = member["rank"].is_null() ? "-" : json_text(member["rank"]);
-    std::snprintf(line, sizeof line, "%4s  %6s  %7s  %11s\n", rank.c_str(),
-                  json_text(member["uid"]).c_str(), json_text(member["pid"]).c_str(),
-                  json_text(member["txn"]).c_str());
-    text += line;
-  }
-  return text;
 }
 
 }  // namespace
@@ -191,31 +155,6 @@ int scale_command(std::span<const std::string> arguments) {
   if (!reply.ok()) return fail(reply.error());
   if (!reply->ok) return fail({reply->kind, reply->text});
   return print_output(reply->text + "\n");
-}
-
-int status_command(std::span<const std::string> arguments) {
-  std::optional<std::string> run_dir;
-  bool json = false;
-  for (const std::string& word : arguments) {
-    if (word == "--json")
-      json = true;
-    else if (word.starts_with("-") || run_dir)
-      return fail(misuse("unexpected '" + word + "'; usage: lockstep status RUN_DIR [--json]"));
-    else
-      run_dir = word;
-  }
-  if (!run_dir) return fail(misuse("usage: lockstep status RUN_DIR [--json]"));
-  auto reply = ask_launcher(*run_dir, coord::message::StatusQuery{});
-  std::error_code error;
-  if (!reply.ok() && std::filesystem::is_directory(*run_dir, error) && !has_launcher(*run_dir)) {
-    const auto report = run_report(posix_env(), *run_dir);
-    if (!report.ok()) return fail(report.error());
-    return print_output(json ? *report + "\n" : readable_report(*report));
-  }
-  if (!reply.ok()) return fail(reply.error());
-  if (!reply->ok) return fail({reply->kind, reply->text});
-  const std::string status = with_metrics(posix_env(), *run_dir, reply->text);
-  return print_output(json ? status + "\n" : readable(status));
 }
 
 }  // namespace lockstep::launcher

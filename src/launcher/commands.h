@@ -11,7 +11,8 @@ int print_output(const std::string& text);
 
 int run_command(std::span<const std::string> arguments);
 int scale_command(std::span<const std::string> arguments);   // RUN_DIR N
-int status_command(std::span<const std::string> arguments);  // RUN_DIR [--json]
+int status_command(std::span<const std::string> arguments);  // RUN_DIR|HOST|--id ID [--json]
+int stop_command(std::span<const std::string> arguments);    // HOST|--id ID
 int key_command(std::span<const std::string> arguments);     // [--print | FILE]
 
 inline constexpr const char* kScaleHelp =
@@ -29,11 +30,38 @@ inline constexpr const char* kScaleHelp =
     "is about to end.\n";
 
 inline constexpr const char* kStatusHelp =
-    "usage: lockstep status RUN_DIR [--json]\n\n"
-    "Says how the run in RUN_DIR (its --output) is: of a live one with its members, of one that\n"
-    "is finished or stopped what its records say. With --json as one line of JSON, with more\n"
-    "fields (docs/design/launching.md). Exit codes: 0; 69, no run is there, or its launcher does\n"
-    "not answer.\n";
+    "usage: lockstep status RUN_DIR [--json]\n"
+    "       lockstep status HOST[:PORT] [--key-file FILE] [--json]\n"
+    "       lockstep status --id ID [--json]\n\n"
+    "RUN_DIR: says how the run in that folder (its --output) is: of a live one with its members,\n"
+    "of one that is finished or stopped what its records say. With --json as one line of JSON,\n"
+    "with more fields (docs/design/launching.md).\n\n"
+    "HOST[:PORT]: of a run on several nodes. The endpoint where its launchers meet, port 29400\n"
+    "unless given; the launcher that leads answers: state, attempt and restarts, each node with\n"
+    "rank, address, host, workers and the age of its last word, and for whom the run waits. The\n"
+    "run's key is taken from --key-file, LOCKSTEP_RUN_KEY or ~/.config/lockstep/run_key, as "
+    "'lockstep\n"
+    "run' takes it; a loopback host needs none on that machine.\n\n"
+    "--id ID: of a run on several nodes with that --rdzv-id, on one of its machines, by the user\n"
+    "who started it: each of its launchers there answers, whether the leader is there or not. No\n"
+    "key is needed. With --json one line for each of them (docs/design/control.md).\n\n"
+    "A word is RUN_DIR if it has a '/' or is a folder that is there, else HOST[:PORT]; './name' is "
+    "a\n"
+    "folder in any case. Exit codes: 0; 2, an argument or the key is wrong, or there is no key;\n"
+    "69, no run is there, or its launcher does not answer.\n";
+
+inline constexpr const char* kStopHelp =
+    "usage: lockstep stop HOST[:PORT] [--key-file FILE]\n"
+    "       lockstep stop --id ID\n\n"
+    "Ends a run on several nodes, as a SIGTERM to one of its launchers does: all workers on all\n"
+    "nodes get SIGTERM, and after --shutdown-timeout SIGKILL; all launchers end with 143. Says "
+    "what\n"
+    "it has told whom, and does not wait for the end. HOST[:PORT] and --id are as 'lockstep\n"
+    "status' has them; with --id a launcher that has lost its leader ends by itself. Any other "
+    "run\n"
+    "ends by a SIGTERM to its launcher.\n\n"
+    "Exit codes: 0, it is told, or was about to end; 2, an argument or the key is wrong, or there\n"
+    "is no key; 69, nobody is there, or the launcher does not answer.\n";
 
 inline constexpr const char* kKeyHelp =
     "usage: lockstep key [--print | FILE]\n\n"

@@ -27,7 +27,8 @@ constexpr const char* kHelp =
     "  run [options] program [arguments]   start and supervise a training run ('lockstep help "
     "run')\n"
     "  scale RUN_DIR WORKERS               grow or shrink a live run\n"
-    "  status RUN_DIR [--json]             how a run is, and the members of a live one\n"
+    "  status RUN_DIR|HOST[:PORT]|--id ID  how a run is, and the members of a live one\n"
+    "  stop HOST[:PORT]|--id ID            end a run on several nodes\n"
     "  data get SET DIR                    download mnist, cifar10 or cifar100, checked\n"
     "  data show DIR [--out SHEET.html]    counts and samples of a data set ('lockstep data show "
     "--help')\n"
@@ -72,12 +73,13 @@ int help(const std::vector<std::string>& arguments) {
   if (command == "run") return lockstep::launcher::print_output(lockstep::launcher::run_help());
   if (command == "scale") return lockstep::launcher::print_output(lockstep::launcher::kScaleHelp);
   if (command == "status") return lockstep::launcher::print_output(lockstep::launcher::kStatusHelp);
+  if (command == "stop") return lockstep::launcher::print_output(lockstep::launcher::kStopHelp);
   if (command == "key") return lockstep::launcher::print_output(lockstep::launcher::kKeyHelp);
   if (command == "data") return lockstep::launcher::print_output(kDataHelp);
   if (command == "copy") return lockstep::launcher::print_output(kCopyHelp);
   if (command == "checkpoint" || command == "report")
     return lockstep::launcher::inspect_command(command, std::array<std::string, 1>{"--help"});
-  const std::array<std::string, 8> known{"run",  "scale",      "status", "data",
+  const std::array<std::string, 9> known{"run",  "scale",      "status", "stop", "data",
                                          "copy", "checkpoint", "report", "key"};
   return usage("no help on '" + command + "'" + lockstep::suggestion(command, known) +
                " ('lockstep help' lists the commands)");
@@ -94,8 +96,9 @@ bool is_of_run(const std::string& word) {
 }
 
 int unknown(const std::string& command) {
-  const std::array<std::string, 10> known{"run",        "scale",  "status", "data",    "copy",
-                                          "checkpoint", "report", "key",    "version", "help"};
+  const std::array<std::string, 11> known{"run",  "scale",   "status",     "stop",
+                                          "data", "copy",    "checkpoint", "report",
+                                          "key",  "version", "help"};
   return usage(
       "unknown command '" + command + "'" + lockstep::suggestion(command, known) +
       (is_of_run(command) ? "; programs are started by 'lockstep run [options] program'" : "") +
@@ -156,10 +159,12 @@ int main(int argc, char** argv) {
   const std::string command = argv[1];
   const std::vector<std::string> arguments(argv + 2, argv + argc);
   if (command == "run") return lockstep::launcher::run_command(arguments);
-  if (asks_for_help(arguments) && (command == "scale" || command == "status" || command == "key"))
+  if (asks_for_help(arguments) &&
+      (command == "scale" || command == "status" || command == "stop" || command == "key"))
     return help({command});
   if (command == "scale") return lockstep::launcher::scale_command(arguments);
   if (command == "status") return lockstep::launcher::status_command(arguments);
+  if (command == "stop") return lockstep::launcher::stop_command(arguments);
   if (command == "key") return lockstep::launcher::key_command(arguments);
   if (command == "data") return data(arguments);
   if (command == "copy") return copy(arguments);

@@ -319,6 +319,8 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.limit = rules_.limit;
   word.age = age(now);
   word.sent = stamp(now);
+  if (const auto own = links_.find(kOwnLink); own != links_.end())
+    word.leader_rank = own->second.rank;
   if (found == links_.end()) return word;
   const Node& node = found->second;
   word.rank = node.rank;

@@ -21,6 +21,7 @@
 #include "nodes/cause.h"
 #include "nodes/deadlines.h"
 #include "nodes/seats.h"
+#include "nodes/view.h"
 #include "nodes/words.h"
 
 namespace lockstep::nodes {
@@ -71,6 +72,8 @@ class Leader {
   const std::optional<Final>& final() const { return final_; }
   // For whom it waits: "node 2 (10.0.0.3, silent for 15.0 s), node 3 (never seen)".
   std::string missing(std::uint64_t now) const;
+  // For `lockstep status`: `most` nodes, from that rank on.
+  View view(int from, int most, std::uint64_t now) const;
   // What its decisions cost: seats that were looked at so far.
   std::uint64_t looks() const { return seats_.looks(); }
 

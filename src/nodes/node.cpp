@@ -46,6 +46,7 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   over_ = over_ || (word.over && final_);
   if (word.rank < 0) return;
   row_.rank = word.rank;
+  leader_rank_ = word.leader_rank;
   run_ = word.run;
   // What an earlier word of this leader has granted still holds, and may be more: words that wait
   // for a node that slept answer none of its own since.

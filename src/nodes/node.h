@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "nodes/leader.h"
+#include "nodes/view.h"
 #include "nodes/words.h"
 
 namespace lockstep::nodes {
@@ -65,6 +66,9 @@ class Node {
   const std::string& why() const { return why_; }
   // The leader is heard now, as far as this node knows.
   bool is_led(std::uint64_t now) const { return leader_ != 0 && !leader_is_gone(now); }
+  int leader_rank() const { return leader_rank_; }  // of the leader's own node; -1: not known
+  // For `lockstep status`.
+  View view(std::uint64_t now) const;
   // Nothing of it lives, and nothing is left to do.
   const std::optional<Final>& ending() const { return ending_; }
 
@@ -89,6 +93,7 @@ class Node {
   int stop_by_ = 0;       // that workers are to end by
   std::string led_from_;  // leaders before this one, since it ran something
   std::string leader_machine_;
+  int leader_rank_ = -1;
   std::optional<Failure> failure_;
   std::uint64_t failed_at_ = 0;
   std::optional<Final> final_, leaving_, ending_;

@@ -24,7 +24,8 @@ struct Row {
   std::string machine;
   Incarnation incarnation = 0;
   std::uint32_t workers = 1;
-  std::string role;  // of its workers (--role)
+  std::string role;       // of its workers (--role)
+  std::string host = {};  // the machine's name, for messages
 };
 
 struct Failure {
@@ -78,8 +79,9 @@ struct LeaderWord {
   Incarnation incarnation = 0;
   std::string machine;
   std::uint64_t run = 0;
-  int rank = -1;        // of the node it is for; -1: none yet
-  std::string refusal;  // "": none. Else it ends, with refusal_code
+  int rank = -1;         // of the node it is for; -1: none yet
+  int leader_rank = -1;  // of the leader's own node
+  std::string refusal;   // "": none. Else it ends, with refusal_code
   int refusal_code = 0;
   Attempt attempt = 0;
   bool runs = false;  // the attempt is to be run; else nothing of it or before it may live

@@ -77,6 +77,8 @@ void Hub::turned_away(const control::Failure& failure) {
 void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view first) {
   auto message = control::decode(first);
   const auto* hello = message.ok() ? std::get_if<control::message::Hello>(&*message) : nullptr;
+  if (message.ok() && control::is_question(*message) && events_.asked)
+    return events_.asked(connection, *message);
   if (hello == nullptr) {
     log_debug(connection->name() + " does not begin with what it is");
     return connection->close();

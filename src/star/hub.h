@@ -49,6 +49,8 @@ class Hub {
     // Before words of a new attempt are sent.
     std::function<void(const nodes::Leader::Record&)> keep = [](const nodes::Leader::Record&) {};
     std::function<void(UniqueFd)> store;  // Listener's; none: such clients are turned away
+    // Who has come is no node: it asks how the run is, or for its end (StatusQuery, StopOrder).
+    std::function<void(std::shared_ptr<control::Connection>, const control::Message&)> asked;
   };
   static Result<std::unique_ptr<Hub>> open(Loop& loop, control::Timers& timers,
                                            std::vector<Door> doors, Plan plan, Events events);

@@ -18,15 +18,6 @@ using control::Address;
 
 constexpr auto kLookUpTime = 5s;
 
-// A machine's own name may lead to a loopback address there (Debian's 127.0.1.1): only who names
-// the loopback itself means it.
-bool is_loopback(const std::string& host) {
-  if (host == "localhost" || host == "localhost.localdomain" || host == "ip6-localhost")
-    return true;
-  const auto address = Address::numeric(host, 0);
-  return address && address->is_loopback();
-}
-
 Status find_tls(const NodesOptions& options, Meeting& meeting) {
   LOCKSTEP_ASSIGN(
       auto found,
@@ -64,13 +55,20 @@ bool is_mine(const NodesOptions& options, const Meeting& meeting) {
 
 }  // namespace
 
+bool is_loopback_host(const std::string& host) {
+  if (host == "localhost" || host == "localhost.localdomain" || host == "ip6-localhost")
+    return true;
+  const auto address = Address::numeric(host, 0);
+  return address && address->is_loopback();
+}
+
 Result<Meeting> find_meeting(const NodesOptions& options) {
   if (options.endpoint_host == "0.0.0.0" || options.endpoint_host == "::")
     return Error{ErrorKind::kUsage, "endpoint " + options.endpoint_host +
                                         " is no machine's address; give that of the machine whose "
                                         "launcher leads, as the others reach it"};
   Meeting meeting;
-  meeting.on_this_machine = is_loopback(options.endpoint_host);
+  meeting.on_this_machine = is_loopback_host(options.endpoint_host);
   if (!meeting.on_this_machine) LOCKSTEP_TRY(find_tls(options, meeting));
   LOCKSTEP_TRY(find_own_end(options, meeting));
   LOCKSTEP_TRY(look_again(options, meeting));

@@ -30,6 +30,10 @@ struct Meeting {
   // Its port, on this machine, is somebody else's: " (port 29400 is held by …)", for messages.
   std::string taken;
 };
+// Whether who gives this host means the loopback: "localhost", 127.0.0.1, ::1. A machine's own name
+// may lead to a loopback address there (Debian's 127.0.1.1), and does not.
+bool is_loopback_host(const std::string& host);
+
 Result<Meeting> find_meeting(const NodesOptions& options);
 
 // Decides anew for one that dials and was refused by its own machine: then `leads`, with doors.

@@ -1,15 +1,13 @@
 #include "launcher/nodes/nodes_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
 #include "control/preface.h"
+#include "launcher/host_name.h"
 #include "launcher/nodes/routes.h"
 #include "star/beat.h"
 
@@ -22,11 +20,6 @@ constexpr int kMostRounds = 8;  // of words between the leader and its own node
 
 std::uint64_t ns(std::chrono::milliseconds time) {
   return static_cast<std::uint64_t>(time.count()) * 1'000'000;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this machine";
 }
 
 // What makes this node the same one when its agent is started again.
@@ -62,7 +55,8 @@ nodes::Row NodesRun::row() const {
           alone_.machine(),
           party_.incarnation,
           static_cast<std::uint32_t>(around_.options.nproc_per_node),
-          around_.options.role};
+          around_.options.role,
+          host_name()};
 }
 
 std::unique_ptr<coord::Head> NodesRun::make_head(const coord::plain::HostConfig& config) {
@@ -80,6 +74,7 @@ Status NodesRun::open() {
     log_info("the endpoint " + around_.options.nodes.endpoint_host +
              " joins launchers of this machine alone");
   look_for_earlier();
+  open_answers();
   if (meeting_.leads)
     LOCKSTEP_TRY(lead());
   else
@@ -113,6 +108,9 @@ Status NodesRun::lead() {
   star::Hub::Events events;
   events.news = around_.look;
   events.keep = [this](const nodes::Leader::Record& record) { record_.keep(record); };
+  events.asked = [this](const auto& connection, const control::Message& question) {
+    answers_->come(connection, question);
+  };
   if (!meeting_.on_this_machine)
     events.store = [this](UniqueFd client) { adopt(std::move(client)); };
   LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.doors),
@@ -198,6 +196,7 @@ void NodesRun::wait_for_beat() {
   const nodes::Rules rules = rules_of(around_.options);
   beat_ = timers_->in(star::beat(rules.limit, rules.nodes), [this] {
     said_ = 0;
+    answers_->look();
     around_.look();
     wait_for_beat();
   });
@@ -307,10 +306,12 @@ void NodesRun::leave() {
   watcher_.reset();  // nobody is left to be watched
   beat_.cancel();
   record_.remove();
+  answers_->leave();
   if (hub_) hub_->leave();
   if (spoke_) spoke_->leave();
   const Deadline enough = Deadline::in(1s);
-  while (!enough.passed() && ((hub_ && !hub_->has_left()) || (spoke_ && !spoke_->has_left())))
+  while (!enough.passed() && ((hub_ && !hub_->has_left()) || (spoke_ && !spoke_->has_left()) ||
+                              !answers_->has_left()))
     around_.loop.run_once(Deadline::in(10ms));
 }
 

@@ -21,6 +21,7 @@
 #include "coord/plain/several_hosts.h"
 #include "launcher/master_port.h"
 #include "launcher/nodes/alone.h"
+#include "launcher/nodes/answers.h"
 #include "launcher/nodes/leader_record.h"
 #include "launcher/nodes/meeting.h"
 #include "launcher/nodes/store_probe.h"
@@ -43,7 +44,8 @@ class NodesRun {
   struct Around {
     const LaunchOptions& options;
     Loop& loop;
-    std::function<void()> look;  // the head has news to look at: feeds a tick
+    std::function<void()> look;          // the head has news to look at: feeds a tick
+    std::function<void(int)> signalled;  // as if the launcher had had this signal
   };
   explicit NodesRun(Around around);
   ~NodesRun();
@@ -90,6 +92,11 @@ class NodesRun {
   std::vector<std::string> own_addresses() const;
   std::string own_address() const { return own_addresses().front(); }
 
+  // outside.cpp: who asks from outside.
+  void open_answers();
+  control::message::Answer answer(int from, int most) const;
+  control::message::Answer stop(const std::string& from);
+
   const Around around_;
   const control::Party party_;
   AloneLock alone_;
@@ -100,6 +107,7 @@ class NodesRun {
   std::unique_ptr<control::Timers> timers_;
   std::unique_ptr<star::Hub> hub_;
   std::unique_ptr<star::Spoke> spoke_;
+  std::unique_ptr<Answers> answers_;
   std::optional<MasterPort> store_;  // of rank 0's node
   MasterPort::OnNode served_;        // where it is
   nodes::Attempt reaching_ = 0;      // its store, or the last one reached

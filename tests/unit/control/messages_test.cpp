@@ -15,7 +15,7 @@ namespace {
 std::vector<Message> one_of_each() {
   const std::string odd("\0\xff\n\x1b[31m", 8);
   nodes::NodeWord word;
-  word.row = {1, "10.0.0.1", "boot", 2, 3, "trainer"};
+  word.row = {1, "10.0.0.1", "boot", 2, 3, "trainer", "node1"};
   word.run = 4, word.told = 5, word.ran = 6, word.alive = 7, word.ended = 8;
   word.alone = true, word.led_from = "several";
   word.store = nodes::Store{7, "10.0.0.1", 29'500, true};
@@ -25,12 +25,28 @@ std::vector<Message> one_of_each() {
   word.leader = 9, word.sent = 10, word.echo = 11;
   nodes::LeaderWord leader;
   leader.incarnation = 1, leader.machine = "boot", leader.run = 2, leader.rank = 3;
+  leader.leader_rank = 1;
   leader.refusal = odd, leader.refusal_code = 69, leader.attempt = 4, leader.runs = true;
   leader.base_rank = 5, leader.world = 6, leader.role_base = 1, leader.role_world = 3;
   leader.store = nodes::Store{4, "10.0.0.1", 29'500, true};
   leader.why = odd, leader.signal = 7;
   leader.final = nodes::Final{1, "text"};
   leader.over = true, leader.limit = 8, leader.age = 9, leader.sent = 10, leader.echo = 11;
+  message::Answer answer{"run", "node0", "node0:29400", odd, true, {}};
+  answer.view = {nodes::View::State::kEnding,
+                 true,
+                 true,
+                 1,
+                 0,
+                 2,
+                 3,
+                 4,
+                 5,
+                 leader.store,
+                 odd,
+                 6,
+                 7,
+                 {{0, true, true, true, "10.0.0.1", "node0", 8, 9}, {1, false}}};
   return {message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a", "b"},
           message::Hello{},
           message::Welcome{"node0", "10.0.0.1"},
@@ -39,7 +55,10 @@ std::vector<Message> one_of_each() {
           nodes::NodeWord{},
           leader,
           nodes::LeaderWord{},
-          message::Failed{1, 2, 3, 4, 5, 6, 7, true, odd}};
+          message::Failed{1, 2, 3, 4, 5, 6, 7, true, odd},
+          message::StatusQuery{1024},
+          message::StopOrder{odd},
+          answer};
 }
 
 TEST(ControlMessages, ComeOutAsTheyWentIn) {

@@ -1,0 +1,92 @@
+#include "nodes/view.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "nodes/leader.h"
+#include "nodes/node.h"
+
+namespace lockstep::nodes {
+namespace {
+
+std::uint64_t since(std::uint64_t before, std::uint64_t now) { return now - std::min(now, before); }
+
+View::State state_of(Leader::Phase phase) {
+  switch (phase) {
+    case Leader::Phase::kForming:
+      return View::State::kForming;
+    case Leader::Phase::kRunning:
+      return View::State::kRunning;
+    case Leader::Phase::kStopping:
+      return View::State::kStopping;
+    case Leader::Phase::kFinal:
+      break;
+  }
+  return View::State::kEnding;
+}
+
+}  // namespace
+
+View Leader::view(int from, int most, std::uint64_t now) const {
+  View view;
+  view.state = state_of(phase_);
+  view.leads = true;
+  const auto own = links_.find(kOwnLink);
+  if (own != links_.end()) view.rank = view.leader_rank = own->second.rank;
+  view.nodes = rules_.nodes;
+  view.max_restarts = rules_.max_restarts;
+  view.attempt = attempt_;
+  view.world = world_;
+  view.store = store_;
+  view.why = final_ ? final_->text : why_;
+  if (phase_ == Phase::kForming) {
+    view.waits_ns = since(waits_since_, now);
+    view.left_ns = since(view.waits_ns, rules_.join_timeout);
+  }
+  const int end = std::min(rules_.nodes, std::max(from, 0) + most);
+  for (int rank = std::max(from, 0); rank < end; ++rank) {
+    Member member;
+    member.rank = rank;
+    if (const Seat& seat = seats_.at(rank); seat.taken) {
+      const auto link = seat.link ? links_.find(*seat.link) : links_.end();
+      member.known = true;
+      member.connected = seat.link.has_value();
+      member.works = link != links_.end() && link->second.word.alive != 0;
+      member.address = seat.row.address;
+      member.host = seat.row.host;
+      member.workers = seat.row.workers;
+      member.silent_ns = since(seat.heard_at, now);
+    }
+    view.members.push_back(std::move(member));
+  }
+  return view;
+}
+
+View Node::view(std::uint64_t now) const {
+  View view;
+  const bool stops = signal_ != 0 || leaving_ || (kill_ && stop_by_ != SIGKILL);
+  const bool led = is_led(now);
+  view.state = final_                    ? View::State::kEnding
+               : stops                   ? View::State::kStopping
+               : alive_ != 0 && started_ ? View::State::kRunning
+               : led                     ? View::State::kForming
+                                         : View::State::kWaiting;
+  view.fenced = !led && ran_ != 0 && alive_ == 0;
+  view.rank = row_.rank.value_or(-1);
+  view.leader_rank = leader_rank_;
+  view.nodes = rules_.nodes;
+  view.max_restarts = rules_.max_restarts;
+  view.attempt = told_;
+  view.world = share_.world;
+  view.store = share_.store;
+  view.why = final_ ? final_->text : why_;
+  if (!led) {
+    view.waits_ns = since(heard_at_, now);
+    view.left_ns = since(view.waits_ns, rules_.join_timeout);
+  }
+  view.members.push_back({view.rank, true, led, alive_ != 0, row_.address, row_.host, row_.workers,
+                          since(heard_at_, now)});
+  return view;
+}
+
+}  // namespace lockstep::nodes

@@ -1,0 +1,146 @@
+// `lockstep status` and `lockstep stop` of a run on several nodes: three launchers on this machine,
+// at any moment of their run.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "control/address.h"
+#include "control/sockets.h"
+#include "fault/plain_support.h"
+#include "support/until.h"
+
+namespace lockstep::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class NodesAsk : public Plain {
+ protected:
+  void start(int rank, const std::string& restarts = "0") {
+    launchers_[static_cast<std::size_t>(rank)] = std::make_unique<Child>(
+        command_of({"--nnodes", "3", "--node-rank", std::to_string(rank), "--nproc-per-node", "2",
+                    "--rdzv-endpoint", endpoint_, "--rdzv-id", id_, "--max-restarts", restarts},
+                   {"/bin/sh", "-c", "echo works; exec sleep 600 # " + folder_.path()}));
+  }
+  void start_all(const std::string& restarts = "0") {
+    for (const int rank : {0, 1, 2}) start(rank, restarts);
+    for (const auto& launcher : launchers_) ASSERT_TRUE(launcher->wait_for_output("works"));
+  }
+  Outcome ask(const Words& words) const {
+    Words all{LOCKSTEP_PROGRAM};
+    all.insert(all.end(), words.begin(), words.end());
+    return run(all);
+  }
+  // Of the leader.
+  nlohmann::json status() const {
+    const Outcome answer = ask({"status", endpoint_, "--json"});
+    return answer.code == 0 ? nlohmann::json::parse(answer.out) : nlohmann::json();
+  }
+  // Of all that are on this machine, by node.
+  std::map<int, nlohmann::json> status_here() const {
+    std::map<int, nlohmann::json> found;
+    std::istringstream lines(ask({"status", "--id", id_, "--json"}).out);
+    for (std::string line; std::getline(lines, line);) {
+      auto json = nlohmann::json::parse(line);
+      const int node = json["node"].get<int>();
+      found[node] = std::move(json);
+    }
+    return found;
+  }
+  void expect_all_end_with(int code) {
+    for (const auto& launcher : launchers_) {
+      if (!launcher) continue;
+      const Outcome outcome = launcher->wait(20s);
+      EXPECT_EQ(outcome.code, code) << outcome.err;
+    }
+  }
+  static std::string free_port() {
+    const auto socket = control::listen_at(*control::Address::numeric("127.0.0.1", 0));
+    return std::to_string(control::Address::local_of(socket->get())->port());
+  }
+
+  const std::string endpoint_ = "127.0.0.1:" + free_port(), id_ = "ask " + endpoint_;
+  std::array<std::unique_ptr<Child>, 3> launchers_;
+};
+
+TEST_F(NodesAsk, WhileItFormsAndRunsAndIsStopped) {
+  start(0);
+  start(1);
+  ASSERT_TRUE(until([&] { return status()["waits_for"] == nlohmann::json::array({2}); }));
+  EXPECT_EQ(status()["state"], "forming");
+  EXPECT_GT(status()["left_s"], 500);
+  EXPECT_THAT(ask({"status", endpoint_}).out, HasSubstr("waits for node 2 (never seen)"));
+  start(2);
+  ASSERT_TRUE(until([&] { return status()["state"] == "running"; }));
+  const nlohmann::json running = status();
+  EXPECT_EQ(running["attempt"], 1);
+  EXPECT_EQ(running["world_size"], 6);
+  EXPECT_EQ(running["store"], endpoint_);
+  for (const auto& member : running["members"]) EXPECT_LT(member["silent_s"], 5) << running;
+  EXPECT_EQ(status_here().size(), 3U);
+  for (const auto& launcher : launchers_) ASSERT_TRUE(launcher->wait_for_output("works"));
+
+  const Outcome stopped = ask({"stop", endpoint_});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.out, AllOf(HasSubstr("told to stop"), HasSubstr("3 nodes, 6 workers")));
+  expect_all_end_with(143);
+  EXPECT_THAT(launchers_[0]->err(), HasSubstr("'lockstep stop' on "));
+  const Outcome over = ask({"status", "--id", id_});
+  EXPECT_EQ(over.code, 69) << over.out;
+}
+
+TEST_F(NodesAsk, WithoutItsLeader) {
+  start_all("1");
+  launchers_[0]->send(SIGKILL);
+  launchers_[0]->wait();
+  launchers_[0].reset();
+  ASSERT_TRUE(until([&] {
+    const auto here = status_here();
+    return here.size() == 2 && here.at(1)["fenced"] == true && here.at(2)["fenced"] == true;
+  }));
+  EXPECT_EQ(status_here().at(2)["waits_for"], nlohmann::json::array({0}));
+  const std::string text = ask({"status", "--id", id_}).out;
+  EXPECT_THAT(text, AllOf(HasSubstr("node 1 of 3"), HasSubstr("node 2 of 3"),
+                          HasSubstr("waits for node 0 (" + endpoint_), HasSubstr(", fenced, "),
+                          HasSubstr(" s left")));
+  EXPECT_EQ(ask({"status", endpoint_}).code, 69);
+  // Each ends by itself.
+  EXPECT_EQ(ask({"stop", "--id", id_}).code, 0);
+  expect_all_end_with(143);
+}
+
+TEST_F(NodesAsk, AnyNodeStopsTheRunBeforeItHasBegun) {
+  start(1);
+  ASSERT_TRUE(until([&] { return status_here().size() == 1; }));
+  EXPECT_EQ(status_here().at(1)["state"], "waiting");
+  start(0);
+  ASSERT_TRUE(until([&] { return status()["waits_for"] == nlohmann::json::array({2}); }));
+  EXPECT_EQ(ask({"stop", "--id", id_}).code, 0);
+  expect_all_end_with(143);
+}
+
+TEST_F(NodesAsk, WordsThatAreNeitherFolderNorMachine) {
+  const auto fails = [&](const Words& words, int code, const std::string& text) {
+    const Outcome outcome = ask(words);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  };
+  fails({"status", "no such folder"}, 2, "there is no folder 'no such folder' here, so it is HOST");
+  fails({"status", folder_ / "none"}, 69, "there is no folder");
+  fails({"stop", folder_.path()}, 2, "is a run's folder");
+  fails({"status", folder_.path(), "--key-file", "k"}, 2, "leave --key-file out");
+  fails({"status", endpoint_}, 69, "no launcher of this user leads a run at 127.0.0.1");
+  fails({"status", "--id", id_}, 69, "no launcher of this user on this machine");
+  fails({"status", "a", "--id", "b"}, 2, "usage: lockstep status");
+  fails({"status", "--id"}, 2, "unexpected '--id'");
+  fails({"stop", "--json", "a"}, 2, "unexpected '--json'");
+  fails({"stop"}, 2, "usage: lockstep stop HOST[:PORT]");
+}
+
+}  // namespace
+}  // namespace lockstep::test
