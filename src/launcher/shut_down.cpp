@@ -49,6 +49,7 @@ void Agent::shut_down() {
     log_warning("the disk does not take the last reports; they are not written");
   if (linked_ && !linked_->trains() && *exit_code_ != 0)
     logs_->remove_unused(linked_->refused_options());
+  if (!linked_) logs_->remove_if_empty();  // the nodes have never met
   if (linked_) linked_->leave_directory();
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
 }

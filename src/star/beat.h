@@ -11,8 +11,8 @@ namespace lockstep::star {
 inline constexpr std::chrono::seconds kFirstLine{5}, kLineEvery{30};
 
 // `limit_ns`: L, after which silence counts as death. Up to 100 nodes 12 words in L, and no fewer
-// than 4 in a second; beyond that slower, for the leader's sake, but 8 in L: the age that the leader
-// tells is up to two of them old, and so is the node's own.
+// than 4 in a second; beyond that slower, for the leader's sake, but 8 in L: the age that the
+// leader tells is up to two of them old, and so is the node's own.
 inline std::chrono::milliseconds beat(std::uint64_t limit_ns, int nodes) {
   const std::uint64_t limit = limit_ns / 1'000'000;
   const std::uint64_t few = std::min<std::uint64_t>(250, limit / 12);

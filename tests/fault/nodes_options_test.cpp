@@ -153,13 +153,15 @@ TEST_F(NodesOptions, LinesAndFoldersOfSeveralNodesAreToldApart) {
 }
 
 TEST_F(NodesOptions, WhoeverStaysAloneEndsAtTheTimeout) {
-  const Outcome alone = launch({"--nnodes=2", "--node-rank=0", "--rdzv-endpoint",
-                                "localhost:" + port_, "--rdzv-conf", "join_timeout=1"},
-                               {"/bin/true"});
+  const Outcome alone =
+      launch({"--nnodes=2", "--node-rank=0", "--rdzv-endpoint", "localhost:" + port_, "--rdzv-conf",
+              "join_timeout=1", "--log-dir", folder_ / "logs"},
+             {"/bin/true"});
   EXPECT_EQ(alone.code, 69);
   EXPECT_GT(alone.seconds, 0.9);
   EXPECT_LT(alone.seconds, 5.0);
   EXPECT_THAT(alone.err, HasSubstr("node 1 (never seen)"));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_ / "logs")) << "of a run that has not begun";
 }
 
 }  // namespace

@@ -162,6 +162,13 @@ void Logs::remove_unused(bool but_errors) {
   if (!temporary_.empty()) fs::remove(temporary_, error);  // if it is empty
 }
 
+void Logs::remove_if_empty() {
+  std::error_code error;
+  if (folder_.empty() || !fs::is_empty(folder_, error) || !fs::remove(folder_, error)) return;
+  folder_.clear();
+  if (!temporary_.empty()) fs::remove(temporary_, error);
+}
+
 bool Logs::redirects(int local_rank, Stream stream) const {
   return !options_->no_log_files() && (options_->redirects.of(local_rank) & stream) != 0;
 }

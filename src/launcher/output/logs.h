@@ -52,6 +52,8 @@ class Logs {
   // Removes the run's folder, and the one for temporary files, if no worker has written a byte
   // there (`but_errors`: but for error.json, told already): of a run that has not begun.
   void remove_unused(bool but_errors);
+  // Removes the run's folder if there is nothing in it: no worker was started.
+  void remove_if_empty();
   // The run's folder; empty without a log directory.
   const std::string& folder() const { return folder_; }
 
