@@ -188,6 +188,10 @@ class Machines(unittest.TestCase):
         self.assertEqual(caller.says(1, 0.2), "silence", "the power failed: no goodbye")
         self.assertNotEqual(caller.says(0, 0.2), "ConnectionRefusedError")
         self.assertIsNotNone(serving.poll())
+        bed[1].start("sleep", "60").inner
+        bed[1].pause()
+        bed[1].kill()  # in its sleep
+        bed[1].boot()
         bed[2].move(77)
         bed[2].boot()
         self.assertLess(clocks(bed[2])[0], min(before, 1000))

@@ -10,6 +10,6 @@ test machines as a rule have no netem: there are rates, losses and cuts, but no 
 """
 from hosts.bed import Bed, covered, enter, missing
 from hosts.machine import Machine
-from hosts.namespaces import Missing, Process, state_of
+from hosts.namespaces import COVERED, Missing, Process, state_of
 
-__all__ = ["Bed", "Machine", "Missing", "Process", "covered", "enter", "missing", "state_of"]
+__all__ = ["COVERED", "Bed", "Machine", "Missing", "Process", "covered", "enter", "missing", "state_of"]

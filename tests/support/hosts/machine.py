@@ -108,6 +108,8 @@ class Machine:
     def kill_all(self):
         """All processes; the machine itself goes on, and tells so who calls."""
         self.signal_all(signal.SIGKILL, "ZX")
+        for process in self.started:
+            process.go_on()
 
     def kill(self):
         """The power fails: nothing more is sent, no goodbye and no reset."""
@@ -117,10 +119,8 @@ class Machine:
 
     def off(self):
         if self.space:
-            self.space.end()
+            self.space.end(self.started)
             self.space = None
-            for process in self.started:
-                process.wait()
 
     def firewall(self, *rules):
         """What happens to packets for it, by rules of nftables in place of the last ones: 'tcp dport 29400 drop',

@@ -84,9 +84,13 @@ class Namespaces:
         if rate:
             self.tell(["tc", "-batch", "-"], f"qdisc add dev {device} root tbf rate {rate} burst 256kb latency 100ms")
 
-    def end(self):
+    def end(self, processes=()):
+        """Kills all; `processes` are those of ours that were started in it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.first, signal.SIGKILL)
+        for process in processes:  # the kernel waits for who reaps them
+            process.go_on()
+            process.wait()
         self.holder.communicate()
 
 
@@ -107,5 +111,9 @@ class Process(subprocess.Popen):
         if pid := self.inner:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-            if number == signal.SIGCONT:
-                super().send_signal(number)  # nsenter stops itself when what it waits for is stopped
+        if number == signal.SIGCONT:
+            self.go_on()
+
+    def go_on(self):
+        """nsenter stops itself when what it waits for is stopped."""
+        super().send_signal(signal.SIGCONT)
