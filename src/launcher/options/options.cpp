@@ -218,7 +218,11 @@ std::string run_help() {
       "Starts and supervises the workers of a training run. Takes torchrun's options; each may "
       "also be\n"
       "given as PET_<NAME> in the environment. Example:\n\n"
-      "  lockstep run --standalone --nproc-per-node 3 ./convnet --epochs 1\n\n";
+      "  lockstep run --standalone --nproc-per-node 3 ./convnet --epochs 1\n\n"
+      "A script on two nodes, the same on each; HOST is one of them. In a step of Slurm 'lockstep "
+      "run\n"
+      "train.py' is enough.\n\n"
+      "  lockstep run --nnodes 2 --rdzv-endpoint HOST:29400 --nproc-per-node 4 train.py\n\n";
   for (const Option& option : all_options()) {
     if (option.help.empty()) continue;
     std::string head =
