@@ -1,5 +1,7 @@
 #include "control/dial.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -17,6 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStagger = 250ms;  // RFC 8305, section 5
+// Small segments both ways, which all networks let through (RFC 9293, section 3.7.1): one that loses
+// large packets is to be told of by launchers that understand each other.
+constexpr int kSegment = 536;
 
 // Families take turns, the first address's first; in each the order stays.
 std::deque<Address> interleaved(const std::vector<Address>& addresses) {
@@ -113,6 +118,7 @@ void Dial::try_next() {
 void Dial::connect(const Address& address) {
   UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return failed(failure_of(errno, address), address.host());
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &kSegment, sizeof kSegment);
   const auto& from = plan_.from;
   if (from && from->family() != address.family())
     return failed({Outcome::kUnreachable, "of another family than " + from->host()},

@@ -260,8 +260,6 @@ void NodesRun::reach(nodes::Attempt attempt) {
   StoreProbe::Plan plan;
   plan.address = reached_from(own_address(), store.address);
   plan.port = store.port;
-  plan.here = "node " + std::to_string(head_->node().share().rank) + " (" + host_name() + ", " +
-              own_address() + ")";
   plan.there = "node 0";
   probe_ = StoreProbe::start(around_.loop, *timers_, std::move(plan), reached);
 }

@@ -24,11 +24,11 @@ using store::Query;
 
 constexpr std::size_t kAboveAnyPacket = 64 << 10;  // IPv4 and IPv6 have 16 bits for its length
 constexpr const char* kKey = "lockstep/probe";
+// Short, as all texts here: they travel in words between launchers, where large packets may be lost.
 constexpr const char* kOpenThePort =
-    "; let TCP to that port through, or name an open one with --store-port";
+    "; let TCP to that port through, or name an open one (--store-port)";
 constexpr const char* kMendTheMtu =
-    "; give the interfaces and all that is between them one MTU (ip link set dev DEVICE mtu 1400), "
-    "or let ICMP's 'fragmentation needed' through";
+    "; give all interfaces on the way one MTU (ip link set dev DEVICE mtu 1400)";
 
 // What has been sent and not been acknowledged, by the other machine's kernel: its programs may be
 // stopped, and it acknowledges all the same.
@@ -137,18 +137,14 @@ Status StoreProbe::no_answer() const {
     return failure("no answer" + within + ": a firewall drops what is sent there", kOpenThePort);
   if (phase_ == Phase::kSmall)
     return failure("connected, but no answer" + within +
-                   ": it is no store, its launcher is stopped, or a firewall lets the connection "
-                   "through and nothing in it");
-  const std::string bytes = std::to_string(question_.size()) + " bytes were not ";
+                   ": it is no store, its launcher is stopped, or a firewall lets no data through");
+  const std::string bytes = " (" + std::to_string(question_.size()) + " bytes not ";
   if (is_lost_on_the_way(socket_.get()))
-    return failure(
-        "small packets pass, large ones vanish (" + bytes + "acknowledged" + within + ")",
-        kMendTheMtu);
-  return failure(
-      "small packets pass, large ones vanish on the way back, unless the launcher there "
-      "was stopped just now (" +
-          bytes + "answered" + within + ")",
-      kMendTheMtu);
+    return failure("small packets pass, large ones vanish" + bytes + "acknowledged" + within + ")",
+                   kMendTheMtu);
+  return failure("small packets pass, large ones vanish on the way back" + bytes + "answered" +
+                     within + "), or its launcher is stopped",
+                 kMendTheMtu);
 }
 
 Status StoreProbe::no_store(const std::string& what) const {
@@ -161,8 +157,8 @@ Status StoreProbe::failure(const std::string& what, const char* remedy) const {
   const std::string where =
       (six ? "[" + plan_.address + "]" : plan_.address) + ":" + std::to_string(plan_.port);
   return Error{ErrorKind::kUnavailable,
-               plan_.here + " does not reach the workers' store of " + plan_.there + " at " +
-                   where + ", though the launchers' own connections work: " + what + remedy};
+               "the workers' store of " + plan_.there + " at " + where +
+                   " is not reached, though the launchers' own connections work: " + what + remedy};
 }
 
 void StoreProbe::watch(Loop::Readiness readiness, Loop::Handler handler) {

@@ -28,10 +28,10 @@ class StoreProbe {
   struct Plan {
     std::string address;  // numeric, as workers get it
     int port = 0;
-    std::string here, there;  // this node and the store's, in messages: "node 1 (host7, 10.0.0.7)"
+    std::string there;                          // the store's node, in messages
     std::chrono::milliseconds patience{5'000};  // in all
   };
-  // kUnavailable: both nodes, address and port, what has happened, what to do. Called once, from
+  // kUnavailable: the other node, address and port, what has happened, what to do. Called once, from
   // the loop; it may destroy the StoreProbe.
   using Done = std::function<void(const Status&)>;
   static std::unique_ptr<StoreProbe> start(Loop& loop, control::Timers& timers, Plan plan,
