@@ -19,8 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStagger = 250ms;  // RFC 8305, section 5
-// Small segments both ways, which all networks let through (RFC 9293, section 3.7.1): one that loses
-// large packets is to be told of by launchers that understand each other.
+// Small segments both ways, which all networks let through (RFC 9293, section 3.7.1): one that
+// loses large packets is to be told of by launchers that understand each other.
 constexpr int kSegment = 536;
 
 // Families take turns, the first address's first; in each the order stays.

@@ -24,7 +24,7 @@ using store::Query;
 
 constexpr std::size_t kAboveAnyPacket = 64 << 10;  // IPv4 and IPv6 have 16 bits for its length
 constexpr const char* kKey = "lockstep/probe";
-// Short, as all texts here: they travel in words between launchers, where large packets may be lost.
+// Short, as all texts here: they travel between launchers, where large packets may be lost.
 constexpr const char* kOpenThePort =
     "; let TCP to that port through, or name an open one (--store-port)";
 constexpr const char* kMendTheMtu =

@@ -31,8 +31,8 @@ class StoreProbe {
     std::string there;                          // the store's node, in messages
     std::chrono::milliseconds patience{5'000};  // in all
   };
-  // kUnavailable: the other node, address and port, what has happened, what to do. Called once, from
-  // the loop; it may destroy the StoreProbe.
+  // kUnavailable: the other node, address and port, what has happened, what to do. Called once,
+  // from the loop; it may destroy the StoreProbe.
   using Done = std::function<void(const Status&)>;
   static std::unique_ptr<StoreProbe> start(Loop& loop, control::Timers& timers, Plan plan,
                                            Done done);
