@@ -74,6 +74,10 @@ class Leader {
   std::string missing(std::uint64_t now) const;
   // For `lockstep status`: `most` nodes, from that rank on.
   View view(int from, int most, std::uint64_t now) const;
+  bool has_rank(Link link) const {
+    const auto found = links_.find(link);
+    return found != links_.end() && found->second.rank >= 0;
+  }
   // What its decisions cost: seats that were looked at so far.
   std::uint64_t looks() const { return seats_.looks(); }
 

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "star/agreement.h"
 #include "star/beat.h"
+#include "star/plausible.h"
 
 namespace lockstep::star {
 namespace {
@@ -19,6 +20,9 @@ using control::Connection;
 using control::Outcome;
 
 constexpr const char* kLoopback = "127.0.0.1";
+constexpr auto kFirstWord = 5s;
+constexpr std::size_t kMostLeaving = 256, kMostSaid = 64;
+constexpr std::size_t kMoreStrangers = 16;
 
 }  // namespace
 
@@ -68,10 +72,15 @@ void Hub::turned_away(const control::Failure& failure) {
     default:
       return log_debug("turned away: " + failure.text);
   }
-  auto& until = silent_about_.try_emplace(failure.outcome, Deadline::in(0s)).first->second;
-  if (!until.passed()) return;
-  until = Deadline::in(kLineEvery);
-  log_warning("not let in: " + for_terminal(failure.text));
+  if (may_say(control::to_string(failure.outcome)))
+    log_warning("not let in: " + for_terminal(failure.text));
+}
+
+// Of each kind and place a line now and then: who comes again and again fills no log.
+bool Hub::may_say(const std::string& what) {
+  std::erase_if(silent_about_, [](const auto& entry) { return entry.second.passed(); });
+  return silent_about_.size() < kMostSaid &&
+         silent_about_.try_emplace(what, Deadline::in(kLineEvery)).second;
 }
 
 void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view first) {
@@ -85,7 +94,8 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   }
   const std::string address = address_of(*connection);
   if (const auto refused = disagreement(*hello, address, plan_.self)) {
-    log_warning("not let in: " + for_terminal(refused->text));
+    if (may_say(refused->option + " " + address))
+      log_warning("not let in: " + for_terminal(refused->text));
     return refuse(*connection, *refused);
   }
   if (const std::string other = other_program(*hello, plan_.self);
@@ -96,7 +106,8 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   events.frame = [this, link](std::string_view frame) { hear(link, frame); };
   events.ended = [this, link](const control::Failure& failure) { lose(link, failure); };
   connection->hear(std::move(events));
-  peers_.emplace(link, Peer{connection, *hello});
+  make_room();
+  peers_.emplace(link, Peer{connection, *hello, Deadline::in(kFirstWord)});
   if (const auto welcome = control::encode(control::message::Welcome{plan_.self.host, address});
       welcome.ok())
     connection->send(*welcome);
@@ -104,8 +115,39 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
 
 void Hub::refuse(Connection& connection, const control::message::Refused& refused) {
   if (const auto text = control::encode(refused); text.ok()) connection.send(*text);
-  leaving_.push_back(connection.shared_from_this());
-  connection.close();
+  let_go(connection.shared_from_this());
+}
+
+// Says goodbye; what is on its way has a second for it.
+void Hub::let_go(std::shared_ptr<Connection> connection) {
+  connection->close();
+  leaving_.push_back(std::move(connection));
+  std::erase_if(leaving_, [](const auto& one) { return one->is_over(); });
+  if (leaving_.size() > kMostLeaving) leaving_.pop_front();
+}
+
+void Hub::make_room() {
+  std::map<std::string, std::vector<nodes::Link>> strangers;  // by address, the oldest first
+  std::size_t count = 0;
+  for (const auto& [link, peer] : peers_) {
+    if (leader_.has_rank(link)) continue;
+    strangers[address_of(*peer.connection)].push_back(link);
+    ++count;
+  }
+  if (count < 2 * static_cast<std::size_t>(plan_.rules.nodes) + kMoreStrangers) return;
+  const auto most = std::ranges::max_element(
+      strangers, {}, [](const auto& of_address) { return of_address.second.size(); });
+  const nodes::Link link = most->second.front();
+  log_debug("too many without a rank: the oldest one of " + most->first + " goes");
+  drop(link);
+  leader_.closed(link, monotonic_ns());
+}
+
+void Hub::drop_silent() {
+  std::vector<nodes::Link> silent;
+  for (const auto& [link, peer] : peers_)
+    if (!peer.heard && peer.first_word_by.passed()) silent.push_back(link);
+  for (const nodes::Link link : silent) drop(link);
 }
 
 void Hub::hear(nodes::Link link, std::string_view frame) {
@@ -118,6 +160,17 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
     found->second.connection->close();
     return lose(link, {});
   }
+  if (const std::string doubt = implausible(*word, plan_.own.incarnation, monotonic_ns());
+      !doubt.empty()) {
+    const std::string address = address_of(*found->second.connection);
+    if (may_say("doubt " + address))
+      log_warning("let go: " + found->second.hello.host + " (" + address +
+                  ") says what cannot be true: " + doubt);
+    found->second.connection->close();
+    return lose(link, {});
+  }
+  shorten(*word);
+  found->second.heard = true;
   word->row.address = address_of(*found->second.connection);
   if (word->store && word->store->address.empty()) word->store->address = word->row.address;
   leader_.heard(link, *word, monotonic_ns());
@@ -139,8 +192,7 @@ void Hub::lose(nodes::Link link, const control::Failure& failure) {
 void Hub::drop(nodes::Link link) {
   const auto found = peers_.find(link);
   if (found == peers_.end()) return;
-  leaving_.push_back(found->second.connection);
-  leaving_.back()->close();
+  let_go(found->second.connection);
   peers_.erase(found);
 }
 
@@ -157,6 +209,7 @@ void Hub::beat() {
   told_version_ = 0;
   tell_changes();
   tell_missing();
+  drop_silent();
   for (const auto& listener : listeners_) listener->look();
   std::erase_if(leaving_, [](const auto& connection) { return connection->is_over(); });
   beat_ = timers_.in(star::beat(plan_.rules.limit, plan_.rules.nodes), [this] {

@@ -5,10 +5,15 @@
 // connection comes from; the leader's own, for a node, the one that its connection leads to. So no
 // name of a host is looked up, and nobody is told an address that has not been seen to work.
 //
+// Bounds: connections without a rank, which nobody has to give up, are at most two for each node
+// and 16; for one more the oldest goes of the address that has most of them. Whoever says nothing
+// for 5 s after its Hello goes, too, and who says what cannot be true (plausible.h).
+//
 // Ownership: `loop` and `timers` must outlive it. Errors: kUnavailable. Threads: the loop's.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -72,6 +77,8 @@ class Hub {
   struct Peer {
     std::shared_ptr<control::Connection> connection;
     control::message::Hello hello;
+    Deadline first_word_by;
+    bool heard = false;
     bool refusal_told = false;
   };
 
@@ -79,6 +86,10 @@ class Hub {
   Status listen(std::vector<Door> doors);
   void come(const std::shared_ptr<control::Connection>& connection, std::string_view first);
   void refuse(control::Connection& connection, const control::message::Refused& refused);
+  void make_room();
+  void drop_silent();
+  void let_go(std::shared_ptr<control::Connection> connection);
+  bool may_say(const std::string& what);
   void hear(nodes::Link link, std::string_view frame);
   void lose(nodes::Link link, const control::Failure& failure);
   void drop(nodes::Link link);
@@ -96,13 +107,13 @@ class Hub {
   nodes::Leader leader_;
   std::vector<std::unique_ptr<control::Listener>> listeners_;
   std::map<nodes::Link, Peer> peers_;
-  std::vector<std::shared_ptr<control::Connection>> leaving_;
+  std::deque<std::shared_ptr<control::Connection>> leaving_;
   nodes::Link last_link_ = nodes::kOwnLink;
   std::uint64_t told_version_ = 0;
   nodes::Attempt kept_ = 0;
   control::Timers::Timer beat_;
   Deadline tell_missing_at_;
-  std::map<control::Outcome, Deadline> silent_about_;  // until then, in the log
+  std::map<std::string, Deadline> silent_about_;  // until then, in the log
   bool other_program_told_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include "lockstep/status.h"
 #include "star/agreement.h"
 #include "star/beat.h"
+#include "star/plausible.h"
 
 namespace lockstep::star {
 namespace {
@@ -129,6 +130,11 @@ void Spoke::on(const control::message::Refused& refused) {
 }
 
 void Spoke::on(const nodes::LeaderWord& word) {
+  if (!open_) return;
+  if (const std::string doubt = implausible(word, monotonic_ns()); !doubt.empty()) {
+    connection_->close();
+    return lost({Outcome::kBroken, connection_->name() + " says what cannot be true: " + doubt});
+  }
   limit_ns_ = word.limit;
   events_.word(word);
 }

@@ -1,0 +1,109 @@
+// Who does not agree is told what differs, with both values and both hosts; and so is the leader.
+#include "star/agreement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "unit/star/star.h"
+
+namespace lockstep::star::test {
+namespace {
+
+using control::message::Hello;
+using control::message::Reason;
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Agreement : public Star {
+ protected:
+  // A node that does not agree, in a run of two others that do.
+  void refused(const Given& with, int code, const std::string& option, const std::string& theirs,
+               const std::string& ours) {
+    Agent& agent = join(with);
+    ASSERT_TRUE(run_until([&] { return agent.refused.has_value(); })) << option;
+    EXPECT_EQ(agent.refused->code, code) << option;
+    const auto names = AllOf(HasSubstr(option), HasSubstr(theirs), HasSubstr(ours),
+                             HasSubstr("host7"), HasSubstr("host0"));
+    EXPECT_THAT(agent.refused->text, names);
+    EXPECT_THAT(log, names) << "the leader says it too";
+    agents.pop_back();
+    log.clear();
+  }
+};
+
+TEST_F(Agreement, EachThatDiffersIsRefusedAtOnceAndNobodyElseIsDisturbed) {
+  rules.max_restarts = 3;
+  lead();
+  join(1), join(2);
+  ASSERT_TRUE(run_until([&] { return all_run(1); }));
+  Given with = given(7);
+  with.self.run_id = "other";
+  refused(with, 69, "--rdzv-id", "'other'", "'run'");
+  with = given(7);
+  with.self.nodes = 4;
+  refused(with, 2, "--nnodes", "4", "3");
+  with = given(7);
+  with.self.max_restarts = 0;
+  refused(with, 2, "--max-restarts", "0", "3");
+  with = given(7);
+  with.self.limit_ns = 30'000'000'000;
+  refused(with, 2, "keep_alive_interval", "30 s", "2 s");
+  with = given(7);
+  with.rank = 1;
+  refused(with, 2, "--node-rank", "given", "not given");
+  EXPECT_TRUE(all_run(1));
+  for (const auto& agent : agents) EXPECT_EQ(agent->closed, 0);
+}
+
+TEST_F(Agreement, WhoComesAgainAndAgainFillsNoLog) {
+  lead();
+  Given with = given(7);
+  with.self.nodes = 4;
+  for (int i = 0; i < 50; ++i) {
+    Agent& agent = join(with);
+    ASSERT_TRUE(run_until([&] { return agent.refused.has_value(); }));
+    agents.pop_back();
+  }
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
+}
+
+// In 5 s: somebody else may still go from the port, a key still be written.
+TEST_F(Agreement, KeysAndVersionsThatDifferAreToldToBoth) {
+  lead();
+  Given other_key = given(1), no_key = given(2), other_version = given(3);
+  other_key.tls = tls_of(kOtherKey);
+  no_key.tls = nullptr;
+  other_version.protocol = 99;
+  for (const Given& with : {other_key, no_key, other_version}) join(with);
+  ASSERT_TRUE(run_until([&] {
+    return std::ranges::all_of(agents,
+                               [](const auto& agent) { return agent->refused.has_value(); });
+  }));
+  EXPECT_THAT(agents[0]->refused->text, HasSubstr("key"));
+  EXPECT_THAT(agents[1]->refused->text, HasSubstr("key"));
+  EXPECT_THAT(agents[2]->refused->text, HasSubstr("version"));
+  for (const auto& agent : agents) EXPECT_EQ(agent->refused->code, 69);
+  EXPECT_THAT(log, AllOf(HasSubstr("not let in"), HasSubstr("key"), HasSubstr("version")));
+  EXPECT_EQ(hub->leader().phase(), nodes::Leader::Phase::kForming);
+}
+
+TEST_F(Agreement, ARankTwiceIsToldWithBothAddresses) {
+  const auto with = [&](int number, int rank) {
+    Given one = given(number);
+    one.rank = rank;
+    return one;
+  };
+  lead(with(0, 0));
+  join(with(1, 1));
+  ASSERT_TRUE(run_until([&] { return agents[0]->node.share().rank >= 0 || agents[0]->words > 2; }));
+  Agent& twice = join(with(2, 1));
+  ASSERT_TRUE(run_until([&] { return twice.node.ending().has_value(); }));
+  EXPECT_THAT(twice.node.ending()->text, AllOf(HasSubstr("node rank 1"), HasSubstr("127.0.0.1")));
+  EXPECT_THAT(log, AllOf(HasSubstr("not let in: host2"), HasSubstr("node rank 1")));
+  agents.pop_back();
+  join(with(3, 2));
+  EXPECT_TRUE(run_until([&] { return all_run(1); }));
+}
+
+}  // namespace
+}  // namespace lockstep::star::test

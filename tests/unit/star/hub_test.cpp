@@ -1,0 +1,219 @@
+// A run over real sockets: form, run, end; connections that break; and those who have the key and
+// are no nodes, or broken ones.
+#include "star/hub.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+#include "control/listener.h"
+#include "unit/star/star.h"
+
+namespace lockstep::star::test {
+namespace {
+
+using control::message::Welcome;
+using testing::HasSubstr;
+
+class HubTest : public Star {
+ protected:
+  void run_three() {
+    lead();
+    join(1), join(2);
+    ASSERT_TRUE(run_until([&] { return all_run(1); }));
+  }
+  void still_runs() {
+    EXPECT_TRUE(all_run(1));
+    for (const auto& agent : agents) EXPECT_EQ(agent->closed, 0);
+  }
+  static int open(const std::vector<std::unique_ptr<Stranger>>& all) {
+    return static_cast<int>(std::ranges::count_if(
+        all, [](const auto& one) { return !one->ended && one->connection->is_open(); }));
+  }
+};
+
+TEST_F(HubTest, FormsRunsAndEnds) {
+  run_three();
+  std::set<std::uint32_t> bases{leader->node.share().base_rank};
+  for (const auto& agent : agents) {
+    bases.insert(agent->node.share().base_rank);
+    EXPECT_EQ(agent->node.share().world, 6u);
+    ASSERT_TRUE(agent->node.share().store);
+    EXPECT_EQ(agent->node.share().store->address, "127.0.0.1");
+  }
+  EXPECT_EQ(bases, (std::set<std::uint32_t>{0, 2, 4}));
+  all_end_well();
+  EXPECT_TRUE(run_until([&] { return all_have_ended(0); }));
+}
+
+TEST_F(HubTest, AConnectionMadeAgainWithinASecondCostsNothing) {
+  run_three();
+  Agent& agent = *agents[0];
+  agent.spoke.reset();
+  agent.node.closed(monotonic_ns());
+  run_for(500ms);
+  connect(agent);
+  run_for(1000ms);
+  EXPECT_TRUE(all_run(1));
+  EXPECT_EQ(agent.opened, 2);
+  all_end_well();
+  EXPECT_TRUE(run_until([&] { return all_have_ended(0); }));
+}
+
+TEST_F(HubTest, ADeadNodeCostsARestartOnceItIsBack) {
+  rules.max_restarts = 1;
+  run_three();
+  agents[1].reset();
+  ASSERT_TRUE(run_until([&] { return leader->runs == 0 && agents[0]->runs == 0; }));
+  Given back = given(2);
+  back.incarnation = 50;
+  agents.erase(agents.begin() + 1);
+  join(back);
+  EXPECT_TRUE(run_until([&] { return all_run(2); }));
+}
+
+// Connected, and nothing comes: the way is broken, or whoever it is.
+TEST_F(HubTest, ASilentLeaderIsDialledAgain) {
+  auto socket = control::listen_everywhere(0);
+  ASSERT_TRUE(socket.ok());
+  control::Listener::Plan plan;
+  plan.self = {control::kProtocol, 1, "1.2.3"};
+  plan.tls = tls_of(kKey);
+  std::vector<std::shared_ptr<control::Connection>> come;
+  control::Listener::Events events;
+  events.come = [&](std::shared_ptr<control::Connection> connection, std::string_view) {
+    connection->hear({});
+    connection->send(*control::encode(Welcome{"mute", "127.0.0.1"}));
+    come.push_back(std::move(connection));
+  };
+  const auto listener =
+      control::Listener::open(*loop, *timers, *std::move(socket), plan, std::move(events));
+  ASSERT_TRUE(listener.ok());
+  const auto begun = std::chrono::steady_clock::now();
+  Agent& agent = join(given(1), (*listener)->port());
+  ASSERT_TRUE(run_until([&] { return come.size() == 3; }));
+  EXPECT_GT(std::chrono::steady_clock::now() - begun, 1200ms) << "each for L / 3";
+  EXPECT_EQ(agent.closed, 2);
+}
+
+TEST_F(HubTest, GarbageAndSilenceBehindAHelloDisturbNobody) {
+  run_three();
+  std::vector<std::unique_ptr<Stranger>> all;
+  for (int i = 0; i < 4; ++i) {
+    all.push_back(stranger(static_cast<std::uint64_t>(100 + i)));
+    if (i > 0) say(*all.back(), hello(9));
+  }
+  all[0]->connection->send("no hello");
+  all[1]->connection->send(std::string(control::kMostFrameBytes, '\xff'));
+  all[2]->connection->send("\x04");
+  // The fourth says nothing more.
+  ASSERT_TRUE(run_until([&] { return open(all) == 1; }));
+  EXPECT_FALSE(all[3]->ended);
+  EXPECT_TRUE(run_until([&] { return open(all) == 0; }, 8s)) << "and goes after 5 s";
+  still_runs();
+}
+
+TEST_F(HubTest, AFloodOfHellosIsBounded) {
+  run_three();
+  std::vector<std::unique_ptr<Stranger>> all;
+  for (int i = 0; i < 100; ++i) {
+    all.push_back(stranger(static_cast<std::uint64_t>(100 + i)));
+    say(*all.back(), hello(9));
+    nodes::NodeWord word;
+    word.row = row(given(100 + i));
+    word.sent = monotonic_ns();
+    say(*all.back(), word);
+  }
+  ASSERT_TRUE(run_until([&] { return all.back()->last<Welcome>() != nullptr; }));
+  run_for(200ms);
+  EXPECT_LE(open(all), 2 * 3 + 16);
+  EXPECT_TRUE(all.front()->ended) << "the oldest goes";
+  still_runs();
+}
+
+// Who waits for a rank is not pushed out by those of another address; of one address the oldest is.
+TEST_F(HubTest, ANodeThatCameBeforeAFloodComesAgain) {
+  lead();
+  Agent& early = join(1);
+  ASSERT_TRUE(run_until([&] { return early.words > 0; }));
+  std::vector<std::unique_ptr<Stranger>> all;
+  for (int i = 0; i < 30; ++i) {
+    all.push_back(stranger(static_cast<std::uint64_t>(100 + i)));
+    say(*all.back(), hello(9));
+  }
+  all.clear();
+  join(2);
+  EXPECT_TRUE(run_until([&] { return all_run(1); }));
+}
+
+// One that has the key and a rank, and says anything: the others never have two attempts at once,
+// and nothing overflows.
+TEST_F(HubTest, ABrokenNodeOfThisRun) {
+  rules.max_restarts = 1'000'000;
+  lead();
+  join(1);
+  std::mt19937_64 draw(1);
+  const auto odd = [&]() -> std::uint64_t {
+    const std::uint64_t values[] = {0,
+                                    1,
+                                    2,
+                                    3,
+                                    draw() % 10,
+                                    static_cast<std::uint64_t>(INT32_MAX),
+                                    static_cast<std::uint64_t>(INT32_MAX) + 1,
+                                    ~0ull - draw() % 3,
+                                    1ull << 63,
+                                    monotonic_ns() + draw() % 5'000'000'000};
+    return values[draw() % std::size(values)];
+  };
+  const Deadline end = Deadline::in(3s);
+  std::unique_ptr<Stranger> broken;
+  int said = 0, dropped = 0, honest = 0;
+  while (!end.passed()) {
+    if (!broken || broken->ended) {
+      dropped += broken ? 1 : 0;
+      broken = stranger(500 + static_cast<std::uint64_t>(dropped % 3));
+      say(*broken, hello(9));
+    }
+    const auto* heard = broken->last<nodes::LeaderWord>();
+    nodes::NodeWord word;
+    word.row = row(given(499 + dropped % 3));
+    word.alone = true;
+    word.sent = monotonic_ns();
+    if (heard != nullptr) {
+      word.run = heard->run;
+      word.leader = heard->incarnation;
+      word.echo = heard->sent;
+      word.told = heard->attempt;
+      ++honest;
+    }
+    for (std::uint64_t i = draw() % 3; i > 0; --i) {
+      std::uint64_t* const fields[] = {&word.told, &word.ran,  &word.alive, &word.ended,
+                                       &word.sent, &word.echo, &word.run,   &word.row.incarnation};
+      *fields[draw() % std::size(fields)] = odd();
+    }
+    if (draw() % 8 == 0)
+      word.failure = nodes::Failure{odd(), odd(), std::string(draw() % 1'000'000, '\x1b'),
+                                    static_cast<int>(odd())};
+    if (draw() % 16 == 0)
+      word.store = nodes::Store{odd(), "\x1b[31m\n", static_cast<int>(odd()), draw() % 2 == 0};
+    if (draw() % 16 == 0) word.row.workers = static_cast<std::uint32_t>(odd());
+    if (draw() % 16 == 0) word.row.rank = static_cast<int>(odd());
+    say(*broken, word);
+    ++said;
+    for (int i = 0; i < 3; ++i) turn();
+    broken->heard.erase(broken->heard.begin(),
+                        broken->heard.end() - std::min<long>(1, std::ssize(broken->heard)));
+  }
+  EXPECT_GT(said, 100);
+  EXPECT_GT(honest, 50);
+  EXPECT_GT(dropped, 10);
+  EXPECT_EQ(log.find('\x1b'), std::string::npos);
+  EXPECT_THAT(log, HasSubstr("says what cannot be true"));
+  EXPECT_LT(log.size(), 200'000u);
+}
+
+}  // namespace
+}  // namespace lockstep::star::test
