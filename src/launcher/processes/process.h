@@ -55,8 +55,8 @@ struct ChildEvent {
   pid_t pid;
   int status;  // exit code or signal
 };
-// The next change of any child, nullopt if there is none now. Reaps the dead, each after `ended` has
-// been told of it: until then its pid is no other process's.
+// The next change of any child, nullopt if there is none now. Reaps the dead; each is told to
+// `ended` before, while its pid is no other process's.
 std::optional<ChildEvent> next_child_event(const std::function<void(pid_t)>& ended = {});
 
 // To the process and its group (which has the same number).
