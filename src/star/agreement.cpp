@@ -67,4 +67,15 @@ std::string other_program(const Hello& theirs, const Hello& ours) {
          ours.host + ": '" + words(ours) + "'";
 }
 
+// Of a link-local address each side has its own interface's name.
+std::string translation(const std::string& host, const std::string& own, const std::string& seen) {
+  const auto bare = [](const std::string& address) { return address.substr(0, address.find('%')); };
+  if (own.empty() || bare(own) == bare(seen)) return "";
+  return "an address translation (NAT) is between " + host + " and the leader: " + host +
+         " has the address " + own + ", and the leader sees " + seen +
+         ". Connections from it come through; those of the others to it may not, and its workers "
+         "tell the others " +
+         own + ". Give the machines addresses that mean the same on all of them";
+}
+
 }  // namespace lockstep::star

@@ -21,4 +21,8 @@ int exit_code_of(control::message::Reason reason);
 std::string other_program(const control::message::Hello& theirs,
                           const control::message::Hello& ours);
 
+// Where the leader sees a node by another address than the node has itself, as behind a NAT: a
+// sentence with both and with the direction that works. Else empty.
+std::string translation(const std::string& host, const std::string& own, const std::string& seen);
+
 }  // namespace lockstep::star

@@ -101,6 +101,9 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   if (const std::string other = other_program(*hello, plan_.self);
       !other.empty() && !std::exchange(other_program_told_, true))
     log_warning(for_terminal(other) + " (it may be meant: this is said once)");
+  if (const std::string other = translation(hello->host, hello->local_address, address);
+      !other.empty() && may_say("translation " + address))
+    log_warning(for_terminal(other));
   const nodes::Link link = ++last_link_;
   Connection::Events events;
   events.frame = [this, link](std::string_view frame) { hear(link, frame); };

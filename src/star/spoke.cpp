@@ -118,6 +118,9 @@ void Spoke::hear(std::string_view frame) {
 void Spoke::on(const control::message::Welcome& welcome) {
   log_debug("met " + for_terminal(welcome.host) + ", which leads, as " +
             for_terminal(welcome.address));
+  if (const std::string other = translation(plan_.self.host, local_address_, welcome.address);
+      !other.empty() && !was_open_)
+    log_warning(for_terminal(other));
   open_ = was_open_ = true;
   pause_ = 0ms;
   trouble_.clear();

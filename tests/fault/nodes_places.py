@@ -217,6 +217,18 @@ class Places(OnMachines):
     def test_a_firewall_says_no(self):
         self.in_the_way(self.c10d, r"No route to host: .* \(--store-port\)", firewall=["meta l4proto tcp reject with icmp type admin-prohibited"])
 
+    def test_an_address_translation(self):
+        """Told on both sides, and what it breaks: nobody reaches a store behind it."""
+        bed = self.bed(2)
+        bed[2].run("ip", "addr", "add", "192.168.9.2/32", "dev", "lo")
+        bed[2].run("ip", "route", "replace", "10.77.0.0/24", "dev", "eth0", "src", "192.168.9.2")
+        bed[2].space.nft("table ip nat {", "chain out {", "type nat hook postrouting priority 100", "ip saddr 192.168.9.2 snat to 10.77.0.2", "}", "}")
+        for rank, codes in ((lambda i: i - 1, 0), (lambda i: 2 - i, 69)):
+            for code, text in self.launch(bed, self.c10d(bed[1].v4, rank=rank)):
+                self.assertEqual(code, codes, text)
+                self.assertIn("host2 has the address 192.168.9.2, and the leader sees 10.77.0.2. Connections from it come through", text)
+        self.assertIn("the workers' store of node 0 at 10.77.0.2:", text)
+
     def test_large_packets_vanish(self):
         self.in_the_way(self.static, r"small packets pass, large ones vanish \(.*one MTU", rules=["meta length > 1000 drop"])
 

@@ -105,5 +105,14 @@ TEST_F(Agreement, ARankTwiceIsToldWithBothAddresses) {
   EXPECT_TRUE(run_until([&] { return all_run(1); }));
 }
 
+TEST_F(Agreement, AnAddressTranslationIsSaidWithBothAddresses) {
+  const std::string said = translation("host7", "192.168.9.2", "10.77.0.99");
+  EXPECT_THAT(said, HasSubstr("host7 has the address 192.168.9.2, and the leader sees 10.77.0.99"));
+  EXPECT_THAT(said, HasSubstr("Connections from it come through"));
+  EXPECT_EQ(translation("host7", "10.77.0.2", "10.77.0.2"), "");
+  EXPECT_EQ(translation("host7", "fe80::2%ens5", "fe80::2%eth0"), "");
+  EXPECT_EQ(translation("host7", "", "127.0.0.1"), "");
+}
+
 }  // namespace
 }  // namespace lockstep::star::test
