@@ -1,7 +1,5 @@
 #include "nodes/cause.h"
 
-#include <utility>
-
 namespace lockstep::nodes {
 namespace {
 
@@ -18,14 +16,8 @@ void Cause::clear() {
   finals_ = 0;
 }
 
-void Cause::add(Mishap mishap) {
-  const auto [place, is_new] = mishaps_.try_emplace(mishap.node, mishap);
-  if (is_new) {
-    finals_ += mishap.final ? 1 : 0;
-  } else if (mishap.at < place->second.at) {
-    finals_ += static_cast<int>(mishap.final) - static_cast<int>(place->second.final);
-    place->second = std::move(mishap);
-  }
+void Cause::add(const Mishap& mishap) {
+  if (mishaps_.try_emplace(mishap.node, mishap).second) finals_ += mishap.final ? 1 : 0;
 }
 
 const Mishap* Cause::root(bool of_final) const {

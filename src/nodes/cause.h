@@ -28,8 +28,8 @@ class Cause {
   void close() { since_.reset(); }
   void clear();
 
-  // One for each node: its first.
-  void add(Mishap mishap);
+  // One for each node: what is told first. Told again it would be as old by another clock's rate.
+  void add(const Mishap& mishap);
 
   bool is_open() const { return since_.has_value(); }
   std::uint64_t since() const { return since_.value_or(0); }

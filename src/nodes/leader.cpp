@@ -41,7 +41,10 @@ void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   if (is_new) silent_.set(link, now + rules_.limit);
   if (!node.refusal.empty()) return;
   if (node.rank < 0) seat(link, node, now);
-  if (node.rank >= 0) note(node.rank, word, now);
+  if (node.rank >= 0)
+    note(node.rank, word, now);
+  else if (word.signal != 0 && phase_ == Phase::kForming && node.refusal.empty())
+    note_signal("a node at " + word.row.address, word, now);
   seat_waiting(now);
   decide(now);
 }
@@ -88,7 +91,7 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
   if (clear && seat.lost_one == seat.row.incarnation) seat.not_before = 0;
   seats_.set_clear(rank, clear);
   seats_.set_ended(rank, attempt_ != 0 && word.ended == attempt_);
-  if (word.signal != 0) note_signal(rank, word, now);
+  if (word.signal != 0) note_signal(name(rank), word, now);
   if (word.failure) note_failure(rank, *word.failure, now);
   if (phase_ == Phase::kRunning && rank == 0 && !store_ && word.store &&
       word.store->attempt == attempt_) {
@@ -98,10 +101,10 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
 }
 
 // The first that is heard. A second one at the same node has all killed.
-void Leader::note_signal(int rank, const NodeWord& word, std::uint64_t now) {
+void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint64_t now) {
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning) {
     signal_ = word.signal;
-    why_ = name(rank) + " was stopped by signal " + std::to_string(signal_);
+    why_ = who + " was stopped by signal " + std::to_string(signal_);
     phase_ = Phase::kStopping;
     cause_.close();
     nothing_may_live(now);
@@ -117,9 +120,9 @@ void Leader::note_failure(int rank, const Failure& failure, std::uint64_t now) {
 }
 
 // The first one ends the attempt; others may turn out to have come before.
-void Leader::befall(Mishap mishap, std::uint64_t now) {
+void Leader::befall(const Mishap& mishap, std::uint64_t now) {
   if (phase_ != Phase::kRunning && !cause_.is_open()) return;
-  cause_.add(std::move(mishap));
+  cause_.add(mishap);
   if (phase_ == Phase::kRunning) end_attempt(now);
   if (!cause_.is_final() || phase_ != Phase::kForming) return;
   phase_ = Phase::kStopping;

@@ -99,9 +99,9 @@ class Leader {
   bool was_led_elsewhere(const NodeWord& word) const;
   static bool proves_dead(const Seat& seat, const NodeWord& word);
   void note(int rank, const NodeWord& word, std::uint64_t now);
-  void note_signal(int rank, const NodeWord& word, std::uint64_t now);
+  void note_signal(const std::string& who, const NodeWord& word, std::uint64_t now);
   void note_failure(int rank, const Failure& failure, std::uint64_t now);
-  void befall(Mishap mishap, std::uint64_t now);
+  void befall(const Mishap& mishap, std::uint64_t now);
   void adopt(const NodeWord& word, std::uint64_t now);
   void lose(int rank, const std::string& why, std::uint64_t now);
   void end_attempt(std::uint64_t now);

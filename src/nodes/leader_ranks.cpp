@@ -6,6 +6,11 @@
 #include "nodes/leader.h"
 
 namespace lockstep::nodes {
+namespace {
+
+constexpr const char* kTaken = "another agent has taken this node's rank";
+
+}  // namespace
 
 void Leader::refuse(Link link, Node& node, int code, std::string why) {
   node.refusal = std::move(why);
@@ -18,8 +23,7 @@ void Leader::refuse(Link link, Node& node, int code, std::string why) {
 void Leader::seat(Link link, Node& node, std::uint64_t now) {
   const Row& row = node.word.row;
   if (earlier_.contains(row.incarnation))
-    return refuse(link, node, exit_code(ErrorKind::kUnavailable),
-                  "another agent has taken this node's rank");
+    return refuse(link, node, exit_code(ErrorKind::kUnavailable), kTaken);
   if (node.word.run != 0 && node.word.run != run_) {
     if (attempt_ != 0 || run_is_older_)
       return refuse(link, node, exit_code(ErrorKind::kUnavailable),
@@ -52,11 +56,12 @@ void Leader::seat_given(int rank, Link link, Node& node, std::uint64_t now) {
     return sit(rank, link, node);
   }
   // A pod or machine may be back with another address before its earlier self is missed.
-  const bool lives = seat.link && (seat.link == kOwnLink || seat.echoed > node.since);
-  if (lives)
-    refuse(link, node, exit_code(ErrorKind::kUsage),
-           "node rank " + std::to_string(rank) + " is that of " + seat.row.address +
-               ", which is alive; this one is " + row.address);
+  if (!seat.link || (seat.link != kOwnLink && seat.echoed <= node.since)) return;
+  if (node.word.ran != 0)  // before this leader came
+    return refuse(link, node, exit_code(ErrorKind::kUnavailable), kTaken);
+  refuse(link, node, exit_code(ErrorKind::kUsage),
+         "node rank " + std::to_string(rank) + " is that of " + seat.row.address +
+             ", which is alive; this one is " + row.address);
 }
 
 // By arrival, once as many wait as ranks are free.

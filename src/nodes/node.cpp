@@ -44,7 +44,8 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
     ++version_;
   }
   over_ = over_ || (word.over && final_);
-  if (word.rank < 0) return;
+  has_rank_ = word.rank >= 0;
+  if (!has_rank_) return;
   row_.rank = word.rank;
   leader_rank_ = word.leader_rank;
   run_ = word.run;
@@ -163,11 +164,11 @@ void Node::tick(std::uint64_t now) {
   if (leaving_ && alive_ == 0 && !ending_) ending_ = leaving_;
 }
 
-// Alone, where no leader is there who would have all end.
+// Alone, where no leader is there who would have all end, or where it takes no part.
 void Node::end_by_signal(std::uint64_t now) {
   if (!signalled_at_) signalled_at_ = now;
-  const std::uint64_t since = leader_ == 0 ? *signalled_at_ : heard_at_;
-  const bool nobody_answers = (hurries_ || leader_ == 0) && now >= since + rules_.redial;
+  const std::uint64_t since = has_rank_ ? heard_at_ : *signalled_at_;
+  const bool nobody_answers = (hurries_ || !has_rank_) && now >= since + rules_.redial;
   if (!nobody_answers && !leader_is_gone(now)) return;
   if (!final_)
     leave(128 + signal_, "stopped by signal " + std::to_string(signal_));

@@ -26,7 +26,8 @@ class Node {
   // Before this time tick() has nothing to do; soon after `now`.
   std::uint64_t next_deadline(std::uint64_t now) const;
   // The launcher has had it; its own workers get it at once, and the leader tells all. Without one
-  // it ends alone, soon. A second one has all killed; it ends at once if no leader answers.
+  // that has given it a rank it ends alone, soon. A second one has all killed; it ends at once if no
+  // leader answers.
   void signalled(int signal);
   // No worker of an earlier agent lives on this machine.
   void alone() { alone_ = true; }
@@ -86,6 +87,7 @@ class Node {
   Attempt told_ = 0, ran_ = 0, alive_ = 0, ended_ = 0;
   bool started_ = false;  // its workers were asked for
   bool alone_ = false;
+  bool has_rank_ = false;  // of this leader
   bool kill_ = false;
   int signal_ = 0;  // to the launcher
   std::optional<std::uint64_t> signalled_at_;

@@ -67,8 +67,8 @@ struct NodeWord {
   std::string led_from;
   std::optional<Store> store;      // of rank 0's node
   std::optional<Failure> failure;  // of `ran`
-  int signal = 0;        // that its launcher has had; 0: none
-  bool hurries = false;  // it has had a second one: all are to be killed
+  int signal = 0;                  // that its launcher has had; 0: none
+  bool hurries = false;            // it has had a second one: all are to be killed
   std::optional<Final> final;
   Incarnation leader = 0;  // whose word `echo` is
   Stamp sent = 0, echo = 0;

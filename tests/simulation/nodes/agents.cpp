@@ -27,7 +27,9 @@ void Machines::start(std::size_t machine) {
   const std::uint64_t now = time_of(machine);
   if (agent.leads) {
     const Leader::Record before = is_alone(agent) ? records_[machine] : Leader::Record{};
-    agent.leader = std::make_unique<Leader>(rules_, row, ++runs_, before, now);
+    nodes::Rules rules = rules_;
+    if (trouble_.planted == Planted::kBudgetTooSmall) --rules.max_restarts;
+    agent.leader = std::make_unique<Leader>(rules, row, ++runs_, before, now);
   }
   agent.node = std::make_unique<Node>(rules_, row, now);
   agent.heard = clock_.now();
@@ -81,6 +83,7 @@ void Machines::leave(Incarnation incarnation) {
   Agent& agent = agents_.at(incarnation);
   const auto final = agent.leads ? agent.leader->final() : agent.node->ending();
   require(!agent.workers, "an agent ends before its workers");
+  check_end(agent, *final);
   if (!ended_at_) ended_at_ = clock_.now();
   outcome_.codes.push_back(final->code);
   const NodeWord last = agent.node->word(0);
@@ -91,8 +94,12 @@ void Machines::leave(Incarnation incarnation) {
 }
 
 void Machines::drop(Agent& agent) {
-  const Agent gone{agent.incarnation, agent.machine, agent.leads, {}, {}, {}, 0,
-                   agent.link,        agent.head};
+  Agent gone;
+  gone.incarnation = agent.incarnation;
+  gone.machine = agent.machine;
+  gone.leads = agent.leads;
+  gone.link = agent.link;
+  gone.head = agent.head;
   agents_.erase(agent.incarnation);
   if (!gone.leads) return tell_closed(gone);
   for (auto& [incarnation, other] : agents_)
@@ -111,6 +118,10 @@ void Machines::obey(Agent& agent) {
   if (wish.run != 0 && !agent.workers) {
     const Node::Share share = agent.node->share();
     require(share.rank >= 0, "an attempt without a rank");
+    check_rank(agent, share.rank);
+    if (trouble_.only_workers && wish.run > 1)
+      require(agent.node->why().ends_with("root"), "a consequence is named: " + agent.node->why());
+    agent.held.reset();
     agent.workers = Workers{wish.run, share.base_rank, share.world};
     agent.killing = 0;
     const std::uint64_t run = agent.workers->run = agent.node->word(0).run;
@@ -136,6 +147,7 @@ void Machines::obey(Agent& agent) {
       agent.killing == wish.signal)
     return;
   agent.killing = wish.signal;
+  tell_held(agent);
   trace(agent.machine, "kills by " + std::to_string(wish.signal));
   const Attempt attempt = agent.workers->attempt;
   const bool gently = wish.signal != SIGKILL;

@@ -38,6 +38,7 @@ void Machines::fault() {
   Agent& agent = picked->second;
   const std::size_t machine = agent.machine;
   if (trouble_.only_moves) return double_up(agent);
+  if (trouble_.only_workers) return fail_worker(agent);
   switch (random_.between(0, 9)) {
     case 0:
     case 1:
@@ -45,10 +46,7 @@ void Machines::fault() {
       return kill(agent, random_.chance(0.3) && !agent.leads);
     case 2:
     case 3:
-      if (!agent.workers || machines_[machine].paused) return;
-      note(machine, "worker killed");
-      agent.node->workers_failed({0, 0, "rank 0 died", 1, false}, time_of(machine));
-      return go_on(agent.incarnation);
+      return fail_worker(agent);
     case 4:
     case 5: {
       note(machine, "paused");
@@ -57,14 +55,61 @@ void Machines::fault() {
     }
     case 6: {
       if (random_.chance(0.5)) return double_up(agent);
-      if (!random_.chance(0.1)) return;
-      note(machine, "signalled");
-      agent.node->signalled(SIGTERM);
-      return go_on(agent.incarnation);
+      return random_.chance(0.1) ? signal(agent) : void();
     }
     default:
       return cut(machine);
   }
+}
+
+void Machines::signal(Agent& agent) {
+  if (machines_[agent.machine].paused) return;
+  const bool twice = agent.signalled_at != 0;
+  note(agent.machine, twice ? "signalled again" : "signalled");
+  agent.node->signalled(SIGTERM);
+  agent.signalled_at = clock_.now();
+  go_on(agent.incarnation);
+  if (twice || !random_.chance(0.5)) return;
+  clock_.after(random_.between(0, 3 * kSecond), [this, incarnation = agent.incarnation] {
+    if (Agent* one = find(incarnation)) signal(*one);
+  });
+}
+
+bool Machines::runs(const Agent& agent, Attempt attempt) const {
+  return agent.workers && agent.workers->attempt == attempt && agent.killing == 0 &&
+         !machines_[agent.machine].paused;
+}
+
+void Machines::fail_worker(Agent& agent) {
+  if (!agent.workers || !runs(agent, agent.workers->attempt) || agent.held) return;
+  note(agent.machine, "worker killed");
+  const Attempt attempt = agent.workers->attempt;
+  ++incidents_;
+  for (const auto& [incarnation, other] : agents_)
+    if (incarnation != agent.incarnation && other.head == agent.head && random_.chance(0.7))
+      clock_.after(random_.between(30, 600) * kMillisecond, [this, attempt, to = incarnation] {
+        if (Agent* one = find(to); one != nullptr && runs(*one, attempt)) fail(*one, "victim", 0);
+      });
+  if (random_.chance(0.6)) return fail(agent, "root", 0);
+  agent.held = nodes::Failure{attempt, 0, "root", 1, false};
+  agent.held_since = time_of(agent.machine);
+  clock_.after(kSecond, [this, incarnation = agent.incarnation, attempt] {
+    if (Agent* one = find(incarnation); one != nullptr && runs(*one, attempt)) tell_held(*one);
+  });
+}
+
+void Machines::tell_held(Agent& agent) {
+  if (!agent.held) return;
+  agent.held.reset();
+  fail(agent, "root", time_of(agent.machine) - agent.held_since);
+}
+
+void Machines::fail(Agent& agent, const std::string& kind, std::uint64_t age) {
+  nodes::Failure failure{0, age, "incident " + std::to_string(incidents_) + " " + kind, 1, false};
+  failure.by_signal = random_.chance(0.3);
+  trace(agent.machine, failure.text);
+  agent.node->workers_failed(failure, time_of(agent.machine));
+  go_on(agent.incarnation);
 }
 
 void Machines::note(std::size_t machine, const std::string& kind) {

@@ -46,6 +46,7 @@ void Machines::connect(Agent& agent) {
 }
 
 std::uint64_t Machines::delay() {
+  if (trouble_.only_workers) return random_.between(100 * kMicrosecond, 5 * kMillisecond);
   return random_.chance(0.02) ? random_.between(0, trouble_.limit / 4)
                               : random_.between(100 * kMicrosecond, 5 * kMillisecond);
 }
@@ -61,6 +62,8 @@ void Machines::say_up(Agent& agent) {
     word.row.machine = "one";
     word.alone = true;
   }
+  if (trouble_.planted == Planted::kMovedAtOnce) word.row.address = "10.0.0.9";
+  if (trouble_.planted == Planted::kCauseByArrival && word.failure) word.failure->age_ns = 0;
   const Incarnation to = head->incarnation, from = agent.incarnation;
   const Link link = agent.link;
   clock_.after(agent.up_at - clock_.now(), [this, to, from, link, word]() mutable {
@@ -74,6 +77,8 @@ void Machines::say_up(Agent& agent) {
       word.echo = time_of(receiver->machine);
     }
     receiver->leader->heard(link, word, time_of(receiver->machine));
+    if (receiver->leader->word_for(link, time_of(receiver->machine)).refusal.empty())
+      arrived_[{to, from}] = clock_.now();
     go_on(to);
   });
 }

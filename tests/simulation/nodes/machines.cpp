@@ -1,6 +1,7 @@
 // The clock, and the oracle.
 #include "machines.h"
 
+#include <csignal>
 #include <cstdio>
 
 namespace lockstep::simulation {
@@ -11,6 +12,7 @@ Machines::Machines(std::uint64_t seed, const Trouble& trouble) : random_(seed), 
   rules_.limit = trouble.limit;
   rules_.join_timeout = 60 * kSecond;
   if (trouble.planted == Planted::kNoGrace) rules_.grace = 0;
+  if (trouble.planted == Planted::kCauseNotAwaited) rules_.settle = 0;
   machines_.resize(2 * static_cast<std::size_t>(trouble.nodes));  // half are spare
   for (Machine& machine : machines_)
     machine.rate = 1 + (static_cast<double>(random_.between(0, 200)) - 100) * 2e-4;
@@ -73,11 +75,38 @@ void Machines::look() {
     seen.attempt = workers.attempt;
     seen.world = workers.world;
   };
-  for (const auto& [incarnation, agent] : agents_)
+  for (const auto& [incarnation, agent] : agents_) {
     if (agent.workers) see(agent.machine, *agent.workers);
+    const std::uint64_t since = std::max(agent.signalled_at, machines_[agent.machine].woken_at);
+    require(agent.signalled_at == 0 || machines_[agent.machine].paused ||
+                clock_.now() < since + 5 * rules_.limit + 5 * kSecond,
+            "a signal ends nothing");
+  }
   for (const auto& [machine, workers] : stray_workers_) see(machine, workers);
   require(outcome_.attempts <= static_cast<Attempt>(trouble_.max_restarts) + 1,
           "more restarts than --max-restarts");
+}
+
+void Machines::check_rank(const Agent& agent, int rank) {
+  auto& [incarnation, machine] = holders_[{agent.head, rank}];
+  if (incarnation != 0 && incarnation != agent.incarnation && machine != agent.machine)
+    require(static_cast<double>(clock_.now() - arrived_[{agent.head, incarnation}]) >
+                2.9 * static_cast<double>(rules_.limit),
+            "a rank is taken over before 3 L");
+  incarnation = agent.incarnation;
+  machine = agent.machine;
+}
+
+void Machines::check_end(const Agent& agent, const nodes::Final& final) const {
+  // One that has run is no second claim of its rank, but was replaced.
+  const std::set<int> codes{0, 1, 69, 128 + SIGTERM, agent.node->word(0).ran == 0 ? 2 : 0};
+  require(codes.contains(final.code),
+          "exit code " + std::to_string(final.code) + ": " + final.text);
+  if (trouble_.only_workers && final.code == 1)
+    require(final.text.ends_with("root"), "a consequence is named: " + final.text);
+  const bool is_lost = final.text.starts_with("node ") && (final.code == 1 || final.code == 69);
+  require(!is_lost || outcome_.attempts > static_cast<Attempt>(trouble_.max_restarts),
+          "the run ends although a restart is left");
 }
 
 void Machines::check_codes() const {

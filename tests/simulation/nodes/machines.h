@@ -54,7 +54,11 @@ class Machines {
     std::unique_ptr<Leader> leader;
     std::unique_ptr<Node> node;
     std::optional<Workers> workers;
-    int killing = 0;       // signal under way
+    int killing = 0;  // signal under way
+    // A worker's death by a signal that asks for an end, until it counts.
+    std::optional<nodes::Failure> held;
+    std::uint64_t held_since = 0;
+    std::uint64_t signalled_at = 0;
     Link link = 0;         // to the leader; 0: none
     Incarnation head = 0;  // that leader
     std::uint64_t heard = 0;
@@ -95,6 +99,12 @@ class Machines {
   void heal_all();
   void wake(std::size_t machine);
   void fault();
+  void signal(Agent& agent);
+  // Of others' workers the death is the consequence.
+  void fail_worker(Agent& agent);
+  void fail(Agent& agent, const std::string& kind, std::uint64_t age);
+  void tell_held(Agent& agent);
+  bool runs(const Agent& agent, Attempt attempt) const;
   void note(std::size_t machine, const std::string& kind);
   // From all, or from one, both ways or one; for a while.
   void cut(std::size_t machine);
@@ -110,6 +120,9 @@ class Machines {
     std::uint32_t world = 0;
     std::set<std::uint32_t> ranks;
   };
+  // Who has a rank after another machine's agent has it no sooner than 3 L after that one's last word.
+  void check_rank(const Agent& agent, int rank);
+  void check_end(const Agent& agent, const nodes::Final& final) const;
   // Where all agents were replaced, one by one, so that nobody knows of a run any more, another one
   // begins: that is not the oracle's business.
   void look();
@@ -133,6 +146,10 @@ class Machines {
   std::size_t endpoint_ = 0;
   const bool ranks_given_ = random_.chance(0.5);
   std::uint64_t disturbed_at_ = 0;
+  int incidents_ = 0;
+  // By leader: who has had the rank last, and when a word of an agent came last.
+  std::map<std::pair<Incarnation, int>, std::pair<Incarnation, std::size_t>> holders_;
+  std::map<std::pair<Incarnation, Incarnation>, std::uint64_t> arrived_;
   std::optional<std::uint64_t> ended_at_;
   std::map<std::pair<Incarnation, Attempt>, std::set<int>> codes_;  // by leader and attempt
   bool ended_ = false;

@@ -24,13 +24,20 @@ std::string first_violation(const Trouble& trouble, std::uint64_t most) {
 }
 
 TEST(Nodes, NeverTwoAttemptsAtOnce) {
-  for (const int n : {2, 3, 4})
+  for (const int n : {2, 3, 4, 5})
     EXPECT_EQ(first_violation({.nodes = n, .max_restarts = 1000}, seeds.count), "")
         << n << " nodes";
 }
 
 TEST(Nodes, ABudgetIsCountedOnce) {
   EXPECT_EQ(first_violation({.max_restarts = 2}, seeds.count), "");
+}
+
+TEST(Nodes, TheOldestFailureIsNamed) {
+  for (const int n : {2, 3, 5})
+    EXPECT_EQ(first_violation({.nodes = n, .max_restarts = 8, .only_workers = true}, seeds.count),
+              "")
+        << n << " nodes";
 }
 
 TEST(Nodes, WithoutFaultsAllEndWithNought) {
@@ -41,16 +48,23 @@ TEST(Nodes, WithoutFaultsAllEndWithNought) {
 
 // A simulation that cannot find these finds nothing. Some take moves, one close to the other.
 TEST(Nodes, FindsWhatWasPutInOnPurpose) {
-  Trouble usual{.max_restarts = 1000}, moves{.max_restarts = 1000};
+  Trouble usual{.max_restarts = 1000}, moves{.max_restarts = 1000}, workers{.max_restarts = 3};
   moves.only_moves = true;
   moves.faults_per_second = 1;
+  workers.only_workers = true;
   EXPECT_EQ(first_violation(moves, seeds.count), "");
   for (const Planted planted :
        {Planted::kNoGrace, Planted::kAttemptToldBefore, Planted::kDeadNotAwaited,
-        Planted::kRankTwice, Planted::kFinalByHalf}) {
-    usual.planted = moves.planted = planted;
-    EXPECT_NE(first_violation(usual, 300) + first_violation(moves, 3000), "")
-        << static_cast<int>(planted);
+        Planted::kRankTwice, Planted::kFinalByHalf, Planted::kMovedAtOnce, Planted::kCauseByArrival,
+        Planted::kCauseNotAwaited, Planted::kBudgetTooSmall}) {
+    std::string found;
+    for (Trouble* trouble : {&usual, &workers, &moves}) {
+      trouble->planted = planted;
+      if (found.empty()) found = first_violation(*trouble, trouble == &moves ? 3000 : 300);
+    }
+    EXPECT_NE(found, "") << static_cast<int>(planted);
+    RecordProperty("planted" + std::to_string(static_cast<int>(planted)), found);
+    if (std::getenv("NODES_TRACE") != nullptr) std::cerr << found << "\n";
   }
 }
 
@@ -59,8 +73,8 @@ TEST(Nodes, EveryFaultHappens) {
   for (std::uint64_t seed = 1; seed < 40; ++seed)
     for (const auto& [kind, times] : run_nodes(seed, {.max_restarts = 1000}).faults)
       seen[kind] += times;
-  for (const char* kind :
-       {"agent killed", "worker killed", "paused", "cut", "cut one way", "moved", "signalled"})
+  for (const char* kind : {"agent killed", "worker killed", "paused", "cut", "cut one way", "moved",
+                           "signalled", "signalled again"})
     EXPECT_GT(seen[kind], 0) << kind;
 }
 

@@ -22,6 +22,10 @@ enum class Planted {
   kDeadNotAwaited,     // a start without word that nothing lives
   kRankTwice,          // a rank given twice
   kFinalByHalf,        // the leader goes when half of the nodes have Final
+  kMovedAtOnce,        // who comes from elsewhere has a lost one's rank before 3 L
+  kCauseByArrival,     // a failure is as old as its arrival
+  kCauseNotAwaited,    // what is told first is named
+  kBudgetTooSmall,     // the run ends although a restart is left
 };
 
 struct Trouble {
@@ -31,7 +35,8 @@ struct Trouble {
   std::uint64_t run_for = 40 * kSecond;  // of one attempt's workers
   std::uint64_t faults_until = 120 * kSecond;
   std::uint64_t limit = 3 * kSecond;
-  bool only_moves = false;  // of all faults
+  bool only_moves = false;    // of all faults
+  bool only_workers = false;  // of all faults, and no word is late
   Planted planted = Planted::kNone;
 };
 

@@ -300,9 +300,35 @@ TEST_F(NodesTest, WithoutALeaderEverASignalEndsSoon) {
   EXPECT_EQ(node.ending()->code, 130);
 }
 
-TEST_F(NodesTest, ASecondSignalEndsAtOnceWhereNobodyAnswers) {
+TEST_F(NodesTest, WhoWaitsForARankStopsARunThatForms) {
   begin({.nodes = 3});
   Node& node = add(1, row(1, 101));
+  talk();
+  EXPECT_EQ(node.share().rank, -1) << "another may come first";
+  node.signalled(SIGTERM);
+  pass(kSecond);
+  for (const auto& [link, one] : nodes) {
+    ASSERT_TRUE(one.ending());
+    EXPECT_EQ(one.ending()->code, 143);
+  }
+}
+
+TEST_F(NodesTest, WhoIsOneTooManyEndsAlone) {
+  begin({.nodes = 2});
+  add(1, row(1, 101));
+  talk();
+  Node& third = add(2, row(2, 102));
+  talk();
+  third.signalled(SIGTERM);
+  pass(2 * kSecond);
+  ASSERT_TRUE(third.ending());
+  EXPECT_EQ(third.ending()->code, 143);
+  EXPECT_EQ(leader->phase(), Phase::kRunning);
+}
+
+TEST_F(NodesTest, ASecondSignalEndsAtOnceWhereNobodyAnswers) {
+  begin({.nodes = 3});
+  Node& node = add(1, row(1, 101, 1));
   talk();
   cut.insert(1);
   now += 2 * kSecond;
