@@ -19,6 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStagger = 250ms;  // RFC 8305, section 5
+// For addresses of which nothing is heard, once another one of the name has refused: the machine
+// answers there, and its launcher may come any moment.
+constexpr std::chrono::milliseconds kAfterRefusal = 1'500ms;
 // Small segments both ways, which all networks let through (RFC 9293, section 3.7.1): one that
 // loses large packets is to be told of by launchers that understand each other.
 constexpr int kSegment = 536;
@@ -61,7 +64,11 @@ Failure failure_of(int code, const Address& address) {
 }  // namespace
 
 Dial::Dial(Loop& loop, Timers& timers, Plan plan, Done done)
-    : loop_(loop), timers_(timers), plan_(std::move(plan)), done_(std::move(done)) {}
+    : loop_(loop),
+      timers_(timers),
+      plan_(std::move(plan)),
+      done_(std::move(done)),
+      patience_(plan_.patience) {}
 
 Dial::~Dial() { drop_attempts(); }
 
@@ -179,6 +186,10 @@ void Dial::failed(Failure failure, const std::string& where) {
   if (!where.empty())
     failure.text =
         (where == plan_.host ? name() : name() + " (" + where + ")") + ": " + failure.text;
+  if (failure.outcome == Outcome::kRefused && patience_ > kAfterRefusal) {
+    patience_ = kAfterRefusal;
+    deadline_ = timers_.in(patience_, [this] { too_late(); });
+  }
   failures_.push_back(std::move(failure));
   // Not before this call has come to its end: a machine with many addresses, none of them near.
   stagger_ = timers_.in(0ms, [this] { try_next(); });
@@ -196,7 +207,7 @@ Failure Dial::summary() const {
 }
 
 void Dial::too_late() {
-  const std::string within = " within " + std::to_string(plan_.patience.count()) + " ms";
+  const std::string within = " within " + std::to_string(patience_.count()) + " ms";
   if (connection_) {
     const std::string who = connection_->name();
     connection_.reset();

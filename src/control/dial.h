@@ -2,6 +2,7 @@
 //
 // A name is looked up anew by each dial. Of several addresses one family after the other is tried
 // (RFC 8305 in small): the next at once where one fails, and 250 ms after one that does not answer.
+// Where one refuses, those that do not answer are given up soon: who dials again finds its listener.
 //
 // Ownership: destroying a Dial gives up; `loop` and `timers` must outlive it. Threads: the loop's.
 #pragma once
@@ -65,6 +66,7 @@ class Dial {
   Timers& timers_;
   const Plan plan_;
   Done done_;
+  std::chrono::milliseconds patience_;
   std::unique_ptr<LookUp> look_up_;
   std::deque<Address> untried_;
   std::vector<Attempt> attempts_;           // under way

@@ -102,7 +102,7 @@ void Spoke::tell_trouble() {
   if (!tell_at_.passed()) return;
   tell_at_ = Deadline::in(kLineEvery);
   log_warning("the launcher at " + plan_.host + ":" + std::to_string(plan_.port) +
-              " is not reached: " + for_terminal(trouble_));
+              " is not reached: " + for_terminal(trouble_) + plan_.holder);
 }
 
 void Spoke::hear(std::string_view frame) {

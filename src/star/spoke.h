@@ -36,6 +36,7 @@ class Spoke {
     std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
     std::optional<control::Address> from;             // --local-addr
     std::uint64_t limit_ns = 0;                       // L, until the leader tells it
+    std::string holder = {};  // behind what is told of failures: who has the port on this machine
   };
   struct Events {
     std::function<void()> open;  // the leader agrees: say() the node's word

@@ -9,6 +9,7 @@
 #include "control/preface.h"
 #include "launcher/host_name.h"
 #include "launcher/nodes/routes.h"
+#include "launcher/processes/process.h"
 #include "star/beat.h"
 
 namespace lockstep::launcher {
@@ -28,6 +29,20 @@ std::string node_name(const LaunchOptions& options) {
   const std::string rank = nodes.node_rank ? std::to_string(*nodes.node_rank) : "-";
   return options.run_id + "\n" + nodes.endpoint_host + "\n" + std::to_string(nodes.endpoint_port) +
          "\n" + rank;
+}
+
+// Of who leads: a node that comes again has two connections for a while.
+Status check_descriptors(const LaunchOptions& options) {
+  constexpr std::size_t kOwn = 32;
+  const auto nodes = static_cast<std::size_t>(options.nodes.nnodes);
+  const std::size_t needed =
+      2 * nodes + 2 * static_cast<std::size_t>(options.nproc_per_node) + kOwn;
+  const std::size_t there = use_all_descriptors();
+  if (there >= needed) return {};
+  return Error{ErrorKind::kUnavailable,
+               "the launcher that leads " + std::to_string(nodes) + " nodes needs " +
+                   std::to_string(needed) + " descriptors, and may have " + std::to_string(there) +
+                   " here; raise the limit: ulimit -Hn " + std::to_string(needed)};
 }
 
 }  // namespace
@@ -97,6 +112,7 @@ control::message::Hello NodesRun::hello() const {
 }
 
 Status NodesRun::lead() {
+  LOCKSTEP_TRY(check_descriptors(around_.options));
   star::Hub::Plan plan;
   plan.rules = rules_of(around_.options);
   plan.own = row();
@@ -123,6 +139,7 @@ void NodesRun::dial() {
   star::Spoke::Plan plan{
       options.endpoint_host, options.endpoint_port, meeting_.on_this_machine,       hello(), party_,
       meeting_.tls,          meeting_.from,         rules_of(around_.options).limit};
+  plan.holder = meeting_.taken;
   star::Spoke::Events events;
   events.open = [this] {
     said_ = 0;
@@ -308,8 +325,8 @@ void NodesRun::leave() {
   if (hub_) hub_->leave();
   if (spoke_) spoke_->leave();
   const Deadline enough = Deadline::in(1s);
-  while (!enough.passed() && ((hub_ && !hub_->has_left()) || (spoke_ && !spoke_->has_left()) ||
-                              !answers_->has_left()))
+  while (!enough.passed() &&
+         ((hub_ && !hub_->has_left()) || (spoke_ && !spoke_->has_left()) || !answers_->has_left()))
     around_.loop.run_once(Deadline::in(10ms));
 }
 

@@ -129,6 +129,23 @@ TEST_F(Dials, OneOfSeveralAddressesIsEnough) {
   EXPECT_THAT(dialled.peer->connection->name(), HasSubstr("(127.0.0.1)"));
 }
 
+// A family that is dead keeps nobody from the launcher that is about to listen in the other one.
+TEST_F(Dials, WhereOneRefusesTheSilentOnesAreGivenUpSoon) {
+  const FullListener full;
+  Dial::Plan plan = dial_plan();
+  plan.host = "name.invalid";
+  const int port = a_free_port();
+  plan.find = [&](const std::string&, int) -> Result<std::vector<Address>> {
+    return std::vector{*Address::numeric("127.0.0.1", full.port),
+                       *Address::numeric("127.0.0.1", port)};
+  };
+  const auto begin = Deadline::Clock::now();
+  const Failure failure = failure_of(plan);
+  EXPECT_LT(Deadline::Clock::now() - begin, 4s);  // not 5 s
+  EXPECT_EQ(failure.outcome, Outcome::kRefused);
+  EXPECT_THAT(failure.text, AllOf(HasSubstr("refused"), HasSubstr("no answer within 1500 ms")));
+}
+
 TEST_F(Dials, OfSeveralFailuresEachIsTold) {
   Dial::Plan plan = dial_plan();
   plan.port = a_free_port();
