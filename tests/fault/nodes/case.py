@@ -17,12 +17,12 @@ class OnMachines(unittest.TestCase):
         self.addCleanup(bed.close)
         return bed
 
-    def job(self, count=3, machines=None, **more):
-        """A run on `count` machines, all of whose launchers have been started."""
+    def job(self, count=3, machines=None, start=True, **more):
+        """A run on `count` machines, or these of a bed; all its launchers have been started, unless `start` is False."""
         bed = more.pop("bed", None) or self.bed(count)
         job = Job(bed, machines and [bed[i] for i in machines], **more)
         self.addCleanup(job.__exit__)
-        return job.start_all()
+        return job.start_all() if start else job
 
     def at(self, when, job):
         """Waits for the moment of a fault: nothing is there yet; workers work; all but the last rank's have ended."""

@@ -1,4 +1,5 @@
 """One run over the machines of a bed: a launcher in each, its workers, and the witness."""
+import itertools
 import pathlib
 import re
 import signal
@@ -16,6 +17,9 @@ LIMIT = 2.0  # L, of QUICK
 FORMING = 5.0  # for agents to meet, and workers to be with each other, on a busy machine
 
 
+NUMBERS = itertools.count(1)
+
+
 class Job:
     """A launcher on each of `machines`; their order is that of node ranks. The first has the endpoint.
 
@@ -27,7 +31,10 @@ class Job:
         self.bed, self.machines = bed, list(machines or bed)
         self.options, self.worker, self.per_node, self.conf, self.env = options or {}, worker, per_node, conf, env or {}
         self.endpoint = endpoint or f"{self.machines[0].name}:29400"
+        (bed.folder / "finish").unlink(missing_ok=True)
+        (bed.folder / "witness").unlink(missing_ok=True)
         self.witness = Witness(bed.folder / "witness")
+        self.number = next(NUMBERS)  # of several runs on one bed
         self.ranks = {machine: rank for rank, machine in enumerate(self.machines)}
         self.agents = {}  # by machine: the last one started there
         self.given_up = set()
@@ -52,12 +59,14 @@ class Job:
         words = [word for name, value in several.items() if value is not None for word in (f"--{name}", value)]
         return [LOCKSTEP, "run", *map(str, words), "--no-python", sys.executable, "-SE", WORKER, *self.worker]
 
+    def environment(self, more=None):
+        return {"LOCKSTEP_RUN_KEY": KEY, **self.env, **(more or {})}
+
     def start(self, machine, env=None, **other):
         """Starts, or starts again, the launcher of one machine."""
-        error = self.errors.setdefault(machine, self.bed.folder / f"{machine.name}.err")
+        error = self.errors.setdefault(machine, self.bed.folder / f"{machine.name}.{self.number}.err")
         with error.open("ab") as file:
-            environment = {"LOCKSTEP_RUN_KEY": KEY, **self.env, **(env or {})}
-            agent = machine.start(*self.command(machine, **other), env=environment, stdout=file, stderr=file)
+            agent = machine.start(*self.command(machine, **other), env=self.environment(env), stdout=file, stderr=file)
         self.agents[machine] = agent
         return agent
 
@@ -111,8 +120,12 @@ class Job:
         parts = [f"--- {machine.name}: {' '.join(map(str, self.command(machine)))}\n{self.said(machine)[-3000:]}" for machine in self.errors]
         return "\n".join(parts)
 
-    def expect(self, *codes, seconds=30):
-        """All launchers end with these codes (one for all, or one each), and nothing is left of the run."""
+    def warnings(self):
+        """What the launchers complained of, by machine."""
+        return {m.name: found for m in self.errors if (found := re.findall(r".*(?:warning|error): .*", self.said(m)))}
+
+    def expect_codes(self, *codes, seconds=30):
+        """All launchers end with these codes: one for all, or one each."""
         end = time.monotonic() + seconds
         wanted = codes * len(self.agents) if len(codes) == 1 else codes
         try:
@@ -123,6 +136,10 @@ class Job:
         told = tuple(agent.returncode for agent in self.agents.values())
         if told != tuple(wanted):
             raise AssertionError(f"exit codes {told}, not {tuple(wanted)}\n{self.log()}")
+
+    def expect(self, *codes, seconds=30):
+        """The same, and nothing is left of the run."""
+        self.expect_codes(*codes, seconds=seconds)
         try:
             self.witness.check()
             self.check_clean()

@@ -1,6 +1,6 @@
 """A worker that depends on all others and tells a witness outside of its life; the standard library alone.
 
-    worker.py [--steps N] [--pace SECONDS] [--on-loss exit|hang] [--child] [--linger RANK:SECONDS]
+    worker.py [--steps N] [--pace SECONDS] [--on-loss exit|hang] [--child] [--linger RANK:SECONDS] [--by-store]
 
 Meets the others at the store of MASTER_ADDR and MASTER_PORT, as programs of torch do, and makes a ring of TCP connections with them.
 A step is a sum that goes round the ring, and its result after it. Without --steps it ends once /srv/finish is there.
@@ -54,7 +54,8 @@ class Store:
 
     def address(self):
         """Of this machine, as the store's machine reaches it."""
-        return self.connection.getsockname()[0]
+        address = self.connection.getsockname()[0]
+        return f"{address}%{os.environ['GLOO_SOCKET_IFNAME']}" if address.startswith("fe80:") else address
 
 
 class Ring:
@@ -62,8 +63,9 @@ class Ring:
 
     def __init__(self, store, rank, world):
         family = store.connection.family
-        listener = socket.create_server((store.address(), 0), family=family)
-        store.set(f"ring/{rank}", json.dumps(listener.getsockname()[:2]))
+        here = socket.getaddrinfo(store.address(), 0, family, socket.SOCK_STREAM)[0][4]
+        listener = socket.create_server(here, family=family)
+        store.set(f"ring/{rank}", json.dumps([store.address(), listener.getsockname()[1]]))
         self.after = socket.create_connection(json.loads(store.get(f"ring/{(rank + 1) % world}")), 30)
         self.before = listener.accept()[0]
         listener.close()
@@ -76,6 +78,21 @@ class Ring:
 
     def receive(self):
         return struct.unpack("=3q", read(self.before, 24))
+
+
+class ByStore:
+    """The same ring through the store's keys, for machines that let no other port through."""
+
+    def __init__(self, store, rank, world):
+        self.store, self.rank, self.before, self.sent, self.received = store, rank, (rank - 1) % world, 0, 0
+
+    def send(self, *numbers):
+        self.store.set(f"{self.rank}/{self.sent}", json.dumps(numbers))
+        self.sent += 1
+
+    def receive(self):
+        self.received += 1
+        return json.loads(self.store.get(f"{self.before}/{self.received - 1}"))
 
 
 def own_value(rank, step):
@@ -115,6 +132,7 @@ def main():
     parser.add_argument("--pace", type=float, default=0.04)
     parser.add_argument("--on-loss", choices=("exit", "hang"), default="exit")
     parser.add_argument("--child", action="store_true")
+    parser.add_argument("--by-store", action="store_true")
     parser.add_argument("--linger", default="-1:0", help="this rank of the first attempt ends so much later")
     given = parser.parse_args()
     witness = socket.socket(socket.AF_UNIX)
@@ -128,7 +146,7 @@ def main():
     child = fork_child(witness) if given.child else None
     try:
         store = Store(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-        ring, step, last = Ring(store, rank, world), 0, False
+        ring, step, last = (ByStore if given.by_store else Ring)(store, rank, world), 0, False
         while not last:
             time.sleep(given.pace)
             last = run_step(ring, rank, world, step, step + 1 == given.steps if given.steps else os.path.exists("/srv/finish"))

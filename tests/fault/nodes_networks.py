@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""What people report of networks that are not what they seem, and of runs that come and go: the second half of nodes_cases.py.
+
+Exit 77: skipped, where the system has no machines.
+"""
+import re
+import signal
+import subprocess
+import time
+
+from nodes import parallel
+from nodes.case import MIDDLE, OnMachines
+from nodes.job import FORMING, LIMIT, QUICK
+
+SOON = 5.0
+
+
+class Coming(OnMachines):
+    def test_g2_one_comes_later(self):
+        """The others say whom they wait for."""
+        bed = self.bed(3)
+        job = self.job(bed=bed, start=False, worker=("--steps", "5"))
+        job.start(bed[1])
+        job.start(bed[3])
+        job.until_said(bed[1], r"waiting for node 1 \(never seen\)", SOON + 1.5)
+        job.start(bed[2])
+        job.expect(0)
+
+    def test_g3_one_ends_later(self):
+        """Nobody has a complaint."""
+        job = self.job(worker=("--linger", "2:3"))
+        self.at("end", job)
+        job.bed[2].pause()
+        time.sleep(LIMIT / 2)
+        job.bed[2].wake()
+        job.expect(0)
+        self.assertEqual(job.warnings(), {})
+
+    def test_g3_one_sleeps_when_all_have_ended(self):
+        """Below L, as the last word goes round."""
+        job = self.job()
+        job.until_works()
+        time.sleep(LIMIT / 4)
+        job.finish()
+        job.bed[3].pause()
+        time.sleep(LIMIT / 2)
+        job.bed[3].wake()
+        job.expect(0)
+        self.assertEqual(job.warnings(), {})
+
+    def lost(self, index, teller, says):
+        job = self.job(options={"max-restarts": 1}, conf=f"{QUICK},join_timeout=6", worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        begun = time.monotonic()
+        job.kill(job.bed[index])
+        job.until_said(job.bed[teller], says, LIMIT + SOON)
+        job.expect(69, seconds=LIMIT + 6 + FORMING)
+        self.assertGreater(time.monotonic() - begun, 5)
+        self.assertEqual(job.witness.attempt(), 0)
+
+    def test_g4_the_others_wait_for_a_lost_launcher(self):
+        self.lost(2, 1, r"waiting for node 1 \(10.77.0.2")
+
+    def test_g1_g4_the_others_wait_for_the_leader(self):
+        self.lost(1, 3, "the launcher at host1:29400 is not reached")
+
+    def test_g5_killed_after_term(self):
+        """As a batch system does, sooner than workers that ignore TERM would end."""
+        job = self.job(worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        for agent in job.agents.values():
+            agent.send_signal(signal.SIGTERM)
+        for agent in job.agents.values():
+            agent.send_signal(signal.SIGKILL)
+        for machine in job.machines:
+            job.agents[machine].wait(10)
+            job.given_up.add(machine)
+        job.witness.check()
+        self.assertEqual([machine.pids() for machine in job.machines], [[], [], []])
+
+
+class Networks(OnMachines):
+    def test_t6_as_few_as_two_nodes_need(self):
+        bed = self.bed(2)
+        job = self.job(bed=bed, start=False)
+        for machine in bed:
+            command = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *job.command(machine)]
+            job.agents[machine] = machine.start(*command, env=job.environment(), stderr=subprocess.DEVNULL)
+        job.until_works()
+        job.finish()
+        job.expect(0)
+
+    def not_reached(self, rule, says):
+        """The cause is told, and once it is gone all goes on."""
+        bed = self.bed(2)
+        bed[1].firewall(f"tcp dport 29400 iifname eth0 {rule}")
+        job = self.job(bed=bed)
+        job.until_said(bed[2], f"host1:29400 is not reached: .*({says})", SOON + 1.5)
+        bed[1].firewall()
+        job.until_works(seconds=2 * FORMING)
+        job.finish()
+        job.expect(0)
+
+    def test_t3_refused(self):
+        self.not_reached("reject with tcp reset", "refused")
+
+    def test_t3_dropped(self):
+        self.not_reached("drop", "no answer within")
+
+    def test_t3_prohibited(self):
+        self.not_reached("reject with icmp type admin-prohibited", "No route|unreachable")
+
+    def test_t3_no_route(self):
+        bed = self.bed(2)
+        bed[2].space.ip("route add unreachable 10.77.0.1/32")
+        job = self.job(bed=bed)
+        job.until_said(bed[2], "host1:29400 is not reached: .*(No route|unreachable)", SOON + 1.5)
+        bed[2].space.ip("route del unreachable 10.77.0.1/32")
+        job.until_works(seconds=2 * FORMING)
+        job.finish()
+        job.expect(0)
+
+    def test_t4_one_connection_falls_silent(self):
+        """A gateway has forgotten it. Another one is made, before anybody is missed."""
+        job = self.job()
+        self.at(MIDDLE, job)
+        listed = job.bed[2].run("sh", "-c", "cat /proc/net/tcp").stdout
+        ports = {int(local.partition(":")[2], 16) for local, remote, state in re.findall(r"\d+: (\S+) (\S+) (\S+)", listed)
+                 if remote.endswith(f":{29400:04X}") and state == "01"}
+        self.assertTrue(ports)
+        job.bed.rules(*(f"tcp {side} {port} drop" for port in ports for side in ("sport", "dport")))
+        time.sleep(2 * LIMIT)
+        self.assertEqual(job.until_works(), 0, job.log())
+        job.bed.heal()
+        job.finish()
+        job.expect(0)
+
+    def test_lost_packets(self):
+        """One in twenty: slower, and nothing else."""
+        bed = self.bed(3)
+        bed.rules("numgen random mod 100 < 5 drop")
+        job = self.job(bed=bed, worker=("--steps", "20"), conf="keep_alive_interval=2,keep_alive_max_attempt=3")
+        job.expect(0, seconds=60)
+
+    def test_slow_links(self):
+        bed = self.bed(3)
+        for machine in bed:
+            machine.rate("1mbit")
+        self.job(bed=bed, worker=("--steps", "5")).expect(0)
+
+    def test_t6_few_descriptors(self):
+        bed = self.bed(1)
+        job = self.job(bed=bed, start=False)
+        command = ["sh", "-c", 'ulimit -n 64; exec "$@"', "sh", *job.command(bed[1], nnodes=400)]
+        agent = bed[1].start(*command, env=job.environment(), stderr=-1, text=True)
+        told = agent.communicate(timeout=SOON)[1]
+        self.assertEqual(agent.returncode, 69, told)
+        self.assertRegex(told, r"error: .*400 nodes needs \d{3} descriptors, and may have 64 here.*ulimit -Hn \d{3}")
+
+
+if __name__ == "__main__":
+    parallel.main()
