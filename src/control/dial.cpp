@@ -10,7 +10,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/addresses.h"
 #include "control/sockets.h"
 
 namespace lockstep::control {

@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/signals_blocked.h"
 
@@ -26,7 +28,36 @@ Error no_address(const std::string& host, const std::string& why) {
   return {ErrorKind::kUnavailable, "'" + host + "' leads to no address: " + why};
 }
 
+bool can_be_bound(const Address& address) {
+  const UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return fd && ::bind(fd.get(), address.data(), address.size()) == 0;
+}
+
+// A resolver takes its time where name servers do not answer, and cannot be stopped.
+std::vector<Address> addresses_by(Deadline deadline, const std::string& host) {
+  if (const auto numeric = Address::numeric(host, 0)) return {*numeric};
+  auto loop = Loop::open();
+  if (!loop.ok()) return {};
+  std::optional<Result<std::vector<Address>>> found;
+  const auto look_up = LookUp::start(*loop, host, 0, find_addresses,
+                                     [&](const auto& answer) { found.emplace(answer); });
+  while (look_up.ok() && !found && !deadline.passed()) loop->run_once(deadline);
+  return found && found->ok() ? **std::move(found) : std::vector<Address>();
+}
+
 }  // namespace
+
+std::vector<std::string> own_addresses(const std::string& host, Deadline deadline) {
+  std::vector<std::string> own;
+  for (const Address& address : addresses_by(deadline, host)) {
+    if (!can_be_bound(address)) continue;
+    std::string text = address.host();
+    if (text == "0.0.0.0") text = "127.0.0.1";
+    if (text == "::") text = "::1";
+    if (std::ranges::find(own, text) == own.end()) own.push_back(std::move(text));
+  }
+  return own;
+}
 
 struct LookUp::Answer {
   UniqueFd bell;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/deadline.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
 #include "control/address.h"
@@ -22,6 +23,12 @@ using FindAddresses =
     std::function<Result<std::vector<Address>>(const std::string& host, int port)>;
 // The system's: all records of the name, IPv4 and IPv6, in the order of RFC 6724.
 Result<std::vector<Address>> find_addresses(const std::string& host, int port);
+
+// Which addresses of this machine `host` stands for: a name or a numeric address; "0.0.0.0" and
+// "::" stand for the loopback, as they do for who connects to them. Numeric, each once, in the
+// resolver's order. Empty: they are other machines', or none were found in time. Blocks until the
+// deadline.
+std::vector<std::string> own_addresses(const std::string& host, Deadline deadline);
 
 class LookUp {
  public:

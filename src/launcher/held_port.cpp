@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-#include "base/addresses.h"
+#include "base/port.h"
 #include "base/processes.h"
 
 namespace lockstep::launcher {

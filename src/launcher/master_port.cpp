@@ -4,9 +4,9 @@
 #include <chrono>
 #include <utility>
 
-#include "base/addresses.h"
 #include "base/log.h"
 #include "base/processes.h"
+#include "control/look_up.h"
 #include "launcher/processes/process.h"
 
 namespace lockstep::launcher {
@@ -19,14 +19,14 @@ constexpr std::size_t kMostClients = 65'536;
 
 std::vector<std::string> and_loopback(std::vector<std::string> addresses) {
   if (std::ranges::find(addresses, kLoopback) == addresses.end() &&
-      !own_addresses(kLoopback, Deadline::in({})).empty())
+      !control::own_addresses(kLoopback, Deadline::in({})).empty())
     addresses.emplace_back(kLoopback);
   return addresses;
 }
 
 // Where the store is to be served; empty: MASTER_ADDR is another machine's.
 std::vector<std::string> addresses_for(const std::string& master) {
-  std::vector<std::string> addresses = own_addresses(master, Deadline::in(kLookUpTime));
+  std::vector<std::string> addresses = control::own_addresses(master, Deadline::in(kLookUpTime));
   if (!addresses.empty()) return and_loopback(std::move(addresses));
   log_warning("MASTER_ADDR " + master +
               " is no address of this machine: the store is not served by the launcher, rank 0 "

@@ -14,8 +14,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/addresses.h"
 #include "base/log.h"
+#include "base/port.h"
 
 namespace lockstep::store {
 namespace {

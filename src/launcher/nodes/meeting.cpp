@@ -4,10 +4,10 @@
 #include <chrono>
 #include <utility>
 
-#include "base/addresses.h"
 #include "base/log.h"
 #include "base/processes.h"
 #include "control/key.h"
+#include "control/look_up.h"
 #include "control/sockets.h"
 
 namespace lockstep::launcher {
@@ -31,7 +31,8 @@ Status find_tls(const NodesOptions& options, Meeting& meeting) {
 
 Status find_own_end(const NodesOptions& options, Meeting& meeting) {
   if (options.local_addr.empty()) return {};
-  const std::vector<std::string> own = own_addresses(options.local_addr, Deadline::in(kLookUpTime));
+  const std::vector<std::string> own =
+      control::own_addresses(options.local_addr, Deadline::in(kLookUpTime));
   if (!own.empty()) meeting.from = Address::numeric(own.front(), 0);
   if (meeting.from) return {};
   return Error{ErrorKind::kUsage, "--local-addr '" + options.local_addr +
@@ -50,7 +51,7 @@ bool is_mine(const NodesOptions& options, const Meeting& meeting) {
   if (options.is_host) return *options.is_host;
   // Within one machine all are at the endpoint: the first node leads, where that is known.
   if (meeting.on_this_machine) return options.node_rank.value_or(0) == 0;
-  return !own_addresses(options.endpoint_host, Deadline::in(kLookUpTime)).empty();
+  return !control::own_addresses(options.endpoint_host, Deadline::in(kLookUpTime)).empty();
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "base/addresses.h"
+#include "base/port.h"
+#include "control/look_up.h"
 #include "support/store_peer.h"
 
 namespace lockstep::launcher {
@@ -156,7 +157,8 @@ TEST_F(MasterPorts, TheLaunchersPortIsNotForWorkersThatServe) {
 
 // Some nodes may reach this one by the one, some by the other.
 TEST_F(MasterPorts, AreOfBothFamilies) {
-  if (own_addresses("::1", Deadline::in({})).empty()) GTEST_SKIP() << "no IPv6 on this machine";
+  if (control::own_addresses("::1", Deadline::in({})).empty())
+    GTEST_SKIP() << "no IPv6 on this machine";
   auto port = open({.addresses = {"::1", "127.0.0.2"}});
   ASSERT_TRUE(port.ok()) << port.error().message;
   EXPECT_TRUE(served(Peer(port->number(), true, "127.0.0.2")));

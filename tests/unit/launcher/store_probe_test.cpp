@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/addresses.h"
+#include "base/port.h"
+#include "control/look_up.h"
 #include "store/server.h"
 
 namespace lockstep::launcher {
@@ -93,7 +94,8 @@ TEST_F(StoreProbes, FindAStoreAndLeaveNothingInIt) {
 }
 
 TEST_F(StoreProbes, FindAnIPv6Store) {
-  if (own_addresses("::1", Deadline::in({})).empty()) GTEST_SKIP() << "no IPv6 on this machine";
+  if (control::own_addresses("::1", Deadline::in({})).empty())
+    GTEST_SKIP() << "no IPv6 on this machine";
   const auto server = *store::Server::listen(loop_, {"::1"}, 0);
   EXPECT_EQ(probe(server->port(), 5s, "::1"), "");
 }

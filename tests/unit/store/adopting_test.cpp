@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/addresses.h"
+#include "base/port.h"
 #include "store/server.h"
 #include "support/store_peer.h"
 
