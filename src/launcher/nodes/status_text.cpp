@@ -17,7 +17,7 @@ using control::message::Answer;
 using nodes::Member;
 using nodes::View;
 
-constexpr std::size_t kMostNamed = 8;
+constexpr std::size_t kMostNodesNamed = 8;
 
 std::string seconds_text(std::uint64_t ns) {
   std::array<char, 32> text{};
@@ -58,13 +58,13 @@ std::string missing_nodes(const View& view) {
   std::string text;
   std::size_t count = 0;
   for (const Member& member : view.members) {
-    if (member.connected || ++count > kMostNamed) continue;
+    if (member.connected || ++count > kMostNodesNamed) continue;
     text += (text.empty() ? "node " : ", node ") + std::to_string(member.rank) +
             (member.known
                  ? " (" + member.address + ", silent for " + seconds_text(member.silent_ns) + ")"
                  : " (never seen)");
   }
-  if (count > kMostNamed) text += " and " + std::to_string(count - kMostNamed) + " more";
+  if (count > kMostNodesNamed) text += " and " + std::to_string(count - kMostNodesNamed) + " more";
   return text.empty() ? "what may still live of the last attempt" : text;
 }
 
