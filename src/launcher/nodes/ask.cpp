@@ -167,7 +167,7 @@ Result<std::vector<Answer>> ask_this_machine(const std::string& run_id, const Qu
     return Error{ErrorKind::kUnavailable,
                  "no launcher of this user on this machine has a node of the run '" + run_id +
                      "' (--rdzv-id of a run on several nodes)"};
-  std::ranges::stable_sort(answers, {}, [](const Answer& answer) {
+  std::ranges::sort(answers, {}, [](const Answer& answer) {
     return std::pair(!answer.view.leads, answer.view.rank);
   });
   return answers;
