@@ -4,15 +4,19 @@ come back under their name with another address. The files of docs/guide/many_no
 
 Exit 77: skipped, where the system does not have what they need.
 """
+import contextlib
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
+import textwrap
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/support"))
 import hosts  # noqa: E402
 
 LOCKSTEP = os.path.realpath(os.environ["LOCKSTEP_PROGRAM"])
@@ -26,6 +30,12 @@ WORKER = """#!/bin/sh
 echo "rank $RANK of $WORLD_SIZE, attempt $TORCHELASTIC_RESTART_COUNT" >>/srv/said
 while [ ! -e /srv/end ]; do sleep 0.05; done
 """
+# The same in Python, as the guide's files start it.
+SCRIPT = """import os, time
+open("/srv/said", "a").write("rank {RANK} of {WORLD_SIZE}, attempt {TORCHELASTIC_RESTART_COUNT}\\n".format(**os.environ))
+while not os.path.exists("/srv/end"):
+    time.sleep(0.05)
+"""
 
 
 class Pods(unittest.TestCase):
@@ -33,8 +43,10 @@ class Pods(unittest.TestCase):
         self.bed = hosts.Bed(count, names=names)
         self.addCleanup(self.bed.close)
         self.count, self.pods = count, {}
-        (self.bed.folder / "train").write_text(WORKER)
-        (self.bed.folder / "train").chmod(0o755)
+        wrapper = f'#!/bin/sh\nexec {shlex.quote(LOCKSTEP)} "$@"\n'
+        for name, text in (("train", WORKER), ("train.py", SCRIPT), ("lockstep", wrapper)):
+            (self.bed.folder / name).write_text(text)
+            (self.bed.folder / name).chmod(0o755)
 
     def start(self, ordinal, **more):
         env = {**JOB, "PET_NNODES": self.count, "PET_NODE_RANK": ordinal, **more}
@@ -81,6 +93,46 @@ class Pods(unittest.TestCase):
             self.start(ordinal)
         time.sleep(0.5)
         self.publish()
+
+    def start_as_in(self, file):
+        """A container's command of examples/kubernetes, in each pod."""
+        text = (ROOT / "examples/kubernetes" / file).read_text()
+        self.assertIn("command: [sh, -c]", text)
+        command = textwrap.dedent(text.split("- |\n")[1]).replace("--nproc-per-node auto", "--nproc-per-node 2")
+        for ordinal in range(self.count):
+            env = {"LOCKSTEP_RUN_KEY": KEY, "PATH": f"/srv:{os.environ['PATH']}", "PYTHON_EXEC": sys.executable,
+                   "HOSTNAME": f"train-{ordinal}", "JOB_COMPLETION_INDEX": ordinal}
+            self.pods[ordinal] = self.bed[ordinal + 1].start("sh", "-c", command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.publish()
+        self.wait_for(0)
+
+    def test_an_indexed_job_as_in_the_guide(self):
+        self.cluster(4, names="none")
+        self.start_as_in("job.yaml")
+        self.end_well()
+
+    def test_a_stateful_set_as_in_the_guide(self):
+        self.cluster(4, names="none")
+        self.start_as_in("statefulset.yaml")
+        (self.bed.folder / "end").touch()
+
+        def programs(machine):
+            found = []
+            for pid in machine.pids():
+                with contextlib.suppress(OSError):
+                    found.append(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+            return found
+        wanted, end = [[b"sleep\0infinity\0"]] * 4, time.monotonic() + 30
+        while (found := [programs(machine) for machine in self.bed]) != wanted and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertEqual(found, wanted, "who is done stays")
+        self.close()
+
+    def test_two_nodes_on_one_machine_as_in_the_guide(self):
+        self.cluster(1)
+        said = self.bed[1].run("sh", ROOT / "examples/two_nodes.sh", env={"PATH": f"/srv:{os.environ['PATH']}"}).stdout
+        self.assertEqual(sorted(re.findall(r"rank \d of 4 on node \d", said)), [f"rank {rank} of 4 on node {rank // 2}" for rank in range(4)])
+        self.assertEqual(self.bed[1].pids(), [])
 
     def test_the_endpoints_pod_learns_its_name_late(self):
         # A headless service without publishNotReadyAddresses names a pod once it is ready.

@@ -51,6 +51,10 @@ class Jobs(unittest.TestCase):
         path = self.bed.folder / (file or self.file)
         return sorted(path.read_text().splitlines()) if path.exists() else []
 
+    def got(self):
+        """Slurm may signal every process of a step: a worker gets a signal from it, and from its launcher."""
+        return sorted({line for line in self.said() if "got" in line})
+
     def wait_for(self, what, name, seconds=40):
         return self.slurm.wait_for(what, name, seconds)
 
@@ -157,7 +161,7 @@ class Jobs(unittest.TestCase):
         self.slurm.run("scancel", str(job))
         self.state_of(job, "CANCELLED")
         self.nothing_is_left()
-        self.assertEqual([line for line in self.said() if "got" in line], [f"rank {rank} got TERM" for rank in range(3)])
+        self.assertEqual(self.got(), [f"rank {rank} got TERM" for rank in range(3)])
 
     def test_a_signal_to_the_step_is_the_runs_code(self):
         job = self.submit("srun lockstep run train $FILE 6000; echo code $?", "-N3", "--ntasks-per-node=1")
@@ -172,7 +176,7 @@ class Jobs(unittest.TestCase):
         self.slurm.run("scancel", str(job))
         self.state_of(job, "CANCELLED")
         self.nothing_is_left()
-        self.assertEqual([line for line in self.said() if "got" in line], [])
+        self.assertEqual(self.got(), [])
 
     def test_a_job_that_is_requeued_has_its_id_again(self):
         job = self.submit("srun lockstep run train $FILE ${SLURM_RESTART_COUNT:+2}${SLURM_RESTART_COUNT:-6000}",
@@ -208,7 +212,7 @@ class Jobs(unittest.TestCase):
         state = self.wait_for(lambda: self.slurm.state(job)[0] == "FAILED" and self.slurm.state(job), "end of time", 90)
         self.assertEqual(state, ("FAILED", "138:0"))
         self.assertIn(f"requeue {job}", self.slurm.output(job))
-        self.assertEqual([line for line in self.said() if "got" in line], ["rank 0 got USR1", "rank 1 got USR1"])
+        self.assertEqual(self.got(), ["rank 0 got USR1", "rank 1 got USR1"])
         self.nothing_is_left()
 
 
