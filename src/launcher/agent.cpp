@@ -58,7 +58,8 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       nodes_(options_.nodes.nnodes > 1 ? std::make_unique<NodesRun>(NodesRun::Around{
                                              options_, loop_, [this] { feed(event::Tick{}); },
-                                             [this](int signal) { feed(event::Signal{signal}); }})
+                                             [this](int signal) { feed(event::Signal{signal}); },
+                                             [this] { return helpers_.hurry(); }})
                                        : nullptr),
       head_(head_for(options_, program_, spawner_.uses_zygote(), attached_, nodes_.get())),
       linked_(program_.linked ? std::make_unique<LinkedRun>(around_linked()) : nullptr) {}

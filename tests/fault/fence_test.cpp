@@ -24,14 +24,24 @@ constexpr int kNodes = 3, kEach = 2;
 
 class Fence : public Plain {
  protected:
-  void start() {
-    const std::string worker = script(
-        "worker",
-        "#!/bin/bash\n"
-        "while [ ! -e \"$END\" ]; do\n"
-        "  echo \"$TORCHELASTIC_RESTART_COUNT $GROUP_RANK $$ $EPOCHREALTIME\" >> \"$WITNESS\"\n"
-        "  sleep 0.02\n"
-        "done\n");
+  // `around`: the one that writes is not the worker, but started by it; it heeds no TERM.
+  void start(bool around = false) {
+    std::string worker = script("writes",
+                                "#!/bin/bash\n"
+                                "trap '' TERM\n"
+                                "while [ ! -e \"$END\" ]; do\n"
+                                "  echo \"$TORCHELASTIC_RESTART_COUNT $GROUP_RANK $$ "
+                                "$EPOCHREALTIME\" >> \"$WITNESS\" || exit\n"
+                                "  sleep 0.02\n"
+                                "done\n");
+    if (around)
+      worker = script("around", "#!/bin/bash\n" + worker +
+                                    " &\n"
+                                    "while kill -0 $! 2>/dev/null; do\n"
+                                    "  [ $RANK.$TORCHELASTIC_RESTART_COUNT = 3.0 -a -e \"$DIE\" ] "
+                                    "&& kill -KILL $$\n"
+                                    "  sleep 0.02\n"
+                                    "done\n");
     const std::string id = "fence-" + std::to_string(::getpid());
     for (int rank = 0; rank < kNodes; ++rank)
       launchers_[static_cast<std::size_t>(rank)] = std::make_unique<Child>(
@@ -41,7 +51,9 @@ class Fence : public Plain {
                       "--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2",
                       "--max-restarts", "1", "--no-python"},
                      {worker}),
-          Child::Variables{{"WITNESS", folder_ / "witness"}, {"END", folder_ / "end"}});
+          Child::Variables{{"WITNESS", folder_ / "witness"},
+                           {"END", folder_ / "end"},
+                           {"DIE", folder_ / "die"}});
     ASSERT_TRUE(until([&] { return works(0); })) << err();
   }
   Child& launcher(int rank) { return *launchers_[static_cast<std::size_t>(rank)]; }
@@ -83,9 +95,17 @@ class Fence : public Plain {
     return at;
   }
 
+  void end_well() {
+    folder_.write("end", "");
+    for (int rank = 0; rank < kNodes; ++rank) {
+      const Outcome outcome = launcher(rank).wait(30s);
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+      EXPECT_THAT(outcome.err, ::testing::HasSubstr("the group starts again (restart 1 of 1)"));
+    }
+  }
   // One launcher is stopped, for longer than L; no worker is.
-  void stop_and_continue(int victim) {
-    start();
+  void stop_and_continue(int victim, bool around) {
+    start(around);
     const double stopped = now();
     launcher(victim).send(SIGSTOP);
     std::this_thread::sleep_for(4500ms);
@@ -96,13 +116,9 @@ class Fence : public Plain {
     launcher(victim).send(SIGCONT);
     ASSERT_TRUE(until([&] { return works(1); })) << err();
     EXPECT_LT(last_of(0), first_of(1)) << "two attempts at once";
-    folder_.write("end", "");
-    for (int rank = 0; rank < kNodes; ++rank) {
-      const Outcome outcome = launcher(rank).wait(30s);
-      EXPECT_EQ(outcome.code, 0) << outcome.err;
-      EXPECT_THAT(outcome.err, ::testing::HasSubstr("the group starts again (restart 1 of 1)"));
-      EXPECT_THAT(outcome.err, ::testing::Not(::testing::HasSubstr("SIGKILL")));
-    }
+    end_well();
+    for (int rank = 0; rank < kNodes; ++rank)
+      EXPECT_THAT(launcher(rank).err(), ::testing::Not(::testing::HasSubstr("SIGKILL")));
   }
   static double now() {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
@@ -112,9 +128,19 @@ class Fence : public Plain {
   std::array<std::unique_ptr<Child>, kNodes> launchers_;
 };
 
-TEST_F(Fence, ANodesLauncherIsStopped) { stop_and_continue(1); }
+TEST_F(Fence, ANodesLauncherIsStopped) { stop_and_continue(1, true); }
 
-TEST_F(Fence, TheLeaderIsStopped) { stop_and_continue(0); }
+// What it has started lives on, and would meet the next attempt's.
+TEST_F(Fence, AWorkerDiesThatIsAScriptAroundAnother) {
+  start(true);
+  folder_.write("die", "");
+  ASSERT_TRUE(until([&] { return works(1); })) << err();
+  EXPECT_LT(last_of(0), first_of(1)) << "two attempts at once";
+  EXPECT_LT(first_of(1) - last_of(0), 2.0);
+  end_well();
+}
+
+TEST_F(Fence, TheLeaderIsStopped) { stop_and_continue(0, false); }
 
 }  // namespace
 }  // namespace lockstep::test

@@ -137,6 +137,7 @@ class PlainHosts {
   // What a launcher does after each turn of its head.
   void talk(int index) {
     Host& host = hosts_[static_cast<std::size_t>(index)];
+    host.several->nothing_is_left();
     nodes::Node& node = host.several->node();
     if (const auto attempt = node.wish().serve; attempt != 0)
       node.serves({attempt, "10.0.0.0", 29'500, true});

@@ -30,6 +30,10 @@ class SeveralHosts final : public Head {
   const nodes::Node& node() const { return node_; }
   // This host reaches the store of that attempt: its workers may start.
   void reached_store(nodes::Attempt attempt) { reached_ = attempt; }
+  // The workers of an attempt were killed and are gone; what they have started may live. The next
+  // attempt begins only after nothing_is_left().
+  bool looks_for_left() const { return looks_for_left_; }
+  void nothing_is_left();
 
  private:
   void take(Told told);
@@ -49,6 +53,7 @@ class SeveralHosts final : public Head {
   nodes::Node node_;
   std::uint64_t now_ = 0;
   nodes::Attempt reached_ = 0, begun_ = 0, end_told_ = 0;
+  bool looks_for_left_ = false;
   int signalled_ = 0;       // to the workers of the attempt that is begun
   bool stop_told_ = false;  // why all end
   bool over_ = false;

@@ -183,6 +183,7 @@ bool NodesRun::go_on() {
   nodes::Node& node = head_->node();
   const std::uint64_t version = node.version();
   look_for_earlier();
+  if (head_->looks_for_left() && !around_.ends_left()) head_->nothing_is_left();
   if (const nodes::Attempt attempt = node.wish().serve; attempt != 0) serve(attempt);
   const bool news = talk();
   if (const nodes::Attempt attempt = node.wish().run; attempt != 0 && attempt != reaching_)

@@ -46,6 +46,8 @@ class NodesRun {
     Loop& loop;
     std::function<void()> look;          // the head has news to look at: feeds a tick
     std::function<void(int)> signalled;  // as if the launcher had had this signal
+    // Something lives that killed workers have started, in their groups; it is ended soon.
+    std::function<bool()> ends_left;
   };
   explicit NodesRun(Around around);
   ~NodesRun();

@@ -16,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr auto kHurried = 500ms;
 constexpr auto kAfterGoodEnd = 5s, kAfterBadEnd = 1s, kFromTermToKill = 1s, kForDaemons = 3s;
 constexpr auto kKillTime = 2s;
 // From the end of the helpers' time on; who starts others all the time is not told for ever.
@@ -86,11 +87,22 @@ bool Helpers::end(const std::vector<pid_t>& children, bool at_once) {
   return !give_up_ || !give_up_->passed();
 }
 
+bool Helpers::hurry() {
+  bool any = false;
+  for (Left& left : left_) {
+    if (left.start || exists(left.pid) || !exists(-left.pid)) continue;
+    any = true;
+    if (!std::exchange(left.hurried, true)) left.due = Deadline::in(left.told ? kHurried : 0ms);
+  }
+  if (any) look();
+  return any;
+}
+
 void Helpers::look() {
   std::erase_if(left_, [](Left& left) {
     if (!left.due.passed()) return false;
     if (!signal(left, left.told ? SIGKILL : SIGTERM)) return true;
-    left.due = Deadline::in(kFromTermToKill);
+    left.due = Deadline::in(left.hurried ? kHurried : kFromTermToKill);
     return std::exchange(left.told, true);
   });
 }

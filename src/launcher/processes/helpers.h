@@ -32,6 +32,8 @@ class Helpers {
   // At a restart of the group, outside of those groups too: every descendant but those that
   // `is_kept` holds of, and what these have.
   void left_by_all(const std::function<bool(pid_t)>& is_kept);
+  // Those of workers' groups have TERM now, and KILL 0.5 s later. False: there are none.
+  bool hurry();
   // Signals those whose time has come.
   void look();
   // When look() will have something to do; nothing: not as far as it is known.
@@ -49,6 +51,7 @@ class Helpers {
     std::optional<std::uint64_t> start;  // of the process; nothing: the leader is gone
     Deadline due = Deadline::in({});
     bool told = false;  // it has got TERM
+    bool hurried = false;
   };
   static bool signal(const Left& left, int number);  // false: nobody is there any more
   void add(pid_t pid, std::optional<std::uint64_t> start, Deadline due);

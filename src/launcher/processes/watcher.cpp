@@ -105,7 +105,11 @@ void Watcher::watch(Page& page, pid_t launcher) {
     const bool is_over = until != 0 && now >= until + kLateNs;
     if (is_over)
       for (const auto& place : page)
-        if (const pid_t worker = place.load(); worker > 1) ::kill(worker, SIGKILL);
+        if (const pid_t worker = place.load(); worker > 1) {
+          ::kill(worker, SIGKILL);
+          ::kill(-worker,
+                 SIGKILL);  // its session's: it may be a script around the one that computes
+        }
     const auto left = is_over ? kAgain : std::chrono::nanoseconds(until + kLateNs - now);
     wait(page.bell, seen, until == 0 ? Deadline::never() : Deadline::in(left));
   }

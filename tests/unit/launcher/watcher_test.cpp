@@ -78,6 +78,25 @@ TEST_F(WatcherTest, WorkersLiveAsLongAsTheTimeIsRenewedAndNoLonger) {
   expect_killed(other);
 }
 
+TEST_F(WatcherTest, WhatAWorkerHasStartedEndsWithIt) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  SpawnSpec spec;
+  spec.file = "/bin/sh";
+  spec.arguments = {"sh", "-c", "sleep 60 & echo; wait"};
+  spec.stdout_fd = pipe[1];
+  spec.place = watcher_->free_place();
+  const auto worker = spawn_process(spec);
+  ASSERT_TRUE(worker.ok());
+  ::close(pipe[1]);
+  std::array<char, 2> text{};
+  EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 1);
+  watcher_->allow_until(from_now(0ms));
+  expect_killed(*worker);
+  EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 0) << "both ends of it are closed";
+  ::close(pipe[0]);
+}
+
 TEST_F(WatcherTest, AnEarlierTimeCountsAtOnce) {
   watcher_->allow_until(from_now(60s));
   const pid_t worker = start_worker(*watcher_);
