@@ -88,7 +88,9 @@ void Machines::fail_worker(Agent& agent) {
   for (const auto& [incarnation, other] : agents_)
     if (incarnation != agent.incarnation && other.head == agent.head && random_.chance(0.7))
       clock_.after(random_.between(30, 600) * kMillisecond, [this, attempt, to = incarnation] {
-        if (Agent* one = find(to); one != nullptr && runs(*one, attempt)) fail(*one, "victim", 0);
+        Agent* one = find(to);
+        // While one death is held others are taken for its consequences (coord/plain/host.h).
+        if (one != nullptr && runs(*one, attempt) && !one->held) fail(*one, "victim", 0);
       });
   if (random_.chance(0.6)) return fail(agent, "root", 0);
   agent.held = nodes::Failure{attempt, 0, "root", 1, false};

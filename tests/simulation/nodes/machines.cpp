@@ -103,7 +103,7 @@ void Machines::check_end(const Agent& agent, const nodes::Final& final) const {
   require(codes.contains(final.code),
           "exit code " + std::to_string(final.code) + ": " + final.text);
   if (trouble_.only_workers && final.code == 1)
-    require(final.text.ends_with("root"), "a consequence is named: " + final.text);
+    require(final.text.find(" root") != std::string::npos, "a consequence is named: " + final.text);
   const bool is_lost = final.text.starts_with("node ") && (final.code == 1 || final.code == 69);
   require(!is_lost || outcome_.attempts > static_cast<Attempt>(trouble_.max_restarts),
           "the run ends although a restart is left");
