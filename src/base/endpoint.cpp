@@ -61,4 +61,9 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   return endpoint;
 }
 
+std::string endpoint_text(const std::string& host, int port) {
+  const bool six = host.find(':') != std::string::npos;
+  return (six ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
 }  // namespace lockstep

@@ -18,4 +18,7 @@ struct Endpoint {
 // name is not looked up.
 Result<Endpoint> parse_endpoint(std::string_view text);
 
+// The other way: [IPV6]:PORT, HOST:PORT.
+std::string endpoint_text(const std::string& host, int port);
+
 }  // namespace lockstep

@@ -56,7 +56,7 @@ void fields(auto& io, M& m) {
   io(m.run), io(m.told), io(m.ran), io(m.alive), io(m.ended), io(m.alone), io(m.led_from);
   io.maybe(m.store, each);
   io.maybe(m.failure, each);
-  io(m.signal), io(m.hurries);
+  io(m.signal), io(m.signal_by), io(m.hurries);
   io.maybe(m.final, each);
   io(m.leader), io(m.sent), io(m.echo);
 }
@@ -101,8 +101,8 @@ void fields(auto& io, M& m) {
 }
 template <Is<msg::Failed> M>
 void fields(auto& io, M& m) {
-  io(m.attempt), io(m.age_ns), io(m.rank), io(m.local_rank), io(m.pid), io(m.code), io(m.signal),
-      io(m.has_error_file), io(m.text);
+  io(m.rank), io(m.local_rank), io(m.pid), io(m.exit_code), io(m.time_ms), io(m.host);
+  io(m.error_file), io(m.is_file), io(m.text);
 }
 
 }  // namespace

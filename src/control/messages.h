@@ -57,16 +57,17 @@ struct Refused {
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 
-// Agent -> leader: a worker has failed. nodes::Failure ends the attempt; this is for the report.
+// The worker whose failure has ended the run (nodes::Final::node): its node -> leader, before the
+// word that answers Final; leader -> all others, before the word that lets them go. For the report.
 struct Failed {
-  std::uint64_t attempt = 0;
-  std::uint64_t age_ns = 0;  // when it was sent
   std::int32_t rank = 0, local_rank = 0;
   std::int32_t pid = 0;
-  std::int32_t code = 0;    // 0: by a signal
-  std::int32_t signal = 0;  // 0: by its exit code
-  bool has_error_file = false;
-  std::string text;  // of the error file, or what is known
+  std::int32_t exit_code = 0;  // negative: the signal that ended it
+  std::int64_t time_ms = 0;    // since 1970 by its machine's clock, to be printed alone
+  std::string host;            // its machine's name
+  std::string error_file;      // its path there; empty: none
+  bool is_file = false;        // `text` is the error file's, else what is known
+  std::string text;
   friend bool operator==(const Failed&, const Failed&) = default;
 };
 

@@ -75,6 +75,7 @@ struct Ready {
 struct Exited {
   WorkerUid uid;
   ExitStatus status;
+  bool has_error_file = false;  // it has written what went wrong
 };
 // waitid with WSTOPPED, WCONTINUED.
 struct Stopped {
@@ -133,6 +134,8 @@ struct ZygoteLost {
 };
 struct Signal {
   int number = 0;  // to the launcher: one of Config::stop_signals
+  // Who asks for it in a signal's place: "'lockstep stop' on node3"; empty: it is a signal.
+  std::string by = {};
 };
 struct Tick {};
 

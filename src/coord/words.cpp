@@ -19,8 +19,13 @@ std::string worker_name(int rank, std::uint64_t uid) {
 }
 
 std::string policy(int workers, const std::string& first, int max_restarts) {
-  return std::to_string(workers) + (workers == 1 ? " worker; " : " workers; ") + first +
-         "; restarts of all: " + std::to_string(max_restarts) + " (--max-restarts)";
+  return policy(std::to_string(workers) + (workers == 1 ? " worker" : " workers"), first,
+                max_restarts);
+}
+
+std::string policy(const std::string& whose, const std::string& first, int max_restarts) {
+  return whose + "; " + first + "; restarts of all: " + std::to_string(max_restarts) +
+         " (--max-restarts)";
 }
 
 std::string not_ended(const std::string& names, std::uint64_t waited_ns, const char* for_what,

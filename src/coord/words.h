@@ -14,6 +14,7 @@ std::string signal_name(int signal);                   // "SIGTERM"
 std::string worker_name(int rank, std::uint64_t uid);  // "rank 0 (worker 1)"
 // `first`: what is done about a death before all start again.
 std::string policy(int workers, const std::string& first, int max_restarts);
+std::string policy(const std::string& whose, const std::string& first, int max_restarts);
 // Of workers that are killed. `for_what`: "they were told to end". `hint`: the option, or nothing.
 std::string not_ended(const std::string& names, std::uint64_t waited_ns, const char* for_what,
                       const char* hint);

@@ -58,8 +58,10 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
                [this](coord::Event event) { on_spawner(std::move(event)); }),
       nodes_(options_.nodes.nnodes > 1 ? std::make_unique<NodesRun>(NodesRun::Around{
                                              options_, loop_, [this] { feed(event::Tick{}); },
-                                             [this](int signal) { feed(event::Signal{signal}); },
-                                             [this] { return helpers_.hurry(); }})
+                                             [this](int signal, const std::string& by) {
+                                               feed(event::Signal{signal, by});
+                                             },
+                                             [this] { return helpers_.hurry(); }, failures_})
                                        : nullptr),
       head_(head_for(options_, program_, spawner_.uses_zygote(), attached_, nodes_.get())),
       linked_(program_.linked ? std::make_unique<LinkedRun>(around_linked()) : nullptr) {}
@@ -267,9 +269,13 @@ void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
     worker.pid = -1;  // reaped: nothing is to be sent to it any more
     feed(event::Signal{SIGINT});
   }
+  const std::size_t before = failures_.size();
   if (!linked_) note_failure(worker, child);
-  bury(worker, child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
-                                                 : coord::ExitStatus{-1, child.status});
+  const bool has_error_file = failures_.size() > before && !failures_.back().error_text.empty();
+  bury(worker,
+       child.kind == ChildEvent::kExited ? coord::ExitStatus{child.status, 0}
+                                         : coord::ExitStatus{-1, child.status},
+       has_error_file);
 }
 
 // What an attempt's end does to the others is no failure of theirs.
@@ -278,7 +284,7 @@ void Agent::note_failure(const Worker& worker, const ChildEvent& child) {
   failures_.push_back(failure_of(worker, child, posix_env().wall_time_s()));
 }
 
-void Agent::bury(Worker& worker, coord::ExitStatus status) {
+void Agent::bury(Worker& worker, coord::ExitStatus status, bool has_error_file) {
   const WorkerUid uid = worker.uid;
   if (linked_) linked_->read_worker(uid);  // its last words
   if (worker.control) loop_.remove(worker.control.get());
@@ -286,7 +292,7 @@ void Agent::bury(Worker& worker, coord::ExitStatus status) {
   if (linked_) feed(linked_->observe(&worker));
   if (!worker.process) helpers_.left_by(worker.pid, status.code == 0);
   workers_.erase(uid);
-  feed(event::Exited{uid, status});
+  feed(event::Exited{uid, status, has_error_file});
 }
 
 // Killed, and no child of ours: an adopter in between has reaped it, and nobody will tell us.

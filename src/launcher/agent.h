@@ -72,7 +72,7 @@ class Agent {
   void on_spawner(coord::Event event);
   void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);
-  void bury(Worker& worker, coord::ExitStatus status);
+  void bury(Worker& worker, coord::ExitStatus status, bool has_error_file = false);
   std::optional<Console::Target> unread_output() const;
   void give_up_lost_children();
   void kill_worker(Worker& worker, int signal);
@@ -82,7 +82,8 @@ class Agent {
   void shut_down();
   bool signalled() const;
   void tell_missing(const Console::Missing& missing);
-  void tell_whoever_started_us() const;
+  void report_failures();
+  void tell_whoever_started_us(std::optional<std::size_t> root) const;
   void end_children();
 
   // attached_workers.cpp: those that were started by hand.

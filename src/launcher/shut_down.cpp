@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/env.h"
 #include "base/log.h"
@@ -37,14 +40,7 @@ void Agent::shut_down() {
     return reads;
   });
   if (linked_) linked_->end(*exit_code_);
-  // Whoever was ended by the signal that ended the run has not failed.
-  if (*exit_code_ > kSignalled)
-    std::erase_if(failures_, [this](const WorkerFailure& failure) {
-      return failure.exit_code == *exit_code_ || failure.exit_code == kSignalled - *exit_code_;
-    });
-  if (*exit_code_ != 0 && !failures_.empty())
-    console_.write(Console::kErr, for_terminal(failure_report(program_.name, failures_)));
-  if (*exit_code_ != 0) tell_whoever_started_us();
+  if (*exit_code_ != 0) report_failures();
   if (!background_.finish(Deadline::in(30s)))
     log_warning("the disk does not take the last reports; they are not written");
   if (linked_ && !linked_->trains() && *exit_code_ != 0)
@@ -54,17 +50,38 @@ void Agent::shut_down() {
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
 }
 
+// What failed on other nodes of what failed there was a consequence: its node and the leader have
+// the whole report, all others have had one line.
+void Agent::report_failures() {
+  // Whoever was ended by the signal that ended the run has not failed.
+  if (*exit_code_ > kSignalled)
+    std::erase_if(failures_, [this](const WorkerFailure& failure) {
+      return failure.exit_code == *exit_code_ || failure.exit_code == kSignalled - *exit_code_;
+    });
+  std::optional<std::size_t> root;
+  if (nodes_ && nodes_->failed_elsewhere()) {
+    const std::vector<WorkerFailure> here = std::exchange(failures_, {});
+    if (const auto& failure = nodes_->failure_elsewhere()) failures_.push_back(*failure), root = 0;
+    if (root && nodes_->leads()) failures_.insert(failures_.end(), here.begin(), here.end());
+  } else if (!failures_.empty()) {
+    root = root_cause_of(failures_);
+  }
+  const bool is_told = !nodes_ || nodes_->leads() || !nodes_->failed_elsewhere();
+  if (root && is_told)
+    console_.write(Console::kErr, for_terminal(failure_report(program_.name, failures_, *root)));
+  tell_whoever_started_us(root);
+}
+
 // A launcher or job manager may read a file for its workers' errors; of a run that a program has
 // begun itself that is the program's business.
-void Agent::tell_whoever_started_us() const {
+void Agent::tell_whoever_started_us(std::optional<std::size_t> root) const {
   if (attached_ || spawner_.is_spawned()) return;
   const std::string text =
-      failures_.empty()
-          ? error_file_text(errors_told_.empty()
-                                ? "the run ended with exit code " + std::to_string(*exit_code_)
-                                : errors_told_,
-                            posix_env().wall_time_s(), *exit_code_)
-          : root_cause_text(failures_);
+      !root ? error_file_text(errors_told_.empty()
+                                  ? "the run ended with exit code " + std::to_string(*exit_code_)
+                                  : errors_told_,
+                              posix_env().wall_time_s(), *exit_code_)
+            : root_cause_text(failures_[*root]);
   write_own_error_file(text);
 }
 

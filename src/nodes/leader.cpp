@@ -104,7 +104,8 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
 void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint64_t now) {
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning) {
     signal_ = word.signal;
-    why_ = who + " was stopped by signal " + std::to_string(signal_);
+    why_ = who + " was stopped by " +
+           (word.signal_by.empty() ? "signal " + std::to_string(signal_) : word.signal_by);
     phase_ = Phase::kStopping;
     cause_.close();
     nothing_may_live(now);

@@ -85,13 +85,14 @@ void Node::closed(std::uint64_t now) {
   if (!closed_at_) closed_at_ = now;
 }
 
-void Node::signalled(int signal) {
+void Node::signalled(int signal, std::string by) {
   if (signal_ != 0) {
     hurries_ = true;
     ++version_;
     return stop(SIGKILL);
   }
   signal_ = signal;
+  signal_by_ = std::move(by);
   stop(signal);
   ++version_;
 }
@@ -212,6 +213,7 @@ NodeWord Node::word(std::uint64_t now) {
   word.failure = failure_;
   if (word.failure) word.failure->age_ns = now - failed_at_;
   word.signal = signal_;
+  word.signal_by = signal_by_;
   word.hurries = hurries_;
   word.final = final_;
   word.leader = leader_;

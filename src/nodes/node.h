@@ -27,8 +27,8 @@ class Node {
   std::uint64_t next_deadline(std::uint64_t now) const;
   // The launcher has had it; its own workers get it at once, and the leader tells all. Without one
   // that has given it a rank it ends alone, soon. A second one has all killed; it ends at once if no
-  // leader answers.
-  void signalled(int signal);
+  // leader answers. `by`: who asked for it by other means than a signal.
+  void signalled(int signal, std::string by = {});
   // No worker of an earlier agent lives on this machine.
   void alone() { alone_ = true; }
 
@@ -90,6 +90,7 @@ class Node {
   bool has_rank_ = false;  // of this leader
   bool kill_ = false;
   int signal_ = 0;  // to the launcher
+  std::string signal_by_;
   std::optional<std::uint64_t> signalled_at_;
   bool hurries_ = false;  // has had a second one
   int stop_by_ = 0;       // that workers are to end by

@@ -43,8 +43,9 @@ View Leader::view(int from, int most, std::uint64_t now) const {
     view.waits_ns = since(waits_since_, now);
     view.left_ns = since(view.waits_ns, rules_.join_timeout);
   }
-  const int end = std::min(rules_.nodes, std::max(from, 0) + most);
-  for (int rank = std::max(from, 0); rank < end; ++rank) {
+  const int first = std::clamp(from, 0, rules_.nodes);
+  const int end = first + std::min(most, rules_.nodes - first);
+  for (int rank = first; rank < end; ++rank) {
     Member member;
     member.rank = rank;
     if (const Seat& seat = seats_.at(rank); seat.taken) {

@@ -68,6 +68,7 @@ struct NodeWord {
   std::optional<Store> store;      // of rank 0's node
   std::optional<Failure> failure;  // of `ran`
   int signal = 0;                  // that its launcher has had; 0: none
+  std::string signal_by;           // who asked for it by other means; "": it is a signal
   bool hurries = false;            // it has had a second one: all are to be killed
   std::optional<Final> final;
   Incarnation leader = 0;  // whose word `echo` is

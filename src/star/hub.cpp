@@ -114,6 +114,7 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   if (const auto welcome = control::encode(control::message::Welcome{plan_.self.host, address});
       welcome.ok())
     connection->send(*welcome);
+  connection->send(failed_);
 }
 
 void Hub::refuse(Connection& connection, const control::message::Refused& refused) {
@@ -158,6 +159,11 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
   auto* word = message.ok() ? std::get_if<nodes::NodeWord>(&*message) : nullptr;
   const auto found = peers_.find(link);
   if (found == peers_.end()) return;
+  if (const auto* failed =
+          message.ok() ? std::get_if<control::message::Failed>(&*message) : nullptr) {
+    if (leader_.final() && failed_.empty()) events_.failed(*failed);
+    return;
+  }
   if (word == nullptr) {
     log_debug(found->second.connection->name() + " says what no node says");
     found->second.connection->close();
@@ -197,6 +203,13 @@ void Hub::drop(nodes::Link link) {
   if (found == peers_.end()) return;
   let_go(found->second.connection);
   peers_.erase(found);
+}
+
+void Hub::tell_all(const control::message::Failed& failed) {
+  auto text = control::encode(failed);
+  if (!text.ok()) return;
+  failed_ = *std::move(text);
+  for (const auto& [link, peer] : peers_) peer.connection->send(failed_);
 }
 
 nodes::LeaderWord Hub::exchange(const nodes::NodeWord& own) {

@@ -54,6 +54,7 @@ class Hub {
     // Before words of a new attempt are sent.
     std::function<void(const nodes::Leader::Record&)> keep = [](const nodes::Leader::Record&) {};
     std::function<void(UniqueFd)> store;  // Listener's; none: such clients are turned away
+    std::function<void(const control::message::Failed&)> failed;  // why the run ends, by its node
     // Who has come is no node: it asks how the run is, or for its end (StatusQuery, StopOrder).
     std::function<void(std::shared_ptr<control::Connection>, const control::Message&)> asked;
   };
@@ -66,6 +67,8 @@ class Hub {
   // Of a store that is about to begin anew: who has come to it and was not handed on yet.
   void drop_store_clients();
   nodes::LeaderWord exchange(const nodes::NodeWord& own);
+  // To all other nodes, those that come later too.
+  void tell_all(const control::message::Failed& failed);
   const nodes::Leader& leader() const { return leader_; }
   // At which connections of other machines have come; never empty: 127.0.0.1 where none has.
   std::vector<std::string> own_addresses() const;
@@ -110,6 +113,7 @@ class Hub {
   std::deque<std::shared_ptr<control::Connection>> leaving_;
   nodes::Link last_link_ = nodes::kOwnLink;
   std::uint64_t told_version_ = 0;
+  std::string failed_;  // the message that all are told; "": none yet
   nodes::Attempt kept_ = 0;
   control::Timers::Timer beat_;
   Deadline tell_missing_at_;

@@ -166,6 +166,11 @@ void Spoke::say(const nodes::NodeWord& word) {
   if (const auto text = control::encode(word); text.ok()) connection_->send(*text);
 }
 
+void Spoke::tell(const control::message::Failed& failed) {
+  if (!open_) return;
+  if (const auto text = control::encode(failed); text.ok()) connection_->send(*text);
+}
+
 void Spoke::leave() {
   next_dial_.cancel();
   watch_.cancel();

@@ -41,6 +41,7 @@ class Spoke {
   struct Events {
     std::function<void()> open;  // the leader agrees: say() the node's word
     std::function<void(const nodes::LeaderWord&)> word;
+    std::function<void(const control::message::Failed&)> failed;  // elsewhere: why the run ends
     std::function<void()> closed;
     // By this machine, before there ever was a connection: who leads may be this node.
     std::function<void()> refused_here = [] {};
@@ -54,6 +55,7 @@ class Spoke {
 
   // Does nothing where no leader has agreed.
   void say(const nodes::NodeWord& word);
+  void tell(const control::message::Failed& failed);
   bool is_open() const { return open_; }
   // Of this end of the connection, numeric; "127.0.0.1" within the machine. Once it was open.
   const std::string& local_address() const { return local_address_; }
@@ -71,6 +73,7 @@ class Spoke {
   void on(const control::message::Welcome& welcome);
   void on(const control::message::Refused& refused);
   void on(const nodes::LeaderWord& word);
+  void on(const control::message::Failed& failed) { events_.failed(failed); }
   template <class Other>
   void on(const Other& /*nothing that a leader says*/) {}
   void lost(const control::Failure& failure);

@@ -2,14 +2,10 @@
 // at any moment of their run.
 #include <gmock/gmock.h>
 
-#include <array>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 
-#include "control/address.h"
-#include "control/sockets.h"
-#include "fault/plain_support.h"
+#include "fault/nodes_support.h"
 #include "support/until.h"
 
 namespace lockstep::test {
@@ -19,17 +15,15 @@ using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::HasSubstr;
 
-class NodesAsk : public Plain {
+class NodesAsk : public ThreeNodes {
  protected:
   void start(int rank, const std::string& restarts = "0") {
-    launchers_[static_cast<std::size_t>(rank)] = std::make_unique<Child>(
-        command_of({"--nnodes", "3", "--node-rank", std::to_string(rank), "--nproc-per-node", "2",
-                    "--rdzv-endpoint", endpoint_, "--rdzv-id", id_, "--max-restarts", restarts},
-                   {"/bin/sh", "-c", "echo works; exec sleep 600 # " + folder_.path()}));
+    ThreeNodes::start(rank, {"/bin/sh", "-c", "echo works; exec sleep 600 # " + folder_.path()},
+                      {"--max-restarts", restarts});
   }
   void start_all(const std::string& restarts = "0") {
     for (const int rank : {0, 1, 2}) start(rank, restarts);
-    for (const auto& launcher : launchers_) ASSERT_TRUE(launcher->wait_for_output("works"));
+    for (const int rank : {0, 1, 2}) ASSERT_TRUE(launcher(rank)->wait_for_output("works"));
   }
   Outcome ask(const Words& words) const {
     Words all{LOCKSTEP_PROGRAM};
@@ -52,20 +46,6 @@ class NodesAsk : public Plain {
     }
     return found;
   }
-  void expect_all_end_with(int code) {
-    for (const auto& launcher : launchers_) {
-      if (!launcher) continue;
-      const Outcome outcome = launcher->wait(20s);
-      EXPECT_EQ(outcome.code, code) << outcome.err;
-    }
-  }
-  static std::string free_port() {
-    const auto socket = control::listen_at(*control::Address::numeric("127.0.0.1", 0));
-    return std::to_string(control::Address::local_of(socket->get())->port());
-  }
-
-  const std::string endpoint_ = "127.0.0.1:" + free_port(), id_ = "ask " + endpoint_;
-  std::array<std::unique_ptr<Child>, 3> launchers_;
 };
 
 TEST_F(NodesAsk, WhileItFormsAndRunsAndIsStopped) {
@@ -83,22 +63,23 @@ TEST_F(NodesAsk, WhileItFormsAndRunsAndIsStopped) {
   EXPECT_EQ(running["store"], endpoint_);
   for (const auto& member : running["members"]) EXPECT_LT(member["silent_s"], 5) << running;
   EXPECT_EQ(status_here().size(), 3U);
-  for (const auto& launcher : launchers_) ASSERT_TRUE(launcher->wait_for_output("works"));
+  for (const int rank : {0, 1, 2}) ASSERT_TRUE(launcher(rank)->wait_for_output("works"));
 
   const Outcome stopped = ask({"stop", endpoint_});
   EXPECT_EQ(stopped.code, 0) << stopped.err;
   EXPECT_THAT(stopped.out, AllOf(HasSubstr("told to stop"), HasSubstr("3 nodes, 6 workers")));
   expect_all_end_with(143);
-  EXPECT_THAT(launchers_[0]->err(), HasSubstr("'lockstep stop' on "));
+  EXPECT_THAT(launcher(0)->err(), HasSubstr("error: stopped by 'lockstep stop' on "));
+  EXPECT_THAT(launcher(2)->err(), HasSubstr("was stopped by 'lockstep stop' on "));
   const Outcome over = ask({"status", "--id", id_});
   EXPECT_EQ(over.code, 69) << over.out;
 }
 
 TEST_F(NodesAsk, WithoutItsLeader) {
   start_all("1");
-  launchers_[0]->send(SIGKILL);
-  launchers_[0]->wait();
-  launchers_[0].reset();
+  launcher(0)->send(SIGKILL);
+  launcher(0)->wait();
+  launcher(0).reset();
   ASSERT_TRUE(until([&] {
     const auto here = status_here();
     return here.size() == 2 && here.at(1)["fenced"] == true && here.at(2)["fenced"] == true;

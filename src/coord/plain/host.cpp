@@ -89,8 +89,14 @@ void Host::on(const event::Forked& forked) {
   if (state_ != State::kStarting) return;
   state_ = State::kRunning;
   if (!std::exchange(policy_told_, true) && !config_.asked_for_help)
-    print(action::Severity::kInfo,
-          policy(config_.workers, "when one dies, all are stopped", begun_.max_restarts));
+    print(action::Severity::kInfo, policy_text());
+}
+
+std::string Host::policy_text() const {
+  if (begun_.where.empty())
+    return policy(config_.workers, "when one dies, all are stopped", begun_.max_restarts);
+  return policy(begun_.where, "when a worker dies, all on all nodes are stopped",
+                begun_.max_restarts);
 }
 
 void Host::on(const event::SpawnFailed& failed) {
@@ -111,6 +117,7 @@ void Host::on(const event::Exited& exited) {
                          is_from_outside(status)};
   failure.rank = rank;
   failure.by_signal = status.signal != 0;
+  failure.has_error_file = exited.has_error_file;
   if (is_wrong_input(status)) {
     failure.code = status.code;
     return fail(std::move(failure));
@@ -127,8 +134,9 @@ void Host::on(const event::Signal& signal) {
   last_signal_ = {signal.number, now_};
   if (again) return;
   if (state_ != State::kStopping) {
-    told_.reports.emplace_back(report::Signalled{signal.number});
-    return stop("stopped by " + signal_name(signal.number), signal.number);
+    told_.reports.emplace_back(report::Signalled{signal.number, signal.by});
+    return stop("stopped by " + (signal.by.empty() ? signal_name(signal.number) : signal.by),
+                signal.number);
   }
   if (signal.number != SIGINT && signal.number != SIGQUIT) return;
   told_.reports.emplace_back(report::Signalled{signal.number});

@@ -85,7 +85,7 @@ class Host {
   void fire_timers();
   void kill_late();
   void tell_wait();
-  void tell_policy(int max_restarts);
+  std::string policy_text() const;
   void fail(report::Failed failure);
   void tell_held();
   void stop(const std::string& reason, int signal);

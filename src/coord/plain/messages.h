@@ -25,7 +25,7 @@ struct Failed {
   // The run's exit code, where another attempt would only end the same way.
   std::optional<int> code = {};
   int rank = -1;  // the worker's; -1: of none
-  bool by_signal = false;
+  bool by_signal = false, has_error_file = false;
   std::uint64_t age_ns = 0;  // since it happened
 };
 // After End or Stop, and after its own Signalled: none of its workers lives.
@@ -35,6 +35,7 @@ struct Gone {
 // Its launcher was told to end, and its workers are. Again: by a second signal they are killed.
 struct Signalled {
   int signal = 0;
+  std::string by = {};  // event::Signal's
 };
 
 }  // namespace report
@@ -49,6 +50,7 @@ struct Begin {
   int world_size = 1;
   int base_rank = 0;  // the rank of the host's first worker
   int restart_count = 0, max_restarts = 0;
+  std::string where = {};  // on several hosts: this one's place among them, to be said once
 };
 // Kill them, those that Stop has told to end, too; another attempt may follow. Answer: Failed, if a
 // death of before was still held; Gone.

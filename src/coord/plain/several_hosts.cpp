@@ -52,13 +52,14 @@ void SeveralHosts::on(const report::Failed& failed) {
   failure.final = failed.code.has_value();
   failure.rank = failed.rank;
   failure.by_signal = failed.by_signal;
+  failure.has_error_file = failed.has_error_file;
   failure.age_ns = failed.age_ns;
   node_.workers_failed(std::move(failure), now_);
 }
 
 void SeveralHosts::on(const report::Signalled& signalled) {
   stop_told_ = true;  // by the host
-  node_.signalled(signalled.signal);
+  node_.signalled(signalled.signal, signalled.by);
 }
 
 // One thing at a time; false: nothing is left to do.
@@ -80,7 +81,7 @@ bool SeveralHosts::begin(nodes::Attempt attempt) {
   node_.workers_started();
   take(host_.handle(order::Begin{static_cast<int>(attempt), static_cast<int>(share.world),
                                  static_cast<int>(share.base_rank), static_cast<int>(attempt) - 1,
-                                 rules_.max_restarts},
+                                 rules_.max_restarts, where_},
                     now_));
   return true;
 }

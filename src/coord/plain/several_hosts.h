@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "coord/head.h"
 #include "coord/plain/host.h"
@@ -28,8 +29,12 @@ class SeveralHosts final : public Head {
   // What it is told takes effect with the next handle(), event::Tick at the latest.
   nodes::Node& node() { return node_; }
   const nodes::Node& node() const { return node_; }
-  // This host reaches the store of that attempt: its workers may start.
-  void reached_store(nodes::Attempt attempt) { reached_ = attempt; }
+  // This host reaches the store of that attempt: its workers may start. `where`: its place in the
+  // run, to be said when the first start.
+  void reached_store(nodes::Attempt attempt, std::string where = {}) {
+    reached_ = attempt;
+    where_ = std::move(where);
+  }
   // The workers of an attempt were killed and are gone; what they have started may live. The next
   // attempt begins only after nothing_is_left().
   bool looks_for_left() const { return looks_for_left_; }
@@ -54,6 +59,7 @@ class SeveralHosts final : public Head {
   std::uint64_t now_ = 0;
   nodes::Attempt reached_ = 0, begun_ = 0, end_told_ = 0;
   bool looks_for_left_ = false;
+  std::string where_;
   int signalled_ = 0;       // to the workers of the attempt that is begun
   bool stop_told_ = false;  // why all end
   bool over_ = false;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "control/preface.h"
 #include "launcher/host_name.h"
+#include "launcher/nodes/root_cause.h"
 #include "launcher/nodes/routes.h"
 #include "launcher/processes/process.h"
 #include "star/beat.h"
@@ -127,6 +128,10 @@ Status NodesRun::lead() {
   events.asked = [this](const auto& connection, const control::Message& question) {
     answers_->come(connection, question);
   };
+  events.failed = [this](const control::message::Failed& failed) {
+    elsewhere_ = failure_of(failed);
+    pass_on(failed);
+  };
   if (!meeting_.on_this_machine)
     events.store = [this](UniqueFd client) { adopt(std::move(client)); };
   LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.doors),
@@ -143,11 +148,16 @@ void NodesRun::dial() {
   star::Spoke::Events events;
   events.open = [this] {
     said_ = 0;
+    failure_told_ = false;
     around_.look();
   };
   events.word = [this](const nodes::LeaderWord& word) {
     head_->node().heard(word, monotonic_ns());
+    tell_failure(word.final, word.rank);  // before the word that answers
     around_.look();
+  };
+  events.failed = [this](const control::message::Failed& failed) {
+    elsewhere_ = failure_of(failed);
   };
   events.closed = [this] {
     head_->node().closed(monotonic_ns());
@@ -203,7 +213,9 @@ bool NodesRun::talk() {
   bool news = false;
   for (int round = 0; round < kMostRounds; ++round) {
     const std::uint64_t version = node.version(), leaders = hub_->leader().version();
-    node.heard(hub_->exchange(node.word(monotonic_ns())), monotonic_ns());
+    const nodes::LeaderWord word = hub_->exchange(node.word(monotonic_ns()));
+    node.heard(word, monotonic_ns());
+    tell_failure(word.final, word.rank);
     if (node.version() == version && hub_->leader().version() == leaders) break;
     news = true;
   }
@@ -270,7 +282,7 @@ void NodesRun::reach(nodes::Attempt attempt) {
     probe_.reset();
     if (attempt == head_->node().wish().run) {
       started_ = started_ || status.ok();
-      status.ok() ? head_->reached_store(attempt) : fail(status.error(), false);
+      status.ok() ? head_->reached_store(attempt, where()) : fail(status.error(), false);
     }
     around_.look();
   };

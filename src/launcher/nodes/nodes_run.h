@@ -30,6 +30,7 @@
 #include "launcher/processes/watcher.h"
 #include "launcher/processes/worker_env.h"
 #include "launcher/program/program.h"
+#include "launcher/reports/failure_report.h"
 #include "lockstep/status.h"
 #include "nodes/leader.h"
 #include "star/hub.h"
@@ -44,10 +45,12 @@ class NodesRun {
   struct Around {
     const LaunchOptions& options;
     Loop& loop;
-    std::function<void()> look;          // the head has news to look at: feeds a tick
-    std::function<void(int)> signalled;  // as if the launcher had had this signal
+    std::function<void()> look;  // the head has news to look at: feeds a tick
+    // As if the launcher had had this signal; `by`: who asks for it.
+    std::function<void(int signal, const std::string& by)> signalled;
     // Something lives that killed workers have started, in their groups; it is ended soon.
     std::function<bool()> ends_left;
+    const std::vector<WorkerFailure>& failures;  // of this node's workers, in this attempt
   };
   explicit NodesRun(Around around);
   ~NodesRun();
@@ -72,6 +75,11 @@ class NodesRun {
   bool keeps(pid_t child) const { return watcher_ && watcher_->pid() == child; }
   // True: it was the watcher's. One that was killed is followed by another.
   bool watcher_event(const ChildEvent& event);
+  // What the run has failed of was on another node; of a worker of its the failure, where that node
+  // has told it. Once the head has ended.
+  bool failed_elsewhere() const;
+  const std::optional<WorkerFailure>& failure_elsewhere() const { return elsewhere_; }
+  bool leads() const { return hub_ != nullptr; }
   // The run has ended: says goodbye to all, and waits, 1 s at most, until they have it.
   void leave();
 
@@ -94,7 +102,11 @@ class NodesRun {
   std::vector<std::string> own_addresses() const;
   std::string own_address() const { return own_addresses().front(); }
 
-  // outside.cpp: who asks from outside.
+  // outside.cpp: what others are told.
+  void tell_failure(const std::optional<nodes::Final>& final, int rank);
+  void pass_on(control::message::Failed failed);
+  std::string where() const;
+  std::string endpoint() const;
   void open_answers();
   control::message::Answer answer(int from, int most) const;
   control::message::Answer stop(const std::string& from);
@@ -110,6 +122,8 @@ class NodesRun {
   std::unique_ptr<star::Hub> hub_;
   std::unique_ptr<star::Spoke> spoke_;
   std::unique_ptr<Answers> answers_;
+  bool failure_told_ = false;  // ours, that the run ends for
+  std::optional<WorkerFailure> elsewhere_;
   std::optional<MasterPort> store_;  // of rank 0's node
   MasterPort::OnNode served_;        // where it is
   nodes::Attempt reaching_ = 0;      // its store, or the last one reached

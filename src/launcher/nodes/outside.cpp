@@ -1,11 +1,15 @@
-// What NodesRun tells who asks from outside (answers.h).
+// What NodesRun tells others: who asks from outside (answers.h); the nodes, of the failure that ends
+// the run; and the user, where this node is.
 #include <csignal>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/host_name.h"
 #include "launcher/nodes/nodes_run.h"
+#include "launcher/nodes/root_cause.h"
+#include "launcher/nodes/routes.h"
 
 namespace lockstep::launcher {
 
@@ -23,14 +27,16 @@ void NodesRun::open_answers() {
     log_warning("'lockstep status --id' does not find this node: " + there.error().message);
 }
 
-Answer NodesRun::answer(int from, int most) const {
+std::string NodesRun::endpoint() const {
   const NodesOptions& options = around_.options.nodes;
+  return endpoint_text(options.endpoint_host, options.endpoint_port);
+}
+
+Answer NodesRun::answer(int from, int most) const {
   Answer answer;
   answer.run_id = around_.options.run_id;
   answer.host = host_name();
-  const bool six = options.endpoint_host.find(':') != std::string::npos;
-  answer.endpoint = (six ? "[" + options.endpoint_host + "]" : options.endpoint_host) + ":" +
-                    std::to_string(options.endpoint_port);
+  answer.endpoint = endpoint();
   if (spoke_) answer.trouble = spoke_->trouble();
   answer.view =
       hub_ ? hub_->leader().view(from, most, monotonic_ns()) : head_->node().view(monotonic_ns());
@@ -50,9 +56,44 @@ Answer NodesRun::stop(const std::string& from) {
   Answer before = answer(0, 0);
   before.stops = before.view.state < State::kStopping;
   if (!before.stops) return before;
-  log_info("'lockstep stop' on " + for_terminal(from) + " ends the run");
-  around_.signalled(SIGTERM);
+  around_.signalled(SIGTERM, "'lockstep stop' on " + for_terminal(from));
   return before;
+}
+
+// Final is known, and says that what ends the run was here.
+void NodesRun::tell_failure(const std::optional<nodes::Final>& final, int rank) {
+  if (failure_told_ || !final || final->node < 0 || final->node != rank) return;
+  const std::vector<WorkerFailure>& failures = around_.failures;
+  if (failures.empty()) return;
+  failure_told_ = true;
+  auto failed = told(failures[root_cause_of(failures)], host_name());
+  hub_ ? pass_on(std::move(failed)) : spoke_->tell(failed);
+}
+
+void NodesRun::pass_on(control::message::Failed failed) {
+  shorten(failed, most_text(around_.options.nodes.nnodes));
+  hub_->tell_all(failed);
+}
+
+bool NodesRun::failed_elsewhere() const {
+  const auto& end = head_->node().ending();
+  return end && end->node >= 0 && end->node != head_->node().share().rank;
+}
+
+std::string NodesRun::where() const {
+  const nodes::Node::Share& share = head_->node().share();
+  const int leader = head_->node().leader_rank();
+  const bool leads = hub_ != nullptr;
+  std::string text = "node " + std::to_string(share.rank) + " of " +
+                     std::to_string(around_.options.nodes.nnodes) + " (" + own_address() + ")" +
+                     (leads ? " leads" : "") + ": " +
+                     std::to_string(around_.options.nproc_per_node) + " of " +
+                     std::to_string(share.world) + " workers";
+  if (!leads) text += "; node " + std::to_string(leader) + " (" + endpoint() + ") leads";
+  if (share.store)
+    text += "; the store is at " +
+            endpoint_text(reached_from(own_address(), share.store->address), share.store->port);
+  return text;
 }
 
 }  // namespace lockstep::launcher

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/endpoint.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -32,11 +33,6 @@ std::string counted(std::uint64_t count, const std::string& what) {
 const char* name_of(View::State state) {
   constexpr std::array kNames{"waiting", "forming", "running", "stopping", "ending"};
   return kNames[static_cast<std::size_t>(state)];
-}
-
-std::string port_of(const nodes::Store& store) {
-  const bool six = store.address.find(':') != std::string::npos;
-  return (six ? "[" + store.address + "]" : store.address) + ":" + std::to_string(store.port);
 }
 
 std::string restarts_of(const View& view) {
@@ -96,7 +92,8 @@ std::string leader_text(const Answer& answer) {
                      restarts_of(view) + ", " + std::to_string(there) + " of " +
                      counted(static_cast<std::uint64_t>(view.nodes), "node") +
                      (view.attempt == 0 ? "" : ", " + counted(view.world, "worker"));
-  if (view.store) text += "; the store is at " + port_of(*view.store);
+  if (view.store)
+    text += "; the store is at " + endpoint_text(view.store->address, view.store->port);
   text += "\n";
   if (view.state == View::State::kForming) text += waits_of(view, missing_nodes(view)) + "\n";
   if (!view.why.empty())
@@ -177,7 +174,8 @@ std::string status_json(const Answer& answer) {
   json["restarts"] = view.attempt == 0 ? 0 : view.attempt - 1;
   json["max_restarts"] = view.max_restarts;
   json["world_size"] = view.world;
-  json["store"] = if_any(view.store.has_value(), view.store ? port_of(*view.store) : "");
+  json["store"] = if_any(view.store.has_value(),
+                         view.store ? endpoint_text(view.store->address, view.store->port) : "");
   json["waits_s"] = if_any(waits, as_seconds(view.waits_ns));
   json["left_s"] = if_any(waits, as_seconds(view.left_ns));
   json["waits_for"] = Fields::array();

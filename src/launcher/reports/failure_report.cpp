@@ -66,12 +66,6 @@ std::string text_of_file(const std::string& path) {
   return text.ok() ? *text : "";
 }
 
-// Workers write whole seconds: within one, the order of notice decides.
-std::vector<WorkerFailure>::const_iterator root_of(const std::vector<WorkerFailure>& failures) {
-  return std::ranges::min_element(
-      failures, {}, [](const WorkerFailure& f) { return static_cast<std::int64_t>(f.time_s); });
-}
-
 }  // namespace
 
 WorkerFailure failure_of(const Worker& worker, const ChildEvent& child, double now_s) {
@@ -129,8 +123,14 @@ std::string error_file_text(const std::string& message, double time_s, std::opti
   return json_text(json);
 }
 
-std::string root_cause_text(const std::vector<WorkerFailure>& failures) {
-  const WorkerFailure& root = *root_of(failures);
+// Workers write whole seconds: within one, the order of notice decides.
+std::size_t root_cause_of(const std::vector<WorkerFailure>& failures) {
+  const auto root = std::ranges::min_element(
+      failures, {}, [](const WorkerFailure& f) { return static_cast<std::int64_t>(f.time_s); });
+  return static_cast<std::size_t>(root - failures.begin());
+}
+
+std::string root_cause_text(const WorkerFailure& root) {
   Json json = Json::parse(root.error_text, nullptr, false);
   if (!json.is_object() || !json.contains("message"))
     return error_file_text(root.message, root.time_s, root.exit_code);
@@ -152,15 +152,15 @@ void write_own_error_file(const std::string& text) {
                 "': " + std::strerror(errno));
 }
 
-std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures) {
-  const auto root = root_of(failures);
+std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures,
+                           std::size_t root) {
   const std::string host = host_name(), title = program + " FAILED";
   std::string others, cause;
-  for (auto failure = failures.begin(); failure != failures.end(); ++failure) {
-    const bool again = failure != root && failure->message == root->message;
-    (failure == root ? cause : others) +=
-        entry(static_cast<std::size_t>(failure - failures.begin()), *failure, host,
-              again ? "the root cause's" : failure->message);
+  for (std::size_t i = 0; i < failures.size(); ++i) {
+    const WorkerFailure& failure = failures[i];
+    const bool again = i != root && failure.message == failures[root].message;
+    (i == root ? cause : others) += entry(i, failure, failure.host.empty() ? host : failure.host,
+                                          again ? "the root cause's" : failure.message);
   }
   if (others.empty()) others = "  <NO_OTHER_FAILURES>\n";
   const std::string line(60, '='), thin(60, '-');

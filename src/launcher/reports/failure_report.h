@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@ struct WorkerFailure {
   std::string error_file;  // empty: none
   std::string message;     // the worker's own, or what ended it
   std::string error_text;  // of the error file; empty: none
+  std::string host = {};   // where it was; empty: on this machine
 };
 
 // Of a worker that has ended so, now: by its error file, or else by its end.
@@ -36,15 +38,19 @@ void read_error_file(std::string_view text, WorkerFailure& failure);
 std::string error_file_text(const std::string& message, double time_s,
                             std::optional<int> code = std::nullopt);
 
-// The error file of the first failure, with errorCode, as torchrun leaves it to whoever has started
-// it; made from the failure where there is none. Not empty.
-std::string root_cause_text(const std::vector<WorkerFailure>& failures);
+// The one of the earliest time. `failures`: of one machine, in the order in which they were noticed;
+// not empty.
+std::size_t root_cause_of(const std::vector<WorkerFailure>& failures);
+
+// The error file of the root cause, with errorCode, as torchrun leaves it to whoever has started
+// it; made from the failure where there is none.
+std::string root_cause_text(const WorkerFailure& root);
 
 // To the launcher's own TORCHELASTIC_ERROR_FILE, if it has one.
 void write_own_error_file(const std::string& text);
 
-// `failures`: in the order in which they were noticed; not empty. The root cause is the one of the
-// earliest time.
-std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures);
+// `root`: the index of the root cause.
+std::string failure_report(const std::string& program, const std::vector<WorkerFailure>& failures,
+                           std::size_t root);
 
 }  // namespace lockstep::launcher

@@ -55,7 +55,7 @@ std::vector<Message> one_of_each() {
           nodes::NodeWord{},
           leader,
           nodes::LeaderWord{},
-          message::Failed{1, 2, 3, 4, 5, 6, 7, true, odd},
+          message::Failed{1, 2, 3, -9, 5, "node1", "/e.json", true, odd},
           message::StatusQuery{1024},
           message::StopOrder{odd},
           answer};

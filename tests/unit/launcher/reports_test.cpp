@@ -28,9 +28,12 @@ WorkerFailure failure(int rank, double time) {
   return f;
 }
 
+std::string report(const std::vector<WorkerFailure>& failures) {
+  return failure_report("prog", failures, root_cause_of(failures));
+}
+
 TEST(FailureReport, TheEarliestIsTheRootCause) {
-  const std::string text =
-      failure_report("prog", {failure(0, 20), failure(1, 10), failure(2, 10.5)});
+  const std::string text = report({failure(0, 20), failure(1, 10), failure(2, 10.5)});
   const std::size_t root = text.find("Root Cause (first observed failure):\n[1]:");
   ASSERT_NE(root, std::string::npos) << text;
   EXPECT_NE(text.find("message of 1", root), std::string::npos);
@@ -41,7 +44,7 @@ TEST(FailureReport, TheEarliestIsTheRootCause) {
 TEST(FailureReport, TheSameWordsAreSaidOnce) {
   std::vector<WorkerFailure> failures = {failure(0, 20), failure(1, 10), failure(2, 30)};
   failures[2].message = failures[1].message;
-  const std::string text = failure_report("prog", failures);
+  const std::string text = report(failures);
   EXPECT_EQ(text.find("message of 1"), text.rfind("message of 1")) << text;
   EXPECT_NE(text.find("traceback : the root cause's"), std::string::npos) << text;
 }
