@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import textwrap
@@ -38,6 +39,12 @@ while not os.path.exists("/srv/end"):
 """
 
 
+def words_of(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1] or [b""]
+    return [b""]
+
+
 class Pods(unittest.TestCase):
     def cluster(self, count, names="right"):
         self.bed = hosts.Bed(count, names=names)
@@ -48,10 +55,9 @@ class Pods(unittest.TestCase):
             (self.bed.folder / name).write_text(text)
             (self.bed.folder / name).chmod(0o755)
 
-    def start(self, ordinal, **more):
+    def start(self, ordinal, words=(LOCKSTEP, "run", "/srv/train"), **more):
         env = {**JOB, "PET_NNODES": self.count, "PET_NODE_RANK": ordinal, **more}
-        self.pods[ordinal] = self.bed[ordinal + 1].start(LOCKSTEP, "run", "/srv/train", env=env, stdout=subprocess.PIPE,
-                                                         stderr=subprocess.STDOUT, text=True)
+        self.pods[ordinal] = self.bed[ordinal + 1].start(*words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def publish(self, suffix=".train"):
         """The service's records, as they are now."""
@@ -94,6 +100,25 @@ class Pods(unittest.TestCase):
         time.sleep(0.5)
         self.publish()
 
+    def test_a_drained_pod_ends_the_run_and_all_begin_anew(self):
+        for pause in ("0", "0.3"):
+            with self.subTest(pause=pause):
+                self.cluster(3)
+                self.publish()
+                for ordinal in range(3):  # as OnFailure does it
+                    self.start(ordinal, ("sh", "-c", f'until "$0" run /srv/train; do echo "ended with $?"; sleep {pause}; done', LOCKSTEP))
+                self.wait_for(0)
+                first = self.said()
+                (self.bed.folder / "said").unlink()
+                launcher = min(pid for pid in self.bed[2].pids() if words_of(pid)[0] == LOCKSTEP.encode())
+                os.kill(launcher, signal.SIGTERM)
+                self.wait_for(0)
+                self.assertEqual(self.said(), first)
+                said = self.end_well()
+                for text in said.values():
+                    self.assertEqual(set(re.findall("ended with (.*)", text)), {"143"}, said)
+                self.doCleanups()
+
     def start_as_in(self, file):
         """A container's command of examples/kubernetes, in each pod."""
         text = (ROOT / "examples/kubernetes" / file).read_text()
@@ -116,14 +141,8 @@ class Pods(unittest.TestCase):
         self.start_as_in("statefulset.yaml")
         (self.bed.folder / "end").touch()
 
-        def programs(machine):
-            found = []
-            for pid in machine.pids():
-                with contextlib.suppress(OSError):
-                    found.append(pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
-            return found
-        wanted, end = [[b"sleep\0infinity\0"]] * 4, time.monotonic() + 30
-        while (found := [programs(machine) for machine in self.bed]) != wanted and time.monotonic() < end:
+        wanted, end = [[[b"sleep", b"infinity"]]] * 4, time.monotonic() + 30
+        while (found := [[words_of(pid) for pid in machine.pids()] for machine in self.bed]) != wanted and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(found, wanted, "who is done stays")
         self.close()

@@ -155,6 +155,17 @@ class Jobs(unittest.TestCase):
         self.assertIn("the launcher was not started by srun", self.completed(job))
         self.assertEqual(len(self.said()), 2)
 
+    def test_one_node_as_in_the_guide_for_torchrun(self):
+        script = re.search(r"^## Under Slurm.*?```sh\n(.*?)```", (ROOT / "docs/guide/from_torchrun.md").read_text(), re.S | re.M)[1]
+        home = self.bed.folder / "home-of-one"
+        home.mkdir()
+        (home / "train").write_text(f'#!/bin/sh\n[ "$1" = --output ] && exec /srv/train {self.file} 2\n')
+        (home / "train").chmod(0o755)
+        env = {"PATH": f"/srv:{os.environ['PATH']}", "HOME": "/srv/home-of-one"}
+        job = self.slurm.submit(script, "--cpus-per-task=2", env=env)
+        self.completed(job)
+        self.assertEqual(len(self.said()), 2)
+
     def test_scancel(self):
         job = self.submit("srun lockstep run train $FILE 6000", "-N3", "--ntasks-per-node=1")
         self.started(3)
