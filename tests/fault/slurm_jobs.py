@@ -43,9 +43,8 @@ class Jobs(unittest.TestCase):
     def setUp(self):
         self.file = self._testMethodName
 
-    def submit(self, body, *options, env=KEY):
-        path = f"export PATH=/srv:$PATH FILE={self.file}\n"
-        return self.slurm.submit(f"#!/bin/bash\n{path}{body}\n", *options, env=env)
+    def submit(self, body, *options, env=KEY, setup="export PATH=/srv:$PATH FILE={file}\n"):
+        return self.slurm.submit(f"#!/bin/bash\n{setup.format(file=self.file)}{body}\n", *options, env=env)
 
     def said(self, file=None):
         path = self.bed.folder / (file or self.file)
@@ -114,6 +113,12 @@ class Jobs(unittest.TestCase):
                           "-N3", "--ntasks-per-node=1")
         self.completed(job)
         self.are(self.said(), self.lines([1, 2, 3], f"{job}.0"))
+
+    def test_a_heterogeneous_job(self):
+        job = self.submit("#SBATCH -N1 --ntasks-per-node=1\n#SBATCH hetjob\n#SBATCH -N2 --ntasks-per-node=1\n"
+                          f"export PATH=/srv:$PATH\nsrun --het-group=0,1 lockstep run train {self.file} 2", setup="")
+        self.completed(job)
+        self.are(self.said(), self.lines([1, 1, 1], f"{job}.0"))
 
     def test_the_usual_form_with_an_endpoint(self):
         job = self.submit('head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)\n'
