@@ -65,7 +65,7 @@ inline constexpr const char* kStopHelp =
 
 inline constexpr const char* kKeyHelp =
     "usage: lockstep key [--print | FILE]\n\n"
-    "Makes a key, by which the launchers of one run on several machines will know each other: 32\n"
+    "Makes a key, by which the launchers of one run on several machines know each other: 32\n"
     "random bytes in 64 hex digits. It goes to FILE, by default to ~/.config/lockstep/run_key\n"
     "($XDG_CONFIG_HOME/lockstep/run_key where that is set), for this user alone (0600), and the\n"
     "file's name is printed. Copy it to each machine over a safe way (scp -p), or have it in a\n"
