@@ -147,6 +147,28 @@ class Places(OnMachines):
             self.check(workers, "LOCAL_WORLD_SIZE", ["3"] * 3 + ["2"] * 2 + ["1"])
             self.check(workers, "ROLE_RANK", list("012345"))
 
+    def test_roles_count_in_the_order_of_nodes(self):
+        bed = self.bed(3)
+        options = self.c10d(bed[1].v4, nodes=3, rank=lambda i: i - 1)
+        workers = self.meet(bed, lambda i: [*options(i), "--role", "ab"[i % 2], "--nproc-per-node", str(i)], nodes=3)
+        self.check(workers, "ROLE_NAME", list("baabbb"))
+        self.check(workers, "ROLE_RANK", list("001123"))
+        self.check(workers, "ROLE_WORLD_SIZE", list("422444"))
+
+    def test_an_interface_that_leads_nowhere(self):
+        """And a second address of the one that does, by which nodes meet if it is asked for."""
+        bed = self.bed(2, names="own")
+        for machine in bed:
+            machine.run("sh", "-c", "ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up && "
+                                    f"ip addr add 10.78.0.{machine.index}/24 dev eth0")
+        for address in (bed[1].v4, "10.78.0.1"):
+            for options in (self.static(address), self.c10d(address)):
+                workers = self.meet(bed, options)
+                self.check(workers, "MASTER_ADDR", [address] * 2)
+                self.check(workers, "GLOO_SOCKET_IFNAME", ["eth0"] * 2)
+        options = self.c10d("10.78.0.1", rank=lambda i: 2 - i)
+        self.check(self.meet(bed, lambda i: [*options(i), "--local-addr", f"10.78.0.{i}"]), "MASTER_ADDR", ["10.78.0.2"] * 2)
+
     def test_the_user_has_an_interface_for_gloo(self):
         bed = self.bed(2)
         self.check(self.meet(bed, self.static(bed[1].v4), env={"GLOO_SOCKET_IFNAME": "lo"}), "GLOO_SOCKET_IFNAME", ["lo"] * 2)
