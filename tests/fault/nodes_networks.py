@@ -3,9 +3,11 @@
 
 Exit 77: skipped, where the system has no machines.
 """
+import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
 from nodes import parallel
@@ -147,6 +149,25 @@ class Networks(OnMachines):
         for machine in bed:
             machine.rate("1mbit")
         self.job(bed=bed, worker=("--steps", "5")).expect(0)
+
+    def test_t5_wall_clocks_years_apart(self):
+        """Monotonic clocks are days apart in all tests."""
+        bed = self.bed(3)
+        job = self.job(bed=bed, start=False)
+        for machine, ahead in zip(bed, (0, 3600, -100_000_000)):
+            clock = {"LD_PRELOAD": os.environ["LOCKSTEP_SHIFTED_CLOCK"], "LOCKSTEP_TEST_CLOCK": ahead}
+            told = float(machine.run(sys.executable, "-c", "import time; print(time.time())", env=clock).stdout)
+            self.assertAlmostEqual(told - time.time(), ahead, delta=60)
+            job.start(machine, env=clock)
+        self.at(MIDDLE, job)
+        self.kill_worker(job.worker_on(bed[3]))
+        job.until_works(1)
+        job.bed.isolate(2)
+        time.sleep(LIMIT + 1)
+        job.bed.heal()
+        job.until_works(2, seconds=LIMIT + 2 * FORMING)
+        job.finish()
+        job.expect(0)
 
     def test_t6_few_descriptors(self):
         bed = self.bed(1)
