@@ -11,11 +11,11 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <ctime>
 #include <new>
 #include <string>
 
 #include "base/deadline.h"
-#include "base/futex.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -23,7 +23,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t kLateNs = std::chrono::nanoseconds(Watcher::kLate).count();
-constexpr std::chrono::nanoseconds kAgain = 50ms;  // who was being started meanwhile
+constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kLong = 3600 * kSecond;
+constexpr std::uint64_t kAgain = kSecond / 20;  // who was being started meanwhile
+constexpr auto kFromTermToKill = 100ms;
+// That the time is earlier than it was, or that the launcher has ended.
+constexpr int kWake = SIGUSR1;
 
 Error no_watcher(const char* call) {
   return {ErrorKind::kUnavailable, std::string("cannot start what watches the workers: ") + call +
@@ -34,7 +39,6 @@ Error no_watcher(const char* call) {
 
 // Lives as long as the process.
 struct Watcher::Page {
-  Doorbell bell;  // rings where the time is earlier than it was
   std::atomic<std::uint64_t> until{0};
   std::size_t places = 0;
 
@@ -68,15 +72,21 @@ Watcher::~Watcher() {
 
 Status Watcher::start_again() {
   const pid_t launcher = ::getpid();
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);  // the first signal may come before it looks
   pid_ = ::fork();
-  if (pid_ < 0) return no_watcher("fork");
   if (pid_ == 0) watch(*page_, launcher);
-  return {};
+  const int code = errno;
+  if (pid_ > 0) ::setpgid(pid_, pid_);  // from now on it is not stopped with our group
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  errno = code;
+  return pid_ < 0 ? Status(no_watcher("fork")) : Status();
 }
 
 void Watcher::allow_until(std::uint64_t ns) {
   const std::uint64_t before = page_->until.exchange(ns);
-  if (ns != 0 && (before == 0 || ns < before)) ring(page_->bell);
+  if (pid_ > 0 && ns != 0 && (before == 0 || ns < before)) ::kill(pid_, kWake);
 }
 
 std::atomic<pid_t>* Watcher::free_place() {
@@ -91,27 +101,43 @@ void Watcher::forget(pid_t worker) {
 }
 
 // After a fork of a program that may have threads: system calls, and nothing that takes a lock.
+// All signals are blocked; kWake waits until it is looked for.
 void Watcher::watch(Page& page, pid_t launcher) {
-  ::setsid();  // not stopped with the launcher's group
-  sigset_t all;
-  ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, nullptr);
+  ::setpgid(0, 0);
+  sigset_t wake;
+  ::sigemptyset(&wake);
+  ::sigaddset(&wake, kWake);
   ::prctl(PR_SET_NAME, "fence");
   ::close_range(0, ~0U, 0);
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::getppid() != launcher) ::_exit(0);
-  while (true) {
-    const std::uint32_t seen = page.bell.rings.load();
+  if (::prctl(PR_SET_PDEATHSIG, kWake) != 0) ::_exit(1);
+  while (::getppid() == launcher) {
     const std::uint64_t until = page.until.load(), now = monotonic_ns();
     const bool is_over = until != 0 && now >= until + kLateNs;
-    if (is_over)
-      for (const auto& place : page)
-        if (const pid_t worker = place.load(); worker > 1) {
-          ::kill(worker, SIGKILL);
-          ::kill(-worker,
-                 SIGKILL);  // its session's: it may be a script around the one that computes
-        }
-    const auto left = is_over ? kAgain : std::chrono::nanoseconds(until + kLateNs - now);
-    wait(page.bell, seen, until == 0 ? Deadline::never() : Deadline::in(left));
+    if (is_over) end_workers(page);
+    const std::uint64_t left = until == 0 ? kLong : is_over ? kAgain : until + kLateNs - now;
+    const timespec timeout{static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
+    ::sigtimedwait(&wake, nullptr, &timeout);
+  }
+  end_left(page);
+  ::_exit(0);
+}
+
+// The workers, and what they have started: they may be scripts around the programs that compute.
+void Watcher::end_workers(Page& page) {
+  for (const auto& place : page)
+    if (const pid_t worker = place.load(); worker > 1) {
+      ::kill(worker, SIGKILL);
+      ::kill(-worker, SIGKILL);
+    }
+}
+
+// The launcher was killed, and its workers with it: what they have started was not. Python's
+// resource tracker, which heeds no TERM, has a moment to clean up.
+void Watcher::end_left(Page& page) {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    for (const auto& place : page)
+      if (const pid_t worker = place.load(); worker > 1) ::kill(-worker, signal);
+    if (signal == SIGTERM) pause(kFromTermToKill);
   }
 }
 

@@ -3,8 +3,8 @@
 // tells nothing and kills nobody, and its workers, which have sessions of their own, would run on
 // while the other nodes start the next attempt.
 //
-// The watcher has a session of its own, holds no descriptor, takes no signal but SIGKILL, and dies
-// with the launcher. It shares one page with the launcher: the time, and the workers' pids, each of
+// The watcher has a process group of its own, holds no descriptor, and takes no signal but SIGKILL. Where
+// the launcher is killed it ends what the workers have started in their groups, and ends. It shares one page with the launcher: the time, and the workers' pids, each of
 // which its worker has written there itself before it executes anything. A pid is taken out before
 // its process is reaped (forget()), so it is never another process's.
 //
@@ -51,6 +51,8 @@ class Watcher {
 
   explicit Watcher(Page* page) : page_(page) {}
   [[noreturn]] static void watch(Page& page, pid_t launcher);
+  static void end_workers(Page& page);
+  static void end_left(Page& page);
 
   Page* const page_;
   pid_t pid_ = -1;

@@ -9,6 +9,7 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -28,10 +29,12 @@ std::uint64_t from_now(std::chrono::nanoseconds time) {
   return monotonic_ns() + static_cast<std::uint64_t>(time.count());
 }
 
-pid_t start_worker(Watcher& watcher, const std::string& program = "/bin/sleep") {
+pid_t start_worker(Watcher& watcher, const std::string& program = "/bin/sleep",
+                   const std::string& shell_script = "") {
   SpawnSpec spec;
   spec.file = program;
   spec.arguments = {program, "60"};
+  if (!shell_script.empty()) spec.arguments = {program, "-c", shell_script};
   spec.place = watcher.free_place();
   EXPECT_NE(spec.place, nullptr);
   const auto pid = spawn_process(spec);
@@ -131,7 +134,7 @@ TEST_F(WatcherTest, TakesNoOtherSignalAndIsFollowedByAnother) {
   watcher_->allow_until(from_now(1s));
   const pid_t worker = start_worker(*watcher_);
   const pid_t first = watcher_->pid();
-  EXPECT_NE(::getsid(first), ::getsid(0));
+  EXPECT_EQ(::getpgid(first), first);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGTSTP, SIGQUIT}) ::kill(first, signal);
   pause(50ms);
   EXPECT_TRUE(lives(first));
@@ -164,7 +167,7 @@ TEST_F(WatcherTest, AWorkersEndIsToldBeforeItIsReaped) {
 struct Launched {
   pid_t launcher = -1, watcher = -1, worker = -1;
 };
-Launched launch(std::chrono::nanoseconds time) {
+Launched launch(std::chrono::nanoseconds time, const std::string& script = "exec sleep 60") {
   Launched all;
   std::array<int, 2> pipe{};
   EXPECT_EQ(::pipe(pipe.data()), 0);
@@ -173,7 +176,7 @@ Launched launch(std::chrono::nanoseconds time) {
     ::setpgid(0, 0);
     auto watcher = Watcher::start(1);
     (*watcher)->allow_until(from_now(time));
-    const std::array<pid_t, 2> pids{(*watcher)->pid(), start_worker(**watcher)};
+    const std::array<pid_t, 2> pids{(*watcher)->pid(), start_worker(**watcher, "/bin/sh", script)};
     (void)!::write(pipe[1], pids.data(), sizeof pids);
     ::pause();
     ::_exit(0);
@@ -196,6 +199,21 @@ TEST(WatcherOf, ALauncherThatIsStoppedWithItsGroup) {
   ::kill(all.launcher, SIGKILL);
   reap(all.launcher);
   EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
+}
+
+// Python's subprocess module closes the descriptors by which the next launcher would know of it.
+TEST(WatcherOf, ALauncherThatIsKilledWithWorkersAroundOthers) {
+  const test::TempFolder folder;
+  const std::string mark = folder / "mark";
+  const Launched all =
+      launch(60s, "(trap '' TERM; while touch " + mark + "; do sleep 0.01; done) & wait");
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 5s));
+  ::kill(all.launcher, SIGKILL);
+  reap(all.launcher);
+  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
+  std::filesystem::remove(mark);
+  pause(200ms);
+  EXPECT_FALSE(std::filesystem::exists(mark)) << "what the worker has started runs on";
 }
 
 TEST(WatcherOf, ALauncherThatIsKilled) {
