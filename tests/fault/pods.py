@@ -89,14 +89,14 @@ class Pods(unittest.TestCase):
         self.assertEqual([machine.pids() for machine in self.bed], [[]] * self.count)
         return said
 
-    def come_back(self, *ordinals, number):
+    def come_back(self, *ordinals, number, **more):
         """Their machines fail; they are there again with other addresses, which the service gets to know a little later."""
         for ordinal in ordinals:
             self.bed[ordinal + 1].kill()
             self.pods.pop(ordinal).communicate()
             self.bed[ordinal + 1].move(number + ordinal)
             self.bed[ordinal + 1].boot()
-            self.start(ordinal)
+            self.start(ordinal, **more)
         time.sleep(0.5)
         self.publish()
 
@@ -181,6 +181,17 @@ class Pods(unittest.TestCase):
             self.start(ordinal)
         self.wait_for(0)
         self.come_back(2, number=70)
+        self.wait_for(1)
+        self.end_well()
+
+    def test_a_pod_without_a_rank_comes_back_with_another_address(self):
+        elastic = {"PET_NODE_RANK": "", "PET_NNODES": "3:3"}  # of a PyTorchJob with elasticPolicy; empty is not set
+        self.cluster(3)
+        self.publish()
+        for ordinal in range(3):
+            self.start(ordinal, **elastic)
+        self.wait_for(0)
+        self.come_back(1, number=70, **elastic)
         self.wait_for(1)
         self.end_well()
 
