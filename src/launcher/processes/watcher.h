@@ -3,10 +3,11 @@
 // tells nothing and kills nobody, and its workers, which have sessions of their own, would run on
 // while the other nodes start the next attempt.
 //
-// The watcher has a process group of its own, holds no descriptor, and takes no signal but SIGKILL. Where
-// the launcher is killed it ends what the workers have started in their groups, and ends. It shares one page with the launcher: the time, and the workers' pids, each of
-// which its worker has written there itself before it executes anything. A pid is taken out before
-// its process is reaped (forget()), so it is never another process's.
+// The watcher has a process group of its own, holds no descriptor, and takes no signal but SIGKILL.
+// Where the launcher is killed it ends what the workers have started in their groups, and ends. It
+// shares one page with the launcher: the time, and the workers' pids, each of which its worker has
+// written there itself before it executes anything. A pid is taken out before its process is reaped
+// (forget()), so it is never another process's.
 //
 // Ownership: of the process and the page; the destructor ends both. Threads: the main thread, whose
 // end would end the watcher. Errors: kUnavailable.
