@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "control/address.h"
 #include "launcher/commands.h"
 #include "launcher/nodes/ask.h"
 #include "launcher/nodes/status_text.h"
@@ -72,7 +73,7 @@ bool is_run_dir(const std::string& word) {
 
 // Says how else the word was not to be read, where it might have been meant.
 Error with_other_reading(const std::string& word, Error error) {
-  if (word.find(':') == std::string::npos)
+  if (word.find(':') == std::string::npos && !control::Address::numeric(word, 0))
     error.message =
         "there is no folder '" + word + "' here, so it is HOST[:PORT]: " + error.message;
   return error;

@@ -105,6 +105,20 @@ TEST_F(NodesAsk, AnyNodeStopsTheRunBeforeItHasBegun) {
   expect_all_end_with(143);
 }
 
+// Two that do not answer cost no more time than one.
+TEST_F(NodesAsk, LaunchersThatAreStoppedHoldUpNobody) {
+  start_all();
+  for (const int rank : {1, 2}) launcher(rank)->send(SIGSTOP);
+  const Outcome answer = ask({"status", "--id", id_, "--json"});
+  EXPECT_EQ(answer.code, 0);
+  EXPECT_THAT(answer.out, HasSubstr(R"("leads":true)"));
+  EXPECT_THAT(answer.err, HasSubstr("gives no answer in time"));
+  EXPECT_LT(answer.seconds, 9);
+  for (const int rank : {1, 2}) launcher(rank)->send(SIGCONT);
+  EXPECT_EQ(ask({"stop", "--id", id_}).code, 0);
+  expect_all_end_with(143);
+}
+
 TEST_F(NodesAsk, WordsThatAreNeitherFolderNorMachine) {
   const auto fails = [&](const Words& words, int code, const std::string& text) {
     const Outcome outcome = ask(words);

@@ -25,7 +25,7 @@ using control::Connection;
 using control::Outcome;
 using control::message::Answer;
 
-constexpr auto kAskingTime = 10s;
+constexpr auto kAskingTime = 10s, kAskingTimeHere = 5s;
 
 control::Message message_of(const Question& question, std::int32_t from) {
   if (question.what == Question::What::kStop) return control::message::StopOrder{host_name()};
@@ -57,15 +57,20 @@ class Asking {
         Connection::start(loop_, *timers_, std::move(socket),
                           {control::Side::kDials, self_, nullptr, "", name}, std::move(events));
   }
-  // Until there is an answer; its outcome is for those who try elsewhere.
-  Result<Answer> wait() {
-    const Deadline end = Deadline::in(kAskingTime);
-    while (!done_ && !end.passed()) loop_.run_once(end);
+  void go_on(Deadline until) { loop_.run_once(until); }
+  bool is_done() const { return done_; }
+  // Once it is done, or was given up.
+  Result<Answer> result() {
     if (connection_) connection_->close();
     if (done_ && !failure_) return std::move(answer_);
     return Error{ErrorKind::kUnavailable, failure_ ? failure_->text
                                                    : "a launcher is there, but gives no answer "
-                                                     "within 10 s: is it stopped?"};
+                                                     "in time: is it stopped?"};
+  }
+  Result<Answer> wait() {
+    const Deadline end = Deadline::in(kAskingTime);
+    while (!done_ && !end.passed()) go_on(end);
+    return result();
   }
   bool found_nobody() const { return failure_ && failure_->outcome == Outcome::kRefused; }
 
@@ -151,13 +156,22 @@ Result<Answer> ask_endpoint(const std::string& host, int port, const Question& q
 }
 
 Result<std::vector<Answer>> ask_this_machine(const std::string& run_id, const Question& question) {
-  std::vector<Answer> answers;
+  std::vector<std::unique_ptr<Asking>> all;  // at once: one that is stopped holds up nobody
   for (const std::string& name : control::names_on_this_machine(socket_names_of(run_id))) {
     auto socket = control::connect_by_name(name);
     if (!socket.ok() || !control::is_of_this_user(socket->get())) continue;
-    LOCKSTEP_ASSIGN(const auto asking, Asking::open(question));
+    LOCKSTEP_ASSIGN(auto asking, Asking::open(question));
     asking->connect(*std::move(socket), "a launcher on this machine");
-    auto answer = asking->wait();
+    all.push_back(std::move(asking));
+  }
+  const auto waits = [](const auto& asking) { return !asking->is_done(); };
+  for (const Deadline end = Deadline::in(kAskingTimeHere);
+       !end.passed() && std::ranges::any_of(all, waits);)
+    for (const auto& asking : all)
+      if (waits(asking)) asking->go_on(Deadline::in(2ms));
+  std::vector<Answer> answers;
+  for (const auto& asking : all) {
+    auto answer = asking->result();
     if (answer.ok())
       answers.push_back(*std::move(answer));
     else

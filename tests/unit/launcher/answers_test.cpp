@@ -68,9 +68,8 @@ class Asked : public testing::Test {
         loop_, *timers_,
         Answers::Events{
             [](const auto& query) { return of_nodes(query.from, Answers::kMostMembers); },
-            [this](const std::string& from) {
+            [this](const std::string& /*from*/) {
               ++stops_;
-              stopped_by_ = from;
               Answer answer = of_nodes(0, 0);
               answer.stops = stops_ == 1;
               return answer;
@@ -94,7 +93,6 @@ class Asked : public testing::Test {
   std::unique_ptr<star::Hub> hub_;
   int port_ = 0;
   std::atomic<int> stops_ = 0;
-  std::string stopped_by_;
   std::atomic<bool> over_ = false;
   std::thread thread_;
 };
