@@ -59,6 +59,7 @@ TEST_F(Dials, RefusedDroppedAndUnreachableAreDifferent) {
   plan.port = a_free_port();
   const Failure refused = failure_of(plan);
   EXPECT_EQ(refused.outcome, Outcome::kRefused);
+  EXPECT_TRUE(refused.by_this_machine) << "its agent may be the one that leads";
   EXPECT_THAT(refused.text, AllOf(HasSubstr("127.0.0.1:" + std::to_string(plan.port)),
                                   HasSubstr("no launcher listens")));
   const FullListener full;
@@ -66,6 +67,7 @@ TEST_F(Dials, RefusedDroppedAndUnreachableAreDifferent) {
   plan.patience = 300ms;
   const Failure dropped = failure_of(plan);
   EXPECT_EQ(dropped.outcome, Outcome::kDropped) << dropped.text;
+  EXPECT_FALSE(dropped.by_this_machine);
   EXPECT_THAT(dropped.text, HasSubstr("no answer within 300 ms"));
   plan.host = "0.0.0.0";
   plan.from = Address::numeric("192.0.2.1", 0);  // no interface has it
