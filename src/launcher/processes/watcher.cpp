@@ -26,7 +26,7 @@ constexpr std::uint64_t kLateNs = std::chrono::nanoseconds(Watcher::kLate).count
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kLong = 3600 * kSecond;
 constexpr std::uint64_t kAgain = kSecond / 20;  // who was being started meanwhile
-constexpr auto kFromTermToKill = 100ms;
+constexpr auto kToCleanUp = 100ms;
 // That the time is earlier than it was, or that the launcher has ended.
 constexpr int kWake = SIGUSR1;
 
@@ -137,7 +137,7 @@ void Watcher::end_left(Page& page) {
   for (const int signal : {SIGTERM, SIGKILL}) {
     for (const auto& place : page)
       if (const pid_t worker = place.load(); worker > 1) ::kill(-worker, signal);
-    if (signal == SIGTERM) pause(kFromTermToKill);
+    if (signal == SIGTERM) pause(kToCleanUp);
   }
 }
 
