@@ -65,12 +65,13 @@ void Machines::fault() {
 void Machines::signal(Agent& agent) {
   if (machines_[agent.machine].paused) return;
   const bool twice = agent.signalled_at != 0;
+  const Incarnation incarnation = agent.incarnation;
   note(agent.machine, twice ? "signalled again" : "signalled");
   agent.node->signalled(SIGTERM);
   agent.signalled_at = clock_.now();
-  go_on(agent.incarnation);
+  go_on(incarnation);  // it may end
   if (twice || !random_.chance(0.5)) return;
-  clock_.after(random_.between(0, 3 * kSecond), [this, incarnation = agent.incarnation] {
+  clock_.after(random_.between(0, 3 * kSecond), [this, incarnation] {
     if (Agent* one = find(incarnation)) signal(*one);
   });
 }
