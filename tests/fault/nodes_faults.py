@@ -68,7 +68,7 @@ class Killed(OnMachines):
         self.ends_well(job)
 
     def test_agent(self):
-        self.agent_killed(MIDDLE, 2)
+        self.agent_killed(MIDDLE, 2, worker=("--child",))
 
     def test_agent_at_the_start(self):
         self.agent_killed(START, 3)
@@ -81,7 +81,7 @@ class Killed(OnMachines):
         self.agent_killed(END, 2, worker=("--linger", "2:60"))
 
     def test_leader(self):
-        self.agent_killed(MIDDLE, 1)
+        self.agent_killed(MIDDLE, 1, worker=("--child",))
 
     def test_leader_at_the_start(self):
         self.agent_killed(START, 1)

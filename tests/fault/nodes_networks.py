@@ -68,7 +68,7 @@ class Coming(OnMachines):
 
     def test_g5_killed_after_term(self):
         """As a batch system does, sooner than workers that ignore TERM would end."""
-        job = self.job(worker=("--on-loss", "hang"))
+        job = self.job(worker=("--on-loss", "hang", "--child"))
         self.at(MIDDLE, job)
         for agent in job.agents.values():
             agent.send_signal(signal.SIGTERM)
@@ -78,7 +78,7 @@ class Coming(OnMachines):
             job.agents[machine].wait(10)
             job.given_up.add(machine)
         job.witness.check()
-        self.assertEqual([machine.pids() for machine in job.machines], [[], [], []])
+        job.check_clean()
 
 
 class Networks(OnMachines):

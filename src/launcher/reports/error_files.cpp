@@ -64,8 +64,11 @@ ErrorFiles::ErrorFiles(ErrorFiles&& other) noexcept
     : folder_(std::exchange(other.folder_, {})), lock_(std::move(other.lock_)) {}
 
 ErrorFiles::~ErrorFiles() {
+  if (folder_.empty()) return;
   std::error_code error;
-  if (!folder_.empty()) fs::remove_all(folder_, error);
+  fs::remove_all(folder_, error);
+  // What a killed launcher's last processes still held at our start.
+  remove_leftovers(fs::path(folder_).parent_path());
 }
 
 Result<std::string> ErrorFiles::name_for(int attempt, int local_rank) const {
