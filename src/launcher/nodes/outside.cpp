@@ -1,5 +1,5 @@
-// What NodesRun tells others: who asks from outside (answers.h); the nodes, of the failure that ends
-// the run; and the user, where this node is.
+// What NodesRun tells others: who asks from outside (answers.h); the nodes, of the failure that
+// ends the run; and the user, where this node is.
 #include <csignal>
 #include <utility>
 
