@@ -120,7 +120,8 @@ class Machines {
     std::uint32_t world = 0;
     std::set<std::uint32_t> ranks;
   };
-  // Who has a rank after another machine's agent has it no sooner than 3 L after that one's last word.
+  // Who has a rank after another machine's agent has it no sooner than 3 L after that one's last
+  // word.
   void check_rank(const Agent& agent, int rank);
   void check_end(const Agent& agent, const nodes::Final& final) const;
   // Where all agents were replaced, one by one, so that nobody knows of a run any more, another one
