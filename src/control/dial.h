@@ -1,8 +1,8 @@
 // One attempt to reach the launcher at an endpoint: name, addresses, connection, key, version.
 //
 // A name is looked up anew by each dial. Of several addresses one family after the other is tried
-// (RFC 8305 in small): the next at once where one fails, and 250 ms after one that does not answer.
-// Where one refuses, those that do not answer are given up soon: who dials again finds its listener.
+// (RFC 8305 in small): the next at once where one fails, 250 ms after one that does not answer.
+// Where one refuses, those that do not answer are given up soon: who dials again may be heard.
 //
 // Ownership: destroying a Dial gives up; `loop` and `timers` must outlive it. Threads: the loop's.
 #pragma once

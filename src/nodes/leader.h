@@ -34,7 +34,8 @@ struct Rules {
   std::uint64_t grace = 1'000'000'000;           // beyond L, before others may start
   std::uint64_t redial = 1'000'000'000;          // for a closed connection to be made again
   std::uint64_t join_timeout = 600'000'000'000;  // for all to be there
-  std::uint64_t settle = 1'000'000'000;          // for all to tell what has failed
+  // For all to tell what has failed; longer than `redial`, so that a node that is gone counts.
+  std::uint64_t settle = 1'250'000'000;
 };
 
 class Leader {

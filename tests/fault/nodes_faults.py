@@ -91,9 +91,9 @@ class Killed(OnMachines):
 
     def test_no_restart_left(self):
         """The others end at once, with the cause."""
-        for index in (1, 3):
-            with self.subTest(machine=index):
-                job = self.job(options={"max-restarts": 0}, worker=("--on-loss", "hang"))
+        for index, loss in ((1, "hang"), (3, "hang"), (3, "exit")):
+            with self.subTest(machine=index, loss=loss):
+                job = self.job(options={"max-restarts": 0}, worker=("--on-loss", loss))
                 self.at(MIDDLE, job)
                 job.kill(job.bed[index])
                 at = time.monotonic()

@@ -61,7 +61,7 @@ class NodesTest : public testing::Test {
     talk();
     cut.insert(2);
     leader->closed(2, now);
-    pass(2 * kSecond);
+    pass(3 * kSecond);
   }
   // Four times a second.
   void pass(std::uint64_t time) {
