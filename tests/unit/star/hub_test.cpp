@@ -207,9 +207,9 @@ TEST_F(HubTest, ABrokenNodeOfThisRun) {
     broken->heard.erase(broken->heard.begin(),
                         broken->heard.end() - std::min<long>(1, std::ssize(broken->heard)));
   }
-  EXPECT_GT(said, 100);
-  EXPECT_GT(honest, 50);
-  EXPECT_GT(dropped, 10);
+  EXPECT_GT(said, 50);
+  EXPECT_GT(honest, 20);
+  EXPECT_GT(dropped, 5);
   EXPECT_EQ(log.find('\x1b'), std::string::npos);
   EXPECT_THAT(log, HasSubstr("says what cannot be true"));
   EXPECT_LT(log.size(), 200'000u);
