@@ -38,8 +38,8 @@ void read_error_file(std::string_view text, WorkerFailure& failure);
 std::string error_file_text(const std::string& message, double time_s,
                             std::optional<int> code = std::nullopt);
 
-// The one of the earliest time. `failures`: of one machine, in the order in which they were noticed;
-// not empty.
+// The one of the earliest time. `failures`: of one machine, in the order in which they were
+// noticed; not empty.
 std::size_t root_cause_of(const std::vector<WorkerFailure>& failures);
 
 // The error file of the root cause, with errorCode, as torchrun leaves it to whoever has started
