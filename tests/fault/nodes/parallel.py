@@ -49,7 +49,7 @@ def main(threads=6):
             problems = result.failures + result.errors
             bad += bool(problems)
             said = "FAILED" if problems else f"skipped {result.skipped[0][1]!r}" if result.skipped else "ok"
-            print(f"{test._testMethodName} ({test.id()}) ... {said} ({seconds:.1f} s)", flush=True)
+            print(f"{test._testMethodName} ({test.id()}, {seconds:.1f} s) ... {said}", flush=True)
             for _, text in problems:
                 print(text, flush=True)
     sys.exit(bad > 0)
