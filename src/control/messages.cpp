@@ -67,7 +67,7 @@ void fields(auto& io, M& m) {
   io(m.attempt), io(m.runs), io(m.base_rank), io(m.world), io(m.role_base), io(m.role_world);
   const auto each = [](auto& of, auto& part) { fields(of, part); };
   io.maybe(m.store, each);
-  io(m.why), io(m.signal);
+  io(m.waits_for), io(m.why), io(m.signal);
   io.maybe(m.final, each);
   io(m.over), io(m.limit), io(m.age), io(m.sent), io(m.echo);
 }

@@ -16,10 +16,14 @@ std::string seconds(std::uint64_t ns) {
   return text;
 }
 
-// It has Final, and its workers are gone: until then the leader serves them.
-bool is_done(const NodeWord& word) { return word.final && word.alive == 0; }
+constexpr std::uint64_t kWaitTold = 5'000'000'000;  // that nodes are missing
 
 }  // namespace
+
+// It has Final, and its workers are gone: until then the leader serves them. Or it is none of us.
+bool Leader::is_done(const Node& node) {
+  return (node.word.final && node.word.alive == 0) || !node.refusal.empty();
+}
 
 Leader::Leader(const Rules& rules, Row own, std::uint64_t run, const Record& before,
                std::uint64_t now)
@@ -34,8 +38,9 @@ void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   const auto [place, is_new] = links_.try_emplace(link);
   Node& node = place->second;
   if (word.sent < node.word.sent) return;  // overtaken
-  done_ += static_cast<std::size_t>(is_done(word)) - static_cast<std::size_t>(is_done(node.word));
+  done_ -= static_cast<std::size_t>(is_done(node));
   node.word = word;
+  done_ += static_cast<std::size_t>(is_done(node));
   node.heard_at = now;
   if (is_new) node.since = now;
   if (is_new) silent_.set(link, now + rules_.limit);
@@ -60,7 +65,7 @@ void Leader::closed(Link link, std::uint64_t now) {
 void Leader::forget(Link link) {
   const auto found = links_.find(link);
   if (found == links_.end()) return;
-  done_ -= static_cast<std::size_t>(is_done(found->second.word));
+  done_ -= static_cast<std::size_t>(is_done(found->second));
   waiting_.erase(link);
   silent_.drop(link);
   links_.erase(found);
@@ -107,6 +112,7 @@ void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint
     why_ = who + " was stopped by " +
            (word.signal_by.empty() ? "signal " + std::to_string(signal_) : word.signal_by);
     phase_ = Phase::kStopping;
+    seats_.release_lost();
     cause_.close();
     nothing_may_live(now);
   }
@@ -157,6 +163,7 @@ void Leader::lose(int rank, const std::string& why, std::uint64_t now) {
   begins_at_.reset();
   befall({since, rank, name(rank) + " " + why, exit_code(ErrorKind::kUnavailable), true, false},
          now);
+  if (phase_ == Phase::kStopping || phase_ == Phase::kFinal) seats_.release(rank);
 }
 
 // Once for each attempt, whatever else dies of the same.
@@ -216,6 +223,8 @@ void Leader::finish(Final final) {
   if (final_) return;
   final_ = std::move(final);
   phase_ = Phase::kFinal;
+  seats_.release_lost();
+  for (const Link link : std::set<Link>(waiting_)) refuse_surplus(link, links_.at(link));
   ++version_;
 }
 
@@ -299,6 +308,7 @@ void Leader::tick(std::uint64_t now) {
          "not all nodes were there within " + seconds(rules_.join_timeout) + ": " + missing(now)});
   seat_waiting(now);
   decide(now);
+  waits_for_ = phase_ == Phase::kForming && now >= waits_since_ + kWaitTold ? missing(now) : "";
 }
 
 std::uint64_t Leader::age(std::uint64_t now) const {
@@ -317,6 +327,7 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.runs = phase_ == Phase::kRunning;
   word.store = store_;
   word.why = why_;
+  if (phase_ == Phase::kForming) word.waits_for = waits_for_;
   word.signal = hurries_ ? SIGKILL : phase_ == Phase::kStopping && signal_ == 0 ? SIGTERM : signal_;
   word.final = final_;
   word.over = over_;
@@ -346,15 +357,18 @@ std::string Leader::name(int rank) const {
 }
 
 std::string Leader::missing(std::uint64_t now) const {
+  constexpr int kMost = 8;
   std::string text;
+  int count = 0;
   for (int rank = 0; rank < seats_.size(); ++rank) {
     const Seat& seat = seats_.at(rank);
-    if (seat.link) continue;
+    if (seat.link || ++count > kMost) continue;
     text +=
         (text.empty() ? "" : ", ") + std::string("node ") + std::to_string(rank) +
         (seat.taken ? " (" + seat.row.address + ", silent for " + seconds(now - seat.heard_at) + ")"
                     : " (never seen)");
   }
+  if (count > kMost) text += " and " + std::to_string(count - kMost) + " more";
   return text.empty() ? "workers of the last attempt" : text;
 }
 

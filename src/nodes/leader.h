@@ -91,9 +91,11 @@ class Leader {
     int refusal_code = 0;
   };
 
+  static bool is_done(const Node& node);
   void seat(Link link, Node& node, std::uint64_t now);
   void seat_given(int rank, Link link, Node& node, std::uint64_t now);
   void seat_waiting(std::uint64_t now);
+  void refuse_surplus(Link link, Node& node);
   void sit(int rank, Link link, Node& node);
   void refuse(Link link, Node& node, int code, std::string why);
   void forget(Link link);
@@ -132,6 +134,7 @@ class Leader {
   Stamp last_stamp_ = 1;
   std::uint64_t waits_since_;
   Cause cause_;                 // of the attempt's end
+  std::string waits_for_;       // LeaderWord's
   std::string why_;             // the last attempt was ended, once that is settled
   std::optional<Store> store_;  // of the attempt
   int signal_ = 0;
@@ -142,7 +145,7 @@ class Leader {
   std::vector<Link> due_, dropped_;
   std::map<Link, Node> links_;
   std::set<Link> waiting_;         // for a rank
-  std::size_t done_ = 0;           // links that have told Final, and that nothing lives
+  std::size_t done_ = 0;           // links of which the end waits for nothing
   Deadlines<Link> silent_;         // those without a rank
   std::set<Incarnation> earlier_;  // whose ranks others have taken
   Seats seats_;

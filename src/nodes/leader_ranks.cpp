@@ -13,8 +13,10 @@ constexpr const char* kTaken = "another agent has taken this node's rank";
 }  // namespace
 
 void Leader::refuse(Link link, Node& node, int code, std::string why) {
+  done_ -= static_cast<std::size_t>(is_done(node));
   node.refusal = std::move(why);
   node.refusal_code = code;
+  done_ += static_cast<std::size_t>(is_done(node));
   waiting_.erase(link);
   due_.push_back(link);
 }
@@ -39,7 +41,20 @@ void Leader::seat(Link link, Node& node, std::uint64_t now) {
   if (row.rank) return seat_given(*row.rank, link, node, now);
   if (link == kOwnLink) return seat_given(0, link, node, now);
   const int rank = same >= 0 ? same : seats_.of_place(row);
-  rank >= 0 ? sit(rank, link, node) : void(waiting_.insert(link));
+  if (rank >= 0) return sit(rank, link, node);
+  waiting_.insert(link);
+  refuse_surplus(link, node);
+}
+
+// One more than the run has nodes, all of which have answered since it came: none is missing.
+void Leader::refuse_surplus(Link link, Node& node) {
+  if (final_)
+    refuse(link, node, final_->code != 0 ? final_->code : exit_code(ErrorKind::kUnavailable),
+           final_->code != 0 ? final_->text : "the run has ended");
+  else if (seats_.all_here() && seats_.oldest_echo() > node.since)
+    refuse(link, node, exit_code(ErrorKind::kUnavailable),
+           "the run has all its " + std::to_string(rules_.nodes) +
+               " nodes, which are alive; another run needs an endpoint of its own");
 }
 
 void Leader::seat_given(int rank, Link link, Node& node, std::uint64_t now) {
@@ -96,6 +111,7 @@ void Leader::sit(int rank, Link link, Node& node) {
   silent_.drop(link);
   due_.push_back(link);
   begins_at_.reset();
+  waits_for_.clear();  // until the next tick
 }
 
 }  // namespace lockstep::nodes

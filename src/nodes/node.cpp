@@ -27,7 +27,10 @@ void Node::leave(int code, std::string why) {
 void Node::heard(const LeaderWord& word, std::uint64_t now) {
   heard_at_ = now_ = now;
   closed_at_.reset();
-  if (!word.refusal.empty()) return leave(word.refusal_code, word.refusal);
+  if (!word.refusal.empty()) {
+    leave(word.refusal_code, word.refusal);
+    return stop(SIGKILL);  // another may have its rank, and its workers
+  }
   if (leader_ != word.incarnation) {
     led_from_ = led_from_.empty() || led_from_ == leader_machine_ ? leader_machine_ : "several";
     leader_machine_ = word.machine;
@@ -56,6 +59,7 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   if (word.attempt > alive_ || !word.runs) stop(end_by(word));
   told_ = std::max(told_, word.attempt);
   why_ = word.why;
+  waits_for_ = word.waits_for;
   if (word.final) why_ = word.final->text;
   // The leader waits for an answer to this one: not for the next heartbeat.
   if (const Waited waited{leader_, word.attempt, word.runs, word.signal}; waited != waited_) {

@@ -65,6 +65,9 @@ class Node {
   const Share& share() const { return share_; }
   // The last attempt, or the run, ends. "": it has not, or it is not settled yet what came first.
   const std::string& why() const { return why_; }
+  // Nodes that the leader waits for; "": none, or not for long.
+  const std::string& waits_for() const { return waits_for_; }
+  std::uint64_t limit() const { return rules_.limit; }  // L: the leader's, once it has been heard
   // The leader is heard now, as far as this node knows.
   bool is_led(std::uint64_t now) const { return leader_ != 0 && !leader_is_gone(now); }
   int leader_rank() const { return leader_rank_; }  // of the leader's own node; -1: not known
@@ -102,7 +105,7 @@ class Node {
   std::optional<Final> final_, leaving_, ending_;
   Share share_;
   std::optional<Store> store_;  // as this node serves it
-  std::string why_;
+  std::string why_, waits_for_;
 
   Incarnation leader_ = 0;
   Stamp echo_ = 0;

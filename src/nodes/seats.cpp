@@ -24,6 +24,7 @@ void Seats::count(const Seat& seat, int by) {
   ended_ += seat.ended ? by : 0;
   working_ += seat.link && !seat.clear ? by : 0;
   away_ += seat.taken && !seat.lost && !seat.link ? by : 0;
+  here_ += seat.link ? by : 0;
 }
 
 void Seats::sit(int rank, Link link, const Row& row, std::uint64_t now) {
@@ -34,10 +35,8 @@ void Seats::sit(int rank, Link link, const Row& row, std::uint64_t now) {
   if (seat.taken) incarnations_.erase(seat.row.incarnation);
   incarnations_[row.incarnation] = rank;
   if (!seat.taken || seat.row.incarnation != row.incarnation) {
-    if (seat.link != kOwnLink) echoes_.erase(echoes_.find(seat.echoed));
-    seat.echoed = 0;
+    set_echo(seat, link != kOwnLink, 0);
     seat.since = now;
-    if (link != kOwnLink) echoes_.insert(0);
   }
   seat.taken = true;
   seat.lost = false;
@@ -54,10 +53,24 @@ void Seats::sit(int rank, Link link, const Row& row, std::uint64_t now) {
 void Seats::heard(int rank, Stamp echo, std::uint64_t now) {
   Seat& seat = of(rank);
   seat.heard_at = now;
-  if (echo <= seat.echoed || seat.link == kOwnLink) return;
-  auto entry = echoes_.extract(echoes_.find(seat.echoed));
-  entry.value() = seat.echoed = echo;
-  echoes_.insert(std::move(entry));
+  if (seat.link != kOwnLink && (echo > seat.echoed || !seat.counts))
+    set_echo(seat, true, std::max(echo, seat.echoed));
+}
+
+void Seats::set_echo(Seat& seat, bool counts, Stamp echo) {
+  if (seat.counts) echoes_.erase(echoes_.find(seat.echoed));
+  seat.counts = counts;
+  seat.echoed = echo;
+  if (counts) echoes_.insert(echo);
+}
+
+void Seats::release_lost() {
+  for (int rank = 0; rank < size(); ++rank) release(rank);
+}
+
+void Seats::release(int rank) {
+  Seat& seat = of(rank);
+  if (seat.lost || !seat.taken) set_echo(seat, false, seat.echoed);
 }
 
 void Seats::closed(int rank, std::uint64_t now) {

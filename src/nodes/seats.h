@@ -32,6 +32,7 @@ struct Seat {
   std::optional<Link> link;
   std::uint64_t since = 0, heard_at = 0, closed_at = 0;
   Stamp echoed = 0;              // the newest word to it that it has answered
+  bool counts = true;            // in oldest_echo()
   std::uint64_t not_before = 0;  // until then workers of the lost one may live
   Incarnation lost_one = 0;
   std::uint32_t base_rank = 0, role_base = 0, role_world = 0;  // in the attempt
@@ -63,6 +64,9 @@ class Seats {
   void heard(int rank, Stamp echo, std::uint64_t now);
   void closed(int rank, std::uint64_t now);
   void lose(int rank);
+  // No attempt follows: the lost ones' silence is nobody's fence any more, until they are back.
+  void release_lost();
+  void release(int rank);  // the same of one, if it is lost
   void set_clear(int rank, bool clear);
   void set_ended(int rank, bool ended);
   void nothing_is_clear();
@@ -72,6 +76,7 @@ class Seats {
   int ended() const { return ended_; }
   int working() const { return working_; }  // connected, and not clear
   int away() const { return away_; }        // not connected, and not lost yet
+  bool all_here() const { return here_ == size(); }
   // Of the words that the leader's own node does not answer.
   Stamp oldest_echo() const { return echoes_.empty() ? ~Stamp{0} : *echoes_.begin(); }
 
@@ -86,12 +91,13 @@ class Seats {
 
  private:
   void count(const Seat& seat, int by);
+  void set_echo(Seat& seat, bool counts, Stamp echo);
   void forget_place(int rank);
 
   const Times times_;
   mutable std::uint64_t looks_ = 0;
   std::vector<Seat> seats_;
-  int clear_ = 0, ended_ = 0, working_ = 0, away_ = 0;
+  int clear_ = 0, ended_ = 0, working_ = 0, away_ = 0, here_ = 0;
   std::multiset<Stamp> echoes_;
   Deadlines<int> deadlines_;
   std::set<int> free_;

@@ -131,6 +131,9 @@ void Hub::let_go(std::shared_ptr<Connection> connection) {
 }
 
 void Hub::make_room() {
+  const std::size_t most_strangers =
+      2 * static_cast<std::size_t>(plan_.rules.nodes) + kMoreStrangers;
+  if (peers_.size() < most_strangers) return;
   std::map<std::string, std::vector<nodes::Link>> strangers;  // by address, the oldest first
   std::size_t count = 0;
   for (const auto& [link, peer] : peers_) {
@@ -138,7 +141,7 @@ void Hub::make_room() {
     strangers[address_of(*peer.connection)].push_back(link);
     ++count;
   }
-  if (count < 2 * static_cast<std::size_t>(plan_.rules.nodes) + kMoreStrangers) return;
+  if (count < most_strangers) return;
   const auto most = std::ranges::max_element(
       strangers, {}, [](const auto& of_address) { return of_address.second.size(); });
   const nodes::Link link = most->second.front();

@@ -18,7 +18,8 @@ using namespace std::chrono_literals;
 using control::Connection;
 using control::Outcome;
 
-constexpr auto kFirstPause = 20ms, kLongestPause = 500ms;
+// At first often: what is there again within a second has cost nothing.
+constexpr auto kFirstPause = 20ms, kShortPause = 100ms, kLongestPause = 500ms;
 constexpr auto kNotOursFor = 5s;
 
 // Who answers is no leader that we could be a node of, and will not become one by waiting.
@@ -44,7 +45,8 @@ Spoke::Spoke(Loop& loop, control::Timers& timers, Plan plan, Events events)
       events_(std::move(events)),
       limit_ns_(plan_.limit_ns),
       heard_by_(Deadline::in(0s)),
-      tell_at_(Deadline::in(kFirstLine)) {
+      tell_at_(Deadline::in(kFirstLine)),
+      often_until_(Deadline::in(1s)) {
   dial();
   watch();
 }
@@ -94,7 +96,12 @@ void Spoke::failed(const control::Failure& failure) {
   }
   if (failure.by_this_machine && !was_open_) events_.refused_here();
   tell_trouble();
-  pause_ = std::clamp<std::chrono::milliseconds>(2 * pause_, kFirstPause, kLongestPause);
+  dial_again();
+}
+
+void Spoke::dial_again() {
+  const auto longest = often_until_.passed() ? kLongestPause : kShortPause;
+  pause_ = std::clamp<std::chrono::milliseconds>(2 * pause_, kFirstPause, longest);
   next_dial_ = timers_.in(pause_, [this] { dial(); });
 }
 
@@ -146,10 +153,13 @@ void Spoke::on(const nodes::LeaderWord& word) {
 void Spoke::lost(const control::Failure& failure) {
   connection_.reset();
   trouble_ = failure.text;
-  tell_at_ = Deadline::in(kFirstLine);
-  if (std::exchange(open_, false)) events_.closed();
-  pause_ = std::clamp<std::chrono::milliseconds>(2 * pause_, kFirstPause, kLongestPause);
-  next_dial_ = timers_.in(pause_, [this] { dial(); });
+  if (std::exchange(open_, false)) {
+    tell_at_ = Deadline::in(kFirstLine);
+    often_until_ = Deadline::in(1s);
+    events_.closed();
+  }
+  tell_trouble();
+  dial_again();
 }
 
 // A connection that something on the way has dropped looks like one on which nobody speaks.

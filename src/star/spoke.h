@@ -76,6 +76,7 @@ class Spoke {
   void on(const control::message::Failed& failed) { events_.failed(failed); }
   template <class Other>
   void on(const Other& /*nothing that a leader says*/) {}
+  void dial_again();
   void lost(const control::Failure& failure);
   void watch();
   void tell_trouble();
@@ -93,7 +94,7 @@ class Spoke {
   std::string trouble_;
   std::chrono::milliseconds pause_{0};      // before the next dial
   std::optional<Deadline> not_ours_until_;  // that somebody else answers may pass
-  Deadline heard_by_, tell_at_;
+  Deadline heard_by_, tell_at_, often_until_;
   control::Timers::Timer next_dial_, watch_;
 };
 

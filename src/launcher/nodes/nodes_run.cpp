@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "control/preface.h"
@@ -32,6 +33,23 @@ std::string node_name(const LaunchOptions& options) {
          "\n" + rank;
 }
 
+// For the leader to compare, and to tell: all of them may be longer than a message.
+std::vector<std::string> shortened(const std::vector<std::string>& program) {
+  constexpr std::size_t kMostBytes = 2048;
+  std::vector<std::string> start;
+  std::size_t bytes = 0;
+  Sha256 all;
+  for (const std::string& word : program) {
+    all.update(word + '\n');
+    bytes += word.size() + 1;
+    if (bytes <= kMostBytes) start.push_back(word);
+  }
+  if (bytes > kMostBytes)
+    start.push_back("… (" + std::to_string(program.size()) + " words, SHA-256 " +
+                    all.hex().substr(0, 16) + ")");
+  return start;
+}
+
 // Of who leads: a node that comes again has two connections for a while.
 Status check_descriptors(const LaunchOptions& options) {
   constexpr std::size_t kOwn = 32;
@@ -53,6 +71,8 @@ nodes::Rules rules_of(const LaunchOptions& options) {
   rules.nodes = options.nodes.nnodes;
   rules.max_restarts = options.max_restarts;
   if (options.nodes.limit) rules.limit = ns(*options.nodes.limit);
+  // For clocks that differ by less than one part in 32.
+  rules.grace = std::max(rules.grace, rules.limit / 32);
   rules.join_timeout = ns(options.nodes.join_timeout);
   return rules;
 }
@@ -108,7 +128,7 @@ control::message::Hello NodesRun::hello() const {
   hello.max_restarts = options.max_restarts;
   hello.rank_given = options.nodes.node_rank.has_value();
   if (options.nodes.limit || meeting_.leads) hello.limit_ns = rules_of(options).limit;
-  hello.program = options.program;
+  hello.program = shortened(options.program);
   return hello;
 }
 
@@ -223,13 +243,23 @@ bool NodesRun::talk() {
 }
 
 void NodesRun::wait_for_beat() {
-  const nodes::Rules rules = rules_of(around_.options);
-  beat_ = timers_->in(star::beat(rules.limit, rules.nodes), [this] {
+  const int count = around_.options.nodes.nnodes;
+  beat_ = timers_->in(star::beat(head_->node().limit(), count), [this] {
     said_ = 0;
+    if (spoke_) tell_missing();
     answers_->look();
     around_.look();
     wait_for_beat();
   });
+}
+
+// As the leader does on its own console.
+void NodesRun::tell_missing() {
+  const std::string& missing = head_->node().waits_for();
+  if (missing.empty()) tell_missing_at_ = Deadline::in(0s);
+  if (missing.empty() || !tell_missing_at_.passed()) return;
+  tell_missing_at_ = Deadline::in(30s);
+  log_info("the leader waits for " + for_terminal(missing));
 }
 
 std::vector<std::string> NodesRun::own_addresses() const {

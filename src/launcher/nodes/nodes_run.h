@@ -92,6 +92,7 @@ class NodesRun {
   void look_for_earlier();
   bool talk();
   void wait_for_beat();
+  void tell_missing();
   void serve(nodes::Attempt attempt);
   MasterPort::OnNode where_to_serve() const;
   Status begin_store();
@@ -130,6 +131,7 @@ class NodesRun {
   std::unique_ptr<StoreProbe> probe_;
   std::uint64_t said_ = 0;  // version of the node's word
   bool started_ = false;    // workers
+  Deadline tell_missing_at_ = Deadline::in({});
   control::Timers::Timer beat_, look_again_;
 };
 

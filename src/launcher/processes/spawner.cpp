@@ -25,7 +25,9 @@ namespace message = coord::message;
 // a zygote, into a session of its own: from there it would read what is typed for others while the
 // launcher is in the background.
 TerminalUse terminal_of(const LaunchOptions& options, const Program& program, bool spawned) {
-  if (options.nproc_per_node != 1 || spawned || ::isatty(STDIN_FILENO) == 0)
+  // On several nodes a worker's group is killed before another attempt begins: it has one.
+  if (options.nproc_per_node != 1 || options.nodes.nnodes > 1 || spawned ||
+      ::isatty(STDIN_FILENO) == 0)
     return TerminalUse::kNone;
   const pid_t foreground = ::tcgetpgrp(STDIN_FILENO);  // negative: of no session, or of another
   if (!program.linked) return foreground < 0 ? TerminalUse::kReads : TerminalUse::kShares;

@@ -70,7 +70,7 @@ TEST(Nodes, FindsWhatWasPutInOnPurpose) {
 
 TEST(Nodes, EveryFaultHappens) {
   std::map<std::string, int> seen;
-  for (std::uint64_t seed = 1; seed < 40; ++seed)
+  for (std::uint64_t seed = 1; seed < 400; ++seed)
     for (const auto& [kind, times] : run_nodes(seed, {.max_restarts = 1000}).faults)
       seen[kind] += times;
   for (const char* kind : {"agent killed", "worker killed", "paused", "cut", "cut one way", "moved",

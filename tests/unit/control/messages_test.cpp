@@ -29,7 +29,7 @@ std::vector<Message> one_of_each() {
   leader.refusal = odd, leader.refusal_code = 69, leader.attempt = 4, leader.runs = true;
   leader.base_rank = 5, leader.world = 6, leader.role_base = 1, leader.role_world = 3;
   leader.store = nodes::Store{4, "10.0.0.1", 29'500, true};
-  leader.why = odd, leader.signal = 7;
+  leader.waits_for = odd, leader.why = odd, leader.signal = 7;
   leader.final = nodes::Final{1, "text"};
   leader.over = true, leader.limit = 8, leader.age = 9, leader.sent = 10, leader.echo = 11;
   message::Answer answer{"run", "node0", "node0:29400", odd, true, {}};
