@@ -300,44 +300,6 @@ TEST_F(NodesTest, WithoutALeaderEverASignalEndsSoon) {
   EXPECT_EQ(node.ending()->code, 130);
 }
 
-TEST_F(NodesTest, WhoWaitsForARankStopsARunThatForms) {
-  begin({.nodes = 3});
-  Node& node = add(1, row(1, 101));
-  talk();
-  EXPECT_EQ(node.share().rank, -1) << "another may come first";
-  node.signalled(SIGTERM);
-  pass(kSecond);
-  for (const auto& [link, one] : nodes) {
-    ASSERT_TRUE(one.ending());
-    EXPECT_EQ(one.ending()->code, 143);
-  }
-}
-
-// Nobody waits for ever for a rank that is not there, and nobody takes one of a run that lacks none.
-TEST_F(NodesTest, WhoIsOneTooManyIsTold) {
-  begin({.nodes = 2});
-  add(1, row(1, 101));
-  talk();
-  ASSERT_EQ(leader->phase(), Phase::kRunning);
-  Node& third = add(2, row(2, 102));
-  talk();
-  pass(kSecond);
-  ASSERT_TRUE(third.ending());
-  EXPECT_EQ(third.ending()->code, 69);
-  EXPECT_NE(third.ending()->text.find("all its 2 nodes"), std::string::npos);
-  EXPECT_EQ(leader->phase(), Phase::kRunning);
-}
-
-TEST_F(NodesTest, WhoWaitsForARankEndsWithARunThatGivesUp) {
-  const Rules rules{.nodes = 3};
-  begin(rules);
-  Node& node = add(1, row(1, 101));
-  talk();
-  pass(rules.join_timeout + kSecond);
-  ASSERT_TRUE(node.ending());
-  EXPECT_EQ(node.ending()->code, 69);
-}
-
 // Nothing follows a final end: the others may take --shutdown-timeout to save, whoever is lost.
 TEST_F(NodesTest, ALostNodeDoesNotCutTheOthersLastWorkShort) {
   const Rules rules{.nodes = 3};
@@ -352,16 +314,6 @@ TEST_F(NodesTest, ALostNodeDoesNotCutTheOthersLastWorkShort) {
   pass(kSecond);
   ASSERT_TRUE(nodes.at(1).ending());
   EXPECT_EQ(nodes.at(1).ending()->code, 69);
-}
-
-TEST_F(NodesTest, WhoIsMissingIsToldToAllAfterAWhile) {
-  begin({.nodes = 12}, 0);
-  Node& node = add(1, row(1, 101, 1));
-  pass(4 * kSecond);
-  EXPECT_EQ(node.waits_for(), "");
-  pass(2 * kSecond);
-  EXPECT_NE(node.waits_for().find("node 2 (never seen)"), std::string::npos);
-  EXPECT_NE(node.waits_for().find(" and 2 more"), std::string::npos);
 }
 
 TEST_F(NodesTest, ASecondSignalEndsAtOnceWhereNobodyAnswers) {
