@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 
+#include "base/endpoint.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::control {
@@ -75,11 +76,7 @@ int Address::port() const {
   return family() == AF_INET6 ? ntohs(as<sockaddr_in6>(storage_).sin6_port) : 0;
 }
 
-std::string Address::text() const {
-  const std::string numeric_host = host();
-  return (family() == AF_INET6 ? "[" + numeric_host + "]" : numeric_host) + ":" +
-         std::to_string(port());
-}
+std::string Address::text() const { return endpoint_text(host(), port()); }
 
 socklen_t Address::size() const {
   return family() == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "control/sockets.h"
 
 namespace lockstep::control {
@@ -79,10 +80,7 @@ std::unique_ptr<Dial> Dial::start(Loop& loop, Timers& timers, Plan plan, Done do
   return dial;
 }
 
-std::string Dial::name() const {
-  const bool six = plan_.host.find(':') != std::string::npos;
-  return (six ? "[" + plan_.host + "]" : plan_.host) + ":" + std::to_string(plan_.port);
-}
+std::string Dial::name() const { return endpoint_text(plan_.host, plan_.port); }
 
 void Dial::begin() {
   if (plan_.on_this_machine) {

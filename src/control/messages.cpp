@@ -20,7 +20,7 @@ template <Is<msg::Hello> M>
 void fields(auto& io, M& m) {
   io(m.run_id), io(m.host), io(m.nodes), io(m.max_restarts), io(m.rank_given), io(m.limit_ns);
   io(m.program);
-  io(m.local_address), io(m.remote_address);
+  io(m.local_address);
 }
 template <Is<msg::Welcome> M>
 void fields(auto& io, M& m) {
@@ -28,8 +28,8 @@ void fields(auto& io, M& m) {
 }
 template <Is<msg::Refused> M>
 void fields(auto& io, M& m) {
-  io.one_of(m.reason, msg::Reason::kNotTheLeader);
-  io(m.option), io(m.yours), io(m.ours), io(m.host), io(m.text);
+  io.one_of(m.reason, msg::Reason::kOtherOption);
+  io(m.option), io(m.text);
 }
 template <Is<nodes::Row> M>
 void fields(auto& io, M& m) {

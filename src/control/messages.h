@@ -32,8 +32,8 @@ struct Hello {
   bool rank_given = false;           // --node-rank
   std::uint64_t limit_ns = 0;        // L, where it was given; 0: as the leader has it
   std::vector<std::string> program;  // name and arguments
-  // Of this connection, as this end has them: behind a NAT the other end has others.
-  std::string local_address, remote_address;
+  // Of this connection, as this end has it: behind a NAT the other end has another.
+  std::string local_address;
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -44,16 +44,13 @@ struct Welcome {
   friend bool operator==(const Welcome&, const Welcome&) = default;
 };
 enum class Reason : std::uint8_t {
-  kOtherRun,      // another --rdzv-id
-  kOtherOption,   // `option` has another value
-  kNotTheLeader,  // nobody here leads this run
+  kOtherRun,     // another --rdzv-id
+  kOtherOption,  // `option` has another value
 };
 struct Refused {
   Reason reason = Reason::kOtherRun;
-  std::string option;       // its name
-  std::string yours, ours;  // the two values
-  std::string host;         // who refuses
-  std::string text;         // the sentence for the user
+  std::string option;  // its name
+  std::string text;    // the sentence for the user, with both values and hosts
   friend bool operator==(const Refused&, const Refused&) = default;
 };
 

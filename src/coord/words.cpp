@@ -6,12 +6,6 @@
 
 namespace lockstep::coord {
 
-std::string seconds(std::uint64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f s", static_cast<double>(ns) / 1e9);
-  return text;
-}
-
 std::string signal_name(int signal) { return describe(ExitStatus{-1, signal}); }
 
 std::string worker_name(int rank, std::uint64_t uid) {

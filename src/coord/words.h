@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <string>
 
+#include "base/seconds.h"
+
 namespace lockstep::coord {
 
 // A stop that has lasted so long names whom it waits for. Nanoseconds.
 inline constexpr std::uint64_t kStopWaitTold = 2'000'000'000;
 
-std::string seconds(std::uint64_t ns);                 // "1.0 s"
 std::string signal_name(int signal);                   // "SIGTERM"
 std::string worker_name(int rank, std::uint64_t uid);  // "rank 0 (worker 1)"
 // `first`: what is done about a death before all start again.

@@ -10,7 +10,6 @@
 #include "base/errors.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "control/address.h"
 #include "launcher/commands.h"
 #include "launcher/nodes/ask.h"
@@ -27,7 +26,7 @@ constexpr const char* kStatusUsage =
 constexpr const char* kStopUsage = "lockstep stop HOST[:PORT] | --id ID [--key-file FILE]";
 
 int fail_with(const Error& error) {
-  log_error(for_terminal(error.message));
+  log_error(error.message);
   return exit_code(error.kind);
 }
 

@@ -2,19 +2,13 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <utility>
 
+#include "base/seconds.h"
 #include "lockstep/status.h"
 
 namespace lockstep::nodes {
 namespace {
-
-std::string seconds(std::uint64_t ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(ns) * 1e-9);
-  return text;
-}
 
 constexpr std::uint64_t kWaitTold = 5'000'000'000;  // that nodes are missing
 

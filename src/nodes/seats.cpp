@@ -73,23 +73,24 @@ void Seats::release(int rank) {
   if (seat.lost || !seat.taken) set_echo(seat, false, seat.echoed);
 }
 
-void Seats::closed(int rank, std::uint64_t now) {
-  Seat& seat = of(rank);
+void Seats::disconnect(Seat& seat, bool lost) {
   count(seat, -1);
   seat.link.reset();
-  seat.closed_at = now;
+  seat.lost = lost;
   seat.clear = false;
   count(seat, 1);
+}
+
+void Seats::closed(int rank, std::uint64_t now) {
+  Seat& seat = of(rank);
+  disconnect(seat, seat.lost);
+  seat.closed_at = now;
   deadlines_.advance(rank, now + times_.redial);
 }
 
 void Seats::lose(int rank) {
   Seat& seat = of(rank);
-  count(seat, -1);
-  seat.link.reset();
-  seat.lost = true;
-  seat.clear = false;
-  count(seat, 1);
+  disconnect(seat, true);
   machines_.emplace(seat.row.machine, rank);
   addresses_.emplace(seat.row.address, rank);
   deadlines_.set(rank, seat.heard_at + 3 * times_.limit);

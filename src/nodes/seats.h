@@ -92,6 +92,7 @@ class Seats {
  private:
   void count(const Seat& seat, int by);
   void set_echo(Seat& seat, bool counts, Stamp echo);
+  void disconnect(Seat& seat, bool lost);
   void forget_place(int rank);
 
   const Times times_;

@@ -29,11 +29,11 @@ std::string words(const Hello& hello) {
 
 std::optional<Refused> disagreement(const Hello& theirs, const std::string& from,
                                     const Hello& ours) {
-  const auto differ = [&](Reason reason, const std::string& option, std::string yours,
-                          std::string mine, const std::string& remedy) {
+  const auto differ = [&](Reason reason, const std::string& option, const std::string& yours,
+                          const std::string& mine, const std::string& remedy) {
     const std::string text = option + " differs: " + yours + " on " + theirs.host + " (" + from +
                              "), " + mine + " on " + ours.host + ", whose agent leads; " + remedy;
-    return Refused{reason, option, std::move(yours), std::move(mine), ours.host, text};
+    return Refused{reason, option, text};
   };
   const std::string equal = "give the same on all nodes";
   const auto given = [](bool rank) { return rank ? "given" : "not given"; };

@@ -7,7 +7,6 @@
 #include <variant>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "star/agreement.h"
 #include "star/beat.h"
 #include "star/plausible.h"
@@ -23,6 +22,15 @@ constexpr const char* kLoopback = "127.0.0.1";
 constexpr auto kFirstWord = 5s;
 constexpr std::size_t kMostLeaving = 256, kMostSaid = 64;
 constexpr std::size_t kMoreStrangers = 16;
+
+// Within the machine there is none to be seen.
+std::string address_of(const Connection& connection) {
+  return connection.remote() ? connection.remote()->host() : kLoopback;
+}
+
+std::string local_of(const Connection& connection) {
+  return connection.local() ? connection.local()->host() : "";
+}
 
 }  // namespace
 
@@ -72,8 +80,7 @@ void Hub::turned_away(const control::Failure& failure) {
     default:
       return log_debug("turned away: " + failure.text);
   }
-  if (may_say(control::to_string(failure.outcome)))
-    log_warning("not let in: " + for_terminal(failure.text));
+  if (may_say(control::to_string(failure.outcome))) log_warning("not let in: " + failure.text);
 }
 
 // Of each kind and place a line now and then: who comes again and again fills no log.
@@ -94,23 +101,23 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   }
   const std::string address = address_of(*connection);
   if (const auto refused = disagreement(*hello, address, plan_.self)) {
-    if (may_say(refused->option + " " + address))
-      log_warning("not let in: " + for_terminal(refused->text));
+    if (may_say(refused->option + " " + address)) log_warning("not let in: " + refused->text);
     return refuse(*connection, *refused);
   }
   if (const std::string other = other_program(*hello, plan_.self);
       !other.empty() && !std::exchange(other_program_told_, true))
-    log_warning(for_terminal(other) + " (it may be meant: this is said once)");
+    log_warning(other + " (it may be meant: this is said once)");
   if (const std::string other = translation(hello->host, hello->local_address, address);
       !other.empty() && may_say("translation " + address))
-    log_warning(for_terminal(other));
+    log_warning(other);
   const nodes::Link link = ++last_link_;
   Connection::Events events;
   events.frame = [this, link](std::string_view frame) { hear(link, frame); };
   events.ended = [this, link](const control::Failure& failure) { lose(link, failure); };
   connection->hear(std::move(events));
   make_room();
-  peers_.emplace(link, Peer{connection, *hello, Deadline::in(kFirstWord)});
+  peers_.emplace(
+      link, Peer{connection, *hello, address, local_of(*connection), Deadline::in(kFirstWord)});
   if (const auto welcome = control::encode(control::message::Welcome{plan_.self.host, address});
       welcome.ok())
     connection->send(*welcome);
@@ -138,7 +145,7 @@ void Hub::make_room() {
   std::size_t count = 0;
   for (const auto& [link, peer] : peers_) {
     if (leader_.has_rank(link)) continue;
-    strangers[address_of(*peer.connection)].push_back(link);
+    strangers[peer.address].push_back(link);
     ++count;
   }
   if (count < most_strangers) return;
@@ -174,16 +181,16 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
   }
   if (const std::string doubt = implausible(*word, plan_.own.incarnation, monotonic_ns());
       !doubt.empty()) {
-    const std::string address = address_of(*found->second.connection);
-    if (may_say("doubt " + address))
-      log_warning("let go: " + found->second.hello.host + " (" + address +
+    const Peer& peer = found->second;
+    if (may_say("doubt " + peer.address))
+      log_warning("let go: " + peer.hello.host + " (" + peer.address +
                   ") says what cannot be true: " + doubt);
     found->second.connection->close();
     return lose(link, {});
   }
   shorten(*word);
   found->second.heard = true;
-  word->row.address = address_of(*found->second.connection);
+  word->row.address = found->second.address;
   if (word->store && word->store->address.empty()) word->store->address = word->row.address;
   leader_.heard(link, *word, monotonic_ns());
   tell_changes();
@@ -219,7 +226,7 @@ nodes::LeaderWord Hub::exchange(const nodes::NodeWord& own) {
   leader_.heard(nodes::kOwnLink, own, monotonic_ns());
   tell_changes();
   nodes::LeaderWord word = leader_.word_for(nodes::kOwnLink, monotonic_ns());
-  if (word.store && word.store->address.empty()) word.store->address = own_addresses().front();
+  if (word.store && word.store->address.empty()) word.store->address = own_address();
   return word;
 }
 
@@ -263,31 +270,28 @@ void Hub::tell_changes() {
 void Hub::tell(nodes::Link link, Peer& peer) {
   nodes::LeaderWord word = leader_.word_for(link, monotonic_ns());
   if (word.store && word.store->address.empty()) {
-    const auto& local = peer.connection->local();
     word.store->address = !plan_.advertised.empty() ? plan_.advertised
-                          : local                   ? local->host()
+                          : !peer.local.empty()     ? peer.local
                                                     : kLoopback;
   }
   if (!word.refusal.empty() && !std::exchange(peer.refusal_told, true))
-    log_warning("not let in: " + for_terminal(peer.hello.host) + " (" +
-                address_of(*peer.connection) + "): " + for_terminal(word.refusal));
+    log_warning("not let in: " + peer.hello.host + " (" + peer.address + "): " + word.refusal);
   if (const auto text = control::encode(word); text.ok()) peer.connection->send(*text);
 }
 
-// Within the machine there is none to be seen.
-std::string Hub::address_of(const Connection& connection) const {
-  return connection.remote() ? connection.remote()->host() : kLoopback;
+std::string Hub::own_address() const {
+  if (!plan_.advertised.empty()) return plan_.advertised;
+  for (const auto& [link, peer] : peers_)
+    if (!peer.local.empty()) return peer.local;
+  return kLoopback;
 }
 
 std::vector<std::string> Hub::own_addresses() const {
-  if (!plan_.advertised.empty()) return {plan_.advertised};
-  std::vector<std::string> addresses;
-  for (const auto& [link, peer] : peers_) {
-    const auto& local = peer.connection->local();
-    if (local && std::ranges::find(addresses, local->host()) == addresses.end())
-      addresses.push_back(local->host());
-  }
-  if (addresses.empty()) addresses.emplace_back(kLoopback);
+  std::vector<std::string> addresses{own_address()};
+  if (!plan_.advertised.empty()) return addresses;
+  for (const auto& [link, peer] : peers_)
+    if (!peer.local.empty() && std::ranges::find(addresses, peer.local) == addresses.end())
+      addresses.push_back(peer.local);
   return addresses;
 }
 

@@ -80,6 +80,7 @@ class Hub {
   struct Peer {
     std::shared_ptr<control::Connection> connection;
     control::message::Hello hello;
+    std::string address, local;  // numeric: its end, and ours; "": it is within the machine
     Deadline first_word_by;
     bool heard = false;
     bool refusal_told = false;
@@ -101,7 +102,7 @@ class Hub {
   void tell_missing();
   void tell_changes();
   void tell(nodes::Link link, Peer& peer);
-  std::string address_of(const control::Connection& connection) const;
+  std::string own_address() const;  // the first of own_addresses()
 
   Loop& loop_;
   control::Timers& timers_;

@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "base/log.h"
-#include "base/text.h"
 #include "lockstep/status.h"
 #include "star/agreement.h"
 #include "star/beat.h"
@@ -78,7 +77,6 @@ void Spoke::dialled(const std::shared_ptr<Connection>& connection,
   connection_->hear(std::move(events));
   control::message::Hello hello = plan_.self;
   if (connection_->local()) local_address_ = hello.local_address = connection_->local()->host();
-  if (connection_->remote()) hello.remote_address = connection_->remote()->host();
   if (const auto text = control::encode(hello); text.ok()) return connection_->send(*text);
   events_.refused({exit_code(ErrorKind::kUsage),
                    "the program's arguments are longer than what can be told to other nodes"});
@@ -90,7 +88,7 @@ void Spoke::failed(const control::Failure& failure) {
     not_ours_until_.reset();
   } else if (!not_ours_until_) {
     not_ours_until_ = Deadline::in(kNotOursFor);
-    log_warning(for_terminal(failure.text));
+    log_warning(failure.text);
   } else if (not_ours_until_->passed()) {
     return events_.refused({exit_code(ErrorKind::kUnavailable), failure.text});
   }
@@ -109,7 +107,7 @@ void Spoke::tell_trouble() {
   if (!tell_at_.passed()) return;
   tell_at_ = Deadline::in(kLineEvery);
   log_warning("the launcher at " + plan_.host + ":" + std::to_string(plan_.port) +
-              " is not reached: " + for_terminal(trouble_) + plan_.holder);
+              " is not reached: " + trouble_ + plan_.holder);
 }
 
 void Spoke::hear(std::string_view frame) {
@@ -123,11 +121,10 @@ void Spoke::hear(std::string_view frame) {
 }
 
 void Spoke::on(const control::message::Welcome& welcome) {
-  log_debug("met " + for_terminal(welcome.host) + ", which leads, as " +
-            for_terminal(welcome.address));
+  log_debug("met " + welcome.host + ", which leads, as " + welcome.address);
   if (const std::string other = translation(plan_.self.host, local_address_, welcome.address);
       !other.empty() && !was_open_)
-    log_warning(for_terminal(other));
+    log_warning(other);
   open_ = was_open_ = true;
   pause_ = 0ms;
   trouble_.clear();

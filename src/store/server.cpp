@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "base/log.h"
 #include "base/port.h"
 
@@ -34,9 +35,7 @@ Error unavailable(const std::string& what, int number) {
 // SO_REUSEADDR: of an earlier run connections may linger on a given port, and of this one on the
 // port that it has been given, for the next run.
 Result<UniqueFd> listen_at(const std::string& address, int port, bool given) {
-  const bool six = address.find(':') != std::string::npos;
-  const std::string where =
-      "cannot listen on " + (six ? "[" + address + "]" : address) + ":" + std::to_string(port);
+  const std::string where = "cannot listen on " + endpoint_text(address, port);
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
@@ -51,7 +50,8 @@ Result<UniqueFd> listen_at(const std::string& address, int port, bool given) {
   const int on = 1;
   const auto reuse = [&] { ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); };
   if (given) reuse();
-  if (six) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  if (found->ai_family == AF_INET6)
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0) return unavailable(where, errno);
   reuse();
   if (::listen(fd.get(), SOMAXCONN) != 0) return unavailable(where, errno);

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/text.h"
 #include "coord/descriptors.h"
@@ -211,10 +212,7 @@ Result<Rendezvous> completed(Rendezvous wish) {
 
 }  // namespace
 
-std::string Meeting::address() const {
-  const bool v6 = host.find(':') != std::string::npos;
-  return "tcp://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
+std::string Meeting::address() const { return "tcp://" + endpoint_text(host, port); }
 
 std::string Meeting::socket_name(uid_t user) const {
   return "lockstep/" + std::to_string(user) + "/" + host + "/" + std::to_string(port);

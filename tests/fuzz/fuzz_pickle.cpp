@@ -5,6 +5,7 @@
 
 #include "pickle/reader.h"
 #include "pickle/writer.h"
+#include "require.h"
 
 using namespace lockstep::pickle;
 
@@ -12,10 +13,6 @@ namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
-}
-
-void require(bool holds) {
-  if (!holds) std::abort();
 }
 
 // A loop would not end, and what is not complete is a leaf by now.

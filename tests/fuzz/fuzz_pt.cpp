@@ -7,6 +7,7 @@
 #include "checkpoint/pt/reader.h"
 #include "checkpoint/pt/writer.h"
 #include "checkpoint/pt/zip_writer.h"
+#include "require.h"
 
 using namespace lockstep;
 using namespace lockstep::checkpoint::pt;
@@ -34,10 +35,6 @@ class Memory final : public ReadableFile, public File {
  private:
   std::string content_;
 };
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 // Sums what it can reach, so that a sanitizer sees each byte read.
 unsigned touch(const Value& value) {

@@ -28,6 +28,7 @@
 #include "coord/messages.h"
 #include "launcher/by_hand/arrivals.h"
 #include "launcher/run_directory.h"
+#include "require.h"
 #include "rundir/lock.h"
 
 using namespace lockstep;
@@ -35,10 +36,6 @@ using namespace lockstep::launcher;
 using namespace std::chrono_literals;
 
 namespace {
-
-void require(bool right) {
-  if (!right) std::abort();
-}
 
 // A socket that listens at `path`; for the door, which is handed one.
 UniqueFd listener_at(const std::string& path) {

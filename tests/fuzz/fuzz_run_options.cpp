@@ -13,16 +13,13 @@
 #include "base/text.h"
 #include "launcher/options/options.h"
 #include "launcher/options/rendezvous.h"
+#include "require.h"
 
 using namespace lockstep;
 using namespace lockstep::launcher;
 using namespace std::chrono_literals;
 
 namespace {
-
-void require(bool right) {
-  if (!right) std::abort();
-}
 
 void check(const NodesOptions& nodes) {
   require(nodes.nnodes >= 1 && nodes.nnodes <= kMostNodes);

@@ -5,15 +5,12 @@
 #include <vector>
 
 #include "checkpoint/safetensors.h"
+#include "require.h"
 
 using namespace lockstep;
 using namespace lockstep::checkpoint;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check(const Header& header, std::uint64_t file_bytes) {
   std::uint64_t covered = 0;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "base/errors.h"
 #include "base/processes.h"
 #include "coord/descriptors.h"
@@ -16,10 +17,7 @@
 
 namespace lockstep::launcher {
 
-std::string Attached::address() const {
-  const bool v6 = host.find(':') != std::string::npos;
-  return "tcp://" + (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
+std::string Attached::address() const { return "tcp://" + endpoint_text(host, port); }
 
 Result<std::optional<Attached>> take_attached() {
   const char* text = std::getenv(coord::kAttachedVariable);

@@ -1,16 +1,13 @@
 #include "launcher/nodes/alone.h"
 
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstddef>
 #include <fstream>
 #include <utility>
 
 #include "base/hash.h"
+#include "control/sockets.h"
 
 namespace lockstep::launcher {
 
@@ -20,13 +17,7 @@ AloneLock::AloneLock(const std::string& node)
 
 bool AloneLock::take() {
   if (socket_) return true;
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::copy(name_.begin(), name_.end(), address.sun_path + 1);  // abstract
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name_.size());
-  if (socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0)
-    socket_ = std::move(socket);
+  if (auto socket = control::listen_by_name(name_); socket.ok()) socket_ = *std::move(socket);
   return is_held();
 }
 

@@ -259,7 +259,7 @@ void NodesRun::tell_missing() {
   if (missing.empty()) tell_missing_at_ = Deadline::in(0s);
   if (missing.empty() || !tell_missing_at_.passed()) return;
   tell_missing_at_ = Deadline::in(30s);
-  log_info("the leader waits for " + for_terminal(missing));
+  log_info("the leader waits for " + missing);
 }
 
 std::vector<std::string> NodesRun::own_addresses() const {
@@ -312,6 +312,7 @@ void NodesRun::reach(nodes::Attempt attempt) {
     probe_.reset();
     if (attempt == head_->node().wish().run) {
       started_ = started_ || status.ok();
+      if (status.ok()) place_ = find_place();
       status.ok() ? head_->reached_store(attempt, where()) : fail(status.error(), false);
     }
     around_.look();
@@ -332,7 +333,7 @@ void NodesRun::fail(const Error& error, bool final) {
   head_->node().workers_failed(std::move(failure), monotonic_ns());
 }
 
-Place NodesRun::place() const {
+Place NodesRun::find_place() const {
   const nodes::Node::Share& share = head_->node().share();
   Place place;
   place.local_world_size = around_.options.nproc_per_node;

@@ -64,8 +64,8 @@ class NodesRun {
 
   // After each turn of the head. True: it has something new to look at.
   bool go_on();
-  // What workers that start now are told.
-  Place place() const;
+  // What workers of the attempt that starts are told.
+  const Place& place() const { return place_; }
   // That workers inherit; -1: none.
   int lock() const { return alone_.fd(); }
   // The watcher's (processes/watcher.h), which is there until leave(): where the next worker says
@@ -98,6 +98,7 @@ class NodesRun {
   Status begin_store();
   void adopt(UniqueFd client);
   void reach(nodes::Attempt attempt);
+  Place find_place() const;
   // It fails before it has workers. `final`: another attempt would end the same way.
   void fail(const Error& error, bool final);
   std::vector<std::string> own_addresses() const;
@@ -129,6 +130,7 @@ class NodesRun {
   MasterPort::OnNode served_;        // where it is
   nodes::Attempt reaching_ = 0;      // its store, or the last one reached
   std::unique_ptr<StoreProbe> probe_;
+  Place place_;
   std::uint64_t said_ = 0;  // version of the node's word
   bool started_ = false;    // workers
   Deadline tell_missing_at_ = Deadline::in({});

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "control/address.h"
 #include "control/sockets.h"
 #include "store/protocol.h"
@@ -153,11 +154,9 @@ Status StoreProbe::no_store(const std::string& what) const {
 }
 
 Status StoreProbe::failure(const std::string& what, const char* remedy) const {
-  const bool six = plan_.address.find(':') != std::string::npos;
-  const std::string where =
-      (six ? "[" + plan_.address + "]" : plan_.address) + ":" + std::to_string(plan_.port);
   return Error{ErrorKind::kUnavailable,
-               "the workers' store of " + plan_.there + " at " + where +
+               "the workers' store of " + plan_.there + " at " +
+                   endpoint_text(plan_.address, plan_.port) +
                    " is not reached, though the launchers' own connections work: " + what + remedy};
 }
 

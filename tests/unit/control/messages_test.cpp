@@ -47,10 +47,10 @@ std::vector<Message> one_of_each() {
                  6,
                  7,
                  {{0, true, true, true, "10.0.0.1", "node0", 8, 9}, {1, false}}};
-  return {message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a", "b"},
+  return {message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a"},
           message::Hello{},
           message::Welcome{"node0", "10.0.0.1"},
-          message::Refused{message::Reason::kNotTheLeader, "--nnodes", "2", "3", "a", odd},
+          message::Refused{message::Reason::kOtherOption, "--nnodes", odd},
           word,
           nodes::NodeWord{},
           leader,
