@@ -191,6 +191,8 @@ class Summary(unittest.TestCase):
         self.assertEqual(self.run_summary([("launcher_unit_test", "run", said.replace("{}", "Other"))])[1][-1], "1 passed, 1 failed, 0 skipped")
         python = "test_a (__main__.C.test_a)\nWhat it says. ... skipped 'no Pillow'\ntest_b (__main__.C.test_b) ... ok\n"
         self.assertEqual(self.run_summary([("recipe", "run", python)])[1][-1], "1 passed, 1 failed, 0 skipped")
+        timed = "test_ddp (__main__.S.test_ddp, 9.2 s) ... ok\ntest_lightning (__main__.S.test_lightning, 0.5 s) ... skipped 'no lightning'\n"
+        self.assertEqual(self.run_summary([("fault_nodes_scripts", "run", timed)])[1][-1], "1 passed, 0 failed, 1 skipped")
 
     def test_no_test_is_a_failure(self):
         self.assertEqual(self.run_summary(None)[0], 1)
