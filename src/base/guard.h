@@ -33,18 +33,24 @@ class Thrown : public std::runtime_error {
 // that makes it, for callers that run often and hardly ever fail.
 template <class What, class F>
 auto guarded(const What& what, ErrorKind kind, F&& f) -> decltype(f()) {
-  const auto error_of = [&](ErrorKind of_kind, const std::exception& error) {
+  const auto error_of = [&](ErrorKind of_kind, const std::string& words) {
     if constexpr (std::is_invocable_v<What>)
-      return Error{of_kind, what() + ": " + words_of(error)};
+      return Error{of_kind, what() + ": " + words};
     else
-      return Error{of_kind, std::string(what) + ": " + words_of(error)};
+      return Error{of_kind, std::string(what) + ": " + words};
   };
   try {
     return std::forward<F>(f)();
   } catch (const Thrown& error) {
-    return error_of(error.kind(), error);
+    return error_of(error.kind(), words_of(error));
   } catch (const std::exception& error) {
-    return error_of(kind, error);
+    return error_of(kind, words_of(error));
+  } catch (const char* words) {
+    return error_of(kind, words);
+  } catch (const std::string& words) {
+    return error_of(kind, words);
+  } catch (...) {
+    return error_of(kind, "something was thrown that is no std::exception");
   }
 }
 
