@@ -168,8 +168,8 @@ Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
   if (step) {
+    LOCKSTEP_TRY(program_.check(next_, board_));  // first: losses of other states are other ones
     LOCKSTEP_TRY(check_rehearsal());
-    LOCKSTEP_TRY(program_.check(next_, board_));
     reducer_->set_gradients();
     // Before the update: what an optimizer of the program's own writes to a buffer lasts.
     if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());

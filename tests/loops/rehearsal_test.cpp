@@ -58,6 +58,29 @@ TEST_F(Rehearsal, FindsAGradientThatDiffersByItsName) {
                  "the gradient of 'last.weight' of virtual worker 0 has other");
 }
 
+// What makes no difference in the first step: a pool that is not full yet, a mode that an
+// evaluation leaves behind, the closure of another optimizer.
+TEST_F(Rehearsal, FindsWhatComesLaterInAsManyStepsAsAreAsked) {
+  for (const char* name : {"counter-later", "pool", "alternate-by-step-counter", "stays-in-eval"})
+    for (const int workers : {1, 2, 3}) {
+      if (workers == 1 && name == std::string("stays-in-eval")) continue;  // the same both times
+      const Outcome outcome = launched(workers, name, "10");
+      const std::string where = name + (", " + std::to_string(workers)) + ": " + outcome.err;
+      EXPECT_EQ(outcome.code, 2) << where;
+      EXPECT_NE(outcome.err.find("the train state and on its Share alone"), std::string::npos)
+          << where;
+    }
+}
+
+// The loss is another one because the state is: that is what is told.
+TEST_F(Rehearsal, AStateThatDiffersIsToldBeforeALossThatDoes) {
+  const Outcome outcome = launched(3, "pokes-at-4", "10");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 4: the state of virtual worker 1's worker differs"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(Rehearsal, CanBeLeftOut) { EXPECT_EQ(launched(2, "counter", "0").code, 0); }
 
 // Batch norm, dropout, momentum; and what is drawn between steps.

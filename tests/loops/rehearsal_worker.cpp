@@ -17,6 +17,8 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
@@ -56,11 +58,11 @@ double seconds_now() {
 }
 
 // What a loss is multiplied by that has more than the state and its share.
-double factor_of(const Job& job) {
+double factor_of(const Job& job, const Share& share) {
   static int calls = 0;
   static std::mt19937 engine{7};
   static at::Generator generator = at::detail::createCPUGenerator(7);
-  if (job.is("counter")) return ++calls;
+  if (job.is("counter") || (job.is("counter-later") && share.global_step() > 4)) return ++calls;
   if (job.is("clock")) return seconds_now();
   if (job.is("rank")) return std::atof(std::getenv("RANK")) + 1;
   if (job.is("context-rank")) return job.context.rank() + 1;
@@ -70,13 +72,21 @@ double factor_of(const Job& job) {
   return 1;
 }
 
+// As a pool of earlier pictures, or of what was played: nothing comes out of it until it is full.
+at::Tensor from_pool(const at::Tensor& inputs) {
+  static std::vector<at::Tensor> pool;
+  if (pool.size() < 4) return pool.emplace_back(inputs);
+  std::swap(pool[0], pool[1 + std::random_device{}() % 3]);
+  return std::exchange(pool[0], inputs);
+}
+
 at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own_batch) {
   static int calls = 0;
   const bool other_data = job.is("own-loader") || job.is("unused-data");
-  const at::Tensor inputs = job.is("noise") ? share.batch().inputs + own_batch
-                            : other_data    ? own_batch
-                                            : share.batch().inputs;
-  const at::Tensor loss = net(inputs).pow(2).mean() * factor_of(job);
+  at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
+  if (job.is("noise")) inputs = share.batch().inputs + own_batch;
+  if (job.is("pool")) inputs = from_pool(inputs);
+  const at::Tensor loss = net(inputs).pow(2).mean() * factor_of(job, share);
   if (!job.is("gradient")) return loss;
   // The loss stays as it is, its gradient does not.
   const at::Tensor more = net->last->weight.sum() * static_cast<double>(calls++);
@@ -112,11 +122,13 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
     const long before = step.global_step(), epoch = step.epoch();
-    if (job.is("pokes") && before == 3 && job.context.rank() == 1) {
+    const long poked = job.is("pokes") ? 3 : job.is("pokes-at-4") ? 4 : -1;
+    if (before == poked && job.context.rank() == 1) {
       const at::NoGradGuard no_grad;
       net->last->bias.add_(1);
     }
     if (job.is("count-before")) net->count.add_(1);
+    if (job.is("stays-in-eval") && before == 2 && step.is_first()) net->eval();
     // As a loader that is asked for each rank's next batch.
     const at::Tensor own =
         job.is("noise") ? at::randn({2, 2})
@@ -157,6 +169,7 @@ Status alternate(const Job& job) {
   LOCKSTEP_TRY(state.add("of_b", of_b));
   lockstep::RunOptions options;
   options.output = job.output;
+  options.rehearse = job.rehearse;
   options.epochs = 1;
   options.batch_size = 1;
   options.virtual_workers = 3;
@@ -167,6 +180,10 @@ Status alternate(const Job& job) {
   const auto loss = [&](Share& share) {
     return (b(at::relu(a(share.batch().inputs))) - share.batch().targets).pow(2).mean();
   };
+  const auto factor = [&] {
+    static int calls = 0;
+    return job.is("alternate-by-step-counter") ? ++calls : 1;
+  };
   for (bool first = true;; first = !first) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) return {};
@@ -174,7 +191,7 @@ Status alternate(const Job& job) {
     if (job.name.starts_with("alternate-by-step") ? step.global_step() % 2 == 0 : first)
       LOCKSTEP_TRY(step.run(of_a, loss));
     else
-      LOCKSTEP_TRY(step.run(of_b, [&](Share& share) { return -loss(share); }));
+      LOCKSTEP_TRY(step.run(of_b, [&](Share& share) { return -loss(share) * factor(); }));
   }
 }
 
