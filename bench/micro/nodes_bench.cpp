@@ -12,14 +12,14 @@
 #include <string>
 #include <variant>
 
-#include "control/messages.h"
 #include "simulation/nodes/star.h"
+#include "star/messages.h"
 
 namespace lockstep {
 namespace {
 
-std::string encoded(const control::Message& message) {
-  auto frame = control::encode(message);
+std::string encoded(const star::Message& message) {
+  auto frame = star::encode(message);
   if (!frame.ok()) {
     std::fprintf(stderr, "nodes_bench: %s\n", frame.error().message.c_str());
     std::exit(1);
@@ -42,7 +42,7 @@ void print(int nodes, const char* event, const simulation::Costs& costs) {
 
 void measure(int nodes) {
   simulation::Star star(nodes, {[](const nodes::NodeWord& word) { return encoded(word); },
-                                [](const std::string& frame) { (void)control::decode(frame); },
+                                [](const std::string& frame) { (void)star::decode(frame); },
                                 [](const nodes::LeaderWord& word) { return encoded(word); }});
   print(nodes, "form", star.form());
   print(nodes, "rest", star.rest(10 * simulation::kSecond));

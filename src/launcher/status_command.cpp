@@ -78,7 +78,7 @@ Error with_other_reading(const std::string& word, Error error) {
   return error;
 }
 
-Result<control::message::Answer> ask_where(const std::string& word, const Question& question) {
+Result<star::message::Answer> ask_where(const std::string& word, const Question& question) {
   const auto endpoint = parse_endpoint(word);
   if (!endpoint.ok()) return with_other_reading(word, endpoint.error());
   auto answer = ask_endpoint(endpoint->host, endpoint->port.value_or(kEndpointPort), question);
@@ -90,7 +90,7 @@ Result<control::message::Answer> ask_where(const std::string& word, const Questi
   return with_other_reading(word, std::move(error));
 }
 
-Result<std::vector<control::message::Answer>> ask(const Words& words, Question::What what) {
+Result<std::vector<star::message::Answer>> ask(const Words& words, Question::What what) {
   const Question question{what, words.key_file};
   if (words.id) return ask_this_machine(*words.id, question);
   LOCKSTEP_ASSIGN(auto answer, ask_where(*words.where, question));
@@ -156,7 +156,7 @@ int status_command(std::span<const std::string> arguments) {
   const auto answers = ask(*words, Question::What::kStatus);
   if (!answers.ok()) return fail_with(answers.error());
   std::string text;
-  for (const control::message::Answer& answer : *answers)
+  for (const star::message::Answer& answer : *answers)
     text += words->json ? status_json(answer) + "\n" : status_text(answer);
   return print_output(text);
 }

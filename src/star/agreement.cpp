@@ -9,9 +9,9 @@
 namespace lockstep::star {
 namespace {
 
-using control::message::Hello;
-using control::message::Reason;
-using control::message::Refused;
+using message::Hello;
+using message::Reason;
+using message::Refused;
 
 std::string seconds(std::uint64_t ns) {
   char text[32];

@@ -4,22 +4,20 @@
 #include <optional>
 #include <string>
 
-#include "control/messages.h"
+#include "star/messages.h"
 
 namespace lockstep::star {
 
 // Nothing: they agree. Else what the one that has come is told: the option, both values, both
 // hosts, and what to do. `from`: its address, numeric.
-std::optional<control::message::Refused> disagreement(const control::message::Hello& theirs,
-                                                      const std::string& from,
-                                                      const control::message::Hello& ours);
+std::optional<message::Refused> disagreement(const message::Hello& theirs, const std::string& from,
+                                             const message::Hello& ours);
 
 // kOtherRun: the endpoint is another run's now, which may end; everything else stays wrong.
-int exit_code_of(control::message::Reason reason);
+int exit_code_of(message::Reason reason);
 
 // Where the program or its arguments differ, which is common (paths of each machine): a sentence.
-std::string other_program(const control::message::Hello& theirs,
-                          const control::message::Hello& ours);
+std::string other_program(const message::Hello& theirs, const message::Hello& ours);
 
 // Where the leader sees a node by another address than the node has itself, as behind a NAT: a
 // sentence with both and with the direction that works. Else empty.

@@ -91,9 +91,9 @@ bool Hub::may_say(const std::string& what) {
 }
 
 void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view first) {
-  auto message = control::decode(first);
-  const auto* hello = message.ok() ? std::get_if<control::message::Hello>(&*message) : nullptr;
-  if (message.ok() && control::is_question(*message) && events_.asked)
+  auto message = decode(first);
+  const auto* hello = message.ok() ? std::get_if<message::Hello>(&*message) : nullptr;
+  if (message.ok() && is_question(*message) && events_.asked)
     return events_.asked(connection, *message);
   if (hello == nullptr) {
     log_debug(connection->name() + " does not begin with what it is");
@@ -118,14 +118,13 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   make_room();
   peers_.emplace(
       link, Peer{connection, *hello, address, local_of(*connection), Deadline::in(kFirstWord)});
-  if (const auto welcome = control::encode(control::message::Welcome{plan_.self.host, address});
-      welcome.ok())
+  if (const auto welcome = encode(message::Welcome{plan_.self.host, address}); welcome.ok())
     connection->send(*welcome);
   connection->send(failed_);
 }
 
-void Hub::refuse(Connection& connection, const control::message::Refused& refused) {
-  if (const auto text = control::encode(refused); text.ok()) connection.send(*text);
+void Hub::refuse(Connection& connection, const message::Refused& refused) {
+  if (const auto text = encode(refused); text.ok()) connection.send(*text);
   let_go(connection.shared_from_this());
 }
 
@@ -165,12 +164,11 @@ void Hub::drop_silent() {
 }
 
 void Hub::hear(nodes::Link link, std::string_view frame) {
-  auto message = control::decode(frame);
+  auto message = decode(frame);
   auto* word = message.ok() ? std::get_if<nodes::NodeWord>(&*message) : nullptr;
   const auto found = peers_.find(link);
   if (found == peers_.end()) return;
-  if (const auto* failed =
-          message.ok() ? std::get_if<control::message::Failed>(&*message) : nullptr) {
+  if (const auto* failed = message.ok() ? std::get_if<message::Failed>(&*message) : nullptr) {
     if (leader_.final() && failed_.empty()) events_.failed(*failed);
     return;
   }
@@ -215,8 +213,8 @@ void Hub::drop(nodes::Link link) {
   peers_.erase(found);
 }
 
-void Hub::tell_all(const control::message::Failed& failed) {
-  auto text = control::encode(failed);
+void Hub::tell_all(const message::Failed& failed) {
+  auto text = encode(failed);
   if (!text.ok()) return;
   failed_ = *std::move(text);
   for (const auto& [link, peer] : peers_) peer.connection->send(failed_);
@@ -276,7 +274,7 @@ void Hub::tell(nodes::Link link, Peer& peer) {
   }
   if (!word.refusal.empty() && !std::exchange(peer.refusal_told, true))
     log_warning("not let in: " + peer.hello.host + " (" + peer.address + "): " + word.refusal);
-  if (const auto text = control::encode(word); text.ok()) peer.connection->send(*text);
+  if (const auto text = encode(word); text.ok()) peer.connection->send(*text);
 }
 
 std::string Hub::own_address() const {

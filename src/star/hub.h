@@ -27,8 +27,8 @@
 #include "base/unique_fd.h"
 #include "control/connection.h"
 #include "control/listener.h"
-#include "control/messages.h"
 #include "nodes/leader.h"
+#include "star/messages.h"
 
 namespace lockstep::star {
 
@@ -39,7 +39,7 @@ class Hub {
     nodes::Row own;
     std::uint64_t run = 0;         // nodes::Leader's
     nodes::Leader::Record before;  // the same
-    control::message::Hello self;  // what all must agree in
+    message::Hello self;           // what all must agree in
     control::Party party;
     std::string advertised;  // numeric, of --local-addr; "": as connections show it
   };
@@ -54,9 +54,9 @@ class Hub {
     // Before words of a new attempt are sent.
     std::function<void(const nodes::Leader::Record&)> keep = [](const nodes::Leader::Record&) {};
     std::function<void(UniqueFd)> store;  // Listener's; none: such clients are turned away
-    std::function<void(const control::message::Failed&)> failed;  // why the run ends, by its node
+    std::function<void(const message::Failed&)> failed;  // why the run ends, by its node
     // Who has come is no node: it asks how the run is, or for its end (StatusQuery, StopOrder).
-    std::function<void(std::shared_ptr<control::Connection>, const control::Message&)> asked;
+    std::function<void(std::shared_ptr<control::Connection>, const Message&)> asked;
   };
   static Result<std::unique_ptr<Hub>> open(Loop& loop, control::Timers& timers,
                                            std::vector<Door> doors, Plan plan, Events events);
@@ -68,7 +68,7 @@ class Hub {
   void drop_store_clients();
   nodes::LeaderWord exchange(const nodes::NodeWord& own);
   // To all other nodes, those that come later too.
-  void tell_all(const control::message::Failed& failed);
+  void tell_all(const message::Failed& failed);
   const nodes::Leader& leader() const { return leader_; }
   // At which connections of other machines have come; never empty: 127.0.0.1 where none has.
   std::vector<std::string> own_addresses() const;
@@ -79,7 +79,7 @@ class Hub {
  private:
   struct Peer {
     std::shared_ptr<control::Connection> connection;
-    control::message::Hello hello;
+    message::Hello hello;
     std::string address, local;  // numeric: its end, and ours; "": it is within the machine
     Deadline first_word_by;
     bool heard = false;
@@ -89,7 +89,7 @@ class Hub {
   Hub(Loop& loop, control::Timers& timers, Plan plan, Events events);
   Status listen(std::vector<Door> doors);
   void come(const std::shared_ptr<control::Connection>& connection, std::string_view first);
-  void refuse(control::Connection& connection, const control::message::Refused& refused);
+  void refuse(control::Connection& connection, const message::Refused& refused);
   void make_room();
   void drop_silent();
   void let_go(std::shared_ptr<control::Connection> connection);

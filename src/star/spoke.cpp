@@ -75,9 +75,9 @@ void Spoke::dialled(const std::shared_ptr<Connection>& connection,
   events.frame = [this](std::string_view frame) { hear(frame); };
   events.ended = [this](const control::Failure& end) { lost(end); };
   connection_->hear(std::move(events));
-  control::message::Hello hello = plan_.self;
+  message::Hello hello = plan_.self;
   if (connection_->local()) local_address_ = hello.local_address = connection_->local()->host();
-  if (const auto text = control::encode(hello); text.ok()) return connection_->send(*text);
+  if (const auto text = encode(hello); text.ok()) return connection_->send(*text);
   events_.refused({exit_code(ErrorKind::kUsage),
                    "the program's arguments are longer than what can be told to other nodes"});
 }
@@ -111,7 +111,7 @@ void Spoke::tell_trouble() {
 }
 
 void Spoke::hear(std::string_view frame) {
-  auto message = control::decode(frame);
+  auto message = decode(frame);
   if (!message.ok()) {
     connection_->close();
     return lost({Outcome::kBroken, message.error().message});
@@ -120,7 +120,7 @@ void Spoke::hear(std::string_view frame) {
   std::visit([this](const auto& what) { on(what); }, *message);
 }
 
-void Spoke::on(const control::message::Welcome& welcome) {
+void Spoke::on(const message::Welcome& welcome) {
   log_debug("met " + welcome.host + ", which leads, as " + welcome.address);
   if (const std::string other = translation(plan_.self.host, local_address_, welcome.address);
       !other.empty() && !was_open_)
@@ -132,7 +132,7 @@ void Spoke::on(const control::message::Welcome& welcome) {
   events_.open();
 }
 
-void Spoke::on(const control::message::Refused& refused) {
+void Spoke::on(const message::Refused& refused) {
   events_.refused({exit_code_of(refused.reason), refused.text});
 }
 
@@ -170,12 +170,12 @@ void Spoke::watch() {
 
 void Spoke::say(const nodes::NodeWord& word) {
   if (!open_) return;
-  if (const auto text = control::encode(word); text.ok()) connection_->send(*text);
+  if (const auto text = encode(word); text.ok()) connection_->send(*text);
 }
 
-void Spoke::tell(const control::message::Failed& failed) {
+void Spoke::tell(const message::Failed& failed) {
   if (!open_) return;
-  if (const auto text = control::encode(failed); text.ok()) connection_->send(*text);
+  if (const auto text = encode(failed); text.ok()) connection_->send(*text);
 }
 
 void Spoke::leave() {

@@ -20,8 +20,8 @@
 #include "base/loop.h"
 #include "control/connection.h"
 #include "control/dial.h"
-#include "control/messages.h"
 #include "nodes/words.h"
+#include "star/messages.h"
 
 namespace lockstep::star {
 
@@ -31,7 +31,7 @@ class Spoke {
     std::string host;  // of the endpoint, as the user gave it; looked up anew by each dial
     int port = 0;
     bool on_this_machine = false;  // by its abstract socket, without a key
-    control::message::Hello self;
+    message::Hello self;
     control::Party party;
     std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
     std::optional<control::Address> from;             // --local-addr
@@ -41,7 +41,7 @@ class Spoke {
   struct Events {
     std::function<void()> open;  // the leader agrees: say() the node's word
     std::function<void(const nodes::LeaderWord&)> word;
-    std::function<void(const control::message::Failed&)> failed;  // elsewhere: why the run ends
+    std::function<void(const message::Failed&)> failed;  // elsewhere: why the run ends
     std::function<void()> closed;
     // By this machine, before there ever was a connection: who leads may be this node.
     std::function<void()> refused_here = [] {};
@@ -55,7 +55,7 @@ class Spoke {
 
   // Does nothing where no leader has agreed.
   void say(const nodes::NodeWord& word);
-  void tell(const control::message::Failed& failed);
+  void tell(const message::Failed& failed);
   bool is_open() const { return open_; }
   // Of this end of the connection, numeric; "127.0.0.1" within the machine. Once it was open.
   const std::string& local_address() const { return local_address_; }
@@ -70,10 +70,10 @@ class Spoke {
                const control::Failure& failure);
   void failed(const control::Failure& failure);
   void hear(std::string_view frame);
-  void on(const control::message::Welcome& welcome);
-  void on(const control::message::Refused& refused);
+  void on(const message::Welcome& welcome);
+  void on(const message::Refused& refused);
   void on(const nodes::LeaderWord& word);
-  void on(const control::message::Failed& failed) { events_.failed(failed); }
+  void on(const message::Failed& failed) { events_.failed(failed); }
   template <class Other>
   void on(const Other& /*nothing that a leader says*/) {}
   void dial_again();

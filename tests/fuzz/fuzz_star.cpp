@@ -1,5 +1,5 @@
-// Any bytes as what one agent that has the key says: to the leader of a run of three, whose other
-// two nodes are sound, and to a node as its leader. The sound nodes never have two attempts at
+// Any bytes as what one agent that has the key says: as a message, to the leader of a run of three,
+// whose other two nodes are sound, and to a node as its leader. The sound nodes never have two attempts at
 // once, and what has passed star::implausible() overflows nothing.
 #include <cstddef>
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include <string_view>
 #include <variant>
 
-#include "control/messages.h"
 #include "nodes/leader.h"
 #include "nodes/node.h"
+#include "star/messages.h"
 #include "star/plausible.h"
 
 using namespace lockstep;
@@ -45,11 +45,18 @@ std::string_view take_frame(std::string_view& bytes) {
   return frame;
 }
 
+void as_message(std::string_view frame) {
+  const auto message = star::decode(frame);
+  if (!message.ok()) return;
+  const auto text = star::encode(*message);
+  if (!text.ok() || *text != frame) std::abort();  // there is one way to say it
+}
+
 class Run {
  public:
   void hear(std::string_view frame) {
     now_ += kStep;
-    if (const auto message = control::decode(frame); message.ok())
+    if (const auto message = star::decode(frame); message.ok())
       if (const auto* word = std::get_if<NodeWord>(&*message)) broken(*word);
     for (int i = 0; i < 2; ++i) {
       sound(kOwnLink, own_);
@@ -88,7 +95,7 @@ class Run {
     }
     leader_.heard(link, node.word(now_), now_);
     const LeaderWord word = leader_.word_for(link, now_);
-    if (!control::encode(word).ok()) std::abort();  // nothing that one says makes it too long
+    if (!star::encode(word).ok()) std::abort();  // nothing that one says makes it too long
     node.heard(word, now_);
   }
 
@@ -99,7 +106,7 @@ class Run {
 };
 
 void as_leader(Node& node, std::string_view frame, std::uint64_t now) {
-  const auto message = control::decode(frame);
+  const auto message = star::decode(frame);
   if (!message.ok()) return;
   const auto* word = std::get_if<LeaderWord>(&*message);
   if (word == nullptr || !star::implausible(*word, now).empty()) return;
@@ -117,6 +124,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Node node(rules(), row(1), 1'000'000'000'000);
   for (std::uint64_t now = 1'000'000'000'000; !bytes.empty(); now += kStep) {
     const std::string_view frame = take_frame(bytes);
+    as_message(frame);
     run.hear(frame);
     as_leader(node, frame, now);
     node.tick(now);

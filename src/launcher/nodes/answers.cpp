@@ -13,8 +13,8 @@
 namespace lockstep::launcher {
 
 using control::Connection;
-using control::message::StatusQuery;
-using control::message::StopOrder;
+using star::message::StatusQuery;
+using star::message::StopOrder;
 
 std::string socket_names_of(const std::string& run_id) {
   return "lockstep-node-" + std::to_string(::geteuid()) + "-" + sha256_hex(run_id).substr(0, 32) +
@@ -33,9 +33,8 @@ Status Answers::listen(const std::string& run_id, const control::Party& party) {
   plan.most_waiting = kMostAskers;
   control::Listener::Events events;
   events.come = [this](const std::shared_ptr<Connection>& connection, std::string_view first) {
-    const auto message = control::decode(first);
-    message.ok() && control::is_question(*message) ? come(connection, *message)
-                                                   : connection->close();
+    const auto message = star::decode(first);
+    message.ok() && star::is_question(*message) ? come(connection, *message) : connection->close();
   };
   events.turned_away = [](const control::Failure& failure) {
     log_debug("turned away: " + failure.text);
@@ -45,7 +44,7 @@ Status Answers::listen(const std::string& run_id, const control::Party& party) {
   return {};
 }
 
-void Answers::come(std::shared_ptr<Connection> connection, const control::Message& first) {
+void Answers::come(std::shared_ptr<Connection> connection, const star::Message& first) {
   if (askers_.size() >= kMostAskers) drop(askers_.front().id);
   const std::uint64_t id = ++last_id_;
   Connection::Events events;
@@ -60,13 +59,13 @@ void Answers::come(std::shared_ptr<Connection> connection, const control::Messag
 void Answers::hear(std::uint64_t id, std::string_view frame) {
   const auto found = std::ranges::find(askers_, id, &Asker::id);
   if (found == askers_.end()) return;
-  const auto question = control::decode(frame);
-  if (!question.ok() || !control::is_question(*question) || found->questions >= kMostQuestions)
+  const auto question = star::decode(frame);
+  if (!question.ok() || !star::is_question(*question) || found->questions >= kMostQuestions)
     return drop(id);
   answer(*found, *question);
 }
 
-void Answers::answer(Asker& asker, const control::Message& question) {
+void Answers::answer(Asker& asker, const star::Message& question) {
   ++asker.questions;
   const auto connection = asker.connection;  // a stop may end what is here
   const auto* const query = std::get_if<StatusQuery>(&question);
@@ -75,7 +74,7 @@ void Answers::answer(Asker& asker, const control::Message& question) {
                           ? events_.status(*query)
                           : events_.stop(std::get<StopOrder>(question).host +
                                          (remote ? " (" + remote->host() + ")" : std::string()));
-  if (const auto text = control::encode(answer); text.ok())
+  if (const auto text = star::encode(answer); text.ok())
     connection->send(*text);
   else
     connection->close();

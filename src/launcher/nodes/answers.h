@@ -20,9 +20,9 @@
 #include "base/loop.h"
 #include "control/connection.h"
 #include "control/listener.h"
-#include "control/messages.h"
 #include "control/timers.h"
 #include "lockstep/status.h"
+#include "star/messages.h"
 
 namespace lockstep::launcher {
 
@@ -37,9 +37,9 @@ class Answers {
   static constexpr int kMostQuestions = 128, kMostMembers = 1024;
 
   struct Events {
-    std::function<control::message::Answer(const control::message::StatusQuery&)> status;
+    std::function<star::message::Answer(const star::message::StatusQuery&)> status;
     // `from`: who asks, for people.
-    std::function<control::message::Answer(const std::string& from)> stop;
+    std::function<star::message::Answer(const std::string& from)> stop;
   };
   Answers(Loop& loop, control::Timers& timers, Events events);
   ~Answers();
@@ -48,7 +48,7 @@ class Answers {
 
   // On this machine. kUnavailable.
   Status listen(const std::string& run_id, const control::Party& party);
-  void come(std::shared_ptr<control::Connection> connection, const control::Message& first);
+  void come(std::shared_ptr<control::Connection> connection, const star::Message& first);
   // Now and then.
   void look();
   // Says goodbye to all; what is on its way still arrives.
@@ -63,7 +63,7 @@ class Answers {
     control::Timers::Timer limit;
   };
   void hear(std::uint64_t id, std::string_view frame);
-  void answer(Asker& asker, const control::Message& question);
+  void answer(Asker& asker, const star::Message& question);
   void drop(std::uint64_t id);
 
   Loop& loop_;

@@ -23,13 +23,13 @@ namespace {
 using namespace std::chrono_literals;
 using control::Connection;
 using control::Outcome;
-using control::message::Answer;
+using star::message::Answer;
 
 constexpr auto kAskingTime = 10s, kAskingTimeHere = 5s;
 
-control::Message message_of(const Question& question, std::int32_t from) {
-  if (question.what == Question::What::kStop) return control::message::StopOrder{host_name()};
-  return control::message::StatusQuery{from};
+star::Message message_of(const Question& question, std::int32_t from) {
+  if (question.what == Question::What::kStop) return star::message::StopOrder{host_name()};
+  return star::message::StatusQuery{from};
 }
 
 // One conversation, in a loop of its own.
@@ -86,11 +86,11 @@ class Asking {
     ask(0);
   }
   void ask(std::int32_t from) {
-    if (const auto text = control::encode(message_of(question_, from)); text.ok())
+    if (const auto text = star::encode(message_of(question_, from)); text.ok())
       connection_->send(*text);
   }
   void hear(std::string_view frame) {
-    auto message = control::decode(frame);
+    auto message = star::decode(frame);
     auto* const part = message.ok() ? std::get_if<Answer>(&*message) : nullptr;
     if (part == nullptr)
       return fail({Outcome::kBroken, connection_->name() + " gave no answer to this question"});

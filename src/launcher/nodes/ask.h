@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "control/messages.h"
 #include "lockstep/status.h"
+#include "star/messages.h"
 
 namespace lockstep::launcher {
 
@@ -21,11 +21,11 @@ struct Question {
 
 // The leader of the run that meets at this endpoint. A loopback host is looked for within this
 // machine first, without a key.
-Result<control::message::Answer> ask_endpoint(const std::string& host, int port,
-                                              const Question& question);
+Result<star::message::Answer> ask_endpoint(const std::string& host, int port,
+                                           const Question& question);
 
 // All launchers of this user's that have nodes of that run on this machine; the leader first.
-Result<std::vector<control::message::Answer>> ask_this_machine(const std::string& run_id,
-                                                               const Question& question);
+Result<std::vector<star::message::Answer>> ask_this_machine(const std::string& run_id,
+                                                            const Question& question);
 
 }  // namespace lockstep::launcher

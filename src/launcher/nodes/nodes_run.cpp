@@ -119,9 +119,9 @@ Status NodesRun::open() {
   return {};
 }
 
-control::message::Hello NodesRun::hello() const {
+star::message::Hello NodesRun::hello() const {
   const LaunchOptions& options = around_.options;
-  control::message::Hello hello;
+  star::message::Hello hello;
   hello.run_id = options.run_id;
   hello.host = host_name();
   hello.nodes = options.nodes.nnodes;
@@ -145,10 +145,10 @@ Status NodesRun::lead() {
   star::Hub::Events events;
   events.news = around_.look;
   events.keep = [this](const nodes::Leader::Record& record) { record_.keep(record); };
-  events.asked = [this](const auto& connection, const control::Message& question) {
+  events.asked = [this](const auto& connection, const star::Message& question) {
     answers_->come(connection, question);
   };
-  events.failed = [this](const control::message::Failed& failed) {
+  events.failed = [this](const star::message::Failed& failed) {
     elsewhere_ = failure_of(failed);
     pass_on(failed);
   };
@@ -176,9 +176,7 @@ void NodesRun::dial() {
     tell_failure(word.final, word.rank);  // before the word that answers
     around_.look();
   };
-  events.failed = [this](const control::message::Failed& failed) {
-    elsewhere_ = failure_of(failed);
-  };
+  events.failed = [this](const star::message::Failed& failed) { elsewhere_ = failure_of(failed); };
   events.closed = [this] {
     head_->node().closed(monotonic_ns());
     around_.look();

@@ -88,7 +88,7 @@ class NodesRun {
   Status lead();
   void dial();
   void look_again();
-  control::message::Hello hello() const;
+  star::message::Hello hello() const;
   void look_for_earlier();
   bool talk();
   void wait_for_beat();
@@ -106,12 +106,12 @@ class NodesRun {
 
   // outside.cpp: what others are told.
   void tell_failure(const std::optional<nodes::Final>& final, int rank);
-  void pass_on(control::message::Failed failed);
+  void pass_on(star::message::Failed failed);
   std::string where() const;
   std::string endpoint() const;
   void open_answers();
-  control::message::Answer answer(int from, int most) const;
-  control::message::Answer stop(const std::string& from);
+  star::message::Answer answer(int from, int most) const;
+  star::message::Answer stop(const std::string& from);
 
   const Around around_;
   const control::Party party_;

@@ -13,11 +13,11 @@
 
 namespace lockstep::launcher {
 
-using control::message::Answer;
+using star::message::Answer;
 
 void NodesRun::open_answers() {
   Answers::Events events;
-  events.status = [this](const control::message::StatusQuery& query) {
+  events.status = [this](const star::message::StatusQuery& query) {
     return answer(query.from, Answers::kMostMembers);
   };
   events.stop = [this](const std::string& from) { return stop(from); };
@@ -70,7 +70,7 @@ void NodesRun::tell_failure(const std::optional<nodes::Final>& final, int rank) 
   hub_ ? pass_on(std::move(failed)) : spoke_->tell(failed);
 }
 
-void NodesRun::pass_on(control::message::Failed failed) {
+void NodesRun::pass_on(star::message::Failed failed) {
   shorten(failed, most_text(around_.options.nodes.nnodes));
   hub_->tell_all(failed);
 }

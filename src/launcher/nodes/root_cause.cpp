@@ -25,8 +25,8 @@ std::size_t most_text(int nodes) {
   return std::min(kMostText, kMostTexts / static_cast<std::size_t>(std::max(nodes, 1)));
 }
 
-control::message::Failed told(const WorkerFailure& failure, const std::string& host) {
-  control::message::Failed failed;
+star::message::Failed told(const WorkerFailure& failure, const std::string& host) {
+  star::message::Failed failed;
   failed.rank = failure.rank;
   failed.local_rank = failure.local_rank;
   failed.pid = failure.pid;
@@ -41,13 +41,13 @@ control::message::Failed told(const WorkerFailure& failure, const std::string& h
   return failed;
 }
 
-void shorten(control::message::Failed& failed, std::size_t most_bytes) {
+void shorten(star::message::Failed& failed, std::size_t most_bytes) {
   if (failed.text.size() <= most_bytes) return;
   failed.text = last_part(failure_of(failed).message, most_bytes);
   failed.is_file = false;
 }
 
-WorkerFailure failure_of(const control::message::Failed& failed) {
+WorkerFailure failure_of(const star::message::Failed& failed) {
   WorkerFailure failure;
   failure.rank = failed.rank;
   failure.local_rank = failed.local_rank;

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <string>
 
-#include "control/messages.h"
 #include "launcher/reports/failure_report.h"
+#include "star/messages.h"
 
 namespace lockstep::launcher {
 
@@ -15,8 +15,8 @@ inline constexpr std::size_t kMostText = 32 << 10, kMostTexts = 32 << 20;
 std::size_t most_text(int nodes);
 
 // An error file that is longer than that goes as its message, of which the end is kept.
-control::message::Failed told(const WorkerFailure& failure, const std::string& host);
-void shorten(control::message::Failed& failed, std::size_t most_bytes);
-WorkerFailure failure_of(const control::message::Failed& failed);
+star::message::Failed told(const WorkerFailure& failure, const std::string& host);
+void shorten(star::message::Failed& failed, std::size_t most_bytes);
+WorkerFailure failure_of(const star::message::Failed& failed);
 
 }  // namespace lockstep::launcher

@@ -14,9 +14,9 @@
 namespace lockstep::launcher {
 namespace {
 
-using control::message::Answer;
 using nodes::Member;
 using nodes::View;
+using star::message::Answer;
 
 constexpr std::size_t kMostNodesNamed = 8;
 

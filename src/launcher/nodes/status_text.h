@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "control/messages.h"
+#include "star/messages.h"
 
 namespace lockstep::launcher {
 
-std::string status_text(const control::message::Answer& answer);
+std::string status_text(const star::message::Answer& answer);
 // One line, without its end. docs/design/control.md has the fields.
-std::string status_json(const control::message::Answer& answer);
+std::string status_json(const star::message::Answer& answer);
 // `answers`: of those that were told to stop; not empty.
-std::string stop_text(const std::vector<control::message::Answer>& answers);
+std::string stop_text(const std::vector<star::message::Answer>& answers);
 
 }  // namespace lockstep::launcher

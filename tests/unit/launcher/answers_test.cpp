@@ -20,7 +20,7 @@ namespace lockstep::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using control::message::Answer;
+using star::message::Answer;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -61,7 +61,7 @@ class Asked : public testing::Test {
     plan.party = {control::kProtocol, 1, "1.2.3"};
     star::Hub::Events events;
     events.news = [] {};
-    events.asked = [this](const auto& connection, const control::Message& question) {
+    events.asked = [this](const auto& connection, const star::Message& question) {
       answers_->come(connection, question);
     };
     answers_ = std::make_unique<Answers>(
@@ -157,7 +157,7 @@ TEST_F(Asked, AFloodIsBounded) {
     if (!socket.ok()) continue;  // the queue is full
     std::string bytes = i % 3 == 0 ? "" : control::preface_of({control::kProtocol, 77, "1.2.3"});
     if (i % 3 == 2) {
-      const std::string question = *control::encode(control::message::StatusQuery{});
+      const std::string question = *star::encode(star::message::StatusQuery{});
       const auto size = static_cast<std::uint32_t>(question.size());
       bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
       bytes += question;

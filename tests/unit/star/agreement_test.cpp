@@ -9,8 +9,8 @@
 namespace lockstep::star::test {
 namespace {
 
-using control::message::Hello;
-using control::message::Reason;
+using message::Hello;
+using message::Reason;
 using testing::AllOf;
 using testing::HasSubstr;
 

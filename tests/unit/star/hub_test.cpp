@@ -14,7 +14,7 @@
 namespace lockstep::star::test {
 namespace {
 
-using control::message::Welcome;
+using message::Welcome;
 using testing::HasSubstr;
 
 class HubTest : public Star {
@@ -85,7 +85,7 @@ TEST_F(HubTest, ASilentLeaderIsDialledAgain) {
   control::Listener::Events events;
   events.come = [&](std::shared_ptr<control::Connection> connection, std::string_view) {
     connection->hear({});
-    connection->send(*control::encode(Welcome{"mute", "127.0.0.1"}));
+    connection->send(*star::encode(Welcome{"mute", "127.0.0.1"}));
     come.push_back(std::move(connection));
   };
   const auto listener =

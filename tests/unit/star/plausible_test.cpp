@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "control/messages.h"
+#include "star/messages.h"
 
 namespace lockstep::star {
 namespace {
@@ -104,7 +104,7 @@ TEST(Plausible, ALongReasonIsCutSoThatTheLeadersWordFits) {
   word.failure = nodes::Failure{3, 0, std::string(std::size_t{1} << 20, 'x'), 1};
   word.final = nodes::Final{1, std::string(std::size_t{1} << 20, 'y')};
   shorten(word);
-  EXPECT_TRUE(control::encode(word).ok());
+  EXPECT_TRUE(star::encode(word).ok());
   EXPECT_LT(word.failure->text.size(), 20'000u);
 }
 

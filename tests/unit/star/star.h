@@ -39,7 +39,7 @@ inline std::shared_ptr<const control::TlsSettings> tls_of(const std::string& key
 struct Given {
   std::uint64_t incarnation = 1;
   std::optional<int> rank;
-  control::message::Hello self;
+  message::Hello self;
   std::shared_ptr<const control::TlsSettings> tls = tls_of(kKey);
   std::uint32_t protocol = control::kProtocol;
   std::string machine = "machine";
@@ -72,8 +72,8 @@ class Star : public testing::Test {
     Deadline beat = Deadline::in(0s);
   };
 
-  control::message::Hello hello(int number) const {
-    control::message::Hello self;
+  message::Hello hello(int number) const {
+    message::Hello self;
     self.run_id = "run";
     self.host = "host" + std::to_string(number);
     self.nodes = rules.nodes;
@@ -219,7 +219,7 @@ class Star : public testing::Test {
   // Somebody who has the key, and is no node.
   struct Stranger {
     std::shared_ptr<control::Connection> connection;
-    std::vector<control::Message> heard;
+    std::vector<star::Message> heard;
     std::optional<control::Failure> ended;
     bool done = false;
     std::unique_ptr<control::Dial> dial;
@@ -247,7 +247,7 @@ class Star : public testing::Test {
           at->connection = std::move(connection);
           control::Connection::Events events;
           events.frame = [at](std::string_view frame) {
-            if (auto message = control::decode(frame); message.ok())
+            if (auto message = star::decode(frame); message.ok())
               at->heard.push_back(*std::move(message));
           };
           events.ended = [at](const control::Failure& failure) { at->ended = failure; };
@@ -257,8 +257,8 @@ class Star : public testing::Test {
     EXPECT_TRUE(one->connection);
     return one;
   }
-  static void say(Stranger& one, const control::Message& message) {
-    one.connection->send(*control::encode(message));
+  static void say(Stranger& one, const star::Message& message) {
+    one.connection->send(*star::encode(message));
   }
 
   std::string log;

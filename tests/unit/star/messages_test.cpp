@@ -1,5 +1,5 @@
 // Each message comes out as it went in, and no bytes at all do harm.
-#include "control/messages.h"
+#include "star/messages.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "control/connection.h"
 
-namespace lockstep::control {
+namespace lockstep::star {
 namespace {
 
 // One of each, with every field set to something of its own.
@@ -92,7 +92,7 @@ TEST(ControlMessages, OneByteMoreOrLessIsRefused) {
 }
 
 TEST(ControlMessages, OnesTooLongForAFrameAreRefused) {
-  EXPECT_EQ(encode(message::Welcome{std::string(kMostFrameBytes, 'x'), ""}).error().kind,
+  EXPECT_EQ(encode(message::Welcome{std::string(control::kMostFrameBytes, 'x'), ""}).error().kind,
             ErrorKind::kUsage);
 }
 
@@ -114,4 +114,4 @@ TEST(ControlMessages, AnyBytesAreAMessageOrRefused) {
 }
 
 }  // namespace
-}  // namespace lockstep::control
+}  // namespace lockstep::star

@@ -1,12 +1,12 @@
 // What the launchers of a run on several machines say to each other: one message per frame of
-// connection.h. By whose rules is the business of the room nodes.
+// control/connection.h. The room nodes has the rules.
 //
 //   u16 type | fields in the order of the struct (base/wire.h)        little-endian
 //
-// Of different versions none is ever read: preface.h refuses them before. Times are durations, or
-// of the sender's own clock, which only the sender reads again. Texts may hold any bytes: print
-// them by printable(). Ownership: values. Errors: kBadData for what cannot be decoded, kUsage for
-// what is too long for a frame. Threads: any.
+// Two versions never read each other's messages: control/preface.h refuses them before. Times are
+// durations, or of the sender's own clock, which only the sender reads again. Texts may hold any
+// bytes: print them by printable(). Ownership: values. Errors: kBadData for what cannot be decoded,
+// kUsage for what is too long for a frame. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 #include "nodes/view.h"
 #include "nodes/words.h"
 
-namespace lockstep::control {
+namespace lockstep::star {
 
 namespace message {
 
@@ -104,4 +104,4 @@ inline bool is_question(const Message& message) {
 Result<std::string> encode(const Message& message);
 Result<Message> decode(std::string_view frame);
 
-}  // namespace lockstep::control
+}  // namespace lockstep::star

@@ -1,4 +1,4 @@
-#include "control/messages.h"
+#include "star/messages.h"
 
 #include <array>
 #include <type_traits>
@@ -8,7 +8,7 @@
 #include "base/wire.h"
 #include "control/connection.h"
 
-namespace lockstep::control {
+namespace lockstep::star {
 namespace {
 
 // Each message's fields, in the order of the wire; the one list serves writer and reader.
@@ -112,9 +112,10 @@ Result<std::string> encode(const Message& message) {
   whole(static_cast<std::uint16_t>(message.index() + 1));
   std::visit([&](const auto& m) { fields(whole, m); }, message);
   std::string text = whole.take();
-  if (text.size() > kMostFrameBytes)
+  if (text.size() > control::kMostFrameBytes)
     return misuse("message of type " + std::to_string(message.index() + 1) + " has " +
-                  std::to_string(text.size()) + " bytes, limit " + std::to_string(kMostFrameBytes));
+                  std::to_string(text.size()) + " bytes, limit " +
+                  std::to_string(control::kMostFrameBytes));
   return text;
 }
 
@@ -132,4 +133,4 @@ Result<Message> decode(std::string_view frame) {
   return message;
 }
 
-}  // namespace lockstep::control
+}  // namespace lockstep::star
