@@ -179,7 +179,15 @@ void Leader::end_attempt_for(const std::string& why, std::uint64_t now) {
     finish({exit_code(ErrorKind::kUnavailable), why});
 }
 
-// Once all have told what they know, or time is up.
+// Once all have told what they know, or time is up. Who may still come back within its second has
+// perhaps failed first, or is the loss that came first.
+bool Leader::may_settle(std::uint64_t now) const {
+  if (!cause_.is_open()) return false;
+  if (seats_.working() == 0 && seats_.away() == 0) return true;
+  const std::uint64_t until = cause_.since() + rules_.settle;
+  return now >= until && seats_.oldest_away() >= until;
+}
+
 void Leader::settle(std::uint64_t now) {
   const bool ends = phase_ == Phase::kStopping;
   const Mishap* root = cause_.root(ends && may_restart());
@@ -224,8 +232,7 @@ void Leader::finish(Final final) {
 
 void Leader::decide(std::uint64_t now) {
   if (phase_ == Phase::kRunning && seats_.ended() == rules_.nodes) finish({0, ""});
-  const bool all_answered = seats_.working() == 0 && seats_.away() == 0;
-  if (cause_.is_open() && (all_answered || now >= cause_.since() + rules_.settle)) settle(now);
+  if (may_settle(now)) settle(now);
   // The answer of a node that slept may be to an old word: it has a newer one in a moment, and
   // before that the fence of a new attempt would end it.
   if (phase_ == Phase::kForming && seats_.clear() == rules_.nodes && age(now) < rules_.limit / 2) {

@@ -34,8 +34,8 @@ struct Rules {
   std::uint64_t grace = 1'000'000'000;           // beyond L, before others may start
   std::uint64_t redial = 1'000'000'000;          // for a closed connection to be made again
   std::uint64_t join_timeout = 600'000'000'000;  // for all to be there
-  // For all to tell what has failed; longer than `redial`, so that a node that is gone counts.
-  std::uint64_t settle = 1'250'000'000;
+  // For all to tell what has failed; and where a connection was lost meanwhile, what becomes of it.
+  std::uint64_t settle = 1'000'000'000;
 };
 
 class Leader {
@@ -110,6 +110,7 @@ class Leader {
   void end_attempt(std::uint64_t now);
   void end_attempt_for(const std::string& why, std::uint64_t now);
   bool may_restart() const { return attempt_ <= static_cast<Attempt>(rules_.max_restarts); }
+  bool may_settle(std::uint64_t now) const;
   void settle(std::uint64_t now);
   std::string unheard(std::uint64_t now) const;
   void nothing_may_live(std::uint64_t now);

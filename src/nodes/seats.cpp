@@ -23,8 +23,12 @@ void Seats::count(const Seat& seat, int by) {
   clear_ += seat.clear ? by : 0;
   ended_ += seat.ended ? by : 0;
   working_ += seat.link && !seat.clear ? by : 0;
-  away_ += seat.taken && !seat.lost && !seat.link ? by : 0;
   here_ += seat.link ? by : 0;
+  if (!seat.taken || seat.lost || seat.link) return;
+  if (by > 0)
+    away_.insert(seat.closed_at);
+  else
+    away_.erase(away_.find(seat.closed_at));
 }
 
 void Seats::sit(int rank, Link link, const Row& row, std::uint64_t now) {
@@ -83,8 +87,8 @@ void Seats::disconnect(Seat& seat, bool lost) {
 
 void Seats::closed(int rank, std::uint64_t now) {
   Seat& seat = of(rank);
+  seat.closed_at = now;  // while it is still connected: it is counted by that once it is not
   disconnect(seat, seat.lost);
-  seat.closed_at = now;
   deadlines_.advance(rank, now + times_.redial);
 }
 

@@ -75,7 +75,9 @@ class Seats {
   int clear() const { return clear_; }
   int ended() const { return ended_; }
   int working() const { return working_; }  // connected, and not clear
-  int away() const { return away_; }        // not connected, and not lost yet
+  // Not connected, and not lost yet: that is decided `redial` after the connection was.
+  int away() const { return static_cast<int>(away_.size()); }
+  std::uint64_t oldest_away() const { return away_.empty() ? ~std::uint64_t{0} : *away_.begin(); }
   bool all_here() const { return here_ == size(); }
   // Of the words that the leader's own node does not answer.
   Stamp oldest_echo() const { return echoes_.empty() ? ~Stamp{0} : *echoes_.begin(); }
@@ -98,7 +100,8 @@ class Seats {
   const Times times_;
   mutable std::uint64_t looks_ = 0;
   std::vector<Seat> seats_;
-  int clear_ = 0, ended_ = 0, working_ = 0, away_ = 0, here_ = 0;
+  int clear_ = 0, ended_ = 0, working_ = 0, here_ = 0;
+  std::multiset<std::uint64_t> away_;  // their connections were lost at
   std::multiset<Stamp> echoes_;
   Deadlines<int> deadlines_;
   std::set<int> free_;

@@ -119,9 +119,7 @@ void Machines::obey(Agent& agent) {
     const Node::Share share = agent.node->share();
     require(share.rank >= 0, "an attempt without a rank");
     check_rank(agent, share.rank);
-    if (trouble_.only_workers && wish.run > 1)
-      require(agent.node->why().find(" root") != std::string::npos,
-              "a consequence is named: " + agent.node->why());
+    if (wish.run > 1) check_cause(agent.node->why());
     agent.held.reset();
     agent.workers = Workers{wish.run, share.base_rank, share.world};
     agent.killing = 0;

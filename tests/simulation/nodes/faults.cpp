@@ -38,7 +38,7 @@ void Machines::fault() {
   Agent& agent = picked->second;
   const std::size_t machine = agent.machine;
   if (trouble_.only_moves) return double_up(agent);
-  if (trouble_.only_workers) return fail_worker(agent);
+  if (trouble_.only_failures) return fail_something(agent);
   switch (random_.between(0, 9)) {
     case 0:
     case 1:
@@ -85,15 +85,8 @@ void Machines::fail_worker(Agent& agent) {
   if (!agent.workers || !runs(agent, agent.workers->attempt) || agent.held) return;
   note(agent.machine, "worker killed");
   const Attempt attempt = agent.workers->attempt;
-  ++incidents_;
-  for (const auto& [incarnation, other] : agents_)
-    if (incarnation != agent.incarnation && other.head == agent.head && random_.chance(0.7))
-      clock_.after(random_.between(30, 600) * kMillisecond, [this, attempt, to = incarnation] {
-        Agent* one = find(to);
-        // While one death is held others are taken for its consequences (coord/plain/host.h).
-        if (one != nullptr && runs(*one, attempt) && !one->held) fail(*one, "victim", 0);
-      });
-  if (random_.chance(0.6)) return fail(agent, "root", 0);
+  fail_others(agent, 60 * kMillisecond);
+  if (random_.chance(0.6)) return fail(agent, "root", 0, random_.chance(0.3));
   agent.held = nodes::Failure{attempt, 0, "root", 1, false};
   agent.held_since = time_of(agent.machine);
   clock_.after(kSecond, [this, incarnation = agent.incarnation, attempt] {
@@ -101,15 +94,55 @@ void Machines::fail_worker(Agent& agent) {
   });
 }
 
+void Machines::fail_others(const Agent& agent, std::uint64_t soonest) {
+  ++incidents_;
+  for (const auto& [incarnation, other] : agents_)
+    if (incarnation != agent.incarnation && other.head == agent.head && random_.chance(0.7))
+      clock_.after(random_.between(soonest, 600 * kMillisecond),
+                   [this, attempt = agent.workers->attempt, to = incarnation, soonest] {
+                     Agent* one = find(to);
+                     // While one death is held others are taken for its consequences
+                     // (coord/plain/host.h).
+                     if (one != nullptr && runs(*one, attempt) && !one->held)
+                       fail(*one, "victim", 0, soonest > 0 && random_.chance(0.3));
+                   });
+}
+
+void Machines::fail_something(Agent& agent) {
+  if (agent.leads || random_.chance(0.5)) return fail_worker(agent);
+  if (random_.chance(0.7)) {  // before its failure is told, or at some other time
+    if (random_.chance(0.5)) fail_worker(agent);
+    return clock_.after(random_.between(0, kSecond), [this, incarnation = agent.incarnation] {
+      if (Agent* one = find(incarnation)) break_connection(*one);
+    });
+  }
+  if (!agent.workers || !runs(agent, agent.workers->attempt) || agent.held) return;
+  note(agent.machine, "agent killed");
+  fail_others(agent, 0);
+  kill(agent, false);
+}
+
+// It is made again within its second; what has failed meanwhile is told late.
+void Machines::break_connection(Agent& agent) {
+  if (agent.link == 0) return;
+  note(agent.machine, "connection broken");
+  const std::uint64_t broken_for = random_.between(0, 970) * kMillisecond;
+  tell_closed(agent);
+  agent.link = 0;
+  agent.node->closed(time_of(agent.machine));
+  agent.redials_at = clock_.now() + broken_for;
+  clock_.after(broken_for, [this, incarnation = agent.incarnation] { go_on(incarnation); });
+}
+
 void Machines::tell_held(Agent& agent) {
   if (!agent.held) return;
   agent.held.reset();
-  fail(agent, "root", time_of(agent.machine) - agent.held_since);
+  fail(agent, "root", time_of(agent.machine) - agent.held_since, random_.chance(0.3));
 }
 
-void Machines::fail(Agent& agent, const std::string& kind, std::uint64_t age) {
+void Machines::fail(Agent& agent, const std::string& kind, std::uint64_t age, bool by_signal) {
   nodes::Failure failure{0, age, "incident " + std::to_string(incidents_) + " " + kind, 1, false};
-  failure.by_signal = random_.chance(0.3);
+  failure.by_signal = by_signal;
   trace(agent.machine, failure.text);
   agent.node->workers_failed(failure, time_of(agent.machine));
   go_on(agent.incarnation);

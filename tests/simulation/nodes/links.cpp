@@ -8,7 +8,8 @@ void Machines::tell_closed(const Agent& from) {
   Agent* head = find(from.head);
   if (link == 0 || head == nullptr || !reaches(from.machine, head->machine)) return;
   const Incarnation incarnation = head->incarnation;
-  clock_.after(random_.between(1, 50) * kMillisecond, [this, incarnation, link] {
+  const std::uint64_t most = trouble_.only_failures ? 20 : 50;
+  clock_.after(random_.between(1, most) * kMillisecond, [this, incarnation, link] {
     Agent* agent = find(incarnation);
     if (agent == nullptr) return;
     agent->leader->closed(link, time_of(agent->machine));
@@ -28,7 +29,7 @@ void Machines::close_below(Incarnation incarnation, Link link, std::size_t from)
 }
 
 void Machines::connect(Agent& agent) {
-  if (agent.leads) return;
+  if (agent.leads || clock_.now() < agent.redials_at) return;
   if (agent.link != 0 && clock_.now() > agent.heard + rules_.limit) {
     tell_closed(agent);
     agent.link = 0;
@@ -46,7 +47,7 @@ void Machines::connect(Agent& agent) {
 }
 
 std::uint64_t Machines::delay() {
-  if (trouble_.only_workers) return random_.between(100 * kMicrosecond, 5 * kMillisecond);
+  if (trouble_.only_failures) return random_.between(100 * kMicrosecond, 5 * kMillisecond);
   return random_.chance(0.02) ? random_.between(0, trouble_.limit / 4)
                               : random_.between(100 * kMicrosecond, 5 * kMillisecond);
 }

@@ -102,11 +102,17 @@ void Machines::check_end(const Agent& agent, const nodes::Final& final) const {
   const std::set<int> codes{0, 1, 69, 128 + SIGTERM, agent.node->word(0).ran == 0 ? 2 : 0};
   require(codes.contains(final.code),
           "exit code " + std::to_string(final.code) + ": " + final.text);
-  if (trouble_.only_workers && final.code == 1)
-    require(final.text.find(" root") != std::string::npos, "a consequence is named: " + final.text);
+  if (final.code == 1) check_cause(final.text);
   const bool is_lost = final.text.starts_with("node ") && (final.code == 1 || final.code == 69);
   require(!is_lost || outcome_.attempts > static_cast<Attempt>(trouble_.max_restarts),
           "the run ends although a restart is left");
+}
+
+void Machines::check_cause(const std::string& text) const {
+  if (!trouble_.only_failures) return;
+  const auto names = [&](const char* what) { return text.find(what) != std::string::npos; };
+  require(names(" root") || names("has closed its connection") || names("was started again"),
+          "a consequence is named: " + text);
 }
 
 void Machines::check_codes() const {

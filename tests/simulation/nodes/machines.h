@@ -62,6 +62,7 @@ class Machines {
     Link link = 0;         // to the leader; 0: none
     Incarnation head = 0;  // that leader
     std::uint64_t heard = 0;
+    std::uint64_t redials_at = 0;                  // its connection has broken: not before
     std::uint64_t told_node = 0, told_leader = 0;  // versions
     // The last delivery of each direction of the link: words keep their order.
     std::uint64_t up_at = 0, down_at = 0;
@@ -102,7 +103,11 @@ class Machines {
   void signal(Agent& agent);
   // Of others' workers the death is the consequence.
   void fail_worker(Agent& agent);
-  void fail(Agent& agent, const std::string& kind, std::uint64_t age);
+  void fail_others(const Agent& agent, std::uint64_t soonest);
+  // Causes of an end, and what must not be taken for one.
+  void fail_something(Agent& agent);
+  void break_connection(Agent& agent);
+  void fail(Agent& agent, const std::string& kind, std::uint64_t age, bool by_signal);
   void tell_held(Agent& agent);
   bool runs(const Agent& agent, Attempt attempt) const;
   void note(std::size_t machine, const std::string& kind);
@@ -124,6 +129,8 @@ class Machines {
   // word.
   void check_rank(const Agent& agent, int rank);
   void check_end(const Agent& agent, const nodes::Final& final) const;
+  // What is named is no consequence.
+  void check_cause(const std::string& text) const;
   // Where all agents were replaced, one by one, so that nobody knows of a run any more, another one
   // begins: that is not the oracle's business.
   void look();

@@ -35,7 +35,7 @@ TEST(Nodes, ABudgetIsCountedOnce) {
 
 TEST(Nodes, TheOldestFailureIsNamed) {
   for (const int n : {2, 3, 5})
-    EXPECT_EQ(first_violation({.nodes = n, .max_restarts = 8, .only_workers = true}, seeds.count),
+    EXPECT_EQ(first_violation({.nodes = n, .max_restarts = 8, .only_failures = true}, seeds.count),
               "")
         << n << " nodes";
 }
@@ -48,17 +48,17 @@ TEST(Nodes, WithoutFaultsAllEndWithNought) {
 
 // A simulation that cannot find these finds nothing. Some take moves, one close to the other.
 TEST(Nodes, FindsWhatWasPutInOnPurpose) {
-  Trouble usual{.max_restarts = 1000}, moves{.max_restarts = 1000}, workers{.max_restarts = 3};
+  Trouble usual{.max_restarts = 1000}, moves{.max_restarts = 1000}, failures{.max_restarts = 3};
   moves.only_moves = true;
   moves.faults_per_second = 1;
-  workers.only_workers = true;
+  failures.only_failures = true;
   EXPECT_EQ(first_violation(moves, seeds.count), "");
   for (const Planted planted :
        {Planted::kNoGrace, Planted::kAttemptToldBefore, Planted::kDeadNotAwaited,
         Planted::kRankTwice, Planted::kFinalByHalf, Planted::kMovedAtOnce, Planted::kCauseByArrival,
         Planted::kCauseNotAwaited, Planted::kBudgetTooSmall}) {
     std::string found;
-    for (Trouble* trouble : {&usual, &workers, &moves}) {
+    for (Trouble* trouble : {&usual, &failures, &moves}) {
       trouble->planted = planted;
       if (found.empty()) found = first_violation(*trouble, trouble == &moves ? 3000 : 300);
     }

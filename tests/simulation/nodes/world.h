@@ -35,8 +35,8 @@ struct Trouble {
   std::uint64_t run_for = 40 * kSecond;  // of one attempt's workers
   std::uint64_t faults_until = 120 * kSecond;
   std::uint64_t limit = 3 * kSecond;
-  bool only_moves = false;    // of all faults
-  bool only_workers = false;  // of all faults, and no word is late
+  bool only_moves = false;     // of all faults
+  bool only_failures = false;  // of workers and agents, and connections that break; no word is late
   Planted planted = Planted::kNone;
 };
 
