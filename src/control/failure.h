@@ -37,6 +37,7 @@ struct Failure {
   Outcome outcome = Outcome::kGone;
   std::string text;
   bool by_this_machine = false;  // kRefused: the name leads here, and nobody listens here
+  std::string from = {};         // of one who comes: its address, numeric, or "this machine"
 };
 
 }  // namespace lockstep::control

@@ -87,7 +87,8 @@ void Listener::greet(UniqueFd socket) {
   Visitor visitor{
       from ? from->host() : "this machine", from ? from->text() : "this machine", {}, {}, {}};
   if (plan_.on_this_machine && !is_of_this_user(socket.get()))
-    return events_.turned_away({Outcome::kOtherUser, "another user's program on this machine"});
+    return events_.turned_away(
+        {Outcome::kOtherUser, "another user's program on this machine", false, visitor.host});
   if (visitors_.size() >= plan_.most_waiting) make_room();
   const std::uint64_t id = ++visits_;
   if (!loop_.add(socket.get(), [this, id] { sniff(id); }).ok()) return;
@@ -113,12 +114,13 @@ void Listener::make_room() {
                                               " connections have not said who they are"});
 }
 
-void Listener::remove(std::uint64_t id, const Failure& failure) {
+void Listener::remove(std::uint64_t id, Failure failure) {
   const auto found = visitors_.find(id);
   if (found == visitors_.end()) return;
   if (found->second.socket) loop_.remove(found->second.socket.get());
   const Visitor gone = std::move(found->second);
   visitors_.erase(found);
+  failure.from = gone.host;
   events_.turned_away(failure);
 }
 

@@ -74,7 +74,7 @@ class Listener {
   void sniff(std::uint64_t id);
   void admit(std::uint64_t id, UniqueFd socket);
   void refuse(std::uint64_t id, UniqueFd socket, std::string answer, const Failure& failure);
-  void remove(std::uint64_t id, const Failure& failure);
+  void remove(std::uint64_t id, Failure failure);
 
   Loop& loop_;
   Timers& timers_;

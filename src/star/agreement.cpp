@@ -1,5 +1,7 @@
 #include "star/agreement.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <utility>
@@ -21,8 +23,23 @@ std::string seconds(std::uint64_t ns) {
 
 std::string words(const Hello& hello) {
   std::string text;
-  for (const std::string& word : hello.program) text += (text.empty() ? "" : " ") + word;
+  for (const std::string& word : hello.program) {
+    const bool is_plain = !word.empty() && word.find(' ') == std::string::npos;
+    text += (text.empty() ? "" : " ") + (is_plain ? word : "'" + word + "'");
+  }
   return text;
+}
+
+// What is around `at`, in whole characters of UTF-8.
+std::string excerpt(const std::string& text, std::size_t at) {
+  constexpr std::size_t kBefore = 40, kBehind = 60;
+  const auto boundary = [&](std::size_t from) {
+    while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xC0u) == 0x80u) ++from;
+    return from;
+  };
+  const std::size_t begin = at > kBefore ? boundary(at - kBefore) : 0;
+  const std::size_t end = boundary(std::min(text.size(), at + kBehind));
+  return (begin > 0 ? "…" : "") + text.substr(begin, end - begin) + (end < text.size() ? "…" : "");
 }
 
 }  // namespace
@@ -63,8 +80,11 @@ int exit_code_of(Reason reason) {
 
 std::string other_program(const Hello& theirs, const Hello& ours) {
   if (theirs.program == ours.program) return "";
-  return "another program or other arguments on " + theirs.host + ": '" + words(theirs) + "', on " +
-         ours.host + ": '" + words(ours) + "'";
+  const std::string their_words = words(theirs), our_words = words(ours);
+  const auto first = std::ranges::mismatch(their_words, our_words).in1 - their_words.begin();
+  const auto at = static_cast<std::size_t>(first);
+  return "another program or other arguments on " + theirs.host + ": '" + excerpt(their_words, at) +
+         "', on " + ours.host + ": '" + excerpt(our_words, at) + "'";
 }
 
 // Of a link-local address each side has its own interface's name.

@@ -16,7 +16,8 @@ std::optional<message::Refused> disagreement(const message::Hello& theirs, const
 // kOtherRun: the endpoint is another run's now, which may end; everything else stays wrong.
 int exit_code_of(message::Reason reason);
 
-// Where the program or its arguments differ, which is common (paths of each machine): a sentence.
+// Where the program or its arguments differ, which is common (paths of each machine): a sentence
+// with what is around the first difference.
 std::string other_program(const message::Hello& theirs, const message::Hello& ours);
 
 // Where the leader sees a node by another address than the node has itself, as behind a NAT: a

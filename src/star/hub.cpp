@@ -80,14 +80,15 @@ void Hub::turned_away(const control::Failure& failure) {
     default:
       return log_debug("turned away: " + failure.text);
   }
-  if (may_say(control::to_string(failure.outcome))) log_warning("not let in: " + failure.text);
+  if (may_say(control::to_string(failure.outcome), failure.from))
+    log_warning("not let in: " + failure.text);
 }
 
 // Of each kind and place a line now and then: who comes again and again fills no log.
-bool Hub::may_say(const std::string& what) {
+bool Hub::may_say(const std::string& kind, const std::string& address) {
   std::erase_if(silent_about_, [](const auto& entry) { return entry.second.passed(); });
   return silent_about_.size() < kMostSaid &&
-         silent_about_.try_emplace(what, Deadline::in(kLineEvery)).second;
+         silent_about_.try_emplace({kind, address}, Deadline::in(kLineEvery)).second;
 }
 
 void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view first) {
@@ -101,14 +102,14 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   }
   const std::string address = address_of(*connection);
   if (const auto refused = disagreement(*hello, address, plan_.self)) {
-    if (may_say(refused->option + " " + address)) log_warning("not let in: " + refused->text);
+    if (may_say(refused->option, address)) log_warning("not let in: " + refused->text);
     return refuse(*connection, *refused);
   }
   if (const std::string other = other_program(*hello, plan_.self);
       !other.empty() && !std::exchange(other_program_told_, true))
     log_warning(other + " (it may be meant: this is said once)");
   if (const std::string other = translation(hello->host, hello->local_address, address);
-      !other.empty() && may_say("translation " + address))
+      !other.empty() && may_say("translation", address))
     log_warning(other);
   const nodes::Link link = ++last_link_;
   Connection::Events events;
@@ -180,7 +181,7 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
   if (const std::string doubt = implausible(*word, plan_.own.incarnation, monotonic_ns());
       !doubt.empty()) {
     const Peer& peer = found->second;
-    if (may_say("doubt " + peer.address))
+    if (may_say("doubt", peer.address))
       log_warning("let go: " + peer.hello.host + " (" + peer.address +
                   ") says what cannot be true: " + doubt);
     found->second.connection->close();

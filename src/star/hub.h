@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/deadline.h"
@@ -93,7 +94,7 @@ class Hub {
   void make_room();
   void drop_silent();
   void let_go(std::shared_ptr<control::Connection> connection);
-  bool may_say(const std::string& what);
+  bool may_say(const std::string& kind, const std::string& address);
   void hear(nodes::Link link, std::string_view frame);
   void lose(nodes::Link link, const control::Failure& failure);
   void drop(nodes::Link link);
@@ -118,7 +119,7 @@ class Hub {
   nodes::Attempt kept_ = 0;
   control::Timers::Timer beat_;
   Deadline tell_missing_at_;
-  std::map<std::string, Deadline> silent_about_;  // until then, in the log
+  std::map<std::pair<std::string, std::string>, Deadline> silent_about_;  // until then, in the log
   bool other_program_told_ = false;
 };
 

@@ -319,7 +319,6 @@ void NodesRun::reach(nodes::Attempt attempt) {
   StoreProbe::Plan plan;
   plan.address = reached_from(own_address(), store.address);
   plan.port = store.port;
-  plan.there = "node 0";
   probe_ = StoreProbe::start(around_.loop, *timers_, std::move(plan), reached);
 }
 
@@ -331,7 +330,7 @@ void NodesRun::fail(const Error& error, bool final) {
   head_->node().workers_failed(std::move(failure), monotonic_ns());
 }
 
-Place NodesRun::find_place() const {
+Place NodesRun::find_place() {
   const nodes::Node::Share& share = head_->node().share();
   Place place;
   place.local_world_size = around_.options.nproc_per_node;
@@ -344,7 +343,11 @@ Place NodesRun::find_place() const {
     place.master_port = share.store->port;
     place.agent_store = share.store->served;
   }
-  place.gloo_interface = interface_of_route(own_address());
+  auto interface = interface_of_route(own_address());
+  if (interface.ok())
+    place.gloo_interface = *std::move(interface);
+  else if (!std::exchange(no_interface_told_, true))
+    log_warning(interface.error().message + ": GLOO_SOCKET_IFNAME is not set for the workers");
   return place;
 }
 

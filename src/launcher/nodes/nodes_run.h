@@ -98,7 +98,7 @@ class NodesRun {
   Status begin_store();
   void adopt(UniqueFd client);
   void reach(nodes::Attempt attempt);
-  Place find_place() const;
+  Place find_place();
   // It fails before it has workers. `final`: another attempt would end the same way.
   void fail(const Error& error, bool final);
   std::vector<std::string> own_addresses() const;
@@ -131,6 +131,7 @@ class NodesRun {
   nodes::Attempt reaching_ = 0;      // its store, or the last one reached
   std::unique_ptr<StoreProbe> probe_;
   Place place_;
+  bool no_interface_told_ = false;
   std::uint64_t said_ = 0;  // version of the node's word
   bool started_ = false;    // workers
   Deadline tell_missing_at_ = Deadline::in({});

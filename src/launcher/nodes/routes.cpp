@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/log.h"
 #include "control/address.h"
 
 namespace lockstep::launcher {
@@ -22,11 +21,8 @@ Result<std::string> find_interface(const std::string& host) {
 
 }  // namespace
 
-std::string interface_of_route(const std::string& local) {
-  auto name = find_interface(local.empty() ? "127.0.0.1" : local);
-  if (name.ok()) return *std::move(name);
-  log_warning(name.error().message + ": GLOO_SOCKET_IFNAME is not set for the workers");
-  return "";
+Result<std::string> interface_of_route(const std::string& local) {
+  return find_interface(local.empty() ? "127.0.0.1" : local);
 }
 
 std::string reached_from(const std::string& local, const std::string& address) {

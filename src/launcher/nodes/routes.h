@@ -6,10 +6,12 @@
 
 #include <string>
 
+#include "lockstep/status.h"
+
 namespace lockstep::launcher {
 
-// The interface: GLOO_SOCKET_IFNAME's value. Empty, with a warning: none has that address.
-std::string interface_of_route(const std::string& local);
+// The interface: GLOO_SOCKET_IFNAME's value. kUnavailable: none has that address.
+Result<std::string> interface_of_route(const std::string& local);
 
 // A numeric address of another node as it is to be used here: a link-local one goes by an interface
 // of this node, whatever it is called over there (fe80::7%eth0 may be fe80::7%ens5 here). All

@@ -155,8 +155,7 @@ Status StoreProbe::no_store(const std::string& what) const {
 
 Status StoreProbe::failure(const std::string& what, const char* remedy) const {
   return Error{ErrorKind::kUnavailable,
-               "the workers' store of " + plan_.there + " at " +
-                   endpoint_text(plan_.address, plan_.port) +
+               "the workers' store of node 0 at " + endpoint_text(plan_.address, plan_.port) +
                    " is not reached, though the launchers' own connections work: " + what + remedy};
 }
 

@@ -28,7 +28,6 @@ class StoreProbe {
   struct Plan {
     std::string address;  // numeric, as workers get it
     int port = 0;
-    std::string there;                          // the store's node, in messages
     std::chrono::milliseconds patience{5'000};  // in all
   };
   // kUnavailable: the other node, address and port, what has happened, what to do. Called once,

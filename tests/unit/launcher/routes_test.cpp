@@ -9,9 +9,9 @@ namespace lockstep::launcher {
 namespace {
 
 TEST(Routes, OnThisMachineGoByTheLoopback) {
-  EXPECT_EQ(interface_of_route(""), "lo");
-  EXPECT_EQ(interface_of_route("127.0.0.1"), "lo");
-  EXPECT_EQ(interface_of_route("127.9.9.9"), "lo");
+  EXPECT_EQ(*interface_of_route(""), "lo");
+  EXPECT_EQ(*interface_of_route("127.0.0.1"), "lo");
+  EXPECT_EQ(*interface_of_route("127.9.9.9"), "lo");
 }
 
 TEST(Routes, GoByTheInterfaceThatHasTheAddress) {
@@ -19,9 +19,9 @@ TEST(Routes, GoByTheInterfaceThatHasTheAddress) {
   ASSERT_TRUE(all.ok());
   for (const control::Interface& each : *all) {
     const auto first = control::interface_of(each.address, *all);
-    EXPECT_EQ(interface_of_route(each.address.host()), first) << each.address.host();
+    EXPECT_EQ(*interface_of_route(each.address.host()), first) << each.address.host();
   }
-  EXPECT_EQ(interface_of_route("192.0.2.1"), "");  // RFC 5737: nobody's
+  EXPECT_FALSE(interface_of_route("192.0.2.1").ok());  // RFC 5737: nobody's
 }
 
 TEST(Routes, ALinkLocalAddressGoesByAnInterfaceOfThisNode) {

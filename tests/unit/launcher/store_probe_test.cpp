@@ -27,7 +27,7 @@ class StoreProbes : public ::testing::Test {
   std::string probe(int port, std::chrono::milliseconds patience = 5s,
                     const std::string& address = "127.0.0.1") {
     std::optional<Status> found;
-    auto probe = StoreProbe::start(loop_, *timers_, {address, port, "node 0", patience},
+    auto probe = StoreProbe::start(loop_, *timers_, {address, port, patience},
                                    [&](const Status& status) { found = status; });
     EXPECT_FALSE(found);  // from the loop alone
     const Deadline end = Deadline::in(20s);
@@ -164,7 +164,7 @@ TEST_F(StoreProbes, MayBeGivenUp) {
   listen([](int, const std::string&) {});
   bool called = false;
   {
-    const auto probe = StoreProbe::start(loop_, *timers_, {"127.0.0.1", port_, "a"},
+    const auto probe = StoreProbe::start(loop_, *timers_, {"127.0.0.1", port_},
                                          [&](const Status&) { called = true; });
     loop_.run_once(Deadline::in(10ms));
   }

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "unit/star/star.h"
 
 namespace lockstep::star::test {
@@ -67,6 +69,26 @@ TEST_F(Agreement, WhoComesAgainAndAgainFillsNoLog) {
   EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
+// Two nodes with a wrong key are two things to mend.
+TEST_F(Agreement, EachAddressIsNamedOnce) {
+  lead();
+  for (const int number : {2, 3}) {
+    Given with = given(number);
+    with.address = "127.0.0." + std::to_string(number);
+    with.tls = tls_of(kOtherKey);
+    join(with);
+  }
+  const auto named = [&] {
+    return log.find("127.0.0.2") != std::string::npos && log.find("127.0.0.3") != std::string::npos;
+  };
+  EXPECT_TRUE(run_until(named, 5s)) << log;
+  run_for(500ms);  // in which both dial some times more
+  std::istringstream lines(log);
+  int told = 0;
+  for (std::string line; std::getline(lines, line);) told += line.find("not let in") != line.npos;
+  EXPECT_EQ(told, 2) << log;
+}
+
 // In 5 s: somebody else may still go from the port, a key still be written.
 TEST_F(Agreement, KeysAndVersionsThatDifferAreToldToBoth) {
   lead();
@@ -85,6 +107,27 @@ TEST_F(Agreement, KeysAndVersionsThatDifferAreToldToBoth) {
   for (const auto& agent : agents) EXPECT_EQ(agent->refused->code, 69);
   EXPECT_THAT(log, AllOf(HasSubstr("not let in"), HasSubstr("key"), HasSubstr("version")));
   EXPECT_EQ(hub->leader().phase(), nodes::Leader::Phase::kForming);
+}
+
+TEST_F(Agreement, OfOtherArgumentsTheFirstDifferenceIsSaid) {
+  const auto with = [&](int number, std::vector<std::string> program) {
+    Hello self = hello(number);
+    self.program = std::move(program);
+    return self;
+  };
+  const std::string script(5000, 'x');
+  EXPECT_EQ(other_program(with(2, {"a.py", "--pace", "1"}), with(1, {"a.py", "--pace", "2"})),
+            "another program or other arguments on host2: 'a.py --pace 1', on host1: "
+            "'a.py --pace 2'");
+  const std::string said = other_program(with(2, {"sh", "-c", script + "é 1", script}),
+                                         with(1, {"sh", "-c", script + "é 2", script}));
+  EXPECT_THAT(said, AllOf(HasSubstr("xé 1"), HasSubstr("xé 2")));
+  EXPECT_LT(said.size(), 400u);
+  EXPECT_THAT(other_program(with(2, {"a.py"}), with(1, {"a.py", "--more"})),
+              AllOf(HasSubstr("'a.py', on"), HasSubstr("'a.py --more'")));
+  EXPECT_THAT(other_program(with(2, {"a", "b c"}), with(1, {"a", "b", "c"})),
+              AllOf(HasSubstr("'a 'b c''"), HasSubstr("'a b c'")));
+  EXPECT_EQ(other_program(with(2, {"a", "b"}), with(1, {"a", "b"})), "");
 }
 
 TEST_F(Agreement, ARankTwiceIsToldWithBothAddresses) {

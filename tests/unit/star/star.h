@@ -43,6 +43,7 @@ struct Given {
   std::shared_ptr<const control::TlsSettings> tls = tls_of(kKey);
   std::uint32_t protocol = control::kProtocol;
   std::string machine = "machine";
+  std::string address = "127.0.0.1";  // its end
 };
 
 class Star : public testing::Test {
@@ -136,6 +137,7 @@ class Star : public testing::Test {
     plan.party = {with.protocol, with.incarnation, "1.2.3"};
     plan.tls = with.tls;
     plan.limit_ns = rules.limit;
+    plan.from = control::Address::numeric(with.address, 0);
     Spoke::Events events;
     events.open = [&agent] { ++agent.opened, agent.said = 0; };
     events.word = [&agent](const nodes::LeaderWord& word) {
