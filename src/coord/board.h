@@ -13,7 +13,7 @@
 // confirmed the death. A restart of the group (rung 3) gets a fresh memfd, so marks never repeat.
 //
 // Threads: any process may map it. Ownership: a Board is a view; the mapping belongs to the agent's
-// SharedBoard (launcher/shared_board.h) or to the worker's session (worker/session.h).
+// SharedBoard (launcher/linked/shared_board.h) or to the worker's session (worker/session.h).
 #pragma once
 
 #include <array>

@@ -12,8 +12,8 @@
 #include "coord/version.h"
 #include "data/copy.h"
 #include "data/download.h"
-#include "launcher/commands.h"
-#include "launcher/inspect.h"
+#include "launcher/commands/commands.h"
+#include "launcher/commands/inspect.h"
 #include "launcher/options/options.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "coord/channel.h"
-#include "launcher/linked_run.h"
+#include "launcher/linked/linked_run.h"
 #include "launcher/reports/failure_report.h"
 #include "rundir/lock.h"
 

@@ -27,7 +27,7 @@
 #include "coord/channel.h"
 #include "coord/messages.h"
 #include "launcher/by_hand/arrivals.h"
-#include "launcher/run_directory.h"
+#include "launcher/linked/run_directory.h"
 #include "require.h"
 #include "rundir/lock.h"
 

@@ -1,6 +1,6 @@
-// Any bytes as what one agent that has the key says: as a message, to the leader of a run of three,
-// whose other two nodes are sound, and to a node as its leader. The sound nodes never have two attempts at
-// once, and what has passed star::implausible() overflows nothing.
+// Any bytes as what one agent that has the key says: as a message; to the leader of a run of three,
+// whose other two nodes are sound; to a node as its leader. The sound nodes never have two attempts
+// at once, and what has passed star::implausible() overflows nothing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -8,9 +8,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "control/preface.h"
-#include "launcher/host_name.h"
 #include "launcher/nodes/root_cause.h"
 #include "launcher/nodes/routes.h"
+#include "launcher/output/host_name.h"
 #include "launcher/processes/process.h"
 #include "star/beat.h"
 

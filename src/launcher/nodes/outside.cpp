@@ -6,10 +6,10 @@
 #include "base/endpoint.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launcher/host_name.h"
 #include "launcher/nodes/nodes_run.h"
 #include "launcher/nodes/root_cause.h"
 #include "launcher/nodes/routes.h"
+#include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {
 

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "base/temporary.h"
 #include "base/text.h"
-#include "launcher/host_name.h"
+#include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {
 namespace {

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "control/sockets.h"
-#include "launcher/nodes/ask.h"
-#include "launcher/nodes/status_text.h"
+#include "launcher/commands/ask.h"
+#include "launcher/commands/status_text.h"
 #include "star/hub.h"
 #include "support/temp_folder.h"
 

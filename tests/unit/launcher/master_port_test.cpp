@@ -1,5 +1,5 @@
 // Where workers meet, in each of its forms on several nodes.
-#include "launcher/master_port.h"
+#include "launcher/store/master_port.h"
 
 #include <gmock/gmock.h>
 #include <netinet/in.h>

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <string_view>
 
-#include "launcher/host_name.h"
 #include "launcher/output/console.h"
+#include "launcher/output/host_name.h"
 #include "launcher/output/logs.h"
 #include "support/child.h"
 

@@ -1,5 +1,5 @@
 // Records on a disk whose fsync takes as long as the test says.
-#include "launcher/records.h"
+#include "launcher/linked/records.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

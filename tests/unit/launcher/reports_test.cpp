@@ -6,11 +6,11 @@
 
 #include "base/unique_fd.h"
 #include "coord/note_file.h"
-#include "launcher/held_port.h"
 #include "launcher/program/program.h"
 #include "launcher/reports/failure_report.h"
 #include "launcher/reports/incident_table.h"
 #include "launcher/reports/incidents.h"
+#include "launcher/store/held_port.h"
 #include "support/child.h"
 #include "support/temp_folder.h"
 

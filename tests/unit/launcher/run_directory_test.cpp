@@ -1,5 +1,5 @@
 // Both ends of the control socket.
-#include "launcher/run_directory.h"
+#include "launcher/linked/run_directory.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

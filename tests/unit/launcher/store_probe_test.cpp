@@ -1,5 +1,5 @@
 // What a node finds where it looks for the store of an attempt: each cause has its own words.
-#include "launcher/nodes/store_probe.h"
+#include "launcher/store/store_probe.h"
 
 #include <gmock/gmock.h>
 #include <netinet/in.h>

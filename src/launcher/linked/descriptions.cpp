@@ -1,4 +1,4 @@
-#include "launcher/descriptions.h"
+#include "launcher/linked/descriptions.h"
 
 #include <bit>
 #include <string>

@@ -1,4 +1,4 @@
-#include "launcher/commands.h"
+#include "launcher/commands/commands.h"
 
 #include <unistd.h>
 
@@ -14,11 +14,11 @@
 #include "coord/faults.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
+#include "launcher/linked/run_directory.h"
 #include "launcher/options/option_table.h"
 #include "launcher/options/rendezvous.h"
 #include "launcher/processes/spawned.h"
 #include "launcher/reports/failure_report.h"
-#include "launcher/run_directory.h"
 
 namespace lockstep::launcher {
 namespace {

@@ -11,12 +11,12 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "control/address.h"
-#include "launcher/commands.h"
-#include "launcher/nodes/ask.h"
-#include "launcher/nodes/status_text.h"
+#include "launcher/commands/ask.h"
+#include "launcher/commands/commands.h"
+#include "launcher/commands/status_text.h"
+#include "launcher/linked/run_directory.h"
 #include "launcher/options/nodes.h"
 #include "launcher/reports/run_report.h"
-#include "launcher/run_directory.h"
 
 namespace lockstep::launcher {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/loop.h"
-#include "launcher/held_port.h"
 #include "launcher/options/options.h"
+#include "launcher/store/held_port.h"
 #include "lockstep/status.h"
 #include "store/server.h"
 

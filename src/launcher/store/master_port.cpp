@@ -1,4 +1,4 @@
-#include "launcher/master_port.h"
+#include "launcher/store/master_port.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "launcher/shared_board.h"
+#include "launcher/linked/shared_board.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "launcher/run_directory.h"
+#include "launcher/linked/run_directory.h"
 
 #include <fcntl.h>
 #include <poll.h>

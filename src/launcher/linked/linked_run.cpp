@@ -1,4 +1,4 @@
-#include "launcher/linked_run.h"
+#include "launcher/linked/linked_run.h"
 
 #include <sys/resource.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/nodes/status_text.h"
+#include "launcher/commands/status_text.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "launcher/records.h"
+#include "launcher/linked/records.h"
 
 #include <algorithm>
 #include <utility>

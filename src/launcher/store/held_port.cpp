@@ -1,4 +1,4 @@
-#include "launcher/held_port.h"
+#include "launcher/store/held_port.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

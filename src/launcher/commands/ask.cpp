@@ -1,4 +1,4 @@
-#include "launcher/nodes/ask.h"
+#include "launcher/commands/ask.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,10 +12,10 @@
 #include "control/key.h"
 #include "control/sockets.h"
 #include "control/timers.h"
-#include "launcher/host_name.h"
 #include "launcher/nodes/answers.h"
 #include "launcher/nodes/meeting.h"
 #include "launcher/options/options.h"
+#include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {
 namespace {

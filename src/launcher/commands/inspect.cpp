@@ -1,4 +1,4 @@
-#include "launcher/inspect.h"
+#include "launcher/commands/inspect.h"
 
 #include <sys/auxv.h>
 #include <unistd.h>

@@ -4,7 +4,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "coord/channel.h"
-#include "launcher/linked_run.h"
+#include "launcher/linked/linked_run.h"
 
 namespace lockstep::launcher {
 namespace {

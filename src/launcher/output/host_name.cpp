@@ -1,4 +1,4 @@
-#include "launcher/host_name.h"
+#include "launcher/output/host_name.h"
 
 #include <unistd.h>
 

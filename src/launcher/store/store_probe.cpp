@@ -1,4 +1,4 @@
-#include "launcher/nodes/store_probe.h"
+#include "launcher/store/store_probe.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -5,7 +5,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "control/key.h"
-#include "launcher/commands.h"
+#include "launcher/commands/commands.h"
 #include "launcher/options/options.h"
 
 namespace lockstep::launcher {
