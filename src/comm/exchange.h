@@ -6,6 +6,7 @@
 //   begin(table)           members, shares (begin_evaluation at an epoch's end)
 //   piece(leaf, bucket) or lend() … publish()
 //                          as backward produces them, bucket by bucket; progress() now and then
+//   leave_out(bucket)      those of which this transaction has no sum
 //   wait()                 kWhole: every chunk of every sum is there; kChanged: somebody died, see
 //                          ownership(): compute what was adopted, publish it, wait again
 //   sum(bucket)            read-only, until this member publishes for t + 1
@@ -17,7 +18,9 @@
 //     transaction.
 //  3. A sum of t + 1 is begun only when pieces of every live owner for that bucket are there, so
 //     nobody still reads t.
-//  4. Every node is left + right in the bucket's dtype (bf16 and fp16: summed in fp32, rounded to
+//  4. A bucket that is left out has its chunks marked as if summed, and nobody reads them:
+//     left_out() tells the one from the other.
+//  5. Every node is left + right in the bucket's dtype (bf16 and fp16: summed in fp32, rounded to
 //     the dtype), whoever computes it; the root is multiplied once by `scale` (fp32 number; for
 //     fp64 buckets converted to double).
 //
@@ -103,12 +106,24 @@ class Exchange {
                     std::span<const std::byte> source);
   // The piece is complete. `node`: one of this member's in ownership().pieces().
   virtual void publish(coord::Node node, std::uint32_t bucket) = 0;
+  // This transaction has no sum of `bucket`: nobody publishes a piece of it, and this member marks
+  // those chunks of it that are its own. All members leave out the same ones; each does once what
+  // they know that from (a share's record) is marked, and again after kChanged.
+  virtual void leave_out(std::uint32_t bucket) = 0;
+  // Whether somebody has left it out of this transaction; may be asked as long as sum().
+  virtual bool left_out(std::uint32_t bucket) const = 0;
   // Sums those chunks that are this member's and ready. Never blocks.
   virtual void progress() = 0;
   // progress() until every chunk of every bucket is marked and also() holds, or the dead list has
   // grown. also() must be cheap; it is checked after each ring of this member's bell. At kChanged
   // ownership() is the new one. What was marked before a death counts: kWhole is checked first.
-  virtual Result<Wait> wait(const std::function<bool()>& also, Deadline deadline) = 0;
+  // `meanwhile` is called each time around, whatever is there; its error ends the wait.
+  virtual Result<Wait> wait(const std::function<bool()>& also,
+                            const std::function<Status()>& meanwhile, Deadline deadline) = 0;
+  Result<Wait> wait(const std::function<bool()>& also, Deadline deadline) {
+    return wait(
+        also, [] { return Status(); }, deadline);
+  }
   virtual std::span<const std::byte> sum(std::uint32_t bucket) const = 0;
   // Whether sum() has no infinity and no NaN: the same answer in all members, as long as sum() may
   // be read. Found where the sums are made, so asking costs nothing.

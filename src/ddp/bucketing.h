@@ -1,5 +1,6 @@
 // Which parameter's gradient lives where: PyTorch DDP's bucket rule (reverse order of registration,
-// the first bucket 1 MiB, then 25 MiB; torch/nn/parallel/distributed.py), one dtype per bucket.
+// the first bucket 1 MiB, then 25 MiB; torch/nn/parallel/distributed.py), one dtype per bucket, and
+// one set of optimizers: buckets of several sets fill side by side, each set's as if it were alone.
 // Bucket layout never changes a bit of the sums (docs/design/arithmetic.md), only when they can
 // begin.
 //
@@ -17,7 +18,8 @@ namespace lockstep::ddp {
 
 struct ParameterSpec {
   comm::DType dtype = comm::DType::kFloat32;
-  std::uint64_t count = 0;  // elements
+  std::uint64_t count = 0;       // elements
+  std::uint64_t optimizers = 0;  // those that update it, a bit each
 };
 
 struct Place {
@@ -34,6 +36,7 @@ struct BucketLayout {
   std::vector<comm::BucketSpec> buckets;
   std::vector<Place> places;                        // one per parameter
   std::vector<std::vector<std::uint32_t>> members;  // parameters of each bucket
+  std::vector<std::uint64_t> optimizers;            // of each bucket
 };
 
 BucketLayout assign_buckets(std::span<const ParameterSpec> parameters,

@@ -77,9 +77,10 @@ Reducer::Reducer(std::vector<Parameter> parameters, const ReducerOptions& option
     : parameters_(std::move(parameters)), options_(options) {
   std::vector<ParameterSpec> specs;
   for (const Parameter& p : parameters_)
-    specs.push_back(
-        {*summed_dtype(p.tensor.scalar_type()), static_cast<std::uint64_t>(p.tensor.numel())});
+    specs.push_back({*summed_dtype(p.tensor.scalar_type()),
+                     static_cast<std::uint64_t>(p.tensor.numel()), p.optimizers});
   layout_ = assign_buckets(specs, options_.buckets);
+  choose(~std::uint64_t{0});
   fired_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto hook = std::make_unique<Hook>(*this, i);
@@ -116,6 +117,24 @@ const std::vector<at::Tensor>& Reducer::sums() {
     sums_.push_back(over(bucket + place.offset * parameter.element_size(), parameter));
   }
   return sums_;
+}
+
+void Reducer::choose(std::uint64_t optimizers) {
+  if (optimizers == chosen_) return;
+  chosen_ = optimizers;
+  left_out_.clear();
+  for (std::uint32_t b = 0; b < layout_.buckets.size(); ++b)
+    if ((layout_.optimizers[b] & chosen_) == 0) left_out_.push_back(b);
+}
+
+Status Reducer::check_left_out() const {
+  for (std::uint32_t b = 0; b < layout_.buckets.size(); ++b)
+    if (exchange_->left_out(b) != std::ranges::binary_search(left_out_, b))
+      return Error{ErrorKind::kInternal,
+                   "bucket " + std::to_string(b) +
+                       (exchange_->left_out(b) ? " has no sum" : " has a sum") +
+                       ", against what this step's optimizers ask for"};
+  return {};
 }
 
 void Reducer::begin_share(FoldStep step) {
@@ -159,7 +178,10 @@ void Reducer::on_gradient(std::size_t index) {
   const at::NoGradGuard no_grad;
   if (gradient_call_) gradient_call_(seen_ == 0);
   ++seen_;
-  if (!more_) take(index);
+  if (!wanted(index))
+    parameters_[index].tensor.mutable_grad().reset();
+  else if (!more_)
+    take(index);
 }
 
 void Reducer::take(std::size_t index) {
@@ -226,7 +248,7 @@ void Reducer::bucket_done(std::uint32_t bucket) {
 Status Reducer::end_share() {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; several_ && i < parameters_.size(); ++i)  // not in the last backward
-    if (!fired_[i] && parameters_[i].tensor.grad().defined()) take(i);
+    if (wanted(i) && !fired_[i] && parameters_[i].tensor.grad().defined()) take(i);
   if (!refused_.ok()) {
     in_share_ = false;
     return refused_;
@@ -234,7 +256,7 @@ Status Reducer::end_share() {
   if (options_.find_unused_parameters && !rehearsal_) {
     publish_used();
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      if (!fired_[i]) deposit(i, at::zeros_like(parameters_[i].tensor));
+      if (wanted(i) && !fired_[i]) deposit(i, at::zeros_like(parameters_[i].tensor));
   }
   in_share_ = false;
   return options_.find_unused_parameters ? Status() : all_fired();
@@ -261,7 +283,7 @@ void Reducer::publish_used() {
 Status Reducer::all_fired() const {
   std::string unused, frozen;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (fired_[i]) continue;
+    if (!wanted(i) || fired_[i]) continue;
     std::string& names = parameters_[i].tensor.requires_grad() ? unused : frozen;
     names += (names.empty() ? "" : ", ") + parameters_[i].name;
   }
@@ -290,6 +312,7 @@ void Reducer::set_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
     at::Tensor& gradient = parameter.mutable_grad();
+    if (!wanted(i)) continue;
     if (used != nullptr && used[i] == 0.0F) {
       if (!options_.keep_gradients) gradient.reset();
       continue;
@@ -306,7 +329,8 @@ void Reducer::set_gradients() {
 
 const std::string* Reducer::first_not_finite() {
   for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (!exchange_->finite(layout_.places[i].bucket) && !at::isfinite(sums()[i]).all().item<bool>())
+    if (wanted(i) && !exchange_->finite(layout_.places[i].bucket) &&
+        !at::isfinite(sums()[i]).all().item<bool>())
       return &parameters_[i].name;
   return nullptr;
 }

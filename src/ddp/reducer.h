@@ -11,6 +11,9 @@
 // more_backwards(false) before the last. Until then autograd adds up in `grad()`, and nothing is
 // taken.
 //
+// A share asks for the gradients of those optimizers' parameters that choose() has named, and gives
+// them alone to the exchange: what else backward produces is dropped.
+//
 // Ownership: keeps the parameters alive; removes its hooks in the destructor. A parameter that is
 // given twice (a submodule under two names) counts once, under the first. Errors: kUsage for unused
 // parameters and sparse gradients (named), and for one that another reducer has.
@@ -35,6 +38,7 @@ namespace lockstep::ddp {
 struct Parameter {
   std::string name;
   at::Tensor tensor;
+  std::uint64_t optimizers = 1;  // those that update it, a bit each; 0: none, it is never summed
 };
 
 struct ReducerOptions {
@@ -55,6 +59,14 @@ class Reducer {
   std::vector<comm::BucketSpec> bucket_specs() const;
   // Must be called before the first share; `exchange` outlives the reducer's use of it.
   void attach(comm::Exchange& exchange);
+
+  // Of which optimizers the next shares, and the sums, are: a bit each. All, at first.
+  void choose(std::uint64_t optimizers);
+  // The buckets that have none of their parameters.
+  const std::vector<std::uint32_t>& left_out() const { return left_out_; }
+  // Whether the exchange has left out those, and no other: else what would be read as a sum is an
+  // earlier one. Once it is whole. kInternal.
+  Status check_left_out() const;
 
   void begin_share(FoldStep step);
   // A share whose gradients go nowhere: only their hashes are wanted.
@@ -90,6 +102,7 @@ class Reducer {
 
  private:
   class Hook;
+  bool wanted(std::size_t index) const { return (parameters_[index].optimizers & chosen_) != 0; }
   Reducer(std::vector<Parameter> parameters, const ReducerOptions& options);
   void on_gradient(std::size_t index);
   void take(std::size_t index);
@@ -108,6 +121,8 @@ class Reducer {
   ReducerOptions options_;
   BucketLayout layout_;
   comm::Exchange* exchange_ = nullptr;
+  std::uint64_t chosen_ = 0;
+  std::vector<std::uint32_t> left_out_;  // ascending
   FoldStep step_;
   bool in_share_ = false, rehearsal_ = false;
   std::span<coord::Word> hashes_;        // empty: not wanted

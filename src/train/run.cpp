@@ -15,8 +15,8 @@
 #include "train/closing_remarks.h"
 #include "train/determinism.h"
 #include "train/finale.h"
+#include "train/given_optimizers.h"
 #include "train/lines.h"
-#include "train/one_optimizer.h"
 
 namespace lockstep::training {
 
@@ -170,6 +170,7 @@ Status Run::run_next(std::size_t optimizer) {
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
   shares_->choose(optimizer);
+  participant_->reducer().choose(shares_->chosen_set());
   const auto where = [&] { return "step " + std::to_string(global_step(at())); };
   Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
     LOCKSTEP_TRY(check_goes_on_as_before(optimizer));
@@ -197,8 +198,11 @@ Status Run::check_goes_on_as_before(std::size_t optimizer) {
   if (!gone_on_from_ || !gone_on_from_->own || gone_on_from_->next != at()) return {};
   const std::optional<std::size_t> then = gone_on_from_->notes.optimizer;
   if (!then) return {};
-  return same_optimizer(state_, global_step(at()), {*then, "the start before"},
-                        {optimizer, "this one"});
+  const auto bit = [](std::size_t number) {
+    return number < kMostOptimizers ? std::uint64_t{1} << number : 0;
+  };
+  return same_optimizers(state_, global_step(at()), {bit(*then), "the start before"},
+                         {bit(optimizer), "this one"});
 }
 
 // A loop that has data of its own around run() compiles, trains, and is not exact.

@@ -69,6 +69,7 @@ class Run final : public transaction::Program {
   bool rehearses(Txn txn, Txn begun) const override;
   Status compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
+  Status check_marked(Txn txn, coord::Board board) override;
   Status check(Txn txn, coord::Board board) override;
   bool update(Txn txn, coord::Board board) override;
   Status end_epoch(Txn txn, comm::Exchange& exchange) override;

@@ -77,10 +77,17 @@ Status Run::keep_best(Txn txn) {
   return checkpoints_->save_best(spec_.plan, txn, notes());
 }
 
+Status Run::check_marked(Txn txn, coord::Board board) {
+  if (state_.optimizers().size() == 1) return {};
+  return StepRecords(spec_, state_, txn, board).check_marked();
+}
+
 Status Run::check(Txn txn, coord::Board board) {
   LOCKSTEP_TRY(state_.check_modules());
   const StepRecords records(spec_, state_, txn, board);
   LOCKSTEP_TRY(records.check(*participant_));
+  participant_->reducer().choose(
+      records.optimizers());  // a newcomer has not seen the loop's choice
   LOCKSTEP_TRY(check_witnessed(txn));
   not_finite_ = not_finite(records);
   if (!not_finite_ || spec_.options.on_nan != OnNan::kStop) return {};

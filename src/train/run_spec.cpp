@@ -5,6 +5,7 @@
 
 #include "base/env.h"
 #include "base/text.h"
+#include "train/given_optimizers.h"
 #include "train/option_rules.h"
 
 namespace lockstep::training {
@@ -166,6 +167,9 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::kUsage, what}; };
   if (spec.train == nullptr) return wrong("a run needs a training set");
   if (state.optimizers().empty()) return wrong("the train state has no optimizer; add one");
+  if (state.optimizers().size() > kMostOptimizers)
+    return wrong("the train state has " + std::to_string(state.optimizers().size()) +
+                 " optimizers; at most " + std::to_string(kMostOptimizers));
   for (const auto& each : state.optimizers()) LOCKSTEP_TRY(each->check());
   LOCKSTEP_TRY(check_parameters(state));
   LOCKSTEP_TRY(state.check_dense());

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "optim/closure.h"
 #include "train/batches_of_one.h"
-#include "train/one_optimizer.h"
+#include "train/given_optimizers.h"
 
 namespace lockstep::training {
 namespace {
@@ -56,13 +56,13 @@ void Shares::hash_state(Txn txn, const transaction::ShareOutput& output) {
 Status Shares::announce_choice(Txn txn, const transaction::ShareNotes& notes) {
   const std::uint64_t mark = txn.value() + 1;
   if (notes.choice_mark().load(std::memory_order_acquire) == mark) {
-    LOCKSTEP_TRY(same_optimizer(
+    LOCKSTEP_TRY(same_optimizers(
         state_, spec_.plan.at(txn).global_step,
         {notes.choice().load(std::memory_order_relaxed), "the worker that had this share before"},
-        {optimizer_, "this one"}));
+        {chosen_set(), "this one"}));
     heard_choice_ = true;
   }
-  notes.choice().store(optimizer_, std::memory_order_relaxed);
+  notes.choice().store(chosen_set(), std::memory_order_relaxed);
   notes.choice_mark().store(mark, std::memory_order_release);
   return {};
 }
@@ -92,7 +92,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
     if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
   const Optimizer& optimizer = *state_.optimizers()[optimizer_];
-  record.extra = optimizer_;
+  record.extra = chosen_set();
   record.rate = optimizer.lr();
   record.rates = optimizer.rates_hash();
   return {};

@@ -26,6 +26,7 @@ class Shares {
   // Which of the state's optimizers the next steps update.
   void choose(std::size_t optimizer) { optimizer_ = optimizer; }
   std::size_t chosen() const { return optimizer_; }
+  std::uint64_t chosen_set() const { return std::uint64_t{1} << optimizer_; }
   // Whether one that died has left word of its choice, the same, in a step so far.
   bool heard_choice() const { return heard_choice_; }
   Status compute(transaction::Participant& participant, Txn txn, VirtualWorker v,

@@ -1,13 +1,14 @@
 #include "train/step_records.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "base/text.h"
+#include "train/given_optimizers.h"
 #include "train/lines.h"
-#include "train/one_optimizer.h"
 #include "train/unsigned_nan.h"
 
 namespace lockstep::training {
@@ -19,11 +20,21 @@ double loss_of(const coord::ShareRecord& record) {
 
 }  // namespace
 
-Status StepRecords::check(transaction::Participant& participant) const {
+Status StepRecords::check_marked() const {
   const auto worker_of = [](int v) { return "the worker of virtual worker " + std::to_string(v); };
-  for (int v = 1; v < spec_.data_plan.virtual_workers; ++v)
-    LOCKSTEP_TRY(same_optimizer(state_, position_.global_step, {record(0).extra, worker_of(0)},
-                                {record(v).extra, worker_of(v)}));
+  std::optional<int> first;
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
+    if (record(v).mark.load(std::memory_order_acquire) != txn_.value() + 1) continue;
+    if (!first) first = v;
+    LOCKSTEP_TRY(same_optimizers(state_, position_.global_step,
+                                 {record(*first).extra, worker_of(*first)},
+                                 {record(v).extra, worker_of(v)}));
+  }
+  return {};
+}
+
+Status StepRecords::check(transaction::Participant& participant) const {
+  LOCKSTEP_TRY(check_marked());
   const Optimizer& own = optimizer();
   const std::uint64_t rates = own.rates_hash();
   const std::string step = "step " + std::to_string(position_.global_step) + ": ";
@@ -60,7 +71,9 @@ std::string StepRecords::first_difference(transaction::Participant& participant,
   return "some tensor";
 }
 
-Optimizer& StepRecords::optimizer() const { return *state_.optimizers()[record(0).extra]; }
+Optimizer& StepRecords::optimizer() const {
+  return *state_.optimizers()[static_cast<std::size_t>(std::countr_zero(optimizers()))];
+}
 
 bool StepRecords::end_run() const {
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)

@@ -24,7 +24,10 @@ class StepRecords {
   // Each worker updates its own state, with its own loop's optimizer and rate: kUsage where they,
   // or the states that are compared, differ. `participant`: of the step under way.
   Status check(transaction::Participant& participant) const;
-  // A newcomer has not seen the loop's choice: the share's record has it.
+  // The same of the optimizers alone, of those shares whose records are there.
+  Status check_marked() const;
+  // Which the step updates, a bit each: a newcomer has not seen the loop's choice.
+  std::uint64_t optimizers() const { return record(0).extra; }
   Optimizer& optimizer() const;
   // A share has asked to end the run with this step (Share::end_run).
   bool end_run() const;

@@ -1,12 +1,29 @@
 #include "transaction/participant.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "base/hash.h"
 #include "coord/hang_watch.h"
 #include "transaction/state_image.h"
 
 namespace lockstep::transaction {
+namespace {
+
+// As backward gives gradients to them, each with the optimizers that update it.
+std::vector<ddp::Parameter> summed_parameters(const TrainState& state) {
+  std::unordered_map<const at::TensorImpl*, std::uint64_t> optimizers;
+  for (std::size_t i = 0; i < state.optimizers().size(); ++i)
+    for (const at::Tensor& parameter : state.optimizers()[i]->parameters())
+      optimizers[parameter.unsafeGetTensorImpl()] |= std::uint64_t{1} << i;
+  std::vector<ddp::Parameter> parameters;
+  for (std::size_t i = 0; i < state.leaves().size(); ++i)
+    parameters.push_back({state.leaves()[i].name, state.leaves()[i].tensor,
+                          optimizers[state.parameters()[i].tensor.unsafeGetTensorImpl()]});
+  return parameters;
+}
+
+}  // namespace
 
 Participant::Participant(worker::Session& session, TrainState& state, Program& program,
                          const ParticipantOptions& options)
@@ -22,9 +39,7 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
                                                          TrainState& state, Program& program,
                                                          const ParticipantOptions& options) {
   std::unique_ptr<Participant> self(new Participant(session, state, program, options));
-  std::vector<ddp::Parameter> parameters;
-  for (const TrainState::Named& p : state.leaves()) parameters.push_back({p.name, p.tensor});
-  LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(std::move(parameters), options.reducer));
+  LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(summed_parameters(state), options.reducer));
   self->notes_plan_ = {state.tensor_count(), self->reducer_->parameters().size()};
   comm::ExchangePlan plan;
   plan.virtual_workers = options.board.virtual_workers;

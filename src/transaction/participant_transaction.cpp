@@ -36,6 +36,9 @@ Status Participant::compute_owned() {
     LOCKSTEP_TRY(compute_item(own[done_], adopted));
     ++done_;
   }
+  // After the records: who finds a bucket left out finds one that says so, too.
+  if (program_.is_step(next_))
+    for (const std::uint32_t bucket : reducer_->left_out()) exchange_->leave_out(bucket);
   if (ownership.first_live() == self && !table_published() &&
       wanted_joiners(coord::read_proposal(board_.header().proposal)).empty())
     publish_table({});
@@ -127,9 +130,13 @@ Status Participant::wait_whole() {
     joiner_missing = !settle_joiners();
     return true;
   };
+  const auto sound = [&] {
+    return program_.is_step(next_) ? program_.check_marked(next_, board_) : Status();
+  };
   for (;;) {
     joiner_missing = false;
-    LOCKSTEP_ASSIGN(const comm::Wait outcome, exchange_->wait(rest_is_whole, Deadline::never()));
+    LOCKSTEP_ASSIGN(const comm::Wait outcome,
+                    exchange_->wait(rest_is_whole, sound, Deadline::never()));
     if (outcome == comm::Wait::kWhole) {
       if (!joiner_missing) return {};
       // Nobody else is waited for: look again when it rings, and soon in any case.
@@ -170,6 +177,7 @@ Status Participant::commit() {
   if (step) {
     LOCKSTEP_TRY(program_.check(next_, board_));  // first: losses of other states are other ones
     LOCKSTEP_TRY(check_rehearsal());
+    LOCKSTEP_TRY(reducer_->check_left_out());
     reducer_->set_gradients();
     // Before the update: what an optimizer of the program's own writes to a buffer lasts.
     if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());

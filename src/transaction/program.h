@@ -48,6 +48,10 @@ class Program {
   virtual Status compute_share(Txn txn, VirtualWorker v, ShareOutput& output) = 0;
   // One batch of an evaluation, or the files of an epoch's end; fills the cell, all but its mark.
   virtual Status compute_batch(Txn txn, std::uint32_t batch, comm::EvalCell& cell) = 0;
+  // While others are waited for, again and again: an error if the records of a step that are marked
+  // do not fit together. Workers that have been given different optimizers would wait for each
+  // other's sums for ever.
+  virtual Status check_marked(Txn txn, coord::Board board) = 0;
   // Once a step is whole, before the update: an error if the workers' records do not fit together,
   // or if the step has to be the last.
   virtual Status check(Txn txn, coord::Board board) = 0;

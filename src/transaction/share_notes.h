@@ -25,8 +25,8 @@ class ShareNotes {
  public:
   ShareNotes(std::span<coord::Word> words, const NotesPlan& plan) : words_(words), plan_(plan) {}
 
-  // Stored before the share is computed: txn + 1 and the optimizer that its worker was given, so
-  // that whoever inherits the share knows of it.
+  // Stored before the share is computed: txn + 1 and the optimizers that its worker was given, a
+  // bit each, so that whoever inherits the share knows of them.
   coord::Word& choice_mark() const { return words_[kChoiceMark]; }
   coord::Word& choice() const { return words_[kChoice]; }
   // The steps before this one that changed nothing, in a row, as far as the share's worker knows.

@@ -32,6 +32,9 @@ enum class Death {
 struct Work {
   comm::ExchangePlan plan;
   Values values = Values::kAdversarial;
+  // Each step has sums of one of so many sets of buckets, in turn, and leaves out the others.
+  std::uint64_t sets = 1;
+  bool has_sum(Txn txn, std::uint32_t bucket) const { return bucket % sets == txn.value() % sets; }
 };
 
 inline void put(std::byte* to, DType dtype, std::uint64_t i, std::uint64_t bits) {
@@ -69,10 +72,17 @@ inline void publish_owned(comm::Exchange& exchange, const Work& work, Txn txn,
   for (const coord::Piece& piece : exchange.ownership().pieces()) {
     if (piece.member != exchange.self() || !done.insert(piece.node.first_leaf()).second) continue;
     for (std::uint32_t b = 0; b < most_buckets; ++b) {
+      if (!work.has_sum(txn, b)) continue;
       publish_node(exchange, work, txn, piece.node, b, lent);
       if (b % 2 == 1) exchange.progress();
     }
   }
+}
+
+inline void leave_out(comm::Exchange& exchange, const Work& work, Txn txn,
+                      std::size_t most_buckets) {
+  for (std::uint32_t b = 0; b < most_buckets; ++b)
+    if (!work.has_sum(txn, b)) exchange.leave_out(b);
 }
 
 // True: the step is whole. False: died as asked.
@@ -92,9 +102,12 @@ inline bool take_step(comm::Exchange& exchange, const Work& work, const coord::T
   if (death == Death::kAfterSomePublished || death == Death::kAfterAllPublished) return false;
   if (death == Death::kAfterSomeSums) {
     exchange.progress();
+    leave_out(exchange, work, table.txn, buckets / 2);
     return false;
   }
   for (;;) {
+    leave_out(exchange, work, table.txn, buckets);
+    exchange.ring_members();
     const Result<comm::Wait> outcome = exchange.wait([] { return true; }, soon());
     if (!outcome.ok()) {
       ADD_FAILURE() << outcome.error().message;
@@ -111,6 +124,9 @@ inline std::string check_sums(const comm::Exchange& exchange, const Work& work, 
     const comm::BucketSpec& spec = work.plan.buckets[b];
     const std::size_t size = comm::size_of(spec.dtype);
     const std::span<const std::byte> sum = exchange.sum(b);
+    if (exchange.left_out(b) == work.has_sum(txn, b))
+      return "bucket " + std::to_string(b) + " has a sum, or has none, against its set";
+    if (!work.has_sum(txn, b)) continue;
     if (sum.size() != spec.count * size)
       return "bucket " + std::to_string(b) + " has the wrong size";
     bool finite = true;

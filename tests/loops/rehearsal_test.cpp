@@ -165,6 +165,39 @@ TEST_F(OneOptimizer, AStepHasOneWhoeverComesIn) {
   EXPECT_EQ(hash_in(right), whole) << right.err;
 }
 
+// Neither has the other's parameters in its loss: what an optimizer does not have is not asked for.
+TEST_F(OneOptimizer, AStepAsksForItsOwnParametersAlone) {
+  for (const std::string name : {"turns", "turns-accumulated"}) {
+    const Outcome whole = launched(3, name, "1000");
+    EXPECT_EQ(whole.code, 0) << whole.err;
+    EXPECT_EQ(count(whole.out, "a gradient is left"), 0);
+    for (const int workers : {1, 2})
+      EXPECT_EQ(hash_in(launched(workers, name)), hash_in(whole)) << name;
+    for (const char* fault :
+         {"kill rank=1 txn=2 phase=backward", "kill rank=0 txn=3 phase=forward",
+          "kill rank=2 txn=4 phase=exchange", "kill rank=1 txn=5 phase=optimizer",
+          "kill txn=6 phase=forward repeat=3"}) {
+      const Outcome outcome = launched(3, name, "", {"--max-restarts", "1", "--inject", fault});
+      EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
+      EXPECT_GE(killed_in(outcome), 1) << fault << ": " << outcome.err;
+      EXPECT_EQ(hash_in(outcome), hash_in(whole)) << fault << ": " << outcome.err;
+    }
+  }
+  EXPECT_EQ(hash_in(launched(3, "turns-unused")), hash_in(launched(3, "turns")));
+}
+
+// Their sums have no bucket in common but one: without a look at the records they would wait for
+// each other for ever.
+TEST_F(OneOptimizer, WorkersThatDifferAreToldBeforeSumsAreThere) {
+  for (const int workers : {2, 3}) {
+    const Outcome outcome = launched(workers, "turns-by-rank");
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    for (const char* words : {"step 5: run() was given", "'of_a' in the worker of virtual worker 0",
+                              "'of_b' in the worker of virtual worker "})
+      EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+  }
+}
+
 // Nobody is left to compare with: the checkpoint, of an odd step, knows.
 TEST_F(OneOptimizer, ACheckpointKnowsWhichOneComesNext) {
   const std::vector<std::string> all_die{"--max-restarts", "1", "--inject",

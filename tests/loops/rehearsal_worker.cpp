@@ -195,6 +195,56 @@ Status alternate(const Job& job) {
   }
 }
 
+// Two networks and a part that both have, each with an optimizer of its own, by the step; each
+// loss leaves out the other's network.
+Status take_turns(const Job& job) {
+  torch::nn::Linear a(2, 2), b(2, 2), shared(2, 2), idle(2, 2);
+  const auto with_shared = [&](const torch::nn::Linear& net) {
+    std::vector<at::Tensor> parameters = net->parameters();
+    for (const at::Tensor& p : shared->parameters()) parameters.push_back(p);
+    return parameters;
+  };
+  lockstep::SGD of_a(with_shared(a), {.lr = 0.01, .momentum = 0.5});
+  lockstep::Adam of_b(with_shared(b), {.lr = 0.01});
+  LOCKSTEP_ASSIGN(auto set,
+                  lockstep::data::tensor_dataset(at::randn({180, 2}), at::randn({180, 2})));
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("a", *a));
+  LOCKSTEP_TRY(state.add("b", *b));
+  LOCKSTEP_TRY(state.add("shared", *shared));
+  LOCKSTEP_TRY(state.add("idle", *idle));  // no optimizer has it
+  LOCKSTEP_TRY(state.add("of_a", of_a));
+  LOCKSTEP_TRY(state.add("of_b", of_b));
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.epochs = 1;
+  options.batch_size = 2;
+  options.virtual_workers = 3;
+  options.accumulation_steps = job.is("turns-accumulated") ? 2 : 1;
+  options.find_unused_parameters = job.is("turns-unused");
+  options.rehearse = job.rehearse;
+  lockstep::Step step(job.context, state, options);
+  LOCKSTEP_TRY(step.open(set));
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) break;
+    const bool first = job.is("turns-by-rank") && step.global_step() == 5
+                           ? job.context.rank() == 0
+                           : step.global_step() % 2 == 0;
+    const auto loss = [&](Share& share) {
+      // a backward that meets what is not this step's: PyTorch's GAN detaches nothing there
+      const at::Tensor other = (first ? b : a)(share.batch().inputs).sum() * 0;
+      const at::Tensor part = (first ? a : b)(shared(share.batch().inputs));
+      const at::Tensor own = (part - share.batch().targets).pow(2).mean();
+      return share.virtual_worker() == 1 ? own + other : own;
+    };
+    LOCKSTEP_TRY(first ? step.run(of_a, loss) : step.run(of_b, loss));
+    for (const at::Tensor& p : {a->weight, b->weight, shared->weight})
+      if (p.grad().defined()) std::printf("a gradient is left\n");
+  }
+  return {};
+}
+
 // An embedding whose gradients are sparse: by its options, or by its own call.
 struct TableImpl : torch::nn::Module {
   explicit TableImpl(bool sparse) : embedding(torch::nn::EmbeddingOptions(5, 2).sparse(sparse)) {
@@ -236,5 +286,6 @@ int main(int argc, char** argv) {
   const Job job{*context, argv[1], argv[2],
                 argc > 3 ? std::optional<std::int64_t>(std::atol(argv[3])) : std::nullopt};
   if (job.name.starts_with("alternate")) lockstep::exit_with(*context, alternate(job));
+  if (job.name.starts_with("turns")) lockstep::exit_with(*context, take_turns(job));
   lockstep::exit_with(*context, job.name.starts_with("sparse") ? sparse(job) : train(job));
 }

@@ -36,8 +36,9 @@ class FakeWorld {
 
   struct Marked {
     fake::Bytes bytes;
-    std::uint64_t mark = 0;  // txn + 1
-    coord::Node node;        // pieces
+    std::uint64_t mark = 0;                       // txn + 1
+    coord::Node node;                             // pieces
+    std::uint64_t left_out[coord::kTables] = {};  // sums: txn + 1 where there is none
   };
 
   const ExchangePlan plan;
@@ -97,12 +98,25 @@ class FakeExchange final : public Exchange {
     world_->ring();
   }
 
+  void leave_out(std::uint32_t bucket) override {
+    const std::lock_guard lock(world_->mutex);
+    FakeWorld::Marked& sum = world_->sums[bucket];
+    sum.left_out[table_.txn.value() % coord::kTables] = mark();
+    sum.mark = std::max(sum.mark, mark());
+    world_->ring();
+  }
+  bool left_out(std::uint32_t bucket) const override {
+    const std::lock_guard lock(world_->mutex);
+    return world_->sums[bucket].left_out[table_.txn.value() % coord::kTables] == mark();
+  }
+
   void progress() override {
     const std::lock_guard lock(world_->mutex);
     sum_what_is_ready();
   }
 
-  Result<Wait> wait(const std::function<bool()>& also, Deadline deadline) override;
+  Result<Wait> wait(const std::function<bool()>& also, const std::function<Status()>& meanwhile,
+                    Deadline deadline) override;
 
   std::span<const std::byte> sum(std::uint32_t bucket) const override {
     return world_->sums[bucket].bytes;
@@ -194,7 +208,7 @@ class FakeExchange final : public Exchange {
       const bool ready = std::all_of(pieces.begin(), pieces.end(), [&](const coord::Piece& piece) {
         return supplied(piece, b) != nullptr;
       });
-      if (world_->sums[b].mark == mark() || !ready) continue;
+      if (world_->sums[b].mark >= mark() || !ready) continue;
       const DType dtype = world_->plan.buckets[b].dtype;
       fake::Bytes sum = fake::plain_sum(dtype, items_, [&](coord::Node node) -> const fake::Bytes* {
         const auto found =
@@ -211,7 +225,7 @@ class FakeExchange final : public Exchange {
 
   bool whole() const {
     return !sums_ || std::all_of(world_->sums.begin(), world_->sums.end(),
-                                 [&](const FakeWorld::Marked& sum) { return sum.mark == mark(); });
+                                 [&](const FakeWorld::Marked& sum) { return sum.mark >= mark(); });
   }
 
   const std::shared_ptr<FakeWorld> world_;
@@ -224,12 +238,16 @@ class FakeExchange final : public Exchange {
   std::optional<Error> cause_;  // under the world's mutex
 };
 
-Result<Wait> FakeExchange::wait(const std::function<bool()>& also, Deadline deadline) {
+Result<Wait> FakeExchange::wait(const std::function<bool()>& also,
+                                const std::function<Status()>& meanwhile, Deadline deadline) {
   std::unique_lock lock(world_->mutex);
   for (;;) {
     if (cause_) return *cause_;
-    sum_what_is_ready();
     const std::uint64_t seen = world_->rings;
+    lock.unlock();  // it may call us
+    LOCKSTEP_TRY(meanwhile());
+    lock.lock();
+    sum_what_is_ready();
     if (whole()) {
       lock.unlock();  // also() may call us
       const bool done = also();

@@ -42,8 +42,14 @@ class ShmExchange final : public Exchange {
     sums_.lend(leaf, bucket, offset, source, piece(leaf, bucket).data());
   }
   void publish(coord::Node node, std::uint32_t bucket) override;
+  void leave_out(std::uint32_t bucket) override {
+    assert(step_ && member());
+    sums_.leave_out(bucket);
+  }
+  bool left_out(std::uint32_t bucket) const override { return sums_.left_out(bucket); }
   void progress() override;
-  Result<Wait> wait(const std::function<bool()>& also, Deadline deadline) override;
+  Result<Wait> wait(const std::function<bool()>& also, const std::function<Status()>& meanwhile,
+                    Deadline deadline) override;
   std::span<const std::byte> sum(std::uint32_t bucket) const override {
     return {data_ + layout_.sum(bucket), layout_.bucket_bytes(bucket)};
   }
@@ -219,10 +225,12 @@ void ShmExchange::progress() {
   if (sums_.progress() && sums_.done() && whole()) ring_members();
 }
 
-Result<Wait> ShmExchange::wait(const std::function<bool()>& also, Deadline deadline) {
+Result<Wait> ShmExchange::wait(const std::function<bool()>& also,
+                               const std::function<Status()>& meanwhile, Deadline deadline) {
   for (;;) {
     const std::uint32_t seen = bell().rings.load(std::memory_order_acquire);
     LOCKSTEP_TRY(cause_.status());
+    LOCKSTEP_TRY(meanwhile());
     progress();
     if (whole() && also()) return Wait::kWhole;
     if (dead_count() != dead_seen_) {

@@ -61,8 +61,10 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   layout.piece_marks_ = shm_group_bytes();
   layout.chunk_marks_ = layout.piece_marks_ + coord::kMaxSlots * layout.slot_marks_;
   layout.not_finite_marks_ = layout.chunk_marks_ + chunks * sizeof(coord::Word);  // whole lines
-  layout.buffers_marks_ =
+  layout.left_out_marks_ =
       round_up(layout.not_finite_marks_ + plan.buckets.size() * sizeof(coord::Word), kLine);
+  layout.buffers_marks_ = round_up(
+      layout.left_out_mark(Txn(kTables - 1), 0) + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.eval_ = round_up(layout.heal_mark() + kLine, kPage);
   layout.eval_items_ = plan.eval_items;
   layout.notes_ = round_up(layout.eval_cell(Txn(kTables - 1), plan.eval_items), kPage);

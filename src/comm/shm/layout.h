@@ -17,7 +17,8 @@
 
 namespace lockstep::comm::shm {
 
-// Buffers, notes and evaluation cells of transaction t are in t % kTables, as its table is.
+// Buffers, notes, evaluation cells and the marks of buckets left out of transaction t are in
+// t % kTables, as its table is.
 using coord::kTables;
 
 class Layout {
@@ -39,6 +40,10 @@ class Layout {
   // txn + 1 of the last sum that had an element that is not finite.
   std::uint64_t not_finite_mark(std::uint32_t bucket) const {
     return not_finite_marks_ + bucket * sizeof(coord::Word);
+  }
+  // txn + 1 where the bucket is left out of that transaction.
+  std::uint64_t left_out_mark(Txn txn, std::uint32_t bucket) const {
+    return left_out_marks_ + (txn.value() % kTables * bytes_.size() + bucket) * sizeof(coord::Word);
   }
   std::uint64_t buffers_mark(Txn txn) const { return buffers_marks_ + txn.value() % kTables * 64; }
   std::uint64_t heal_mark() const { return buffers_marks_ + std::uint64_t{kTables} * 64; }
@@ -64,8 +69,9 @@ class Layout {
   std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
   std::vector<std::uint32_t> chunks_, first_chunk_;  // of each bucket; its first mark
   std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0, notes_stride_ = 0;
-  std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, not_finite_marks_ = 0, buffers_marks_ = 0,
-                eval_ = 0, notes_ = 0, buffers_ = 0, heal_ = 0, sums_ = 0, pieces_ = 0;
+  std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, not_finite_marks_ = 0, left_out_marks_ = 0,
+                buffers_marks_ = 0, eval_ = 0, notes_ = 0, buffers_ = 0, heal_ = 0, sums_ = 0,
+                pieces_ = 0;
 };
 
 }  // namespace lockstep::comm::shm

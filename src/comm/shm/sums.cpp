@@ -132,6 +132,15 @@ bool Sums::progress() {
   return true;
 }
 
+void Sums::leave_out(std::uint32_t b) {
+  word(layout_.left_out_mark(Txn(mark_ - 1), b)).store(mark_);  // before the chunks': told by them
+  Bucket& bucket = bucket_[b];
+  for (; bucket.summed < bucket.own_chunks.size(); ++bucket.summed, --own_left_) {
+    coord::Word& chunk_mark = word(layout_.chunk_mark(b, bucket.own_chunks[bucket.summed]));
+    if (chunk_mark.load() < mark_) chunk_mark.store(mark_);
+  }
+}
+
 void Sums::sum_own_chunks(std::uint32_t b) {
   Bucket& bucket = bucket_[b];
   const BucketSpec& spec = plan_.buckets[b];

@@ -45,6 +45,7 @@ TEST(Layout, NothingOverlaps) {
   }
   for (std::uint64_t t = 0; t < kTables; ++t) {
     part(layout.buffers_mark(Txn(t)), 8);
+    for (std::uint32_t b = 0; b < 3; ++b) part(layout.left_out_mark(Txn(t), b), 8);
     part(layout.buffers(Txn(t)), 10);
   }
   part(layout.heal_mark(), 8);
