@@ -83,7 +83,7 @@ void Spoke::dialled(const std::shared_ptr<Connection>& connection,
 }
 
 void Spoke::failed(const control::Failure& failure) {
-  trouble_ = failure.text;
+  trouble_ = failure.text + events_.advice(failure);
   if (!is_not_ours(failure.outcome)) {
     not_ours_until_.reset();
   } else if (!not_ours_until_) {
@@ -107,7 +107,7 @@ void Spoke::tell_trouble() {
   if (!tell_at_.passed()) return;
   tell_at_ = Deadline::in(kLineEvery);
   log_warning("the launcher at " + plan_.host + ":" + std::to_string(plan_.port) +
-              " is not reached: " + trouble_ + plan_.holder);
+              " is not reached: " + trouble_);
 }
 
 void Spoke::hear(std::string_view frame) {

@@ -36,7 +36,6 @@ class Spoke {
     std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
     std::optional<control::Address> from;             // --local-addr
     std::uint64_t limit_ns = 0;                       // L, until the leader tells it
-    std::string holder = {};  // behind what is told of failures: who has the port on this machine
   };
   struct Events {
     std::function<void()> open;  // the leader agrees: say() the node's word
@@ -45,6 +44,8 @@ class Spoke {
     std::function<void()> closed;
     // By this machine, before there ever was a connection: who leads may be this node.
     std::function<void()> refused_here = [] {};
+    // Behind what is told of a dial that failed.
+    std::function<std::string(const control::Failure&)> advice = [](const auto&) { return ""; };
     // For good: there is nothing to be dialled for.
     std::function<void(const nodes::Final&)> refused;
   };

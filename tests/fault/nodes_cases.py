@@ -131,6 +131,7 @@ class Names(Case):
         begun = time.monotonic()
         job = self.job(bed=bed, endpoint="localhost:29500", conf=f"{QUICK},join_timeout=6")
         self.told(job, {1: ["localhost.*this machine"], 2: ["localhost.*this machine"]})
+        self.told(job, {2: ["localhost:29500 is not reached: .*node 0 leads.*start one with --node-rank 0 on this machine"]}, SOON + 1.5)
         job.expect(69, seconds=15)
         self.assertGreater(time.monotonic() - begun, 5)
 

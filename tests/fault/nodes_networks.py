@@ -104,7 +104,7 @@ class Networks(OnMachines):
         job.expect(0)
 
     def test_t3_refused(self):
-        self.not_reached("reject with tcp reset", "refused")
+        self.not_reached("reject with tcp reset", "refused.*start it there, with the same endpoint")
 
     def test_t3_dropped(self):
         self.not_reached("drop", "no answer within")

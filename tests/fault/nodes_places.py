@@ -32,6 +32,13 @@ def number(one):
 def add(one, key, more):
     one.sendall(b"\4" + text(key) + struct.pack("=q", more))
     return number(one)
+def answers(host):
+    try:
+        with socket.create_connection((host, int(env["MASTER_PORT"])), 5) as one:
+            one.sendall(struct.pack("=BI", 0, 0x3C85F7CE) + b"\x07")
+            return len(one.recv(8, socket.MSG_WAITALL)) == 8
+    except OSError:
+        return False
 served = env["TORCHELASTIC_USE_AGENT_STORE"] == "True"
 keys = 0
 if served:
@@ -56,7 +63,7 @@ else:
                 raise
             time.sleep(0.05)
 with open(f"/srv/told-{attempt}-{rank}.json", "w") as file:
-    json.dump({**env, "keys": keys}, file)
+    json.dump({**env, "keys": keys, "answers": [host for host in env.get("ASK", "").split() if answers(host)]}, file)
 if attempt < int(env.get("ATTEMPTS", "1")) - 1:
     add(clients[0], b"there", 1)
     while add(clients[0], b"there", 0) < world:
@@ -156,16 +163,24 @@ class Places(OnMachines):
         self.check(workers, "ROLE_WORLD_SIZE", list("422444"))
 
     def test_an_interface_that_leads_nowhere(self):
-        """And a second address of the one that does, by which nodes meet if it is asked for."""
+        """And a second address of the one that does, by which nodes meet if it is asked for.
+
+        The store, which has no key, is on 127.0.0.1 and at the address that workers are told, on no other.
+        """
         bed = self.bed(2, names="own")
         for machine in bed:
             machine.run("sh", "-c", "ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up && "
                                     f"ip addr add 10.78.0.{machine.index}/24 dev eth0")
+        ask = {"ASK": f"127.0.0.1 {bed[1].v4} 10.78.0.1 172.17.0.1"}
         for address in (bed[1].v4, "10.78.0.1"):
             for options in (self.static(address), self.c10d(address)):
-                workers = self.meet(bed, options)
+                workers = self.meet(bed, options, env=ask)
                 self.check(workers, "MASTER_ADDR", [address] * 2)
                 self.check(workers, "GLOO_SOCKET_IFNAME", ["eth0"] * 2)
+                self.assertEqual(workers[0]["answers"], ["127.0.0.1", address])
+        options = self.static("10.78.0.1")
+        workers = self.meet(bed, lambda i: [*options(i), "--local-addr", f"10.78.0.{i}"], env=ask)
+        self.assertEqual(workers[0]["answers"], ["127.0.0.1", "10.78.0.1"])
         options = self.c10d("10.78.0.1", rank=lambda i: 2 - i)
         self.check(self.meet(bed, lambda i: [*options(i), "--local-addr", f"10.78.0.{i}"]), "MASTER_ADDR", ["10.78.0.2"] * 2)
 

@@ -17,6 +17,7 @@ using namespace std::chrono_literals;
 using control::Address;
 
 constexpr auto kLookUpTime = 5s;
+constexpr const char* kLoopback = "127.0.0.1";
 
 Status find_tls(const NodesOptions& options, Meeting& meeting) {
   LOCKSTEP_ASSIGN(
@@ -47,11 +48,43 @@ Result<UniqueFd> listen(const NodesOptions& options, const Meeting& meeting) {
   return control::listen_at(*Address::numeric(meeting.from->host(), port));
 }
 
-bool is_mine(const NodesOptions& options, const Meeting& meeting) {
+// The store at the launchers' port is on 127.0.0.1, too, whatever --local-addr is.
+Status listen_for_own_workers(const NodesOptions& options, Meeting& meeting) {
+  if (!options.is_static || !meeting.from || meeting.from->host() == kLoopback) return {};
+  if (control::own_addresses(kLoopback, Deadline::in(0s)).empty()) return {};
+  auto socket = control::listen_at(*Address::numeric(kLoopback, options.endpoint_port));
+  if (!socket.ok())
+    return Error{socket.error().kind, "the workers' store: " + socket.error().message +
+                                          port_holder(options.endpoint_port)};
+  meeting.doors.push_back({*std::move(socket), meeting.tls, false});
+  return {};
+}
+
+// As far as it is known without a look at the endpoint's addresses. Within one machine all launchers
+// are at the endpoint: the first node leads.
+bool may_lead(const NodesOptions& options, const Meeting& meeting) {
   if (options.is_host) return *options.is_host;
-  // Within one machine all are at the endpoint: the first node leads, where that is known.
-  if (meeting.on_this_machine) return options.node_rank.value_or(0) == 0;
-  return !control::own_addresses(options.endpoint_host, Deadline::in(kLookUpTime)).empty();
+  return !meeting.on_this_machine || options.node_rank.value_or(0) == 0;
+}
+
+bool has_endpoint(const NodesOptions& options, const Meeting& meeting) {
+  return meeting.on_this_machine ||
+         !control::own_addresses(options.endpoint_host, Deadline::in(kLookUpTime)).empty();
+}
+
+Status listen_as_leader(const NodesOptions& options, Meeting& meeting) {
+  auto socket = listen(options, meeting);
+  if (socket.ok()) {
+    meeting.leads = true;
+    meeting.doors.push_back({*std::move(socket), meeting.tls, meeting.on_this_machine});
+    return listen_for_own_workers(options, meeting);
+  }
+  if (!meeting.on_this_machine && meeting.taken.empty())
+    meeting.taken = port_holder(options.endpoint_port);
+  if (options.is_host != true) return {};
+  return Error{socket.error().kind, socket.error().message + meeting.taken +
+                                        "; where another launcher leads on this machine, leave "
+                                        "--rdzv-conf is_host=true out"};
 }
 
 }  // namespace
@@ -72,21 +105,35 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
   meeting.on_this_machine = is_loopback_host(options.endpoint_host);
   if (!meeting.on_this_machine) LOCKSTEP_TRY(find_tls(options, meeting));
   LOCKSTEP_TRY(find_own_end(options, meeting));
-  LOCKSTEP_TRY(look_again(options, meeting));
+  if (!may_lead(options, meeting)) return meeting;
+  const bool is_here = has_endpoint(options, meeting);
+  if (!is_here && options.is_host == true)
+    log_warning("this launcher leads, as --rdzv-conf is_host=true says, though '" +
+                options.endpoint_host +
+                "' is no address of this machine: the others dial that one, and find this launcher "
+                "only if it leads here. Give is_host=true on the endpoint's machine alone, or "
+                "leave it out");
+  if (is_here || options.is_host == true) LOCKSTEP_TRY(listen_as_leader(options, meeting));
   return meeting;
 }
 
 Status look_again(const NodesOptions& options, Meeting& meeting) {
-  if (!is_mine(options, meeting)) return {};
-  auto socket = listen(options, meeting);
-  if (socket.ok()) {
-    meeting.leads = true;
-    meeting.doors.push_back({*std::move(socket), meeting.tls, meeting.on_this_machine});
-    return {};
-  }
-  if (options.is_host == true) return socket.error();
-  if (!meeting.on_this_machine) meeting.taken = port_holder(options.endpoint_port);
-  return {};
+  return may_lead(options, meeting) ? listen_as_leader(options, meeting) : Status();
+}
+
+std::string who_leads(const NodesOptions& options, const Meeting& meeting,
+                      const control::Failure& failure) {
+  if (!meeting.taken.empty()) return meeting.taken;
+  if (failure.outcome != control::Outcome::kRefused) return "";
+  if (!failure.by_this_machine)
+    return "; the launcher of that machine leads: start it there, with the same endpoint";
+  if (options.is_host == false)
+    return "; that is this machine, and this launcher leads nobody (--rdzv-conf is_host=false): "
+           "start the one that leads here, without is_host=false";
+  if (meeting.on_this_machine && !may_lead(options, meeting))
+    return "; node 0 leads, and this one has --node-rank " + std::to_string(*options.node_rank) +
+           ": start one with --node-rank 0 on this machine, with the same endpoint";
+  return "";
 }
 
 }  // namespace lockstep::launcher

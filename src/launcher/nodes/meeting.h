@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "control/address.h"
+#include "control/failure.h"
 #include "control/tls.h"
 #include "launcher/options/options.h"
 #include "lockstep/status.h"
@@ -30,14 +31,22 @@ struct Meeting {
   // Its port, on this machine, is somebody else's: " (port 29400 is held by …)", for messages.
   std::string taken;
 };
+
 // Whether who gives this host means the loopback: "localhost", 127.0.0.1, ::1. A machine's own name
 // may lead to a loopback address there (Debian's 127.0.1.1), and does not.
 bool is_loopback_host(const std::string& host);
 
+// Looks names up: it may block for 5 s, and for as long again where --local-addr is a name.
 Result<Meeting> find_meeting(const NodesOptions& options);
 
-// Decides anew for one that dials and was refused by its own machine: then `leads`, with doors.
-// Where another has the port meanwhile nothing changes.
+// Decides anew for one that dials and was refused by its own machine, so the endpoint's name leads
+// here: then `leads`, with doors. Where another has the port meanwhile nothing changes. Looks up no
+// name.
 Status look_again(const NodesOptions& options, Meeting& meeting);
+
+// What stands behind the failure of a dial to the endpoint: why nobody leads there, as far as it is
+// seen from here, and what to do. "": nothing is known.
+std::string who_leads(const NodesOptions& options, const Meeting& meeting,
+                      const control::Failure& failure);
 
 }  // namespace lockstep::launcher

@@ -164,7 +164,6 @@ void NodesRun::dial() {
   star::Spoke::Plan plan{
       options.endpoint_host, options.endpoint_port, meeting_.on_this_machine,       hello(), party_,
       meeting_.tls,          meeting_.from,         rules_of(around_.options).limit};
-  plan.holder = meeting_.taken;
   star::Spoke::Events events;
   events.open = [this] {
     said_ = 0;
@@ -180,6 +179,9 @@ void NodesRun::dial() {
   events.closed = [this] {
     head_->node().closed(monotonic_ns());
     around_.look();
+  };
+  events.advice = [this](const control::Failure& failure) {
+    return who_leads(around_.options.nodes, meeting_, failure);
   };
   events.refused_here = [this] { look_again_ = timers_->in(0ms, [this] { look_again(); }); };
   events.refused = [this](const nodes::Final& why) {

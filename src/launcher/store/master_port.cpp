@@ -4,8 +4,10 @@
 #include <chrono>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "base/log.h"
 #include "base/processes.h"
+#include "control/address.h"
 #include "control/look_up.h"
 #include "launcher/processes/process.h"
 
@@ -46,18 +48,27 @@ Result<MasterPort> MasterPort::open(const LaunchOptions& options, bool plain, Lo
 Result<MasterPort> MasterPort::open_on_node(const OnNode& node, Loop& loop) {
   const bool shared = node.port != 0 && node.port == node.control_port;
   MasterPort port(loop, shared && !node.share_store ? 0 : node.port);
-  if (!shared) port.addresses_ = and_loopback(node.addresses);
+  port.addresses_ = and_loopback(node.addresses);
+  port.adopts_ = shared;
   LOCKSTEP_TRY(node.share_store ? port.start_serving() : port.hold());
   return port;
 }
 
 int MasterPort::number() const {
   if (held_) return held_->number();
-  return addresses_.empty() ? given_ : server_->port();
+  return adopts_ ? given_ : server_->port();
 }
 
+// The launchers' listener is on all addresses, and the store has no key.
 void MasterPort::adopt(UniqueFd client) {
-  if (server_) server_->adopt(std::move(client));
+  if (!server_ || !adopts_) return;
+  const auto at = control::Address::local_of(client.get());
+  if (at && std::ranges::find(addresses_, at->host()) != addresses_.end())
+    return server_->adopt(std::move(client));
+  if (at && !std::exchange(elsewhere_told_, true))
+    log_warning("a client of the workers' store was turned away: it came to " + at->text() +
+                ", and the store is served at " + endpoint_text(addresses_.front(), given_) +
+                " alone, and on " + kLoopback + " of this machine");
 }
 
 Status MasterPort::hold() {
@@ -73,7 +84,7 @@ Status MasterPort::start_serving() {
 }
 
 Result<std::unique_ptr<store::Server>> MasterPort::serve() const {
-  if (addresses_.empty()) return store::Server::without_listener(*loop_, limits_);
+  if (adopts_) return store::Server::without_listener(*loop_, limits_);
   auto server = store::Server::listen(*loop_, addresses_, given_, limits_);
   if (server.ok()) return server;
   const std::string taken = given_ == 0 ? "" : port_holder(given_) + kOtherPort;

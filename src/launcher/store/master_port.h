@@ -40,7 +40,8 @@ class MasterPort {
   static Result<MasterPort> open_on_node(const OnNode& node, Loop& loop);
 
   int number() const;
-  // A store's client that has come to the launchers' listener; nothing of it has been read.
+  // A store's client that has come to the launchers' listener; nothing of it has been read. Its
+  // connection is closed where that port is not the store's, and at an address that is not.
   void adopt(UniqueFd client);
   bool serves_store() const { return server_ != nullptr; }
   // For another attempt, none of whose workers has been started yet. At the given port, else at a
@@ -55,7 +56,9 @@ class MasterPort {
 
   Loop* loop_;
   int given_;                           // 0: any
-  std::vector<std::string> addresses_;  // to listen at; of a store none: its clients are adopted
+  std::vector<std::string> addresses_;  // where a store is served; none: the port is held
+  bool adopts_ = false;                 // it has no listener: its clients are adopted
+  bool elsewhere_told_ = false;         // that a client has come to another address
   store::Limits limits_;
   std::unique_ptr<store::Server> server_;
   std::optional<HeldPort> held_;

@@ -5,9 +5,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
+#include "base/log.h"
 #include "base/port.h"
 #include "control/look_up.h"
 #include "support/store_peer.h"
@@ -111,8 +113,8 @@ TEST_F(MasterPorts, TheLaunchersPortIsShared) {
   ASSERT_TRUE(port.ok()) << port.error().message;
   EXPECT_TRUE(port->serves_store());
   EXPECT_EQ(port->number(), number);
-  const auto come = [&] {
-    auto peer = std::make_unique<Peer>(number);
+  const auto come = [&](const char* to = "127.0.0.1") {
+    auto peer = std::make_unique<Peer>(number, true, to);
     port->adopt(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
     return peer;
   };
@@ -123,6 +125,30 @@ TEST_F(MasterPorts, TheLaunchersPortIsShared) {
   EXPECT_TRUE(closed(*old));
   EXPECT_EQ(port->number(), number);
   EXPECT_EQ(keys(*come()), kNone);
+  EXPECT_TRUE(served(*come("127.0.0.2")));
+}
+
+// Their listener is on all addresses, and the store has no key.
+TEST_F(MasterPorts, AtAnotherAddressOfTheLaunchersPortNobodyIsServed) {
+  const UniqueFd listener = taken_port(true);
+  const int number = port_of(listener.get());
+  const auto come = [&](MasterPort& port, const char* to) {
+    auto peer = std::make_unique<Peer>(number, true, to);
+    port.adopt(UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)));
+    return peer;
+  };
+  std::string log;
+  const LogSink sink([&](std::string_view line) { log += line; });
+  auto shared = open({.addresses = {"127.0.0.2"}, .port = number, .control_port = number});
+  ASSERT_TRUE(shared.ok()) << shared.error().message;
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(closed(*come(*shared, "127.0.0.3")));
+  EXPECT_THAT(log, HasSubstr("it came to 127.0.0.3:" + std::to_string(number)));
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
+  EXPECT_TRUE(served(*come(*shared, "127.0.0.2")));
+  // Nor where the store has a port of its own.
+  auto own = open({.addresses = {"127.0.0.2"}, .control_port = number});
+  ASSERT_TRUE(own.ok()) << own.error().message;
+  EXPECT_TRUE(closed(*come(*own, "127.0.0.2")));
 }
 
 TEST_F(MasterPorts, WhereWorkersServeItTheirPortIsHeld) {
