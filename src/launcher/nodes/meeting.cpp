@@ -60,7 +60,7 @@ Status listen_for_own_workers(const NodesOptions& options, Meeting& meeting) {
   return {};
 }
 
-// As far as it is known without a look at the endpoint's addresses. Within one machine all launchers
+// As far as it is known without the endpoint's addresses. Within one machine all launchers
 // are at the endpoint: the first node leads.
 bool may_lead(const NodesOptions& options, const Meeting& meeting) {
   if (options.is_host) return *options.is_host;
