@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/head_for.h"
+#include "launcher/nodes/leader_record.h"
 #include "launcher/options/signal_list.h"
 
 namespace lockstep::launcher {
@@ -99,6 +100,7 @@ Status Agent::prepare() {
   LOCKSTEP_ASSIGN(signals_, open_signals(stop_signals(options_.signals_to_handle)));
   LOCKSTEP_TRY(loop_.add(signals_.get(), [this] { on_signal(); }));
   LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));
+  if (!linked_) LeaderRecord::remove_left();
   if (!linked_ && logs_->folder().empty() && !options_.no_log_files()) {
     auto files = ErrorFiles::open();
     if (files.ok())

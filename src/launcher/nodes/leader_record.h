@@ -1,10 +1,13 @@
 // What a leader leaves on its machine for the next one there (nodes::Leader::Record), should it be
-// killed: in a small file of this user's, in $XDG_RUNTIME_DIR or /tmp. A run that ends in order
+// killed: in a small file of this user's, in $XDG_RUNTIME_DIR or /tmp, which it locks while it
+// lives. A run that ends in order removes it, as soon as no restart is left for which it could be
+// read. A leader that is killed leaves it; if none takes it over, a later launcher of this user
 // removes it. Without it a new leader waits for L + 1 s, so an error is a line in the log.
 //
 // Threads: one.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "base/unique_fd.h"
@@ -14,17 +17,24 @@ namespace lockstep::launcher {
 
 class LeaderRecord {
  public:
-  // `node`: as AloneLock's.
+  // Of one that is there the next leader may still come: longer than the default of join_timeout.
+  static constexpr std::chrono::hours kKept{1};
+
+  // `node`: what makes a node the same one when its launcher is started again.
   explicit LeaderRecord(const std::string& node);
 
-  nodes::Leader::Record read() const;  // {}: there is none
+  // What the last leader of this node has left; {}: there is none. It is this one's from now on.
+  nodes::Leader::Record take();
   void keep(const nodes::Leader::Record& record);
   void remove();
 
+  // Those of all nodes that were written more than kKept ago and that nobody holds.
+  static void remove_left();
+
  private:
-  bool open();
+  bool open(int flags);
   std::string path_;
-  UniqueFd file_;
+  UniqueFd file_;  // locked
 };
 
 }  // namespace lockstep::launcher

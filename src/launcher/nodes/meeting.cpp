@@ -16,8 +16,8 @@ namespace {
 using namespace std::chrono_literals;
 using control::Address;
 
-constexpr auto kLookUpTime = 5s;
-constexpr const char* kLoopback = "127.0.0.1";
+constexpr auto kLookUpEndpointFor = 5s;
+constexpr const char* kOwnWorkersAddress = "127.0.0.1";
 
 Status find_tls(const NodesOptions& options, Meeting& meeting) {
   LOCKSTEP_ASSIGN(
@@ -33,7 +33,7 @@ Status find_tls(const NodesOptions& options, Meeting& meeting) {
 Status find_own_end(const NodesOptions& options, Meeting& meeting) {
   if (options.local_addr.empty()) return {};
   const std::vector<std::string> own =
-      control::own_addresses(options.local_addr, Deadline::in(kLookUpTime));
+      control::own_addresses(options.local_addr, Deadline::in(kLookUpEndpointFor));
   if (!own.empty()) meeting.from = Address::numeric(own.front(), 0);
   if (meeting.from) return {};
   return Error{ErrorKind::kUsage, "--local-addr '" + options.local_addr +
@@ -50,9 +50,9 @@ Result<UniqueFd> listen(const NodesOptions& options, const Meeting& meeting) {
 
 // The store at the launchers' port is on 127.0.0.1, too, whatever --local-addr is.
 Status listen_for_own_workers(const NodesOptions& options, Meeting& meeting) {
-  if (!options.is_static || !meeting.from || meeting.from->host() == kLoopback) return {};
-  if (control::own_addresses(kLoopback, Deadline::in(0s)).empty()) return {};
-  auto socket = control::listen_at(*Address::numeric(kLoopback, options.endpoint_port));
+  if (!options.is_static || !meeting.from || meeting.from->host() == kOwnWorkersAddress) return {};
+  if (control::own_addresses(kOwnWorkersAddress, Deadline::in(0s)).empty()) return {};
+  auto socket = control::listen_at(*Address::numeric(kOwnWorkersAddress, options.endpoint_port));
   if (!socket.ok())
     return Error{socket.error().kind, "the workers' store: " + socket.error().message +
                                           port_holder(options.endpoint_port)};
@@ -69,7 +69,7 @@ bool may_lead(const NodesOptions& options, const Meeting& meeting) {
 
 bool has_endpoint(const NodesOptions& options, const Meeting& meeting) {
   return meeting.on_this_machine ||
-         !control::own_addresses(options.endpoint_host, Deadline::in(kLookUpTime)).empty();
+         !control::own_addresses(options.endpoint_host, Deadline::in(kLookUpEndpointFor)).empty();
 }
 
 Status listen_as_leader(const NodesOptions& options, Meeting& meeting) {

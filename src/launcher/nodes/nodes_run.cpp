@@ -138,13 +138,18 @@ Status NodesRun::lead() {
   plan.rules = rules_of(around_.options);
   plan.own = row();
   plan.run = control::draw_incarnation();
-  if (alone_.is_held()) plan.before = record_.read();
+  const nodes::Leader::Record before = record_.take();
+  if (alone_.is_held()) plan.before = before;
   plan.self = hello();
   plan.party = party_;
   if (meeting_.from) plan.advertised = meeting_.from->host();
   star::Hub::Events events;
   events.news = around_.look;
-  events.keep = [this](const nodes::Leader::Record& record) { record_.keep(record); };
+  events.keep = [this](const nodes::Leader::Record& record) {
+    // Another leader may go on from it as long as another attempt may begin.
+    const auto most = static_cast<nodes::Attempt>(around_.options.max_restarts);
+    record.attempt <= most ? record_.keep(record) : record_.remove();
+  };
   events.asked = [this](const auto& connection, const star::Message& question) {
     answers_->come(connection, question);
   };

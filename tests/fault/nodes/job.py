@@ -162,8 +162,11 @@ class Job:
             pids = machine.pids()
             if names := [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]:
                 problems.append(f"{machine.name}: processes {names}")
-            # A launcher that was killed for good leaves its own files, which the next one there takes away.
-            files = "" if machine in self.given_up else "find /tmp /var/tmp /dev/shm -mindepth 1; "
+            # A launcher that was killed for good leaves its own files, which the next one there takes away; a leader's record, only where
+            # another leader could go on from it.
+            files = "find /tmp /var/tmp /dev/shm -mindepth 1; "
+            if machine in self.given_up:
+                files = "find /tmp -name '*.leader'; " if self.options.get("max-restarts") == 0 else ""
             found = machine.run("sh", "-c", files + "cut -c54- /proc/net/unix | grep @; "
                                 "cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$4 == \"0A\"'", check=False).stdout
             if found:

@@ -1,0 +1,128 @@
+// What a killed leader leaves for the next one, and who takes it away.
+#include "launcher/nodes/leader_record.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/temp_folder.h"
+
+namespace lockstep::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LeaderRecords : public ::testing::Test {
+ protected:
+  LeaderRecords() {
+    if (const char* before = std::getenv("XDG_RUNTIME_DIR")) before_ = before;
+    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
+  }
+  ~LeaderRecords() override {
+    before_ ? ::setenv("XDG_RUNTIME_DIR", before_->c_str(), 1) : ::unsetenv("XDG_RUNTIME_DIR");
+  }
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) found.push_back(entry.path());
+    return found;
+  }
+  static void expect_taken(LeaderRecord& record, std::uint64_t run, nodes::Attempt attempt) {
+    const nodes::Leader::Record found = record.take();
+    EXPECT_EQ(found.run, run);
+    EXPECT_EQ(found.attempt, attempt);
+  }
+  // Of a leader that was killed so long ago.
+  fs::path left(const std::string& node, std::chrono::hours ago) const {
+    const std::vector<fs::path> before = files();
+    LeaderRecord(node).keep({1, 1});
+    for (const fs::path& path : files()) {
+      if (std::ranges::find(before, path) != before.end()) continue;
+      fs::last_write_time(path, fs::file_time_type::clock::now() - ago);
+      return path;
+    }
+    ADD_FAILURE() << "no record was written";
+    return {};
+  }
+
+  const test::TempFolder folder_;
+  std::optional<std::string> before_;
+};
+
+TEST_F(LeaderRecords, GoFromAKilledLeaderToTheNext) {
+  constexpr std::uint64_t kRun = 0xfedcba9876543210;
+  std::optional<LeaderRecord> first("node");
+  expect_taken(*first, 0, 0);
+  EXPECT_TRUE(files().empty()) << "nothing is kept yet";
+  first->keep({kRun, 1});
+  first->keep({kRun, 2});
+  LeaderRecord next("node"), other("other");
+  expect_taken(next, 0, 0);  // the first one lives
+  first.reset();
+  expect_taken(next, kRun, 2);
+  expect_taken(other, 0, 0);
+  next.keep({kRun, 3});
+  EXPECT_EQ(files().size(), 1u);
+  next.remove();
+  EXPECT_TRUE(files().empty());
+}
+
+// It ends before it has begun an attempt of its own.
+TEST_F(LeaderRecords, WhoHasTakenOneRemovesIt) {
+  LeaderRecord("node").keep({7, 2});
+  LeaderRecord next("node");
+  LeaderRecord("node").remove();  // who has not leaves it
+  expect_taken(next, 7, 2);
+  next.remove();
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(LeaderRecords, WhatIsNoRecordIsLeftAlone) {
+  LeaderRecord("node").keep({7, 2});
+  const fs::path path = files().at(0);
+  for (const char* text : {"", "lockstep leader 2 1 1\n", "\xff\xfe", "lockstep leader 1 x"}) {
+    folder_.write(path.filename(), text);
+    LeaderRecord record("node");
+    expect_taken(record, 0, 0);
+  }
+  fs::remove(path);
+  const std::string other = folder_.write("other", "as it was");
+  fs::create_symlink(other, path);
+  LeaderRecord by_link("node");
+  expect_taken(by_link, 0, 0);
+  by_link.keep({9, 9});
+  by_link.remove();
+  EXPECT_EQ(test::read_text(other), "as it was");
+  EXPECT_TRUE(fs::is_symlink(path));
+  fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  LeaderRecord by_pipe("node");
+  expect_taken(by_pipe, 0, 0);
+  by_pipe.keep({9, 9});
+  LeaderRecord::remove_left();
+  EXPECT_TRUE(fs::exists(path));
+}
+
+TEST_F(LeaderRecords, OldOnesThatNobodyHoldsAreRemoved) {
+  const fs::path recent = left("recent", std::chrono::hours(0));
+  const fs::path old = left("old", std::chrono::hours(2));
+  const fs::path held = left("held", std::chrono::hours(2));
+  LeaderRecord holder("held");
+  holder.take();
+  const fs::path other = folder_.write("lockstep-other.leader", "");
+  fs::last_write_time(other, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  LeaderRecord::remove_left();
+  EXPECT_FALSE(fs::exists(old));
+  for (const fs::path& path : {recent, held, other}) EXPECT_TRUE(fs::exists(path)) << path;
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
