@@ -167,9 +167,13 @@ enum class Shuffle {
   kReshuffle,    // DistributedSampler with set_epoch(epoch) at each epoch
   kDataLoader,   // dataloader_order(), one virtual worker
   kLegacy,       // legacy_order(), one virtual worker
+  // Virtual worker v reads the v-th of V equal stretches of the set, in order: rows of a text or of
+  // a recording, each of which goes on from step to step. What does not fill V stretches (the
+  // set's last size % V samples) is left out, so that no stretch goes on with another's beginning.
+  kRows,
 };
 const char* to_string(Shuffle shuffle);
-// sequential, distributed, reshuffle, dataloader, legacy
+// sequential, distributed, reshuffle, dataloader, legacy, rows
 Result<Shuffle> parse_shuffle(std::string_view name);
 
 // Where a run is in its data: about to read step `step` of epoch `epoch`.

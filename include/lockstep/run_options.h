@@ -56,6 +56,10 @@ struct RunOptions {
   // samples or seconds need. max_steps and max_seconds hold beside it. none: `epochs`.
   Duration max_duration = {};
   std::int64_t batch_size = 100;  // of each virtual worker
+  // Of all virtual workers together, in place of batch_size: V must divide it (kUsage). In the
+  // manifest in its place too, so that a run that goes on with another V (new_virtual_workers)
+  // keeps its steps. 0: none.
+  std::int64_t global_batch_size = 0;
   // Gradient accumulation: batches of each virtual worker in an optimizer step, each one's loss
   // divided by their number before its backward. An epoch's last step may have fewer; the next
   // epoch begins with a step of its own.

@@ -6,6 +6,7 @@
 #include <deque>
 #include <limits>
 #include <mutex>
+#include <numeric>
 
 #include "base/errors.h"
 #include "base/guard.h"
@@ -17,12 +18,13 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-constexpr std::array<std::pair<Shuffle, const char*>, 5> kNames = {{
+constexpr std::array<std::pair<Shuffle, const char*>, 6> kNames = {{
     {Shuffle::kSequential, "sequential"},
     {Shuffle::kDistributed, "distributed"},
     {Shuffle::kReshuffle, "reshuffle"},
     {Shuffle::kDataLoader, "dataloader"},
     {Shuffle::kLegacy, "legacy"},
+    {Shuffle::kRows, "rows"},
 }};
 
 bool one_process(Shuffle shuffle) {
@@ -60,9 +62,13 @@ class CachedOrder final : public DataOrder {
     if (v < 0 || v >= plan_.virtual_workers)
       return misuse("data: virtual worker is " + std::to_string(v) + ", must be 0 to " +
                     std::to_string(plan_.virtual_workers - 1));
-    LOCKSTEP_ASSIGN(const std::shared_ptr<const Ids> order, epoch_order(at.epoch));
     Ids ids(static_cast<std::size_t>(plan_.batch_at(at.step)));
     const std::int64_t first = at.step * plan_.batch_size;
+    if (plan_.shuffle == Shuffle::kRows) {
+      std::iota(ids.begin(), ids.end(), v * plan_.samples_per_worker() + first);
+      return ids;
+    }
+    LOCKSTEP_ASSIGN(const std::shared_ptr<const Ids> order, epoch_order(at.epoch));
     for (std::size_t i = 0; i < ids.size(); ++i)
       ids[i] = (*order)[static_cast<std::size_t>(
           (first + static_cast<std::int64_t>(i)) * plan_.virtual_workers + v)];
@@ -127,7 +133,7 @@ Result<Shuffle> parse_shuffle(std::string_view name) {
     known.emplace_back(text);
   }
   return misuse("unknown shuffle '" + std::string(name) +
-                "'; known: sequential, distributed, reshuffle, dataloader, legacy" +
+                "'; known: sequential, distributed, reshuffle, dataloader, legacy, rows" +
                 suggestion(name, known));
 }
 
@@ -154,7 +160,10 @@ Status DataPlan::check() const {
   return {};
 }
 
-std::int64_t DataPlan::samples_per_worker() const { return sampler_of(*this).num_samples(); }
+std::int64_t DataPlan::samples_per_worker() const {
+  return shuffle == Shuffle::kRows ? dataset_size / virtual_workers
+                                   : sampler_of(*this).num_samples();
+}
 
 std::int64_t DataPlan::steps_per_epoch() const {
   const std::int64_t n = samples_per_worker();

@@ -321,13 +321,15 @@ void add_run_options(CommandLine& line, RunOptions& o) {
   line.add("--log-every", o.log_every, Duration::Unit::kSteps,
            "between printed lines: optimizer steps or, with a unit, 1ep, 500ba, 100000sp; 0: none");
   line.add_choice(
-      "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader"},
+      "--shuffle", {"distributed", "reshuffle", "legacy", "sequential", "dataloader", "rows"},
       data::to_string(o.shuffle),
       [&o](const std::string& value) {
         if (auto shuffle = data::parse_shuffle(value); shuffle.ok()) o.shuffle = *shuffle;
       },
       "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy, "
-      "dataloader: DataLoader(shuffle=True) of 2019, of today (one virtual worker)");
+      "dataloader: DataLoader(shuffle=True) of 2019, of today (one virtual worker); rows: each "
+      "virtual "
+      "worker a stretch of its own, in order");
   line.add(training::kRehearse.name, o.rehearse, "1",
            "steps of this start whose shares are computed twice, to compare the bits; without this "
            "option a new run's first step alone, 0: none",

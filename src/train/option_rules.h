@@ -65,6 +65,8 @@ inline constexpr NumberRule<std::int64_t, std::optional<std::int64_t>> kRehearse
 // In code only.
 inline constexpr NumberRule<double> kMaxSeconds{
     "max_seconds", &RunOptions::max_seconds, {.least = 0, .most = 1e9}};
+inline constexpr NumberRule<std::int64_t> kGlobalBatchSize{
+    "global_batch_size", &RunOptions::global_batch_size, {.least = 0}};
 inline constexpr NumberRule<std::int64_t> kEvaluationBatchSize{"evaluation_batch_size",
                                                                &RunOptions::evaluation_batch_size,
                                                                {.least = 0, .most = kMostSamples}};

@@ -29,9 +29,13 @@ constexpr std::uint64_t kMostConfigBytes = std::uint64_t{1} << 20;
 constexpr const char* kStartEpoch = "start_epoch";
 constexpr const char* kStartBest = "start_best";
 
-void add_data_plan(rundir::RunManifest& manifest, const data::DataPlan& plan) {
+void add_data_plan(rundir::RunManifest& manifest, const data::DataPlan& plan,
+                   const RunOptions& options) {
   manifest.set(rundir::kVirtualWorkersKey, plan.virtual_workers);
-  manifest.set("batch_size", plan.batch_size);
+  if (options.global_batch_size > 0)
+    manifest.set("global_batch_size", options.global_batch_size);
+  else
+    manifest.set("batch_size", plan.batch_size);
   manifest.set("seed", std::to_string(plan.seed));
   manifest.set("shuffle", data::to_string(plan.shuffle));
   if (!plan.generator_state.empty())
@@ -99,7 +103,7 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   for (const auto& [key, value] : spec.options.identity) manifest.set(key, value);
   manifest.set("format", 1);
   manifest.set("program", spec.options.name);
-  add_data_plan(manifest, spec.data_plan);
+  add_data_plan(manifest, spec.data_plan, spec.options);
   if (spec.plan.batches_per_step > 1)
     manifest.set("accumulation_steps", spec.plan.batches_per_step);
   add_epoch_ends(manifest, spec, hooks.best);

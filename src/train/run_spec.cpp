@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/env.h"
+#include "base/errors.h"
 #include "base/text.h"
 #include "train/given_optimizers.h"
 #include "train/option_rules.h"
@@ -118,6 +119,22 @@ Status check_schedulers(const TrainState& state) {
   return {};
 }
 
+// In place of global_batch_size, where that is given.
+Status settle_batch_size(RunOptions& options, std::int64_t virtual_workers) {
+  const std::int64_t all = options.global_batch_size;
+  if (all == 0) return {};
+  const std::string each = "global_batch_size is " + std::to_string(all) + ", and there are " +
+                           std::to_string(virtual_workers) + " virtual workers";
+  if (all % virtual_workers != 0)
+    return misuse(each + ", which do not divide it: each step is a batch of equal size of each");
+  const std::int64_t found = all / virtual_workers;
+  if (options.batch_size != RunOptions().batch_size && options.batch_size != found)
+    return misuse(each + ", each with " + std::to_string(found) + "; but batch_size is " +
+                  std::to_string(options.batch_size) + ": give one of the two");
+  options.batch_size = found;
+  return obey(kBatchSize, options);
+}
+
 }  // namespace
 
 std::int64_t RunSpec::samples_per_epoch() const {
@@ -186,6 +203,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
     return wrong("--resume is empty; give auto, never or a checkpoint's path");
   LOCKSTEP_TRY(obey(kEpochs, options));
   LOCKSTEP_TRY(obey(kBatchSize, options));
+  LOCKSTEP_TRY(obey(kGlobalBatchSize, options));
   LOCKSTEP_TRY(obey(kAccumulationSteps, options));
   LOCKSTEP_TRY(obey(kMaxSteps, options));
   LOCKSTEP_TRY(obey(kMaxSeconds, options));
@@ -232,6 +250,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
 
 Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool keeps_book) {
   const RunOptions& options = spec.options;
+  LOCKSTEP_TRY(settle_batch_size(spec.options, virtual_workers));
   if (options.evaluation_batch_size == 0) spec.options.evaluation_batch_size = options.batch_size;
   spec.evaluates = has_evaluation(spec, hooks) && !options.evaluate_every.none();
   data::DataPlan& data_plan = spec.data_plan;

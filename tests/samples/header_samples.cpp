@@ -1,5 +1,9 @@
 // The samples at the head of the public headers, to see that they compile. tools/check_docs looks
 // that each stands here, whatever its line breaks; what surrounds it is what it takes for granted.
+#include <torch/data/datasets/map.h>
+#include <torch/data/datasets/mnist.h>
+#include <torch/data/transforms/stack.h>
+#include <torch/data/transforms/tensor.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 
@@ -48,6 +52,15 @@ lockstep::Status some_names(Net model) {
                   lockstep::load_state_dict(*model, "weights.safetensors", {.strict = false}));
   for (const std::string& name : keys.missing_keys)
     std::cerr << "not in the file: " << name << "\n";
+  return {};
+}
+
+lockstep::Status torch_data_sets() {
+  using namespace torch::data;
+  LOCKSTEP_ASSIGN(auto train_set,
+                  lockstep::data::from_torch(datasets::MNIST("mnist")
+                                                 .map(transforms::Normalize<>(0.1307, 0.3081))
+                                                 .map(transforms::Stack<>())));
   return {};
 }
 

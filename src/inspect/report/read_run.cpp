@@ -228,10 +228,10 @@ Result<Run> read_run_directory(Env& env, const std::string& path) {
   Run run = metrics.take(times);
   run.path = path;
   run.learning_rate = learning_rate_of(manifest);
-  const auto batch = setting_of(manifest, "batch_size"),
-             v = setting_of(manifest, "virtual_workers");
+  const auto all = setting_of(manifest, "global_batch_size"),
+             each = setting_of(manifest, "batch_size"), v = setting_of(manifest, "virtual_workers");
   const double batches = setting_of(manifest, "accumulation_steps").value_or(1);
-  if (batch && v) run.global_batch = *batch * *v * batches;
+  if (all || (each && v)) run.global_batch = (all ? *all : *each * *v) * batches;
   return run;
 }
 

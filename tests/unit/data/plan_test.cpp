@@ -95,6 +95,27 @@ TEST(Plan, RemaindersDropped) {
   EXPECT_EQ(plan.batch_at(1), 10);
 }
 
+TEST(Plan, RowsGoOnFromStepToStepAndLeaveOutTheRest) {
+  DataPlan plan{
+      .dataset_size = 32, .virtual_workers = 3, .batch_size = 4, .shuffle = Shuffle::kRows};
+  EXPECT_EQ(plan.samples_per_worker(), 10);
+  EXPECT_EQ(plan.steps_per_epoch(), 3);
+  const auto order = *DataOrder::make(plan);
+  for (std::uint64_t epoch = 0; epoch < 2; ++epoch)
+    for (std::int64_t v = 0; v < 3; ++v) {
+      std::int64_t next = v * 10;
+      for (std::int64_t step = 0; step < 3; ++step) {
+        const auto ids = *order->ids({epoch, step}, v);
+        for (const std::int64_t id : ids) EXPECT_EQ(id, next++);
+      }
+      EXPECT_EQ(next, v * 10 + 10);
+    }
+  plan.drop_last_batch = true;
+  EXPECT_EQ(plan.steps_per_epoch(), 2);
+  plan.dataset_size = 2;
+  EXPECT_FALSE(plan.check().ok());  // no row has a sample
+}
+
 TEST(Plan, CursorAndGlobalStepAreInverse) {
   const DataPlan plan{.dataset_size = 103, .virtual_workers = 4, .batch_size = 10};
   ASSERT_EQ(plan.steps_per_epoch(), 3);
@@ -141,8 +162,8 @@ TEST(Plan, SharesOutsideThePlanAreRefused) {
 }
 
 TEST(Plan, ShuffleNames) {
-  for (const Shuffle shuffle : {Shuffle::kSequential, Shuffle::kDistributed, Shuffle::kReshuffle,
-                                Shuffle::kDataLoader, Shuffle::kLegacy})
+  for (const Shuffle shuffle : {Shuffle::kRows, Shuffle::kSequential, Shuffle::kDistributed,
+                                Shuffle::kReshuffle, Shuffle::kDataLoader, Shuffle::kLegacy})
     EXPECT_EQ(*parse_shuffle(to_string(shuffle)), shuffle);
   EXPECT_THAT(parse_shuffle("legcy").error().message, HasSubstr("did you mean 'legacy'"));
 }

@@ -125,8 +125,8 @@ TEST(CommandLine, WrongWordsAreTold) {
            {{"--max-duration", "soon"}, "--max-duration is 'soon', which is no duration"},
            {{"--checkpoint-every", "-1"}, "--checkpoint-every is '-1', which is no duration"},
            {{"--shuffle", "random"},
-            "--shuffle is 'random', expected distributed, reshuffle, legacy, sequential or "
-            "dataloader"},
+            "--shuffle is 'random', expected distributed, reshuffle, legacy, sequential, "
+            "dataloader or rows"},
            {{"--on-save-error", "contniue"}, "; did you mean 'continue'?"},
            {{"--on-save-error", ""}, "--on-save-error is '', expected continue or stop"},
            {{"--output="},

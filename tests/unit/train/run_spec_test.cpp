@@ -2,10 +2,13 @@
 #include "train/run_spec.h"
 
 #include <ATen/Functions.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace lockstep::training {
 namespace {
+
+using ::testing::HasSubstr;
 
 // 22 samples for two of batch 4: 11 each, so an epoch has 3 steps of 8, 8 and 6 samples.
 RunSpec spec_of(RunOptions options, bool drop_last = false) {
@@ -38,6 +41,23 @@ TEST(RunSpec, HowLongItIsTakesThePlaceOfEpochs) {
   EXPECT_EQ(steps_of("20ep", limited), 50);
   EXPECT_EQ(steps_of("100ba", limited), 50);
   EXPECT_EQ(steps_of("40ba", limited), 40);
+}
+
+TEST(RunSpec, AGlobalBatchIsSharedByTheVirtualWorkers) {
+  const auto of = [](std::int64_t all, std::int64_t each, int virtual_workers) {
+    RunSpec spec;
+    spec.options.global_batch_size = all;
+    spec.options.batch_size = each;
+    spec.train = *data::tensor_dataset(at::zeros({22, 1}), at::zeros({22}));
+    const Status made = make_plans(spec, {}, virtual_workers, true);
+    return made.ok() ? std::to_string(spec.data_plan.batch_size) : made.error().message;
+  };
+  const std::int64_t not_given = RunOptions().batch_size;
+  EXPECT_EQ(of(12, not_given, 3), "4");
+  EXPECT_EQ(of(12, not_given, 2), "6");
+  EXPECT_EQ(of(12, 6, 2), "6");
+  EXPECT_THAT(of(12, not_given, 5), HasSubstr("5 virtual workers, which do not divide it"));
+  EXPECT_THAT(of(12, 4, 2), HasSubstr("each with 6; but batch_size is 4: give one of the two"));
 }
 
 TEST(RunSpec, TimeIsALimitOfSeconds) {
