@@ -30,6 +30,13 @@ std::string words(const Hello& hello) {
   return text;
 }
 
+constexpr const char* kOneAddress =
+    "Give the machines addresses that mean the same on all of them (containers: the host's "
+    "network; machines with several networks: --local-addr)";
+
+// Of a link-local address each side has its own interface's name.
+std::string bare(const std::string& address) { return address.substr(0, address.find('%')); }
+
 // What is around `at`, in whole characters of UTF-8.
 std::string excerpt(const std::string& text, std::size_t at) {
   constexpr std::size_t kBefore = 40, kBehind = 60;
@@ -87,15 +94,19 @@ std::string other_program(const Hello& theirs, const Hello& ours) {
          "', on " + ours.host + ": '" + excerpt(our_words, at) + "'";
 }
 
-// Of a link-local address each side has its own interface's name.
 std::string translation(const std::string& host, const std::string& own, const std::string& seen) {
-  const auto bare = [](const std::string& address) { return address.substr(0, address.find('%')); };
   if (own.empty() || bare(own) == bare(seen)) return "";
   return "an address translation (NAT) is between " + host + " and the leader: " + host +
          " has the address " + own + ", and the leader sees " + seen +
          ". Connections from it come through; those of the others to it may not, and its workers "
          "tell the others " +
-         own + ". Give the machines addresses that mean the same on all of them";
+         own + ". " + kOneAddress;
+}
+
+std::string forwarding(const std::string& dialled, const std::string& own) {
+  if (dialled.empty() || own.empty() || bare(dialled) == bare(own)) return "";
+  return "; the leader was reached at " + dialled + ", and its own address is " + own +
+         ": a port is forwarded or mapped on the way (NAT). " + kOneAddress;
 }
 
 }  // namespace lockstep::star

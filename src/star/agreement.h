@@ -24,4 +24,8 @@ std::string other_program(const message::Hello& theirs, const message::Hello& ou
 // sentence with both and with the direction that works. Else empty.
 std::string translation(const std::string& host, const std::string& own, const std::string& seen);
 
+// The other way, behind the failure to reach the leader's own address: a node has reached the
+// leader at another one, as by a forwarded port. Empty where it is the same.
+std::string forwarding(const std::string& dialled, const std::string& own);
+
 }  // namespace lockstep::star

@@ -76,6 +76,7 @@ void Spoke::dialled(const std::shared_ptr<Connection>& connection,
   events.ended = [this](const control::Failure& end) { lost(end); };
   connection_->hear(std::move(events));
   message::Hello hello = plan_.self;
+  if (connection_->remote()) leader_address_ = connection_->remote()->host();
   if (connection_->local()) local_address_ = hello.local_address = connection_->local()->host();
   if (const auto text = encode(hello); text.ok()) return connection_->send(*text);
   events_.refused({exit_code(ErrorKind::kUsage),

@@ -60,6 +60,8 @@ class Spoke {
   bool is_open() const { return open_; }
   // Of this end of the connection, numeric; "127.0.0.1" within the machine. Once it was open.
   const std::string& local_address() const { return local_address_; }
+  // Of the other end, as it was dialled: the leader may have another one itself. The same.
+  const std::string& leader_address() const { return leader_address_; }
   // Why there is no connection; "": there is one.
   const std::string& trouble() const { return trouble_; }
   void leave();
@@ -92,6 +94,7 @@ class Spoke {
   bool was_open_ = false;
   std::uint64_t limit_ns_;
   std::string local_address_ = "127.0.0.1";
+  std::string leader_address_;
   std::string trouble_;
   std::chrono::milliseconds pause_{0};      // before the next dial
   std::optional<Deadline> not_ours_until_;  // that somebody else answers may pass

@@ -266,6 +266,16 @@ class Places(OnMachines):
                 self.assertIn("host2 has the address 192.168.9.2, and the leader sees 10.77.0.2. Connections from it come through", text)
         self.assertIn("the workers' store of node 0 at 10.77.0.2:", text)
 
+    def test_a_forwarded_port(self):
+        """The leader's address is its own alone."""
+        bed = self.bed(2)
+        bed[1].run("ip", "addr", "add", "192.168.9.1/32", "dev", "lo")
+        bed[1].space.nft("table ip nat {", "chain in {", "type nat hook prerouting priority -100", "tcp dport 29500 dnat to 192.168.9.1", "}", "}")
+        for code, text in self.launch(bed, self.static(bed[1].v4)):
+            self.assertEqual(code, 69, text)
+            self.assertRegex(text, r"store of node 0 at 192\.168\.9\.1:29500 is not reached.*the leader was reached at 10\.77\.0\.1, and its own "
+                                   r"address is 192\.168\.9\.1: a port is forwarded .*--local-addr")
+
     def test_large_packets_vanish(self):
         self.in_the_way(self.static, r"small packets pass, large ones vanish \(.*one MTU", rules=["meta length > 1000 drop"])
 

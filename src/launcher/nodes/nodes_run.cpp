@@ -318,7 +318,8 @@ void NodesRun::reach(nodes::Attempt attempt) {
     if (attempt == head_->node().wish().run) {
       started_ = started_ || status.ok();
       if (status.ok()) place_ = find_place();
-      status.ok() ? head_->reached_store(attempt, where()) : fail(status.error(), false);
+      status.ok() ? head_->reached_store(attempt, where())
+                  : fail(not_reached(status.error()), false);
     }
     around_.look();
   };

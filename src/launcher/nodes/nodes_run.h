@@ -108,6 +108,7 @@ class NodesRun {
   void tell_failure(const std::optional<nodes::Final>& final, int rank);
   void pass_on(star::message::Failed failed);
   std::string where() const;
+  Error not_reached(const Error& store) const;
   std::string endpoint() const;
   void open_answers();
   star::message::Answer answer(int from, int most) const;

@@ -10,6 +10,7 @@
 #include "launcher/nodes/root_cause.h"
 #include "launcher/nodes/routes.h"
 #include "launcher/output/host_name.h"
+#include "star/agreement.h"
 
 namespace lockstep::launcher {
 
@@ -78,6 +79,14 @@ void NodesRun::pass_on(star::message::Failed failed) {
 bool NodesRun::failed_elsewhere() const {
   const auto& end = head_->node().ending();
   return end && end->node >= 0 && end->node != head_->node().share().rank;
+}
+
+// The leader's own address may mean nothing here, though the leader was reached at another one.
+Error NodesRun::not_reached(const Error& store) const {
+  const bool is_leaders = spoke_ && head_->node().leader_rank() == 0;
+  const std::string& address = head_->node().share().store->address;
+  return {store.kind,
+          store.message + (is_leaders ? star::forwarding(spoke_->leader_address(), address) : "")};
 }
 
 std::string NodesRun::where() const {

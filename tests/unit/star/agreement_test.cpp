@@ -155,6 +155,12 @@ TEST_F(Agreement, AnAddressTranslationIsSaidWithBothAddresses) {
   EXPECT_EQ(translation("host7", "10.77.0.2", "10.77.0.2"), "");
   EXPECT_EQ(translation("host7", "fe80::2%ens5", "fe80::2%eth0"), "");
   EXPECT_EQ(translation("host7", "", "127.0.0.1"), "");
+  EXPECT_THAT(forwarding("10.77.0.1", "172.17.0.2"),
+              AllOf(HasSubstr("reached at 10.77.0.1, and its own address is 172.17.0.2"),
+                    HasSubstr("--local-addr")));
+  EXPECT_EQ(forwarding("10.77.0.1", "10.77.0.1"), "");
+  EXPECT_EQ(forwarding("fe80::1%eth0", "fe80::1%ens5"), "");
+  EXPECT_EQ(forwarding("", "10.77.0.1"), "");
 }
 
 }  // namespace
