@@ -12,7 +12,7 @@
 #include <string>
 #include <variant>
 
-#include "simulation/nodes/star.h"
+#include "simulation/nodes/cluster.h"
 #include "star/messages.h"
 
 namespace lockstep {
@@ -30,26 +30,26 @@ std::string encoded(const star::Message& message) {
 void print(int nodes, const char* event, const simulation::Costs& costs) {
   std::printf(
       "{\"nodes\": %d, \"event\": \"%s\", \"took_s\": %.4f, \"cpu_ms\": %.4g, \"words_in\": %llu, "
-      "\"words_out\": %llu, \"bytes_in\": %llu, \"bytes_out\": %llu, \"looks\": %llu}\n",
+      "\"words_out\": %llu, \"bytes_in\": %llu, \"bytes_out\": %llu, \"visits\": %llu}\n",
       nodes, event, static_cast<double>(costs.took) * 1e-9, costs.cpu_seconds * 1e3,
       static_cast<unsigned long long>(costs.words_in),
       static_cast<unsigned long long>(costs.words_out),
       static_cast<unsigned long long>(costs.bytes_in),
       static_cast<unsigned long long>(costs.bytes_out),
-      static_cast<unsigned long long>(costs.looks));
+      static_cast<unsigned long long>(costs.visits));
   std::fflush(stdout);
 }
 
 void measure(int nodes) {
-  simulation::Star star(nodes, {[](const nodes::NodeWord& word) { return encoded(word); },
-                                [](const std::string& frame) { (void)star::decode(frame); },
-                                [](const nodes::LeaderWord& word) { return encoded(word); }});
-  print(nodes, "form", star.form());
-  print(nodes, "rest", star.rest(10 * simulation::kSecond));
-  print(nodes, "worker", star.lose_worker());
-  print(nodes, "node", star.lose_nodes(1));
-  print(nodes, "100 nodes", star.lose_nodes(std::min(100, nodes - 1)));
-  print(nodes, "leader", star.lose_leader());
+  simulation::Cluster cluster(nodes, {[](const nodes::NodeWord& word) { return encoded(word); },
+                                      [](const std::string& frame) { (void)star::decode(frame); },
+                                      [](const nodes::LeaderWord& word) { return encoded(word); }});
+  print(nodes, "form", cluster.form());
+  print(nodes, "rest", cluster.rest(10 * simulation::kSecond));
+  print(nodes, "worker", cluster.lose_worker());
+  print(nodes, "node", cluster.lose_nodes(1));
+  print(nodes, "100 nodes", cluster.lose_nodes(std::min(100, nodes - 1)));
+  print(nodes, "leader", cluster.lose_leader());
 }
 
 }  // namespace

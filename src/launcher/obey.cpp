@@ -48,7 +48,7 @@ void Agent::act(const action::Spawn& spawn) {
   const Place place =
       nodes_ ? nodes_->place()
              : place_on_one_host(options_, spawn, master_->number(), master_->serves_store());
-  if (nodes_) spawner_.on_node(nodes_->lock(), nodes_->free_place());
+  if (nodes_) spawner_.on_node(nodes_->lock(), nodes_->free_slot());
   const Variables variables = worker_variables(options_, spawn, place, worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, linked_ ? linked_->board_fd() : -1, *outputs);
   const WorkerUid uid = spawn.uid;

@@ -12,27 +12,28 @@ void Cause::open(std::uint64_t now) { since_ = now; }
 
 void Cause::clear() {
   since_.reset();
-  mishaps_.clear();
+  failures_.clear();
   finals_ = 0;
 }
 
-void Cause::add(const Mishap& mishap) {
-  if (mishaps_.try_emplace(mishap.node, mishap).second) finals_ += mishap.final ? 1 : 0;
+void Cause::add(const NodeFailure& failure) {
+  if (failures_.try_emplace(failure.node, failure).second) finals_ += failure.final ? 1 : 0;
 }
 
-const Mishap* Cause::root(bool of_final) const {
+const NodeFailure* Cause::root(bool of_final) const {
   const auto oldest = [&](auto counts) {
-    const Mishap* found = nullptr;
-    for (const auto& [node, mishap] : mishaps_)
-      if ((mishap.final || !of_final) && counts(mishap) &&
-          (found == nullptr || mishap.at < found->at))
-        found = &mishap;
+    const NodeFailure* found = nullptr;
+    for (const auto& [node, failure] : failures_)
+      if ((failure.final || !of_final) && counts(failure) &&
+          (found == nullptr || failure.at < found->at))
+        found = &failure;
     return found;
   };
-  const Mishap* first = oldest([](const Mishap&) { return true; });
+  const NodeFailure* first = oldest([](const NodeFailure&) { return true; });
   if (first == nullptr) return nullptr;
-  const Mishap* evident = oldest(
-      [&](const Mishap& mishap) { return mishap.is_evident && mishap.at <= first->at + kAlike; });
+  const NodeFailure* evident = oldest([&](const NodeFailure& failure) {
+    return failure.is_evident && failure.at <= first->at + kAlike;
+  });
   return evident != nullptr ? evident : first;
 }
 

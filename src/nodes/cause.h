@@ -1,5 +1,5 @@
-// Why an attempt has ended: of what befell its nodes, what came first. Nodes tell how long ago a
-// worker failed; clocks of two machines are never compared. Pure.
+// Why an attempt has ended: the first of its nodes' failures. Nodes tell how long ago a worker
+// failed; clocks of two machines are never compared. Pure.
 //
 // Threads: one at a time. Errors: none.
 #pragma once
@@ -12,7 +12,7 @@
 namespace lockstep::nodes {
 
 // A failure of one of its workers, or its loss. Times are the leader's.
-struct Mishap {
+struct NodeFailure {
   std::uint64_t at = 0;
   int node = -1;
   std::string text;
@@ -29,18 +29,18 @@ class Cause {
   void clear();
 
   // One for each node: what is told first. Told again it would be as old by another clock's rate.
-  void add(const Mishap& mishap);
+  void add(const NodeFailure& failure);
 
   bool is_open() const { return since_.has_value(); }
   std::uint64_t since() const { return since_.value_or(0); }
   bool is_final() const { return finals_ > 0; }
   // The oldest; of those too close to be told apart an evident one. Only among final ones if asked
   // for. Null: there is none.
-  const Mishap* root(bool of_final) const;
+  const NodeFailure* root(bool of_final) const;
 
  private:
   std::optional<std::uint64_t> since_;
-  std::map<int, Mishap> mishaps_;
+  std::map<int, NodeFailure> failures_;
   int finals_ = 0;
 };
 

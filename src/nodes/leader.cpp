@@ -26,11 +26,11 @@ Leader::Leader(const Rules& rules, Row own, std::uint64_t run, const Record& bef
       run_(run),
       before_(before),
       waits_since_(now),
-      seats_(rules.nodes, {rules.limit, rules.redial}) {}
+      ranks_(rules.nodes, {rules.limit, rules.redial}) {}
 
 void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
-  const auto [place, is_new] = links_.try_emplace(link);
-  Node& node = place->second;
+  const auto [entry, is_new] = links_.try_emplace(link);
+  Node& node = entry->second;
   if (word.sent < node.word.sent) return;  // overtaken
   done_ -= static_cast<std::size_t>(is_done(node));
   node.word = word;
@@ -39,12 +39,12 @@ void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   if (is_new) node.since = now;
   if (is_new) silent_.set(link, now + rules_.limit);
   if (!node.refusal.empty()) return;
-  if (node.rank < 0) seat(link, node, now);
+  if (node.rank < 0) give_rank(link, node, now);
   if (node.rank >= 0)
     note(node.rank, word, now);
   else if (word.signal != 0 && phase_ == Phase::kForming && node.refusal.empty())
     note_signal("a node at " + word.row.address, word, now);
-  seat_waiting(now);
+  assign_waiting(now);
   decide(now);
 }
 
@@ -53,7 +53,7 @@ void Leader::closed(Link link, std::uint64_t now) {
   if (found == links_.end()) return;
   const int rank = found->second.rank;
   forget(link);
-  if (rank >= 0 && seats_.at(rank).link == link) seats_.closed(rank, now);
+  if (rank >= 0 && ranks_.at(rank).link == link) ranks_.closed(rank, now);
 }
 
 void Leader::forget(Link link) {
@@ -70,26 +70,26 @@ bool Leader::was_led_elsewhere(const NodeWord& word) const {
 }
 
 void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
-  Seat& seat = seats_.of(rank);
+  RankState& state = ranks_.of(rank);
   const std::string led_from = was_led_elsewhere(word) ? word.led_from : "";
-  const bool is_led_from = led_from.empty() || led_from == seat.led_from;
-  if (!is_led_from || word.alone != seat.alone || word.ran != seat.ran) begins_at_.reset();
-  seat.alone = word.alone;
-  seat.ran = word.ran;
-  seat.led_from = led_from;
+  const bool is_led_from = led_from.empty() || led_from == state.led_from;
+  if (!is_led_from || word.has_lock != state.has_lock || word.ran != state.ran) begins_at_.reset();
+  state.has_lock = word.has_lock;
+  state.ran = word.ran;
+  state.led_from = led_from;
   if (!is_led_from) {
     led_before_ = true;
     heard_of_it_at_ = now;
     if (phase_ == Phase::kRunning) end_attempt_for("another agent has led the run meanwhile", now);
   }
   const Stamp echo = word.leader == own_.incarnation ? word.echo : 0;
-  seats_.heard(rank, echo, now);
+  ranks_.heard(rank, echo, now);
   adopt(word, now);
   const bool clear = word.alive == 0 && echo >= ended_at_;
   // The one that was taken for lost says itself what lives.
-  if (clear && seat.lost_one == seat.row.incarnation) seat.not_before = 0;
-  seats_.set_clear(rank, clear);
-  seats_.set_ended(rank, attempt_ != 0 && word.ended == attempt_);
+  if (clear && state.lost_one == state.row.incarnation) state.not_before = 0;
+  ranks_.set_clear(rank, clear);
+  ranks_.set_ended(rank, attempt_ != 0 && word.ended == attempt_);
   if (word.signal != 0) note_signal(name(rank), word, now);
   if (word.failure) note_failure(rank, *word.failure, now);
   if (phase_ == Phase::kRunning && rank == 0 && !store_ && word.store &&
@@ -106,24 +106,24 @@ void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint
     why_ = who + " was stopped by " +
            (word.signal_by.empty() ? "signal " + std::to_string(signal_) : word.signal_by);
     phase_ = Phase::kStopping;
-    seats_.release_lost();
+    ranks_.release_lost();
     cause_.close();
     nothing_may_live(now);
   }
-  if (word.hurries && !std::exchange(hurries_, true)) ++version_;
+  if (word.kill_all && !std::exchange(kill_all_, true)) ++version_;
 }
 
 void Leader::note_failure(int rank, const Failure& failure, std::uint64_t now) {
   if (failure.attempt != attempt_) return;
-  befall({now - std::min(now, failure.age_ns), rank, name(rank) + ": " + failure.text, failure.code,
-          failure.by_signal || failure.has_error_file, failure.final},
-         now);
+  add_failure({now - std::min(now, failure.age_ns), rank, name(rank) + ": " + failure.text,
+               failure.code, failure.by_signal || failure.has_error_file, failure.final},
+              now);
 }
 
 // The first one ends the attempt; others may turn out to have come before.
-void Leader::befall(const Mishap& mishap, std::uint64_t now) {
+void Leader::add_failure(const NodeFailure& failure, std::uint64_t now) {
   if (phase_ != Phase::kRunning && !cause_.is_open()) return;
-  cause_.add(mishap);
+  cause_.add(failure);
   if (phase_ == Phase::kRunning) end_attempt(now);
   if (!cause_.is_final() || phase_ != Phase::kForming) return;
   phase_ = Phase::kStopping;
@@ -144,20 +144,21 @@ void Leader::adopt(const NodeWord& word, std::uint64_t now) {
 }
 
 void Leader::lose(int rank, const std::string& why, std::uint64_t now) {
-  Seat& seat = seats_.of(rank);
-  if (seat.link) {
-    dropped_.push_back(*seat.link);
-    forget(*seat.link);
+  RankState& state = ranks_.of(rank);
+  if (state.link) {
+    dropped_.push_back(*state.link);
+    forget(*state.link);
   }
   // Of one that had the rank before it, and never was clear, the wait goes on.
-  seat.lost_one = seat.not_before == 0 ? seat.row.incarnation : seat.lost_one;
-  seat.not_before = seat.heard_at + rules_.limit + rules_.grace;
-  const std::uint64_t since = seat.link ? seat.heard_at : std::max(seat.heard_at, seat.closed_at);
-  seats_.lose(rank);
+  state.lost_one = state.not_before == 0 ? state.row.incarnation : state.lost_one;
+  state.not_before = state.heard_at + rules_.limit + rules_.grace;
+  const std::uint64_t since =
+      state.link ? state.heard_at : std::max(state.heard_at, state.closed_at);
+  ranks_.lose(rank);
   begins_at_.reset();
-  befall({since, rank, name(rank) + " " + why, exit_code(ErrorKind::kUnavailable), true, false},
-         now);
-  if (phase_ == Phase::kStopping || phase_ == Phase::kFinal) seats_.release(rank);
+  add_failure(
+      {since, rank, name(rank) + " " + why, exit_code(ErrorKind::kUnavailable), true, false}, now);
+  if (phase_ == Phase::kStopping || phase_ == Phase::kFinal) ranks_.release(rank);
 }
 
 // Once for each attempt, whatever else dies of the same.
@@ -183,14 +184,14 @@ void Leader::end_attempt_for(const std::string& why, std::uint64_t now) {
 // perhaps failed first, or is the loss that came first.
 bool Leader::may_settle(std::uint64_t now) const {
   if (!cause_.is_open()) return false;
-  if (seats_.working() == 0 && seats_.away() == 0) return true;
+  if (ranks_.working() == 0 && ranks_.away() == 0) return true;
   const std::uint64_t until = cause_.since() + rules_.settle;
-  return now >= until && seats_.oldest_away() >= until;
+  return now >= until && ranks_.oldest_away() >= until;
 }
 
 void Leader::settle(std::uint64_t now) {
   const bool ends = phase_ == Phase::kStopping;
-  const Mishap* root = cause_.root(ends && may_restart());
+  const NodeFailure* root = cause_.root(ends && may_restart());
   std::string text = root->text + unheard(now);
   if (ends) {
     finish({root->code, std::move(text), root->node});
@@ -206,17 +207,17 @@ std::string Leader::unheard(std::uint64_t now) const {
   constexpr int kMost = 3;
   std::string text;
   int count = 0;
-  for (int rank = 0; rank < seats_.size(); ++rank) {
-    const Seat& seat = seats_.at(rank);
-    if (seat.lost || seat.clear || seat.heard_at >= cause_.since() || ++count > kMost) continue;
-    text += "; " + name(rank) + " has not been heard for " + seconds(now - seat.heard_at);
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const RankState& state = ranks_.at(rank);
+    if (state.lost || state.clear || state.heard_at >= cause_.since() || ++count > kMost) continue;
+    text += "; " + name(rank) + " has not been heard for " + seconds(now - state.heard_at);
   }
   return count > kMost ? text + "; " + std::to_string(count - kMost) + " more likewise" : text;
 }
 
 void Leader::nothing_may_live(std::uint64_t now) {
   ended_at_ = stamp(now);
-  seats_.nothing_is_clear();
+  ranks_.nothing_is_clear();
   begins_at_.reset();
   ++version_;
 }
@@ -225,23 +226,23 @@ void Leader::finish(Final final) {
   if (final_) return;
   final_ = std::move(final);
   phase_ = Phase::kFinal;
-  seats_.release_lost();
+  ranks_.release_lost();
   for (const Link link : std::set<Link>(waiting_)) refuse_surplus(link, links_.at(link));
   ++version_;
 }
 
 void Leader::decide(std::uint64_t now) {
-  if (phase_ == Phase::kRunning && seats_.ended() == rules_.nodes) finish({0, ""});
+  if (phase_ == Phase::kRunning && ranks_.ended() == rules_.nodes) finish({0, ""});
   if (may_settle(now)) settle(now);
   // The answer of a node that slept may be to an old word: it has a newer one in a moment, and
   // before that the fence of a new attempt would end it.
-  if (phase_ == Phase::kForming && seats_.clear() == rules_.nodes && age(now) < rules_.limit / 2) {
+  if (phase_ == Phase::kForming && ranks_.clear() == rules_.nodes && age(now) < rules_.limit / 2) {
     if (!begins_at_) begins_at_ = may_begin_at();
     if (now >= *begins_at_) begin(now);
   }
-  if (phase_ == Phase::kStopping && signal_ != 0 && seats_.working() == 0)
+  if (phase_ == Phase::kStopping && signal_ != 0 && ranks_.working() == 0)
     finish({128 + signal_, "stopped by signal " + std::to_string(signal_)});
-  if (phase_ == Phase::kFinal && !over_ && done_ == links_.size() && seats_.away() == 0) {
+  if (phase_ == Phase::kFinal && !over_ && done_ == links_.size() && ranks_.away() == 0) {
     over_ = true;
     ++version_;
   }
@@ -250,17 +251,17 @@ void Leader::decide(std::uint64_t now) {
 // Once all are connected.
 std::uint64_t Leader::may_begin_at() const {
   std::uint64_t at = 0;
-  for (int rank = 0; rank < seats_.size(); ++rank) {
-    const Seat& seat = seats_.at(rank);
-    at = std::max(at, seat.not_before);
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const RankState& state = ranks_.at(rank);
+    at = std::max(at, state.not_before);
     if (!led_before_) continue;
     // Who had a rank before this leader came is not known to it. Whoever was in the last attempt of
     // all says itself what lives; for others, and where the last leader was elsewhere, the fence is
     // waited for.
-    const bool known = seat.link == kOwnLink
-                           ? before_.run == run_ && before_.attempt == attempt_ && seat.alone
-                           : seat.ran == attempt_ && seat.led_from.empty();
-    const std::uint64_t since = std::max(heard_of_it_at_, seat.since);
+    const bool known = state.link == kOwnLink
+                           ? before_.run == run_ && before_.attempt == attempt_ && state.has_lock
+                           : state.ran == attempt_ && state.led_from.empty();
+    const std::uint64_t since = std::max(heard_of_it_at_, state.since);
     if (!known) at = std::max(at, since + rules_.limit + rules_.grace);
   }
   return at;
@@ -274,24 +275,24 @@ void Leader::begin(std::uint64_t now) {
   store_.reset();
   cause_.clear();
   world_ = 0;
-  seats_.nothing_is_clear();
-  seats_.nothing_has_ended();
+  ranks_.nothing_is_clear();
+  ranks_.nothing_has_ended();
   std::map<std::string, std::uint32_t> of_role;
-  for (int rank = 0; rank < seats_.size(); ++rank) {
-    Seat& seat = seats_.of(rank);
-    seat.base_rank = std::exchange(world_, world_ + seat.row.workers);
-    std::uint32_t& role = of_role[seat.row.role];
-    seat.role_base = std::exchange(role, role + seat.row.workers);
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    RankState& state = ranks_.of(rank);
+    state.base_rank = std::exchange(world_, world_ + state.row.workers);
+    std::uint32_t& role = of_role[state.row.role];
+    state.role_base = std::exchange(role, role + state.row.workers);
   }
-  for (int rank = 0; rank < seats_.size(); ++rank)
-    seats_.of(rank).role_world = of_role[seats_.at(rank).row.role];
+  for (int rank = 0; rank < ranks_.size(); ++rank)
+    ranks_.of(rank).role_world = of_role[ranks_.at(rank).row.role];
   ++version_;
 }
 
 void Leader::tick(std::uint64_t now) {
-  while (const std::optional<int> rank = seats_.take_silent(now))
+  while (const std::optional<int> rank = ranks_.take_silent(now))
     lose(*rank,
-         now >= seats_.at(*rank).heard_at + rules_.limit ? "was silent for " + seconds(rules_.limit)
+         now >= ranks_.at(*rank).heard_at + rules_.limit ? "was silent for " + seconds(rules_.limit)
                                                          : "has closed its connection",
          now);
   while (const std::optional<Link> link = silent_.take(now)) {
@@ -307,13 +308,13 @@ void Leader::tick(std::uint64_t now) {
     finish(
         {exit_code(ErrorKind::kUnavailable),
          "not all nodes were there within " + seconds(rules_.join_timeout) + ": " + missing(now)});
-  seat_waiting(now);
+  assign_waiting(now);
   decide(now);
   waits_for_ = phase_ == Phase::kForming && now >= waits_since_ + kWaitTold ? missing(now) : "";
 }
 
 std::uint64_t Leader::age(std::uint64_t now) const {
-  return now - std::min(now, seats_.oldest_echo());
+  return now - std::min(now, ranks_.oldest_echo());
 }
 
 Stamp Leader::stamp(std::uint64_t now) { return last_stamp_ = std::max(last_stamp_ + 1, now); }
@@ -329,7 +330,9 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.store = store_;
   word.why = why_;
   if (phase_ == Phase::kForming) word.waits_for = waits_for_;
-  word.signal = hurries_ ? SIGKILL : phase_ == Phase::kStopping && signal_ == 0 ? SIGTERM : signal_;
+  word.signal = kill_all_                                    ? SIGKILL
+                : phase_ == Phase::kStopping && signal_ == 0 ? SIGTERM
+                                                             : signal_;
   word.final = final_;
   word.over = over_;
   word.limit = rules_.limit;
@@ -345,29 +348,29 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.echo = node.word.sent;
   word.world = world_;
   if (node.rank < 0) return word;
-  const Seat& seat = seats_.at(node.rank);
-  word.base_rank = seat.base_rank;
-  word.role_base = seat.role_base;
-  word.role_world = seat.role_world;
+  const RankState& state = ranks_.at(node.rank);
+  word.base_rank = state.base_rank;
+  word.role_base = state.role_base;
+  word.role_world = state.role_world;
   return word;
 }
 
 std::string Leader::name(int rank) const {
-  const Seat& seat = seats_.at(rank);
-  return "node " + std::to_string(rank) + (seat.taken ? " (" + seat.row.address + ")" : "");
+  const RankState& state = ranks_.at(rank);
+  return "node " + std::to_string(rank) + (state.taken ? " (" + state.row.address + ")" : "");
 }
 
 std::string Leader::missing(std::uint64_t now) const {
   constexpr int kMost = 8;
   std::string text;
   int count = 0;
-  for (int rank = 0; rank < seats_.size(); ++rank) {
-    const Seat& seat = seats_.at(rank);
-    if (seat.link || ++count > kMost) continue;
-    text +=
-        (text.empty() ? "" : ", ") + std::string("node ") + std::to_string(rank) +
-        (seat.taken ? " (" + seat.row.address + ", silent for " + seconds(now - seat.heard_at) + ")"
-                    : " (never seen)");
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const RankState& state = ranks_.at(rank);
+    if (state.link || ++count > kMost) continue;
+    text += (text.empty() ? "" : ", ") + std::string("node ") + std::to_string(rank) +
+            (state.taken
+                 ? " (" + state.row.address + ", silent for " + seconds(now - state.heard_at) + ")"
+                 : " (never seen)");
   }
   if (count > kMost) text += " and " + std::to_string(count - kMost) + " more";
   return text.empty() ? "workers of the last attempt" : text;

@@ -20,7 +20,7 @@
 
 #include "nodes/cause.h"
 #include "nodes/deadlines.h"
-#include "nodes/seats.h"
+#include "nodes/ranks.h"
 #include "nodes/view.h"
 #include "nodes/words.h"
 
@@ -79,8 +79,8 @@ class Leader {
     const auto found = links_.find(link);
     return found != links_.end() && found->second.rank >= 0;
   }
-  // What its decisions cost: seats that were looked at so far.
-  std::uint64_t looks() const { return seats_.looks(); }
+  // What its decisions cost: Ranks::visits().
+  std::uint64_t visits() const { return ranks_.visits(); }
 
  private:
   struct Node {  // behind one link
@@ -92,19 +92,19 @@ class Leader {
   };
 
   static bool is_done(const Node& node);
-  void seat(Link link, Node& node, std::uint64_t now);
-  void seat_given(int rank, Link link, Node& node, std::uint64_t now);
-  void seat_waiting(std::uint64_t now);
+  void give_rank(Link link, Node& node, std::uint64_t now);
+  void assign_given(int rank, Link link, Node& node, std::uint64_t now);
+  void assign_waiting(std::uint64_t now);
   void refuse_surplus(Link link, Node& node);
-  void sit(int rank, Link link, Node& node);
+  void assign(int rank, Link link, Node& node);
   void refuse(Link link, Node& node, int code, std::string why);
   void forget(Link link);
   bool was_led_elsewhere(const NodeWord& word) const;
-  static bool proves_dead(const Seat& seat, const NodeWord& word);
+  static bool proves_dead(const RankState& state, const NodeWord& word);
   void note(int rank, const NodeWord& word, std::uint64_t now);
   void note_signal(const std::string& who, const NodeWord& word, std::uint64_t now);
   void note_failure(int rank, const Failure& failure, std::uint64_t now);
-  void befall(const Mishap& mishap, std::uint64_t now);
+  void add_failure(const NodeFailure& failure, std::uint64_t now);
   void adopt(const NodeWord& word, std::uint64_t now);
   void lose(int rank, const std::string& why, std::uint64_t now);
   void end_attempt(std::uint64_t now);
@@ -139,7 +139,7 @@ class Leader {
   std::string why_;             // the last attempt was ended, once that is settled
   std::optional<Store> store_;  // of the attempt
   int signal_ = 0;
-  bool hurries_ = false;  // somebody's second one
+  bool kill_all_ = false;  // somebody's second one
   std::optional<Final> final_;
   bool over_ = false;
   std::uint64_t version_ = 1;
@@ -149,7 +149,7 @@ class Leader {
   std::size_t done_ = 0;           // links of which the end waits for nothing
   Deadlines<Link> silent_;         // those without a rank
   std::set<Incarnation> earlier_;  // whose ranks others have taken
-  Seats seats_;
+  Ranks ranks_;
   std::optional<std::uint64_t> begins_at_;  // may_begin_at(), until that may change
   std::uint32_t world_ = 0;                 // workers of the attempt
 };

@@ -22,7 +22,7 @@ void Leader::refuse(Link link, Node& node, int code, std::string why) {
 }
 
 // A rank for whoever has none yet.
-void Leader::seat(Link link, Node& node, std::uint64_t now) {
+void Leader::give_rank(Link link, Node& node, std::uint64_t now) {
   const Row& row = node.word.row;
   if (earlier_.contains(row.incarnation))
     return refuse(link, node, exit_code(ErrorKind::kUnavailable), kTaken);
@@ -33,15 +33,15 @@ void Leader::seat(Link link, Node& node, std::uint64_t now) {
     run_ = node.word.run;
     run_is_older_ = true;
   }
-  const int same = seats_.of_incarnation(row.incarnation);
-  if (same >= 0 && seats_.at(same).link &&
-      links_.at(*seats_.at(same).link).word.sent > node.word.sent)
+  const int same = ranks_.of_incarnation(row.incarnation);
+  if (same >= 0 && ranks_.at(same).link &&
+      links_.at(*ranks_.at(same).link).word.sent > node.word.sent)
     return;  // a late word of a connection that has been made again
   if (phase_ == Phase::kForming) adopt(node.word, now);
-  if (row.rank) return seat_given(*row.rank, link, node, now);
-  if (link == kOwnLink) return seat_given(0, link, node, now);
-  const int rank = same >= 0 ? same : seats_.of_place(row);
-  if (rank >= 0) return sit(rank, link, node);
+  if (row.rank) return assign_given(*row.rank, link, node, now);
+  if (link == kOwnLink) return assign_given(0, link, node, now);
+  const int rank = same >= 0 ? same : ranks_.of_lost(row);
+  if (rank >= 0) return assign(rank, link, node);
   waiting_.insert(link);
   refuse_surplus(link, node);
 }
@@ -51,61 +51,61 @@ void Leader::refuse_surplus(Link link, Node& node) {
   if (final_)
     refuse(link, node, final_->code != 0 ? final_->code : exit_code(ErrorKind::kUnavailable),
            final_->code != 0 ? final_->text : "the run has ended");
-  else if (seats_.all_here() && seats_.oldest_echo() > node.since)
+  else if (ranks_.all_here() && ranks_.oldest_echo() > node.since)
     refuse(link, node, exit_code(ErrorKind::kUnavailable),
            "the run has all its " + std::to_string(rules_.nodes) +
                " nodes, which are alive; another run needs an endpoint of its own");
 }
 
-void Leader::seat_given(int rank, Link link, Node& node, std::uint64_t now) {
+void Leader::assign_given(int rank, Link link, Node& node, std::uint64_t now) {
   const Row& row = node.word.row;
   if (rank < 0 || rank >= rules_.nodes)
     return refuse(link, node, exit_code(ErrorKind::kUsage),
                   "node rank " + std::to_string(rank) + " is not below --nnodes " +
                       std::to_string(rules_.nodes));
-  const Seat& seat = seats_.at(rank);
-  if (seats_.is_vacant(rank, row) || seat.row.incarnation == row.incarnation)
-    return sit(rank, link, node);
-  if (proves_dead(seat, node.word)) {
+  const RankState& state = ranks_.at(rank);
+  if (ranks_.is_vacant(rank, row) || state.row.incarnation == row.incarnation)
+    return assign(rank, link, node);
+  if (proves_dead(state, node.word)) {
     lose(rank, "was started again", now);
-    return sit(rank, link, node);
+    return assign(rank, link, node);
   }
   // A pod or machine may be back with another address before its earlier self is missed.
-  if (!seat.link || (seat.link != kOwnLink && seat.echoed <= node.since)) return;
+  if (!state.link || (state.link != kOwnLink && state.echoed <= node.since)) return;
   if (node.word.ran != 0)  // before this leader came
     return refuse(link, node, exit_code(ErrorKind::kUnavailable), kTaken);
   refuse(link, node, exit_code(ErrorKind::kUsage),
-         "node rank " + std::to_string(rank) + " is that of " + seat.row.address +
+         "node rank " + std::to_string(rank) + " is that of " + state.row.address +
              ", which is alive; this one is " + row.address);
 }
 
 // By arrival, once as many wait as ranks are free.
-void Leader::seat_waiting(std::uint64_t now) {
-  while (!waiting_.empty() && !seats_.free().empty() && waiting_.size() >= seats_.free().size()) {
+void Leader::assign_waiting(std::uint64_t now) {
+  while (!waiting_.empty() && !ranks_.free().empty() && waiting_.size() >= ranks_.free().size()) {
     const Link link = *waiting_.begin();
     Node& node = links_.at(link);
-    sit(*seats_.free().begin(), link, node);
+    assign(*ranks_.free().begin(), link, node);
     note(node.rank, NodeWord(node.word), now);
   }
 }
 
 // Nothing of an earlier agent lives on its machine, and this one would have been one to find.
-bool Leader::proves_dead(const Seat& seat, const NodeWord& word) {
-  return seat.alone && word.alone && seat.row.machine == word.row.machine &&
-         seat.row.incarnation != word.row.incarnation;
+bool Leader::proves_dead(const RankState& state, const NodeWord& word) {
+  return state.has_lock && word.has_lock && state.row.machine == word.row.machine &&
+         state.row.incarnation != word.row.incarnation;
 }
 
-void Leader::sit(int rank, Link link, Node& node) {
-  const Seat& seat = seats_.at(rank);
-  if (seat.taken && seat.row.incarnation != node.word.row.incarnation) {
-    earlier_.insert(seat.row.incarnation);
-    if (proves_dead(seat, node.word)) seats_.of(rank).not_before = 0;
+void Leader::assign(int rank, Link link, Node& node) {
+  const RankState& state = ranks_.at(rank);
+  if (state.taken && state.row.incarnation != node.word.row.incarnation) {
+    earlier_.insert(state.row.incarnation);
+    if (proves_dead(state, node.word)) ranks_.of(rank).not_before = 0;
   }
-  if (seat.link && *seat.link != link) {  // of a connection made again
-    dropped_.push_back(*seat.link);
-    forget(*seat.link);
+  if (state.link && *state.link != link) {  // of a connection made again
+    dropped_.push_back(*state.link);
+    forget(*state.link);
   }
-  seats_.sit(rank, link, node.word.row, node.heard_at);
+  ranks_.assign(rank, link, node.word.row, node.heard_at);
   node.rank = rank;
   waiting_.erase(link);
   silent_.drop(link);

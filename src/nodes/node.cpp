@@ -91,7 +91,7 @@ void Node::closed(std::uint64_t now) {
 
 void Node::signalled(int signal, std::string by) {
   if (signal_ != 0) {
-    hurries_ = true;
+    kill_all_ = true;
     ++version_;
     return stop(SIGKILL);
   }
@@ -173,11 +173,11 @@ void Node::tick(std::uint64_t now) {
 void Node::end_by_signal(std::uint64_t now) {
   if (!signalled_at_) signalled_at_ = now;
   const std::uint64_t since = has_rank_ ? heard_at_ : *signalled_at_;
-  const bool nobody_answers = (hurries_ || !has_rank_) && now >= since + rules_.redial;
+  const bool nobody_answers = (kill_all_ || !has_rank_) && now >= since + rules_.redial;
   if (!nobody_answers && !leader_is_gone(now)) return;
   if (!final_)
     leave(128 + signal_, "stopped by signal " + std::to_string(signal_));
-  else if (hurries_)
+  else if (kill_all_)
     leave(final_->code, final_->text);
 }
 
@@ -211,14 +211,14 @@ NodeWord Node::word(std::uint64_t now) {
   word.ran = ran_;
   word.alive = alive_;
   word.ended = ended_;
-  word.alone = alone_;
+  word.has_lock = has_lock_;
   word.led_from = led_from_;
   word.store = store_;
   word.failure = failure_;
   if (word.failure) word.failure->age_ns = now - failed_at_;
   word.signal = signal_;
   word.signal_by = signal_by_;
-  word.hurries = hurries_;
+  word.kill_all = kill_all_;
   word.final = final_;
   word.leader = leader_;
   word.sent = now;

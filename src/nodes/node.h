@@ -30,7 +30,7 @@ class Node {
   // it ends at once. `by`: who asked for it by other means than a signal.
   void signalled(int signal, std::string by = {});
   // No worker of an earlier agent lives on this machine.
-  void alone() { alone_ = true; }
+  void has_taken_lock() { has_lock_ = true; }
 
   // As Wish::serve asks: the store is there.
   void serves(Store store);
@@ -89,15 +89,15 @@ class Node {
   std::uint64_t run_ = 0;
   Attempt told_ = 0, ran_ = 0, alive_ = 0, ended_ = 0;
   bool started_ = false;  // its workers were asked for
-  bool alone_ = false;
+  bool has_lock_ = false;
   bool has_rank_ = false;  // of this leader
   bool kill_ = false;
   int signal_ = 0;  // to the launcher
   std::string signal_by_;
   std::optional<std::uint64_t> signalled_at_;
-  bool hurries_ = false;  // has had a second one
-  int stop_by_ = 0;       // that workers are to end by
-  std::string led_from_;  // leaders before this one, since it ran something
+  bool kill_all_ = false;  // has had a second one
+  int stop_by_ = 0;        // that workers are to end by
+  std::string led_from_;   // leaders before this one, since it ran something
   std::string leader_machine_;
   int leader_rank_ = -1;
   std::optional<Failure> failure_;

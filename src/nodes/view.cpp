@@ -48,15 +48,15 @@ View Leader::view(int from, int most, std::uint64_t now) const {
   for (int rank = first; rank < end; ++rank) {
     Member member;
     member.rank = rank;
-    if (const Seat& seat = seats_.at(rank); seat.taken) {
-      const auto link = seat.link ? links_.find(*seat.link) : links_.end();
+    if (const RankState& state = ranks_.at(rank); state.taken) {
+      const auto link = state.link ? links_.find(*state.link) : links_.end();
       member.known = true;
-      member.connected = seat.link.has_value();
+      member.connected = state.link.has_value();
       member.works = link != links_.end() && link->second.word.alive != 0;
-      member.address = seat.row.address;
-      member.host = seat.row.host;
-      member.workers = seat.row.workers;
-      member.silent_ns = since(seat.heard_at, now);
+      member.address = state.row.address;
+      member.host = state.row.host;
+      member.workers = state.row.workers;
+      member.silent_ns = since(state.heard_at, now);
     }
     view.members.push_back(std::move(member));
   }

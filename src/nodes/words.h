@@ -62,14 +62,14 @@ struct NodeWord {
   Attempt alive = 0;      // of which workers live; 0: none
   Attempt ended = 0;      // all of whose workers here ended with 0
   // No worker that an earlier agent of this run has started on `row.machine` lives.
-  bool alone = false;
+  bool has_lock = false;
   // The machine of all leaders before this one, from that of `ran` on; "": none, or "several".
   std::string led_from;
   std::optional<Store> store;      // of rank 0's node
   std::optional<Failure> failure;  // of `ran`
   int signal = 0;                  // that its launcher has had; 0: none
   std::string signal_by;           // who asked for it by other means; "": it is a signal
-  bool hurries = false;            // it has had a second one: all are to be killed
+  bool kill_all = false;           // it has had a second one: all are to be killed
   std::optional<Final> final;
   Incarnation leader = 0;  // whose word `echo` is
   Stamp sent = 0, echo = 0;

@@ -44,24 +44,25 @@ Hub::Hub(Loop& loop, control::Timers& timers, Plan plan, Events events)
 
 Hub::~Hub() = default;
 
-Result<std::unique_ptr<Hub>> Hub::open(Loop& loop, control::Timers& timers, std::vector<Door> doors,
-                                       Plan plan, Events events) {
+Result<std::unique_ptr<Hub>> Hub::open(Loop& loop, control::Timers& timers,
+                                       std::vector<ListenSocket> sockets, Plan plan,
+                                       Events events) {
   std::unique_ptr<Hub> hub(new Hub(loop, timers, std::move(plan), std::move(events)));
-  LOCKSTEP_TRY(hub->listen(std::move(doors)));
+  LOCKSTEP_TRY(hub->listen(std::move(sockets)));
   hub->beat();
   return hub;
 }
 
-Status Hub::listen(std::vector<Door> doors) {
-  for (Door& door : doors) {
-    control::Listener::Plan plan{plan_.party, door.tls, door.on_this_machine};
+Status Hub::listen(std::vector<ListenSocket> sockets) {
+  for (ListenSocket& socket : sockets) {
+    control::Listener::Plan plan{plan_.party, socket.tls, socket.on_this_machine};
     control::Listener::Events events;
     events.come = [this](const auto& connection, std::string_view first) {
       come(connection, first);
     };
     events.store = events_.store;
     events.turned_away = [this](const control::Failure& failure) { turned_away(failure); };
-    LOCKSTEP_ASSIGN(auto listener, control::Listener::open(loop_, timers_, std::move(door.socket),
+    LOCKSTEP_ASSIGN(auto listener, control::Listener::open(loop_, timers_, std::move(socket.socket),
                                                            std::move(plan), std::move(events)));
     listeners_.push_back(std::move(listener));
   }
@@ -84,7 +85,7 @@ void Hub::turned_away(const control::Failure& failure) {
     log_warning("not let in: " + failure.text);
 }
 
-// Of each kind and place a line now and then: who comes again and again fills no log.
+// A line now and then for each kind and address: who comes again and again fills no log.
 bool Hub::may_say(const std::string& kind, const std::string& address) {
   std::erase_if(silent_about_, [](const auto& entry) { return entry.second.passed(); });
   return silent_about_.size() < kMostSaid &&

@@ -45,7 +45,7 @@ class Hub {
     std::string advertised;  // numeric, of --local-addr; "": as connections show it
   };
   // Where it listens, each on one socket.
-  struct Door {
+  struct ListenSocket {
     UniqueFd socket;
     std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
     bool on_this_machine = false;                     // an abstract socket
@@ -60,7 +60,8 @@ class Hub {
     std::function<void(std::shared_ptr<control::Connection>, const Message&)> asked;
   };
   static Result<std::unique_ptr<Hub>> open(Loop& loop, control::Timers& timers,
-                                           std::vector<Door> doors, Plan plan, Events events);
+                                           std::vector<ListenSocket> sockets, Plan plan,
+                                           Events events);
   ~Hub();
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
@@ -88,7 +89,7 @@ class Hub {
   };
 
   Hub(Loop& loop, control::Timers& timers, Plan plan, Events events);
-  Status listen(std::vector<Door> doors);
+  Status listen(std::vector<ListenSocket> sockets);
   void come(const std::shared_ptr<control::Connection>& connection, std::string_view first);
   void refuse(control::Connection& connection, const message::Refused& refused);
   void make_room();

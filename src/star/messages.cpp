@@ -53,10 +53,10 @@ template <Is<nodes::NodeWord> M>
 void fields(auto& io, M& m) {
   const auto each = [](auto& of, auto& part) { fields(of, part); };
   each(io, m.row);
-  io(m.run), io(m.told), io(m.ran), io(m.alive), io(m.ended), io(m.alone), io(m.led_from);
+  io(m.run), io(m.told), io(m.ran), io(m.alive), io(m.ended), io(m.has_lock), io(m.led_from);
   io.maybe(m.store, each);
   io.maybe(m.failure, each);
-  io(m.signal), io(m.signal_by), io(m.hurries);
+  io(m.signal), io(m.signal_by), io(m.kill_all);
   io.maybe(m.final, each);
   io(m.leader), io(m.sent), io(m.echo);
 }

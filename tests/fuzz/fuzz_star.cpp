@@ -70,7 +70,7 @@ class Run {
   }
 
  private:
-  // As star::Hub does. What it cannot know is filled in, so that some get further than the door.
+  // As star::Hub does. What it cannot know is filled in, so that some words are taken.
   void broken(NodeWord word) {
     const LeaderWord heard = leader_.word_for(kBroken, now_);
     if (word.leader == 0) word.leader = heard.incarnation;

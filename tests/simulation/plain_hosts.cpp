@@ -127,7 +127,7 @@ class PlainHosts {
                          "default"};
     auto head = std::make_unique<plain::SeveralHosts>(plain::HostConfig{.workers = workers}, rules_,
                                                       row, now_);
-    head->node().alone();
+    head->node().has_taken_lock();
     if (index == 0)
       leader_ = std::make_unique<nodes::Leader>(rules_, row, 1, nodes::Leader::Record{}, now_);
     Host& host = hosts_.emplace_back();

@@ -56,7 +56,7 @@ Status listen_for_own_workers(const NodesOptions& options, Meeting& meeting) {
   if (!socket.ok())
     return Error{socket.error().kind, "the workers' store: " + socket.error().message +
                                           port_holder(options.endpoint_port)};
-  meeting.doors.push_back({*std::move(socket), meeting.tls, false});
+  meeting.sockets.push_back({*std::move(socket), meeting.tls, false});
   return {};
 }
 
@@ -76,7 +76,7 @@ Status listen_as_leader(const NodesOptions& options, Meeting& meeting) {
   auto socket = listen(options, meeting);
   if (socket.ok()) {
     meeting.leads = true;
-    meeting.doors.push_back({*std::move(socket), meeting.tls, meeting.on_this_machine});
+    meeting.sockets.push_back({*std::move(socket), meeting.tls, meeting.on_this_machine});
     return listen_for_own_workers(options, meeting);
   }
   if (!meeting.on_this_machine && meeting.taken.empty())

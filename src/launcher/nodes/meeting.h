@@ -24,7 +24,7 @@ namespace lockstep::launcher {
 
 struct Meeting {
   bool leads = false;
-  std::vector<star::Hub::Door> doors;               // of who leads
+  std::vector<star::Hub::ListenSocket> sockets;     // of who leads
   bool on_this_machine = false;                     // the endpoint is a loopback address
   std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
   std::optional<control::Address> from;             // --local-addr
@@ -40,8 +40,8 @@ bool is_loopback_host(const std::string& host);
 Result<Meeting> find_meeting(const NodesOptions& options);
 
 // Decides anew for one that dials and was refused by its own machine, so the endpoint's name leads
-// here: then `leads`, with doors. Where another has the port meanwhile nothing changes. Looks up no
-// name.
+// here: then `leads`, with sockets. Where another has the port meanwhile nothing changes. Looks up
+// no name.
 Status look_again(const NodesOptions& options, Meeting& meeting);
 
 // What stands behind the failure of a dial to the endpoint: why nobody leads there, as far as it is

@@ -80,7 +80,7 @@ nodes::Rules rules_of(const LaunchOptions& options) {
 NodesRun::NodesRun(Around around)
     : around_(std::move(around)),
       party_{control::kProtocol, control::draw_incarnation(), LOCKSTEP_VERSION},
-      alone_(node_name(around_.options)),
+      lock_(node_name(around_.options)),
       record_(node_name(around_.options)) {}
 
 NodesRun::~NodesRun() = default;
@@ -88,7 +88,7 @@ NodesRun::~NodesRun() = default;
 nodes::Row NodesRun::row() const {
   return {around_.options.nodes.node_rank,
           around_.options.nodes.endpoint_host,
-          alone_.machine(),
+          lock_.machine(),
           party_.incarnation,
           static_cast<std::uint32_t>(around_.options.nproc_per_node),
           around_.options.role,
@@ -139,7 +139,7 @@ Status NodesRun::lead() {
   plan.own = row();
   plan.run = control::draw_incarnation();
   const nodes::Leader::Record before = record_.take();
-  if (alone_.is_held()) plan.before = before;
+  if (lock_.is_held()) plan.before = before;
   plan.self = hello();
   plan.party = party_;
   if (meeting_.from) plan.advertised = meeting_.from->host();
@@ -159,7 +159,7 @@ Status NodesRun::lead() {
   };
   if (!meeting_.on_this_machine)
     events.store = [this](UniqueFd client) { adopt(std::move(client)); };
-  LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.doors),
+  LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.sockets),
                                         std::move(plan), std::move(events)));
   return {};
 }
@@ -211,7 +211,7 @@ void NodesRun::look_again() {
 
 // Workers of ours hold the lock, too: whether others did must be known before.
 void NodesRun::look_for_earlier() {
-  if (!started_ && alone_.take()) head_->node().alone();
+  if (!started_ && lock_.take()) head_->node().has_taken_lock();
 }
 
 bool NodesRun::go_on() {

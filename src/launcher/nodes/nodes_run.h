@@ -19,10 +19,10 @@
 #include "base/loop.h"
 #include "control/timers.h"
 #include "coord/plain/several_hosts.h"
-#include "launcher/nodes/alone.h"
 #include "launcher/nodes/answers.h"
 #include "launcher/nodes/leader_record.h"
 #include "launcher/nodes/meeting.h"
+#include "launcher/nodes/node_lock.h"
 #include "launcher/options/options.h"
 #include "launcher/processes/process.h"
 #include "launcher/processes/watcher.h"
@@ -67,10 +67,10 @@ class NodesRun {
   // What workers of the attempt that starts are told.
   const Place& place() const { return place_; }
   // That workers inherit; -1: none.
-  int lock() const { return alone_.fd(); }
+  int lock() const { return lock_.fd(); }
   // The watcher's (processes/watcher.h), which is there until leave(): where the next worker says
   // who it is; that this child has ended, and is about to be reaped; whether it is the watcher.
-  std::atomic<pid_t>* free_place() const { return watcher_ ? watcher_->free_place() : nullptr; }
+  std::atomic<pid_t>* free_slot() const { return watcher_ ? watcher_->free_slot() : nullptr; }
   void ended(pid_t child);
   bool keeps(pid_t child) const { return watcher_ && watcher_->pid() == child; }
   // True: it was the watcher's. One that was killed is followed by another.
@@ -116,7 +116,7 @@ class NodesRun {
 
   const Around around_;
   const control::Party party_;
-  AloneLock alone_;
+  NodeLock lock_;
   std::unique_ptr<Watcher> watcher_;
   LeaderRecord record_;
   coord::plain::SeveralHosts* head_ = nullptr;

@@ -49,10 +49,10 @@ int become(const SpawnSpec& spec, const ExecWords& arguments, const ExecWords& e
   // business.
   ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   for (const int fd : spec.inherited) ::fcntl(fd, F_SETFD, 0);
-  if (spec.place != nullptr) spec.place->store(::getpid());
+  if (spec.pid_slot != nullptr) spec.pid_slot->store(::getpid());
   ::execve(spec.file.c_str(), arguments.get(), environment.get());
   const int code = errno;
-  if (spec.place != nullptr) spec.place->store(0);
+  if (spec.pid_slot != nullptr) spec.pid_slot->store(0);
   return code;
 }
 

@@ -40,7 +40,7 @@ struct SpawnSpec {
   TerminalUse terminal = TerminalUse::kNone;
   // In memory shared with the child, which writes its pid there before it executes; 0 again: it
   // could not. nullptr: nobody asks.
-  std::atomic<pid_t>* place = nullptr;
+  std::atomic<pid_t>* pid_slot = nullptr;
 };
 
 // As many for us as the system permits; what we start has what we had. Returns how many.

@@ -40,22 +40,22 @@ Error no_watcher(const char* call) {
 // Lives as long as the process.
 struct Watcher::Page {
   std::atomic<std::uint64_t> until{0};
-  std::size_t places = 0;
+  std::size_t slots = 0;
 
   std::atomic<pid_t>* begin() { return reinterpret_cast<std::atomic<pid_t>*>(this + 1); }
-  std::atomic<pid_t>* end() { return begin() + places; }
-  static std::size_t size(std::size_t places) {
-    return sizeof(Page) + places * sizeof(std::atomic<pid_t>);
+  std::atomic<pid_t>* end() { return begin() + slots; }
+  static std::size_t size(std::size_t slots) {
+    return sizeof(Page) + slots * sizeof(std::atomic<pid_t>);
   }
 };
 
 Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers) {
-  const auto places = static_cast<std::size_t>(most_workers);
-  void* memory = ::mmap(nullptr, Page::size(places), PROT_READ | PROT_WRITE,
+  const auto slots = static_cast<std::size_t>(most_workers);
+  void* memory = ::mmap(nullptr, Page::size(slots), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);  // all zero, as all of it begins
   if (memory == MAP_FAILED) return no_watcher("mmap");
   Page* page = new (memory) Page;
-  page->places = places;
+  page->slots = slots;
   std::unique_ptr<Watcher> watcher(new Watcher(page));
   LOCKSTEP_TRY(watcher->start_again());
   return watcher;
@@ -67,7 +67,7 @@ Watcher::~Watcher() {
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
-  ::munmap(page_, Page::size(page_->places));
+  ::munmap(page_, Page::size(page_->slots));
 }
 
 Status Watcher::start_again() {
@@ -89,15 +89,15 @@ void Watcher::allow_until(std::uint64_t ns) {
   if (pid_ > 0 && ns != 0 && (before == 0 || ns < before)) ::kill(pid_, kWake);
 }
 
-std::atomic<pid_t>* Watcher::free_place() {
-  const auto free = std::find_if(page_->begin(), page_->end(),
-                                 [](const auto& place) { return place.load() == 0; });
+std::atomic<pid_t>* Watcher::free_slot() {
+  const auto free =
+      std::find_if(page_->begin(), page_->end(), [](const auto& slot) { return slot.load() == 0; });
   return free == page_->end() ? nullptr : free;
 }
 
 void Watcher::forget(pid_t worker) {
-  for (auto& place : *page_)
-    if (place.load() == worker) place.store(0);
+  for (auto& slot : *page_)
+    if (slot.load() == worker) slot.store(0);
 }
 
 // After a fork of a program that may have threads: system calls, and nothing that takes a lock.
@@ -124,8 +124,8 @@ void Watcher::watch(Page& page, pid_t launcher) {
 
 // The workers, and what they have started: they may be scripts around the programs that compute.
 void Watcher::end_workers(Page& page) {
-  for (const auto& place : page)
-    if (const pid_t worker = place.load(); worker > 1) {
+  for (const auto& slot : page)
+    if (const pid_t worker = slot.load(); worker > 1) {
       ::kill(worker, SIGKILL);
       ::kill(-worker, SIGKILL);
     }
@@ -135,8 +135,8 @@ void Watcher::end_workers(Page& page) {
 // resource tracker, which heeds no TERM, has a moment to clean up.
 void Watcher::end_left(Page& page) {
   for (const int signal : {SIGTERM, SIGKILL}) {
-    for (const auto& place : page)
-      if (const pid_t worker = place.load(); worker > 1) ::kill(-worker, signal);
+    for (const auto& slot : page)
+      if (const pid_t worker = slot.load(); worker > 1) ::kill(-worker, signal);
     if (signal == SIGTERM) pause(kToCleanUp);
   }
 }

@@ -38,8 +38,8 @@ class Watcher {
 
   // `ns`: of monotonic_ns(). 0: no worker lives, or is about to.
   void allow_until(std::uint64_t ns);
-  // For the next worker that is started (SpawnSpec::place); nullptr: there are too many.
-  std::atomic<pid_t>* free_place();
+  // For the next worker that is started (SpawnSpec::pid_slot); nullptr: there are too many.
+  std::atomic<pid_t>* free_slot();
   // It has ended, and is about to be reaped.
   void forget(pid_t worker);
 

@@ -43,7 +43,7 @@ void Machines::go_on(Incarnation incarnation) {
   Agent* agent = find(incarnation);
   if (agent == nullptr || machines_[agent->machine].paused) return;
   const std::uint64_t now = time_of(agent->machine);
-  if (is_alone(*agent)) agent->node->alone();
+  if (is_alone(*agent)) agent->node->has_taken_lock();
   if (agent->leads) agent->leader->tick(now);
   agent->node->tick(now);
   connect(*agent);

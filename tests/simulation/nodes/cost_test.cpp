@@ -1,11 +1,11 @@
-// What events cost the leader as N grows, by counting: words, and seats that it looks at. No event
+// What events cost the leader as N grows, by counting: words, and visits to ranks. No event
 // may cost N * N; each is compared at 64 and at 1,024 nodes.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <functional>
 
-#include "star.h"
+#include "cluster.h"
 
 namespace lockstep::simulation {
 namespace {
@@ -14,8 +14,8 @@ constexpr int kFew = 64, kMany = 1024;
 
 struct Event {
   const char* name;
-  std::function<Costs(Star&)> happens;
-  double words, looks;  // at most: times N, times N log2 N
+  std::function<Costs(Cluster&)> happens;
+  double words, visits;  // at most: times N, times N log2 N
 };
 
 double n_log_n(int n) { return n * std::log2(n); }
@@ -23,19 +23,19 @@ double n_log_n(int n) { return n * std::log2(n); }
 void expect_cheap(const Event& event, int n, const Costs& costs) {
   const auto words = static_cast<double>(costs.words_in + costs.words_out);
   EXPECT_LE(words, event.words * n) << event.name << ", " << n << " nodes";
-  EXPECT_LE(static_cast<double>(costs.looks), event.looks * n_log_n(n))
+  EXPECT_LE(static_cast<double>(costs.visits), event.visits * n_log_n(n))
       << event.name << ", " << n << " nodes";
 }
 
 TEST(NodesCost, NoEventCostsMoreThanNLogN) {
   const Event events[] = {
-      {"form", [](Star& star) { return star.form(); }, 12, 12},
-      {"a worker dies", [](Star& star) { return star.lose_worker(); }, 12, 12},
-      {"a node dies", [](Star& star) { return star.lose_nodes(1); }, 40, 40},
-      {"all others die", [](Star& star) { return star.lose_nodes(kFew - 1); }, 40, 40},
-      {"the leader dies", [](Star& star) { return star.lose_leader(); }, 20, 20},
+      {"form", [](Cluster& cluster) { return cluster.form(); }, 12, 12},
+      {"a worker dies", [](Cluster& cluster) { return cluster.lose_worker(); }, 12, 12},
+      {"a node dies", [](Cluster& cluster) { return cluster.lose_nodes(1); }, 40, 40},
+      {"all others die", [](Cluster& cluster) { return cluster.lose_nodes(kFew - 1); }, 40, 40},
+      {"the leader dies", [](Cluster& cluster) { return cluster.lose_leader(); }, 20, 20},
   };
-  Star few(kFew, {}), many(kMany, {});
+  Cluster few(kFew, {}), many(kMany, {});
   for (const Event& event : events) {
     const Costs small = event.happens(few), large = event.happens(many);
     expect_cheap(event, kFew, small);

@@ -61,7 +61,7 @@ void Machines::say_up(Agent& agent) {
   if (trouble_.planted == Planted::kAttemptToldBefore) word.told = 0;
   if (trouble_.planted == Planted::kRankTwice) {
     word.row.machine = "one";
-    word.alone = true;
+    word.has_lock = true;
   }
   if (trouble_.planted == Planted::kMovedAtOnce) word.row.address = "10.0.0.9";
   if (trouble_.planted == Planted::kCauseByArrival && word.failure) word.failure->age_ns = 0;

@@ -53,8 +53,8 @@ class Asked : public testing::Test {
     auto socket = control::listen_at(*control::Address::numeric("127.0.0.1", 0));
     ASSERT_TRUE(socket.ok());
     port_ = control::Address::local_of(socket->get())->port();
-    std::vector<star::Hub::Door> doors;
-    doors.push_back(
+    std::vector<star::Hub::ListenSocket> sockets;
+    sockets.push_back(
         {*std::move(socket), *control::TlsSettings::of(*control::RunKey::of(kKey, "test"))});
     star::Hub::Plan plan;
     plan.rules.nodes = 2;
@@ -75,7 +75,8 @@ class Asked : public testing::Test {
               return answer;
             }});
     ASSERT_TRUE(answers_->listen(run_id_, plan.party).ok());
-    hub_ = *star::Hub::open(loop_, *timers_, std::move(doors), std::move(plan), std::move(events));
+    hub_ =
+        *star::Hub::open(loop_, *timers_, std::move(sockets), std::move(plan), std::move(events));
     thread_ = std::thread([this] {
       while (!over_) loop_.run_once(Deadline::in(5ms));
     });

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "control/address.h"
 #include "control/sockets.h"
-#include "launcher/nodes/alone.h"
+#include "launcher/nodes/node_lock.h"
 #include "support/temp_folder.h"
 
 namespace lockstep::launcher {
@@ -52,9 +52,9 @@ class Meetings : public ::testing::Test {
     EXPECT_TRUE(meeting.ok()) << meeting.error().message;
     return meeting.ok() && meeting->leads;
   }
-  static std::vector<std::string> doors(const Meeting& meeting) {
+  static std::vector<std::string> sockets(const Meeting& meeting) {
     std::vector<std::string> places;
-    for (const auto& door : meeting.doors)
+    for (const auto& door : meeting.sockets)
       places.push_back(Address::local_of(door.socket.get())->host());
     return places;
   }
@@ -128,14 +128,14 @@ TEST_F(Meetings, AtALocalAddressOwnWorkersComeByTheLoopback) {
   {
     const auto meeting = find_meeting(with);
     ASSERT_TRUE(meeting.ok()) << meeting.error().message;
-    EXPECT_THAT(doors(*meeting), ElementsAre("127.0.0.2", "127.0.0.1"));
-    EXPECT_TRUE(meeting->doors[1].tls);
+    EXPECT_THAT(sockets(*meeting), ElementsAre("127.0.0.2", "127.0.0.1"));
+    EXPECT_TRUE(meeting->sockets[1].tls);
   }
   with.is_static = false;  // the store has a port of its own
-  EXPECT_THAT(doors(*find_meeting(with)), ElementsAre("127.0.0.2"));
+  EXPECT_THAT(sockets(*find_meeting(with)), ElementsAre("127.0.0.2"));
   with.is_static = true;
   with.local_addr = "127.0.0.1";
-  EXPECT_THAT(doors(*find_meeting(with)), ElementsAre("127.0.0.1"));
+  EXPECT_THAT(sockets(*find_meeting(with)), ElementsAre("127.0.0.1"));
   with.local_addr = "127.0.0.2";
   const auto taker = control::listen_at(*Address::numeric("127.0.0.1", port_));
   const auto meeting = find_meeting(with);
@@ -185,10 +185,10 @@ TEST_F(Meetings, WhatIsMissingIsSaid) {
   EXPECT_EQ(who_leads(options("localhost", 0), meeting, here), "");
 }
 
-TEST(AloneLocks, AreHeldUntilTheLastWhoHasThemIsGone) {
+TEST(NodeLocks, AreHeldUntilTheLastWhoHasThemIsGone) {
   const std::string node = "test " + std::to_string(::getpid());
-  std::optional<AloneLock> first(node);
-  AloneLock next(node), other(node + " of another rank");
+  std::optional<NodeLock> first(node);
+  NodeLock next(node), other(node + " of another rank");
   EXPECT_FALSE(first->is_held());
   ASSERT_TRUE(first->take());
   EXPECT_TRUE(first->take());
@@ -201,11 +201,11 @@ TEST(AloneLocks, AreHeldUntilTheLastWhoHasThemIsGone) {
   EXPECT_TRUE(next.take());
 }
 
-TEST(AloneLocks, AreOfOneMachineAndOneNode) {
-  const AloneLock one("a"), same("a"), other("b");
+TEST(NodeLocks, AreOfOneMachineAndOneNode) {
+  const NodeLock one("a"), same("a"), other("b");
   EXPECT_EQ(one.machine(), same.machine());
   EXPECT_NE(one.machine(), other.machine());
-  EXPECT_THAT(one.machine(), testing::MatchesRegex("[0-9a-f-]{36}/[0-9]+/lockstep-alone-.*"));
+  EXPECT_THAT(one.machine(), testing::MatchesRegex("[0-9a-f-]{36}/[0-9]+/lockstep-lock-.*"));
 }
 
 }  // namespace

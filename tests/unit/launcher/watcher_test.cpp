@@ -35,8 +35,8 @@ pid_t start_worker(Watcher& watcher, const std::string& program = "/bin/sleep",
   spec.file = program;
   spec.arguments = {program, "60"};
   if (!shell_script.empty()) spec.arguments = {program, "-c", shell_script};
-  spec.place = watcher.free_place();
-  EXPECT_NE(spec.place, nullptr);
+  spec.pid_slot = watcher.free_slot();
+  EXPECT_NE(spec.pid_slot, nullptr);
   const auto pid = spawn_process(spec);
   return pid.ok() ? *pid : -1;
 }
@@ -68,7 +68,7 @@ class WatcherTest : public ::testing::Test {
 TEST_F(WatcherTest, WorkersLiveAsLongAsTheTimeIsRenewedAndNoLonger) {
   watcher_->allow_until(from_now(500ms));
   const pid_t one = start_worker(*watcher_), other = start_worker(*watcher_);
-  EXPECT_EQ(watcher_->free_place(), nullptr) << "there are two places";
+  EXPECT_EQ(watcher_->free_slot(), nullptr) << "there are two places";
   for (int i = 0; i < 15; ++i) {
     pause(100ms);
     watcher_->allow_until(from_now(500ms));
@@ -88,7 +88,7 @@ TEST_F(WatcherTest, WhatAWorkerHasStartedEndsWithIt) {
   spec.file = "/bin/sh";
   spec.arguments = {"sh", "-c", "sleep 60 & echo; wait"};
   spec.stdout_fd = pipe[1];
-  spec.place = watcher_->free_place();
+  spec.pid_slot = watcher_->free_slot();
   const auto worker = spawn_process(spec);
   ASSERT_TRUE(worker.ok());
   ::close(pipe[1]);
@@ -125,9 +125,9 @@ TEST_F(WatcherTest, WithoutATimeNobodyIsKilledAndAPlaceThatIsLeftIsNobodys) {
 TEST_F(WatcherTest, WhatCannotBeStartedLeavesItsPlace) {
   SpawnSpec spec;
   spec.file = "/nowhere";
-  spec.place = watcher_->free_place();
+  spec.pid_slot = watcher_->free_slot();
   EXPECT_FALSE(spawn_process(spec).ok());
-  EXPECT_EQ(watcher_->free_place(), spec.place);
+  EXPECT_EQ(watcher_->free_slot(), spec.pid_slot);
 }
 
 TEST_F(WatcherTest, TakesNoOtherSignalAndIsFollowedByAnother) {

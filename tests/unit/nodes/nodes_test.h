@@ -37,7 +37,7 @@ class NodesTest : public testing::Test {
   }
   Node& add(Link link, const Row& who) {
     Node& node = nodes.try_emplace(link, rules_, who, now).first->second;
-    node.alone();
+    node.has_taken_lock();
     return node;
   }
   void talk() {

@@ -6,7 +6,7 @@
 
 #include <sstream>
 
-#include "unit/star/star.h"
+#include "unit/star/star_test.h"
 
 namespace lockstep::star::test {
 namespace {
@@ -16,7 +16,7 @@ using message::Reason;
 using testing::AllOf;
 using testing::HasSubstr;
 
-class Agreement : public Star {
+class Agreement : public StarTest {
  protected:
   // A node that does not agree, in a run of two others that do.
   void refused(const Given& with, int code, const std::string& option, const std::string& theirs,

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "control/listener.h"
-#include "unit/star/star.h"
+#include "unit/star/star_test.h"
 
 namespace lockstep::star::test {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using message::Welcome;
 using testing::HasSubstr;
 
-class HubTest : public Star {
+class HubTest : public StarTest {
  protected:
   void run_three() {
     lead();
@@ -180,7 +180,7 @@ TEST_F(HubTest, ABrokenNodeOfThisRun) {
     const auto* heard = broken->last<nodes::LeaderWord>();
     nodes::NodeWord word;
     word.row = row(given(499 + dropped % 3));
-    word.alone = true;
+    word.has_lock = true;
     word.sent = monotonic_ns();
     if (heard != nullptr) {
       word.run = heard->run;

@@ -5,17 +5,17 @@
 
 #include <cstdio>
 
-#include "unit/star/star.h"
+#include "unit/star/star_test.h"
 
 namespace lockstep::star::test {
 namespace {
 
 constexpr int kMany = 200;
 
-class Many : public Star {
+class Many : public StarTest {
  protected:
   void SetUp() override {
-    Star::SetUp();
+    StarTest::SetUp();
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4096);

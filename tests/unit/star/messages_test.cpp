@@ -17,10 +17,10 @@ std::vector<Message> one_of_each() {
   nodes::NodeWord word;
   word.row = {1, "10.0.0.1", "boot", 2, 3, "trainer", "node1"};
   word.run = 4, word.told = 5, word.ran = 6, word.alive = 7, word.ended = 8;
-  word.alone = true, word.led_from = "several";
+  word.has_lock = true, word.led_from = "several";
   word.store = nodes::Store{7, "10.0.0.1", 29'500, true};
   word.failure = nodes::Failure{1, 2, odd, -9, true, 3, true, true};
-  word.signal = 15, word.hurries = true;
+  word.signal = 15, word.kill_all = true;
   word.final = nodes::Final{143, odd, 2};
   word.leader = 9, word.sent = 10, word.echo = 11;
   nodes::LeaderWord leader;
@@ -74,7 +74,7 @@ TEST(ControlMessages, ComeOutAsTheyWentIn) {
   EXPECT_EQ(word.row.rank, 1);
   EXPECT_EQ(word.failure->code, -9);
   EXPECT_EQ(word.failure->rank, 3);
-  EXPECT_TRUE(word.failure->by_signal && word.failure->has_error_file && word.hurries);
+  EXPECT_TRUE(word.failure->by_signal && word.failure->has_error_file && word.kill_all);
   EXPECT_EQ(word.final->node, 2);
   EXPECT_EQ(word.final->code, 143);
   EXPECT_EQ(word.echo, 11u);

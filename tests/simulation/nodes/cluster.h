@@ -21,11 +21,11 @@ struct Costs {
   std::uint64_t took = 0;  // virtual, until all nodes have started their workers
   std::uint64_t words_in = 0, words_out = 0;
   std::uint64_t bytes_in = 0, bytes_out = 0;
-  std::uint64_t looks = 0;  // Leader::looks()
-  double cpu_seconds = 0;   // of the leader, its coding and decoding included
+  std::uint64_t visits = 0;  // Leader::visits()
+  double cpu_seconds = 0;    // of the leader, its coding and decoding included
 };
 
-class Star {
+class Cluster {
  public:
   // Of words on the wire; none: they are not coded.
   struct Codec {
@@ -33,7 +33,7 @@ class Star {
     std::function<void(const std::string&)> decode_up;
     std::function<std::string(const nodes::LeaderWord&)> encode_down;
   };
-  Star(int nodes, Codec codec, std::uint64_t limit = 15 * kSecond);
+  Cluster(int nodes, Codec codec, std::uint64_t limit = 15 * kSecond);
 
   Costs form();  // once, first; all agents are started within 100 ms
   Costs lose_worker();
@@ -78,7 +78,7 @@ class Star {
   nodes::Incarnation incarnations_ = 0;
   std::size_t running_ = 0;  // agents whose workers are of attempt_
   nodes::Attempt attempt_ = 0;
-  std::uint64_t looks_before_ = 0;
+  std::uint64_t visits_before_ = 0;
   Costs costs_;
 };
 

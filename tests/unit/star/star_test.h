@@ -46,7 +46,7 @@ struct Given {
   std::string address = "127.0.0.1";  // its end
 };
 
-class Star : public testing::Test {
+class StarTest : public testing::Test {
  protected:
   void SetUp() override {
     auto made = Loop::open();
@@ -106,24 +106,24 @@ class Star : public testing::Test {
     plan.run = 77;
     plan.self = with.self;
     plan.party = {with.protocol, with.incarnation, "1.2.3"};
-    std::vector<Hub::Door> doors;
-    doors.push_back({*std::move(socket), with.tls, false});
+    std::vector<Hub::ListenSocket> sockets;
+    sockets.push_back({*std::move(socket), with.tls, false});
     Hub::Events events;
     events.news = [this] {
       if (leader) leader->said = 0;
     };
-    auto opened = Hub::open(*loop, *timers, std::move(doors), std::move(plan), std::move(events));
+    auto opened = Hub::open(*loop, *timers, std::move(sockets), std::move(plan), std::move(events));
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     hub = *std::move(opened);
     leader = std::make_unique<Agent>(rules, with, row(with));
-    leader->node.alone();
+    leader->node.has_taken_lock();
   }
 
   Agent& join(int number) { return join(given(number)); }
   Agent& join(const Given& with, int at_port = 0) {
     agents.push_back(std::make_unique<Agent>(rules, with, row(with)));
     Agent& agent = *agents.back();
-    agent.node.alone();
+    agent.node.has_taken_lock();
     connect(agent, at_port);
     return agent;
   }

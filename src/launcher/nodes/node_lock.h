@@ -11,10 +11,10 @@
 
 namespace lockstep::launcher {
 
-class AloneLock {
+class NodeLock {
  public:
   // `node`: what makes a node the same one when its agent is started again.
-  explicit AloneLock(const std::string& node);
+  explicit NodeLock(const std::string& node);
 
   // False: somebody holds it, or it cannot be had; whoever waits tries again.
   bool take();

@@ -1,4 +1,4 @@
-#include "star.h"
+#include "cluster.h"
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +13,7 @@ using nodes::LeaderWord;
 using nodes::Link;
 using nodes::NodeWord;
 
-Star::Star(int nodes, Codec codec, std::uint64_t limit) : codec_(std::move(codec)) {
+Cluster::Cluster(int nodes, Codec codec, std::uint64_t limit) : codec_(std::move(codec)) {
   rules_.nodes = nodes;
   rules_.max_restarts = 1'000'000;
   rules_.limit = limit;
@@ -21,20 +21,20 @@ Star::Star(int nodes, Codec codec, std::uint64_t limit) : codec_(std::move(codec
 }
 
 // As the room star has it.
-std::uint64_t Star::beat_time() const {
+std::uint64_t Cluster::beat_time() const {
   const std::uint64_t few = std::min(250 * kMillisecond, rules_.limit / 12);
   return std::min(few * std::max<std::uint64_t>(agents_.size(), 100) / 100, rules_.limit / 8);
 }
 
 template <class What>
-void Star::timed(What what) {
+void Cluster::timed(What what) {
   const auto before = std::chrono::steady_clock::now();
   what();
   costs_.cpu_seconds +=
       std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
 }
 
-nodes::Row Star::row(std::size_t i) {
+nodes::Row Cluster::row(std::size_t i) {
   nodes::Row row;
   row.address = "10." + std::to_string(i / 65536) + "." + std::to_string(i / 256 % 256) + "." +
                 std::to_string(i % 256);
@@ -45,40 +45,40 @@ nodes::Row Star::row(std::size_t i) {
   return row;
 }
 
-void Star::start_leader() {
+void Cluster::start_leader() {
   const nodes::Row own = row(0);
   const nodes::Leader::Record before = leader_ ? leader_->record() : nodes::Leader::Record{};
-  looks_before_ += leader_ ? leader_->looks() : 0;
+  visits_before_ += leader_ ? leader_->visits() : 0;
   leader_.emplace(rules_, own, incarnations_, before, clock_.now());
   agents_[0] = {};
   agents_[0].node = std::make_unique<nodes::Node>(rules_, own, clock_.now());
-  agents_[0].node->alone();
+  agents_[0].node->has_taken_lock();
   who_.push_back(0);
 }
 
-void Star::start(std::size_t i, std::uint64_t after) {
+void Cluster::start(std::size_t i, std::uint64_t after) {
   clock_.after(after, [this, i] {
     agents_[i].node = std::make_unique<nodes::Node>(rules_, row(i), clock_.now());
-    agents_[i].node->alone();
+    agents_[i].node->has_taken_lock();
     agents_[i].run = 0;
     agents_[i].killing = false;
     connect(i);
   });
 }
 
-void Star::connect(std::size_t i) {
+void Cluster::connect(std::size_t i) {
   agents_[i].link = who_.size();
   who_.push_back(i);
   say_up(i);
 }
 
 // Until a word arrives: behind the last one of its connection.
-std::uint64_t Star::on_its_way(std::uint64_t& last) {
+std::uint64_t Cluster::on_its_way(std::uint64_t& last) {
   last = std::max(last, clock_.now() + random_.between(100, 300) * kMicrosecond);
   return last - clock_.now();
 }
 
-void Star::say_up(std::size_t i) {
+void Cluster::say_up(std::size_t i) {
   Agent& agent = agents_[i];
   agent.told = agent.node->version();
   if (i == 0) return flush(false);
@@ -97,7 +97,7 @@ void Star::say_up(std::size_t i) {
 }
 
 // To all where the leader says so, else to those that alone have news; its own node first.
-void Star::flush(bool to_all) {
+void Cluster::flush(bool to_all) {
   nodes::Node& own = *agents_[0].node;
   std::vector<Link> due;
   for (int i = 0; i < 4; ++i) {
@@ -118,7 +118,7 @@ void Star::flush(bool to_all) {
   for (std::size_t i = 1; i < agents_.size(); ++i) say_down(i);
 }
 
-void Star::say_down(std::size_t i) {
+void Cluster::say_down(std::size_t i) {
   const Link link = agents_[i].link;
   if (link == kOwnLink) return;  // it is gone
   LeaderWord word;
@@ -135,7 +135,7 @@ void Star::say_down(std::size_t i) {
   });
 }
 
-void Star::obey(std::size_t i) {
+void Cluster::obey(std::size_t i) {
   Agent& agent = agents_[i];
   const nodes::Node::Wish wish = agent.node->wish();
   if (wish.serve != 0) agent.node->serves({wish.serve, "10.0.0.1", 29'500, true});
@@ -153,7 +153,7 @@ void Star::obey(std::size_t i) {
   });
 }
 
-void Star::beat(std::size_t i) {
+void Cluster::beat(std::size_t i) {
   if (i == 0) {
     timed([&] { leader_->tick(clock_.now()); });
     agents_[0].node->tick(clock_.now());
@@ -166,15 +166,15 @@ void Star::beat(std::size_t i) {
   clock_.after(beat_time(), [this, i] { beat(i); });
 }
 
-Costs Star::spent(std::uint64_t since) {
+Costs Cluster::spent(std::uint64_t since) {
   Costs costs = std::exchange(costs_, {});
   costs.took = clock_.now() - since;
-  costs.looks = looks_before_ + leader_->looks();
-  looks_before_ = 0 - leader_->looks();
+  costs.visits = visits_before_ + leader_->visits();
+  visits_before_ = 0 - leader_->visits();
   return costs;
 }
 
-Costs Star::until_running(Attempt attempt) {
+Costs Cluster::until_running(Attempt attempt) {
   const std::uint64_t since = clock_.now();
   attempt_ = attempt;
   running_ = 0;
@@ -185,7 +185,7 @@ Costs Star::until_running(Attempt attempt) {
   return spent(since);
 }
 
-Costs Star::form() {
+Costs Cluster::form() {
   start_leader();
   beat(0);
   for (std::size_t i = 1; i < agents_.size(); ++i) {
@@ -196,14 +196,14 @@ Costs Star::form() {
   return until_running(1);
 }
 
-Costs Star::lose_worker() {
+Costs Cluster::lose_worker() {
   const std::size_t i = agents_.size() - 1;
   agents_[i].node->workers_failed({0, 0, "rank 7 died", 1, false}, clock_.now());
   say_up(i);
   return until_running(attempt_ + 1);
 }
 
-Costs Star::lose_nodes(int count) {
+Costs Cluster::lose_nodes(int count) {
   for (std::size_t k = 1; k <= static_cast<std::size_t>(count); ++k) {
     const std::size_t i = agents_.size() - k;
     const Link link = std::exchange(agents_[i].link, kOwnLink);
@@ -216,7 +216,7 @@ Costs Star::lose_nodes(int count) {
   return until_running(attempt_ + 1);
 }
 
-Costs Star::lose_leader() {
+Costs Cluster::lose_leader() {
   for (std::size_t i = 1; i < agents_.size(); ++i) {
     agents_[i].link = kOwnLink;
     agents_[i].node->closed(clock_.now());
@@ -226,7 +226,7 @@ Costs Star::lose_leader() {
   return until_running(attempt_ + 1);
 }
 
-Costs Star::rest(std::uint64_t time) {
+Costs Cluster::rest(std::uint64_t time) {
   const std::uint64_t since = clock_.now();
   while (clock_.now() < since + time) require(clock_.step(), "nothing happens any more");
   return spent(since);

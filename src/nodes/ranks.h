@@ -22,11 +22,11 @@ using Link = std::uint64_t;
 inline constexpr Link kOwnLink = 0;
 
 // Of one rank.
-struct Seat {
+struct RankState {
   bool taken = false, lost = false;
   Row row;
   // As the one that has it says of itself in its NodeWord.
-  bool alone = false;
+  bool has_lock = false;
   Attempt ran = 0;
   std::string led_from;  // if that is not where this leader is
   std::optional<Link> link;
@@ -40,27 +40,27 @@ struct Seat {
   bool ended = false;  // its workers of the attempt ended with 0
 };
 
-class Seats {
+class Ranks {
  public:
   struct Times {
     std::uint64_t limit, redial;
   };
-  Seats(int nodes, Times times);
+  Ranks(int nodes, Times times);
 
-  int size() const { return static_cast<int>(seats_.size()); }
-  const Seat& at(int rank) const {
-    ++looks_;
-    return seats_[static_cast<std::size_t>(rank)];
+  int size() const { return static_cast<int>(ranks_.size()); }
+  const RankState& at(int rank) const {
+    ++visits_;
+    return ranks_[static_cast<std::size_t>(rank)];
   }
   // To change what is not counted: what its node says of itself, not_before, the ranks.
-  Seat& of(int rank) {
-    ++looks_;
-    return seats_[static_cast<std::size_t>(rank)];
+  RankState& of(int rank) {
+    ++visits_;
+    return ranks_[static_cast<std::size_t>(rank)];
   }
-  // How many seats were looked at so far: what it costs.
-  std::uint64_t looks() const { return looks_; }
+  // How often a rank was read or changed so far: what it costs.
+  std::uint64_t visits() const { return visits_; }
 
-  void sit(int rank, Link link, const Row& row, std::uint64_t now);
+  void assign(int rank, Link link, const Row& row, std::uint64_t now);
   void heard(int rank, Stamp echo, std::uint64_t now);
   void closed(int rank, std::uint64_t now);
   void lose(int rank);
@@ -86,20 +86,20 @@ class Seats {
   std::optional<int> take_silent(std::uint64_t now);
   // The one of that incarnation; that of a lost one of the same machine or address. -1: none.
   int of_incarnation(Incarnation incarnation) const;
-  int of_place(const Row& row) const;
+  int of_lost(const Row& row) const;
   // For whoever comes: never taken, or nothing was heard of the lost one for 3 L.
   const std::set<int>& free() const { return free_; }
   bool is_vacant(int rank, const Row& row) const;
 
  private:
-  void count(const Seat& seat, int by);
-  void set_echo(Seat& seat, bool counts, Stamp echo);
-  void disconnect(Seat& seat, bool lost);
-  void forget_place(int rank);
+  void count(const RankState& state, int by);
+  void set_echo(RankState& state, bool counts, Stamp echo);
+  void disconnect(RankState& state, bool lost);
+  void forget_machine(int rank);
 
   const Times times_;
-  mutable std::uint64_t looks_ = 0;
-  std::vector<Seat> seats_;
+  mutable std::uint64_t visits_ = 0;
+  std::vector<RankState> ranks_;
   int clear_ = 0, ended_ = 0, working_ = 0, here_ = 0;
   std::multiset<std::uint64_t> away_;  // their connections were lost at
   std::multiset<Stamp> echoes_;

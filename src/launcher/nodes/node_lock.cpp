@@ -1,4 +1,4 @@
-#include "launcher/nodes/alone.h"
+#include "launcher/nodes/node_lock.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,17 +11,17 @@
 
 namespace lockstep::launcher {
 
-AloneLock::AloneLock(const std::string& node)
-    : name_("lockstep-alone-" + std::to_string(::geteuid()) + "-" +
-            sha256_hex(node).substr(0, 32)) {}
+NodeLock::NodeLock(const std::string& node)
+    : name_("lockstep-lock-" + std::to_string(::geteuid()) + "-" + sha256_hex(node).substr(0, 32)) {
+}
 
-bool AloneLock::take() {
+bool NodeLock::take() {
   if (socket_) return true;
   if (auto socket = control::listen_by_name(name_); socket.ok()) socket_ = *std::move(socket);
   return is_held();
 }
 
-std::string AloneLock::machine() const {
+std::string NodeLock::machine() const {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat info {};
