@@ -44,7 +44,7 @@ struct RunOptions {
   std::string name = "run";             // of the recipe; part of the manifest
   std::string output = "lockstep-run";  // the run directory
   std::int64_t epochs = 10;
-  std::int64_t max_steps = 0;  // optimizer steps of the whole run, if that comes before `epochs`
+  std::int64_t max_steps = 0;  // of the whole run, if that comes before `epochs`
   // Seconds of the whole run, evaluation, recovery and all its starts included, each from what its
   // checkpoint has; 0: no limit. Reached, the run stops after the next step, the same in all
   // workers: RUN_DIR/stop.json says after which, before it does, and max_steps with that number
@@ -64,6 +64,9 @@ struct RunOptions {
   // divided by their number before its backward. An epoch's last step may have fewer; the next
   // epoch begins with a step of its own.
   std::int64_t accumulation_steps = 1;
+  // Updates of each step, all from the same batches: Step::run() is given so many. Of a Trainer 1.
+  // Part of the manifest.
+  std::int64_t updates_per_step = 1;
   std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
   double clip_grad_norm = 0;        // clip_grad_norm_()'s max_norm for each step; 0: none

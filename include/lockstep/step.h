@@ -1,4 +1,4 @@
-// One's own loop, exact and elastic: each optimizer step is given to the library as a closure.
+// One's own loop, exact and elastic: each step's loss is given to the library as a closure.
 //
 //   lockstep::TrainState state;  // all that the next step depends on
 //   LOCKSTEP_TRY(state.add("model", *model));
@@ -13,6 +13,15 @@
 //       return loss_of(share.batch());
 //     }));
 //   }
+//
+// A step may have several updates from the same batch, in turn, as a GAN's has: with
+// RunOptions::updates_per_step = 2:
+//
+//   LOCKSTEP_TRY(step.run({{d_optimizer, d_loss}, {g_optimizer, g_loss}}));
+//
+// And an update may be of several optimizers, which one backward serves:
+//
+//   LOCKSTEP_TRY(step.run({&means_optimizer, &colors_optimizer}, loss));
 //
 // What is set before run() must be the same in all workers: a function of global_step() and of
 // nothing else, neither of the rank nor of how often the loop has gone round. A replacement comes
@@ -36,8 +45,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
+#include <vector>
 
 #include "lockstep/context.h"
 #include "lockstep/data.h"
@@ -66,6 +77,13 @@ class Share {
   // With RunOptions::accumulation_steps the closure runs for each batch of the share, in order.
   std::int64_t micro_batch() const { return micro_batch_; }  // which of them, from 0
   std::int64_t micro_batches() const { return micro_batches_; }
+  // Which of the step's updates this is, from 0. All are of the same batch().
+  std::int64_t update() const { return update_; }
+  // A number of this batch's own, a function of the run's seed, the step, the virtual worker and
+  // micro_batch(), the same in all updates of the step. PyTorch's default generator is seeded
+  // before each call of the closure, for each update otherwise: at::manual_seed(share.seed()) makes
+  // a GAN's second closure draw the noise of the first.
+  std::uint64_t seed() const { return seed_; }
 
   // Ends the run after this step, in all workers, as --max-steps would: the word of one share is
   // enough, and counts once the step is committed. The final weights are as exact as what it is
@@ -77,17 +95,35 @@ class Share {
   friend class training::Shares;
   friend class Trainer;
   std::int64_t virtual_worker_ = 0, epoch_ = 0, step_ = 0, global_step_ = 0;
-  std::int64_t micro_batch_ = 0, micro_batches_ = 1;
+  std::int64_t micro_batch_ = 0, micro_batches_ = 1, update_ = 0;
+  std::uint64_t seed_ = 0;
   const data::Batch* batch_ = nullptr;
   bool ends_ = false;
   mutable bool asked_ = false;                                 // for its batch
   double correct_ = std::numeric_limits<double>::quiet_NaN();  // right answers; see Trainer::loss()
 };
 
+// Those that one update is of: one, or several in order.
+class Optimizers {
+ public:
+  Optimizers(Optimizer& one) : list_{&one} {}  // NOLINT(google-explicit-constructor)
+  Optimizers(std::initializer_list<Optimizer*> several) : list_(several) {}
+  const std::vector<Optimizer*>& list() const { return list_; }
+
+ private:
+  std::vector<Optimizer*> list_;
+};
+
 class Step {
  public:
-  // The mean loss of the share's batch, a scalar with a graph.
+  // The mean loss of the share's batch, a scalar with a graph. An undefined tensor: the share takes
+  // no part in this update, and counts as zeros in the mean over virtual workers; one in which none
+  // takes part is left out.
   using Closure = std::function<at::Tensor(Share&)>;
+  struct Update {
+    Optimizers optimizers;
+    Closure loss;
+  };
 
   Step(Context& context, TrainState& state, RunOptions options);
   ~Step();
@@ -118,11 +154,17 @@ class Step {
   // When it dies another one is, and in that very step there may have been none, or two: what must
   // be done whoever dies belongs to a Trainer, whose epochs' ends are done again. After next().
   bool is_first() const;
-  // A whole step: shares, sum, update of `optimizer` (one of the state's, the same in all workers;
-  // the others' parameters stay as they are), commit. Buffers of the model are those that virtual
-  // worker 0's share has left, before the optimizer's step(): what an optimizer of the program's
-  // own writes to one there, and what the loop writes outside of the closure, lasts.
-  Status run(Optimizer& optimizer, const Closure& closure);
+  // A whole step: shares, sum, update of these optimizers (of the state's, the same in all workers;
+  // the others' parameters are not asked for and stay as they are), commit. With several,
+  // RunOptions::clip_grad_norm is of all their parameters, in that order, and so are their step()s.
+  // Buffers of the model are those that virtual worker 0's share has left, before the optimizers'
+  // step(): what an optimizer of the program's own writes to one there, and what the loop writes
+  // outside of the closure, lasts. PyTorch's default generator is seeded before step().
+  Status run(const Optimizers& optimizers, const Closure& closure);
+  // A whole step of RunOptions::updates_per_step updates, one after the other, each from what the
+  // one before has left: they see the same batches, and whoever comes, goes, stops or saves does so
+  // between steps. Another number of them is kUsage.
+  Status run(const std::vector<Update>& updates);
 
  private:
   std::unique_ptr<training::Run> run_;

@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -110,8 +111,9 @@ class Exchange {
   // those chunks of it that are its own. All members leave out the same ones; each does once what
   // they know that from (a share's record) is marked, and again after kChanged.
   virtual void leave_out(std::uint32_t bucket) = 0;
-  // Whether somebody has left it out of this transaction; may be asked as long as sum().
-  virtual bool left_out(std::uint32_t bucket) const = 0;
+  // Whether somebody has left it out of this transaction; nullopt: the others, who do not wait for
+  // this member any more, are so far ahead that nobody knows.
+  virtual std::optional<bool> left_out(std::uint32_t bucket) const = 0;
   // Sums those chunks that are this member's and ready. Never blocks.
   virtual void progress() = 0;
   // progress() until every chunk of every bucket is marked and also() holds, or the dead list has

@@ -172,6 +172,7 @@ struct BoardPlan {
   // Of the run's records; above 0 where it began from weights of elsewhere.
   std::uint64_t first_txn = 0;
   std::uint32_t epoch_ends = 1;  // transactions between two steps, at most
+  std::uint32_t updates = 1;     // of a step: so many transactions it is
   friend bool operator==(const BoardPlan&, const BoardPlan&) = default;
 };
 
@@ -182,9 +183,12 @@ std::uint32_t ring_for(std::uint32_t virtual_workers, std::uint32_t ids_capacity
 struct ShareRecord {
   Word mark;  // txn + 1
   double loss_sum;
-  double correct;  // right answers; NaN where none are counted
-  std::uint64_t loss_count;
-  std::uint64_t extra;  // the program's own, equal whoever computes it; 0 if unused
+  double correct;            // right answers; NaN where none are counted
+  std::uint64_t loss_count;  // samples; 0: it takes no part in the update
+  // Which of the state's optimizers its worker was given for this update: a bit each; and in the
+  // order given, as many as there are bits.
+  std::uint64_t optimizers;
+  std::uint8_t order[64];
   double rate;          // the learning rate its worker is about to update with: the first group's,
   std::uint64_t rates;  // and XXH3 of all groups'
   std::uint64_t state;  // XXH3 of its worker's state; 0 in steps that do not compare it
@@ -214,10 +218,10 @@ struct CommitLines {
   Word mark;                    // txn + 1
   std::uint32_t console_bytes;  // lines for standard output, each with its newline
   std::uint32_t metrics_bytes;  // lines for metrics.jsonl, each with its newline
-  std::uint32_t is_step;     // 1: an optimizer step, whose ids the ledger takes; 0: anything else
+  std::uint32_t is_step;  // 1: a step's last update, whose ids the ledger takes; 0: anything else
   std::uint32_t ends_epoch;  // 1: an epoch's end or its files
   std::uint64_t epoch;
-  std::uint64_t step;          // optimizer steps of the run before this transaction
+  std::uint64_t step;          // steps of the run before this transaction
   char text[kShortTextBytes];  // console, then metrics; if longer, both are in Board::text()
 };
 

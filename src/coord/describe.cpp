@@ -94,6 +94,7 @@ std::string first_difference(const message::Describe& first, const message::Desc
         number_difference("board: transactions kept", first.board.ring, other.board.ring),
         number_difference("transactions at an epoch's end", first.board.epoch_ends,
                           other.board.epoch_ends),
+        number_difference("updates of a step", first.board.updates, other.board.updates),
         number_difference("first transaction", first.board.first_txn, other.board.first_txn)})
     if (!difference.empty()) return difference;
   return "";

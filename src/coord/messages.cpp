@@ -48,7 +48,7 @@ template <Is<msg::Describe> M>
 void fields(auto& io, M& m) {
   io(m.run_dir), io(m.manifest), io(m.parameters);
   io(m.board.virtual_workers), io(m.board.ids_capacity), io(m.board.ring), io(m.board.first_txn),
-      io(m.board.epoch_ends);
+      io(m.board.epoch_ends), io(m.board.updates);
   io(m.virtual_workers), io(m.total_txns), io(m.total_steps), io(m.elastic);
 }
 template <Is<msg::Ready> M>

@@ -160,7 +160,7 @@ class BoardRecorder final : public Recorder {
     append_number(out, lines.epoch);
     out += ",\"ids\":[";
     double loss_sum = 0;
-    std::uint64_t samples = 0;
+    std::uint64_t losses = 0, samples = 0;
     for (std::uint32_t v = 0; v < board_.plan().virtual_workers; ++v) {
       const ShareRecord& record = board_.record(txn, VirtualWorker(static_cast<int>(v)));
       const std::uint64_t mark = record.mark.load(std::memory_order_acquire);
@@ -171,7 +171,8 @@ class BoardRecorder final : public Recorder {
                          ", " + std::to_string(record.ids_count) + " ids, limit " +
                          std::to_string(board_.plan().ids_capacity) + ")"};
       loss_sum += record.loss_sum;
-      samples += record.loss_count;
+      losses += record.loss_count;
+      samples += record.ids_count;
       out += v == 0 ? "[" : ",[";
       for (const ShareRecord::Sample& sample : record.samples()) {
         if (out.back() != '[') out += ',';
@@ -182,7 +183,8 @@ class BoardRecorder final : public Recorder {
     out += ']';
     add_replaced(txn, out);
     out += "}\n";
-    recorded_ = {lines.step + 1, loss_sum / static_cast<double>(samples),
+    recorded_ = {lines.step + 1,
+                 losses > 0 ? loss_sum / static_cast<double>(losses) : recorded_.loss,
                  recorded_.samples + samples};
     return {};
   }
@@ -250,8 +252,10 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
                                                  std::function<void(std::string_view)> console,
                                                  Txn console_from) {
   const Txn first(board.plan().first_txn);
-  LOCKSTEP_ASSIGN(auto ledger, rundir::open_records(env, run_dir + "/ledger.jsonl", first, next,
-                                                    board.plan().epoch_ends));
+  const std::uint32_t before = board.plan().updates - 1;  // a step's ids come with its last update
+  LOCKSTEP_ASSIGN(auto ledger,
+                  rundir::open_records(env, run_dir + "/ledger.jsonl", Txn(first.value() + before),
+                                       next, board.plan().epoch_ends + before));
   LOCKSTEP_ASSIGN(auto metrics,
                   rundir::open_records(env, run_dir + "/metrics.jsonl", first, next, 0));
   LOCKSTEP_TRY(env.sync_dir(run_dir));

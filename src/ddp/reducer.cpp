@@ -128,12 +128,13 @@ void Reducer::choose(std::uint64_t optimizers) {
 }
 
 Status Reducer::check_left_out() const {
-  for (std::uint32_t b = 0; b < layout_.buckets.size(); ++b)
-    if (exchange_->left_out(b) != std::ranges::binary_search(left_out_, b))
-      return Error{ErrorKind::kInternal,
-                   "bucket " + std::to_string(b) +
-                       (exchange_->left_out(b) ? " has no sum" : " has a sum") +
-                       ", against what this step's optimizers ask for"};
+  for (std::uint32_t b = 0; b < layout_.buckets.size(); ++b) {
+    const std::optional<bool> left_out = exchange_->left_out(b);
+    if (left_out && *left_out != std::ranges::binary_search(left_out_, b))
+      return Error{ErrorKind::kInternal, "bucket " + std::to_string(b) +
+                                             (*left_out ? " has no sum" : " has a sum") +
+                                             ", against what this step's optimizers ask for"};
+  }
   return {};
 }
 
@@ -158,7 +159,7 @@ void Reducer::begin() {
   hashes_ = {};
   refused_ = {};
   in_share_ = true;
-  more_ = several_ = false;
+  more_ = several_ = absent_ = false;
   seen_ = 0;
   fired_.assign(parameters_.size(), false);
   missing_.clear();
@@ -253,13 +254,14 @@ Status Reducer::end_share() {
     in_share_ = false;
     return refused_;
   }
-  if (options_.find_unused_parameters && !rehearsal_) {
-    publish_used();
+  const bool zeros = options_.find_unused_parameters || absent_;
+  if (zeros && !rehearsal_) {
+    if (options_.find_unused_parameters) publish_used();
     for (std::size_t i = 0; i < parameters_.size(); ++i)
       if (wanted(i) && !fired_[i]) deposit(i, at::zeros_like(parameters_[i].tensor));
   }
   in_share_ = false;
-  return options_.find_unused_parameters ? Status() : all_fired();
+  return zeros ? Status() : all_fired();
 }
 
 void Reducer::publish_used() {

@@ -76,6 +76,8 @@ class Reducer {
   // share.
   void hash_gradients(std::span<coord::Word> hashes);
   Status end_share();
+  // The share of which this is the end takes no part: what it has no gradients for counts as zeros.
+  void take_no_part() { absent_ = true; }
   // Whether the next backward of this share is not its last; false after begin_share().
   void more_backwards(bool more) {
     more_ = more;
@@ -129,6 +131,7 @@ class Reducer {
   Status refused_;                       // a gradient of this share that cannot be summed
   std::uint64_t seen_ = 0;               // gradients, in this share
   bool more_ = false, several_ = false;  // see more_backwards()
+  bool absent_ = false;                  // see take_no_part()
   std::function<void(bool)> gradient_call_;
   std::vector<at::Tensor> sums_;  // by parameter
   std::vector<bool> fired_;

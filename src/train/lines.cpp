@@ -8,7 +8,9 @@
 namespace lockstep::training {
 namespace {
 
-constexpr std::size_t kMostRates = 16;  // a transaction's lines have a limit
+// A transaction's lines have a limit.
+constexpr std::size_t kMostRates = 16;
+constexpr std::size_t kMostLosses = 8;
 
 // JSON has no word for what is not finite.
 std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
@@ -102,9 +104,18 @@ std::string whole_lines(std::string text) {
   return text;
 }
 
-std::string step_line(const Position& position, const Plan& plan, double loss) {
-  return epoch_of(position.epoch, plan.epochs) + step_of(position, plan) +
-         ", Loss: " + with_decimals(loss, 4) + "\n";
+std::string step_in_words(const Plan& plan, Txn txn) {
+  const Position position = plan.at(txn);
+  return "step " + std::to_string(position.global_step) +
+         (plan.updates_per_step > 1 ? ", update " + std::to_string(position.update) : "");
+}
+
+std::string step_line(const Position& position, const Plan& plan,
+                      const std::vector<double>& losses) {
+  std::string line = epoch_of(position.epoch, plan.epochs) + step_of(position, plan) + ", Loss: ";
+  for (std::size_t u = 0; u < std::min(losses.size(), kMostLosses); ++u)
+    line += (u == 0 ? "" : ", ") + with_decimals(losses[u], 4);
+  return line + (losses.size() > kMostLosses ? ", …\n" : "\n");
 }
 
 // Of an epoch that is cut short. A time limit's is evaluated, and has its files.
@@ -130,8 +141,13 @@ std::string cut_line(const Position& position, const Plan& plan, bool evaluates)
 
 std::string not_finite_line(const Position& position, const Plan& plan, const std::string& what,
                             bool skipped) {
-  return "Warning: " + epoch_of(position.epoch, plan.epochs) + step_of(position, plan) + ": " +
-         what + (skipped ? "; the update is left out (--on-nan skip)\n" : "; training goes on\n");
+  const std::string update = plan.updates_per_step > 1
+                                 ? ", Update [" + std::to_string(position.update + 1) + "/" +
+                                       std::to_string(plan.updates_per_step) + "]"
+                                 : "";
+  return "Warning: " + epoch_of(position.epoch, plan.epochs) + step_of(position, plan) + update +
+         ": " + what +
+         (skipped ? "; the update is left out (--on-nan skip)\n" : "; training goes on\n");
 }
 
 std::string evaluation_line(const EpochEnd& end, EvaluatedOn set) {
@@ -148,10 +164,12 @@ std::string evaluation_line(const Position& position, const Plan& plan, const Sc
 
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
-                         std::optional<double> scale, bool skipped, std::int64_t replaced) {
+                         std::optional<double> scale, bool skipped, std::int64_t replaced,
+                         std::optional<std::int64_t> update) {
   return metrics_of(
       txn, position,
-      "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
+      (update ? "\"update\":" + std::to_string(*update) + "," : "") +
+          "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
           "\",\"loss_mean\":" + json_number(loss_mean) + ",\"samples\":" + std::to_string(samples) +
           ",\"lr\":" + json_rates(rates) + (scale ? ",\"scale\":" + json_number(*scale) : "") +
           (skipped ? ",\"skipped\":true" : "") + recorded_if_any("replaced", replaced));

@@ -13,8 +13,12 @@ namespace lockstep::training {
 
 // A program's own text, which may lack the last newline.
 std::string whole_lines(std::string text);
-// `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; loss: virtual worker 0's.
-std::string step_line(const Position& position, const Plan& plan, double loss);
+// "step 5", or "step 5, update 1", from 0: for messages.
+std::string step_in_words(const Plan& plan, Txn txn);
+// `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; losses: virtual worker 0's of each
+// update, of which the first 8 are told.
+std::string step_line(const Position& position, const Plan& plan,
+                      const std::vector<double>& losses);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline; or
 // `Validation loss:`.
 std::string evaluation_line(const EpochEnd& end, EvaluatedOn set);
@@ -31,11 +35,13 @@ std::string not_finite_line(const Position& position, const Plan& plan, const st
 // {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,"lr":…}: loss
 // is virtual worker 0's, loss_mean over all samples; lr: a list where there are several groups, of
 // the first 16. With a GradScaler "scale":…, the next step's. "skipped":true: by --on-nan.
-// "replaced":… damaged samples for which others stood in, if any.
+// "replaced":… damaged samples for which others stood in, if any. "update":… from 0, in a run whose
+// steps have several.
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
                          std::optional<double> scale = std::nullopt, bool skipped = false,
-                         std::int64_t replaced = 0);
+                         std::int64_t replaced = 0,
+                         std::optional<std::int64_t> update = std::nullopt);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.
 // "train_replaced" and "test_left_out": damaged samples, if any.

@@ -21,7 +21,8 @@ struct Position {
   std::int64_t epoch = 0;  // from 0
   std::int64_t step = 0;   // in the epoch, from 0; steps_per_epoch behind the last
   Kind kind = Kind::kStep;
-  std::int64_t global_step = 0;  // optimizer steps before this transaction
+  std::int64_t global_step = 0;  // steps of the run before this transaction
+  std::int64_t update = 0;       // of its step, from 0
 };
 
 struct Plan {
@@ -43,6 +44,7 @@ struct Plan {
   bool by_duration = false;           // max_steps is what a duration of steps or samples comes to
   std::int64_t evaluated_epochs = 1;  // of every so many epochs the last one's end is evaluated
   std::int64_t evaluation_every = 0;  // and each epoch in it, after so many steps; 0: only there
+  std::int64_t updates_per_step = 1;  // a transaction each
 
   void end_after(std::int64_t steps) {
     max_steps = steps;
@@ -78,7 +80,7 @@ struct Plan {
     return txns_behind_epoch() + (evaluations_before(steps_per_epoch) > 0 ? 1 : 0);
   }
   std::int64_t txns_in_epoch() const {
-    return steps_per_epoch + evaluations_before(steps_per_epoch);
+    return steps_per_epoch * updates_per_step + evaluations_before(steps_per_epoch);
   }
   std::int64_t txns_per_epoch() const { return txns_in_epoch() + txns_behind_epoch(); }
   // The last transaction of its epoch, which is no step.
@@ -90,8 +92,9 @@ struct Plan {
   // A longer time limit goes on from here: so checkpoints never have a later place.
   Txn place_of_end() const {
     const std::int64_t steps = total_steps(), in_epoch = steps % steps_per_epoch;
-    return Txn(epoch_start(steps / steps_per_epoch).value() +
-               static_cast<std::uint64_t>(in_epoch + evaluations_before(in_epoch)));
+    return Txn(
+        epoch_start(steps / steps_per_epoch).value() +
+        static_cast<std::uint64_t>(in_epoch * updates_per_step + evaluations_before(in_epoch)));
   }
   // A broken last epoch has no end, unless the time limit broke it.
   Txn end() const {
@@ -105,6 +108,10 @@ struct Plan {
     const Position position = at(txn);
     const std::int64_t steps = position.global_step + (ends_epoch(position.kind) ? 0 : 1);
     return steps < total_steps() ? steps : 0;
+  }
+  // The last update of its step.
+  bool completes_step(const Position& position) const {
+    return position.kind == Kind::kStep && position.update + 1 == updates_per_step;
   }
   bool in_broken_end(Txn txn) const { return breaks_epoch() && txn >= place_of_end(); }
   Position at(Txn txn) const {
@@ -122,12 +129,16 @@ struct Plan {
     if (behind >= 0) {
       position.step = steps_per_epoch;
       position.kind = behind == 0 ? Kind::kEpochEnd : Kind::kExport;
-    } else if (evaluation_every > 0) {
-      const std::int64_t round = evaluation_every + 1;  // so many steps, and an evaluation
-      position.step = in_epoch / round * evaluation_every + in_epoch % round;
-      if (in_epoch % round == evaluation_every) position.kind = Kind::kEvaluation;
     } else {
-      position.step = in_epoch;
+      // So many steps and an evaluation, again and again; or steps alone.
+      const std::int64_t updates = evaluation_every * updates_per_step;
+      const std::int64_t round = evaluation_every > 0 ? updates + 1 : txns_in_epoch();
+      const std::int64_t in_round = in_epoch % round;
+      position.step = in_epoch / round * evaluation_every + in_round / updates_per_step;
+      if (evaluation_every > 0 && in_round == updates)
+        position.kind = Kind::kEvaluation;
+      else
+        position.update = in_round % updates_per_step;
     }
     position.global_step = position.epoch * steps_per_epoch + position.step;
     return position;
@@ -150,11 +161,15 @@ constexpr std::uint64_t part_seed(std::uint64_t seed, std::int64_t global_step,
 constexpr std::uint64_t share_seed(std::uint64_t seed, std::int64_t global_step, VirtualWorker v) {
   return part_seed(seed, global_step, static_cast<std::uint64_t>(v.value()));
 }
-// Of a share's batches the first has the share's own.
+// Of a share's batches the first has the share's own. The same in all updates of the step.
 constexpr std::uint64_t micro_batch_seed(std::uint64_t seed, std::int64_t global_step,
                                          VirtualWorker v, std::int64_t k) {
   const std::uint64_t share = share_seed(seed, global_step, v);
   return k == 0 ? share : splitmix64(share ^ static_cast<std::uint64_t>(k));
+}
+// Of what the loss draws in that batch: the first update has the batch's own.
+constexpr std::uint64_t update_seed(std::uint64_t batch, std::int64_t update) {
+  return update == 0 ? batch : splitmix64(batch ^ static_cast<std::uint64_t>(update) << 32);
 }
 // Of what the data set draws for that batch.
 constexpr std::uint64_t data_seed(std::uint64_t seed, std::int64_t global_step, VirtualWorker v,
@@ -168,6 +183,12 @@ constexpr std::uint64_t batch_seed(std::uint64_t seed, std::int64_t global_step,
 // Of what a loop of one's own draws between next() and run().
 constexpr std::uint64_t loop_seed(std::uint64_t seed, std::int64_t global_step) {
   return part_seed(seed, global_step, std::uint64_t{1} << 33);
+}
+// Of what optimizers draw at the commit of a step's update.
+constexpr std::uint64_t commit_seed(std::uint64_t seed, std::int64_t global_step,
+                                    std::int64_t update) {
+  return part_seed(seed, global_step,
+                   (std::uint64_t{1} << 34) + static_cast<std::uint64_t>(update));
 }
 
 }  // namespace lockstep::training

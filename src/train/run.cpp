@@ -16,7 +16,6 @@
 #include "train/determinism.h"
 #include "train/finale.h"
 #include "train/given_optimizers.h"
-#include "train/lines.h"
 
 namespace lockstep::training {
 
@@ -55,6 +54,8 @@ Status Run::begin() {
   LOCKSTEP_TRY(make_plans(spec_, hooks, virtual_workers, epoch_ends_.book() != nullptr));
   if (const auto warning = warning_of_batches_of_one(spec_, state_))
     log_once(*warning, LogLevel::kWarning);
+  memory_.emplace(spec_.plan.updates_per_step);
+  if (spec_.plan.updates_per_step > 1) LOCKSTEP_TRY(state_.add("lockstep.step", memory_->state()));
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
   if (origin_ && epoch_ends_.book() != nullptr) epoch_ends_.book()->begin_at(origin_->start);
@@ -69,6 +70,7 @@ transaction::ParticipantOptions Run::participant_options() const {
   options.board.ids_capacity = static_cast<std::uint32_t>(spec_.samples_per_share());
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
   options.board.epoch_ends = static_cast<std::uint32_t>(plan.txns_between_steps());
+  options.board.updates = static_cast<std::uint32_t>(plan.updates_per_step);
   if (origin_) options.board.first_txn = plan.epoch_start(origin_->start.epoch).value();
   options.eval_items = plan.txns_between_steps() > 0 ? epoch_ends_.most_items() : 0;
   options.run_dir = spec_.options.output;
@@ -147,8 +149,7 @@ Result<bool> Run::announce() {
       announced_txn_ = at();
       return true;
     case Turn::kLeft:
-      LOCKSTEP_TRY(session_of(context_).leave(at()));
-      return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
+      return leave().error();
     case Turn::kEnd:
       LOCKSTEP_TRY(participant_->close([this] { return last_words(); }));
       // What has come was the run's; what comes now is the program's own.
@@ -159,6 +160,12 @@ Result<bool> Run::announce() {
   return false;
 }
 
+// An error in any case.
+Status Run::leave() {
+  LOCKSTEP_TRY(session_of(context_).leave(at()));
+  return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
+}
+
 // An error in any case: kResumable, unless the checkpoint cannot be had.
 Status Run::leave_stopped() {
   if (participant_->first_live()) LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at(), notes()));
@@ -166,17 +173,17 @@ Status Run::leave_stopped() {
   return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
 }
 
-Status Run::run_next(std::size_t optimizer) {
+Status Run::run_next(std::vector<GivenUpdate> updates) {
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
-  shares_->choose(optimizer);
-  participant_->reducer().choose(shares_->chosen_set());
-  const auto where = [&] { return "step " + std::to_string(global_step(at())); };
+  given_ = std::move(updates);
+  const auto where = [&] { return in_words(at()); };
   Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
-    LOCKSTEP_TRY(check_goes_on_as_before(optimizer));
+    LOCKSTEP_TRY(check_given());
+    LOCKSTEP_TRY(check_goes_on_as_before());
     if (stopping_) return leave_stopped();
     trained_ = true;
-    return participant_->run();
+    return run_updates();
   });
   over_ = !status.ok();
   if (!status.ok()) return with_own_option(status.error());
@@ -184,25 +191,51 @@ Status Run::run_next(std::size_t optimizer) {
   return {};
 }
 
+Status Run::check_given() const {
+  const auto wanted = static_cast<std::size_t>(spec_.plan.updates_per_step);
+  if (given_.size() == wanted) return {};
+  return Error{ErrorKind::kUsage,
+               "step " + std::to_string(global_step(at())) + ": run() was given " +
+                   std::to_string(given_.size()) + (given_.size() == 1 ? " update" : " updates") +
+                   ", and RunOptions::updates_per_step is " + std::to_string(wanted) +
+                   ": each step has so many. An update in which all losses are undefined tensors "
+                   "is left out"};
+}
+
+Status Run::run_updates() {
+  for (std::size_t u = 0; u < given_.size(); ++u) {
+    if (u > 0) LOCKSTEP_TRY(go_on_in_step());
+    shares_->choose(given_[u].optimizers, *given_[u].loss);
+    participant_->reducer().choose(set_of(given_[u].optimizers));
+    LOCKSTEP_TRY(participant_->run());
+  }
+  return {};
+}
+
+// Nobody comes or goes, and nothing ends.
+Status Run::go_on_in_step() {
+  LOCKSTEP_ASSIGN(const auto turn, participant_->turn());
+  return turn == transaction::Participant::Turn::kRun ? Status() : leave();
+}
+
 // For the checkpoint of the start of at().
 RunNotes Run::notes() const {
   RunNotes notes;
   notes.idle_steps = idle_steps_;
   if (state_.optimizers().size() > 1 && at() < spec_.plan.end() && is_step(at()))
-    notes.optimizer = shares_->chosen();
+    for (const GivenUpdate& update : given_) notes.optimizers.push_back(update.optimizers);
   return notes;
 }
 
 // Where all have died nobody is left to compare with, but the checkpoint knows.
-Status Run::check_goes_on_as_before(std::size_t optimizer) {
+Status Run::check_goes_on_as_before() const {
   if (!gone_on_from_ || !gone_on_from_->own || gone_on_from_->next != at()) return {};
-  const std::optional<std::size_t> then = gone_on_from_->notes.optimizer;
-  if (!then) return {};
-  const auto bit = [](std::size_t number) {
-    return number < kMostOptimizers ? std::uint64_t{1} << number : 0;
-  };
-  return same_optimizers(state_, global_step(at()), {bit(*then), "the start before"},
-                         {bit(optimizer), "this one"});
+  const std::vector<OptimizerList>& then = gone_on_from_->notes.optimizers;
+  for (std::size_t u = 0; u < std::min(then.size(), given_.size()); ++u)
+    LOCKSTEP_TRY(same_optimizers(state_, in_words(Txn(at().value() + u)),
+                                 {then[u], "the start before"},
+                                 {given_[u].optimizers, "this one"}));
+  return {};
 }
 
 // A loop that has data of its own around run() compiles, trains, and is not exact.

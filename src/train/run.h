@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/unique_fd.h"
 #include "lockstep/data.h"
@@ -15,16 +16,25 @@
 #include "rundir/manifest.h"
 #include "train/checkpoints.h"
 #include "train/epoch_ends.h"
+#include "train/given_optimizers.h"
 #include "train/hooks.h"
+#include "train/lines.h"
 #include "train/run_identity.h"
 #include "train/run_spec.h"
 #include "train/run_start.h"
 #include "train/shares.h"
+#include "train/step_memory.h"
 #include "train/step_records.h"
 #include "transaction/participant.h"
 #include "transaction/program.h"
 
 namespace lockstep::training {
+
+// One of a step's updates, as the program's loop has given it.
+struct GivenUpdate {
+  OptimizerList optimizers;
+  const Step::Closure* loss = nullptr;
+};
 
 class Run final : public transaction::Program {
  public:
@@ -34,15 +44,15 @@ class Run final : public transaction::Program {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  Hooks hooks;  // set before open(), `loss` before each step
+  Hooks hooks;  // set before open()
 
   // What the program's own code throws (an optimizer, a text of the state) comes back as an error.
   Status open(std::shared_ptr<const data::Dataset> train,
               std::shared_ptr<const data::Dataset> test);
   // False: the run is over for this worker, all said and done.
   Result<bool> next();
-  // `optimizer`: which of the state's this step updates.
-  Status run_next(std::size_t optimizer = 0);
+  // The step that next() has announced. What the losses refer to outlives the call.
+  Status run_next(std::vector<GivenUpdate> updates);
   const TrainState& state() const { return state_; }
   bool evaluates() const { return spec_.evaluates; }
   bool opened() const { return participant_ != nullptr; }
@@ -55,9 +65,11 @@ class Run final : public transaction::Program {
 
   Txn end() const override { return spec_.plan.end(); }
   bool is_step(Txn txn) const override { return spec_.plan.at(txn).kind == Kind::kStep; }
+  bool is_border(Txn txn) const override { return spec_.plan.at(txn).update == 0; }
   std::uint32_t items(Txn txn) const override;
   std::int64_t epoch(Txn txn) const override { return spec_.plan.at(txn).epoch; }
   std::int64_t global_step(Txn txn) const override { return spec_.plan.at(txn).global_step; }
+  std::string in_words(Txn txn) const override { return step_in_words(spec_.plan, txn); }
   std::int64_t epoch_step(Txn txn) const override { return spec_.plan.at(txn).step; }
   bool ends_epoch(Txn txn) const override { return training::ends_epoch(spec_.plan.at(txn).kind); }
   std::uint64_t steps_if_last(Txn txn) const override {
@@ -83,8 +95,12 @@ class Run final : public transaction::Program {
   void renew_half_weights();
   Result<bool> announce();
   Status leave_stopped();
+  Status leave();
+  Status check_given() const;
+  Status run_updates();
+  Status go_on_in_step();
   RunNotes notes() const;
-  Status check_goes_on_as_before(std::size_t optimizer);
+  Status check_goes_on_as_before() const;
   Status check_witnessed(Txn txn);
   void tell_of_unused_data();
   Status last_words();
@@ -94,9 +110,10 @@ class Run final : public transaction::Program {
   Status keep_best(Txn txn);
   std::optional<std::string> not_finite(const StepRecords& records) const;
   bool skips() const { return not_finite_ && spec_.options.on_nan == OnNan::kSkip; }
-  // Gradients are set. False: the scaler has left the step out.
-  bool apply(Optimizer& chosen);
-  bool update_by(Optimizer& chosen);
+  // Gradients are set. False: the scaler has left the update out.
+  bool apply(const OptimizerList& chosen);
+  bool update_by(const OptimizerList& chosen);
+  void clip(const OptimizerList& chosen) const;
 
   Context& context_;
   TrainState& state_;
@@ -108,7 +125,10 @@ class Run final : public transaction::Program {
   std::unique_ptr<Shares> shares_;
   std::unique_ptr<transaction::Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
-  std::optional<std::string> not_finite_;  // of the step that is being committed: what, in words
+  std::optional<StepMemory> memory_;       // made with the plans
+  std::vector<GivenUpdate> given_;         // of the step under way
+  std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
+  bool left_out_ = false;                  // that update
   Status files_;  // by who has the last words: whether some of the program's are missing
   std::uint64_t started_ns_ = 0;
   std::uint64_t checkpointed_ns_ = 0;  // by this worker; 0: never

@@ -106,6 +106,7 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   add_data_plan(manifest, spec.data_plan, spec.options);
   if (spec.plan.batches_per_step > 1)
     manifest.set("accumulation_steps", spec.plan.batches_per_step);
+  if (spec.plan.updates_per_step > 1) manifest.set("updates_per_step", spec.plan.updates_per_step);
   add_epoch_ends(manifest, spec, hooks.best);
   manifest.set(rundir::kInitialWeightsKey,
                origin ? origin->weights_sha256 : state.weights_sha256());

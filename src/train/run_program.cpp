@@ -1,4 +1,8 @@
 // A run as the participant's program: each call goes to the part that it is of.
+#include <ATen/Context.h>
+
+#include <unordered_set>
+
 #include "checkpoint/store.h"
 #include "train/run.h"
 #include "train/step_records.h"
@@ -15,7 +19,7 @@ bool Run::checkpoint_due(Txn txn) const {
   const Duration& every = spec_.options.checkpoint_every;
   if (every.unit != Duration::Unit::kTime) return spec_.checkpoint_due(spec_.plan.at(txn));
   const std::uint64_t since = checkpointed_ns_ != 0 ? checkpointed_ns_ : started_ns_;
-  return every.seconds > 0 && is_step(txn) &&
+  return every.seconds > 0 && is_step(txn) && is_border(txn) &&
          static_cast<double>(monotonic_ns() - since) * 1e-9 >= every.seconds;
 }
 
@@ -33,7 +37,8 @@ bool Run::rehearses(Txn txn, Txn begun) const {
   const std::optional<std::int64_t>& steps = spec_.options.rehearse;
   if (steps) return global_step(txn) - global_step(begun) < *steps;
   if (spec_.options.deterministic != Deterministic::kStrict) return false;
-  return txn == Txn(origin_ ? spec_.plan.epoch_start(origin_->start.epoch) : Txn(0));
+  return global_step(txn) ==
+         global_step(origin_ ? spec_.plan.epoch_start(origin_->start.epoch) : Txn(0));
 }
 
 Status Run::compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) {
@@ -86,15 +91,14 @@ Status Run::check(Txn txn, coord::Board board) {
   LOCKSTEP_TRY(state_.check_modules());
   const StepRecords records(spec_, state_, txn, board);
   LOCKSTEP_TRY(records.check(*participant_));
-  participant_->reducer().choose(
-      records.optimizers());  // a newcomer has not seen the loop's choice
+  // A newcomer has not seen the loop's choice.
+  participant_->reducer().choose(set_of(records.optimizers()));
   LOCKSTEP_TRY(check_witnessed(txn));
   not_finite_ = not_finite(records);
   if (!not_finite_ || spec_.options.on_nan != OnNan::kStop) return {};
   return Error{ErrorKind::kBadData,
-               "step " + std::to_string(global_step(txn)) + " (epoch " +
-                   std::to_string(epoch(txn)) + ", step " + std::to_string(epoch_step(txn)) +
-                   "): " + *not_finite_ +
+               in_words(txn) + " (epoch " + std::to_string(epoch(txn)) + ", step " +
+                   std::to_string(epoch_step(txn)) + "): " + *not_finite_ +
                    "; stopped before its update (--on-nan stop). Checkpoints are of before it"};
 }
 
@@ -125,37 +129,61 @@ std::optional<std::string> Run::not_finite(const StepRecords& records) const {
 
 bool Run::update(Txn txn, coord::Board board) {
   const StepRecords records(spec_, state_, txn, board);
-  Optimizer& chosen = records.optimizer();
-  if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !skips());
+  const Position position = spec_.plan.at(txn);
+  // Where the shares have left the generator depends on which ones this worker had.
+  at::manual_seed(commit_seed(spec_.options.seed, position.global_step, position.update));
+  left_out_ = skips() || !records.takes_part();
+  if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !left_out_);
   epoch_ends_.begun(records.epoch_began_ns());
-  const bool changed = !skips() && apply(chosen);
+  const bool changed = !left_out_ && apply(records.optimizers());
+  memory_->add(position.update, {records.loss(), changed, records.end_run()});
+  if (!spec_.plan.completes_step(position)) return !left_out_;
   // The word of virtual worker 0's worker, so that newcomers know it, too.
-  idle_steps_ =
-      changed ? 0 : participant_->notes(0).idle_steps().load(std::memory_order_relaxed) + 1;
+  idle_steps_ = memory_->changed()
+                    ? 0
+                    : participant_->notes(0).idle_steps().load(std::memory_order_relaxed) + 1;
   // In the last step too: a run that is given more epochs later stays ended.
-  if (records.end_run()) spec_.plan.end_after(global_step(txn) + 1);
-  return !skips();
+  if (memory_->ends_run()) spec_.plan.end_after(position.global_step + 1);
+  return !left_out_;
 }
 
-bool Run::apply(Optimizer& chosen) {
+bool Run::apply(const OptimizerList& chosen) {
   for (MasterWeights* masters : state_.master_weights()) masters->model_grads_to_master_grads();
   const bool changed = update_by(chosen);
   renew_half_weights();
   return changed;
 }
 
-bool Run::update_by(Optimizer& chosen) {
+bool Run::update_by(const OptimizerList& chosen) {
   GradScaler* const scaler = state_.scaler();
-  if (scaler != nullptr) scaler->unscale_(chosen);
-  if (spec_.options.clip_grad_norm > 0)
-    clip_grad_norm_(chosen.parameters(), spec_.options.clip_grad_norm);
-  if (scaler == nullptr) {
-    chosen.step();
-    return true;
+  bool changed = scaler == nullptr;
+  if (scaler != nullptr)
+    for (const std::size_t number : chosen) scaler->unscale_(*state_.optimizers()[number]);
+  if (spec_.options.clip_grad_norm > 0) clip(chosen);
+  for (const std::size_t number : chosen) {
+    Optimizer& optimizer = *state_.optimizers()[number];
+    if (scaler == nullptr)
+      optimizer.step();
+    else
+      changed = scaler->step(optimizer) || changed;
   }
-  const bool changed = scaler->step(chosen);
-  scaler->update();
+  if (scaler != nullptr) scaler->update();
   return changed;
+}
+
+// All gradients of the update together; one that two optimizers have counts once.
+void Run::clip(const OptimizerList& chosen) const {
+  if (chosen.size() == 1) {
+    clip_grad_norm_(state_.optimizers()[chosen.front()]->parameters(),
+                    spec_.options.clip_grad_norm);
+    return;
+  }
+  std::vector<at::Tensor> parameters;
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const std::size_t number : chosen)
+    for (const at::Tensor& parameter : state_.optimizers()[number]->parameters())
+      if (seen.insert(parameter.unsafeGetTensorImpl()).second) parameters.push_back(parameter);
+  clip_grad_norm_(parameters, spec_.options.clip_grad_norm);
 }
 
 Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {
@@ -168,7 +196,7 @@ Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {
 transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
   if (is_step(txn))
     return StepRecords(spec_, state_, txn, board)
-        .lines(hooks, epoch_ends_.book(), not_finite_, skips());
+        .lines(hooks, epoch_ends_.book(), {not_finite_, left_out_, memory_->losses()});
   return epoch_ends_.lines(txn, exchange);
 }
 

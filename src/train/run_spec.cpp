@@ -13,6 +13,7 @@ namespace lockstep::training {
 namespace {
 
 constexpr std::int64_t kMostTxns = std::int64_t{1} << 61;
+constexpr std::int64_t kMostUpdates = 10'000;
 
 template <class T, class Field>
 Status obey(const NumberRule<T, Field>& rule, const RunOptions& options) {
@@ -107,6 +108,17 @@ Status check_parameters(const TrainState& state) {
   return {};
 }
 
+Status check_updates(const RunOptions& options, const TrainState& state) {
+  if (options.updates_per_step < 1 || options.updates_per_step > kMostUpdates)
+    return Error{ErrorKind::kUsage, "updates_per_step is " +
+                                        std::to_string(options.updates_per_step) + "; from 1 to " +
+                                        std::to_string(kMostUpdates)};
+  if (state.optimizers().size() <= kMostOptimizers) return {};
+  return Error{ErrorKind::kUsage, "the train state has " +
+                                      std::to_string(state.optimizers().size()) +
+                                      " optimizers; at most " + std::to_string(kMostOptimizers)};
+}
+
 // One that is not in the state would begin anew after a resume.
 Status check_schedulers(const TrainState& state) {
   for (const Optimizer* optimizer : state.optimizers())
@@ -151,7 +163,8 @@ std::int64_t RunSpec::samples_before(const Position& at) const {
 
 bool RunSpec::checkpoint_due(const Position& at) const {
   const Duration& every = options.checkpoint_every;
-  if (every.count == 0 || at.kind != Kind::kStep || at.global_step == 0) return false;
+  if (every.count == 0 || at.kind != Kind::kStep || at.update != 0 || at.global_step == 0)
+    return false;
   return reaches(every, step_before(plan, at));
 }
 
@@ -184,9 +197,6 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::kUsage, what}; };
   if (spec.train == nullptr) return wrong("a run needs a training set");
   if (state.optimizers().empty()) return wrong("the train state has no optimizer; add one");
-  if (state.optimizers().size() > kMostOptimizers)
-    return wrong("the train state has " + std::to_string(state.optimizers().size()) +
-                 " optimizers; at most " + std::to_string(kMostOptimizers));
   for (const auto& each : state.optimizers()) LOCKSTEP_TRY(each->check());
   LOCKSTEP_TRY(check_parameters(state));
   LOCKSTEP_TRY(state.check_dense());
@@ -205,6 +215,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   LOCKSTEP_TRY(obey(kBatchSize, options));
   LOCKSTEP_TRY(obey(kGlobalBatchSize, options));
   LOCKSTEP_TRY(obey(kAccumulationSteps, options));
+  LOCKSTEP_TRY(check_updates(options, state));
   LOCKSTEP_TRY(obey(kMaxSteps, options));
   LOCKSTEP_TRY(obey(kMaxSeconds, options));
   if (!std::isfinite(options.clip_grad_norm) || options.clip_grad_norm < 0)
@@ -273,12 +284,14 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
                  "--accumulation-steps is " + std::to_string(options.accumulation_steps) +
                      "; with --batch-size " + std::to_string(options.batch_size) + " at most " +
                      std::to_string(kMostSamples / options.batch_size)};
+  plan.updates_per_step = options.updates_per_step;
   plan.epochs = options.epochs;
   plan.max_steps = options.max_steps;
   spec.max_seconds = options.max_seconds;
   limit_by_duration(spec);
   const Duration& limit = options.max_duration;
-  if (const std::int64_t most = kMostTxns / (plan.steps_per_epoch + 1); plan.epochs > most)
+  if (const std::int64_t most = kMostTxns / (plan.steps_per_epoch + 1) / options.updates_per_step;
+      plan.epochs > most)
     return Error{ErrorKind::kUsage, (limit.none() ? "--epochs is " + std::to_string(plan.epochs)
                                                   : "--max-duration is " + limit.text() + ", " +
                                                         std::to_string(plan.epochs) + " epochs") +

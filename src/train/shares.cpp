@@ -12,6 +12,7 @@
 #include "optim/closure.h"
 #include "train/batches_of_one.h"
 #include "train/given_optimizers.h"
+#include "train/lines.h"
 
 namespace lockstep::training {
 namespace {
@@ -56,13 +57,13 @@ void Shares::hash_state(Txn txn, const transaction::ShareOutput& output) {
 Status Shares::announce_choice(Txn txn, const transaction::ShareNotes& notes) {
   const std::uint64_t mark = txn.value() + 1;
   if (notes.choice_mark().load(std::memory_order_acquire) == mark) {
-    LOCKSTEP_TRY(same_optimizers(
-        state_, spec_.plan.at(txn).global_step,
-        {notes.choice().load(std::memory_order_relaxed), "the worker that had this share before"},
-        {chosen_set(), "this one"}));
+    LOCKSTEP_TRY(same_optimizers(state_, step_in_words(spec_.plan, txn),
+                                 {members_of(notes.choice().load(std::memory_order_relaxed)),
+                                  "the worker that had this share before"},
+                                 {members_of(set_of(optimizers_)), "this one"}));
     heard_choice_ = true;
   }
-  notes.choice().store(chosen_set(), std::memory_order_relaxed);
+  notes.choice().store(set_of(optimizers_), std::memory_order_relaxed);
   notes.choice_mark().store(mark, std::memory_order_release);
   return {};
 }
@@ -73,7 +74,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   coord::ShareRecord& record = output.record;
   LOCKSTEP_TRY(announce_choice(txn, output.notes));
   record.state = 0;
-  if (compares(position)) hash_state(txn, output);
+  if (position.update == 0 && compares(position)) hash_state(txn, output);
   const auto where = [&] {
     return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
            ", virtual worker " + std::to_string(v.value());
@@ -82,19 +83,19 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   record.loss_sum = record.correct = 0;
   for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
-    LOCKSTEP_ASSIGN(const data::Batch batch, batch_of(position, v, k));
-    hint_next(participant, txn, v, k);
-    for (std::size_t i = 0; i < batch.ids.size(); ++i)
-      record.add({batch.ids[i], batch.asked.empty() ? batch.ids[i] : batch.asked[i]});
+    LOCKSTEP_ASSIGN(const data::Batch* const batch, batch_of(participant, txn, v, k, output.again));
+    for (std::size_t i = 0; i < batch->ids.size(); ++i)
+      record.add({batch->ids[i], batch->asked.empty() ? batch->ids[i] : batch->asked[i]});
     const Status computed = guarded(where, ErrorKind::kInternal, [&] {
-      return forward_backward(participant, share_of(position, v, k, batch), record);
+      return forward_backward(participant, share_of(position, v, k, *batch), record);
     });
     if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
-  const Optimizer& optimizer = *state_.optimizers()[optimizer_];
-  record.extra = chosen_set();
-  record.rate = optimizer.lr();
-  record.rates = optimizer.rates_hash();
+  batch_ = {};
+  if (record.loss_count == 0) participant.reducer().take_no_part();
+  write_to(record, optimizers_);
+  record.rate = state_.optimizers()[optimizers_.front()]->lr();
+  record.rates = rates_hash(state_, optimizers_);
   return {};
 }
 
@@ -110,13 +111,29 @@ Share Shares::share_of(const Position& position, VirtualWorker v, std::int64_t k
   share.epoch_ = position.epoch;
   share.step_ = position.step;
   share.global_step_ = position.global_step;
+  share.update_ = position.update;
+  share.seed_ = micro_batch_seed(spec_.options.seed, position.global_step, v, k);
   share.micro_batch_ = k;
   share.micro_batches_ = spec_.plan.batches_of(position.step);
   share.batch_ = &batch;
   return share;
 }
 
-Result<data::Batch> Shares::batch_of(const Position& position, VirtualWorker v, std::int64_t k) {
+// Of a step of several updates each batch is fetched once, unless its share is inherited.
+Result<const data::Batch*> Shares::batch_of(transaction::Participant& participant, Txn txn,
+                                            VirtualWorker v, std::int64_t k, bool again) {
+  const Position position = spec_.plan.at(txn);
+  if (std::exchange(kept_step_, position.global_step) != position.global_step) kept_.clear();
+  const auto kept = kept_.find({v.value(), k});
+  if (kept != kept_.end() && !again) return &kept->second;
+  batch_ = {};  // before the next one is made
+  LOCKSTEP_ASSIGN(batch_, fetch(position, v, k));
+  hint_next(participant, txn, v, k);
+  if (spec_.plan.updates_per_step == 1 || again) return &batch_;
+  return &(kept_[{v.value(), k}] = std::exchange(batch_, {}));
+}
+
+Result<data::Batch> Shares::fetch(const Position& position, VirtualWorker v, std::int64_t k) {
   const data::ShareId id = id_of(position, v.value(), k);
   at::manual_seed(data_seed(spec_.options.seed, position.global_step, v, k));
   const std::string before = checked_draws_ ? "" : data::default_generator_state();
@@ -145,7 +162,8 @@ void Shares::hint_next(transaction::Participant& participant, Txn txn, VirtualWo
     const Position position = spec_.plan.at(t);
     if (t >= spec_.plan.end() || position.kind != Kind::kStep) return;
     for (std::int64_t i = from; i < spec_.plan.batches_of(position.step); ++i)
-      next.push_back(id_of(position, v, i));
+      if (t != txn || !kept_.contains({static_cast<int>(v), i}))
+        next.push_back(id_of(position, v, i));
   };
   const comm::Exchange& exchange = participant.exchange();
   const auto& own = exchange.ownership().items_of(exchange.self());
@@ -153,28 +171,29 @@ void Shares::hint_next(transaction::Participant& participant, Txn txn, VirtualWo
   add(txn, share, k + 1);
   const auto at = std::find(own.begin(), own.end(), share);
   for (auto v = at == own.end() ? at : at + 1; v != own.end(); ++v) add(txn, *v, 0);
-  for (const std::uint32_t v : own) add(Txn(txn.value() + 1), v, 0);
+  const std::int64_t left = spec_.plan.updates_per_step - spec_.plan.at(txn).update;
+  for (const std::uint32_t v : own) add(Txn(txn.value() + static_cast<std::uint64_t>(left)), v, 0);
   loader_->prefetch(std::move(next));
 }
 
 Status Shares::forward_backward(transaction::Participant& participant, Share part,
                                 coord::ShareRecord& record) {
-  const VirtualWorker worker(static_cast<int>(part.virtual_worker()));
   const auto v = static_cast<std::uint32_t>(part.virtual_worker());
   // Dropout and its like: a stream of its own, whatever making the batch has drawn.
-  at::manual_seed(
-      micro_batch_seed(spec_.options.seed, part.global_step(), worker, part.micro_batch()));
+  at::manual_seed(update_seed(part.seed(), part.update()));
   participant.enter(coord::Phase::kForward, v);
   const std::uint64_t seen = participant.reducer().gradients_seen();
   const at::Tensor loss = [&] {
     const optim::ClosureScope scope;
-    return hooks_.loss(part);
+    return (*loss_)(part);
   }();
   asked_for_batch_ = asked_for_batch_ || part.asked_;
   if (participant.reducer().gradients_seen() != seen)
     return Error{ErrorKind::kUsage,
                  "backward() in a step's closure, which only returns the loss: gradients are "
                  "step.run()'s; leave it out"};
+  record.ends |= part.ends_ ? 1 : 0;
+  if (!loss.defined()) return {};
   if (loss.numel() != 1 || !loss.requires_grad())
     return Error{ErrorKind::kUsage,
                  "the loss function must return one number that depends on the model; got " +
@@ -191,7 +210,6 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
   record.loss_sum += loss.item<double>() * static_cast<double>(samples);
   record.correct += part.correct_;
   record.loss_count += samples;
-  record.ends |= part.ends_ ? 1 : 0;
   return {};
 }
 

@@ -6,13 +6,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coord/board.h"
 #include "lockstep/step.h"
+#include "train/given_optimizers.h"
 #include "train/run_spec.h"
 #include "transaction/participant.h"
 
@@ -23,10 +26,11 @@ class Shares {
   static Result<std::unique_ptr<Shares>> make(const RunSpec& spec, const Hooks& hooks,
                                               const TrainState& state);
 
-  // Which of the state's optimizers the next steps update.
-  void choose(std::size_t optimizer) { optimizer_ = optimizer; }
-  std::size_t chosen() const { return optimizer_; }
-  std::uint64_t chosen_set() const { return std::uint64_t{1} << optimizer_; }
+  // Whose update the next one is, and of which loss, which lives as long.
+  void choose(OptimizerList optimizers, const Step::Closure& loss) {
+    optimizers_ = std::move(optimizers);
+    loss_ = &loss;
+  }
   // Whether one that died has left word of its choice, the same, in a step so far.
   bool heard_choice() const { return heard_choice_; }
   Status compute(transaction::Participant& participant, Txn txn, VirtualWorker v,
@@ -47,7 +51,9 @@ class Shares {
   Share share_of(const Position& position, VirtualWorker v, std::int64_t k,
                  const data::Batch& batch) const;
   Status check_draws(const std::string& before) const;
-  Result<data::Batch> batch_of(const Position& position, VirtualWorker v, std::int64_t k);
+  Result<data::Batch> fetch(const Position& position, VirtualWorker v, std::int64_t k);
+  Result<const data::Batch*> batch_of(transaction::Participant& participant, Txn txn,
+                                      VirtualWorker v, std::int64_t k, bool again);
   void hint_next(transaction::Participant& participant, Txn txn, VirtualWorker current,
                  std::int64_t k);
   Status forward_backward(transaction::Participant& participant, Share part,
@@ -57,7 +63,12 @@ class Shares {
   const Hooks& hooks_;
   const TrainState& state_;
   std::unique_ptr<data::Loader> loader_;
-  std::size_t optimizer_ = 0;
+  OptimizerList optimizers_;
+  const Step::Closure* loss_ = nullptr;
+  // A step's batches of own shares, for its later updates, by virtual worker and number.
+  std::map<std::pair<int, std::int64_t>, data::Batch> kept_;
+  std::int64_t kept_step_ = -1;
+  data::Batch batch_;  // that is not kept
   bool checked_draws_ = false, asked_for_batch_ = false, heard_choice_ = false;
   std::optional<Txn> hashed_at_;  // the step whose start `hashes_` are of
   std::vector<std::uint64_t> hashes_;

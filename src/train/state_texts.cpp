@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <vector>
 
 #include "base/json.h"
@@ -19,12 +20,43 @@ constexpr const char* kEndedEarly = "lockstep:ended_early";
 constexpr const char* kRan = "lockstep:ran_ns";
 constexpr const char* kStopped = "lockstep:stopped";
 constexpr const char* kIdleSteps = "lockstep:idle_steps";
-constexpr const char* kOptimizer = "lockstep:next_optimizer";
+constexpr const char* kOptimizers = "lockstep:next_optimizers";
+constexpr const char* kOptimizer = "lockstep:next_optimizer";  // of checkpoints before 0.10
 
 std::optional<std::uint64_t> number_in(const json& texts, const char* name) {
   const auto found = texts.find(name);
   if (found == texts.end() || !found->is_string()) return std::nullopt;
   return number_of<std::uint64_t>(found->get<std::string>());
+}
+
+// "0,2;1": of two updates.
+std::string optimizers_text(const std::vector<std::vector<std::size_t>>& updates) {
+  std::string text;
+  for (const auto& optimizers : updates) {
+    if (!text.empty()) text += ';';
+    for (std::size_t i = 0; i < optimizers.size(); ++i)
+      text += (i == 0 ? "" : ",") + std::to_string(optimizers[i]);
+  }
+  return text;
+}
+
+// Empty: none, or no such text.
+std::vector<std::vector<std::size_t>> optimizers_in(const json& texts) {
+  if (const auto one = number_in(texts, kOptimizer)) return {{*one}};
+  const auto found = texts.find(kOptimizers);
+  if (found == texts.end() || !found->is_string()) return {};
+  std::vector<std::vector<std::size_t>> updates;
+  std::istringstream text(found->get<std::string>());
+  for (std::string update; std::getline(text, update, ';');) {
+    std::istringstream numbers(update);
+    auto& optimizers = updates.emplace_back();
+    for (std::string number; std::getline(numbers, number, ',');) {
+      const auto parsed = number_of<std::size_t>(number);
+      if (!parsed) return {};
+      optimizers.push_back(*parsed);
+    }
+  }
+  return updates;
 }
 
 // A program's text may be any bytes, and comes back as it was: as numbers where it is not UTF-8.
@@ -52,7 +84,7 @@ std::string texts_json(const TrainState& state, const RunNotes& notes) {
   texts[kRan] = std::to_string(notes.ran_ns);
   if (notes.stopped) texts[kStopped] = "yes";
   if (notes.idle_steps > 0) texts[kIdleSteps] = std::to_string(notes.idle_steps);
-  if (notes.optimizer) texts[kOptimizer] = std::to_string(*notes.optimizer);
+  if (!notes.optimizers.empty()) texts[kOptimizers] = optimizers_text(notes.optimizers);
   return json_text(texts);
 }
 
@@ -72,7 +104,7 @@ Result<RunNotes> load_texts(const TrainState& state, const std::string& text) {
   notes.stopped = texts.contains(kStopped);
   notes.ran_ns = number_in(texts, kRan).value_or(0);
   notes.idle_steps = number_in(texts, kIdleSteps).value_or(0);
-  notes.optimizer = number_in(texts, kOptimizer);
+  notes.optimizers = optimizers_in(texts);
   return notes;
 }
 

@@ -6,8 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "lockstep/state.h"
 #include "lockstep/status.h"
@@ -21,8 +21,9 @@ struct RunNotes {
   bool stopped = false;
   std::uint64_t ran_ns = 0;      // run time
   std::uint64_t idle_steps = 0;  // in a row, up to here, that changed nothing
-  // Of several: which one the step behind the checkpoint was given; nullopt: not known.
-  std::optional<std::size_t> optimizer = std::nullopt;
+  // Of several: which ones the step behind the checkpoint was given, by update, each a list of
+  // numbers in the state; empty: not known.
+  std::vector<std::vector<std::size_t>> optimizers = {};
 };
 
 std::string texts_json(const TrainState& state, const RunNotes& notes);

@@ -30,18 +30,43 @@ void Step::on_finished(std::function<Status()> call) { run_->hooks.on_finished =
 std::int64_t Step::steps_per_epoch() const { return run_->opened() ? run_->steps_per_epoch() : 0; }
 std::int64_t Step::total_steps() const { return run_->opened() ? run_->planned_steps() : 0; }
 
-Status Step::run(Optimizer& optimizer, const Closure& closure) {
+// By their numbers in the state.
+static Result<training::OptimizerList> numbered(const Optimizers& optimizers,
+                                                const TrainState& state) {
+  const auto wrong = [](const std::string& what) {
+    return Error{ErrorKind::kUsage, "Step::run() " + what};
+  };
+  training::OptimizerList numbers;
+  for (Optimizer* const optimizer : optimizers.list()) {
+    const auto& known = state.optimizers();
+    const auto found = std::find(known.begin(), known.end(), optimizer);
+    if (found == known.end())
+      return wrong(
+          "with an optimizer that is not in the train state: a newcomer could not copy it; add it");
+    const auto number = static_cast<std::size_t>(found - known.begin());
+    if (std::ranges::count(numbers, number) != 0)
+      return wrong("with '" + state.optimizer_name(number) + "' twice in one update");
+    numbers.push_back(number);
+    LOCKSTEP_TRY(optimizer->check());
+  }
+  if (numbers.empty()) return wrong("with an update of no optimizer");
+  return numbers;
+}
+
+Status Step::run(const Optimizers& optimizers, const Closure& closure) {
+  return run({Update{optimizers, closure}});
+}
+
+Status Step::run(const std::vector<Update>& updates) {
   if (!run_->opened())
     return Error{ErrorKind::kUsage, "Step::run() before a successful Step::open()"};
-  const auto& known = run_->state().optimizers();
-  const auto found = std::find(known.begin(), known.end(), &optimizer);
-  if (found == known.end())
-    return Error{ErrorKind::kUsage,
-                 "Step::run() with an optimizer that is not in the train state: a newcomer could "
-                 "not copy it; add it"};
-  LOCKSTEP_TRY(optimizer.check());
-  run_->hooks.loss = closure;
-  return run_->run_next(static_cast<std::size_t>(found - known.begin()));
+  std::vector<training::GivenUpdate> given;
+  for (const Update& update : updates) {
+    LOCKSTEP_ASSIGN(training::OptimizerList numbers, numbered(update.optimizers, run_->state()));
+    if (!update.loss) return Error{ErrorKind::kUsage, "Step::run() with an update without a loss"};
+    given.push_back({std::move(numbers), &update.loss});
+  }
+  return run_->run_next(std::move(given));
 }
 
 }  // namespace lockstep

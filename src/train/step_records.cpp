@@ -1,7 +1,6 @@
 #include "train/step_records.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -14,37 +13,36 @@
 namespace lockstep::training {
 namespace {
 
+// NaN, too, of one that takes no part.
 double loss_of(const coord::ShareRecord& record) {
   return unsigned_nan(record.loss_sum / static_cast<double>(record.loss_count));
 }
 
+std::string worker_of(int v) { return "the worker of virtual worker " + std::to_string(v); }
+
 }  // namespace
 
 Status StepRecords::check_marked() const {
-  const auto worker_of = [](int v) { return "the worker of virtual worker " + std::to_string(v); };
   std::optional<int> first;
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
     if (record(v).mark.load(std::memory_order_acquire) != txn_.value() + 1) continue;
     if (!first) first = v;
-    LOCKSTEP_TRY(same_optimizers(state_, position_.global_step,
-                                 {record(*first).extra, worker_of(*first)},
-                                 {record(v).extra, worker_of(v)}));
+    LOCKSTEP_TRY(same_optimizers(state_, step_in_words(spec_.plan, txn_),
+                                 {optimizers_of(record(*first)), worker_of(*first)},
+                                 {optimizers_of(record(v)), worker_of(v)}));
   }
   return {};
 }
 
 Status StepRecords::check(transaction::Participant& participant) const {
   LOCKSTEP_TRY(check_marked());
-  const Optimizer& own = optimizer();
-  const std::uint64_t rates = own.rates_hash();
-  const std::string step = "step " + std::to_string(position_.global_step) + ": ";
+  const OptimizerList optimizers = this->optimizers();
+  const std::uint64_t rates = rates_hash(state_, optimizers);
+  const std::string step = step_in_words(spec_.plan, txn_) + ": ";
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
     if (record(v).rates != rates)
       return Error{ErrorKind::kUsage,
-                   step + "the learning rate is " + shortest(record(v).rate) +
-                       " in the worker of virtual worker " + std::to_string(v) + " and " +
-                       shortest(own.lr()) + " in this one" +
-                       (own.groups() > 1 ? " (the first group's)" : "") +
+                   step + rates_differ(optimizers, v) +
                        ": call set_lr() in every worker, with the same function of the step, "
                        "whatever its rank"};
   // After the rates, which are part of it and say more.
@@ -62,6 +60,18 @@ Status StepRecords::check(transaction::Participant& participant) const {
   return {};
 }
 
+std::string StepRecords::rates_differ(const OptimizerList& optimizers, int v) const {
+  const Optimizer& first = *state_.optimizers()[optimizers.front()];
+  if (optimizers.size() > 1 && record(v).rate == first.lr())
+    return "a learning rate of " + names_of(state_, optimizers) + " is another one in " +
+           worker_of(v) + " than in this one";
+  return "the learning rate is " + shortest(record(v).rate) + " in " + worker_of(v) + " and " +
+         shortest(first.lr()) + " in this one" +
+         (optimizers.size() > 1 ? " (of " + names_of(state_, {optimizers.front()}) + ")"
+          : first.groups() > 1  ? " (the first group's)"
+                                : "");
+}
+
 std::string StepRecords::first_difference(transaction::Participant& participant, int v) const {
   const auto first = participant.notes(0).state();
   const auto other = participant.notes(static_cast<std::uint32_t>(v)).state();
@@ -71,8 +81,15 @@ std::string StepRecords::first_difference(transaction::Participant& participant,
   return "some tensor";
 }
 
-Optimizer& StepRecords::optimizer() const {
-  return *state_.optimizers()[static_cast<std::size_t>(std::countr_zero(optimizers()))];
+const coord::ShareRecord* StepRecords::reported() const {
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v)
+    if (record(v).loss_count > 0) return &record(v);
+  return nullptr;
+}
+
+double StepRecords::loss() const {
+  const coord::ShareRecord* const share = reported();
+  return share == nullptr ? std::numeric_limits<double>::quiet_NaN() : loss_of(*share);
 }
 
 bool StepRecords::end_run() const {
@@ -121,10 +138,7 @@ StepEnd StepRecords::step_end(const EpochBook* book) const {
   return end;
 }
 
-transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
-                                      const std::optional<std::string>& not_finite,
-                                      bool skipped) const {
-  const Plan& plan = spec_.plan;
+std::string StepRecords::metrics(const Committed& committed) const {
   double sum = 0;
   std::uint64_t samples = 0;
   std::int64_t instead = 0;
@@ -133,25 +147,44 @@ transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
     samples += record(v).loss_count;
     instead += replaced(v);
   }
-  const double loss = loss_of(record(0));
+  std::vector<double> rates;
+  for (const std::size_t number : optimizers())
+    for (const double rate : state_.optimizers()[number]->rates()) rates.push_back(rate);
   std::optional<double> scale;
   if (state_.scaler() != nullptr) scale = state_.scaler()->get_scale();
+  std::optional<std::int64_t> update;
+  if (spec_.plan.updates_per_step > 1) update = position_.update;
+  return step_metrics(txn_, position_, loss(), sum / static_cast<double>(samples), samples, rates,
+                      scale, committed.left_out, instead, update);
+}
+
+transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
+                                      const Committed& committed) const {
+  const Plan& plan = spec_.plan;
   transaction::Lines lines;
-  lines.metrics = step_metrics(txn_, position_, loss, sum / static_cast<double>(samples), samples,
-                               optimizer().rates(), scale, skipped, instead);
+  lines.metrics = metrics(committed);
+  if (plan.completes_step(position_)) lines.console = step_lines(hooks, book, committed.losses);
+  const bool skipped = committed.left_out && committed.not_finite;
+  if (committed.not_finite && (skipped || !told_before()))
+    lines.console += not_finite_line(position_, plan, *committed.not_finite, skipped);
+  return lines;
+}
+
+std::string StepRecords::step_lines(const Hooks& hooks, const EpochBook* book,
+                                    const std::vector<double>& losses) const {
+  const Plan& plan = spec_.plan;
+  std::string lines;
   const bool prints = !spec_.options.log_every.none();
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
   if (hooks.step_lines) {
-    lines.console = whole_lines(hooks.step_lines(step_end(book)));
+    lines = whole_lines(hooks.step_lines(step_end(book)));
   } else if (prints && (cut || spec_.line_due(position_))) {
-    lines.console = step_line(position_, plan, loss);
+    lines = step_line(position_, plan, losses);
   }
   if (cut && (prints || !plan.stops()))
-    lines.console +=
+    lines +=
         cut_line(position_, plan, spec_.evaluates && !plan.evaluates_before(position_.step + 1));
-  if (not_finite && (skipped || !told_before()))
-    lines.console += not_finite_line(position_, plan, *not_finite, skipped);
   return lines;
 }
 
@@ -168,13 +201,16 @@ std::optional<std::string> StepRecords::loss_not_finite() const {
   return "the loss of virtual worker " + std::to_string(v->value()) + " is " + shortest(loss);
 }
 
-// Such losses stay, and the first of a stretch is enough of a remark. Where the step before is not
-// known (the group has just begun) it is made again.
+// Such losses stay, and the first of a stretch is enough of a remark. Where the same update of the
+// step before is not known (the group has just begun) it is made again.
 bool StepRecords::told_before() const {
   if (!not_finite(txn_)) return false;  // a gradient
+  const auto alike = [&](std::uint64_t txn) {
+    const Position at = spec_.plan.at(Txn(txn));
+    return at.kind == Kind::kStep && at.update == position_.update;
+  };
   std::uint64_t back = 1;
-  while (back <= txn_.value() && spec_.plan.at(Txn(txn_.value() - back)).kind != Kind::kStep)
-    ++back;
+  while (back <= txn_.value() && !alike(txn_.value() - back)) ++back;
   if (txn_.value() < back) return false;
   const Txn before(txn_.value() - back);
   const std::uint64_t mark =

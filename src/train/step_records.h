@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "coord/board.h"
 #include "train/epoch_book.h"
+#include "train/given_optimizers.h"
 #include "train/run_spec.h"
 #include "transaction/participant.h"
 #include "transaction/program.h"
@@ -27,8 +29,11 @@ class StepRecords {
   // The same of the optimizers alone, of those shares whose records are there.
   Status check_marked() const;
   // Which the step updates, a bit each: a newcomer has not seen the loop's choice.
-  std::uint64_t optimizers() const { return record(0).extra; }
-  Optimizer& optimizer() const;
+  OptimizerList optimizers() const { return optimizers_of(record(0)); }
+  // Whether a share takes part in the update at all.
+  bool takes_part() const { return reported() != nullptr; }
+  // Virtual worker 0's, or that of the first that takes part; NaN: none does.
+  double loss() const;
   // A share has asked to end the run with this step (Share::end_run).
   bool end_run() const;
   // `counts`: false for a step that is left out.
@@ -36,13 +41,23 @@ class StepRecords {
   std::uint64_t epoch_began_ns() const { return record(0).epoch_began_ns; }
   // The first virtual worker's loss that is not finite, in words.
   std::optional<std::string> loss_not_finite() const;
-  // `book`: of a run whose epochs have ends; else null. `not_finite`: what of the step is not, in
-  // words; `skipped`: the update was left out for it.
+  // What the run knows of the update besides.
+  struct Committed {
+    const std::optional<std::string>& not_finite;  // what of it is not, in words
+    bool left_out;                                 // for that, or as no share takes part
+    std::vector<double> losses;                    // of the step's updates
+  };
+  // `book`: of a run whose epochs have ends; else null.
   transaction::Lines lines(const Hooks& hooks, const EpochBook* book,
-                           const std::optional<std::string>& not_finite, bool skipped) const;
+                           const Committed& committed) const;
 
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
+  const coord::ShareRecord* reported() const;
+  std::string metrics(const Committed& committed) const;
+  std::string step_lines(const Hooks& hooks, const EpochBook* book,
+                         const std::vector<double>& losses) const;
+  std::string rates_differ(const OptimizerList& optimizers, int v) const;
   std::string first_difference(transaction::Participant& participant, int v) const;
   std::int64_t replaced(int v) const;  // samples, that cannot be decoded
   StepEnd step_end(const EpochBook* book) const;

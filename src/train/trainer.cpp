@@ -9,7 +9,10 @@ namespace lockstep {
 class Trainer::Impl {
  public:
   Impl(Context& context, torch::nn::Module& module, Optimizer& optimizer, RunOptions options)
-      : model(module), epochs(options.epochs), run(context, state, std::move(options), &book) {
+      : model(module),
+        epochs(options.epochs),
+        updates_per_step(options.updates_per_step),
+        run(context, state, std::move(options), &book) {
     added = state.add("model", model);
     if (added.ok()) added = state.add("optimizer", optimizer);
     if (added.ok()) added = state.add("epochs", book.state());
@@ -22,7 +25,7 @@ class Trainer::Impl {
   }
 
   torch::nn::Module& model;
-  const std::int64_t epochs;
+  const std::int64_t epochs, updates_per_step;
   training::EpochBook book;
   TrainState state;
   Status added;
@@ -121,6 +124,11 @@ void Trainer::on_finished(std::function<Status()> call) {
 Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
                     std::shared_ptr<const data::Dataset> test) {
   if (!impl_->added.ok()) return impl_->added;
+  if (impl_->updates_per_step != 1)
+    return Error{ErrorKind::kUsage, "updates_per_step is " +
+                                        std::to_string(impl_->updates_per_step) +
+                                        ", but a Trainer's step is one update of its optimizer: "
+                                        "several are Step::run()'s"};
   if (!impl_->run.hooks.loss)
     return Error{ErrorKind::kUsage,
                  "Trainer::fit() before Trainer::loss(): say what a batch's loss is"};
@@ -136,7 +144,7 @@ Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, impl_->run.next());
     if (!more) return {};
-    LOCKSTEP_TRY(impl_->run.run_next());
+    LOCKSTEP_TRY(impl_->run.run_next({{{0}, &impl_->run.hooks.loss}}));
   }
 }
 

@@ -69,7 +69,7 @@ Status CommitLog::write(const Program& program, Txn txn, const Lines& lines) {
             std::to_string(coord::kTextBytesPerShare) + " for each virtual worker): print less"};
   out.console_bytes = static_cast<std::uint32_t>(lines.console.size());
   out.metrics_bytes = static_cast<std::uint32_t>(lines.metrics.size());
-  out.is_step = program.is_step(txn) ? 1 : 0;
+  out.is_step = program.is_step(txn) && program.is_border(Txn(txn.value() + 1)) ? 1 : 0;
   out.ends_epoch = program.ends_epoch(txn) ? 1 : 0;
   out.epoch = static_cast<std::uint64_t>(program.epoch(txn));
   out.step = static_cast<std::uint64_t>(program.global_step(txn));

@@ -17,16 +17,20 @@ constexpr std::uint64_t kJoinPatience_ns = 15'000'000;
 std::vector<coord::Member> Participant::wanted_joiners(const coord::Table& wish) const {
   const std::vector<WorkerUid> dead = board_.dead();
   std::vector<coord::Member> joiners;
+  if (!program_.is_border(Txn(next_.value() + 1))) return joiners;
   for (const coord::Member& m : wish.members)
     if (!table_.has(m.uid) && std::find(dead.begin(), dead.end(), m.uid) == dead.end())
       joiners.push_back(m);
   return joiners;
 }
 
-// The next table: the proposal's members that live, and of the joiners those given.
+// The next table: the proposal's members that live, and of the joiners those given. Within a step
+// it is today's, less the dead.
 void Participant::publish_table(std::vector<coord::Member> joiners) {
   session_.look_at_time();
-  coord::Table table = coord::read_proposal(board_.header().proposal);
+  coord::Table table = program_.is_border(Txn(next_.value() + 1))
+                           ? coord::read_proposal(board_.header().proposal)
+                           : table_;
   const std::vector<WorkerUid> dead = board_.dead();
   std::erase_if(table.members, [&](const coord::Member& m) {
     if (std::find(dead.begin(), dead.end(), m.uid) != dead.end()) return true;
@@ -67,6 +71,7 @@ bool Participant::settle_joiners() {
 }
 
 Status Participant::donate_if_asked() {
+  if (!program_.is_border(Txn(next_.value() + 1))) return {};  // nobody could come in with it
   const coord::Header& header = board_.header();
   const std::uint64_t request = header.heal_request.load(std::memory_order_acquire);
   if (request == handled_request_ ||

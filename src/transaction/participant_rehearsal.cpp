@@ -41,8 +41,9 @@ std::string loss_text(double loss) { return std::isnan(loss) ? "nan" : shortest(
 
 constexpr const char* kWhatItMayDependOn =
     ". A share's loss may depend on the train state and on its Share alone: batch(), "
-    "virtual_worker(), epoch(), step(), global_step(), micro_batch(), and PyTorch's default "
-    "generator, which is seeded by them. A data loader of one's own around run(), the rank, a "
+    "virtual_worker(), epoch(), step(), global_step(), micro_batch(), update(), and PyTorch's "
+    "default generator, which is seeded by them; it must not write to its batch. A data loader of "
+    "one's own around run(), the rank, a "
     "counter, the clock and other generators are not the same for whoever computes a share after "
     "a death (--rehearse 0 leaves this comparison out; then equal weights are not promised)";
 
@@ -75,6 +76,7 @@ Status Participant::rehearse() {
 Status Participant::rehearse_share(std::uint32_t item) {
   const GeneratorKept kept;
   ScratchOutput scratch(board_.plan(), notes_plan_);
+  scratch.output().again = true;
   const std::span<coord::Word> hashes = scratch.output().notes.gradients();
   if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
   reducer_->begin_rehearsal(item);
@@ -111,7 +113,7 @@ Status Participant::check_rehearsed(std::uint32_t item) const {
   const std::string in = " in rank " + std::to_string(first);
   const std::string when =
       first == second ? " when it is computed again there" : " in rank " + std::to_string(second);
-  const std::string step = "step " + std::to_string(program_.global_step(next_)) + ": ";
+  const std::string step = program_.in_words(next_) + ": ";
   const std::string of = " of virtual worker " + std::to_string(item);
   if (!same_bits(loss, again))
     return Error{ErrorKind::kUsage, step + "the loss" + of + " is " + loss_text(loss) + in +

@@ -27,12 +27,16 @@ class Program {
  public:
   virtual ~Program() = default;
 
-  virtual Txn end() const = 0;                     // number of transactions
-  virtual bool is_step(Txn txn) const = 0;         // otherwise an evaluation or an epoch's end
-  virtual bool ends_epoch(Txn txn) const = 0;      // or its files
+  virtual Txn end() const = 0;                 // number of transactions
+  virtual bool is_step(Txn txn) const = 0;     // otherwise an evaluation or an epoch's end
+  virtual bool ends_epoch(Txn txn) const = 0;  // or its files
+  // Whether members may come and go, and the run may stop, at its start: not within a step of
+  // several updates, each of which is a transaction.
+  virtual bool is_border(Txn txn) const = 0;
   virtual std::uint32_t items(Txn txn) const = 0;  // V for a step; batches of an evaluation
   virtual std::int64_t epoch(Txn txn) const = 0;
-  virtual std::int64_t global_step(Txn txn) const = 0;  // optimizer steps before it
+  virtual std::int64_t global_step(Txn txn) const = 0;  // steps before it
+  virtual std::string in_words(Txn txn) const = 0;      // a step, for messages: "step 5"
   virtual std::int64_t epoch_step(Txn txn) const = 0;   // the same, of its epoch
   // The time limit is reached, and this transaction is the last that begins: after so many
   // optimizer steps the run ends. 0: it has ended by then anyway.
@@ -55,8 +59,8 @@ class Program {
   // Once a step is whole, before the update: an error if the workers' records do not fit together,
   // or if the step has to be the last.
   virtual Status check(Txn txn, coord::Board board) = 0;
-  // The step's update of the state, from gradients that are set. False: the step is left out, and
-  // its buffers with it.
+  // The update of the state, from gradients that are set. False: it is left out, and its buffers
+  // with it.
   virtual bool update(Txn txn, coord::Board board) = 0;
   // An evaluation or an epoch's end is whole: what follows from it for the state. An error, in all
   // workers alike, if nothing can.

@@ -71,6 +71,7 @@ inline std::size_t NotesPlan::words() const {
 struct ShareOutput {
   coord::ShareRecord& record;  // all but its mark
   ShareNotes notes;
+  bool again = false;  // the rehearsal's second computation, which takes nothing from the first
 };
 
 // A record and notes that nobody reads.

@@ -44,6 +44,18 @@ TYPED_TEST(LeftOutTest, WhatIsLeftOutNextDoesNotTouchWhatWasSummed) {
   EXPECT_EQ(check_sums(*cluster.exchanges[0], cluster.work, Txn(0)), "");
 }
 
+// Nobody waits for a member that is in no later table: they may be far ahead.
+TYPED_TEST(LeftOutTest, WhatNobodyKnowsAnyMoreIsNotGuessed) {
+  Cluster<TypeParam> cluster({awkward_plan(2), Values::kAdversarial, 2}, 2);
+  cluster.step(table_of(Txn(0), 2));
+  EXPECT_EQ(cluster.exchanges[0]->left_out(1), true);
+  comm::Exchange& fast = *cluster.exchanges[1];
+  ASSERT_TRUE(fast.begin(table_of(Txn(coord::kTables), 2)).ok());
+  fast.leave_out(1);
+  EXPECT_EQ(cluster.exchanges[0]->left_out(0), false);
+  EXPECT_EQ(cluster.exchanges[0]->left_out(1), std::nullopt);
+}
+
 // Two that leave out different ones would wait for each other for ever.
 TYPED_TEST(LeftOutTest, AWaitLooksMeanwhileWhetherItMakesSense) {
   Cluster<TypeParam> cluster({awkward_plan(2), Values::kAdversarial, 2}, 2);

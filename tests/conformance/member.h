@@ -124,7 +124,7 @@ inline std::string check_sums(const comm::Exchange& exchange, const Work& work, 
     const comm::BucketSpec& spec = work.plan.buckets[b];
     const std::size_t size = comm::size_of(spec.dtype);
     const std::span<const std::byte> sum = exchange.sum(b);
-    if (exchange.left_out(b) == work.has_sum(txn, b))
+    if (exchange.left_out(b) != !work.has_sum(txn, b))
       return "bucket " + std::to_string(b) + " has a sum, or has none, against its set";
     if (!work.has_sum(txn, b)) continue;
     if (sum.size() != spec.count * size)

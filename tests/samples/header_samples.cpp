@@ -196,6 +196,34 @@ lockstep::Status schedule(lockstep::Step& step, lockstep::TrainState& state,
   return {};
 }
 
+at::Tensor ratio_of(lockstep::Share& share);
+at::Tensor divergence_of(const at::Tensor& ratio);
+at::Tensor policy_loss(const at::Tensor& ratio, lockstep::Share& share);
+
+// docs/guide/gans.md has these, too.
+lockstep::Status updates(lockstep::Step& step, lockstep::SGD& d_optimizer,
+                         lockstep::Adam& g_optimizer, const lockstep::Step::Closure& d_loss,
+                         const lockstep::Step::Closure& g_loss) {
+  LOCKSTEP_TRY(step.run({{d_optimizer, d_loss}, {g_optimizer, g_loss}}));
+  return {};
+}
+
+lockstep::Status several(lockstep::Step& step, lockstep::SGD& means_optimizer,
+                         lockstep::Adam& colors_optimizer, const lockstep::Step::Closure& loss) {
+  LOCKSTEP_TRY(step.run({&means_optimizer, &colors_optimizer}, loss));
+  return {};
+}
+
+lockstep::Status ten_times(lockstep::Step& step, lockstep::Adam& optimizer) {
+  const auto loss = [&](lockstep::Share& share) {
+    const at::Tensor ratio = ratio_of(share);
+    if (divergence_of(ratio).item<double>() > 0.015) return at::Tensor();
+    return policy_loss(ratio, share);
+  };
+  LOCKSTEP_TRY(step.run(std::vector<lockstep::Step::Update>(10, {optimizer, loss})));
+  return {};
+}
+
 lockstep::Status trainer(lockstep::Context& context, Net model, lockstep::Optimizer& optimizer,
                          const lockstep::RunOptions& options, const Data& train_set,
                          const Data& test_set) {

@@ -11,9 +11,6 @@
 
 namespace lockstep::simulation {
 
-// The first that is drawn of a seed.
-Plan make_plan(Random& random, std::uint64_t seed);
-
 struct Scene {
   explicit Scene(std::uint64_t seed) : random(seed), plan(make_plan(random, seed)) {}
   Scene(const Scene&) = delete;
@@ -32,8 +29,8 @@ struct Scene {
   Random random;
   Clock clock;
   Plan plan;
-  std::vector<std::uint64_t> reference = plan.reference();
-  Host host{clock, random, plan, reference};
+  std::vector<std::uint64_t> reference = plan.reference(), memories = plan.memories();
+  Host host{clock, random, plan, reference, memories};
   AgentOptions options;
   std::unique_ptr<SimAgent> agent;
   Outcome outcome;

@@ -9,17 +9,6 @@
 
 namespace lockstep::simulation {
 
-Plan make_plan(Random& random, std::uint64_t seed) {
-  Plan plan;
-  plan.virtual_workers = static_cast<std::uint32_t>(random.between(1, 8));
-  plan.transactions = random.between(5, 30);
-  plan.checkpoint_every = random.between(2, 8);
-  plan.epoch = random.chance(0.6) ? random.between(2, 5) : 0;
-  if (plan.epoch > 2 && seed % 5 == 0) plan.evaluations = 2;
-  plan.batches = static_cast<std::uint32_t>(random.between(1, random.chance(0.5) ? 1 : 6));
-  return plan;
-}
-
 namespace {
 
 // Every single fault but a hang leads to a commit or to the run's end within this: the grace of a
@@ -46,6 +35,7 @@ class Schedule {
       strict_ = options_.config.timing.strict_hang = (1 + seed % 20) * kSecond;
     if (seed % 7 < 2 && !signals_.alone()) standstills_.plan(seed);
     host_.stops_wait = sizes.stops_wait;
+    host_.planted = sizes.planted;
     if (seed % 4 == 0) time_limit_.plan(seed);
     signals_.shorten_the_wait();
     agent_ = std::make_unique<SimAgent>(host_, options_);

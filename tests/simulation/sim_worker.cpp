@@ -160,6 +160,7 @@ void SimWorker::loaded() {
   }
   txn_ = host_.checkpoint.txn;
   value_ = host_.checkpoint.txn == 0 ? host_.reference[0] : host_.checkpoint.state;
+  memory_ = host_.checkpoint.memory;
   self().needs = txn_ + 1;
   host_.to_agent(uid(),
                  event::Ready{uid(), Txn(txn_), value_, {0, host_.time_limit, host_.stop_file}});
@@ -168,9 +169,9 @@ void SimWorker::loaded() {
 }
 
 // What comes behind the last step evaluates it, and changes nothing.
-std::uint64_t SimWorker::reference(std::uint64_t txn) const {
+std::uint64_t SimWorker::place(std::uint64_t txn) const {
   const std::uint64_t stop = table_.stop_after_step;
-  return host_.reference[stop != 0 ? std::min(txn, stop) : txn];
+  return stop != 0 ? std::min(txn, stop) : txn;
 }
 
 std::uint32_t SimWorker::index_in(const coord::Table& table) const {
@@ -210,7 +211,9 @@ void SimWorker::begin_after_own_code() {
   // Passed without this worker, whose state may be spoilt: see apply().
   if (!is_step(txn_) && whole() && table_published() && leaving()) return skip();
   phase(Phase::kData);
-  if (board_->heal_request != handled_request_ && board_->heal_donor == uid()) return donate();
+  if (board_->heal_request != handled_request_ && board_->heal_donor == uid() &&
+      is_border(txn_ + 1))
+    return donate();
   before();
 }
 
@@ -223,7 +226,7 @@ void SimWorker::skip() {
 }
 
 void SimWorker::before() {
-  if (first_live() && txn_ % host_.plan.checkpoint_every == 0 && txn_ > 0) {
+  if (first_live() && txn_ % host_.plan.checkpoint_every == 0 && txn_ > 0 && is_border(txn_)) {
     phase(Phase::kSnapshot);
     return later(host_.random.between(kMillisecond, 3 * kMillisecond), &SimWorker::saved);
   }
@@ -232,10 +235,11 @@ void SimWorker::before() {
 
 void SimWorker::saved() {
   write_check("a checkpoint");
+  require(host_.plan.is_border(txn_, table_.stop_after_step), "a checkpoint within a step");
   // Behind the last step the place is that step's end.
   const std::uint64_t stop = table_.stop_after_step,
                       place = stop != 0 ? std::min(txn_, stop) : txn_;
-  if (place > host_.checkpoint.txn) host_.checkpoint = {place, value_};
+  if (place > host_.checkpoint.txn) host_.checkpoint = {place, value_, memory_};
   compute();
 }
 
@@ -273,61 +277,16 @@ void SimWorker::computed() {
   compute();
 }
 
-void SimWorker::deliver_share(std::uint32_t v) {
-  const std::uint64_t share = host_.plan.share(value_, txn_, v);
-  self().pieces[v] = {txn_ + 1, share};
-  if (v == 0 && board_->buffer(txn_).mark <= txn_)
-    board_->buffer(txn_) = {txn_ + 1, Plan::buffers(share)};
-  // A record that the dead had marked stays.
-  board_->recorded[v] = std::max(board_->recorded[v], txn_ + 1);
-}
-
-void SimWorker::deliver_batch(std::uint32_t item) {
-  Cell& cell = board_->batches(txn_)[item];
-  require(cell.mark <= txn_, "batch " + std::to_string(item) + " of transaction " +
-                                 std::to_string(txn_) + " is written over one of " +
-                                 std::to_string(cell.mark - 1));
-  cell = {txn_ + 1, host_.plan.batch(value_, txn_, item)};
-}
-
-// Sums those chunks that are this member's, once every live owner's piece is there.
-void SimWorker::sum_chunks() {
-  std::uint64_t sum = 0;
-  for (std::uint32_t v = 0; v < host_.plan.virtual_workers; ++v) {
-    const coord::Member& owner = table_.members[ownership_->owner(v)];
-    const Cell& piece = board_->slots[owner.slot.value()].pieces[v];
-    if (piece.mark != txn_ + 1) return;
-    sum = mix(sum, piece.value);
-  }
-  const std::uint32_t me = index_in(table_);
-  for (std::uint32_t c = 0; c < kChunks; ++c) {
-    Cell& chunk = board_->chunks[c];
-    if (ownership_->chunk_owner(c, kChunks, 0) != me || chunk.mark > txn_) continue;
-    write_check("a sum");
-    require(chunk.mark <= txn_, "a sum of transaction " + std::to_string(txn_) +
-                                    " is written over one of " + std::to_string(chunk.mark - 1));
-    chunk = {txn_ + 1, Plan::chunk(sum, c)};
-    host_.ring_all();
-  }
-}
-
-// All but the next table is there. A later mark: the others have gone on without this worker.
-bool SimWorker::whole() const {
-  const auto marked = [&](const Cell& cell) { return cell.mark > txn_; };
-  if (!is_step(txn_)) return std::ranges::all_of(board_->batches(txn_), marked);
-  return std::all_of(board_->chunks.begin(), board_->chunks.end(), marked) &&
-         marked(board_->buffer(txn_)) &&
-         std::all_of(board_->recorded.begin(), board_->recorded.end(),
-                     [&](std::uint64_t mark) { return mark > txn_; });
-}
-
 // Looks at marks first, and a moment later at the dead.
 void SimWorker::exchange() {
   state_ = State::kBusy;
   rung_ = false;
   phase(Phase::kExchange);
   const bool member = index_in(table_) < table_.members.size();
-  if (member && is_step(txn_)) sum_chunks();
+  if (member && is_step(txn_)) {
+    leave_out_chunks();
+    sum_chunks();
+  }
   if (!whole() || (!table_published() && !(first_live() && settle_joiners()))) {
     state_ = State::kChecking;
     return later(host_.random.between(kMicrosecond, 20 * kMicrosecond), &SimWorker::check_dead);
@@ -352,6 +311,8 @@ void SimWorker::committed() {
   ++txn_;
   require(overtaken || value_ == reference(txn_),
           "the state after transaction " + std::to_string(txn_ - 1) + " differs");
+  require(overtaken || memory_ == host_.memories[place(txn_)],
+          "what the step of transaction " + std::to_string(txn_ - 1) + " has taught differs");
   require(self().progress.applied <= txn_, "a committed transaction went back");
   self().progress.applied = txn_;
   self().needs = txn_ + 1;
@@ -361,39 +322,6 @@ void SimWorker::committed() {
   phase(Phase::kIdle);
   state_ = State::kWaitTable;
   wait_table();
-}
-
-// False: the others have written over what it read, as nobody waits for this worker any more.
-bool SimWorker::apply() {
-  const auto mine = [&](const Cell& cell) { return cell.mark == txn_ + 1; };
-  bool intact = true;
-  if (is_step(txn_)) {
-    intact = std::all_of(board_->chunks.begin(), board_->chunks.end(), mine) &&
-             mine(board_->buffer(txn_));
-    value_ = Plan::apply(value_, board_->chunks, board_->buffer(txn_));
-  } else {
-    for (std::uint32_t item = 0; item < host_.plan.batches; ++item) {
-      const Cell& cell = board_->batches(txn_)[item];
-      intact = intact && mine(cell);
-      require(!mine(cell) || cell.value == host_.plan.batch(reference(txn_), txn_, item),
-              "a batch of transaction " + std::to_string(txn_) + " differs");
-    }
-  }
-  require(intact || passed_over(),
-          "what transaction " + std::to_string(txn_) + " gave is gone before all have applied it");
-  host_.overtaken += intact ? 0 : 1;
-  return intact;
-}
-
-// Oracle: a table up to that of the next step is out and does not list this worker, so that step
-// does not wait for it.
-bool SimWorker::passed_over() const {
-  for (std::uint64_t txn = txn_ + 1;; ++txn) {
-    const auto found = board_->history.find(txn);
-    if (found == board_->history.end()) return false;
-    if (!found->second.has(uid())) return true;
-    if (is_step(txn)) return false;
-  }
 }
 
 }  // namespace lockstep::simulation

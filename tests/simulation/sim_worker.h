@@ -18,7 +18,8 @@ struct Host {
   Clock& clock;
   Random& random;
   const Plan& plan;
-  const std::vector<std::uint64_t>& reference;
+  const std::vector<std::uint64_t>&reference, &memories;
+  Planted planted{};
   Checkpoint checkpoint{};
   std::uint64_t step_time = kMillisecond;  // of one share
   double preempted = 0;                    // chance of a worker to wait for a CPU
@@ -105,6 +106,13 @@ class SimWorker {
   void deliver_share(std::uint32_t v);
   void deliver_batch(std::uint32_t item);
   void sum_chunks();
+  void leave_out_chunks();
+  bool left_out(std::uint32_t c) const { return board_->left_out(txn_)[c] == txn_ + 1; }
+  std::uint64_t losses() const;
+  std::uint64_t apply_sums() const;
+  bool is_border(std::uint64_t txn) const {
+    return host_.planted.no_borders || host_.plan.is_border(txn, table_.stop_after_step);
+  }
   bool whole() const;
   void exchange();
   void check_dead();
@@ -114,7 +122,8 @@ class SimWorker {
   bool passed_over() const;
   bool is_step(std::uint64_t txn) const { return host_.plan.is_step(txn, table_.stop_after_step); }
   // The undisturbed run's state at its start.
-  std::uint64_t reference(std::uint64_t txn) const;
+  std::uint64_t reference(std::uint64_t txn) const { return host_.reference[place(txn)]; }
+  std::uint64_t place(std::uint64_t txn) const;
 
   // sim_worker_membership.cpp
   void wait_table();
@@ -149,6 +158,8 @@ class SimWorker {
   std::uint64_t slowed_ = 0, still_since_ = 0, stopped_at_ = 0;
   std::deque<void (SimWorker::*)()> held_;  // what a stopped process would have done
   std::uint64_t txn_ = 0, value_ = 0;       // the transaction, and the state at its start
+  std::uint64_t memory_ = 0;                // what the step has taught so far, a part of that state
+  std::uint64_t generator_ = 0;             // the process's
   coord::Table table_;
   std::optional<coord::Ownership> ownership_;
   std::size_t ownership_dead_ = 0;

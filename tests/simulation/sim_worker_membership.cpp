@@ -36,7 +36,7 @@ void SimWorker::wait_table() {
 
 // As Run::steps_if_last(): an epoch that is whole has its end as ever.
 std::uint64_t SimWorker::stop_behind(std::uint64_t txn) const {
-  std::uint64_t stop = txn + 1;
+  std::uint64_t stop = txn + (host_.plan.is_step(txn) ? host_.plan.updates : 1);
   while (!host_.plan.is_step(stop)) ++stop;
   return stop < host_.plan.transactions ? stop : 0;
 }
@@ -47,10 +47,11 @@ void SimWorker::depart() {
   require(!newest.has(uid()) || (newest.flags & coord::kStop) != 0,
           "a worker leaves in transaction " + std::to_string(txn_) + " although the table of " +
               std::to_string(newest.txn.value()) + " lists it");
+  require(host_.plan.is_border(txn_, table_.stop_after_step), "a worker leaves within a step");
   // The step under way and its checkpoint.
   const bool stops = newest.has(uid()) && table_.txn.value() == txn_;
   if (stops && Ownership(table_, 1, board_->dead).first_live() == index_in(table_))
-    host_.checkpoint = {txn_, value_};
+    host_.checkpoint = {txn_, value_, memory_};
   host_.to_agent(uid(), event::Left{uid(), Txn(txn_)});
   end({0, 0});
 }
@@ -72,6 +73,7 @@ bool SimWorker::leaving() const {
 
 std::vector<coord::Member> SimWorker::wanted_joiners() const {
   std::vector<coord::Member> joiners;
+  if (!is_border(txn_ + 1)) return joiners;
   for (const coord::Member& member : board_->proposal.members)
     if (!table_.has(member.uid) && !board_->is_dead(member.uid)) joiners.push_back(member);
   return joiners;
@@ -98,7 +100,7 @@ bool SimWorker::settle_joiners() {
 }
 
 void SimWorker::publish_table(const std::vector<coord::Member>& joiners) {
-  coord::Table next = board_->proposal;
+  coord::Table next = is_border(txn_ + 1) ? board_->proposal : table_;
   next.txn = Txn(txn_ + 1);
   const bool time_is_up = (next.flags & coord::kTimeIsUp) != 0;
   next.flags &= ~coord::kTimeIsUp;
@@ -112,7 +114,7 @@ void SimWorker::publish_table(const std::vector<coord::Member>& joiners) {
   });
   if (next.members.empty()) next.members = table_.members;  // all were asked to leave at once
   write_check("a table");
-  board_->write_table(next);
+  board_->write_table(next, host_.plan.is_border(txn_ + 1, next.stop_after_step));
   host_.ring_all();
 }
 
@@ -135,6 +137,7 @@ void SimWorker::donated() {
   write_check("a copy for newcomers");
   board_->heal_writers.erase(uid());
   board_->heal_state = value_;
+  board_->heal_memory = host_.planted.image_forgets ? 0 : memory_;
   board_->heal_mark = txn_ + 1;
   host_.ring_all();
   before();
@@ -172,6 +175,7 @@ void SimWorker::heal_loaded() {
   state_ = State::kHealWait;
   if (board_->heal_mark == tried_) {
     value_ = board_->heal_state;
+    memory_ = board_->heal_memory;
     // Somebody writes another copy into it at the same time.
     for (const auto& [donor, copy] : board_->heal_writers)
       if (copy.state != value_) value_ = mix(value_, donor.value());

@@ -109,9 +109,40 @@ TEST(Simulation, FindsThatOneEvaluationIsTooFew) {
   EXPECT_THAT(first_violation({.evaluations = 1}), testing::HasSubstr("is gone before all"));
 }
 
+// A fast member leaves out what the next transaction has no sum of while a slow one reads this
+// one's.
+TEST(Simulation, FindsThatOneGenerationOfWhatIsLeftOutIsTooFew) {
+  EXPECT_THAT(first_violation({.left_out = 1}), testing::HasSubstr("against its update"));
+}
+
 // Then the group can die when the stop has taken effect and nobody knows where.
 TEST(Simulation, FindsThatAStopHasToBeRecordedFirst) {
   EXPECT_THAT(first_violation({.stops_wait = false}), testing::HasSubstr("the run stops behind"));
+}
+
+// Mistakes in steps of several updates.
+TEST(Simulation, FindsANewcomerWithinAStep) {
+  EXPECT_THAT(first_violation({.planted = {.no_borders = true}}), testing::HasSubstr("step"));
+}
+
+TEST(Simulation, FindsThatAnImageForgetsTheFirstUpdates) {
+  EXPECT_THAT(first_violation({.planted = {.image_forgets = true}}),
+              testing::HasSubstr("has taught differs"));
+}
+
+TEST(Simulation, FindsThatRecordsLackTheirLoss) {
+  EXPECT_THAT(first_violation({.planted = {.records_lack_loss = true}}),
+              testing::HasSubstr("has taught differs"));
+}
+
+TEST(Simulation, FindsAnEmptyChunkThatIsTakenForASum) {
+  EXPECT_THAT(first_violation({.planted = {.empty_is_a_sum = true}}),
+              testing::HasSubstr("differs"));
+}
+
+TEST(Simulation, FindsAGeneratorThatAShareHasLeft) {
+  EXPECT_THAT(first_violation({.planted = {.generator_stays = true}}),
+              testing::HasSubstr("differs"));
 }
 
 // Each found a mistake about something that happens in it. Where it happens no more, as the draws

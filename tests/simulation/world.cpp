@@ -2,9 +2,27 @@
 
 namespace lockstep::simulation {
 
-std::uint64_t Plan::apply(std::uint64_t state, std::span<const Cell> chunks, const Cell& buffers) {
-  for (const Cell& chunk : chunks) state = mix(state, chunk.value);
-  return mix(state, buffers.value);
+Plan make_plan(Random& random, std::uint64_t seed) {
+  Plan plan;
+  plan.virtual_workers = static_cast<std::uint32_t>(random.between(1, 8));
+  plan.transactions = random.between(5, 30);
+  plan.checkpoint_every = random.between(2, 8);
+  plan.epoch = random.chance(0.6) ? random.between(2, 5) : 0;
+  if (plan.epoch > 2 && seed % 5 == 0) plan.evaluations = 2;
+  plan.batches = static_cast<std::uint32_t>(random.between(1, random.chance(0.5) ? 1 : 6));
+  if (seed % 6 != 2) return plan;
+  plan.updates = 2 + seed / 6 % 3;
+  if (plan.epoch != 0)
+    plan.epoch = (plan.epoch - plan.evaluations) * plan.updates + plan.evaluations;
+  while (!plan.is_border(plan.transactions)) ++plan.transactions;
+  return plan;
+}
+
+std::uint64_t Plan::apply(std::uint64_t state, std::uint64_t txn, std::span<const Cell> chunks,
+                          const Cell& buffers, std::uint64_t generator) const {
+  for (std::uint32_t c = 0; c < chunks.size(); ++c)
+    if (has_sum(txn, c)) state = mix(state, chunks[c].value);
+  return mix(mix(state, buffers.value), generator);
 }
 
 std::vector<std::uint64_t> Plan::reference() const {
@@ -19,16 +37,29 @@ std::vector<std::uint64_t> Plan::reference() const {
     for (std::uint32_t v = 0; v < virtual_workers; ++v) sum = mix(sum, share(state, txn, v));
     std::array<Cell, kChunks> chunks;
     for (std::uint32_t c = 0; c < kChunks; ++c) chunks[c].value = chunk(sum, c);
-    states.push_back(apply(state, chunks, {0, buffers(share(state, txn, 0))}));
+    states.push_back(apply(state, txn, chunks, {0, buffers(share(state, txn, 0))}, seed(txn)));
   }
   return states;
 }
 
+std::vector<std::uint64_t> Plan::memories() const {
+  const std::vector<std::uint64_t> states = reference();
+  std::vector<std::uint64_t> memories{0};
+  for (std::uint64_t txn = 0; txn < transactions; ++txn) {
+    std::uint64_t losses = 0;
+    for (std::uint32_t v = 0; v < virtual_workers; ++v)
+      losses = mix(losses, loss(share(states[txn], txn, v)));
+    memories.push_back(is_step(txn) ? remember(memories.back(), txn, losses) : memories.back());
+  }
+  return memories;
+}
+
 SimBoard::SimBoard(const Plan& plan, const BoardSizes& sizes)
     : tables(sizes.tables),
+      left_out_marks(sizes.left_out),
       buffers(sizes.buffers),
       evaluations(sizes.evaluations, std::vector<Cell>(plan.batches)),
-      recorded(plan.virtual_workers) {}
+      records(coord::kTables, std::vector<Cell>(plan.virtual_workers)) {}
 
 std::uint64_t SimBoard::table_mark(std::uint64_t txn) const {
   const auto& cell = tables[txn % tables.size()];
@@ -39,11 +70,19 @@ const coord::Table* SimBoard::table(std::uint64_t txn) const {
   return table_mark(txn) == txn + 1 ? &*tables[txn % tables.size()] : nullptr;
 }
 
-void SimBoard::write_table(const coord::Table& table) {
+void SimBoard::write_table(const coord::Table& table, bool border) {
   check_members(table.members);
+  if (!border) {
+    const coord::Table& before = history.at(table.txn.value() - 1);
+    require((table.flags & coord::kStop) == 0, "the run stops within a step");
+    for (const coord::Member& member : table.members)
+      require(before.has(member.uid), "a newcomer comes into a step");
+    for (const coord::Member& member : before.members)
+      require(table.has(member.uid) || is_dead(member.uid), "somebody leaves a step that it began");
+  }
   require(history.emplace(table.txn.value(), table).second,
           "the table of transaction " + std::to_string(table.txn.value()) + " is written twice");
-  require(table.members.size() <= recorded.size(), "a table has more members than shares");
+  require(table.members.size() <= records.front().size(), "a table has more members than shares");
   tables[table.txn.value() % tables.size()] = table;
 }
 

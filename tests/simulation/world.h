@@ -33,6 +33,8 @@ inline std::uint64_t mix(std::uint64_t a,
 // A word of shared memory and what it vouches for.
 struct Cell {
   std::uint64_t mark = 0, value = 0;
+  std::uint64_t sum_of =
+      0;  // of a chunk: txn + 1 of its value, which leaving it out does not touch
 };
 
 // The run as it would be without faults.
@@ -43,7 +45,25 @@ struct Plan {
   std::uint64_t epoch = 0;        // transactions of one; 0: no end in sight
   std::uint64_t evaluations = 1;  // in a row, at an epoch's end
   std::uint32_t batches = 1;      // of each
+  std::uint64_t updates = 1;      // of a step, a transaction each
 
+  // Which of its step's updates it is; 0: also an evaluation.
+  std::uint64_t update(std::uint64_t txn, std::uint64_t stop = 0) const {
+    return is_step(txn, stop) ? (epoch == 0 ? txn : txn % epoch) % updates : 0;
+  }
+  // Members may come and go, and the run may stop, at its start.
+  bool is_border(std::uint64_t txn, std::uint64_t stop = 0) const { return update(txn, stop) == 0; }
+  // Each chunk is a bucket. Of several updates one after the other has a sum of one of them.
+  bool has_sum(std::uint64_t txn, std::uint32_t c) const {
+    return updates == 1 || update(txn) % kChunks == c;
+  }
+  // What a share's record says besides, and what the updates of a step so far have taught.
+  static std::uint64_t loss(std::uint64_t share) { return mix(share, 0x1055); }
+  std::uint64_t remember(std::uint64_t memory, std::uint64_t txn, std::uint64_t losses) const {
+    return is_border(txn) ? losses : mix(memory, losses);
+  }
+  // To what the commit seeds the generator.
+  static std::uint64_t seed(std::uint64_t txn) { return mix(txn, 0x5eed); }
   // `stop`: so many transactions there are, its time being up; 0: none. Behind it the epoch that it
   // breaks is evaluated.
   bool is_step(std::uint64_t txn, std::uint64_t stop = 0) const {
@@ -66,10 +86,24 @@ struct Plan {
   static std::uint64_t chunk(std::uint64_t sum, std::uint32_t c) { return mix(sum, c); }
   // Virtual worker 0's buffers after its share.
   static std::uint64_t buffers(std::uint64_t share) { return mix(share, 0xb0ff); }
-  static std::uint64_t apply(std::uint64_t state, std::span<const Cell> chunks,
-                             const Cell& buffers);
+  std::uint64_t apply(std::uint64_t state, std::uint64_t txn, std::span<const Cell> chunks,
+                      const Cell& buffers, std::uint64_t generator) const;
   // State at the start of each transaction, and at the end.
   std::vector<std::uint64_t> reference() const;
+  // What the step has taught by then.
+  std::vector<std::uint64_t> memories() const;
+};
+
+// The first that is drawn of a seed.
+Plan make_plan(Random& random, std::uint64_t seed);
+
+// Mistakes that the simulation has to find.
+struct Planted {
+  bool no_borders = false;         // newcomers come into a step, and leavers leave it
+  bool image_forgets = false;      // what a step has taught so far is not in a newcomer's copy
+  bool records_lack_loss = false;  // a worker knows the losses of its own shares alone
+  bool empty_is_a_sum = false;
+  bool generator_stays = false;  // where the worker's last share has left it
 };
 
 // How many transactions' tables, buffers and evaluations the board keeps apart.
@@ -77,7 +111,9 @@ struct BoardSizes {
   std::uint32_t tables = coord::kTables;
   std::uint32_t evaluations = coord::kTables;
   std::uint32_t buffers = coord::kTables;
+  std::uint32_t left_out = coord::kTables;
   bool stops_wait = true;  // for the record of the last step
+  Planted planted = {};
 };
 
 // What coord/board.h and the engine keep in shared memory.
@@ -97,7 +133,7 @@ struct SimBoard {
   std::vector<WorkerUid> dead;
   WorkerUid heal_donor{0};
   std::uint64_t heal_request = 0;
-  std::uint64_t heal_mark = 0, heal_state = 0;
+  std::uint64_t heal_mark = 0, heal_state = 0, heal_memory = 0;
   struct Copy {
     std::uint64_t state = 0;
     bool ended = false;  // died while it wrote
@@ -106,18 +142,23 @@ struct SimBoard {
   bool final_recorded = false;
   std::uint64_t stop_recorded = 0;
   std::vector<SimSlot> slots{coord::kMaxSlots};
-  std::array<Cell, kChunks> chunks;            // of the sum
+  std::array<Cell, kChunks> chunks;  // of the sum
+  using LeftOut = std::array<std::uint64_t, kChunks>;
+  std::vector<LeftOut> left_out_marks;         // of the chunks of a step: at txn % size
   std::vector<Cell> buffers;                   // of a step: at txn % size
   std::vector<std::vector<Cell>> evaluations;  // each one's batches: at txn % size
-  std::vector<std::uint64_t> recorded;         // marks of the share records
+  std::vector<std::vector<Cell>> records;      // of the shares of a step: at txn % size
   // Oracle: all tables ever written.
   std::map<std::uint64_t, coord::Table> history;
 
   // txn + 1 of the table that lies where that of `txn` belongs; 0: none.
   std::uint64_t table_mark(std::uint64_t txn) const;
   const coord::Table* table(std::uint64_t txn) const;  // nullptr: another one, or none
-  void write_table(const coord::Table& table);
+  // `border`: a step begins there, or none does.
+  void write_table(const coord::Table& table, bool border = true);
   Cell& buffer(std::uint64_t txn) { return buffers[txn % buffers.size()]; }
+  LeftOut& left_out(std::uint64_t txn) { return left_out_marks[txn % left_out_marks.size()]; }
+  std::vector<Cell>& recorded(std::uint64_t txn) { return records[txn % records.size()]; }
   std::vector<Cell>& batches(std::uint64_t txn) { return evaluations[txn % evaluations.size()]; }
   bool is_dead(WorkerUid uid) const {
     return std::find(dead.begin(), dead.end(), uid) != dead.end();
@@ -126,7 +167,7 @@ struct SimBoard {
 
 // What the run directory has survives the board.
 struct Checkpoint {
-  std::uint64_t txn = 0, state = 0;
+  std::uint64_t txn = 0, state = 0, memory = 0;
 };
 
 // Each uid and slot once, at least one.

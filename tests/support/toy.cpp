@@ -168,7 +168,7 @@ void Toy::compute(std::uint64_t txn, std::uint32_t v) {
   coord::ShareRecord& record = board_.record(Txn(txn), VirtualWorker(static_cast<int>(v)));
   record.loss_sum = 1.0;
   record.loss_count = 1;
-  record.extra = mix(state_ ^ mix(txn * 1000 + v));
+  record.rates = mix(state_ ^ mix(txn * 1000 + v));
   record.ids_count = 0;
   const auto id = static_cast<std::int64_t>(txn * shares_ + v);
   record.add({id, id});
@@ -267,7 +267,7 @@ void Toy::apply(std::uint64_t txn) {
   phase(Phase::kOptimizer, txn);
   std::uint64_t sum = 0;
   for (std::uint32_t v = 0; v < shares_; ++v)
-    sum += board_.record(Txn(txn), VirtualWorker(static_cast<int>(v))).extra;
+    sum += board_.record(Txn(txn), VirtualWorker(static_cast<int>(v))).rates;
   state_ = mix(state_ + sum);
   commit_lines(txn);
   mine().applied.store(txn + 1, std::memory_order_release);

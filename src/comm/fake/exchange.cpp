@@ -105,9 +105,12 @@ class FakeExchange final : public Exchange {
     sum.mark = std::max(sum.mark, mark());
     world_->ring();
   }
-  bool left_out(std::uint32_t bucket) const override {
+  std::optional<bool> left_out(std::uint32_t bucket) const override {
     const std::lock_guard lock(world_->mutex);
-    return world_->sums[bucket].left_out[table_.txn.value() % coord::kTables] == mark();
+    const std::uint64_t left_out =
+        world_->sums[bucket].left_out[table_.txn.value() % coord::kTables];
+    if (left_out > mark()) return std::nullopt;
+    return left_out == mark();
   }
 
   void progress() override {

@@ -46,7 +46,9 @@ class ShmExchange final : public Exchange {
     assert(step_ && member());
     sums_.leave_out(bucket);
   }
-  bool left_out(std::uint32_t bucket) const override { return sums_.left_out(bucket); }
+  std::optional<bool> left_out(std::uint32_t bucket) const override {
+    return sums_.left_out(bucket);
+  }
   void progress() override;
   Result<Wait> wait(const std::function<bool()>& also, const std::function<Status()>& meanwhile,
                     Deadline deadline) override;

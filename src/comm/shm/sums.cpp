@@ -141,6 +141,12 @@ void Sums::leave_out(std::uint32_t b) {
   }
 }
 
+std::optional<bool> Sums::left_out(std::uint32_t b) const {
+  const std::uint64_t left_out = word(layout_.left_out_mark(Txn(mark_ - 1), b)).load();
+  if (left_out > mark_) return std::nullopt;
+  return left_out == mark_;
+}
+
 void Sums::sum_own_chunks(std::uint32_t b) {
   Bucket& bucket = bucket_[b];
   const BucketSpec& spec = plan_.buckets[b];

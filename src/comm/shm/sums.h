@@ -49,9 +49,7 @@ class Sums {
   bool done() const { return own_left_ == 0; }
   // See Exchange::leave_out() and left_out().
   void leave_out(std::uint32_t bucket);
-  bool left_out(std::uint32_t bucket) const {
-    return word(layout_.left_out_mark(Txn(mark_ - 1), bucket)).load() == mark_;
-  }
+  std::optional<bool> left_out(std::uint32_t bucket) const;
   // All chunks of all buckets are marked.
   bool whole();
   // See Exchange::finite().

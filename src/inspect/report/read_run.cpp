@@ -93,7 +93,8 @@ class Metrics {
     const auto epoch = number_in(line, "epoch"), txn = number_in(line, "txn");
     if (!epoch || !txn) return;
     epoch_ends_[*epoch] = *txn;
-    if (line.contains("loss_mean"))  // null: it was not finite
+    if (number_in(line, "update").value_or(0) > 0) return;  // of a step that is there already
+    if (line.contains("loss_mean"))                         // null: it was not finite
       steps_[*epoch].push_back({*txn, number_in(line, "loss_mean").value_or(std::nan(""))});
     evaluated(line, *epoch, *txn, "valid", validation_);
     evaluated(line, *epoch, *txn, "test", test_);

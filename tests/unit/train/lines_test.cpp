@@ -104,7 +104,7 @@ TEST(Lines, WhatNobodyAskedForIsNotNamed) {
   EXPECT_EQ(cut_line(plan.at(Txn(49)), plan, /*evaluates=*/false),
             "The run ends here, at step 50 of 600 of epoch 1 (--max-duration)\n");
   plan.epochs = Plan::kEpochsInTime;
-  EXPECT_EQ(step_line(plan.at(Txn(49)), plan, 2.0), "Epoch [1], Step [50/600], Loss: 2.0000\n");
+  EXPECT_EQ(step_line(plan.at(Txn(49)), plan, {2.0}), "Epoch [1], Step [50/600], Loss: 2.0000\n");
 }
 
 TEST(Lines, OfAProgramsOwnTextTheLastIsWholeToo) {

@@ -34,6 +34,49 @@ TEST(Plan, TransactionsGoThroughTheRunOnce) {
       }
 }
 
+// Each step is so many transactions; all else counts steps.
+TEST(Plan, UpdatesOfAStepComeOneAfterTheOther) {
+  for (const std::int64_t updates : {1, 2, 5})
+    for (const std::int64_t every : {0, 1, 3})
+      for (const int behind : {0, 1, 2}) {
+        Plan plan{7, 2, 0, behind > 0, behind > 1};
+        plan.updates_per_step = updates;
+        plan.evaluation_every = every;
+        std::uint64_t txn = 0;
+        for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+          EXPECT_EQ(plan.epoch_start(epoch), Txn(txn));
+          for (std::int64_t step = 0; step < 7; ++step) {
+            if (plan.evaluates_before(step)) {
+              const Position at = plan.at(Txn(txn++));
+              EXPECT_EQ(at.kind, Kind::kEvaluation);
+              EXPECT_EQ(at.step, step);
+              EXPECT_EQ(at.update, 0);
+            }
+            for (std::int64_t update = 0; update < updates; ++update) {
+              const Position at = plan.at(Txn(txn++));
+              EXPECT_EQ(at.kind, Kind::kStep);
+              EXPECT_EQ(at.step, step);
+              EXPECT_EQ(at.update, update);
+              EXPECT_EQ(at.global_step, 7 * epoch + step);
+              EXPECT_EQ(plan.completes_step(at), update + 1 == updates);
+            }
+          }
+          for (int i = 0; i < behind; ++i) EXPECT_TRUE(ends_epoch(plan.at(Txn(txn++)).kind));
+        }
+        EXPECT_EQ(plan.end(), Txn(txn));
+        // It ends, and goes on, at a step's start.
+        for (std::int64_t last = 1; last < 14; ++last) {
+          Plan shorter = plan;
+          shorter.max_steps = last;
+          const Position end = plan.at(shorter.end());
+          EXPECT_EQ(end.update, 0);
+          EXPECT_EQ(end.global_step, last);
+          EXPECT_EQ(shorter.total_steps(), last);
+        }
+        EXPECT_EQ(plan.steps_if_last(Txn(0)), 1);
+      }
+}
+
 // Behind every so many steps of an epoch, but not at its end, which has its own.
 TEST(Plan, EvaluationsAreBetweenSteps) {
   for (const std::int64_t every : {1, 2, 3, 4, 6, 7, 9})

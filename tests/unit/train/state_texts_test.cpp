@@ -25,7 +25,7 @@ TEST(StateTexts, ComeBackWithTheRunsNotes) {
                                                    .stopped = false,
                                                    .ran_ns = 18446744073709551615u,
                                                    .idle_steps = 7,
-                                                   .optimizer = 1});
+                                                   .optimizers = {{1, 0}, {2}}});
   Note to("");
   const auto notes = load_texts(to.state, json);
   ASSERT_TRUE(notes.ok());
@@ -34,7 +34,19 @@ TEST(StateTexts, ComeBackWithTheRunsNotes) {
   EXPECT_FALSE(notes->stopped);
   EXPECT_EQ(notes->ran_ns, 18446744073709551615u);
   EXPECT_EQ(notes->idle_steps, 7u);
-  EXPECT_EQ(notes->optimizer, 1u);
+  EXPECT_EQ(notes->optimizers, (std::vector<std::vector<std::size_t>>{{1, 0}, {2}}));
+}
+
+TEST(StateTexts, ACheckpointFromBeforeHasOneOptimizer) {
+  Note to("");
+  const auto notes = load_texts(to.state, R"({"note": "", "lockstep:next_optimizer": "3"})");
+  ASSERT_TRUE(notes.ok());
+  EXPECT_EQ(notes->optimizers, (std::vector<std::vector<std::size_t>>{{3}}));
+  for (const char* bad : {"x", "1;x", "1,,2", "-1"}) {
+    const std::string json =
+        std::string(R"({"note": "", "lockstep:next_optimizers": ")") + bad + R"("})";
+    EXPECT_TRUE(load_texts(to.state, json)->optimizers.empty()) << bad;
+  }
 }
 
 TEST(StateTexts, BytesOfAnyKindComeBackAsTheyWere) {
@@ -70,7 +82,7 @@ TEST(StateTexts, NotesOfAnotherFormCountForNothing) {
   const auto notes = load_texts(to.state, R"({"note": "x", "lockstep:ran_ns": 7})");
   ASSERT_TRUE(notes.ok());
   EXPECT_EQ(notes->ran_ns, 0u);
-  EXPECT_FALSE(notes->optimizer.has_value());
+  EXPECT_TRUE(notes->optimizers.empty());
 }
 
 }  // namespace

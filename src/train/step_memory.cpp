@@ -1,0 +1,33 @@
+#include "train/step_memory.h"
+
+#include <ATen/Functions.h>
+
+namespace lockstep::training {
+
+StepMemory::StepMemory(std::int64_t updates)
+    : updates_(updates), tensor_(at::zeros({updates, kPlaces}, at::kDouble)) {}
+
+double& StepMemory::at(std::int64_t update, Place place) const {
+  return tensor_.mutable_data_ptr<double>()[update * kPlaces + place];
+}
+
+void StepMemory::add(std::int64_t number, const Update& update) {
+  if (number == 0) tensor_.zero_();
+  at(number, kLoss) = update.loss;
+  at(number, kChanged) = update.changed ? 1 : 0;
+  at(number, kEndsRun) = update.ends_run ? 1 : 0;
+}
+
+bool StepMemory::of_all(Place place) const {
+  for (std::int64_t u = 0; u < updates_; ++u)
+    if (at(u, place) != 0) return true;
+  return false;
+}
+
+std::vector<double> StepMemory::losses() const {
+  std::vector<double> losses;
+  for (std::int64_t u = 0; u < updates_; ++u) losses.push_back(at(u, kLoss));
+  return losses;
+}
+
+}  // namespace lockstep::training

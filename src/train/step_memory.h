@@ -1,0 +1,44 @@
+// What the updates of a step have taught so far beyond the state: their losses, whether one has
+// changed anything, whether one ends the run. In a tensor of the state, so that a newcomer, which
+// applies the last of them alone, knows of the others.
+//
+// Threads: one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "lockstep/named_tensors.h"
+
+namespace lockstep::training {
+
+class StepMemory {
+ public:
+  explicit StepMemory(std::int64_t updates);
+
+  struct Update {
+    double loss = 0;  // NaN where no share took part
+    bool changed = false;
+    bool ends_run = false;
+  };
+  // The first forgets the step before.
+  void add(std::int64_t number, const Update& update);
+
+  bool changed() const { return of_all(kChanged); }
+  bool ends_run() const { return of_all(kEndsRun); }
+  std::vector<double> losses() const;  // by update
+
+  // For TrainState::add().
+  NamedTensors state() const { return {{"updates", tensor_}}; }
+
+ private:
+  enum Place : std::int64_t { kLoss, kChanged, kEndsRun, kPlaces };
+  bool of_all(Place place) const;
+  double& at(std::int64_t update, Place place) const;
+  const std::int64_t updates_;
+  at::Tensor tensor_;  // fp64, [updates, kPlaces]
+};
+
+}  // namespace lockstep::training

@@ -1,0 +1,168 @@
+// Steps of several updates as users meet them (updates_worker.cpp): V = 4, three updates a step.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support/child.h"
+#include "support/output.h"
+#include "support/until.h"
+
+namespace lockstep::test {
+namespace {
+
+class Updates : public ::testing::Test {
+ protected:
+  std::vector<std::string> command(int workers, const std::string& name,
+                                   const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
+                                   std::to_string(workers)};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {UPDATES_WORKER, name, folder_ / "run"});
+    return words;
+  }
+  Outcome launched(int workers, const std::string& name,
+                   const std::vector<std::string>& options = {}) const {
+    std::filesystem::remove_all(folder_ / "run");
+    return run(command(workers, name, options));
+  }
+  void expect_refused(const char* name, const char* words) const {
+    const Outcome outcome = launched(2, name);
+    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
+  }
+  TempFolder folder_;
+};
+
+// Step 5 is transactions 15 to 17.
+TEST_F(Updates, AreTheSameWhoeverComesAndGoes) {
+  for (const char* name : {"right", "accumulates", "ahead", "scaler", "both", "noise", "sits-out",
+                           "left-out", "nan-skip"}) {
+    const Outcome whole = launched(4, name);
+    ASSERT_EQ(whole.code, 0) << name << ": " << whole.err;
+    EXPECT_EQ(hash_in(launched(1, name)), hash_in(whole)) << name;
+    for (const char* fault :
+         {"kill rank=1 txn=15 phase=forward", "kill rank=0 txn=16 phase=backward",
+          "kill rank=1 txn=16 phase=exchange; kill rank=0 txn=17 phase=optimizer"}) {
+      const Outcome outcome = launched(3, name, {"--inject", fault});
+      EXPECT_EQ(outcome.code, 0) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_GE(killed_in(outcome), 1) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_EQ(hash_in(outcome), hash_in(whole)) << name << ", " << fault << ": " << outcome.err;
+    }
+  }
+}
+
+TEST_F(Updates, CountAsOneStep) {
+  const Outcome outcome = launched(1, "right", {});
+  EXPECT_NE(outcome.out.find("Epoch [1/2], Step [5/12], Loss: "), std::string::npos) << outcome.out;
+  EXPECT_EQ(count(read_text(folder_ / "run/ledger.jsonl"), "\n"), 24);
+  const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
+  EXPECT_EQ(count(metrics, "\n"), 72);
+  EXPECT_EQ(count(metrics, "\"update\":2,"), 24);
+  EXPECT_EQ(count(metrics, "\"step\":23,"), 3);
+  // Once for all updates; the rehearsal of the first step fetches again in each of them. 16 samples
+  // are looked at for the manifest.
+  const int once = 24 * 4, again = 3 * 4;
+  const auto at = outcome.out.find("fetched ");
+  ASSERT_NE(at, std::string::npos) << outcome.out;
+  EXPECT_EQ(std::stoi(outcome.out.substr(at + 8)), once + again + 1) << outcome.out;
+}
+
+// In the first update, and who joins in the step's last one knows of it too.
+TEST_F(Updates, OneMayEndTheRun) {
+  const Outcome whole = launched(3, "ends");
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_NE(whole.out.find("The run ends here, at step 8 of 12"), std::string::npos) << whole.out;
+  EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\n"), 24);
+  for (const char* fault :
+       {"kill rank=1 txn=20 phase=backward", "kill rank=1 txn=21 phase=forward",
+        "kill rank=0 txn=22 phase=forward", "kill rank=2 txn=23 phase=backward"}) {
+    const Outcome outcome = launched(3, "ends", {"--inject", fault});
+    EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
+    EXPECT_EQ(killed_in(outcome), 1) << fault << ": " << outcome.err;
+    EXPECT_EQ(hash_in(outcome), hash_in(whole)) << fault << ": " << outcome.err;
+  }
+}
+
+// A stop waits for the step's end, and its checkpoint is of a step's start.
+TEST_F(Updates, AStopComesBetweenSteps) {
+  const std::string whole = hash_in(launched(3, "slow"));
+  std::filesystem::remove_all(folder_ / "run");
+  Child job(command(3, "slow"));
+  ASSERT_TRUE(until([&] { return count(read_text(folder_ / "run/metrics.jsonl"), "\n") > 7; }));
+  job.send(SIGTERM);
+  EXPECT_EQ(job.wait().code, 143) << job.err();
+  for (const auto& entry : std::filesystem::directory_iterator(folder_ / "run/checkpoints")) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("step-")) continue;
+    EXPECT_EQ(std::stoi(name.substr(5)) % 3, 0) << name;
+  }
+  const Outcome rest = run(command(2, "slow"));
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(hash_in(rest), whole);
+}
+
+TEST_F(Updates, NewcomersComeInBetweenSteps) {
+  const std::string whole = hash_in(launched(3, "slow"));
+  for (const char* fault : {"kill rank=0 txn=9 phase=forward", "kill rank=1 txn=10 phase=backward",
+                            "kill rank=2 txn=11 phase=exchange"}) {
+    const Outcome outcome = launched(3, "slow", {"--inject", fault});
+    EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("replacement"), std::string::npos) << fault << ": " << outcome.err;
+  }
+}
+
+TEST_F(Updates, WhatNoShareTakesPartInIsLeftOut) {
+  const Outcome outcome = launched(2, "left-out");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
+  EXPECT_EQ(count(metrics, "\"samples\":0,"), 24 + 2 * 8);
+  EXPECT_EQ(count(metrics, "\"skipped\":true"), 24 + 2 * 8);
+}
+
+TEST_F(Updates, OneThatIsNoNumberIsLeftOutAlone) {
+  const Outcome outcome = launched(2, "nan-skip");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out,
+                  "Step [5/12], Update [2/3]: the loss of virtual worker 1 is nan; "
+                  "the update is left out"),
+            1)
+      << outcome.out;
+  EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\"skipped\":true"), 2);
+  const Outcome stopped = launched(2, "nan-stop");
+  EXPECT_EQ(stopped.code, 65) << stopped.err;
+  EXPECT_NE(stopped.err.find("step 4, update 1"), std::string::npos) << stopped.err;
+}
+
+TEST_F(Updates, ThatMakeNoSenseAreRefused) {
+  expect_refused("too-few", "run() was given 2 updates, and RunOptions::updates_per_step is 3");
+  expect_refused("one", "run() was given 1 update, and RunOptions::updates_per_step is 3");
+  expect_refused("twice", "'of_a' twice in one update");
+  expect_refused("none", "an update of no optimizer");
+  expect_refused("no-loss", "an update without a loss");
+  expect_refused("trainer", "a Trainer's step is one update");
+  expect_refused("librarys-name", "'lockstep.step'");
+}
+
+TEST_F(Updates, ThatDifferBetweenWorkersAreTold) {
+  expect_refused("list-by-rank", "step 3, update 1: run() was given ");
+  expect_refused("order-by-rank",
+                 "'of_a', 'of_b' in the worker of virtual worker 0, and 'of_b', "
+                 "'of_a' in the worker of");
+}
+
+// An heir has the batch as the data set gives it.
+TEST_F(Updates, ABatchThatALossWritesToIsFound) {
+  for (const int workers : {1, 2}) {
+    const Outcome outcome = launched(workers, "in-place");
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("step 0, update 1: the loss of virtual worker 0 is "),
+              std::string::npos)
+        << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::test
