@@ -120,11 +120,6 @@ Result<std::vector<Interface>> interfaces() {
   return found;
 }
 
-Whose whose(const Address& address, std::span<const Interface> interfaces) {
-  if (address.is_loopback()) return Whose::kLoopback;
-  return interface_of(address, interfaces) ? Whose::kMine : Whose::kOthers;
-}
-
 std::optional<std::string> interface_of(const Address& address,
                                         std::span<const Interface> interfaces) {
   for (const Interface& each : interfaces)
@@ -134,20 +129,6 @@ std::optional<std::string> interface_of(const Address& address,
     for (const Interface& each : interfaces)
       if (each.address.is_loopback()) return each.name;
   return std::nullopt;
-}
-
-Result<Address> address_towards(const Address& remote) {
-  const UniqueFd socket(::socket(remote.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  // A port of 0 is refused by some kernels; none of this leaves the machine.
-  const auto target = Address::numeric(remote.host(), remote.port() == 0 ? 9 : remote.port());
-  if (!socket || !target || ::connect(socket.get(), target->data(), target->size()) != 0)
-    return Error{ErrorKind::kUnavailable,
-                 "there is no route to " + remote.host() + ": " + std::strerror(errno)};
-  const auto local = Address::local_of(socket.get());
-  if (!local)
-    return Error{ErrorKind::kUnavailable, "the route to " + remote.host() + " has no address"};
-  const auto without_port = Address::numeric(local->host(), 0);
-  return without_port ? *without_port : *local;
 }
 
 }  // namespace lockstep::control

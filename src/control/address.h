@@ -21,7 +21,7 @@ class Address {
   // "10.0.0.1", "::1", "fe80::1%eth0"; nothing for a name, or a zone that is no interface here.
   static std::optional<Address> numeric(const std::string& host, int port);
   static std::optional<Address> of(const sockaddr* address, socklen_t size);
-  // Of a connected or bound socket. Nothing: it has none of these families.
+  // The ends of a connected or bound socket. Nothing: it is of another family.
   static std::optional<Address> local_of(int socket);
   static std::optional<Address> remote_of(int socket);
 
@@ -51,21 +51,9 @@ struct Interface {
 };
 Result<std::vector<Interface>> interfaces();
 
-// By addresses alone: names lead to other places on other machines.
-enum class Whose {
-  kOthers,
-  kMine,      // of an interface of this machine, reached from others too
-  kLoopback,  // of this machine, and reached from it alone
-};
-Whose whose(const Address& address, std::span<const Interface> interfaces);
-
 // The interface that has this address; of a loopback address the loopback interface ("lo"). What
 // GLOO_SOCKET_IFNAME wants.
 std::optional<std::string> interface_of(const Address& address,
                                         std::span<const Interface> interfaces);
-
-// This machine's address on the route to another, as the kernel would choose it now (port 0).
-// Nothing is sent. kUnavailable: there is no route.
-Result<Address> address_towards(const Address& remote);
 
 }  // namespace lockstep::control

@@ -41,7 +41,7 @@ std::deque<Address> interleaved(const std::vector<Address>& addresses) {
   return turns;
 }
 
-// Of several causes the one that was nearest to a connection is told first.
+// The cause that came nearest to a connection is told first.
 int nearness(Outcome outcome) {
   constexpr std::array kFarther{Outcome::kNoSuchName, Outcome::kUnreachable, Outcome::kDropped,
                                 Outcome::kRefused,    Outcome::kTooLate,     Outcome::kGone,

@@ -9,7 +9,7 @@
 namespace lockstep::control {
 
 enum class Outcome {
-  // Of a dial, before anybody has answered.
+  // A dial that nobody has answered.
   kNoSuchName,   // the name leads to no address, or its look-up does not answer in time
   kRefused,      // the machine answers, and nobody listens on the port
   kUnreachable,  // no route, or a router or firewall says no
@@ -23,7 +23,7 @@ enum class Outcome {
   kOtherUser,     // on this machine's own socket: of another user
   kTooLate,       // connected, but said nothing (more) within the time
   kTooMany,       // made room for others: too many that have not said who they are
-  // Of a connection that was open.
+  // The end of an open connection.
   kClosed,   // the other side has said goodbye
   kGone,     // its process ended, or closed, without a word
   kReset,    // broken off: its machine or something on the way reset it

@@ -17,7 +17,7 @@
 
 namespace lockstep::control {
 
-// Of the preface, the frames and messages.h. Goes up with every change of one of them.
+// The version of the preface, the frames and star/messages.h. It goes up when one of them changes.
 inline constexpr std::uint32_t kProtocol = 1;
 inline constexpr std::uint32_t kKeyWanted = 0;
 inline constexpr std::string_view kPrefaceMagic = "LOCKSTEP";

@@ -19,7 +19,7 @@ Result<UniqueFd> listen_everywhere(int port);
 // On this address alone.
 Result<UniqueFd> listen_at(const Address& address);
 
-// Of a connect(2) that is over: its errno, or 0. A port of this machine that nobody listens on may
+// The errno of a connect(2) that is over, or 0. A port of this machine that nobody listens on may
 // be the very one that the kernel has chosen for us: that is ECONNREFUSED.
 int error_of_connect(int socket);
 Outcome outcome_of_connect(int error);

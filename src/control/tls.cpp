@@ -58,7 +58,7 @@ std::string first_reason(unsigned long code) {
   return reason == nullptr ? "the handshake failed" : reason;
 }
 
-// Of a handshake that failed: what is the matter with whom.
+// Why a handshake has failed.
 Outcome outcome_of(unsigned long code) {
   const int reason = ERR_GET_REASON(code);
   if (ERR_GET_LIB(code) != ERR_LIB_SSL) return Outcome::kNotLockstep;
@@ -118,7 +118,7 @@ struct Tls::State {
     for (int count; (count = BIO_read(out, bytes.data(), static_cast<int>(bytes.size()))) > 0;)
       answer.append(bytes.data(), static_cast<std::size_t>(count));
   }
-  // Of a call that did not succeed; nothing: it wants more bytes.
+  // Why a call did not succeed; nothing: it wants more bytes.
   std::optional<Failure> failure(int result) const {
     const int error = SSL_get_error(ssl.get(), result);
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return std::nullopt;

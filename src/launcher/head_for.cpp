@@ -19,7 +19,7 @@ bool asks_for_help(const Program& program) {
                      [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
-// Of programs that link Lockstep.
+// For programs that link Lockstep.
 coord::Config config_of(const LaunchOptions& options, const Program& program, bool zygote,
                         const std::optional<Attached>& attached) {
   coord::Config config;

@@ -50,8 +50,8 @@ void Agent::shut_down() {
   if (const auto missing = console_.finish(patience, enough); missing.any()) tell_missing(missing);
 }
 
-// What failed on other nodes of what failed there was a consequence: its node and the leader have
-// the whole report, all others have had one line.
+// If another node's failure has ended the run, that node and the leader print the whole report.
+// What failed here was a consequence, and has had its one line.
 void Agent::report_failures() {
   // Whoever was ended by the signal that ended the run has not failed.
   if (*exit_code_ > kSignalled)

@@ -3,7 +3,7 @@
 namespace lockstep::nodes {
 namespace {
 
-// By which two words' ways to the leader may well differ.
+// Two words may differ by this much in their time to the leader.
 constexpr std::uint64_t kAlike = 20'000'000;
 
 }  // namespace

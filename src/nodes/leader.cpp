@@ -149,7 +149,7 @@ void Leader::lose(int rank, const std::string& why, std::uint64_t now) {
     dropped_.push_back(*state.link);
     forget(*state.link);
   }
-  // Of one that had the rank before it, and never was clear, the wait goes on.
+  // Workers of an earlier holder of the rank, which never was clear, are still waited for.
   state.lost_one = state.not_before == 0 ? state.row.incarnation : state.lost_one;
   state.not_before = state.heard_at + rules_.limit + rules_.grace;
   const std::uint64_t since =
@@ -202,7 +202,7 @@ void Leader::settle(std::uint64_t now) {
   cause_.close();
 }
 
-// Of whom nothing has come since the attempt was ended, although all were told so.
+// The nodes that have said nothing since they were told that the attempt has ended.
 std::string Leader::unheard(std::uint64_t now) const {
   constexpr int kMost = 3;
   std::string text;

@@ -73,7 +73,7 @@ class Leader {
   const std::optional<Final>& final() const { return final_; }
   // For whom it waits: "node 2 (10.0.0.3, silent for 15.0 s), node 3 (never seen)".
   std::string missing(std::uint64_t now) const;
-  // For `lockstep status`: `most` nodes, from that rank on.
+  // For `lockstep status`: `most` nodes, from that rank on (view.cpp).
   View view(int from, int most, std::uint64_t now) const;
   bool has_rank(Link link) const {
     const auto found = links_.find(link);
@@ -92,15 +92,17 @@ class Leader {
   };
 
   static bool is_done(const Node& node);
+  // leader_ranks.cpp: who has which rank.
   void give_rank(Link link, Node& node, std::uint64_t now);
   void assign_given(int rank, Link link, Node& node, std::uint64_t now);
   void assign_waiting(std::uint64_t now);
   void refuse_surplus(Link link, Node& node);
   void assign(int rank, Link link, Node& node);
   void refuse(Link link, Node& node, int code, std::string why);
+  static bool proves_dead(const RankState& state, const NodeWord& word);
+
   void forget(Link link);
   bool was_led_elsewhere(const NodeWord& word) const;
-  static bool proves_dead(const RankState& state, const NodeWord& word);
   void note(int rank, const NodeWord& word, std::uint64_t now);
   void note_signal(const std::string& who, const NodeWord& word, std::uint64_t now);
   void note_failure(int rank, const Failure& failure, std::uint64_t now);

@@ -31,24 +31,36 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
     leave(word.refusal_code, word.refusal);
     return stop(SIGKILL);  // another may have its rank, and its workers
   }
-  if (leader_ != word.incarnation) {
-    led_from_ = led_from_.empty() || led_from_ == leader_machine_ ? leader_machine_ : "several";
-    leader_machine_ = word.machine;
-    leader_ = word.incarnation;
-    echo_ = 0;
-    fence_at_ = 0;
-  }
+  take_leader(word);
   if (word.sent <= echo_) return;
   echo_ = word.sent;
   rules_.limit = word.limit;
+  take_end(word);
+  has_rank_ = word.rank >= 0;
+  if (!has_rank_) return;
+  take_orders(word);
+  if (may_begin(word, now)) begin(word);
+}
+
+void Node::take_leader(const LeaderWord& word) {
+  if (leader_ == word.incarnation) return;
+  led_from_ = led_from_.empty() || led_from_ == leader_machine_ ? leader_machine_ : "several";
+  leader_machine_ = word.machine;
+  leader_ = word.incarnation;
+  echo_ = 0;
+  fence_at_ = 0;
+}
+
+void Node::take_end(const LeaderWord& word) {
   if (word.final && !final_) {
     final_ = word.final;
     stop(SIGTERM);
     ++version_;
   }
   over_ = over_ || (word.over && final_);
-  has_rank_ = word.rank >= 0;
-  if (!has_rank_) return;
+}
+
+void Node::take_orders(const LeaderWord& word) {
   row_.rank = word.rank;
   leader_rank_ = word.leader_rank;
   run_ = word.run;
@@ -58,18 +70,20 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
       std::max(fence_at_, word.echo + (word.age < rules_.limit ? rules_.limit - word.age : 0));
   if (word.attempt > alive_ || !word.runs) stop(end_by(word));
   told_ = std::max(told_, word.attempt);
-  why_ = word.why;
+  why_ = word.final ? word.final->text : word.why;
   waits_for_ = word.waits_for;
-  if (word.final) why_ = word.final->text;
-  // The leader waits for an answer to this one: not for the next heartbeat.
-  if (const Waited waited{leader_, word.attempt, word.runs, word.signal}; waited != waited_) {
-    waited_ = waited;
-    ++version_;
-  }
   if (word.runs && word.attempt == alive_ && !started_) share_.store = word.store;
-  if (!word.runs || word.attempt < told_ || word.attempt <= ran_ || alive_ != 0 ||
-      now >= fence_at_ || leaving_)
-    return;
+  // The leader waits for an answer to this one: not for the next heartbeat.
+  const Waited waited{leader_, word.attempt, word.runs, word.signal};
+  if (std::exchange(waited_, waited) != waited) ++version_;
+}
+
+bool Node::may_begin(const LeaderWord& word, std::uint64_t now) const {
+  return word.runs && word.attempt >= told_ && word.attempt > ran_ && alive_ == 0 &&
+         now < fence_at_ && !leaving_;
+}
+
+void Node::begin(const LeaderWord& word) {
   ran_ = alive_ = word.attempt;
   led_from_.clear();
   started_ = kill_ = false;

@@ -36,7 +36,7 @@ class Node {
   void serves(Store store);
   // It is no node of this run, or cannot be: its workers end, and it.
   void leave(int code, std::string why);
-  // Of the workers. Each attempt begins with workers_started(), and ends with workers_gone().
+  // What its workers do. Each attempt begins with workers_started(), and ends with workers_gone().
   void workers_started();
   // `failure`: with its age, if that is not 0. After workers are told to end only what was before.
   void workers_failed(Failure failure, std::uint64_t now);
@@ -71,12 +71,17 @@ class Node {
   // The leader is heard now, as far as this node knows.
   bool is_led(std::uint64_t now) const { return leader_ != 0 && !leader_is_gone(now); }
   int leader_rank() const { return leader_rank_; }  // of the leader's own node; -1: not known
-  // For `lockstep status`.
+  // For `lockstep status` (view.cpp).
   View view(std::uint64_t now) const;
   // Nothing of it lives, and nothing is left to do.
   const std::optional<Final>& ending() const { return ending_; }
 
  private:
+  void take_leader(const LeaderWord& word);
+  void take_end(const LeaderWord& word);
+  void take_orders(const LeaderWord& word);
+  bool may_begin(const LeaderWord& word, std::uint64_t now) const;
+  void begin(const LeaderWord& word);
   int end_by(const LeaderWord& word) const;
   void end_by_signal(std::uint64_t now);
   void go_on_alone(std::uint64_t now);

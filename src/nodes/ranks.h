@@ -21,7 +21,7 @@ namespace lockstep::nodes {
 using Link = std::uint64_t;
 inline constexpr Link kOwnLink = 0;
 
-// Of one rank.
+// Who has one rank, and what is known of that node.
 struct RankState {
   bool taken = false, lost = false;
   Row row;
@@ -79,7 +79,7 @@ class Ranks {
   int away() const { return static_cast<int>(away_.size()); }
   std::uint64_t oldest_away() const { return away_.empty() ? ~std::uint64_t{0} : *away_.begin(); }
   bool all_here() const { return here_ == size(); }
-  // Of the words that the leader's own node does not answer.
+  // The oldest of the newest words that each other node has answered.
   Stamp oldest_echo() const { return echoes_.empty() ? ~Stamp{0} : *echoes_.begin(); }
 
   // Ranks that are silent or closed for too long, one by one.

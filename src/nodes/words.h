@@ -89,8 +89,8 @@ struct LeaderWord {
   std::uint32_t base_rank = 0, world = 0;
   std::uint32_t role_base = 0, role_world = 0;  // of all workers that have this node's role
   std::optional<Store> store;                   // of the attempt, once it is there
-  // The last attempt was ended; "": none was, or it is not settled yet what came first.
-  std::string waits_for;  // nodes that are missing for a while; "": none
+  std::string waits_for;                        // nodes that are missing for a while; "": none
+  // Why the last attempt was ended; "": none was, or it is not settled yet what came first.
   std::string why;
   int signal = 0;  // workers are to end by it; 0: no
   std::optional<Final> final;

@@ -34,7 +34,7 @@ constexpr const char* kOneAddress =
     "Give the machines addresses that mean the same on all of them (containers: the host's "
     "network; machines with several networks: --local-addr)";
 
-// Of a link-local address each side has its own interface's name.
+// Each side names a link-local address with its own interface.
 std::string bare(const std::string& address) { return address.substr(0, address.find('%')); }
 
 // What is around `at`, in whole characters of UTF-8.

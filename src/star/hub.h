@@ -66,7 +66,7 @@ class Hub {
   Hub(const Hub&) = delete;
   Hub& operator=(const Hub&) = delete;
 
-  // Of a store that is about to begin anew: who has come to it and was not handed on yet.
+  // The store is about to begin anew: closes clients that were not handed to it yet.
   void drop_store_clients();
   nodes::LeaderWord exchange(const nodes::NodeWord& own);
   // To all other nodes, those that come later too.

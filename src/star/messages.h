@@ -32,7 +32,7 @@ struct Hello {
   bool rank_given = false;           // --node-rank
   std::uint64_t limit_ns = 0;        // L, where it was given; 0: as the leader has it
   std::vector<std::string> program;  // name and arguments
-  // Of this connection, as this end has it: behind a NAT the other end has another.
+  // This end's address on the connection: behind a NAT the other end sees another.
   std::string local_address;
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -95,7 +95,7 @@ using Message = std::variant<message::Hello, message::Welcome, message::Refused,
                              nodes::LeaderWord, message::Failed, message::StatusQuery,
                              message::StopOrder, message::Answer>;
 
-// Of who is no node: StatusQuery, StopOrder.
+// Whether its sender is no node: StatusQuery, StopOrder.
 inline bool is_question(const Message& message) {
   return std::holds_alternative<message::StatusQuery>(message) ||
          std::holds_alternative<message::StopOrder>(message);

@@ -12,7 +12,7 @@
 
 namespace lockstep::star {
 
-// Of one node.
+// Limits of what one node may say.
 inline constexpr std::uint32_t kMostWorkers = 65'536;
 inline constexpr std::size_t kMostTextBytes = 4'096, kMostWhyBytes = 16'384;
 

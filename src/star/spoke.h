@@ -58,9 +58,9 @@ class Spoke {
   void say(const nodes::NodeWord& word);
   void tell(const message::Failed& failed);
   bool is_open() const { return open_; }
-  // Of this end of the connection, numeric; "127.0.0.1" within the machine. Once it was open.
+  // This end's address, numeric; "127.0.0.1" within the machine. Valid once it was open.
   const std::string& local_address() const { return local_address_; }
-  // Of the other end, as it was dialled: the leader may have another one itself. The same.
+  // The other end's, as it was dialled: the leader may have another one itself. Likewise.
   const std::string& leader_address() const { return leader_address_; }
   // Why there is no connection; "": there is one.
   const std::string& trouble() const { return trouble_; }

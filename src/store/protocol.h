@@ -67,7 +67,7 @@ class Parser {
   Result<std::optional<Request>> next(std::string_view& bytes);
   // The first request was kValidate, with the right number. next() does not give it back.
   bool validated() const { return validated_; }
-  // Of a request that is not whole yet.
+  // The bytes of a request that is not whole yet.
   std::size_t held() const { return held_; }
 
  private:

@@ -134,8 +134,8 @@ void Server::begin_anew() {
   strangers_.clear();
   closing_.clear();
   buffered_ = 0;
-  // Of the connections that are queued some may have been made, and written to, by those who are to
-  // be forgotten. The queue's length bounds their number; more may come while we look.
+  // Clients that are to be forgotten may have made connections, and written to them, that are still
+  // queued. The queue's length bounds their number; more may come while we look.
   for (const UniqueFd& listener : listeners_)
     for (int i = 0; i < 2 * SOMAXCONN; ++i)
       if (!UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)) &&

@@ -100,7 +100,7 @@ class Server {
   int port_;
   std::optional<Tables> tables_;
   std::map<ClientId, Client> clients_;
-  // Of them, who have not sent VALIDATE yet, and how long they may take.
+  // Those that have not sent VALIDATE yet, and how long they may take.
   std::map<ClientId, Deadline> strangers_;
   std::vector<ClientId> closing_;
   ClientId next_id_ = 0;

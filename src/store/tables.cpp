@@ -157,7 +157,7 @@ Status Tables::compare_set(ClientId client, Request& request) {
   if (missing ? expected.empty() : found->second == expected)
     LOCKSTEP_TRY(set(key, std::move(request.values[1])));
   std::string answer;
-  // Of a key that is not there a client is told what it has expected.
+  // Where the key is not there, the client is told what it has expected.
   put_text(answer, missing && !expected.empty() ? std::string_view(expected) : value_of(key));
   answer_(client, std::move(answer));
   return {};

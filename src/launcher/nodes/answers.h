@@ -2,8 +2,8 @@
 // come over the control plane, where the leader listens (star::Hub::Events::asked), or on this
 // machine by the launcher's own abstract socket, whether it leads or not.
 //
-// Of whoever has the key no more is wanted than that it costs little: kMostAskers at a time, the
-// oldest goes for one more; each has kPatience and kMostQuestions in all.
+// Askers are bounded, though they have the key: there are kMostAskers at a time, and the oldest
+// goes for one more; each has kPatience and kMostQuestions in all.
 //
 // Ownership: `loop` and `timers` must outlive it. Threads: the loop's.
 #pragma once

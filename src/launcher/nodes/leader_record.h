@@ -17,7 +17,7 @@ namespace lockstep::launcher {
 
 class LeaderRecord {
  public:
-  // Of one that is there the next leader may still come: longer than the default of join_timeout.
+  // The next leader may come for a record so long: longer than the default of join_timeout.
   static constexpr std::chrono::hours kKept{1};
 
   // `node`: what makes a node the same one when its launcher is started again.

@@ -50,7 +50,7 @@ std::vector<std::string> shortened(const std::vector<std::string>& program) {
   return start;
 }
 
-// Of who leads: a node that comes again has two connections for a while.
+// The leader has two connections of a node that comes again, for a while.
 Status check_descriptors(const LaunchOptions& options) {
   constexpr std::size_t kOwn = 32;
   const auto nodes = static_cast<std::size_t>(options.nodes.nnodes);
@@ -81,7 +81,8 @@ NodesRun::NodesRun(Around around)
     : around_(std::move(around)),
       party_{control::kProtocol, control::draw_incarnation(), LOCKSTEP_VERSION},
       lock_(node_name(around_.options)),
-      record_(node_name(around_.options)) {}
+      record_(node_name(around_.options)),
+      store_(around_.loop) {}
 
 NodesRun::~NodesRun() = default;
 
@@ -158,7 +159,7 @@ Status NodesRun::lead() {
     pass_on(failed);
   };
   if (!meeting_.on_this_machine)
-    events.store = [this](UniqueFd client) { adopt(std::move(client)); };
+    events.store = [this](UniqueFd client) { store_.adopt(std::move(client)); };
   LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.sockets),
                                         std::move(plan), std::move(events)));
   return {};
@@ -285,28 +286,11 @@ MasterPort::OnNode NodesRun::where_to_serve() const {
   return where;
 }
 
-// Nodes may come back by other addresses of this one.
-Status NodesRun::begin_store() {
-  MasterPort::OnNode where = where_to_serve();
-  if (hub_) hub_->drop_store_clients();
-  if (store_ && where == served_) {
-    store_->begin_anew();
-    return {};
-  }
-  store_.reset();
-  LOCKSTEP_ASSIGN(store_, MasterPort::open_on_node(where, around_.loop));
-  served_ = std::move(where);
-  return {};
-}
-
 void NodesRun::serve(nodes::Attempt attempt) {
-  const Status begun = begin_store();
-  if (!begun.ok()) return fail(begun.error(), true);
-  head_->node().serves({attempt, "", store_->number(), store_->serves_store()});
-}
-
-void NodesRun::adopt(UniqueFd client) {
-  if (store_) store_->adopt(std::move(client));
+  if (hub_) hub_->drop_store_clients();
+  auto store = store_.begin(attempt, where_to_serve());
+  if (!store.ok()) return fail(store.error(), true);
+  head_->node().serves(*std::move(store));
 }
 
 // Where nobody serves before the workers do there is nothing to be reached.

@@ -23,13 +23,13 @@
 #include "launcher/nodes/leader_record.h"
 #include "launcher/nodes/meeting.h"
 #include "launcher/nodes/node_lock.h"
+#include "launcher/nodes/node_store.h"
 #include "launcher/options/options.h"
 #include "launcher/processes/process.h"
 #include "launcher/processes/watcher.h"
 #include "launcher/processes/worker_env.h"
 #include "launcher/program/program.h"
 #include "launcher/reports/failure_report.h"
-#include "launcher/store/master_port.h"
 #include "launcher/store/store_probe.h"
 #include "lockstep/status.h"
 #include "nodes/leader.h"
@@ -75,8 +75,8 @@ class NodesRun {
   bool keeps(pid_t child) const { return watcher_ && watcher_->pid() == child; }
   // True: it was the watcher's. One that was killed is followed by another.
   bool watcher_event(const ChildEvent& event);
-  // What the run has failed of was on another node; of a worker of its the failure, where that node
-  // has told it. Once the head has ended.
+  // Whether the run has failed because of another node, and the failure of that node's worker, if
+  // the node has told it. Valid once the head has ended.
   bool failed_elsewhere() const;
   const std::optional<WorkerFailure>& failure_elsewhere() const { return elsewhere_; }
   bool leads() const { return hub_ != nullptr; }
@@ -95,8 +95,6 @@ class NodesRun {
   void tell_missing();
   void serve(nodes::Attempt attempt);
   MasterPort::OnNode where_to_serve() const;
-  Status begin_store();
-  void adopt(UniqueFd client);
   void reach(nodes::Attempt attempt);
   Place find_place();
   // It fails before it has workers. `final`: another attempt would end the same way.
@@ -104,7 +102,7 @@ class NodesRun {
   std::vector<std::string> own_addresses() const;
   std::string own_address() const { return own_addresses().front(); }
 
-  // outside.cpp: what others are told.
+  // nodes_run_telling.cpp: what others are told.
   void tell_failure(const std::optional<nodes::Final>& final, int rank);
   void pass_on(star::message::Failed failed);
   std::string where() const;
@@ -127,9 +125,8 @@ class NodesRun {
   std::unique_ptr<Answers> answers_;
   bool failure_told_ = false;  // ours, that the run ends for
   std::optional<WorkerFailure> elsewhere_;
-  std::optional<MasterPort> store_;  // of rank 0's node
-  MasterPort::OnNode served_;        // where it is
-  nodes::Attempt reaching_ = 0;      // its store, or the last one reached
+  NodeStore store_;
+  nodes::Attempt reaching_ = 0;  // its store, or the last one reached
   std::unique_ptr<StoreProbe> probe_;
   Place place_;
   bool no_interface_told_ = false;

@@ -10,7 +10,7 @@
 
 namespace lockstep::launcher {
 
-// Of one text. All nodes of a run together get kMostTexts at most.
+// The most bytes of one text. All nodes of a run together get kMostTexts.
 inline constexpr std::size_t kMostText = 32 << 10, kMostTexts = 32 << 20;
 std::size_t most_text(int nodes);
 

@@ -144,7 +144,7 @@ void Spawner::execute_plain(const coord::action::Spawn& spawn, const Variables& 
                        outputs.err.get(),
                        inherited_ < 0 ? std::vector<int>() : std::vector<int>{inherited_},
                        terminal_,
-                       place_};
+                       pid_slot_};
   auto pid = spawn_process(spec);
   if (pid.ok())
     feed_(event::Forked{spawn.uid, *pid});

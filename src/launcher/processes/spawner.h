@@ -55,11 +55,11 @@ class Spawner {
   UniqueFd start(const coord::action::Spawn& spawn, const Variables& variables, int board,
                  const Outputs& outputs);
 
-  // Of a node of several. `lock`: a descriptor that plain programs inherit; -1: none. `place`:
-  // SpawnSpec's, of the next one.
-  void on_node(int lock, std::atomic<pid_t>* place) {
+  // On several nodes. `lock`: a descriptor that plain programs inherit; -1: none. `pid_slot`: the
+  // next one's (SpawnSpec).
+  void on_node(int lock, std::atomic<pid_t>* pid_slot) {
     inherited_ = lock;
-    place_ = place;
+    pid_slot_ = pid_slot;
   }
 
   // Kills the old zygote, if any, and starts another. In a run of spawn() takes the one that is
@@ -96,7 +96,7 @@ class Spawner {
   pid_t zygote_pid_ = -1;
   UniqueFd zygote_;
   int inherited_ = -1;
-  std::atomic<pid_t>* place_ = nullptr;
+  std::atomic<pid_t>* pid_slot_ = nullptr;
   bool main_spoke_ = false;                      // a zygote was ready, or rank 0 was executed
   std::map<std::uint64_t, WorkerUid> requests_;  // not answered by the zygote
 };

@@ -29,7 +29,7 @@ class MasterPort {
     // Numeric: where the others reach this node.
     std::vector<std::string> addresses;
     int port = 0;  // that was asked for; 0: any
-    // Of the launchers' own listener on this node, at those addresses; 0: none.
+    // The port of the launchers' own listener on this node, at those addresses; 0: none.
     int control_port = 0;
     bool share_store = true;  // LaunchOptions::share_store
     friend bool operator==(const OnNode&, const OnNode&) = default;

@@ -41,11 +41,11 @@ Answer NodesRun::answer(int from, int most) const {
   if (spoke_) answer.trouble = spoke_->trouble();
   answer.view =
       hub_ ? hub_->leader().view(from, most, monotonic_ns()) : head_->node().view(monotonic_ns());
-  // Its own node's is the endpoint as the user gave it.
+  // Until now its own node's address is the endpoint as the user gave it.
   for (nodes::Member& member : answer.view.members)
     if (member.rank == answer.view.rank && (hub_ || spoke_->is_open()))
       member.address = own_address();
-  // Of the leader's own node it is where others reach it.
+  // The leader's own node serves it, at the address where others reach that node.
   if (auto& store = answer.view.store; store && store->address.empty())
     store->address = own_address();
   return answer;
