@@ -30,7 +30,7 @@ class Node {
   // it ends at once. `by`: who asked for it by other means than a signal.
   void signalled(int signal, std::string by = {});
   // No worker of an earlier agent lives on this machine.
-  void has_taken_lock() { has_lock_ = true; }
+  void has_taken_lock() { state_.has_lock = true; }
 
   // As Wish::serve asks: the store is there.
   void serves(Store store);
@@ -53,7 +53,7 @@ class Node {
   // The fence as it stands: nothing of this node may live then. 0: nothing does.
   std::uint64_t may_live_until() const;
 
-  NodeWord word(std::uint64_t now);
+  NodeWord word(std::uint64_t now) const;
   // word() has news, or the leader waits for it: to be sent at once. Else at each heartbeat.
   std::uint64_t version() const { return version_; }
   struct Share {  // of the attempt
@@ -69,7 +69,7 @@ class Node {
   const std::string& waits_for() const { return waits_for_; }
   std::uint64_t limit() const { return rules_.limit; }  // L: the leader's, once it has been heard
   // The leader is heard now, as far as this node knows.
-  bool is_led(std::uint64_t now) const { return leader_ != 0 && !leader_is_gone(now); }
+  bool is_led(std::uint64_t now) const { return state_.leader != 0 && !leader_is_gone(now); }
   int leader_rank() const { return leader_rank_; }  // of the leader's own node; -1: not known
   // For `lockstep status` (view.cpp).
   View view(std::uint64_t now) const;
@@ -90,30 +90,19 @@ class Node {
   bool leader_is_gone(std::uint64_t now) const;
 
   Rules rules_;
-  Row row_;
-  std::uint64_t run_ = 0;
-  Attempt told_ = 0, ran_ = 0, alive_ = 0, ended_ = 0;
-  bool started_ = false;  // its workers were asked for
-  bool has_lock_ = false;
+  NodeWord state_;         // what the leader is told, but for ages and the time
+  bool started_ = false;   // its workers were asked for
   bool has_rank_ = false;  // of this leader
   bool kill_ = false;
-  int signal_ = 0;  // to the launcher
-  std::string signal_by_;
   std::optional<std::uint64_t> signalled_at_;
-  bool kill_all_ = false;  // has had a second one
-  int stop_by_ = 0;        // that workers are to end by
-  std::string led_from_;   // leaders before this one, since it ran something
+  int stop_by_ = 0;  // that workers are to end by
   std::string leader_machine_;
   int leader_rank_ = -1;
-  std::optional<Failure> failure_;
   std::uint64_t failed_at_ = 0;
-  std::optional<Final> final_, leaving_, ending_;
+  std::optional<Final> leaving_, ending_;
   Share share_;
-  std::optional<Store> store_;  // as this node serves it
   std::string why_, waits_for_;
 
-  Incarnation leader_ = 0;
-  Stamp echo_ = 0;
   std::uint64_t heard_at_;  // the leader, or since when it is looked for
   std::uint64_t now_;       // the last time told
   std::uint64_t killed_at_ = 0;

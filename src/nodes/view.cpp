@@ -65,28 +65,28 @@ View Leader::view(int from, int most, std::uint64_t now) const {
 
 View Node::view(std::uint64_t now) const {
   View view;
-  const bool stops = signal_ != 0 || leaving_ || (kill_ && stop_by_ != SIGKILL);
+  const bool stops = state_.signal != 0 || leaving_ || (kill_ && stop_by_ != SIGKILL);
   const bool led = is_led(now);
-  view.state = final_                    ? View::State::kEnding
-               : stops                   ? View::State::kStopping
-               : alive_ != 0 && started_ ? View::State::kRunning
-               : led                     ? View::State::kForming
-                                         : View::State::kWaiting;
-  view.fenced = !led && ran_ != 0 && alive_ == 0;
-  view.rank = row_.rank.value_or(-1);
+  view.state = state_.final                    ? View::State::kEnding
+               : stops                         ? View::State::kStopping
+               : state_.alive != 0 && started_ ? View::State::kRunning
+               : led                           ? View::State::kForming
+                                               : View::State::kWaiting;
+  view.fenced = !led && state_.ran != 0 && state_.alive == 0;
+  view.rank = state_.row.rank.value_or(-1);
   view.leader_rank = leader_rank_;
   view.nodes = rules_.nodes;
   view.max_restarts = rules_.max_restarts;
-  view.attempt = told_;
+  view.attempt = state_.told;
   view.world = share_.world;
   view.store = share_.store;
-  view.why = final_ ? final_->text : why_;
+  view.why = state_.final ? state_.final->text : why_;
   if (!led) {
     view.waits_ns = since(heard_at_, now);
     view.left_ns = since(view.waits_ns, rules_.join_timeout);
   }
-  view.members.push_back({view.rank, true, led, alive_ != 0, row_.address, row_.host, row_.workers,
-                          since(heard_at_, now)});
+  view.members.push_back({view.rank, true, led, state_.alive != 0, state_.row.address,
+                          state_.row.host, state_.row.workers, since(heard_at_, now)});
   return view;
 }
 
