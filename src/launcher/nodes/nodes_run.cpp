@@ -116,7 +116,6 @@ Status NodesRun::open() {
     LOCKSTEP_TRY(lead());
   else
     dial();
-  wait_for_beat();
   return {};
 }
 
@@ -145,7 +144,10 @@ Status NodesRun::lead() {
   plan.party = party_;
   if (meeting_.from) plan.advertised = meeting_.from->host();
   star::Hub::Events events;
-  events.news = around_.look;
+  events.news = [this] {
+    answers_->look();
+    around_.look();
+  };
   events.keep = [this](const nodes::Leader::Record& record) {
     // Another leader may go on from it as long as another attempt may begin.
     const auto most = static_cast<nodes::Attempt>(around_.options.max_restarts);
@@ -162,6 +164,7 @@ Status NodesRun::lead() {
     events.store = [this](UniqueFd client) { store_.adopt(std::move(client)); };
   LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.sockets),
                                         std::move(plan), std::move(events)));
+  beat_.cancel();  // the hub has its own
   return {};
 }
 
@@ -196,6 +199,7 @@ void NodesRun::dial() {
   };
   spoke_ =
       std::make_unique<star::Spoke>(around_.loop, *timers_, std::move(plan), std::move(events));
+  wait_for_beat();
 }
 
 // The endpoint's name leads to this machine, and nobody leads.
@@ -252,7 +256,7 @@ void NodesRun::wait_for_beat() {
   const int count = around_.options.nodes.nnodes;
   beat_ = timers_->in(star::beat(head_->node().limit(), count), [this] {
     said_ = 0;
-    if (spoke_) tell_missing();
+    tell_missing();
     answers_->look();
     around_.look();
     wait_for_beat();
