@@ -36,8 +36,8 @@ struct Meeting {
 // may lead to a loopback address there (Debian's 127.0.1.1), and does not.
 bool is_loopback_host(const std::string& host);
 
-// Looks names up: it may block for 1 s, for 5 s with is_host=true, and for 5 s where --local-addr is
-// a name.
+// Looks names up: it may block for 1 s, for 5 s with is_host=true, and for 5 s where --local-addr
+// is a name.
 Result<Meeting> find_meeting(const NodesOptions& options);
 
 // Decides anew for one that dials and was refused by its own machine, so the endpoint's name leads
