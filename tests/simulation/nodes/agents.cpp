@@ -84,12 +84,14 @@ void Machines::leave(Incarnation incarnation) {
   const auto final = agent.leads ? agent.leader->final() : agent.node->ending();
   require(!agent.workers, "an agent ends before its workers");
   check_end(agent, *final);
-  if (!ended_at_) ended_at_ = clock_.now();
   outcome_.codes.push_back(final->code);
   const NodeWord last = agent.node->word(0);
-  codes_[{agent.head, last.ran}].insert(final->code);
+  Ends& ends = ends_.try_emplace({agent.head, last.ran}, Ends{{}, clock_.now()}).first->second;
+  ends.codes.insert(final->code);
   trace(agent.machine, "exit " + std::to_string(final->code) + " " + final->text);
-  ended_ = true;
+  // Others than those that were refused, or that a leader had which another one has followed.
+  const Agent* head = leader();
+  ended_ = ended_ || (last.final && (head == nullptr || head->incarnation == agent.head));
   drop(agent);
 }
 

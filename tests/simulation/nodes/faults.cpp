@@ -37,7 +37,8 @@ void Machines::fault() {
   std::advance(picked, static_cast<std::ptrdiff_t>(random_.between(0, agents_.size() - 1)));
   Agent& agent = picked->second;
   const std::size_t machine = agent.machine;
-  if (trouble_.only_moves) return double_up(agent);
+  if (trouble_.only_moves)
+    return agent.leads && random_.chance(0.5) ? hang(agent) : double_up(agent, 4 * rules_.limit);
   if (trouble_.only_failures) return fail_something(agent);
   switch (random_.between(0, 9)) {
     case 0:
@@ -48,18 +49,21 @@ void Machines::fault() {
     case 3:
       return fail_worker(agent);
     case 4:
-    case 5: {
-      note(machine, "paused");
-      machines_[machine].paused = true;
-      return clock_.after(random_.between(0, 3 * rules_.limit), [this, machine] { wake(machine); });
-    }
+    case 5:
+      return pause(machine, random_.between(0, 3 * rules_.limit));
     case 6: {
-      if (random_.chance(0.5)) return double_up(agent);
+      if (random_.chance(0.5)) return double_up(agent, 4 * rules_.limit);
       return random_.chance(0.1) ? signal(agent) : void();
     }
     default:
       return cut(machine);
   }
+}
+
+void Machines::pause(std::size_t machine, std::uint64_t time) {
+  note(machine, "paused");
+  machines_[machine].paused = true;
+  clock_.after(time, [this, machine] { wake(machine); });
 }
 
 void Machines::signal(Agent& agent) {
@@ -170,23 +174,25 @@ void Machines::cut(std::size_t machine) {
   });
 }
 
-void Machines::double_up(Agent& agent) {
+void Machines::double_up(Agent& agent, std::uint64_t latest, bool hangs) {
   const auto spare = static_cast<std::size_t>(trouble_.nodes);
   const std::size_t from = agent.machine, to = from >= spare ? from - spare : from + spare;
   // Whoever starts each of N agents twice has two runs.
   if (agents_.size() + static_cast<std::size_t>(restarts_) >= 2 * spare - 1) return;
   note(from, agent.leads ? "leader doubled" : "doubled");
-  const bool leads = agent.leads, at_once = leads && random_.chance(0.7);
+  const bool leads = agent.leads, at_once = hangs || (leads && random_.chance(0.7));
   // The endpoint's name leads elsewhere, but the old leader can still be reached.
-  const bool is_cut = !leads || random_.chance(0.5), one_way = random_.chance(0.5);
+  const bool is_cut = !leads || (!hangs && random_.chance(0.5)), one_way = random_.chance(0.5);
   if (is_cut) cut_off(from, one_way);
   ++restarts_;
+  if (hangs) pause(from, random_.between(4, 12) * rules_.limit);
+  if (leads && random_.chance(0.5)) double_another(agent);
   for (auto& [incarnation, other] : agents_)
     if (at_once && other.head == agent.incarnation && reaches(other.machine, from)) {
       other.link = 0;
       other.node->closed(time_of(other.machine));
     }
-  clock_.after(at_once ? 0 : random_.between(0, 4 * rules_.limit), [this, to, leads, at_once] {
+  clock_.after(at_once ? 0 : random_.between(0, latest), [this, to, leads, at_once] {
     --restarts_;
     if (ended_) return;
     if (leads) endpoint_ = to;
@@ -197,6 +203,29 @@ void Machines::double_up(Agent& agent) {
     machines_[from].cut_from.clear();
     for (Machine& one : machines_) std::erase(one.cut_from, from);
   });
+}
+
+void Machines::hang(const Agent& leader) {
+  slow_down(leader.machine);
+  clock_.after(random_.between(0, rules_.limit), [this, incarnation = leader.incarnation] {
+    if (Agent* one = find(incarnation)) double_up(*one, 0, true);
+  });
+}
+
+void Machines::double_another(const Agent& leader) {
+  std::vector<Incarnation> others;
+  for (const auto& [incarnation, other] : agents_)
+    if (other.head == leader.incarnation && incarnation != leader.incarnation)
+      others.push_back(incarnation);
+  if (others.empty()) return;
+  double_up(agents_.at(others[random_.between(0, others.size() - 1)]), rules_.limit / 3);
+}
+
+void Machines::slow_down(std::size_t machine) {
+  note(machine, "slow");
+  machines_[machine].slow_by = random_.between(0, trouble_.limit);
+  clock_.after(random_.between(0, 3 * trouble_.limit),
+               [this, machine] { machines_[machine].slow_by = 0; });
 }
 
 void Machines::cut_off(std::size_t machine, bool one_way) {

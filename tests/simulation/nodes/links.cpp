@@ -46,17 +46,17 @@ void Machines::connect(Agent& agent) {
   agent.told_node = 0;
 }
 
-std::uint64_t Machines::delay() {
+std::uint64_t Machines::delay(std::size_t from) {
   if (trouble_.only_failures) return random_.between(100 * kMicrosecond, 5 * kMillisecond);
-  return random_.chance(0.02) ? random_.between(0, trouble_.limit / 4)
-                              : random_.between(100 * kMicrosecond, 5 * kMillisecond);
+  const std::uint64_t most = random_.chance(0.02) ? trouble_.limit / 4 : 5 * kMillisecond;
+  return machines_[from].slow_by + random_.between(100 * kMicrosecond, most);
 }
 
 void Machines::say_up(Agent& agent) {
   Agent* head = find(agent.head);
   if (agent.leads || agent.link == 0 || head == nullptr) return;
   agent.told_node = agent.node->version();
-  agent.up_at = std::max(agent.up_at, clock_.now() + delay());
+  agent.up_at = std::max(agent.up_at, clock_.now() + delay(agent.machine));
   NodeWord word = agent.node->word(time_of(agent.machine));
   if (trouble_.planted == Planted::kAttemptToldBefore) word.told = 0;
   if (trouble_.planted == Planted::kRankTwice) {
@@ -91,7 +91,7 @@ void Machines::say_down(Agent& head) {
   for (auto& [incarnation, agent] : agents_) {
     if (agent.link == 0 || agent.head != head.incarnation) continue;
     if (!to_all && std::find(due.begin(), due.end(), agent.link) == due.end()) continue;
-    agent.down_at = std::max(agent.down_at, clock_.now() + delay());
+    agent.down_at = std::max(agent.down_at, clock_.now() + delay(head.machine));
     LeaderWord word = head.leader->word_for(agent.link, time_of(head.machine));
     const Link link = agent.link;
     const std::size_t from = head.machine;
@@ -101,6 +101,8 @@ void Machines::say_down(Agent& head) {
       if (receiver == nullptr || receiver->link != link) return;
       if (!reaches(from, receiver->machine) || machines_[receiver->machine].paused) return;
       receiver->heard = clock_.now();
+      if (trouble_.planted == Planted::kArrivalForEcho && word.echo != 0)
+        word.echo = time_of(receiver->machine);
       if (!word.refusal.empty())
         trace(receiver->machine, "agent " + std::to_string(to) + " is refused: " + word.refusal);
       receiver->node->heard(word, time_of(receiver->machine));

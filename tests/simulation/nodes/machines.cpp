@@ -116,10 +116,11 @@ void Machines::check_cause(const std::string& text) const {
 }
 
 void Machines::check_codes() const {
-  if (disturbed_at_ + 6 * rules_.limit > *ended_at_) return;
-  std::map<std::uint64_t, std::set<int>> last;
-  for (const auto& [place, codes] : codes_) last[place.first] = codes;
-  for (const auto& [run, codes] : last) require(codes.size() == 1, "exit codes differ");
+  std::map<Incarnation, Ends> last;
+  for (const auto& [place, ends] : ends_) last[place.first] = ends;
+  for (const auto& [leader, ends] : last)
+    require(ends.codes.size() == 1 || disturbed_at_ + 6 * rules_.limit > ends.first_at,
+            "exit codes differ");
 }
 
 Outcome run_nodes(std::uint64_t seed, const Trouble& trouble) {

@@ -37,6 +37,7 @@ class Machines {
   struct Machine {
     double rate = 1;  // of its clock
     bool paused = false;
+    std::uint64_t slow_by = 0;  // its words to others
     std::uint64_t woken_at = 0;
     std::vector<std::uint64_t> cut_from;  // machines whose words do not reach it
   };
@@ -87,7 +88,7 @@ class Machines {
   void tell_closed(const Agent& from);
   void close_below(Incarnation incarnation, Link link, std::size_t from);
   void connect(Agent& agent);
-  std::uint64_t delay();
+  std::uint64_t delay(std::size_t from);
   void say_up(Agent& agent);
   // To all, or to those that alone have news.
   void say_down(Agent& head);
@@ -113,9 +114,16 @@ class Machines {
   void note(std::size_t machine, const std::string& kind);
   // From all, or from one, both ways or one; for a while.
   void cut(std::size_t machine);
-  // A machine is cut off for long, and somebody starts its agent elsewhere: a pod that moved. The
-  // endpoint's address moves with the leader.
-  void double_up(Agent& agent);
+  // A machine is cut off for long, and somebody starts its agent elsewhere, at the latest after
+  // that time: a pod that moved. The endpoint's address moves with the leader; perhaps one more
+  // moves with it.
+  void double_up(Agent& agent, std::uint64_t latest, bool hangs = false);
+  void double_another(const Agent& leader);
+  // The leader's words become late, then its machine hangs, and the endpoint moves.
+  void hang(const Agent& leader);
+  void pause(std::size_t machine, std::uint64_t time);
+  // What it says is late by up to L, as from an overloaded machine; what it hears is not.
+  void slow_down(std::size_t machine);
   // Its words reach nobody; nor, unless it is one way, do others' reach it.
   void cut_off(std::size_t machine, bool one_way);
   // Its workers die with it. Somebody starts it again, perhaps elsewhere.
@@ -158,8 +166,11 @@ class Machines {
   // By leader: who has had the rank last, and when a word of an agent came last.
   std::map<std::pair<Incarnation, int>, std::pair<Incarnation, std::size_t>> holders_;
   std::map<std::pair<Incarnation, Incarnation>, std::uint64_t> arrived_;
-  std::optional<std::uint64_t> ended_at_;
-  std::map<std::pair<Incarnation, Attempt>, std::set<int>> codes_;  // by leader and attempt
+  struct Ends {
+    std::set<int> codes;
+    std::uint64_t first_at = 0;
+  };
+  std::map<std::pair<Incarnation, Attempt>, Ends> ends_;  // by leader and attempt
   bool ended_ = false;
   Outcome outcome_;
 };

@@ -50,13 +50,13 @@ TEST(Nodes, WithoutFaultsAllEndWithNought) {
 TEST(Nodes, FindsWhatWasPutInOnPurpose) {
   Trouble usual{.max_restarts = 1000}, moves{.max_restarts = 1000}, failures{.max_restarts = 3};
   moves.only_moves = true;
-  moves.faults_per_second = 1;
+  moves.faults_per_second = 0.25;
   failures.only_failures = true;
   EXPECT_EQ(first_violation(moves, seeds.count), "");
   for (const Planted planted :
-       {Planted::kNoGrace, Planted::kAttemptToldBefore, Planted::kDeadNotAwaited,
-        Planted::kRankTwice, Planted::kFinalByHalf, Planted::kMovedAtOnce, Planted::kCauseByArrival,
-        Planted::kCauseNotAwaited, Planted::kBudgetTooSmall}) {
+       {Planted::kNoGrace, Planted::kArrivalForEcho, Planted::kAttemptToldBefore,
+        Planted::kDeadNotAwaited, Planted::kRankTwice, Planted::kFinalByHalf, Planted::kMovedAtOnce,
+        Planted::kCauseByArrival, Planted::kCauseNotAwaited, Planted::kBudgetTooSmall}) {
     std::string found;
     for (Trouble* trouble : {&usual, &failures, &moves}) {
       trouble->planted = planted;

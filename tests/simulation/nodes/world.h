@@ -18,6 +18,7 @@ namespace lockstep::simulation {
 enum class Planted {
   kNone,
   kNoGrace,            // others start at L
+  kArrivalForEcho,     // the fence counts from the arrival of the leader's word
   kAttemptToldBefore,  // an attempt is numbered as one that was told already
   kDeadNotAwaited,     // a start without word that nothing lives
   kRankTwice,          // a rank given twice
