@@ -38,10 +38,13 @@ Status check_owner_and_mode(int fd, const std::string& path, const std::string& 
   if (info.st_uid != ::geteuid() && info.st_uid != 0)
     return misuse(source + " belongs to another user (uid " + std::to_string(info.st_uid) +
                   "), who knows the key then; make a file of your own ('lockstep key')");
-  if ((info.st_mode & 077u) != 0)
+  // Root has given it to a group that we are in: so a secret is mounted for a pod with an fsGroup.
+  const bool roots = info.st_uid == 0 && ::geteuid() != 0;
+  if ((info.st_mode & (roots ? 037u : 077u)) != 0)
     return misuse(source + " can be read or written by others (mode " + octal(info.st_mode) +
                   "), and whoever has the key can take part in the run: chmod 600 '" + path +
-                  "' (a Kubernetes secret: defaultMode: 0400, or the key in " + kKeyVariable + ")");
+                  "' (a Kubernetes secret: defaultMode: 0400 or 0440, or the key in " +
+                  kKeyVariable + ")");
   if (info.st_size > static_cast<off_t>(kMostFileBytes))
     return misuse(source + " has " + std::to_string(info.st_size) + " bytes; a key's file has " +
                   std::to_string(kMostFileBytes) + " at most");

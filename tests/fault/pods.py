@@ -45,6 +45,12 @@ def words_of(pid):
     return [b""]
 
 
+def children_of(pid):
+    with contextlib.suppress(OSError):
+        return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
 class Pods(unittest.TestCase):
     def cluster(self, count, names="right"):
         self.bed = hosts.Bed(count, names=names)
@@ -119,15 +125,20 @@ class Pods(unittest.TestCase):
                     self.assertEqual(set(re.findall("ended with (.*)", text)), {"143"}, said)
                 self.doCleanups()
 
-    def start_as_in(self, file):
-        """A container's command of examples/kubernetes, in each pod."""
+    def command_of(self, file):
+        """A container's, of examples/kubernetes."""
         text = (ROOT / "examples/kubernetes" / file).read_text()
         self.assertIn("command: [sh, -c]", text)
-        command = textwrap.dedent(text.split("- |\n")[1]).replace("--nproc-per-node auto", "--nproc-per-node 2")
+        return textwrap.dedent(text.split("- |\n")[1]).replace("--nproc-per-node auto", "--nproc-per-node 2")
+
+    def start_container(self, ordinal, *words):
+        env = {"LOCKSTEP_RUN_KEY": KEY, "PATH": f"/srv:{os.environ['PATH']}", "PYTHON_EXEC": sys.executable,
+               "HOSTNAME": f"train-{ordinal}", "JOB_COMPLETION_INDEX": ordinal}
+        self.pods[ordinal] = self.bed[ordinal + 1].start(*words, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def start_as_in(self, file):
         for ordinal in range(self.count):
-            env = {"LOCKSTEP_RUN_KEY": KEY, "PATH": f"/srv:{os.environ['PATH']}", "PYTHON_EXEC": sys.executable,
-                   "HOSTNAME": f"train-{ordinal}", "JOB_COMPLETION_INDEX": ordinal}
-            self.pods[ordinal] = self.bed[ordinal + 1].start("sh", "-c", command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            self.start_container(ordinal, "sh", "-c", self.command_of(file))
         self.publish()
         self.wait_for(0)
 
@@ -141,11 +152,41 @@ class Pods(unittest.TestCase):
         self.start_as_in("statefulset.yaml")
         (self.bed.folder / "end").touch()
 
-        wanted, end = [[[b"sleep", b"infinity"]]] * 4, time.monotonic() + 30
-        while (found := [[words_of(pid) for pid in machine.pids()] for machine in self.bed]) != wanted and time.monotonic() < end:
+        wanted, end = [[b"sh", b"sleep"]] * 4, time.monotonic() + 30
+        while (found := [[words_of(pid)[0] for pid in machine.pids()] for machine in self.bed]) != wanted and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(found, wanted, "who is done stays")
-        self.close()
+        for machine in self.bed:  # until it is taken away
+            os.kill(min(machine.pids()), signal.SIGTERM)
+        for pod in self.pods.values():
+            said = pod.communicate(timeout=20)[0]
+            self.assertEqual(pod.returncode, 0, said)
+        self.assertEqual([machine.pids() for machine in self.bed], [[]] * 4)
+
+    def first_process(self):
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            for pid in self.bed[1].pids():
+                if words_of(pid)[0] == b"unshare" and (first := children_of(pid)):
+                    return first[0]
+            time.sleep(0.02)
+        self.fail("no container")
+
+    def test_a_containers_first_process_hands_term_on(self):
+        # Process 1 hears of a signal only what it has asked for. A container's is the shell, or what that execs.
+        self.cluster(1)
+        self.publish()
+        for file in ("job.yaml", "statefulset.yaml"):
+            with self.subTest(file=file):
+                self.start_container(0, "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", self.command_of(file))
+                first = self.first_process()
+                end = time.monotonic() + 20
+                while LOCKSTEP.encode() not in [words_of(pid)[0] for pid in (first, *children_of(first))] and time.monotonic() < end:
+                    time.sleep(0.05)
+                time.sleep(0.2)  # until the launcher waits for the others
+                os.kill(first, signal.SIGTERM)
+                said = self.pods[0].communicate(timeout=20)[0]
+                self.assertEqual(self.pods[0].returncode, 143, said)
 
     def test_two_nodes_on_one_machine_as_in_the_guide(self):
         self.cluster(1)

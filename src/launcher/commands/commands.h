@@ -47,8 +47,8 @@ inline constexpr const char* kStatusHelp =
     "key is needed. With --json one line for each of them (docs/design/control.md).\n\n"
     "A word is RUN_DIR if it has a '/' or is a folder that is there, else HOST[:PORT]; './name' is "
     "a\n"
-    "folder in any case. Exit codes: 0; 2, an argument or the key is wrong, or there is no key;\n"
-    "69, no run is there, or its launcher does not answer.\n";
+    "folder in any case. Exit codes: 0; 2, an argument is wrong, or there is no key that can\n"
+    "be read; 69, no run is there, or one with another key, or its launcher does not answer.\n";
 
 inline constexpr const char* kStopHelp =
     "usage: lockstep stop HOST[:PORT] [--key-file FILE]\n"
@@ -60,8 +60,9 @@ inline constexpr const char* kStopHelp =
     "status' has them; with --id a launcher that has lost its leader ends by itself. Any other "
     "run\n"
     "ends by a SIGTERM to its launcher.\n\n"
-    "Exit codes: 0, it is told, or was about to end; 2, an argument or the key is wrong, or there\n"
-    "is no key; 69, nobody is there, or the launcher does not answer.\n";
+    "Exit codes: 0, it is told, or was about to end; 2, an argument is wrong, or there is no key\n"
+    "that can be read; 69, nobody is there, or one with another key, or the launcher does not "
+    "answer.\n";
 
 inline constexpr const char* kKeyHelp =
     "usage: lockstep key [--print | FILE]\n\n"

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <map>
 
@@ -116,6 +117,29 @@ TEST(FindKey, AWrongOneIsAnError) {
   EXPECT_THAT(error_of(find_key({}, none)), HasSubstr("is empty"));
   folder.write(".config/lockstep/run_key", std::string(5000, 'x'));
   EXPECT_THAT(error_of(find_key({}, none)), HasSubstr("5000 bytes"));
+}
+
+// As a Kubernetes secret with an fsGroup, in a pod whose user is not root.
+TEST(FindKey, RootMayGiveItToOnesGroup) {
+  if (::geteuid() != 0) GTEST_SKIP() << "not root here, who alone can give a file to a group";
+  constexpr gid_t kGroup = 12345;
+  const TempFolder folder;
+  const std::string file = folder.write("key", kGood + "\n");
+  ::chmod(folder.path().c_str(), 0755);
+  ASSERT_EQ(::chown(file.c_str(), 0, kGroup), 0);
+  const auto found_with = [&](mode_t mode) {
+    ::chmod(file.c_str(), mode);
+    EXPECT_EQ(::setegid(kGroup), 0);
+    EXPECT_EQ(::seteuid(12345), 0);
+    const bool found = find_key(file, variables({})).ok();
+    EXPECT_EQ(::seteuid(0), 0);
+    EXPECT_EQ(::setegid(0), 0);
+    return found;
+  };
+  EXPECT_TRUE(found_with(0440));
+  for (const mode_t mode : {0460, 0444, 0450}) EXPECT_FALSE(found_with(mode)) << mode;
+  ::chmod(file.c_str(), 0440);
+  EXPECT_FALSE(find_key(file, variables({})).ok());  // its own user gives it to nobody
 }
 
 TEST(FindKey, FollowsLinks) {
