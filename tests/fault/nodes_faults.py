@@ -312,6 +312,23 @@ class Signalled(OnMachines):
             agent.send_signal(signal.SIGTERM)
         job.expect(143, seconds=15)
 
+    def saving(self, lost=None):
+        """TERM to one launcher: what the others' workers do then, for longer than any fence, is not cut short."""
+        job = self.job(options={"shutdown-timeout": 30}, worker=("--save", 3 * LIMIT + 2))
+        self.at(MIDDLE, job)
+        job.agents[job.bed[2]].send_signal(signal.SIGTERM)
+        if lost:
+            time.sleep(0.5)
+            job.kill(job.bed[lost])
+        job.expect(143, seconds=25)
+        self.assertEqual([w.ended is not None for w in job.witness.of(0)], [i != lost for i in (1, 2, 3)], job.log())
+
+    def test_g6_saving(self):
+        self.saving()
+
+    def test_g6_saving_while_a_launcher_is_lost(self):
+        self.saving(3)
+
     def test_without_a_leader(self):
         """Each ends alone, with its signal's code."""
         job = self.job()

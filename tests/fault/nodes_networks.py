@@ -15,6 +15,32 @@ from nodes.case import MIDDLE, OnMachines
 from nodes.job import FORMING, LIMIT, QUICK
 
 SOON = 5.0
+# Comes to a port again and again, with what no launcher and no store's client says, and stays: half-open, garbage, giant lengths.
+FLOOD = r"""
+import os, socket, struct, sys, time
+store = b"\0" + struct.pack("=I", 0x3C85F7CE)
+kinds = [b"", b"\x16", b"\x16\x03\x01\xff\xff" + bytes(16384), b"L" * 20000, b"LOCKSTEP" + b"\xff" * 64, b"GET / HTTP/1.1\r\n\r\n", b"\0", store,
+         store + b"\1" + struct.pack("=Q", 1 << 60), store + b"\6" + struct.pack("=Q", 1 << 40), store + b"\xee" * 4096]
+open_ones, came, end = [], 0, time.monotonic() + float(sys.argv[3])
+while time.monotonic() < end:
+    try:
+        one = socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)
+        one.settimeout(2)
+        one.sendall(kinds[came % len(kinds)] if came % 12 else os.urandom(5000))
+        open_ones.append(one)
+    except OSError:
+        pass
+    came += 1
+    if len(open_ones) > 800:
+        open_ones.pop(0).close()
+print(came)
+"""
+
+
+def memory_of(agent):
+    """In bytes."""
+    with open(f"/proc/{agent.inner}/status") as status:
+        return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1]) * 1024
 
 
 class Coming(OnMachines):
@@ -168,6 +194,19 @@ class Networks(OnMachines):
         job.until_works(2, seconds=LIMIT + 2 * FORMING)
         job.finish()
         job.expect(0)
+
+    def test_floods_at_a_running_launchers_port(self):
+        """Where all ports are one: the leader's, and its store's."""
+        bed = self.bed(3)
+        job = self.job(bed=bed, machines=(1, 2), options={"rdzv-endpoint": None, "rdzv-id": None, "master-addr": "host1", "master-port": 29500})
+        job.until_works()
+        before = memory_of(job.agents[bed[1]])
+        came = int(bed[3].run(sys.executable, "-SEc", FLOOD, bed[1].v4, 29500, LIMIT).stdout)
+        self.assertGreater(came, 500)
+        self.assertLess(memory_of(job.agents[bed[1]]) - before, 64 << 20)
+        self.assertEqual(job.until_works(more=10), 0, job.log())
+        self.assertLess(sum(len(lines) for lines in job.warnings().values()), 4, job.warnings())
+        self.ends_well(job)
 
     def test_t6_few_descriptors(self):
         bed = self.bed(1)

@@ -225,10 +225,14 @@ class Jobs(unittest.TestCase):
         env = {**KEY, "PATH": f"/srv:{os.environ['PATH']}"}
         options = ("--parsable", "--output=/srv/out-%j", "--cpus-per-task=1", "--time=1", "--signal=USR1@59")
         job = int(self.slurm.run("sbatch", *options, "/srv/nodes.sbatch", "/srv/train", self.file, "6000", env=env).stdout)
+        told = self.submit(f"srun lockstep run train {self.file}-told 6000; echo code $?", "-N2", "--ntasks-per-node=1",
+                           "--time=1", "--signal=TERM@59")
         state = self.wait_for(lambda: self.slurm.state(job)[0] == "FAILED" and self.slurm.state(job), "end of time", 90)
         self.assertEqual(state, ("FAILED", "138:0"))
         self.assertIn(f"requeue {job}", self.slurm.output(job))
         self.assertEqual(self.got(), ["rank 0 got USR1", "rank 1 got USR1"])
+        self.assertIn("code 143", self.completed(told))
+        self.assertEqual(sorted({line for line in self.said(f"{self.file}-told") if "got" in line}), ["rank 0 got TERM", "rank 1 got TERM"])
         self.nothing_is_left()
 
 

@@ -1,6 +1,6 @@
 """A worker that depends on all others and tells a witness outside of its life; the standard library alone.
 
-    worker.py [--steps N] [--pace SECONDS] [--on-loss exit|hang] [--child] [--linger RANK:SECONDS] [--by-store]
+    worker.py [--steps N] [--pace SECONDS] [--on-loss exit|hang] [--child] [--linger RANK:SECONDS] [--save SECONDS] [--by-store]
 
 Meets the others at the store of MASTER_ADDR and MASTER_PORT, as programs of torch do, and makes a ring of TCP connections with them.
 A step is a sum that goes round the ring, and its result after it. Without --steps it ends once /srv/finish is there.
@@ -134,6 +134,7 @@ def main():
     parser.add_argument("--child", action="store_true")
     parser.add_argument("--by-store", action="store_true")
     parser.add_argument("--linger", default="-1:0", help="this rank of the first attempt ends so much later")
+    parser.add_argument("--save", type=float, help="at TERM: it takes so long, and ends well")
     given = parser.parse_args()
     witness = socket.socket(socket.AF_UNIX)
     witness.connect("/srv/witness")
@@ -144,6 +145,13 @@ def main():
     tell("start", rank=rank, world=world, attempt=int(os.environ["TORCHELASTIC_RESTART_COUNT"]), host=socket.gethostname(),
          environment=dict(os.environ), arguments=sys.argv)
     child = fork_child(witness) if given.child else None
+
+    def save(*_):
+        time.sleep(given.save)
+        tell("end")
+        sys.exit()
+    if given.save:
+        signal.signal(signal.SIGTERM, save)
     try:
         store = Store(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
         ring, step, last = (ByStore if given.by_store else Ring)(store, rank, world), 0, False
