@@ -99,7 +99,10 @@ void Connection::read() {
   if (count == 0) return on_end_of_stream();
   if (errno == EAGAIN || errno == EINTR) return;
   if (state_ == State::kLeaving) return finish();
-  fail({Outcome::kReset, sentence(Outcome::kReset, std::strerror(errno))});
+  // A router says so, or this machine's kernel has waited in vain: nobody has closed it.
+  const bool is_reset = errno == ECONNRESET || errno == EPIPE;
+  fail({is_reset ? Outcome::kReset : Outcome::kUnreachable,
+        sentence(Outcome::kReset, std::strerror(errno))});
 }
 
 void Connection::take(std::string_view wire) {
@@ -234,7 +237,8 @@ void Connection::on_end_of_stream() {
 // Whoever is turned away, or wrong, is told why by what is in out_.
 void Connection::fail(Failure failure) {
   const Failure why = std::move(failure);  // what it came from may go with what ends here
-  const bool nobody_there = why.outcome == Outcome::kGone || why.outcome == Outcome::kReset;
+  const bool nobody_there = why.outcome == Outcome::kGone || why.outcome == Outcome::kReset ||
+                            why.outcome == Outcome::kUnreachable;
   const auto events = std::exchange(events_, std::make_shared<const Events>());
   if (nobody_there)
     finish();

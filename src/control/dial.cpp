@@ -19,6 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStagger = 250ms;  // RFC 8305, section 5
+// Then another connection to the same address is begun: what the kernel sends again comes after 1,
+// 3 and 7 s, and the way may be free sooner.
+constexpr auto kAgain = 500ms;
 // For addresses of which nothing is heard, once another one of the name has refused: the machine
 // answers there, and its launcher may come any moment.
 constexpr std::chrono::milliseconds kAfterRefusal = 1'500ms;
@@ -108,34 +111,44 @@ void Dial::try_next() {
   stagger_.cancel();
   if (connection_) return;
   if (untried_.empty()) {
-    if (attempts_.empty()) finish({}, summary());
+    if (attempts_.empty()) return finish({}, summary());
+    stagger_ = timers_.in(kAgain, [this] { try_again(); });
     return;
   }
   const Address address = untried_.front();
   untried_.pop_front();
-  stagger_ = timers_.in(kStagger, [this] {
-    if (!untried_.empty()) try_next();
-  });
-  connect(address);
+  stagger_ = timers_.in(untried_.empty() ? kAgain : kStagger,
+                        [this] { untried_.empty() ? try_again() : try_next(); });
+  if (plan_.from && plan_.from->family() != address.family())
+    return failed({Outcome::kUnreachable, "of another family than " + plan_.from->host()},
+                  address.host());
+  if (const int code = connect(address)) failed(failure_of(code, address), address.host());
 }
 
-void Dial::connect(const Address& address) {
+// Beside those that are under way: each address has one failure, whichever tells it.
+void Dial::try_again() {
+  std::vector<Address> all;
+  for (const Attempt& attempt : attempts_)
+    if (std::ranges::find(all, attempt.address) == all.end()) all.push_back(attempt.address);
+  for (const Address& address : all) (void)connect(address);
+  stagger_ = timers_.in(kAgain, [this] { untried_.empty() ? try_again() : try_next(); });
+}
+
+// 0: it is under way.
+int Dial::connect(const Address& address) {
   UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return failed(failure_of(errno, address), address.host());
+  if (!socket) return errno;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &kSegment, sizeof kSegment);
   const auto& from = plan_.from;
-  if (from && from->family() != address.family())
-    return failed({Outcome::kUnreachable, "of another family than " + from->host()},
-                  address.host());
   const int number = socket.get();
   if ((from && ::bind(number, from->data(), from->size()) != 0) ||
       (::connect(number, address.data(), address.size()) != 0 && errno != EINPROGRESS))
-    return failed(failure_of(errno, address), address.host());
+    return errno;
   const Status watched = loop_.add(
       number, [this, number] { on_connected(number); }, Loop::kWritable);
-  if (!watched.ok())
-    return failed({Outcome::kUnreachable, watched.error().message}, address.host());
+  if (!watched.ok()) return ENOMEM;
   attempts_.push_back({address, std::move(socket)});
+  return 0;
 }
 
 void Dial::on_connected(int socket) {
@@ -145,7 +158,10 @@ void Dial::on_connected(int socket) {
   Attempt taken = std::move(*attempt);
   attempts_.erase(attempt);
   loop_.remove(socket);
-  if (code != 0) return failed(failure_of(code, taken.address), taken.address.host());
+  if (code != 0) {
+    drop_attempts_to(taken.address);
+    return failed(failure_of(code, taken.address), taken.address.host());
+  }
   drop_attempts();
   const std::string host = taken.address.host();
   shake_hands(std::move(taken.socket), host == plan_.host ? name() : name() + " (" + host + ")");
@@ -153,12 +169,20 @@ void Dial::on_connected(int socket) {
 
 // Those that were not there first are tried again if this one does not become a connection.
 void Dial::drop_attempts() {
-  for (Attempt& attempt : attempts_) {
-    loop_.remove(attempt.socket.get());
-    untried_.push_front(attempt.address);
+  while (!attempts_.empty()) {
+    const Address address = attempts_.back().address;
+    drop_attempts_to(address);
+    untried_.push_front(address);
   }
-  attempts_.clear();
   stagger_.cancel();
+}
+
+void Dial::drop_attempts_to(const Address& address) {
+  std::erase_if(attempts_, [&](const Attempt& attempt) {
+    if (attempt.address != address) return false;
+    loop_.remove(attempt.socket.get());
+    return true;
+  });
 }
 
 void Dial::shake_hands(UniqueFd socket, std::string name) {
@@ -183,6 +207,7 @@ void Dial::failed(Failure failure, const std::string& where) {
   if (!where.empty())
     failure.text =
         (where == plan_.host ? name() : name() + " (" + where + ")") + ": " + failure.text;
+  failure.from = where;
   if (failure.outcome == Outcome::kRefused && patience_ > kAfterRefusal) {
     patience_ = kAfterRefusal;
     deadline_ = timers_.in(patience_, [this] { too_late(); });
@@ -213,13 +238,17 @@ void Dial::too_late() {
     failures_.push_back(
         {Outcome::kNoSuchName, "the look-up of '" + plan_.host + "' gave no answer" + within});
   }
-  for (const Attempt& attempt : attempts_)
+  while (!attempts_.empty()) {
+    const Attempt attempt = std::move(attempts_.front());
+    loop_.remove(attempt.socket.get());
+    drop_attempts_to(attempt.address);
     failures_.push_back(
         {Outcome::kDropped,
          (attempt.address.host() == plan_.host ? name()
                                                : name() + " (" + attempt.address.host() + ")") +
              ": no answer" + within +
              ": the machine is down, or a firewall drops what is sent to it"});
+  }
   finish({}, summary());
 }
 

@@ -2,6 +2,7 @@
 //
 // A name is looked up anew by each dial. Of several addresses one family after the other is tried
 // (RFC 8305 in small): the next at once where one fails, 250 ms after one that does not answer.
+// Those that do not answer are tried again every 500 ms, beside what is under way.
 // Where one refuses, those that do not answer are given up soon: who dials again may be heard.
 //
 // Ownership: destroying a Dial gives up; `loop` and `timers` must outlive it. Threads: the loop's.
@@ -52,11 +53,13 @@ class Dial {
   void begin();
   void resolved(const Result<std::vector<Address>>& found);
   void try_next();
-  void connect(const Address& address);
+  void try_again();
+  int connect(const Address& address);
   void on_connected(int socket);
   void shake_hands(UniqueFd socket, std::string name);
   void failed(Failure failure, const std::string& where);
   void drop_attempts();
+  void drop_attempts_to(const Address& address);
   void too_late();
   void finish(std::shared_ptr<Connection> connection, const Failure& failure);
   Failure summary() const;

@@ -12,7 +12,7 @@ enum class Outcome {
   // A dial that nobody has answered.
   kNoSuchName,   // the name leads to no address, or its look-up does not answer in time
   kRefused,      // the machine answers, and nobody listens on the port
-  kUnreachable,  // no route, or a router or firewall says no
+  kUnreachable,  // no route, or a router or firewall says no; of an open one, too
   kDropped,      // no answer at all within the time
   // Who answers, or comes, is not one of us.
   kNotLockstep,   // another protocol
@@ -37,7 +37,8 @@ struct Failure {
   Outcome outcome = Outcome::kGone;
   std::string text;
   bool by_this_machine = false;  // kRefused: the name leads here, and nobody listens here
-  std::string from = {};         // of one who comes: its address, numeric, or "this machine"
+  // Numeric. Of one who comes: its address, or "this machine". Of a dial: who has refused it.
+  std::string from = {};
 };
 
 }  // namespace lockstep::control

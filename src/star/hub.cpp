@@ -203,7 +203,8 @@ void Hub::lose(nodes::Link link, const control::Failure& failure) {
   log_debug(found->second.hello.host + " (" + found->second.connection->name() +
             "): " + failure.text);
   peers_.erase(found);
-  leader_.closed(link, monotonic_ns());
+  // What this machine's kernel has given up is silence: the node may dial anew, or be lost by it.
+  if (failure.outcome != Outcome::kUnreachable) leader_.closed(link, monotonic_ns());
   tell_changes();
 }
 

@@ -1,6 +1,10 @@
 // A node's side of a run on several nodes: dials the endpoint until there is a connection, says
 // what must agree, carries words between nodes::Node and the leader, and dials again where the
-// connection ends or nothing comes through it.
+// connection ends.
+//
+// Where nothing comes for L / 3 it dials beside the connection, which stays: a pause or a cut may
+// pass, and then whichever comes through first is the connection. So silence is no close: closed()
+// is what the other side has done (goodbye, its process or machine gone, nobody listens any more).
 //
 // While nobody answers a line says why: 5 s after the beginning, then every 30 s. A leader that is
 // not up yet is no error.
@@ -41,7 +45,7 @@ class Spoke {
     std::function<void()> open;  // the leader agrees: say() the node's word
     std::function<void(const nodes::LeaderWord&)> word;
     std::function<void(const message::Failed&)> failed;  // elsewhere: why the run ends
-    std::function<void()> closed;
+    std::function<void()> closed;                        // by the other side
     // By this machine, before there ever was a connection: who leads may be this node.
     std::function<void()> refused_here = [] {};
     // Behind what is told of a dial that failed.
@@ -72,7 +76,12 @@ class Spoke {
   void dialled(const std::shared_ptr<control::Connection>& connection,
                const control::Failure& failure);
   void failed(const control::Failure& failure);
-  void hear(std::string_view frame);
+  void failed_beside(const control::Failure& failure);
+  bool is_refused_there(const control::Failure& failure) const;
+  void begin(const std::shared_ptr<control::Connection>& connection);
+  void hear(const control::Connection& from, std::string_view frame);
+  void replace();
+  void heard();
   void on(const message::Welcome& welcome);
   void on(const message::Refused& refused);
   void on(const nodes::LeaderWord& word);
@@ -80,8 +89,11 @@ class Spoke {
   template <class Other>
   void on(const Other& /*nothing that a leader says*/) {}
   void dial_again();
+  void drop_fresh();
+  void ended(const control::Connection& which, const control::Failure& failure);
   void lost(const control::Failure& failure);
   void watch();
+  void dial_beside();
   void tell_trouble();
 
   Loop& loop_;
@@ -90,6 +102,9 @@ class Spoke {
   const Events events_;
   std::unique_ptr<control::Dial> dial_;
   std::shared_ptr<control::Connection> connection_;
+  // Dialled beside a silent one, until the leader's Welcome; and that one, until a word has come by
+  // the new one: before that its end would look like this node's.
+  std::shared_ptr<control::Connection> fresh_, old_;
   bool open_ = false;  // the leader has said Welcome
   bool was_open_ = false;
   std::uint64_t limit_ns_;
@@ -98,7 +113,8 @@ class Spoke {
   std::string trouble_;
   std::chrono::milliseconds pause_{0};      // before the next dial
   std::optional<Deadline> not_ours_until_;  // that somebody else answers may pass
-  Deadline heard_by_, tell_at_, often_until_;
+  Deadline heard_by_, fresh_by_, tell_at_, often_until_;
+  bool beside_ = false;  // it dials although there is a connection
   control::Timers::Timer next_dial_, watch_;
 };
 

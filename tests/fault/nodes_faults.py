@@ -139,6 +139,51 @@ class Killed(OnMachines):
         self.machine_killed(MIDDLE, 1, 2)
 
 
+class BelowL(OnMachines):
+    """Silence between L / 3, when nodes dial anew, and L costs nothing. L is 15 s: longer than what is waited for a closed connection."""
+
+    LONG = 15
+
+    def cut(self, bed, job, seconds):
+        bed.isolate(1)
+        time.sleep(seconds)
+        self.assertGreater(bed.dropped(), 0)
+        bed.heal()
+
+    def pause_machine(self, bed, job, seconds):
+        bed[1].pause()
+        time.sleep(seconds)
+        bed[1].wake()
+
+    def pause_launcher(self, bed, job, seconds):
+        job.agents[bed[1]].send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        job.agents[bed[1]].send_signal(signal.SIGCONT)
+
+    def silent(self, restarts, *silences):
+        """Of the leader, one after the other: [(how, seconds)]."""
+        job = self.job(options={"max-restarts": restarts}, conf="keep_alive_interval=5,keep_alive_max_attempt=3", worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        for how, seconds in silences:
+            how(job.bed, job, seconds)
+            time.sleep(2)  # what it has cost would be seen by now
+            self.assertEqual(job.witness.attempt(), 0, job.log())
+        self.ends_well(job)
+        self.assertEqual(job.witness.attempt(), 0, job.log())
+
+    def test_cuts(self):
+        self.silent(0, (self.cut, 0.5 * self.LONG))
+
+    def test_long_cuts(self):
+        self.silent(3, (self.cut, 0.9 * self.LONG))
+
+    def test_pauses(self):
+        self.silent(3, (self.pause_machine, 0.5 * self.LONG))
+
+    def test_long_pauses(self):
+        self.silent(0, (self.pause_launcher, 0.9 * self.LONG))
+
+
 class Stopped(OnMachines):
     """Pauses of machines and of launchers."""
 

@@ -137,12 +137,7 @@ void Machines::obey(Agent& agent) {
     agent.node->workers_started();
     outcome_.attempts = std::max(outcome_.attempts, wish.run);
     const Attempt attempt = wish.run;
-    clock_.after(trouble_.run_for + random_.between(0, 2 * kSecond), [this, incarnation, attempt] {
-      if (Agent* one = find(incarnation); one != nullptr && one->workers &&
-                                          one->workers->attempt == attempt &&
-                                          !machines_[one->machine].paused)
-        gone(*one, one->killing == 0);
-    });
+    end_later(incarnation, attempt, trouble_.run_for + random_.between(0, 2 * kSecond));
   }
   if (wish.signal == 0 || !agent.workers || agent.killing == SIGKILL ||
       agent.killing == wish.signal)
@@ -158,6 +153,16 @@ void Machines::obey(Agent& agent) {
                      one != nullptr && one->workers && one->workers->attempt == attempt)
                    gone(*one, false);
                });
+}
+
+// Well, unless they are killed meanwhile. What is paused ends later.
+void Machines::end_later(Incarnation incarnation, Attempt attempt, std::uint64_t after) {
+  clock_.after(after, [this, incarnation, attempt] {
+    Agent* one = find(incarnation);
+    if (one == nullptr || !one->workers || one->workers->attempt != attempt) return;
+    if (machines_[one->machine].paused) return end_later(incarnation, attempt, kSecond);
+    gone(*one, one->killing == 0);
+  });
 }
 
 void Machines::gone(Agent& agent, bool well) {

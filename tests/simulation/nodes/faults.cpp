@@ -39,6 +39,7 @@ void Machines::fault() {
   const std::size_t machine = agent.machine;
   if (trouble_.only_moves)
     return agent.leads && random_.chance(0.5) ? hang(agent) : double_up(agent, 4 * rules_.limit);
+  if (trouble_.only_silence) return be_silent(machine);
   if (trouble_.only_failures) return fail_something(agent);
   switch (random_.between(0, 9)) {
     case 0:
@@ -124,6 +125,22 @@ void Machines::fail_something(Agent& agent) {
   note(agent.machine, "agent killed");
   fail_others(agent, 0);
   kill(agent, false);
+}
+
+// For less than L by some beats, one after the other: nothing may come of it.
+void Machines::be_silent(std::size_t machine) {
+  if (clock_.now() < disturbed_at_ + rules_.limit) return;
+  const bool is_pause = random_.chance(0.5);
+  note(machine, is_pause ? "short pause" : "short cut");
+  if (is_pause)
+    machines_[machine].paused = true;
+  else
+    cut_off(machine, random_.chance(0.3));
+  clock_.after(random_.between(rules_.limit / 4, rules_.limit * 3 / 5), [this, machine] {
+    machines_[machine].cut_from.clear();
+    for (Machine& one : machines_) std::erase(one.cut_from, machine);
+    wake(machine);
+  });
 }
 
 // It is made again within its second; what has failed meanwhile is told late.

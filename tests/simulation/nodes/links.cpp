@@ -30,15 +30,21 @@ void Machines::close_below(Incarnation incarnation, Link link, std::size_t from)
 
 void Machines::connect(Agent& agent) {
   if (agent.leads || clock_.now() < agent.redials_at) return;
-  if (agent.link != 0 && clock_.now() > agent.heard + rules_.limit) {
+  const bool silent = agent.link != 0 && clock_.now() > agent.heard + rules_.limit / 3;
+  if (silent && trouble_.planted == Planted::kRedialIsDeath) {
     tell_closed(agent);
     agent.link = 0;
     agent.node->closed(time_of(agent.machine));
   }
   Agent* head = leader();
-  if (agent.link != 0 || head == nullptr || machines_[head->machine].paused ||
+  if ((agent.link != 0 && !silent) || head == nullptr || machines_[head->machine].paused ||
       !reaches(agent.machine, head->machine) || !reaches(head->machine, agent.machine))
     return;
+  // Dialled beside the silent one, whose end the leader hears some time later.
+  if (agent.link != 0) {
+    ++outcome_.faults["dialled beside"];
+    tell_closed(agent);
+  }
   agent.link = ++links_;
   agent.head = head->incarnation;
   agent.heard = clock_.now();
@@ -47,7 +53,8 @@ void Machines::connect(Agent& agent) {
 }
 
 std::uint64_t Machines::delay(std::size_t from) {
-  if (trouble_.only_failures) return random_.between(100 * kMicrosecond, 5 * kMillisecond);
+  if (trouble_.only_failures || trouble_.only_silence)
+    return random_.between(100 * kMicrosecond, 5 * kMillisecond);
   const std::uint64_t most = random_.chance(0.02) ? trouble_.limit / 4 : 5 * kMillisecond;
   return machines_[from].slow_by + random_.between(100 * kMicrosecond, most);
 }

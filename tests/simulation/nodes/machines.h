@@ -94,6 +94,7 @@ class Machines {
   void say_down(Agent& head);
   void serve(Agent& agent);
   void obey(Agent& agent);
+  void end_later(Incarnation incarnation, Attempt attempt, std::uint64_t after);
   void gone(Agent& agent, bool well);
   void all_go_on();
   void beat();
@@ -108,6 +109,7 @@ class Machines {
   // Causes of an end, and what must not be taken for one.
   void fail_something(Agent& agent);
   void break_connection(Agent& agent);
+  void be_silent(std::size_t machine);
   void fail(Agent& agent, const std::string& kind, std::uint64_t age, bool by_signal);
   void tell_held(Agent& agent);
   bool runs(const Agent& agent, Attempt attempt) const;

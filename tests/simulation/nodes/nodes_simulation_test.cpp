@@ -40,6 +40,27 @@ TEST(Nodes, TheOldestFailureIsNamed) {
         << n << " nodes";
 }
 
+// Cuts and pauses of a node or the leader, from before to long after a node dials anew.
+TEST(Nodes, ASilenceBelowLCostsNothing) {
+  std::map<std::string, int> seen;
+  bool found = false;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    Trouble silence{.max_restarts = seed % 2 == 0 ? 0 : 1000, .faults_per_second = 0.2};
+    silence.limit = 5 * kSecond;
+    silence.only_silence = true;
+    const Outcome outcome = run_nodes(seed, silence);
+    EXPECT_EQ(outcome.attempts, 1U) << "seed " << seed;
+    EXPECT_EQ(outcome.codes, (std::vector<int>{0, 0, 0})) << "seed " << seed;
+    for (const auto& [kind, times] : outcome.faults) seen[kind] += times;
+    silence.planted = Planted::kRedialIsDeath;
+    silence.max_restarts = 1000;
+    found = found || run_nodes(seed, silence).attempts > 1;
+  }
+  for (const char* kind : {"short pause", "short cut", "dialled beside"})
+    EXPECT_GT(seen[kind], 0) << kind;
+  EXPECT_TRUE(found) << "a mistake put in on purpose";
+}
+
 TEST(Nodes, WithoutFaultsAllEndWithNought) {
   const Outcome outcome = run_nodes(1, {.nodes = 4, .faults_per_second = 1e-6});
   EXPECT_EQ(outcome.attempts, 1U);

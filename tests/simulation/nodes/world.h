@@ -27,6 +27,7 @@ enum class Planted {
   kCauseByArrival,     // a failure is as old as its arrival
   kCauseNotAwaited,    // what is told first is named
   kBudgetTooSmall,     // the run ends although a restart is left
+  kRedialIsDeath,      // who dials anew in a silence closes its connection first
 };
 
 struct Trouble {
@@ -38,6 +39,7 @@ struct Trouble {
   std::uint64_t limit = 3 * kSecond;
   bool only_moves = false;     // of all faults
   bool only_failures = false;  // of workers and agents, and connections that break; no word is late
+  bool only_silence = false;   // cuts and pauses, each shorter than L and after the last one's end
   Planted planted = Planted::kNone;
 };
 

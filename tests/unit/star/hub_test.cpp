@@ -74,7 +74,8 @@ TEST_F(HubTest, ADeadNodeCostsARestartOnceItIsBack) {
   EXPECT_TRUE(run_until([&] { return all_run(2); }));
 }
 
-// Connected, and nothing comes: the way is broken, or whoever it is.
+// Connected, and nothing comes: the way is broken, or whoever it is. Dialled beside it; nobody has
+// closed anything before the other side does, or nobody listens there any more.
 TEST_F(HubTest, ASilentLeaderIsDialledAgain) {
   auto socket = control::listen_everywhere(0);
   ASSERT_TRUE(socket.ok());
@@ -88,14 +89,22 @@ TEST_F(HubTest, ASilentLeaderIsDialledAgain) {
     connection->send(*star::encode(Welcome{"mute", "127.0.0.1"}));
     come.push_back(std::move(connection));
   };
-  const auto listener =
+  auto listener =
       control::Listener::open(*loop, *timers, *std::move(socket), plan, std::move(events));
   ASSERT_TRUE(listener.ok());
   const auto begun = std::chrono::steady_clock::now();
   Agent& agent = join(given(1), (*listener)->port());
   ASSERT_TRUE(run_until([&] { return come.size() == 3; }));
   EXPECT_GT(std::chrono::steady_clock::now() - begun, 1200ms) << "each for L / 3";
-  EXPECT_EQ(agent.closed, 2);
+  EXPECT_EQ(agent.closed, 0);
+  ASSERT_TRUE(run_until([&] { return agent.opened == 3; }));
+  come.back()->close();
+  ASSERT_TRUE(run_until([&] { return agent.closed == 1; })) << "by the other side";
+  ASSERT_TRUE(run_until([&] { return agent.opened == 4; }));
+  EXPECT_EQ(agent.closed, 1);
+  listener->reset();
+  ASSERT_TRUE(run_until([&] { return agent.closed == 2; })) << "nobody listens any more";
+  EXPECT_TRUE(come.back()->is_open());
 }
 
 TEST_F(HubTest, GarbageAndSilenceBehindAHelloDisturbNobody) {
