@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 
+#include "base/signal_name.h"
 #include "lockstep/status.h"
 
 namespace lockstep::coord {
@@ -11,8 +11,7 @@ namespace lockstep::coord {
 std::string describe(ExitStatus status) {
   if (status.is_unknown()) return "cause unknown";
   if (status.signal == 0) return "exit " + std::to_string(status.code);
-  const char* name = sigabbrev_np(status.signal);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(status.signal);
+  return signal_name(status.signal);
 }
 
 bool is_from_outside(ExitStatus status) {

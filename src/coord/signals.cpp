@@ -1,6 +1,7 @@
 // What a signal means: to the launcher, that the run is to end; to a worker, that the run or this
 // worker is. Handlers of workers that take part in transactions note it (worker/stop_signals.h);
 // others die of it.
+#include "base/signal_name.h"
 #include "coord/membership_state.h"
 
 namespace lockstep::coord {

@@ -6,8 +6,6 @@
 
 namespace lockstep::coord {
 
-std::string signal_name(int signal) { return describe(ExitStatus{-1, signal}); }
-
 std::string worker_name(int rank, std::uint64_t uid) {
   return "rank " + std::to_string(rank) + " (worker " + std::to_string(uid) + ")";
 }

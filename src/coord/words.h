@@ -11,7 +11,6 @@ namespace lockstep::coord {
 // A stop that has lasted so long names whom it waits for. Nanoseconds.
 inline constexpr std::uint64_t kStopWaitTold = 2'000'000'000;
 
-std::string signal_name(int signal);                   // "SIGTERM"
 std::string worker_name(int rank, std::uint64_t uid);  // "rank 0 (worker 1)"
 // `first`: what is done about a death before all start again.
 std::string policy(int workers, const std::string& first, int max_restarts);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/seconds.h"
+#include "base/signal_name.h"
 #include "lockstep/status.h"
 
 namespace lockstep::nodes {
@@ -39,11 +40,15 @@ void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   if (is_new) node.since = now;
   if (is_new) silent_.set(link, now + rules_.limit);
   if (!node.refusal.empty()) return;
+  if (is_new && link != kOwnLink && word.signal != 0 && word.run == 0)
+    return refuse_stopped(link, node);
   if (node.rank < 0) give_rank(link, node, now);
   if (node.rank >= 0)
     note(node.rank, word, now);
-  else if (word.signal != 0 && phase_ == Phase::kForming && node.refusal.empty())
-    note_signal("a node at " + word.row.address, word, now);
+  else if (word.signal != 0 && (signal_ != 0 || is_member(link)))
+    note_signal(word.row.host + " (" + word.row.address + ")", word, now);
+  else if (word.signal != 0 && node.refusal.empty())
+    refuse_stopped(link, node);
   assign_waiting(now);
   decide(now);
 }
@@ -60,7 +65,7 @@ void Leader::forget(Link link) {
   const auto found = links_.find(link);
   if (found == links_.end()) return;
   done_ -= static_cast<std::size_t>(is_done(found->second));
-  waiting_.erase(link);
+  waits_no_more(link);
   silent_.drop(link);
   links_.erase(found);
 }
@@ -103,8 +108,8 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
 void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint64_t now) {
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning) {
     signal_ = word.signal;
-    why_ = who + " was stopped by " +
-           (word.signal_by.empty() ? "signal " + std::to_string(signal_) : word.signal_by);
+    why_ =
+        who + " was stopped by " + (word.signal_by.empty() ? signal_name(signal_) : word.signal_by);
     phase_ = Phase::kStopping;
     ranks_.release_lost();
     cause_.close();
@@ -241,7 +246,7 @@ void Leader::decide(std::uint64_t now) {
     if (now >= *begins_at_) begin(now);
   }
   if (phase_ == Phase::kStopping && signal_ != 0 && ranks_.working() == 0)
-    finish({128 + signal_, "stopped by signal " + std::to_string(signal_)});
+    finish({128 + signal_, why_});
   if (phase_ == Phase::kFinal && !over_ && done_ == links_.size() && ranks_.away() == 0) {
     over_ = true;
     ++version_;

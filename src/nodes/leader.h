@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -96,7 +97,11 @@ class Leader {
   void give_rank(Link link, Node& node, std::uint64_t now);
   void assign_given(int rank, Link link, Node& node, std::uint64_t now);
   void assign_waiting(std::uint64_t now);
+  void wait_for_rank(Link link, Incarnation incarnation);
+  void waits_no_more(Link link);
+  bool is_member(Link link) const;
   void refuse_surplus(Link link, Node& node);
+  void refuse_stopped(Link link, Node& node);
   void assign(int rank, Link link, Node& node);
   void refuse(Link link, Node& node, int code, std::string why);
   static bool proves_dead(const RankState& state, const NodeWord& word);
@@ -147,10 +152,11 @@ class Leader {
   std::uint64_t version_ = 1;
   std::vector<Link> due_, dropped_;
   std::map<Link, Node> links_;
-  std::set<Link> waiting_;         // for a rank
-  std::size_t done_ = 0;           // links of which the end waits for nothing
-  Deadlines<Link> silent_;         // those without a rank
-  std::set<Incarnation> earlier_;  // whose ranks others have taken
+  std::set<Link> waiting_;                          // for a rank
+  std::unordered_map<Incarnation, Link> waits_by_;  // each launcher by one of them
+  std::size_t done_ = 0;                            // links of which the end waits for nothing
+  Deadlines<Link> silent_;                          // those without a rank
+  std::set<Incarnation> earlier_;                   // whose ranks others have taken
   Ranks ranks_;
   std::optional<std::uint64_t> begins_at_;  // may_begin_at(), until that may change
   std::uint32_t world_ = 0;                 // workers of the attempt

@@ -1,7 +1,9 @@
 // Who has which node rank.
+#include <iterator>
 #include <string>
 #include <utility>
 
+#include "base/signal_name.h"
 #include "lockstep/status.h"
 #include "nodes/leader.h"
 
@@ -17,7 +19,7 @@ void Leader::refuse(Link link, Node& node, int code, std::string why) {
   node.refusal = std::move(why);
   node.refusal_code = code;
   done_ += static_cast<std::size_t>(is_done(node));
-  waiting_.erase(link);
+  waits_no_more(link);
   due_.push_back(link);
 }
 
@@ -42,19 +44,53 @@ void Leader::give_rank(Link link, Node& node, std::uint64_t now) {
   if (link == kOwnLink) return assign_given(0, link, node, now);
   const int rank = same >= 0 ? same : ranks_.of_lost(row);
   if (rank >= 0) return assign(rank, link, node);
-  waiting_.insert(link);
+  wait_for_rank(link, row.incarnation);
   refuse_surplus(link, node);
+}
+
+// By its newest connection: older ones are those that it has dialled beside.
+void Leader::wait_for_rank(Link link, Incarnation incarnation) {
+  Link& newest = waits_by_[incarnation];
+  if (link < newest) return;
+  const Link old = std::exchange(newest, link);
+  waiting_.insert(link);
+  if (old == link || !waiting_.contains(old)) return;
+  dropped_.push_back(old);
+  forget(old);
+}
+
+void Leader::waits_no_more(Link link) {
+  if (waiting_.erase(link) == 0) return;
+  const auto newest = waits_by_.find(links_.at(link).word.row.incarnation);
+  if (newest != waits_by_.end() && newest->second == link) waits_by_.erase(newest);
 }
 
 // One more than the run has nodes, all of which have answered since it came: none is missing.
 void Leader::refuse_surplus(Link link, Node& node) {
   if (final_)
     refuse(link, node, final_->code != 0 ? final_->code : exit_code(ErrorKind::kUnavailable),
-           final_->code != 0 ? final_->text : "the run has ended");
+           final_->code != 0 ? "the run ends: " + final_->text : "the run has ended");
   else if (ranks_.all_here() && ranks_.oldest_echo() > node.since)
     refuse(link, node, exit_code(ErrorKind::kUnavailable),
            "the run has all its " + std::to_string(rules_.nodes) +
                " nodes, which are alive; another run needs an endpoint of its own");
+}
+
+// It has a rank, or waits for none but other newcomers: who waits for a lost node's is no member.
+bool Leader::is_member(Link link) const {
+  if (has_rank(link)) return true;
+  const auto place = waiting_.find(link);
+  return place != waiting_.end() &&
+         static_cast<std::size_t>(std::distance(waiting_.begin(), place)) < ranks_.free().size();
+}
+
+// Whoever is no member ends alone; the run goes on without it.
+void Leader::refuse_stopped(Link link, Node& node) {
+  const NodeWord& word = node.word;
+  refuse(link, node, 128 + word.signal,
+         word.row.host + " was stopped by " +
+             (word.signal_by.empty() ? signal_name(word.signal) : word.signal_by) +
+             ", before it was a node of the run");
 }
 
 void Leader::assign_given(int rank, Link link, Node& node, std::uint64_t now) {
@@ -107,7 +143,7 @@ void Leader::assign(int rank, Link link, Node& node) {
   }
   ranks_.assign(rank, link, node.word.row, node.heard_at);
   node.rank = rank;
-  waiting_.erase(link);
+  waits_no_more(link);
   silent_.drop(link);
   due_.push_back(link);
   begins_at_.reset();

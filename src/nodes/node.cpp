@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/signal_name.h"
 #include "lockstep/status.h"
 
 namespace lockstep::nodes {
@@ -193,10 +194,13 @@ void Node::tick(std::uint64_t now) {
 void Node::end_by_signal(std::uint64_t now) {
   if (!signalled_at_) signalled_at_ = now;
   const std::uint64_t since = has_rank_ ? heard_at_ : *signalled_at_;
-  const bool nobody_answers = (state_.kill_all || !has_rank_) && now >= since + rules_.redial;
+  const bool nobody_answers =
+      state_.leader == 0 || ((state_.kill_all || !has_rank_) && now >= since + rules_.redial);
   if (!nobody_answers && !leader_is_gone(now)) return;
   if (!state_.final)
-    leave(128 + state_.signal, "stopped by signal " + std::to_string(state_.signal));
+    leave(128 + state_.signal,
+          state_.row.host + " was stopped by " +
+              (state_.signal_by.empty() ? signal_name(state_.signal) : state_.signal_by));
   else if (state_.kill_all)
     leave(state_.final->code, state_.final->text);
 }

@@ -26,8 +26,8 @@ class Node {
   // Before this time tick() has nothing to do; soon after `now`.
   std::uint64_t next_deadline(std::uint64_t now) const;
   // The launcher has had it; its own workers get it at once, and the leader tells all. Without one
-  // that has given it a rank it ends alone, soon. A second one has all killed; if no leader answers
-  // it ends at once. `by`: who asked for it by other means than a signal.
+  // that has given it a rank it ends alone, soon; at once if none was ever heard. A second one has
+  // all killed; if no leader answers it ends at once. `by`: who asked for it by other means.
   void signalled(int signal, std::string by = {});
   // No worker of an earlier agent lives on this machine.
   void has_taken_lock() { state_.has_lock = true; }

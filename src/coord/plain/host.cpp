@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/signal_name.h"
 #include "coord/exit_status.h"
 #include "coord/head.h"
 #include "coord/words.h"

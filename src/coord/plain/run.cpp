@@ -3,6 +3,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/signal_name.h"
 #include "coord/words.h"
 #include "lockstep/status.h"
 

@@ -101,9 +101,4 @@ void signal_process(int process, int signal) {
   ::syscall(SYS_pidfd_send_signal, process, signal, nullptr, 0);
 }
 
-std::string signal_name(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
-}
-
 }  // namespace lockstep::launcher

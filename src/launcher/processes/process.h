@@ -65,6 +65,4 @@ void signal_group(pid_t pid, int signal);
 // To the one process of a pidfd, which is nobody else's.
 void signal_process(int process, int signal);
 
-std::string signal_name(int signal);  // "SIGKILL", or "signal 34"
-
 }  // namespace lockstep::launcher

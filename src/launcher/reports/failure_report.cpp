@@ -15,6 +15,7 @@
 #include "base/env.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/signal_name.h"
 #include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {

@@ -21,6 +21,58 @@ TEST_F(NodesTest, WhoWaitsForARankStopsARunThatForms) {
   }
 }
 
+TEST_F(NodesTest, WhoWasNeverLetInEndsAtOnceAndStopsNobody) {
+  begin({.nodes = 2});
+  Node alone(rules_, row(1, 101), now);
+  alone.signalled(SIGTERM);
+  alone.tick(now);
+  ASSERT_TRUE(alone.ending()) << "whoever is dialled, nobody has answered";
+  EXPECT_EQ(alone.ending()->code, 143);
+  for (const std::optional<int> rank : {std::optional<int>(), std::optional<int>(1)}) {
+    const Link link = rank ? 3 : 2;
+    Node& told = add(link, row(2, 102 + link, rank));
+    told.signalled(SIGTERM);
+    talk();
+    told.tick(now);
+    ASSERT_TRUE(told.ending());
+    EXPECT_EQ(told.ending()->code, 143);
+    EXPECT_NE(told.ending()->text.find("SIGTERM"), std::string::npos);
+    EXPECT_EQ(leader->phase(), Phase::kForming);
+    nodes.erase(link);
+    leader->closed(link, now);
+  }
+  add(4, row(1, 110));
+  talk();
+  EXPECT_EQ(leader->phase(), Phase::kRunning);
+}
+
+// Nor does who waits for a lost node's rank.
+TEST_F(NodesTest, WhoWaitsToReplaceStopsNobody) {
+  lose_the_third({.nodes = 3, .max_restarts = 3});
+  Node& other = add(5, row(5, 105));
+  pass(kSecond);
+  EXPECT_EQ(other.share().rank, -1);
+  other.signalled(SIGTERM);
+  pass(kSecond);
+  ASSERT_TRUE(other.ending());
+  EXPECT_EQ(other.ending()->code, 143);
+  EXPECT_EQ(leader->phase(), Phase::kForming);
+}
+
+// One launcher has one rank, by however many connections it comes.
+TEST_F(NodesTest, WhoWaitsDialsAnew) {
+  begin({.nodes = 3});
+  Node& one = add(1, row(1, 101));
+  talk();
+  leader->heard(2, one.word(now), now);
+  EXPECT_EQ(leader->take_dropped(), std::vector<Link>{1});
+  leader->heard(1, one.word(now), now);  // late
+  ++now;
+  leader->heard(2, one.word(now), now);
+  EXPECT_EQ(leader->phase(), Phase::kForming);
+  EXPECT_FALSE(leader->has_rank(2));
+}
+
 // Nobody waits for ever for a rank that is not there, or takes one of a run that lacks none.
 TEST_F(NodesTest, WhoIsOneTooManyIsTold) {
   begin({.nodes = 2});
