@@ -86,8 +86,10 @@ void Machines::leave(Incarnation incarnation) {
   check_end(agent, *final);
   outcome_.codes.push_back(final->code);
   const NodeWord last = agent.node->word(0);
-  Ends& ends = ends_.try_emplace({agent.head, last.ran}, Ends{{}, clock_.now()}).first->second;
-  ends.codes.insert(final->code);
+  if (!agent.refused) {  // its code is its own
+    Ends& ends = ends_.try_emplace({agent.head, last.ran}, Ends{{}, clock_.now()}).first->second;
+    ends.codes.insert(final->code);
+  }
   trace(agent.machine, "exit " + std::to_string(final->code) + " " + final->text);
   // Others than those that were refused, or that a leader had which another one has followed.
   const Agent* head = leader();

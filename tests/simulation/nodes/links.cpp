@@ -110,7 +110,8 @@ void Machines::say_down(Agent& head) {
       receiver->heard = clock_.now();
       if (trouble_.planted == Planted::kArrivalForEcho && word.echo != 0)
         word.echo = time_of(receiver->machine);
-      if (!word.refusal.empty())
+      receiver->refused = !word.refusal.empty();
+      if (receiver->refused)
         trace(receiver->machine, "agent " + std::to_string(to) + " is refused: " + word.refusal);
       receiver->node->heard(word, time_of(receiver->machine));
       go_on(to);

@@ -60,6 +60,7 @@ class Machines {
     std::optional<nodes::Failure> held;
     std::uint64_t held_since = 0;
     std::uint64_t signalled_at = 0;
+    bool refused = false;
     Link link = 0;         // to the leader; 0: none
     Incarnation head = 0;  // that leader
     std::uint64_t heard = 0;
