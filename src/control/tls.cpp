@@ -124,6 +124,7 @@ struct Tls::State {
     if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return std::nullopt;
     const unsigned long code = ERR_peek_error();
     Failure what{established ? Outcome::kBroken : outcome_of(code), first_reason(code)};
+    if (what.outcome == Outcome::kNotLockstep) what.text = "what it sends is no TLS";
     if (error == SSL_ERROR_ZERO_RETURN) what.text = "TLS was closed";
     ERR_clear_error();
     return what;

@@ -30,6 +30,7 @@ Leader::Leader(const Rules& rules, Row own, std::uint64_t run, const Record& bef
       ranks_(rules.nodes, {rules.limit, rules.redial}) {}
 
 void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
+  look_at_clock(now);
   const auto [entry, is_new] = links_.try_emplace(link);
   Node& node = entry->second;
   if (word.sent < node.word.sent) return;  // overtaken
@@ -85,7 +86,8 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
   if (!is_led_from) {
     led_before_ = true;
     heard_of_it_at_ = now;
-    if (phase_ == Phase::kRunning) end_attempt_for("another agent has led the run meanwhile", now);
+    if (phase_ == Phase::kRunning)
+      end_attempt_for("another launcher has led the run meanwhile", now);
   }
   const Stamp echo = word.leader == own_.incarnation ? word.echo : 0;
   ranks_.heard(rank, echo, now);
@@ -145,7 +147,7 @@ void Leader::adopt(const NodeWord& word, std::uint64_t now) {
   nothing_may_live(now);
   // The leader that is gone is a lost node.
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning)
-    end_attempt_for("the agent of the endpoint was lost", now);
+    end_attempt_for("the launcher that led was lost", now);
 }
 
 void Leader::lose(int rank, const std::string& why, std::uint64_t now) {
@@ -205,19 +207,7 @@ void Leader::settle(std::uint64_t now) {
     ++version_;
   }
   cause_.close();
-}
-
-// The nodes that have said nothing since they were told that the attempt has ended.
-std::string Leader::unheard(std::uint64_t now) const {
-  constexpr int kMost = 3;
-  std::string text;
-  int count = 0;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const RankState& state = ranks_.at(rank);
-    if (state.lost || state.clear || state.heard_at >= cause_.since() || ++count > kMost) continue;
-    text += "; " + name(rank) + " has not been heard for " + seconds(now - state.heard_at);
-  }
-  return count > kMost ? text + "; " + std::to_string(count - kMost) + " more likewise" : text;
+  tell_missing(now);
 }
 
 void Leader::nothing_may_live(std::uint64_t now) {
@@ -294,7 +284,20 @@ void Leader::begin(std::uint64_t now) {
   ++version_;
 }
 
+// It has slept for so long that the others have killed their workers: nobody else has failed.
+void Leader::look_at_clock(std::uint64_t now) {
+  const std::uint64_t before = std::exchange(now_, now);
+  if (phase_ != Phase::kRunning || before == 0 || now < before + rules_.limit) return;
+  const int own = links_.at(kOwnLink).rank;
+  // Before all that was last heard of others.
+  add_failure({before - std::min(before, rules_.limit / 4), own,
+               name(own) + ", which leads, stood still for " + seconds(now - before),
+               exit_code(ErrorKind::kUnavailable), true, false},
+              now);
+}
+
 void Leader::tick(std::uint64_t now) {
+  look_at_clock(now);
   while (const std::optional<int> rank = ranks_.take_silent(now))
     lose(*rank,
          now >= ranks_.at(*rank).heard_at + rules_.limit ? "was silent for " + seconds(rules_.limit)
@@ -310,12 +313,19 @@ void Leader::tick(std::uint64_t now) {
     }
   }
   if (phase_ == Phase::kForming && now >= waits_since_ + rules_.join_timeout)
-    finish(
-        {exit_code(ErrorKind::kUnavailable),
-         "not all nodes were there within " + seconds(rules_.join_timeout) + ": " + missing(now)});
+    finish({exit_code(ErrorKind::kUnavailable), "not all nodes were there within " +
+                                                    seconds(rules_.join_timeout) +
+                                                    ", missing: " + missing(now)});
   assign_waiting(now);
   decide(now);
-  waits_for_ = phase_ == Phase::kForming && now >= waits_since_ + kWaitTold ? missing(now) : "";
+  tell_missing(now);
+}
+
+// A lost one at once, with the cause; who is on its way is missed after a while.
+void Leader::tell_missing(std::uint64_t now) {
+  const bool is_lost = attempt_ != 0 && !cause_.is_open() && !ranks_.all_here();
+  const bool tells = phase_ == Phase::kForming && (is_lost || now >= waits_since_ + kWaitTold);
+  waits_for_ = tells ? missing(now) : "";
 }
 
 std::uint64_t Leader::age(std::uint64_t now) const {
@@ -358,27 +368,6 @@ LeaderWord Leader::word_for(Link link, std::uint64_t now) {
   word.role_base = state.role_base;
   word.role_world = state.role_world;
   return word;
-}
-
-std::string Leader::name(int rank) const {
-  const RankState& state = ranks_.at(rank);
-  return "node " + std::to_string(rank) + (state.taken ? " (" + state.row.address + ")" : "");
-}
-
-std::string Leader::missing(std::uint64_t now) const {
-  constexpr int kMost = 8;
-  std::string text;
-  int count = 0;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const RankState& state = ranks_.at(rank);
-    if (state.link || ++count > kMost) continue;
-    text += (text.empty() ? "" : ", ") + std::string("node ") + std::to_string(rank) +
-            (state.taken
-                 ? " (" + state.row.address + ", silent for " + seconds(now - state.heard_at) + ")"
-                 : " (never seen)");
-  }
-  if (count > kMost) text += " and " + std::to_string(count - kMost) + " more";
-  return text.empty() ? "workers of the last attempt" : text;
 }
 
 }  // namespace lockstep::nodes

@@ -73,6 +73,7 @@ class Leader {
   Attempt attempt() const { return attempt_; }
   const std::optional<Final>& final() const { return final_; }
   // For whom it waits: "node 2 (10.0.0.3, silent for 15.0 s), node 3 (never seen)".
+  // Where no ranks are given: "1 more node (2 of 3 are here: host1, host2)".
   std::string missing(std::uint64_t now) const;
   // For `lockstep status`: `most` nodes, from that rank on (view.cpp).
   View view(int from, int most, std::uint64_t now) const;
@@ -120,6 +121,9 @@ class Leader {
   bool may_settle(std::uint64_t now) const;
   void settle(std::uint64_t now);
   std::string unheard(std::uint64_t now) const;
+  std::string let_in(std::uint64_t now) const;
+  void look_at_clock(std::uint64_t now);
+  void tell_missing(std::uint64_t now);
   void nothing_may_live(std::uint64_t now);
   void finish(Final final);
   void decide(std::uint64_t now);
@@ -141,6 +145,7 @@ class Leader {
   Stamp ended_at_ = 1;  // when it was last said that nothing may live
   Stamp last_stamp_ = 1;
   std::uint64_t waits_since_;
+  std::uint64_t now_ = 0;       // when it was last awake
   Cause cause_;                 // of the attempt's end
   std::string waits_for_;       // LeaderWord's
   std::string why_;             // the last attempt was ended, once that is settled

@@ -10,7 +10,7 @@
 namespace lockstep::nodes {
 namespace {
 
-constexpr const char* kTaken = "another agent has taken this node's rank";
+constexpr const char* kTaken = "another launcher has taken this node's rank";
 
 }  // namespace
 

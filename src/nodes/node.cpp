@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/seconds.h"
 #include "base/signal_name.h"
 #include "lockstep/status.h"
 
@@ -39,6 +40,7 @@ void Node::heard(const LeaderWord& word, std::uint64_t now) {
   state_.echo = word.sent;
   rules_.limit = word.limit;
   take_end(word);
+  waits_for_ = word.waits_for;
   has_rank_ = word.rank >= 0;
   if (!has_rank_) return;
   take_orders(word);
@@ -75,7 +77,6 @@ void Node::take_orders(const LeaderWord& word) {
   if (word.attempt > state_.alive || !word.runs) stop(end_by(word));
   state_.told = std::max(state_.told, word.attempt);
   why_ = word.final ? word.final->text : word.why;
-  waits_for_ = word.waits_for;
   if (word.runs && word.attempt == state_.alive && !started_) share_.store = word.store;
   // The leader waits for an answer to this one: not for the next heartbeat.
   const Waited waited{state_.leader, word.attempt, word.runs, word.signal};
@@ -174,11 +175,21 @@ bool Node::leader_is_gone(std::uint64_t now) const {
 void Node::fence(std::uint64_t now) {
   if (state_.alive == 0 || (kill_ && stop_by_ == SIGKILL)) return;
   if (now < fence_at_ && !leader_is_gone(now)) return;
-  workers_failed({state_.alive, 0, "cut off from the run's other nodes",
+  // Of another node's loss the leader tells, in a moment.
+  const std::string text = leader_is_gone(now) ? leader_lost(now) : "";
+  workers_failed({state_.alive, 0, text.empty() ? "cut off from the run's other nodes" : text,
                   exit_code(ErrorKind::kUnavailable), false},
                  now);
-  why_ = "cut off from the run's other nodes";
+  why_ = text;
   stop(SIGKILL);
+}
+
+std::string Node::leader_lost(std::uint64_t now) const {
+  const std::string name =
+      leader_rank_ < 0 ? "the launcher at " + state_.row.address
+                       : "node " + std::to_string(leader_rank_) + " (" + state_.row.address + ")";
+  return name + ", which leads, " +
+         (closed_at_ ? "has closed its connection" : "was silent for " + seconds(now - heard_at_));
 }
 
 void Node::tick(std::uint64_t now) {
@@ -210,9 +221,10 @@ void Node::go_on_alone(std::uint64_t now) {
   if (state_.final) {
     if (state_.alive == 0 && now >= heard_at_ + 3 * rules_.limit) ending_ = state_.final;
   } else if (state_.told > static_cast<Attempt>(rules_.max_restarts)) {
-    leave(lost, "the agent of the endpoint is lost");
+    leave(lost, leader_lost(now));
   } else if (now >= heard_at_ + rules_.join_timeout) {
-    leave(lost, "the agent of the endpoint was not there for as long as join_timeout");
+    leave(lost, leader_lost(now) + ", and is not there for " + seconds(rules_.join_timeout) +
+                    " (--rdzv-conf join_timeout)");
   }
 }
 

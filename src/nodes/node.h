@@ -87,6 +87,7 @@ class Node {
   void go_on_alone(std::uint64_t now);
   void stop(int signal);
   void fence(std::uint64_t now);
+  std::string leader_lost(std::uint64_t now) const;
   bool leader_is_gone(std::uint64_t now) const;
 
   Rules rules_;

@@ -36,10 +36,15 @@ View Leader::view(int from, int most, std::uint64_t now) const {
   view.nodes = rules_.nodes;
   view.max_restarts = rules_.max_restarts;
   view.attempt = attempt_;
-  view.world = world_;
-  view.store = store_;
+  // Of an attempt that has ended nothing is there any more.
+  if (phase_ != Phase::kForming) {
+    view.world = world_;
+    view.store = store_;
+  }
   view.why = final_ ? final_->text : why_;
   if (phase_ == Phase::kForming) {
+    view.waits_for = missing(now);
+    view.newcomers = static_cast<std::uint32_t>(std::min(waiting_.size(), ranks_.free().size()));
     view.waits_ns = since(waits_since_, now);
     view.left_ns = since(view.waits_ns, rules_.join_timeout);
   }

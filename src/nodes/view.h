@@ -39,6 +39,8 @@ struct View {
   // Forming or waiting: since when, and what is left of join_timeout.
   std::uint64_t waits_ns = 0, left_ns = 0;
   std::vector<Member> members;  // by rank; of one that does not lead itself alone
+  std::uint32_t newcomers = 0;  // forming: without a rank yet, beside `members`
+  std::string waits_for = {};   // forming: Leader::missing()
 };
 
 }  // namespace lockstep::nodes

@@ -56,7 +56,8 @@ std::optional<Refused> disagreement(const Hello& theirs, const std::string& from
   const auto differ = [&](Reason reason, const std::string& option, const std::string& yours,
                           const std::string& mine, const std::string& remedy) {
     const std::string text = option + " differs: " + yours + " on " + theirs.host + " (" + from +
-                             "), " + mine + " on " + ours.host + ", whose agent leads; " + remedy;
+                             "), " + mine + " on " + ours.host + ", whose launcher leads; " +
+                             remedy;
     return Refused{reason, option, text};
   };
   const std::string equal = "give the same on all nodes";

@@ -106,9 +106,6 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
     if (may_say(refused->option, address)) log_warning("not let in: " + refused->text);
     return refuse(*connection, *refused);
   }
-  if (const std::string other = other_program(*hello, plan_.self);
-      !other.empty() && !std::exchange(other_program_told_, true))
-    log_warning(other + " (it may be meant: this is said once)");
   if (const std::string other = translation(hello->host, hello->local_address, address);
       !other.empty() && may_say("translation", address))
     log_warning(other);
@@ -277,7 +274,16 @@ void Hub::tell(nodes::Link link, Peer& peer) {
   }
   if (!word.refusal.empty() && !std::exchange(peer.refusal_told, true))
     log_warning("not let in: " + peer.hello.host + " (" + peer.address + "): " + word.refusal);
+  if (word.rank >= 0) tell_other_program(peer);
   if (const auto text = encode(word); text.ok()) peer.connection->send(*text);
+}
+
+// Of a node: who is refused has nothing to do with this run.
+void Hub::tell_other_program(Peer& peer) {
+  if (other_program_told_ || std::exchange(peer.compared, true)) return;
+  const std::string other = other_program(peer.hello, plan_.self);
+  other_program_told_ = !other.empty();
+  if (!other.empty()) log_warning(other + " (it may be meant: this is said once)");
 }
 
 std::string Hub::own_address() const {

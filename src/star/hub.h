@@ -85,7 +85,7 @@ class Hub {
     std::string address, local;  // numeric: its end, and ours; "": it is within the machine
     Deadline first_word_by;
     bool heard = false;
-    bool refusal_told = false;
+    bool refusal_told = false, compared = false;
   };
 
   Hub(Loop& loop, control::Timers& timers, Plan plan, Events events);
@@ -104,6 +104,7 @@ class Hub {
   void tell_missing();
   void tell_changes();
   void tell(nodes::Link link, Peer& peer);
+  void tell_other_program(Peer& peer);
   std::string own_address() const;  // the first of own_addresses()
 
   Loop& loop_;

@@ -92,6 +92,7 @@ void fields(auto& io, M& m) {
   const auto each = [](auto& of, auto& part) { fields(of, part); };
   io.maybe(m.store, each);
   io(m.why), io(m.waits_ns), io(m.left_ns);
+  io(m.newcomers), io(m.waits_for);
   io.list(m.members, each);
 }
 template <Is<msg::Answer> M>

@@ -20,6 +20,7 @@ Actions SeveralHosts::handle(const Event& event, std::uint64_t now_ns) {
   take(host_.handle(event, now_));
   do node_.tick(now_);
   while (obey());
+  tell_end();
   return std::exchange(actions_, {});
 }
 
@@ -76,6 +77,9 @@ bool SeveralHosts::begin(nodes::Attempt attempt) {
   const nodes::Node::Share& share = node_.share();
   if (begun_ != 0 && end_told_ < attempt - 1)
     print(action::Severity::kWarning, end_text(attempt - 1));
+  else if (waits_told_)
+    print(action::Severity::kInfo, "all nodes are there; " + again(attempt - 1));
+  waits_told_ = false;
   begun_ = attempt;
   signalled_ = 0;
   node_.workers_started();
@@ -101,10 +105,31 @@ bool SeveralHosts::end(int signal) {
   return true;
 }
 
+// Whose cause was not known yet when its workers were killed.
+void SeveralHosts::tell_end() {
+  if (over_ || signalled_ != SIGKILL || stop_told_ || end_told_ >= begun_ || node_.why().empty() ||
+      begun_ > static_cast<nodes::Attempt>(rules_.max_restarts))
+    return;
+  print(action::Severity::kWarning, end_text(begun_));
+}
+
 std::string SeveralHosts::end_text(nodes::Attempt attempt) {
   end_told_ = attempt;
-  return node_.why() + "; the group starts again (restart " + std::to_string(attempt) + " of " +
-         std::to_string(rules_.max_restarts) + ")";
+  const std::string& missing = node_.waits_for();
+  const bool waits = !missing.empty() || !node_.is_led(now_);
+  if (!waits || node_.wish().run != 0) return node_.why() + "; " + again(attempt);
+  waits_told_ = true;
+  return node_.why() + "; all workers are stopped, and wait for " +
+         (missing.empty() ? "it" : missing) + " (restart " + count(attempt) +
+         " once all are there)";
+}
+
+std::string SeveralHosts::again(nodes::Attempt attempt) const {
+  return "the group starts again (restart " + count(attempt) + ")";
+}
+
+std::string SeveralHosts::count(nodes::Attempt attempt) const {
+  return std::to_string(attempt) + " of " + std::to_string(rules_.max_restarts);
 }
 
 bool SeveralHosts::leave(const nodes::Final& final) {

@@ -50,7 +50,10 @@ class SeveralHosts final : public Head {
   bool begin(nodes::Attempt attempt);
   bool end(int signal);
   bool leave(const nodes::Final& final);
+  void tell_end();
   std::string end_text(nodes::Attempt attempt);
+  std::string again(nodes::Attempt attempt) const;
+  std::string count(nodes::Attempt attempt) const;  // "1 of 3"
   void print(action::Severity severity, std::string text);
 
   const nodes::Rules rules_;
@@ -60,8 +63,9 @@ class SeveralHosts final : public Head {
   nodes::Attempt reached_ = 0, begun_ = 0, end_told_ = 0;
   bool looks_for_left_ = false;
   std::string where_;
-  int signalled_ = 0;       // to the workers of the attempt that is begun
-  bool stop_told_ = false;  // why all end
+  int signalled_ = 0;        // to the workers of the attempt that is begun
+  bool stop_told_ = false;   // why all end
+  bool waits_told_ = false;  // for whom, since the attempt's end
   bool over_ = false;
   Actions actions_;
 };

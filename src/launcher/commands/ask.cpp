@@ -152,7 +152,12 @@ Result<Answer> ask_endpoint(const std::string& host, int port, const Question& q
   }
   LOCKSTEP_ASSIGN(const auto asking, Asking::open(question));
   asking->dial(plan);
-  return asking->wait();
+  auto answer = asking->wait();
+  if (answer.ok() || !asking->found_nobody()) return answer;
+  return Error{answer.error().kind,
+               answer.error().message +
+                   "; only the launcher that leads answers there, on the endpoint's machine. On "
+                   "each machine of the run its own do: lockstep status --id ID"};
 }
 
 Result<std::vector<Answer>> ask_this_machine(const std::string& run_id, const Question& question) {

@@ -18,8 +18,6 @@ using nodes::Member;
 using nodes::View;
 using star::message::Answer;
 
-constexpr std::size_t kMostNodesNamed = 8;
-
 std::string seconds_text(std::uint64_t ns) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.1f s", static_cast<double>(ns) * 1e-9);
@@ -49,21 +47,6 @@ std::string leader_of(const Answer& answer) {
 
 bool is_led(const View& view) { return view.members.empty() || view.members.front().connected; }
 
-// Whom a leader waits for.
-std::string missing_nodes(const View& view) {
-  std::string text;
-  std::size_t count = 0;
-  for (const Member& member : view.members) {
-    if (member.connected || ++count > kMostNodesNamed) continue;
-    text += (text.empty() ? "node " : ", node ") + std::to_string(member.rank) +
-            (member.known
-                 ? " (" + member.address + ", silent for " + seconds_text(member.silent_ns) + ")"
-                 : " (never seen)");
-  }
-  if (count > kMostNodesNamed) text += " and " + std::to_string(count - kMostNodesNamed) + " more";
-  return text.empty() ? "what may still live of the last attempt" : text;
-}
-
 std::string waits_of(const View& view, const std::string& whom) {
   return "waits for " + whom + ", since " + seconds_text(view.waits_ns) +
          (view.fenced ? ", fenced" : "") + ", " + seconds_text(view.left_ns) +
@@ -86,16 +69,17 @@ std::string member_line(const Member& member, bool leads) {
 
 std::string leader_text(const Answer& answer) {
   const View& view = answer.view;
-  const auto there = static_cast<std::uint64_t>(
-      std::ranges::count_if(view.members, [](const Member& each) { return each.connected; }));
+  const auto there = static_cast<std::uint64_t>(std::ranges::count_if(
+                         view.members, [](const Member& each) { return each.connected; })) +
+                     view.newcomers;
   std::string text = "run '" + answer.run_id + "': " + name_of(view.state) + ", " +
                      restarts_of(view) + ", " + std::to_string(there) + " of " +
                      counted(static_cast<std::uint64_t>(view.nodes), "node") +
-                     (view.attempt == 0 ? "" : ", " + counted(view.world, "worker"));
+                     (view.world == 0 ? "" : ", " + counted(view.world, "worker"));
   if (view.store)
     text += "; the store is at " + endpoint_text(view.store->address, view.store->port);
   text += "\n";
-  if (view.state == View::State::kForming) text += waits_of(view, missing_nodes(view)) + "\n";
+  if (view.state == View::State::kForming) text += waits_of(view, view.waits_for) + "\n";
   if (!view.why.empty())
     text += (view.state == View::State::kForming || view.state == View::State::kRunning
                  ? "the last attempt ended: "

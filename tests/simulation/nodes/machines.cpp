@@ -103,7 +103,8 @@ void Machines::check_end(const Agent& agent, const nodes::Final& final) const {
   require(codes.contains(final.code),
           "exit code " + std::to_string(final.code) + ": " + final.text);
   if (final.code == 1) check_cause(final.text);
-  const bool is_lost = final.text.starts_with("node ") && (final.code == 1 || final.code == 69);
+  const bool is_lost = final.text.starts_with("node ") && (final.code == 1 || final.code == 69) &&
+                       final.text.find("join_timeout") == std::string::npos;
   require(!is_lost || outcome_.attempts > static_cast<Attempt>(trouble_.max_restarts),
           "the run ends although a restart is left");
 }

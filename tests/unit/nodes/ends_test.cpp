@@ -355,7 +355,7 @@ TEST_F(NodesTest, NotAllThereInTimeIsToldToAll) {
   pass(62 * kSecond);
   ASSERT_TRUE(nodes.at(1).ending());
   EXPECT_EQ(nodes.at(1).ending()->code, 69);
-  EXPECT_THAT(nodes.at(1).ending()->text, HasSubstr("never seen"));
+  EXPECT_THAT(nodes.at(1).ending()->text, HasSubstr("missing: 1 more node (2 of 3"));
 }
 
 }  // namespace

@@ -24,7 +24,8 @@ inline Row row(int machine, Incarnation incarnation, std::optional<int> rank = {
           "machine" + std::to_string(machine),
           incarnation,
           2,
-          "default"};
+          "default",
+          "host" + std::to_string(machine)};
 }
 
 // A leader and nodes with one clock; words take no time unless a node is cut off.

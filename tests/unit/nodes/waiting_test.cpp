@@ -59,6 +59,48 @@ TEST_F(NodesTest, WhoWaitsToReplaceStopsNobody) {
   EXPECT_EQ(leader->phase(), Phase::kForming);
 }
 
+// Whoever waits is seen: at once, with the lost ones it waits for.
+TEST_F(NodesTest, WhoIsLostAndWhoWaitsIsTold) {
+  lose_the_third({.nodes = 3, .max_restarts = 3});
+  EXPECT_NE(nodes.at(1).why().find("node 2 (10.0.0.2) has closed its connection"),
+            std::string::npos);
+  EXPECT_TRUE(nodes.at(1).waits_for().starts_with("node 2 (10.0.0.2, silent for "));
+  Node& other = add(5, row(5, 105));
+  pass(kSecond);
+  EXPECT_NE(other.waits_for().find("; waits to be let in: host5 (10.0.0.5) in 4"),
+            std::string::npos)
+      << other.waits_for();
+  const View view = leader->view(0, 3, now);
+  EXPECT_EQ(view.waits_for, leader->missing(now));
+  EXPECT_EQ(view.world, 0U);
+  EXPECT_FALSE(view.store);
+}
+
+// A leader that has slept for L blames nobody else, whoever tells what has come of it.
+TEST_F(NodesTest, ALeaderThatSleptSaysSo) {
+  begin({.nodes = 3, .max_restarts = 1});
+  add(1, row(1, 101));
+  add(2, row(2, 102));
+  talk();
+  const std::uint64_t end = now + kL + 5 * kSecond;
+  for (; now < end; now += kSecond / 4)
+    for (const Link link : {1, 2}) nodes.at(link).tick(now);
+  EXPECT_NE(nodes.at(1).why().find("node 0 (10.0.0.1), which leads, was silent for 1"),
+            std::string::npos)
+      << nodes.at(1).why();
+  for (auto& [link, node] : nodes) {
+    node.tick(now);
+    if (link != kOwnLink) node.workers_gone(false);
+  }
+  talk();
+  nodes.at(kOwnLink).tick(now);
+  nodes.at(kOwnLink).workers_gone(false);
+  pass(kSecond);
+  EXPECT_NE(nodes.at(2).why().find("node 0 (10.0.0.0), which leads, stood still for "),
+            std::string::npos)
+      << nodes.at(2).why();
+}
+
 // One launcher has one rank, by however many connections it comes.
 TEST_F(NodesTest, WhoWaitsDialsAnew) {
   begin({.nodes = 3});

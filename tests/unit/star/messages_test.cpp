@@ -46,7 +46,9 @@ std::vector<Message> one_of_each() {
                  odd,
                  6,
                  7,
-                 {{0, true, true, true, "10.0.0.1", "node0", 8, 9}, {1, false}}};
+                 {{0, true, true, true, "10.0.0.1", "node0", 8, 9}, {1, false}},
+                 9,
+                 odd};
   return {message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a"},
           message::Hello{},
           message::Welcome{"node0", "10.0.0.1"},
