@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/errors.h"
 #include "base/text.h"
@@ -20,9 +21,10 @@ bool is_ipv6(std::string_view text) {
   return ::inet_pton(AF_INET6, std::string(text.substr(0, zone)).c_str(), &address) == 1;
 }
 
+// Letters of any alphabet: resolvers may know such names.
 bool is_host(std::string_view text) {
-  return !text.empty() && std::ranges::none_of(text, [](char c) {
-    return static_cast<unsigned char>(c) <= ' ' || c == '[' || c == ']' || c == '/' || c == ',';
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.' || c == '%' || c >= 0x80;
   });
 }
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "base/endpoint.h"
@@ -20,6 +21,39 @@ namespace {
 template <class Sockaddr>
 const Sockaddr& as(const sockaddr_storage& storage) {
   return reinterpret_cast<const Sockaddr&>(storage);
+}
+
+bool is_any(const Address& address) {
+  return address.host() == "0.0.0.0" || address.host() == "::";
+}
+
+bool is_multicast(const Address& address) {
+  if (address.family() == AF_INET)
+    return IN_MULTICAST(
+        ntohl(reinterpret_cast<const sockaddr_in*>(address.data())->sin_addr.s_addr));
+  return IN6_IS_ADDR_MULTICAST(&reinterpret_cast<const sockaddr_in6*>(address.data())->sin6_addr);
+}
+
+// The kernel knows which addresses are: it wants to be told that they are meant (socket(7)).
+bool is_broadcast(const Address& address) {
+  if (address.host() == "255.255.255.255") return true;
+  const UniqueFd socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const auto target = Address::numeric(address.host(), 9);
+  if (!socket || !target || ::connect(socket.get(), target->data(), target->size()) == 0 ||
+      errno != EACCES)
+    return false;
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_BROADCAST, &on, sizeof on);
+  return ::connect(socket.get(), target->data(), target->size()) == 0;
+}
+
+// net.ipv4.ip_nonlocal_bind, net.ipv6.ip_nonlocal_bind: sockets may be bound to any address.
+bool binds_to_any(int family) {
+  int value = 0;
+  std::ifstream(family == AF_INET ? "/proc/sys/net/ipv4/ip_nonlocal_bind"
+                                  : "/proc/sys/net/ipv6/ip_nonlocal_bind") >>
+      value;
+  return value != 0;
 }
 
 std::optional<Address> name_of(int socket, int (*ask)(int, sockaddr*, socklen_t*)) {
@@ -129,6 +163,23 @@ std::optional<std::string> interface_of(const Address& address,
     for (const Interface& each : interfaces)
       if (each.address.is_loopback()) return each.name;
   return std::nullopt;
+}
+
+std::string kind_of_no_machine(const Address& address) {
+  if (is_any(address)) return "any address";
+  if (is_multicast(address)) return "multicast";
+  return is_broadcast(address) ? "broadcast" : "";
+}
+
+// What the kernel binds to is there, whether an interface shows it or not (ip route add local).
+bool is_own(const Address& address) {
+  if (is_any(address)) return true;
+  if (!kind_of_no_machine(address).empty()) return false;
+  const UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd || ::bind(fd.get(), address.data(), address.size()) != 0) return false;
+  if (!binds_to_any(address.family())) return true;
+  const auto all = interfaces();
+  return all.ok() && interface_of(address, *all);
 }
 
 }  // namespace lockstep::control

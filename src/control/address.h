@@ -56,4 +56,12 @@ Result<std::vector<Interface>> interfaces();
 std::optional<std::string> interface_of(const Address& address,
                                         std::span<const Interface> interfaces);
 
+// Whether this machine can be reached at it, from itself alone or from others. The wildcard
+// addresses are: who connects to them gets to the loopback.
+bool is_own(const Address& address);
+
+// What an address stands for that is no one machine's: "any address" (0.0.0.0, ::), "multicast", or
+// "broadcast" of a network of this machine. "": it may be a machine's.
+std::string kind_of_no_machine(const Address& address);
+
 }  // namespace lockstep::control

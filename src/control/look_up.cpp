@@ -28,10 +28,7 @@ Error no_address(const std::string& host, const std::string& why) {
   return {ErrorKind::kUnavailable, "'" + host + "' leads to no address: " + why};
 }
 
-bool can_be_bound(const Address& address) {
-  const UniqueFd fd(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  return fd && ::bind(fd.get(), address.data(), address.size()) == 0;
-}
+}  // namespace
 
 // A resolver takes its time where name servers do not answer, and cannot be stopped.
 std::vector<Address> addresses_by(Deadline deadline, const std::string& host) {
@@ -45,12 +42,10 @@ std::vector<Address> addresses_by(Deadline deadline, const std::string& host) {
   return found && found->ok() ? **std::move(found) : std::vector<Address>();
 }
 
-}  // namespace
-
 std::vector<std::string> own_addresses(const std::string& host, Deadline deadline) {
   std::vector<std::string> own;
   for (const Address& address : addresses_by(deadline, host)) {
-    if (!can_be_bound(address)) continue;
+    if (!is_own(address)) continue;
     std::string text = address.host();
     if (text == "0.0.0.0") text = "127.0.0.1";
     if (text == "::") text = "::1";

@@ -24,6 +24,9 @@ using FindAddresses =
 // The system's: all records of the name, IPv4 and IPv6, in the order of RFC 6724.
 Result<std::vector<Address>> find_addresses(const std::string& host, int port);
 
+// The same with a deadline, and no reason: empty if there are none, or none were found in time.
+std::vector<Address> addresses_by(Deadline deadline, const std::string& host);
+
 // Which addresses of this machine `host` stands for: a name or a numeric address; "0.0.0.0" and
 // "::" stand for the loopback, as they do for who connects to them. Numeric, each once, in the
 // resolver's order. Empty: they are other machines', or none were found in time. Blocks until the

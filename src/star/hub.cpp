@@ -79,6 +79,10 @@ void Hub::turned_away(const control::Failure& failure) {
     case Outcome::kOtherUser:
       break;
     default:
+      // Somebody's torchrun, or a worker of another run: perhaps a node of this one.
+      if (failure.outcome == Outcome::kNotLockstep &&
+          failure.text.find("TCPStore") != std::string::npos)
+        break;
       return log_debug("turned away: " + failure.text);
   }
   if (may_say(control::to_string(failure.outcome), failure.from))
@@ -247,8 +251,11 @@ void Hub::tell_missing() {
     tell_missing_at_ = Deadline::in(kFirstLine);
   } else if (tell_missing_at_.passed()) {
     tell_missing_at_ = Deadline::in(kLineEvery);
-    log_info("waiting for " + leader_.missing(monotonic_ns()) + " (--rdzv-conf join_timeout=" +
-             std::to_string(plan_.rules.join_timeout / 1'000'000'000) + ")");
+    const std::string missing = leader_.missing(monotonic_ns());
+    const bool was_seen = missing.find("(never seen)") == std::string::npos;
+    log_info("waiting for " + missing + " (--rdzv-conf join_timeout=" +
+             std::to_string(plan_.rules.join_timeout / 1'000'000'000) + ")" +
+             (was_seen ? "" : plan_.where));
   }
 }
 

@@ -43,6 +43,7 @@ class Hub {
     message::Hello self;           // what all must agree in
     control::Party party;
     std::string advertised;  // numeric, of --local-addr; "": as connections show it
+    std::string where;       // it leads, for those who wait for nodes that were never seen
   };
   // Where it listens, each on one socket.
   struct ListenSocket {

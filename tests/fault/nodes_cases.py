@@ -120,11 +120,12 @@ class Names(Case):
         self.works(bed, environment=self.HERE)
         for machine in bed:
             machine.space.ip(f"addr add 10.78.0.{machine.index}/24 dev eth0")
-        job = self.job(bed=bed, start=False, worker=("--steps", "5"), endpoint="10.78.0.1")
-        for machine in bed:
-            job.start(machine, **{"local-addr": f"10.78.0.{machine.index}"})
-        job.expect(0)
-        self.assertEqual({w.environment["MASTER_ADDR"] for w in job.witness.of(0)}, {"10.78.0.1"})
+        for endpoint in ("10.78.0.1", "host1"):  # the second by the other network
+            job = self.job(bed=bed, start=False, worker=("--steps", "5"), endpoint=endpoint)
+            for machine in bed:
+                job.start(machine, **{"local-addr": f"10.78.0.{machine.index}"})
+            job.expect(0)
+            self.assertEqual({w.environment["MASTER_ADDR"] for w in job.witness.of(0)}, {"10.78.0.1"})
 
     def test_n9_a_loopback_endpoint_on_each(self):
         bed = self.bed(2)
@@ -134,6 +135,20 @@ class Names(Case):
         self.told(job, {2: ["localhost:29500 is not reached: .*node 0 leads.*start one with --node-rank 0 on this machine"]}, SOON + 1.5)
         job.expect(69, seconds=15)
         self.assertGreater(time.monotonic() - begun, 5)
+
+    def test_n9_an_endpoint_where_each_would_lead(self):
+        bed = self.bed(2)
+        bed.name("10.77.0.1 train\n10.77.0.2 train\n")
+        for endpoint, says in (("train", "'train' leads to 2 addresses"), ("10.77.0.255", "broadcast"), ("224.0.0.1", "multicast"), ("0", "any")):
+            with self.subTest(endpoint=endpoint):
+                job = self.job(bed=bed, endpoint=endpoint)
+                self.told(job, {1: [says], 2: [says]})
+                job.expect(2)
+        bed.name("127.0.1.1 job\n")
+        job = self.job(bed=bed, endpoint="job", conf=f"{QUICK},join_timeout=6")
+        self.told(job, {i: ["'job' leads to 127.0.1.1 on this machine.*/etc/hosts"] for i in (1, 2)})
+        self.told(job, {i: ["waiting for node .*this launcher leads at job:29400"] for i in (1, 2)}, SOON + 1.5)
+        job.expect(69, seconds=15)
 
     def test_n10_unset_variables(self):
         bed = self.bed(1)

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "base/log.h"
 #include "base/processes.h"
 #include "control/key.h"
 #include "control/look_up.h"
 #include "control/sockets.h"
+#include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -32,12 +34,17 @@ Status find_tls(const NodesOptions& options, Meeting& meeting) {
   return {};
 }
 
-Status find_own_end(const NodesOptions& options, Meeting& meeting) {
+Status find_own_end(const NodesOptions& options, const EndpointHere& endpoint, Meeting& meeting) {
   if (options.local_addr.empty()) return {};
   const std::vector<std::string> own =
       control::own_addresses(options.local_addr, Deadline::in(kLookUpFor));
-  if (!own.empty()) meeting.from = Address::numeric(own.front(), 0);
-  if (meeting.from) return {};
+  for (const std::string& host : own) {
+    const auto address = Address::numeric(host, 0);
+    if (!meeting.from || (meeting.from->is_loopback() && !meeting.on_this_machine))
+      meeting.from = address;
+  }
+  if (meeting.from && meeting.on_this_machine) return {};
+  if (meeting.from) return check_local_addr(options, *meeting.from, endpoint);
   return Error{ErrorKind::kUsage, "--local-addr '" + options.local_addr +
                                       "' is no address of this machine; give one of its "
                                       "interfaces, or leave the option out"};
@@ -48,6 +55,20 @@ Result<UniqueFd> listen(const NodesOptions& options, const Meeting& meeting) {
   if (meeting.on_this_machine) return control::listen_on_this_machine(port);
   if (!meeting.from) return control::listen_everywhere(port);
   return control::listen_at(*Address::numeric(meeting.from->host(), port));
+}
+
+// The others dial the endpoint, whatever --local-addr is.
+Status listen_at_endpoint(const NodesOptions& options, Meeting& meeting) {
+  if (!meeting.from || meeting.on_this_machine) return {};
+  for (const Address& own : meeting.endpoint.own) {
+    if (own.is_loopback() || own.same_host(*meeting.from)) continue;
+    auto socket = control::listen_at(*Address::numeric(own.host(), options.endpoint_port));
+    if (!socket.ok())
+      return Error{socket.error().kind,
+                   "the endpoint: " + socket.error().message + port_holder(options.endpoint_port)};
+    meeting.sockets.push_back({*std::move(socket), meeting.tls, false});
+  }
+  return {};
 }
 
 // The store at the launchers' port is on 127.0.0.1, too, whatever --local-addr is.
@@ -69,17 +90,12 @@ bool may_lead(const NodesOptions& options, const Meeting& meeting) {
   return !meeting.on_this_machine || options.node_rank.value_or(0) == 0;
 }
 
-bool has_endpoint(const NodesOptions& options, const Meeting& meeting) {
-  const auto time = options.is_host ? kLookUpFor : kLookUpSoon;
-  return meeting.on_this_machine ||
-         !control::own_addresses(options.endpoint_host, Deadline::in(time)).empty();
-}
-
 Status listen_as_leader(const NodesOptions& options, Meeting& meeting) {
   auto socket = listen(options, meeting);
   if (socket.ok()) {
     meeting.leads = true;
     meeting.sockets.push_back({*std::move(socket), meeting.tls, meeting.on_this_machine});
+    LOCKSTEP_TRY(listen_at_endpoint(options, meeting));
     return listen_for_own_workers(options, meeting);
   }
   if (!meeting.on_this_machine && meeting.taken.empty())
@@ -100,16 +116,20 @@ bool is_loopback_host(const std::string& host) {
 }
 
 Result<Meeting> find_meeting(const NodesOptions& options) {
-  if (options.endpoint_host == "0.0.0.0" || options.endpoint_host == "::")
-    return Error{ErrorKind::kUsage, "endpoint " + options.endpoint_host +
-                                        " is no machine's address; give that of the machine whose "
-                                        "launcher leads, as the others reach it"};
   Meeting meeting;
   meeting.on_this_machine = is_loopback_host(options.endpoint_host);
-  if (!meeting.on_this_machine) LOCKSTEP_TRY(find_tls(options, meeting));
-  LOCKSTEP_TRY(find_own_end(options, meeting));
+  if (!meeting.on_this_machine) {
+    const auto time = options.is_host ? kLookUpFor : kLookUpSoon;
+    meeting.endpoint = look_for_endpoint(options.endpoint_host, Deadline::in(time));
+    LOCKSTEP_TRY(check_endpoint_here(options, meeting.endpoint));
+    LOCKSTEP_TRY(find_tls(options, meeting));
+  }
+  LOCKSTEP_TRY(find_own_end(options, meeting.endpoint, meeting));
   if (!may_lead(options, meeting)) return meeting;
-  const bool is_here = has_endpoint(options, meeting);
+  const bool is_here = meeting.on_this_machine || !meeting.endpoint.own.empty();
+  if (const std::string doubt = doubt_of_endpoint(options, meeting.endpoint, host_name());
+      !doubt.empty())
+    log_warning(doubt);
   if (!is_here && options.is_host == true)
     log_warning("this launcher leads, as --rdzv-conf is_host=true says, though '" +
                 options.endpoint_host +
@@ -122,6 +142,18 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
 
 Status look_again(const NodesOptions& options, Meeting& meeting) {
   return may_lead(options, meeting) ? listen_as_leader(options, meeting) : Status();
+}
+
+std::string leads_at(const NodesOptions& options, const Meeting& meeting) {
+  const std::string at = endpoint_text(options.endpoint_host, options.endpoint_port);
+  if (meeting.on_this_machine)
+    return "; this launcher leads at " + at + ", for launchers of this machine alone";
+  std::string own;
+  for (const Address& address : meeting.endpoint.own)
+    if (address.host() != options.endpoint_host)
+      own += (own.empty() ? " (here " : ", ") + address.host();
+  return "; this launcher leads at " + at + (own.empty() ? "" : own + ")") +
+         ": give the others this endpoint, and see that it leads to this machine there";
 }
 
 std::string who_leads(const NodesOptions& options, const Meeting& meeting,

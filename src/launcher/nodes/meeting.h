@@ -16,6 +16,7 @@
 #include "control/address.h"
 #include "control/failure.h"
 #include "control/tls.h"
+#include "launcher/nodes/endpoint_here.h"
 #include "launcher/options/options.h"
 #include "lockstep/status.h"
 #include "star/hub.h"
@@ -28,6 +29,7 @@ struct Meeting {
   bool on_this_machine = false;                     // the endpoint is a loopback address
   std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
   std::optional<control::Address> from;             // --local-addr
+  EndpointHere endpoint;                            // at the start; of a loopback endpoint nothing
   // Its port, on this machine, is somebody else's: " (port 29400 is held by …)", for messages.
   std::string taken;
 };
@@ -49,5 +51,9 @@ Status look_again(const NodesOptions& options, Meeting& meeting);
 // seen from here, and what to do. "": nothing is known.
 std::string who_leads(const NodesOptions& options, const Meeting& meeting,
                       const control::Failure& failure);
+
+// What stands behind "waiting for node 1" of who leads, where others may lead as well or dial
+// something else.
+std::string leads_at(const NodesOptions& options, const Meeting& meeting);
 
 }  // namespace lockstep::launcher

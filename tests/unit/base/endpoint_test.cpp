@@ -26,10 +26,11 @@ TEST(Endpoint, HostAndPort) {
 
 TEST(Endpoint, WhatIsNone) {
   for (const char* text :
-       {"",         ":",           ":29517",   "host:", "host:x",       "host:-1", "host:65536",
-        "host:1e3", "host:29500 ", "host :1",  "[::1",  "[::1]x",       "[::1]:",  "[::1]:99999",
-        "[]:1",     "[host]:1",    "1:2:3",    "::1%",  "tcp://host:1", "host/x",  "a,b:1",
-        "]:1",      "host:+1",     "host:0x10"})
+       {"",         ":",           ":29517",    "host:", "host:x",       "host:-1", "host:65536",
+        "host:1e3", "host:29500 ", "host :1",   "[::1",  "[::1]x",       "[::1]:",  "[::1]:99999",
+        "[]:1",     "[host]:1",    "1:2:3",     "::1%",  "tcp://host:1", "host/x",  "a,b:1",
+        "]:1",      "host:+1",     "host:0x10", "*",     "*:29500",      "$HOST",   "a b",
+        "'host'",   "user@host"})
     EXPECT_EQ(parsed(text), "error") << text;
 }
 

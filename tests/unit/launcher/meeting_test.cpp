@@ -52,6 +52,13 @@ class Meetings : public ::testing::Test {
     EXPECT_TRUE(meeting.ok()) << meeting.error().message;
     return meeting.ok() && meeting->leads;
   }
+  // Of an interface; "": there is none but the loopback.
+  static std::string own_address() {
+    const auto all = control::interfaces();
+    for (const control::Interface& each : *all)
+      if (!each.address.is_loopback()) return each.address.host();
+    return "";
+  }
   static std::vector<std::string> sockets(const Meeting& meeting) {
     std::vector<std::string> places;
     for (const auto& door : meeting.sockets)
@@ -122,21 +129,20 @@ TEST_F(Meetings, WhoHasTheEndpointsAddressLeads) {
 
 // The store at the launchers' port is on 127.0.0.1 of its machine.
 TEST_F(Meetings, AtALocalAddressOwnWorkersComeByTheLoopback) {
+  const std::string own = own_address();
+  if (own.empty()) GTEST_SKIP() << "no network interface but the loopback on this machine";
   NodesOptions with = options(kNobodys);
   with.is_host = true;
-  with.local_addr = "127.0.0.2";
+  with.local_addr = own;
   {
     const auto meeting = find_meeting(with);
     ASSERT_TRUE(meeting.ok()) << meeting.error().message;
-    EXPECT_THAT(sockets(*meeting), ElementsAre("127.0.0.2", "127.0.0.1"));
+    EXPECT_THAT(sockets(*meeting), ElementsAre(own, "127.0.0.1"));
     EXPECT_TRUE(meeting->sockets[1].tls);
   }
   with.is_static = false;  // the store has a port of its own
-  EXPECT_THAT(sockets(*find_meeting(with)), ElementsAre("127.0.0.2"));
+  EXPECT_THAT(sockets(*find_meeting(with)), ElementsAre(own));
   with.is_static = true;
-  with.local_addr = "127.0.0.1";
-  EXPECT_THAT(sockets(*find_meeting(with)), ElementsAre("127.0.0.1"));
-  with.local_addr = "127.0.0.2";
   const auto taker = control::listen_at(*Address::numeric("127.0.0.1", port_));
   const auto meeting = find_meeting(with);
   ASSERT_FALSE(meeting.ok());
@@ -144,12 +150,38 @@ TEST_F(Meetings, AtALocalAddressOwnWorkersComeByTheLoopback) {
                                              HasSubstr("process " + std::to_string(::getpid()))));
 }
 
+// Who dials the endpoint finds the leader, whatever --local-addr says of the workers' way.
+TEST_F(Meetings, TheEndpointIsListenedAtBesideALocalAddress) {
+  const auto all = control::interfaces();
+  ASSERT_TRUE(all.ok());
+  std::vector<std::string> own;
+  for (const control::Interface& each : *all)
+    if (!each.address.is_loopback()) own.push_back(each.address.host());
+  if (own.size() < 2) GTEST_SKIP() << "one address alone on this machine's interfaces";
+  NodesOptions with = options(own[0]);
+  with.local_addr = own[1];
+  with.is_static = false;
+  const auto meeting = find_meeting(with);
+  ASSERT_TRUE(meeting.ok()) << meeting.error().message;
+  EXPECT_THAT(sockets(*meeting), ElementsAre(own[1], own[0]));
+}
+
 TEST_F(Meetings, WhatIsNoAddressHereIsRefused) {
   NodesOptions with = options(kNobodys);
   with.local_addr = "192.0.2.7";
   EXPECT_EQ(find_meeting(with).error().kind, ErrorKind::kUsage);
-  for (const char* host : {"0.0.0.0", "::"})
-    EXPECT_EQ(find_meeting(options(host)).error().kind, ErrorKind::kUsage);
+  for (const char* local : {"127.0.0.1", "0.0.0.0", "127.0.0.2", "::1", "localhost"}) {
+    with.local_addr = local;
+    const auto meeting = find_meeting(with);
+    ASSERT_FALSE(meeting.ok()) << local;
+    EXPECT_THAT(meeting.error().message, AllOf(HasSubstr("--local-addr"), HasSubstr(local)));
+  }
+  for (const char* host : {"0.0.0.0", "::", "0", "224.0.0.1", "ff02::1", "255.255.255.255"}) {
+    const auto meeting = find_meeting(options(host));
+    ASSERT_FALSE(meeting.ok()) << host;
+    EXPECT_EQ(meeting.error().kind, ErrorKind::kUsage);
+    EXPECT_THAT(meeting.error().message, AllOf(HasSubstr(host), HasSubstr("no machine's address")));
+  }
 }
 
 // The dial has found that the name leads here. A resolver that does not answer holds nobody up.
