@@ -28,7 +28,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 WORKERS = 4  # on two nodes
 LEFT_ALONE = 10.0  # seconds for the other launcher to follow
 STILL = "still runs"
-OF_THE_USER = ("OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "LOGLEVEL")
+OF_THE_USER = ("OMP_NUM_THREADS", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME", "TORCH_NCCL_ASYNC_ERROR_HANDLING", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "LOGLEVEL")
 SHELL = {"PWD", "OLDPWD", "SHLVL", "_", "JOB", "HOW", "LC_CTYPE"}
 WORKER = """
 import json, os, signal, sys, time
@@ -67,6 +67,7 @@ NOTES = {  # of what is other than torchrun's
     "MASTER_ADDR": "an address always, so that no name has to be known everywhere",
     "MASTER_PORT": "",
     "TORCHELASTIC_ERROR_FILE": "",
+    "TP_SOCKET_IFNAME": "unless you set it: TensorPipe (RPC) looks up the machine's own name, too",
     "TORCHELASTIC_SIGNALS_TO_HANDLE": "of the launcher, and nobody's business but its own",
 }
 

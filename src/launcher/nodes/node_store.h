@@ -20,6 +20,7 @@ class NodeStore {
 
   // kUnavailable: MasterPort::open_on_node().
   Result<nodes::Store> begin(nodes::Attempt attempt, MasterPort::OnNode where);
+  bool is_there() const { return port_.has_value(); }
   // A client that has come to the launchers' listener; it is closed where there is no store.
   void adopt(UniqueFd client);
 

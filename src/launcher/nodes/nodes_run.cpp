@@ -51,15 +51,16 @@ std::vector<std::string> shortened(const std::vector<std::string>& program) {
 }
 
 // The leader has two connections of a node that comes again, for a while.
-Status check_descriptors(const LaunchOptions& options) {
+Status check_descriptors(const LaunchOptions& options, bool leads) {
   constexpr std::size_t kOwn = 32;
   const auto nodes = static_cast<std::size_t>(options.nodes.nnodes);
-  const std::size_t needed =
-      2 * nodes + 2 * static_cast<std::size_t>(options.nproc_per_node) + kOwn;
+  const auto workers = static_cast<std::size_t>(options.nproc_per_node);
+  const std::size_t needed = (leads ? 2 * nodes : 0) + 2 * workers + kOwn;
   const std::size_t there = use_all_descriptors();
   if (there >= needed) return {};
   return Error{ErrorKind::kUnavailable,
-               "the launcher that leads " + std::to_string(nodes) + " nodes needs " +
+               (leads ? "the launcher that leads " + std::to_string(nodes) + " nodes needs "
+                      : "the launcher of " + std::to_string(workers) + " workers needs ") +
                    std::to_string(needed) + " descriptors, and may have " + std::to_string(there) +
                    " here; raise the limit: ulimit -Hn " + std::to_string(needed)};
 }
@@ -104,6 +105,7 @@ std::unique_ptr<coord::Head> NodesRun::make_head(const coord::plain::HostConfig&
 }
 
 Status NodesRun::open() {
+  LOCKSTEP_TRY(check_descriptors(around_.options, false));
   LOCKSTEP_ASSIGN(watcher_, Watcher::start(around_.options.nproc_per_node));
   LOCKSTEP_ASSIGN(timers_, control::Timers::open(around_.loop));
   LOCKSTEP_ASSIGN(meeting_, find_meeting(around_.options.nodes));
@@ -111,6 +113,7 @@ Status NodesRun::open() {
     log_info("the endpoint " + around_.options.nodes.endpoint_host +
              " joins launchers of this machine alone");
   look_for_earlier();
+  tell_twin();
   open_answers();
   if (meeting_.leads)
     LOCKSTEP_TRY(lead());
@@ -133,7 +136,7 @@ star::message::Hello NodesRun::hello() const {
 }
 
 Status NodesRun::lead() {
-  LOCKSTEP_TRY(check_descriptors(around_.options));
+  LOCKSTEP_TRY(check_descriptors(around_.options, true));
   star::Hub::Plan plan;
   plan.rules = rules_of(around_.options);
   plan.own = row();
@@ -143,6 +146,7 @@ Status NodesRun::lead() {
   plan.self = hello();
   plan.party = party_;
   if (meeting_.from) plan.advertised = meeting_.from->host();
+  plan.where = leads_at(around_.options.nodes, meeting_);
   star::Hub::Events events;
   events.news = [this] {
     answers_->look();
@@ -161,7 +165,7 @@ Status NodesRun::lead() {
     pass_on(failed);
   };
   if (!meeting_.on_this_machine)
-    events.store = [this](UniqueFd client) { store_.adopt(std::move(client)); };
+    events.store = [this](UniqueFd client) { adopt(std::move(client)); };
   LOCKSTEP_ASSIGN(hub_, star::Hub::open(around_.loop, *timers_, std::move(meeting_.sockets),
                                         std::move(plan), std::move(events)));
   beat_.cancel();  // the hub has its own
@@ -339,11 +343,13 @@ Place NodesRun::find_place() {
     place.master_port = share.store->port;
     place.agent_store = share.store->served;
   }
-  auto interface = interface_of_route(own_address());
-  if (interface.ok())
-    place.gloo_interface = *std::move(interface);
-  else if (!std::exchange(no_interface_told_, true))
-    log_warning(interface.error().message + ": GLOO_SOCKET_IFNAME is not set for the workers");
+  // The same in each attempt, unless this node has another address.
+  if (const std::string own = own_address(); own != interface_of_) {
+    interface_of_ = own;
+    interface_ = interface_for_workers(own);
+    if (!interface_.warning.empty()) log_warning(interface_.warning);
+  }
+  place.interface = interface_.name;
   return place;
 }
 

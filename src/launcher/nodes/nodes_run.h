@@ -24,6 +24,7 @@
 #include "launcher/nodes/meeting.h"
 #include "launcher/nodes/node_lock.h"
 #include "launcher/nodes/node_store.h"
+#include "launcher/nodes/routes.h"
 #include "launcher/options/options.h"
 #include "launcher/processes/process.h"
 #include "launcher/processes/watcher.h"
@@ -90,11 +91,13 @@ class NodesRun {
   void look_again();
   star::message::Hello hello() const;
   void look_for_earlier();
+  void tell_twin() const;
   bool talk();
   void wait_for_beat();
   void tell_missing();
   void serve(nodes::Attempt attempt);
   MasterPort::OnNode where_to_serve() const;
+  void adopt(UniqueFd client);
   void reach(nodes::Attempt attempt);
   Place find_place();
   // It fails before it has workers. `final`: another attempt would end the same way.
@@ -129,9 +132,11 @@ class NodesRun {
   nodes::Attempt reaching_ = 0;  // its store, or the last one reached
   std::unique_ptr<StoreProbe> probe_;
   Place place_;
-  bool no_interface_told_ = false;
-  std::uint64_t said_ = 0;  // version of the node's word
-  bool started_ = false;    // workers
+  WorkersInterface interface_;
+  std::string interface_of_ = "?";  // this address; before the first look none
+  std::uint64_t said_ = 0;          // version of the node's word
+  bool started_ = false;            // workers
+  bool stranger_told_ = false;
   Deadline tell_missing_at_ = Deadline::in({});
   control::Timers::Timer beat_, look_again_;
 };

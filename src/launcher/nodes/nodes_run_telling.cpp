@@ -6,6 +6,8 @@
 #include "base/endpoint.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "control/address.h"
+#include "control/sockets.h"
 #include "launcher/nodes/nodes_run.h"
 #include "launcher/nodes/root_cause.h"
 #include "launcher/nodes/routes.h"
@@ -59,6 +61,30 @@ Answer NodesRun::stop(const std::string& from) {
   if (!before.stops) return before;
   around_.signalled(SIGTERM, "'lockstep stop' on " + for_terminal(from));
   return before;
+}
+
+// Of a command that was started twice here each takes a rank, and another machine's launcher is one
+// too many. Whoever wants two nodes on a machine gives their ranks.
+void NodesRun::tell_twin() const {
+  const LaunchOptions& options = around_.options;
+  const bool may_be_meant = options.nodes.node_rank.has_value() || meeting_.on_this_machine;
+  if (may_be_meant || lock_.is_held() ||
+      control::names_on_this_machine(socket_names_of(options.run_id)).empty())
+    return;
+  log_warning("run '" + options.run_id +
+              "' has a launcher on this machine already, so this makes two of its " +
+              std::to_string(options.nodes.nnodes) + " nodes one machine ('lockstep status --id " +
+              options.run_id + "' shows both; if that is meant, give each its --node-rank)");
+}
+
+// Where no store is yet, no worker of this run has been told of it.
+void NodesRun::adopt(UniqueFd client) {
+  if (store_.is_there()) return store_.adopt(std::move(client));
+  const auto from = control::Address::remote_of(client.get());
+  if (!started_ && from && !std::exchange(stranger_told_, true))
+    log_warning(from->host() +
+                " speaks PyTorch's TCPStore here, before this run has workers: is torchrun started "
+                "there, where 'lockstep run' should be? It is not let in");
 }
 
 // Final is known, and says that what ends the run was here.

@@ -1,6 +1,7 @@
 #include "launcher/processes/worker_env.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <optional>
@@ -13,7 +14,8 @@
 namespace lockstep::launcher {
 namespace {
 
-constexpr const char* kGlooInterface = "GLOO_SOCKET_IFNAME";
+// Gloo's, and that of TensorPipe (torch.distributed.rpc).
+constexpr std::array kInterfaces{"GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"};
 
 // The list was found long enough; of no list, all devices are there.
 std::string device_of(const LaunchOptions& options, int local_rank) {
@@ -26,8 +28,8 @@ std::string device_of(const LaunchOptions& options, int local_rank) {
 }
 
 // An empty one is none to Gloo, too.
-bool gloo_is_told() {
-  const char* name = std::getenv(kGlooInterface);
+bool is_told(const char* variable) {
+  const char* name = std::getenv(variable);
   return name != nullptr && *name != '\0';
 }
 
@@ -68,8 +70,9 @@ Variables worker_variables(const LaunchOptions& options, const coord::action::Sp
       {"TORCHELASTIC_ERROR_FILE", error_file},
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", async == nullptr ? "1" : async},
   };
-  if (!place.gloo_interface.empty() && !gloo_is_told())
-    variables.emplace_back(kGlooInterface, place.gloo_interface);
+  for (const char* variable : kInterfaces)
+    if (!place.interface.empty() && !is_told(variable))
+      variables.emplace_back(variable, place.interface);
   std::string signals;
   for (const int number : options.signals_to_handle)
     signals += (signals.empty() ? "" : ",") + std::to_string(number);

@@ -19,8 +19,9 @@ struct Place {
   int role_base_rank = 0, role_world_size = 1;  // ROLE_RANK = role_base_rank + local rank
   std::string master_addr = "127.0.0.1";        // numeric on several nodes
   int master_port = 0;
-  bool agent_store = false;    // served at MASTER_ADDR and MASTER_PORT by an agent
-  std::string gloo_interface;  // GLOO_SOCKET_IFNAME, where the user has not set it; empty: none
+  bool agent_store = false;  // served at MASTER_ADDR and MASTER_PORT by an agent
+  // GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME, where the user has not set them; empty: none.
+  std::string interface;
 };
 // That of a run on this host alone.
 Place place_on_one_host(const LaunchOptions& options, const coord::action::Spawn& spawn,

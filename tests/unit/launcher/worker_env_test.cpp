@@ -55,25 +55,28 @@ Place second_of_three() {
   place.role_world_size = 5;  // another role has the sixth
   place.master_addr = "fd00::7";
   place.master_port = 29500;
-  place.gloo_interface = "eth7";
+  place.interface = "eth7";
   return place;
 }
 
 TEST(WorkerEnvironment, OnSeveralNodesIsThePlaces) {
   ::unsetenv("GLOO_SOCKET_IFNAME");
-  EXPECT_THAT(environment(spawn_of(4, 1, 6), second_of_three()),
-              IsSupersetOf({Pair("RANK", "4"), Pair("LOCAL_RANK", "1"), Pair("WORLD_SIZE", "6"),
-                            Pair("LOCAL_WORLD_SIZE", "2"), Pair("GROUP_RANK", "1"),
-                            Pair("GROUP_WORLD_SIZE", "3"), Pair("ROLE_RANK", "4"),
-                            Pair("ROLE_WORLD_SIZE", "5"), Pair("MASTER_ADDR", "fd00::7"),
-                            Pair("MASTER_PORT", "29500"), Pair("GLOO_SOCKET_IFNAME", "eth7"),
-                            Pair("TORCHELASTIC_USE_AGENT_STORE", "False")}));
+  EXPECT_THAT(
+      environment(spawn_of(4, 1, 6), second_of_three()),
+      IsSupersetOf(
+          {Pair("RANK", "4"), Pair("LOCAL_RANK", "1"), Pair("WORLD_SIZE", "6"),
+           Pair("LOCAL_WORLD_SIZE", "2"), Pair("GROUP_RANK", "1"), Pair("GROUP_WORLD_SIZE", "3"),
+           Pair("ROLE_RANK", "4"), Pair("ROLE_WORLD_SIZE", "5"), Pair("MASTER_ADDR", "fd00::7"),
+           Pair("MASTER_PORT", "29500"), Pair("GLOO_SOCKET_IFNAME", "eth7"),
+           Pair("TP_SOCKET_IFNAME", "eth7"), Pair("TORCHELASTIC_USE_AGENT_STORE", "False")}));
 }
 
 TEST(WorkerEnvironment, TheUsersGlooInterfaceStays) {
   ::setenv("GLOO_SOCKET_IFNAME", "ib0", 1);
   EXPECT_THAT(environment(spawn_of(4, 1, 6), second_of_three()),
               Not(Contains(Key("GLOO_SOCKET_IFNAME"))));  // inherited
+  EXPECT_THAT(environment(spawn_of(4, 1, 6), second_of_three()),
+              Contains(Pair("TP_SOCKET_IFNAME", "eth7")));  // each is of its own
   ::setenv("GLOO_SOCKET_IFNAME", "", 1);
   EXPECT_THAT(environment(spawn_of(4, 1, 6), second_of_three()),
               Contains(Pair("GLOO_SOCKET_IFNAME", "eth7")));
