@@ -153,7 +153,8 @@ void Listener::sniff(std::uint64_t id) {
                   {Outcome::kKeyMissing,
                    name + " has a key, and this launcher has none (LOCKSTEP_INSECURE=1)"});
   const std::string what = first[0] == kStoreClient
-                               ? "it is a client of PyTorch's TCPStore, or what looks like one"
+                               ? "it is a client of PyTorch's TCPStore: is torchrun started "
+                                 "there, where 'lockstep run' should be?"
                                : "it begins with '" + for_terminal(printable(first)) + "'";
   refuse(id, std::move(socket), is_http(first) ? kHttpAnswer : "",
          {Outcome::kNotLockstep, name + " is no launcher of Lockstep: " + what});

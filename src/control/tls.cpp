@@ -54,6 +54,8 @@ SslSession session_of(SSL* ssl, const std::string& key, std::string_view identit
 }
 
 std::string first_reason(unsigned long code) {
+  if (ERR_GET_LIB(code) == ERR_LIB_SSL && ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER)
+    return "it does not speak TLS; another program has that port, as a web server or torchrun";
   const char* const reason = ERR_reason_error_string(code);
   return reason == nullptr ? "the handshake failed" : reason;
 }

@@ -112,7 +112,9 @@ void Leader::assign_given(int rank, Link link, Node& node, std::uint64_t now) {
     return refuse(link, node, exit_code(ErrorKind::kUnavailable), kTaken);
   refuse(link, node, exit_code(ErrorKind::kUsage),
          "node rank " + std::to_string(rank) + " is that of " + state.row.address +
-             ", which is alive; this one is " + row.address);
+             (state.row.machine == row.machine
+                  ? ", where this run's launcher of that rank is started already, and is alive"
+                  : ", which is alive; this one is " + row.address));
 }
 
 // By arrival, once as many wait as ranks are free.

@@ -77,6 +77,8 @@ void Node::take_orders(const LeaderWord& word) {
   if (word.attempt > state_.alive || !word.runs) stop(end_by(word));
   state_.told = std::max(state_.told, word.attempt);
   why_ = word.final ? word.final->text : word.why;
+  const Attempt last = word.attempt - (word.runs ? 1 : 0);
+  if (!why_.empty() && !word.final && word.signal == 0 && last == state_.ran) why_of_ = last;
   if (word.runs && word.attempt == state_.alive && !started_) share_.store = word.store;
   // The leader waits for an answer to this one: not for the next heartbeat.
   const Waited waited{state_.leader, word.attempt, word.runs, word.signal};

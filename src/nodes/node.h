@@ -65,6 +65,9 @@ class Node {
   const Share& share() const { return share_; }
   // The last attempt, or the run, ends. "": it has not, or it is not settled yet what came first.
   const std::string& why() const { return why_; }
+  // The last attempt that this node took part in and that has ended for why(), with another one to
+  // follow. 0: none, or it is not settled yet.
+  Attempt restarts_after() const { return why_.empty() ? 0 : why_of_; }
   // Nodes that the leader waits for; "": none, or not for long.
   const std::string& waits_for() const { return waits_for_; }
   std::uint64_t limit() const { return rules_.limit; }  // L: the leader's, once it has been heard
@@ -103,6 +106,7 @@ class Node {
   std::optional<Final> leaving_, ending_;
   Share share_;
   std::string why_, waits_for_;
+  Attempt why_of_ = 0;
 
   std::uint64_t heard_at_;  // the leader, or since when it is looked for
   std::uint64_t now_;       // the last time told

@@ -34,6 +34,17 @@ constexpr const char* kOneAddress =
     "Give the machines addresses that mean the same on all of them (containers: the host's "
     "network; machines with several networks: --local-addr)";
 
+// JOB.STEP, as launchers in a step of Slurm name their runs.
+bool is_step(const std::string& id) {
+  const std::size_t dot = id.find('.');
+  const auto is_digits = [](const std::string& text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+  };
+  return dot != std::string::npos && is_digits(id.substr(0, dot)) && is_digits(id.substr(dot + 1));
+}
+
+bool are_steps(const std::string& a, const std::string& b) { return is_step(a) && is_step(b); }
+
 // Each side names a link-local address with its own interface.
 std::string bare(const std::string& address) { return address.substr(0, address.find('%')); }
 
@@ -63,10 +74,12 @@ std::optional<Refused> disagreement(const Hello& theirs, const std::string& from
   const std::string equal = "give the same on all nodes";
   const auto given = [](bool rank) { return rank ? "given" : "not given"; };
   if (theirs.run_id != ours.run_id)
-    return differ(Reason::kOtherRun, "--rdzv-id", "'" + theirs.run_id + "'",
-                  "'" + ours.run_id + "'",
-                  "give the same on all nodes of one run, and each run an "
-                  "endpoint of its own");
+    return differ(
+        Reason::kOtherRun, "--rdzv-id", "'" + theirs.run_id + "'", "'" + ours.run_id + "'",
+        are_steps(theirs.run_id, ours.run_id)
+            ? "both are steps of Slurm, whose ports come from their numbers, here the "
+              "same one: give one of them --nnodes and --rdzv-endpoint HOST:PORT"
+            : "give the same on all nodes of one run, and each run an endpoint of its own");
   if (theirs.nodes != ours.nodes)
     return differ(Reason::kOtherOption, "--nnodes", std::to_string(theirs.nodes),
                   std::to_string(ours.nodes), equal);

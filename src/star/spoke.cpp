@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/endpoint.h"
 #include "base/log.h"
 #include "lockstep/status.h"
 #include "star/agreement.h"
@@ -129,7 +130,7 @@ void Spoke::dial_again() {
 void Spoke::tell_trouble() {
   if (!tell_at_.passed()) return;
   tell_at_ = Deadline::in(kLineEvery);
-  log_warning("the launcher at " + plan_.host + ":" + std::to_string(plan_.port) +
+  log_warning("the launcher at " + endpoint_text(plan_.host, plan_.port) +
               " is not reached: " + trouble_);
 }
 

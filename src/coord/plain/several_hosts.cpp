@@ -105,12 +105,14 @@ bool SeveralHosts::end(int signal) {
   return true;
 }
 
-// Whose cause was not known yet when its workers were killed.
+// As soon as it is known: it was not when its workers were killed; or it had none, and neither may
+// the next one.
 void SeveralHosts::tell_end() {
-  if (over_ || signalled_ != SIGKILL || stop_told_ || end_told_ >= begun_ || node_.why().empty() ||
-      begun_ > static_cast<nodes::Attempt>(rules_.max_restarts))
-    return;
-  print(action::Severity::kWarning, end_text(begun_));
+  if (over_ || stop_told_ || node_.why().empty()) return;
+  const nodes::Attempt killed = signalled_ == SIGKILL ? begun_ : 0;
+  const nodes::Attempt ended = std::max(node_.restarts_after(), killed);
+  if (ended <= end_told_ || ended > static_cast<nodes::Attempt>(rules_.max_restarts)) return;
+  print(action::Severity::kWarning, end_text(ended));
 }
 
 std::string SeveralHosts::end_text(nodes::Attempt attempt) {

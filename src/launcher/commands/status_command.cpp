@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "base/endpoint.h"
@@ -97,6 +98,21 @@ Result<std::vector<star::message::Answer>> ask(const Words& words, Question::Wha
   return std::vector{std::move(answer)};
 }
 
+// Without --rdzv-id all runs have the same one: nobody's is to be ended by the way.
+Status check_one_run(const Words& words) {
+  if (!words.id) return {};
+  LOCKSTEP_ASSIGN(const auto answers,
+                  ask_this_machine(*words.id, {Question::What::kStatus, words.key_file}));
+  std::set<std::string> endpoints;
+  for (const star::message::Answer& answer : answers) endpoints.insert(answer.endpoint);
+  if (endpoints.size() < 2) return {};
+  std::string list;
+  for (const std::string& endpoint : endpoints) list += (list.empty() ? "" : ", ") + endpoint;
+  return misuse(std::to_string(endpoints.size()) + " runs on this machine have the id '" +
+                *words.id + "': those at " + list + "; stop one of them by 'lockstep stop " +
+                *endpoints.begin() + "'");
+}
+
 // On the way up some are missing, on the way down some are left over.
 std::string workers_of(const nlohmann::json& status) {
   const int now = status.value("world_size", 0), wanted = status.value("target_world_size", 0);
@@ -168,6 +184,7 @@ int stop_command(std::span<const std::string> arguments) {
     return fail_with(misuse("'" + *words->where +
                             "' is a run's folder: end such a run by a SIGTERM to its launcher "
                             "('lockstep status --json' has its launcher_pid)"));
+  if (const Status one = check_one_run(*words); !one.ok()) return fail_with(one.error());
   const auto answers = ask(*words, Question::What::kStop);
   if (!answers.ok()) return fail_with(answers.error());
   return print_output(stop_text(*answers));

@@ -46,9 +46,11 @@ std::vector<std::string> environment_names(const std::string& option) {
 }
 
 // As in torchrun: --standalone is a rendezvous of its own, whatever a cluster's operator says of
-// the job's. Whoever writes it in the command line means one node, too.
+// the job's. Whoever writes it in the command line means one node, too. So does what a worker
+// starts: a run of its own.
 bool is_of_job(const std::string& option, bool standalone, bool by_hand) {
-  return (standalone && (option == "node-rank" || option.starts_with("rdzv-"))) ||
+  return (standalone && (option == "node-rank" || option == "local-addr" ||
+                         option.starts_with("rdzv-") || option.starts_with("master-"))) ||
          (by_hand && option == "nnodes");
 }
 
@@ -56,7 +58,7 @@ bool is_of_job(const std::string& option, bool standalone, bool by_hand) {
 // not be in the way of a run by hand in one of its containers.
 Status apply_environment(Raw& raw, const std::vector<Option>& options,
                          const Environment& environment) {
-  const bool by_hand = raw.options.standalone;
+  const bool by_hand = raw.options.standalone || is_in_worker(environment);
   const bool standalone = by_hand || environment("PET_STANDALONE") == "1";
   for (const Option& option : options) {
     if (raw.has(option.name) || is_of_job(option.name, standalone, by_hand)) continue;
@@ -87,6 +89,10 @@ Error unknown_option(const std::string& name, const std::vector<Option>& options
   std::vector<std::string> known{"--help"};
   for (const Option& option : options)
     if (!option.help.empty()) known.push_back("--" + option.name);
+  if (with_dashes(name) == "--use-env")
+    return misuse("'" + name +
+                  "' is not needed: workers find LOCAL_RANK in their environment "
+                  "always; leave it out");
   const std::string near = suggestion(with_dashes(name), known);
   return misuse("unknown option " + in_quotes(name) +
                 (near.empty() ? "; 'lockstep help run' lists them" : near) +

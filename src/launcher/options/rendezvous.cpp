@@ -7,13 +7,16 @@
 #include "base/errors.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "control/address.h"
 #include "launcher/options/rdzv_conf.h"
 #include "launcher/options/slurm.h"
+#include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {
 namespace {
 
 constexpr int kMostPort = 65'535;
+constexpr std::chrono::milliseconds kPlainLimit{15'000};  // L, where none is given
 
 // An unset variable: --node-rank "$RANK".
 Status check_not_empty(const std::string& name, const std::string& text) {
@@ -87,11 +90,22 @@ std::string given_as(const Raw& raw, const std::string& option) {
   return found == raw.given.end() ? "--" + option : found->second;
 }
 
+// In the batch script all of Slurm's ranks are 0: `srun lockstep run --node-rank $SLURM_PROCID`.
+// Other ranks than Slurm's may be meant.
+Status check_rank_in_step(const Raw& raw, const Environment& environment) {
+  const auto node = environment("SLURM_NODEID"), task = environment("SLURM_PROCID");
+  const bool is_first = !node || *node == "0" || task.value_or("") == "0";
+  if (raw.options.nodes.node_rank != 0 || is_first) return {};
+  return misuse(given_as(raw, "node-rank") + " 0 on the node that has SLURM_NODEID=" + *node +
+                ": was $SLURM_PROCID or $SLURM_NODEID expanded in the batch script, where it is 0 "
+                "for all? Leave the option out: a node's rank is then its SLURM_NODEID");
+}
+
 // The usual form in a job's script: --nnodes and an endpoint, and no rank.
 Status rank_from_slurm(Raw& raw, const Environment& environment) {
   NodesOptions& nodes = raw.options.nodes;
-  if (nodes.nnodes == 1 || nodes.node_rank || slurm_step_nodes(environment) != nodes.nnodes)
-    return {};
+  if (nodes.nnodes == 1 || slurm_step_nodes(environment) != nodes.nnodes) return {};
+  if (nodes.node_rank) return check_rank_in_step(raw, environment);
   LOCKSTEP_ASSIGN(const auto node, node_from_slurm(environment));
   if (node) nodes.node_rank = node->node_rank;
   return {};
@@ -122,8 +136,26 @@ Status combine_ports(Raw& raw) {
   return {};
 }
 
+// With static the endpoint is MASTER_ADDR, and said to be no address of this machine if it is none.
+std::string endpoint_without_nodes(const Raw& raw) {
+  if (raw.options.standalone || raw.has("nnodes") || !raw.rdzv_endpoint ||
+      raw.rdzv_backend == "static" || !raw.options.notices.empty())
+    return "";
+  const std::string& host = raw.rdzv_endpoint->host;
+  const auto address = control::Address::numeric(host, 0);
+  const std::string own = host_name();
+  const bool is_here = host.starts_with("localhost") || host == own ||
+                       host.starts_with(own + ".") || (address && control::is_own(*address));
+  if (is_here) return "";
+  return given_as(raw, "rdzv-endpoint") + " " + host +
+         " is given without --nnodes: this is a run on this node alone, which meets nobody there "
+         "(--nnodes N makes one run of N nodes)";
+}
+
 Status combine_one_node(Raw& raw) {
   LaunchOptions& options = raw.options;
+  if (std::string notice = endpoint_without_nodes(raw); !notice.empty())
+    options.notices.push_back(std::move(notice));
   if (raw.master_addr) options.master_addr = *raw.master_addr;
   options.master_port = raw.master_port;
   if (!options.standalone && raw.rdzv_backend == "static" && raw.rdzv_endpoint) {
@@ -154,6 +186,14 @@ Status combine_endpoint(Raw& raw) {
                 " is any free one, which the other nodes could not know; give a port");
 }
 
+// The nodes tell each other these, in messages of a limited length.
+Status check_length(const std::string& name, const std::string& text) {
+  constexpr std::size_t kMost = 1024;
+  if (text.size() <= kMost) return {};
+  return misuse(name + " has " + std::to_string(text.size()) + " bytes; on several nodes " +
+                std::to_string(kMost) + " at most");
+}
+
 Status combine_nodes(Raw& raw) {
   NodesOptions& nodes = raw.options.nodes;
   if (raw.options.standalone)
@@ -164,6 +204,14 @@ Status combine_nodes(Raw& raw) {
   const std::string conf = given_as(raw, "rdzv-conf");
   LOCKSTEP_ASSIGN(const RdzvConf pairs, parse_rdzv_conf(conf, raw.rdzv_conf));
   LOCKSTEP_TRY(apply_rdzv_conf(conf, pairs, nodes));
+  LOCKSTEP_TRY(check_length("--rdzv-id", raw.options.run_id));
+  LOCKSTEP_TRY(check_length("--role", raw.options.role));
+  if (nodes.join_timeout < nodes.limit.value_or(kPlainLimit))
+    raw.options.notices.push_back(
+        conf +
+        ": join_timeout is below the silence after which a node is lost "
+        "(keep_alive_interval x keep_alive_max_attempt): a launcher that does not reach the leader "
+        "gives up only after that");
   // A store at the endpoint's port is the one that shares it.
   if (raw.store_port == 0) return {};
   nodes.is_static = raw.store_port == nodes.endpoint_port;
@@ -185,10 +233,12 @@ std::string shell_word(const std::string& word) {
 
 }  // namespace
 
+bool is_in_worker(const Environment& environment) {
+  return environment("TORCHELASTIC_RUN_ID").has_value();
+}
+
 Status ask_slurm(Raw& raw, const Environment& environment) {
-  // What a worker starts is a run of its own, on its node.
-  const bool in_worker = environment("TORCHELASTIC_RUN_ID").has_value();
-  if (raw.options.standalone || in_worker) return {};
+  if (raw.options.standalone || is_in_worker(environment)) return {};
   if (raw.has("nnodes")) return rank_from_slurm(raw, environment);
   std::string notice = slurm_without_a_step(environment);
   if (raw.has("rdzv-endpoint") || raw.has("master-addr")) {

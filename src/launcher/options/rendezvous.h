@@ -16,6 +16,9 @@ namespace lockstep::launcher {
 // nothing of nodes.
 Status ask_slurm(Raw& raw, const Environment& environment);
 Status combine_rendezvous(Raw& raw);
+// What a worker of a run starts is a run of its own, on its node: the job's PET_* and Slurm's step
+// are not its.
+bool is_in_worker(const Environment& environment);
 
 // Several nodes have to be told where they meet. `arguments`: of the command line, from which the
 // error makes one that would do.

@@ -298,7 +298,7 @@ TEST(NodesOptions, WhatAWorkerStartsIsARunOfItsOwn) {
 
 TEST(NodesOptions, AStepsRankIsTheNodesIfItHasAsMany) {
   EXPECT_EQ(nodes(two({}), kStep).node_rank, 1);
-  EXPECT_EQ(nodes(two({"--node-rank", "0"}), kStep).node_rank, 0);
+  EXPECT_EQ(nodes(two({"--node-rank", "0"}), step_with({{"SLURM_PROCID", "0"}})).node_rank, 0);
   EXPECT_FALSE(nodes({"--nnodes=3", "--rdzv-endpoint=h"}, kStep).node_rank);
   EXPECT_EQ(parse(two({}), kStep)->run_id, "none");
 }

@@ -176,6 +176,30 @@ TEST_F(NodesTest, WhoIsNotHeardIsNamedBesideWhatFailed) {
   EXPECT_THAT(leader->final()->text, HasSubstr("rank 2 timed out; node 2 (10.0.0.2) has not been"));
 }
 
+// Also where none of an attempt's workers were started: its store was not reached.
+TEST_F(NodesTest, WhyAnAttemptEndedIsKnownToAllWhoWereInItBeforeTheNextOneHasWorkers) {
+  Rules rules;
+  rules.nodes = 2;
+  rules.max_restarts = 2;
+  begin(rules);
+  Node& node = add(1, row(1, 101));
+  talk();
+  EXPECT_EQ(node.restarts_after(), 0u);
+  for (const Attempt attempt : {1u, 2u}) {
+    Failure failure;
+    failure.text = "the store is not reached";
+    node.workers_failed(failure, now);
+    pass(2 * kSecond);
+    for (const auto& [link, each] : nodes) {
+      EXPECT_EQ(each.restarts_after(), attempt);
+      EXPECT_NE(each.why().find("the store is not reached"), std::string::npos);
+    }
+  }
+  node.signalled(15);
+  pass(kSecond);
+  EXPECT_EQ(node.restarts_after(), 2u) << "a stop is no restart";
+}
+
 TEST_F(NodesTest, WhatWouldFailAgainEndsTheRunThoughARestartIsLeft) {
   begin({.nodes = 2, .max_restarts = 5});
   add(1, row(1, 101));

@@ -52,6 +52,18 @@ TEST_F(NodesTest, ARankTwiceNamesBothAddresses) {
   EXPECT_FALSE(nodes.at(1).ending());
 }
 
+// The same command, started twice.
+TEST_F(NodesTest, ARankTwiceOnOneMachineIsSaidToBeThereAlready) {
+  begin({.nodes = 3});
+  add(1, row(1, 101, 1));
+  talk();
+  nodes.try_emplace(2, rules_, row(1, 102, 1), now);  // the lock is held
+  talk();
+  nodes.at(2).tick(now);
+  ASSERT_TRUE(nodes.at(2).ending());
+  EXPECT_THAT(nodes.at(2).ending()->text, HasSubstr("is started already"));
+}
+
 // A machine that fails and is back at once, elsewhere, is not yet missed: its connection stands.
 TEST_F(NodesTest, AGivenRankIsRefusedOnlyWhereItsNodeStillAnswers) {
   begin({.nodes = 2, .max_restarts = 1}, 0);

@@ -57,6 +57,18 @@ TEST_F(Agreement, EachThatDiffersIsRefusedAtOnceAndNobodyElseIsDisturbed) {
   for (const auto& agent : agents) EXPECT_EQ(agent->closed, 0);
 }
 
+// Nobody has given them an id or a port.
+TEST(TwoRuns, StepsOfSlurmAreTakenForSuch) {
+  Hello theirs, ours;
+  theirs.run_id = "4711.0";
+  ours.run_id = "4710.7";
+  const auto steps = disagreement(theirs, "10.0.0.2", ours);
+  ASSERT_TRUE(steps);
+  EXPECT_THAT(steps->text, AllOf(HasSubstr("steps of Slurm"), HasSubstr("--rdzv-endpoint")));
+  theirs.run_id = "mine";
+  EXPECT_THAT(disagreement(theirs, "10.0.0.2", ours)->text, HasSubstr("give the same"));
+}
+
 TEST_F(Agreement, WhoComesAgainAndAgainFillsNoLog) {
   lead();
   Given with = given(7);

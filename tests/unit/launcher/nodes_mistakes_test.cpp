@@ -1,0 +1,126 @@
+// Options of several nodes that are more often a mistake than meant, or another run's.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <map>
+
+#include "launcher/options/options.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+using Variables = std::map<std::string, std::string>;
+
+Result<LaunchOptions> parse(Words words, const Variables& variables = {}) {
+  words.emplace_back("p");
+  return parse_run_options(words, [variables](std::string_view name) -> std::optional<std::string> {
+    const auto found = variables.find(std::string(name));
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+NodesOptions nodes(const Words& words, const Variables& variables = {}) {
+  const auto options = parse(words, variables);
+  EXPECT_TRUE(options.ok()) << options.error().message;
+  return options.ok() ? options->nodes : NodesOptions{};
+}
+
+std::string refusal(const Words& words, const Variables& variables = {}) {
+  const auto options = parse(words, variables);
+  if (options.ok()) return "";
+  EXPECT_EQ(options.error().kind, ErrorKind::kUsage);
+  return options.error().message;
+}
+
+// Two nodes that meet at `h`, and these.
+Words two(const Words& others) {
+  Words words{"--nnodes=2", "--rdzv-endpoint", "h"};
+  words.insert(words.end(), others.begin(), others.end());
+  return words;
+}
+
+// By an operator for the job, in whose container this is started by hand, or by a worker of it.
+TEST(NodesMistakes, OfAJobsVariablesAStandaloneRunAndAWorkersTakeNone) {
+  const Variables job{{"PET_NNODES", "2"},           {"PET_NODE_RANK", "1"},
+                      {"PET_MASTER_ADDR", "m"},      {"PET_MASTER_PORT", "7"},
+                      {"PET_RDZV_ENDPOINT", "h:5"},  {"PET_RDZV_BACKEND", "c10d"},
+                      {"PET_LOCAL_ADDR", "10.0.0.9"}};
+  Variables workers = job;
+  workers["TORCHELASTIC_RUN_ID"] = "none";
+  for (const auto& of : std::array{parse({"--standalone"}, job), parse({}, workers)}) {
+    ASSERT_TRUE(of.ok()) << of.error().message;
+    EXPECT_EQ(of->nodes.nnodes, 1);
+    EXPECT_EQ(of->master_addr, LaunchOptions().master_addr);
+    EXPECT_EQ(of->master_port, 0);
+    EXPECT_TRUE(of->notices.empty());
+  }
+  EXPECT_EQ(parse({"--master-port=9"}, workers)->master_port, 9) << "what is given holds";
+  EXPECT_EQ(nodes(two({}), workers).endpoint_port, 29400);
+}
+
+TEST(NodesMistakes, AnEndpointWithoutNodesIsDoubted) {
+  const auto notice = [](Words words) -> std::string {
+    words.emplace_back("--rdzv-backend=c10d");
+    const auto of = parse(words);
+    EXPECT_TRUE(of.ok());
+    return of.ok() && !of->notices.empty() ? of->notices.front() : "";
+  };
+  EXPECT_THAT(notice({"--rdzv-endpoint=elsewhere:29500"}),
+              AllOf(HasSubstr("elsewhere"), HasSubstr("without --nnodes")));
+  EXPECT_EQ(notice({"--rdzv-endpoint=elsewhere:29500", "--nnodes=1"}), "");
+  for (const char* here : {"localhost:0", "127.0.0.1:29500", "[::1]", "0.0.0.0:1"})
+    EXPECT_EQ(notice({"--rdzv-endpoint", here}), "") << here;
+}
+
+TEST(NodesMistakes, WhatNodesTellEachOtherHasALimit) {
+  const std::string most(1024, 'x'), more(1025, 'x');
+  for (const char* option : {"--rdzv-id", "--role"}) {
+    EXPECT_TRUE(parse(two({option, most})).ok());
+    EXPECT_THAT(refusal(two({option, more})),
+                AllOf(HasSubstr(option), HasSubstr("1025 bytes"), HasSubstr("1024")));
+    EXPECT_TRUE(parse({option, more}).ok()) << "one node";
+  }
+}
+
+TEST(NodesMistakes, AJoinTimeoutBelowTheLimitIsSaid) {
+  const auto notices = [](const std::string& conf) {
+    return parse(two({"--rdzv-conf", conf}))->notices.size();
+  };
+  EXPECT_EQ(notices("join_timeout=4"), 1u);
+  EXPECT_EQ(notices("join_timeout=15"), 0u);
+  EXPECT_EQ(notices("join_timeout=4,keep_alive_interval=1"), 0u);
+}
+
+const Variables kStep{{"SLURM_JOB_ID", "10"},
+                      {"SLURM_STEP_ID", "2"},
+                      {"SLURM_STEP_NUM_NODES", "2"},
+                      {"SLURM_STEP_NODELIST", "n[2-3]"},
+                      {"SLURM_NODEID", "1"},
+                      {"SLURM_LOCALID", "0"},
+                      {"SLURM_JOB_NUM_NODES", "3"},
+                      {"SLURM_JOB_NODELIST", "n[1-3]"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}};
+
+// srun lockstep run --node-rank $SLURM_PROCID: 0 for all, in a batch script's shell.
+TEST(NodesMistakes, ARankThatIsZeroOnAnotherNodeOfAStepIsRefused) {
+  const auto of = [](const std::string& rank, const std::string& node, const std::string& task) {
+    Variables variables = kStep;
+    variables["SLURM_NODEID"] = node;
+    variables["SLURM_PROCID"] = task;
+    return refusal(
+        {"--nnodes", kStep.at("SLURM_STEP_NUM_NODES"), "--rdzv-endpoint", "h", "--node-rank", rank},
+        variables);
+  };
+  EXPECT_THAT(of("0", "1", "1"), AllOf(HasSubstr("--node-rank 0"), HasSubstr("SLURM_NODEID=1"),
+                                       HasSubstr("batch script")));
+  EXPECT_EQ(of("0", "0", "0"), "");
+  EXPECT_EQ(of("1", "1", "1"), "");
+  EXPECT_EQ(of("1", "0", "0"), "") << "another order may be meant";
+  EXPECT_EQ(of("0", "1", "0"), "") << "srun --distribution=arbitrary";
+}
+
+}  // namespace
+}  // namespace lockstep::launcher
