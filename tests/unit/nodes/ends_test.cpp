@@ -194,6 +194,8 @@ TEST_F(NodesTest, WhyAnAttemptEndedIsKnownToAllWhoWereInItBeforeTheNextOneHasWor
       EXPECT_EQ(each.restarts_after(), attempt);
       EXPECT_NE(each.why().find("the store is not reached"), std::string::npos);
     }
+    for (auto& [link, each] : nodes) each.workers_gone(false);
+    pass(2 * kSecond);
   }
   node.signalled(15);
   pass(kSecond);
