@@ -34,8 +34,13 @@ class Head {
  public:
   virtual ~Head() = default;
 
-  // `now_ns`: CLOCK_MONOTONIC, never smaller than before.
+  // `now_ns`: CLOCK_MONOTONIC, as in workers' stamps; of a run on several hosts by the clock of its
+  // nodes (launcher/nodes/nodes_run.h). Never smaller than before.
   virtual Actions handle(const Event& event, std::uint64_t now_ns) = 0;
+  // All workers of an attempt that another one may follow are killed and gone; what they have
+  // started may live. The next attempt begins with the handle() after nothing_is_left().
+  virtual bool looks_for_left() const { return false; }
+  virtual void nothing_is_left() {}
   // For `lockstep status`.
   virtual RunStatus status() const = 0;
   // Before this time there is nothing to do unless an event comes; for the agent's timer. At most 1

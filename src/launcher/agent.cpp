@@ -62,7 +62,7 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
                                              [this](int signal, const std::string& by) {
                                                feed(event::Signal{signal, by});
                                              },
-                                             [this] { return helpers_.hurry(); }, failures_})
+                                             failures_})
                                        : nullptr),
       head_(head_for(options_, program_, spawner_.uses_zygote(), attached_, nodes_.get())),
       linked_(program_.linked ? std::make_unique<LinkedRun>(around_linked()) : nullptr) {}
@@ -148,16 +148,17 @@ void Agent::feed(coord::Event event) {
   while (!events_.empty() && !exit_code_) {
     const coord::Event next = std::move(events_.front());
     events_.pop();
-    for (const coord::Action& action : head_->handle(next, monotonic_ns())) obey(action);
+    for (const coord::Action& action : head_->handle(next, now())) obey(action);
     if (linked_) linked_->ring_if_due();
+    if (!exit_code_ && head_->looks_for_left()) end_left();
     if (nodes_ && !exit_code_ && nodes_->go_on()) events_.push(event::Tick{});
   }
   feeding_ = false;
 }
 
 Deadline Agent::next_wake() const {
-  const std::uint64_t now = monotonic_ns(), due = head_->next_deadline(now);
-  auto left = std::chrono::nanoseconds(due > now ? due - now : 0);
+  const std::uint64_t time = now(), due = head_->next_deadline(time);
+  auto left = std::chrono::nanoseconds(due > time ? due - time : 0);
   if (linked_) left = std::min(left, linked_->pause());
   if (console_.waits_unwatched() || (arrivals_ && arrivals_->anybody_waits()))
     left = std::min<std::chrono::nanoseconds>(left, 20ms);
@@ -238,6 +239,13 @@ void Agent::on_children() {
 // What is no worker, and nothing that one has left behind.
 bool Agent::keeps(pid_t child) const {
   return spawner_.keeps(child) || (nodes_ && nodes_->keeps(child));
+}
+
+// Before the next attempt.
+void Agent::end_left() {
+  if (helpers_.sweep([this](pid_t child) { return keeps(child); })) return;
+  head_->nothing_is_left();
+  events_.push(event::Tick{});
 }
 
 void Agent::on_spawner(coord::Event event) {

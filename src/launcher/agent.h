@@ -62,6 +62,7 @@ class Agent {
   Status prepare();  // signals, logs, port, board
 
   // agent.cpp: the loop.
+  std::uint64_t now() const { return nodes_ ? nodes_->now() : monotonic_ns(); }  // the head's
   void feed(coord::Event event);
   Deadline next_wake() const;
   void tick();
@@ -69,6 +70,7 @@ class Agent {
   void on_typed(int signal);
   void on_children();
   bool keeps(pid_t child) const;
+  void end_left();
   void on_spawner(coord::Event event);
   void forget_unstarted(WorkerUid uid);
   void worker_gone(Worker& worker, const ChildEvent& child);

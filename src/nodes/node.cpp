@@ -21,20 +21,17 @@ Node::Node(const Rules& rules, Row row, std::uint64_t now)
 }
 
 void Node::leave(int code, std::string why) {
+  stop(SIGKILL);  // others' may be there in their place
   if (leaving_) return;
   leaving_ = Final{code, std::move(why)};
   why_ = leaving_->text;
   ++version_;
-  stop(SIGTERM);
 }
 
 void Node::heard(const LeaderWord& word, std::uint64_t now) {
   heard_at_ = now_ = now;
   closed_at_.reset();
-  if (!word.refusal.empty()) {
-    leave(word.refusal_code, word.refusal);
-    return stop(SIGKILL);  // another may have its rank, and its workers
-  }
+  if (!word.refusal.empty()) return leave(word.refusal_code, word.refusal);
   take_leader(word);
   if (word.sent <= state_.echo) return;
   state_.echo = word.sent;

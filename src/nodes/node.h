@@ -34,7 +34,7 @@ class Node {
 
   // As Wish::serve asks: the store is there.
   void serves(Store store);
-  // It is no node of this run, or cannot be: its workers end, and it.
+  // It is no node of this run, or cannot be: its workers are killed, and it ends.
   void leave(int code, std::string why);
   // What its workers do. Each attempt begins with workers_started(), and ends with workers_gone().
   void workers_started();

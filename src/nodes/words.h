@@ -3,7 +3,9 @@
 // nothing, and a connection that is made again needs no history. docs/decisions/0023 has the rules.
 //
 // Times are nanoseconds of the clock of whoever wrote them; nobody compares two machines' clocks: a
-// stamp comes back to its writer as an echo.
+// stamp comes back to its writer as an echo. It must count what its machine was suspended
+// (CLOCK_BOOTTIME), as the others have gone on; one that was paused from outside, with all of its
+// clocks, finds out by the first word that comes.
 #pragma once
 
 #include <cstdint>

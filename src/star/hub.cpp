@@ -39,7 +39,7 @@ Hub::Hub(Loop& loop, control::Timers& timers, Plan plan, Events events)
       timers_(timers),
       plan_(std::move(plan)),
       events_(std::move(events)),
-      leader_(plan_.rules, plan_.own, plan_.run, plan_.before, monotonic_ns()),
+      leader_(plan_.rules, plan_.own, plan_.run, plan_.before, clock_ns(plan_.clock)),
       tell_missing_at_(Deadline::in(kFirstLine)) {}
 
 Hub::~Hub() = default;
@@ -156,7 +156,7 @@ void Hub::make_room() {
   const nodes::Link link = most->second.front();
   log_debug("too many without a rank: the oldest one of " + most->first + " goes");
   drop(link);
-  leader_.closed(link, monotonic_ns());
+  leader_.closed(link, now());
 }
 
 void Hub::drop_silent() {
@@ -180,8 +180,7 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
     found->second.connection->close();
     return lose(link, {});
   }
-  if (const std::string doubt = implausible(*word, plan_.own.incarnation, monotonic_ns());
-      !doubt.empty()) {
+  if (const std::string doubt = implausible(*word, plan_.own.incarnation, now()); !doubt.empty()) {
     const Peer& peer = found->second;
     if (may_say("doubt", peer.address))
       log_warning("let go: " + peer.hello.host + " (" + peer.address +
@@ -193,7 +192,7 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
   found->second.heard = true;
   word->row.address = found->second.address;
   if (word->store && word->store->address.empty()) word->store->address = word->row.address;
-  leader_.heard(link, *word, monotonic_ns());
+  leader_.heard(link, *word, now());
   tell_changes();
   events_.news();
 }
@@ -205,7 +204,7 @@ void Hub::lose(nodes::Link link, const control::Failure& failure) {
             "): " + failure.text);
   peers_.erase(found);
   // What this machine's kernel has given up is silence: the node may dial anew, or be lost by it.
-  if (failure.outcome != Outcome::kUnreachable) leader_.closed(link, monotonic_ns());
+  if (failure.outcome != Outcome::kUnreachable) leader_.closed(link, now());
   tell_changes();
 }
 
@@ -225,15 +224,15 @@ void Hub::tell_all(const message::Failed& failed) {
 }
 
 nodes::LeaderWord Hub::exchange(const nodes::NodeWord& own) {
-  leader_.heard(nodes::kOwnLink, own, monotonic_ns());
+  leader_.heard(nodes::kOwnLink, own, now());
   tell_changes();
-  nodes::LeaderWord word = leader_.word_for(nodes::kOwnLink, monotonic_ns());
+  nodes::LeaderWord word = leader_.word_for(nodes::kOwnLink, now());
   if (word.store && word.store->address.empty()) word.store->address = own_address();
   return word;
 }
 
 void Hub::beat() {
-  leader_.tick(monotonic_ns());
+  leader_.tick(now());
   told_version_ = 0;
   tell_changes();
   tell_missing();
@@ -251,11 +250,9 @@ void Hub::tell_missing() {
     tell_missing_at_ = Deadline::in(kFirstLine);
   } else if (tell_missing_at_.passed()) {
     tell_missing_at_ = Deadline::in(kLineEvery);
-    const std::string missing = leader_.missing(monotonic_ns());
-    const bool was_seen = missing.find("(never seen)") == std::string::npos;
-    log_info("waiting for " + missing + " (--rdzv-conf join_timeout=" +
+    log_info("waiting for " + leader_.missing(now()) + " (--rdzv-conf join_timeout=" +
              std::to_string(plan_.rules.join_timeout / 1'000'000'000) + ")" +
-             (was_seen ? "" : plan_.where));
+             (leader_.attempt() == 0 ? plan_.where : ""));
   }
 }
 
@@ -273,7 +270,7 @@ void Hub::tell_changes() {
 }
 
 void Hub::tell(nodes::Link link, Peer& peer) {
-  nodes::LeaderWord word = leader_.word_for(link, monotonic_ns());
+  nodes::LeaderWord word = leader_.word_for(link, now());
   if (word.store && word.store->address.empty()) {
     word.store->address = !plan_.advertised.empty() ? plan_.advertised
                           : !peer.local.empty()     ? peer.local

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/deadline.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
@@ -42,8 +43,9 @@ class Hub {
     nodes::Leader::Record before;  // the same
     message::Hello self;           // what all must agree in
     control::Party party;
-    std::string advertised;  // numeric, of --local-addr; "": as connections show it
-    std::string where;       // it leads, for those who wait for nodes that were never seen
+    std::string advertised;            // numeric, of --local-addr; "": as connections show it
+    clockid_t clock = CLOCK_BOOTTIME;  // of all that nodes/ is told
+    std::string where;                 // it leads, for those who wait for nodes that were never seen
   };
   // Where it listens, each on one socket.
   struct ListenSocket {
@@ -90,6 +92,7 @@ class Hub {
   };
 
   Hub(Loop& loop, control::Timers& timers, Plan plan, Events events);
+  std::uint64_t now() const { return clock_ns(plan_.clock); }
   Status listen(std::vector<ListenSocket> sockets);
   void come(const std::shared_ptr<control::Connection>& connection, std::string_view first);
   void refuse(control::Connection& connection, const message::Refused& refused);

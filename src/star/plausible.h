@@ -16,8 +16,8 @@ namespace lockstep::star {
 inline constexpr std::uint32_t kMostWorkers = 65'536;
 inline constexpr std::size_t kMostTextBytes = 4'096, kMostWhyBytes = 16'384;
 
-// What cannot be true; "": all of it can. `now`: monotonic_ns(), which stamps of ours are not
-// beyond. `leader`: who has got it.
+// What cannot be true; "": all of it can. `now`: by the clock of our own stamps, which are not
+// beyond it. `leader`: who has got it.
 std::string implausible(const nodes::NodeWord& word, nodes::Incarnation leader, std::uint64_t now);
 std::string implausible(const nodes::LeaderWord& word, std::uint64_t now);
 

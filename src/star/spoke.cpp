@@ -190,7 +190,7 @@ void Spoke::on(const message::Refused& refused) {
 
 void Spoke::on(const nodes::LeaderWord& word) {
   if (!open_) return;
-  if (const std::string doubt = implausible(word, monotonic_ns()); !doubt.empty()) {
+  if (const std::string doubt = implausible(word, clock_ns(plan_.clock)); !doubt.empty()) {
     connection_->close();
     return lost({Outcome::kBroken, connection_->name() + " says what cannot be true: " + doubt});
   }

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "base/deadline.h"
 #include "base/loop.h"
 #include "control/connection.h"
@@ -40,6 +41,7 @@ class Spoke {
     std::shared_ptr<const control::TlsSettings> tls;  // none: without a key
     std::optional<control::Address> from;             // --local-addr
     std::uint64_t limit_ns = 0;                       // L, until the leader tells it
+    clockid_t clock = CLOCK_BOOTTIME;                 // of all that nodes/ is told
   };
   struct Events {
     std::function<void()> open;  // the leader agrees: say() the node's word

@@ -24,8 +24,9 @@ constexpr int kNodes = 3, kEach = 2;
 
 class Fence : public Plain {
  protected:
-  // `around`: the one that writes is not the worker, but started by it; it heeds no TERM.
-  void start(bool around = false) {
+  // `around`: the one that writes, which heeds no TERM, is not the worker, but started by it, in
+  // this way: "env", in its group; "timeout 99", in another one; "setsid", in another session.
+  void start(const std::string& around = "") {
     std::string worker = script("writes",
                                 "#!/bin/bash\n"
                                 "trap '' TERM\n"
@@ -34,8 +35,8 @@ class Fence : public Plain {
                                 "$EPOCHREALTIME\" >> \"$WITNESS\" || exit\n"
                                 "  sleep 0.02\n"
                                 "done\n");
-    if (around)
-      worker = script("around", "#!/bin/bash\n" + worker +
+    if (!around.empty())
+      worker = script("around", "#!/bin/bash\n" + around + " " + worker +
                                     " &\n"
                                     "while kill -0 $! 2>/dev/null; do\n"
                                     "  [ $RANK.$TORCHELASTIC_RESTART_COUNT = 3.0 -a -e \"$DIE\" ] "
@@ -104,7 +105,7 @@ class Fence : public Plain {
     }
   }
   // One launcher is stopped, for longer than L; no worker is.
-  void stop_and_continue(int victim, bool around) {
+  void stop_and_continue(int victim, const std::string& around) {
     start(around);
     const double stopped = now();
     launcher(victim).send(SIGSTOP);
@@ -128,11 +129,13 @@ class Fence : public Plain {
   std::array<std::unique_ptr<Child>, kNodes> launchers_;
 };
 
-TEST_F(Fence, ANodesLauncherIsStopped) { stop_and_continue(1, true); }
+TEST_F(Fence, ANodesLauncherIsStopped) { stop_and_continue(1, "setsid timeout 99"); }
 
 // What it has started lives on, and would meet the next attempt's.
-TEST_F(Fence, AWorkerDiesThatIsAScriptAroundAnother) {
-  start(true);
+class FenceAround : public Fence, public testing::WithParamInterface<std::string> {};
+
+TEST_P(FenceAround, AWorkerDiesThatIsAScriptAroundAnother) {
+  start(GetParam());
   folder_.write("die", "");
   ASSERT_TRUE(until([&] { return works(1); })) << err();
   EXPECT_LT(last_of(0), first_of(1)) << "two attempts at once";
@@ -140,7 +143,15 @@ TEST_F(Fence, AWorkerDiesThatIsAScriptAroundAnother) {
   end_well();
 }
 
-TEST_F(Fence, TheLeaderIsStopped) { stop_and_continue(0, false); }
+// The last one is a daemon: nobody's child, but the launcher's.
+INSTANTIATE_TEST_SUITE_P(
+    Ways, FenceAround,
+    testing::Values(
+        "env", "timeout 99", "setsid",
+        R"(sh -c 'setsid sh -c "timeout 99 $0 &"; while [ ! -e "$END" ]; do sleep 0.1; done')"),
+    [](const auto& way) { return "Way" + std::to_string(way.index); });
+
+TEST_F(Fence, TheLeaderIsStopped) { stop_and_continue(0, ""); }
 
 }  // namespace
 }  // namespace lockstep::test

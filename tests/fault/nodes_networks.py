@@ -176,12 +176,13 @@ class Networks(OnMachines):
             machine.rate("1mbit")
         self.job(bed=bed, worker=("--steps", "5")).expect(0)
 
-    def test_t5_wall_clocks_years_apart(self):
-        """Monotonic clocks are days apart in all tests."""
+    def test_t5_clocks(self):
+        """Wall clocks years apart, monotonic ones days, as in all tests; in the end two machines wake that were suspended beyond L."""
         bed = self.bed(3)
         job = self.job(bed=bed, start=False)
         for machine, ahead in zip(bed, (0, 3600, -100_000_000)):
-            clock = {"LD_PRELOAD": os.environ["LOCKSTEP_SHIFTED_CLOCK"], "LOCKSTEP_TEST_CLOCK": ahead}
+            clock = {"LD_PRELOAD": os.environ["LOCKSTEP_SHIFTED_CLOCK"], "LOCKSTEP_TEST_CLOCK": ahead,
+                     "LOCKSTEP_TEST_SUSPEND": f"/srv/{machine.name}.suspended"}
             told = float(machine.run(sys.executable, "-c", "import time; print(time.time())", env=clock).stdout)
             self.assertAlmostEqual(told - time.time(), ahead, delta=60)
             job.start(machine, env=clock)
@@ -192,6 +193,10 @@ class Networks(OnMachines):
         time.sleep(LIMIT + 1)
         job.bed.heal()
         job.until_works(2, seconds=LIMIT + 2 * FORMING)
+        for attempt, sleeper in enumerate((bed[3], bed[1]), start=3):  # a node, and the leader
+            (bed.folder / f"{sleeper.name}.suspended").touch()
+            job.until_works(attempt)
+            job.until_said(sleeper, "cut off from the run's other nodes")
         job.finish()
         job.expect(0)
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "fault/plain_support.h"
@@ -56,8 +57,9 @@ TEST_F(Plain, WhatIsLeftGetsTermAndThenKill) {
   const std::string program =
       script("stays.sh", "#!/bin/sh\nsh -c 'trap \": >" + seen +
                              "; exit\" TERM; while :; do sleep 0.05; done' &\n"
-                             "setsid sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' " +
-                             folder_.path() + " &\nexit 3\n");
+                             "for session in env setsid; do\n"
+                             "  $session sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' " +
+                             folder_.path() + " &\ndone\nexit 3\n");
   const Outcome outcome = launch({}, {program});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_TRUE(std::filesystem::exists(seen));
@@ -66,7 +68,52 @@ TEST_F(Plain, WhatIsLeftGetsTermAndThenKill) {
   EXPECT_THAT(outcome.err, HasSubstr("waiting for what the workers have left behind: sh (pid "));
 }
 
-TEST_F(Plain, ARestartDoesNotWaitForHelpers) {
+// Three workers, each a script around what computes, which heeds no TERM: in a process group of its
+// own, in a session of its own, and as a daemon. All write who they are into one file.
+TEST_F(Plain, NothingOfAnAttemptMeetsTheNext) {
+  const std::string computes = script("computes.sh",
+                                      "#!/bin/bash\ntrap '' TERM\nuntil [ -e $WITNESS.end ]; do\n"
+                                      "  echo \"$TORCHELASTIC_RESTART_COUNT $RANK $EPOCHREALTIME\" "
+                                      ">>$WITNESS || exit\n  sleep 0.01\ndone\n");
+  const std::string program = script(
+      "around.sh",
+      "#!/bin/bash\nseen() { for r in 0 1 2; do grep -q \"^$1 $r \" $WITNESS || return; done; }\n"
+      "case $RANK in\n0) timeout 99 " +
+          computes + " & ;;\n1) setsid " + computes + " & ;;\n2) setsid sh -c '" + computes +
+          " & ' & ;;\nesac\n"
+          "until seen $TORCHELASTIC_RESTART_COUNT; do sleep 0.01; done\n"
+          "[ $TORCHELASTIC_RESTART_COUNT = 1 ] && : >$WITNESS.end && exit 0\n"
+          "[ $RANK = 1 ] && kill -KILL $$\nsleep 99\n");
+  const Outcome outcome = launch({"--nproc-per-node", "3", "--max-restarts", "1"}, {program},
+                                 {{"WITNESS", folder_ / "witness"}});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::istringstream lines(read_text(folder_ / "witness"));
+  double last_of_first = 0, first_of_second = 1e18, at = 0;
+  int attempt = 0, rank = 0;
+  while (lines >> attempt >> rank >> at) {
+    if (attempt == 0) last_of_first = std::max(last_of_first, at);
+    if (attempt == 1) first_of_second = std::min(first_of_second, at);
+  }
+  EXPECT_LT(last_of_first, first_of_second) << "two attempts at once";
+  EXPECT_LT(first_of_second - last_of_first, 1.0);
+}
+
+// It is not waited for, and has the time that it needs.
+TEST_F(Plain, WhatUnlinksSharedMemoryOutlivesItsAttempt) {
+  const std::string cleans =
+      script("torch_shm_manager", "#!/bin/sh\nsleep 1.5\n: >" + folder_ / "unlinked" + "\n");
+  const std::string program = script("share.sh", "#!/bin/sh\nsetsid " + cleans +
+                                                     " &\n[ $TORCHELASTIC_RESTART_COUNT = 0 ] && "
+                                                     "sleep 0.2 && exit 1\ndate +%s.%N >" +
+                                                     folder_ / "second" + "\n");
+  const double begin =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  EXPECT_EQ(launch({"--max-restarts", "1"}, {program}).code, 0);
+  EXPECT_LT(std::stod(read_text(folder_ / "second")) - begin, 1.2);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "unlinked"));
+}
+
+TEST_F(Plain, ARestartEndsHelpersAtOnce) {
   const std::string program =
       script("again.sh",
              "#!/bin/sh\nif [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then\n"
@@ -74,13 +121,13 @@ TEST_F(Plain, ARestartDoesNotWaitForHelpers) {
                  folder_.path() + " & setsid sh -c 'sleep 72; :' " + folder_.path() +
                  " & exit 1\nfi\ndate +%s.%N >" + folder_ / "second" +
                  "\n"
-                 "sleep 5\nps -eo args | grep -c '^sleep 7[12]' || :\n");
+                 "ps -eo args | grep -c '^sleep 7[12]' || :\n");
   const auto begin = std::chrono::system_clock::now();
   const Outcome outcome = launch({"--max-restarts", "1"}, {program});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const double second = std::stod(read_text(folder_ / "second"));
   EXPECT_LT(second - std::chrono::duration<double>(begin.time_since_epoch()).count(), 1.0);
-  EXPECT_EQ(outcome.out, "0\n");  // gone meanwhile, while the second attempt ran
+  EXPECT_EQ(outcome.out, "0\n");
 }
 
 TEST_F(Plain, ASignalCutsTheWaitShort) {

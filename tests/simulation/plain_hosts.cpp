@@ -40,7 +40,9 @@ struct Host {
   std::map<WorkerUid, Process> processes;
   std::uint64_t frozen_until = 0, heard_until = 0, told_until = 0;  // words keep their order
   std::uint64_t tick_at = 0;
-  int signals = 0;  // to its launcher
+  std::uint64_t left_until = 0;  // what its workers have started lives,
+  int left_by = 0;               // of this attempt
+  int signals = 0;               // to its launcher
   std::optional<int> exit_code;
 };
 
@@ -114,8 +116,15 @@ class PlainHosts {
     if (host.frozen_until > now_) return at(host.frozen_until, [=, this] { feed(index, event); });
     host.signals += std::holds_alternative<event::Signal>(event) ? 1 : 0;
     obey(index, host.head->handle(event, now_));
+    if (host.head->looks_for_left()) sweep(index);
     if (host.several != nullptr) talk(index);
     set_tick(index);
+  }
+
+  void sweep(int index) {
+    Host& host = hosts_[static_cast<std::size_t>(index)];
+    if (host.left_until <= now_) host.head->nothing_is_left();
+    at(host.left_until, [=, this] { feed(index, event::Tick{}); });
   }
 
   void join(int index, int workers) {
@@ -137,7 +146,6 @@ class PlainHosts {
   // What a launcher does after each turn of its head.
   void talk(int index) {
     Host& host = hosts_[static_cast<std::size_t>(index)];
-    host.several->nothing_is_left();
     nodes::Node& node = host.several->node();
     if (const auto attempt = node.wish().serve; attempt != 0)
       node.serves({attempt, "10.0.0.0", 29'500, true});
@@ -214,10 +222,13 @@ class PlainHosts {
   }
 
   void start(int index, const action::Spawn& spawn) {
-    for (const Host& other : hosts_)
+    for (const Host& other : hosts_) {
       for (const auto& [uid, process] : other.processes)
         if (process.alive && process.attempt != spawn.restart_count)
           violate("workers of two attempts are alive");
+      if (other.left_until > now_ && other.left_by != spawn.restart_count)
+        violate("what workers have started meets the next attempt");
+    }
     if (spawn.restart_count > attempt_) {
       if (spawn.restart_count != attempt_ + 1) violate("a restart was charged twice");
       if (!failed_.contains(attempt_)) violate("a restart without a failure");
@@ -258,6 +269,11 @@ class PlainHosts {
       Process& process = hosts_[static_cast<std::size_t>(index)].processes.at(uid);
       if (!process.alive || (process.stuck && status.signal != SIGKILL)) return;
       process.alive = false;
+      if (status.code != 0 && chance(30)) {
+        Host& host = hosts_[static_cast<std::size_t>(index)];
+        host.left_until = std::max(host.left_until, now_ + millis(0, 600));
+        host.left_by = process.attempt;
+      }
       if (status.code != 0) {
         failed_.insert(process.attempt);
         ++out_.deaths;

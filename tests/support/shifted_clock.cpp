@@ -1,9 +1,12 @@
-// Preloaded into a process: its wall clock is LOCKSTEP_TEST_CLOCK seconds ahead of the machine's.
-// Namespaces have clocks of their own, but for this one.
+// Preloaded into a process: its wall clock is LOCKSTEP_TEST_CLOCK seconds ahead of the machine's
+// (namespaces have clocks of their own, but for this one). Once there is a file by the name of
+// LOCKSTEP_TEST_SUSPEND, its machine seems to have been suspended for a minute: the boot's clock
+// has gone on, the monotonic one has not.
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <ctime>
 
@@ -12,6 +15,14 @@ namespace {
 time_t ahead() {
   const char* const text = std::getenv("LOCKSTEP_TEST_CLOCK");
   return text == nullptr ? 0 : static_cast<time_t>(std::atoll(text));
+}
+
+time_t slept() {
+  static std::atomic<bool> woken{false};
+  constexpr time_t kMinute = 60;
+  const char* const file = std::getenv("LOCKSTEP_TEST_SUSPEND");
+  if (file != nullptr && !woken && ::access(file, F_OK) == 0) woken = true;
+  return woken ? kMinute : 0;
 }
 
 }  // namespace
@@ -24,6 +35,7 @@ int clock_gettime(clockid_t clock, timespec* now) noexcept {
   const long code = ::syscall(SYS_clock_gettime, clock, now);
   if (code == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
     now->tv_sec += ahead();
+  if (code == 0 && clock == CLOCK_BOOTTIME) now->tv_sec += slept();
   return static_cast<int>(code);
 }
 

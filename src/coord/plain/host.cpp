@@ -35,38 +35,48 @@ void Host::begin_turn(std::uint64_t now_ns) {
 }
 
 Told Host::end_turn() {
+  if (begins_ && !unswept_) spawn();
   report_end();
   return std::exchange(told_, {});
 }
 
 void Host::obey(const order::Begin& begin) {
   if (begin.attempt <= begun_.attempt) return;
-  const bool first = begun_.attempt == 0;
+  restarts_ = begun_.attempt != 0 || begin.restart_count > 0;
   begun_ = begin;
-  failed_ = end_told_ = false;
+  failed_ = end_told_ = ends_ = false;
   if (state_ == State::kStopping) return;  // and none of its workers lives
   state_ = State::kStarting;
-  if (!first || begin.restart_count > 0)
-    act(action::RestartGroup{begin.restart_count}, "all workers of the old group are gone");
+  begins_ = true;
+}
+
+void Host::spawn() {
+  begins_ = false;
+  unswept_ = true;
+  if (restarts_)
+    act(action::RestartGroup{begun_.restart_count}, "all workers of the old group are gone");
   for (int i = 0; i < config_.workers; ++i) {
     const WorkerUid uid(++last_uid_);
-    const Rank rank(begin.base_rank + i);
+    const Rank rank(begun_.base_rank + i);
     processes_[uid].rank = rank.value();
     act(action::Spawn{uid, Slot(static_cast<std::uint32_t>(i)), rank, LocalRank(i),
-                      begin.world_size, begin.restart_count, begin.max_restarts, false},
+                      begun_.world_size, begun_.restart_count, begun_.max_restarts, false},
         "the group starts");
   }
 }
 
+// A worker may have been a script around the program that computes, which must not meet the next
+// attempt's; so this is over once nothing is left.
 void Host::obey(const order::End& end) {
   if (end.attempt != begun_.attempt) return;
   tell_held();
+  ends_ = true;
   if (state_ == State::kStopping) {
     kill_at_.reset();
     return kill_all(SIGKILL, "its host may not go on");
   }
   state_ = State::kEnding;
-  end_told_ = false;
+  begins_ = end_told_ = false;
   if (!end.text.empty()) print(action::Severity::kWarning, end.text);
   kill_all(SIGKILL, "the group starts again");
 }
@@ -161,7 +171,7 @@ void Host::tell_held() {
 void Host::stop(const std::string& reason, int signal) {
   if (state_ == State::kStopping) return;
   state_ = State::kStopping;
-  end_told_ = false;
+  begins_ = end_told_ = false;
   judge_at_.reset();
   if (!reason.empty()) print(action::Severity::kError, reason);
   kill_at_ = now_ + config_.timing.kill_grace;
@@ -179,6 +189,7 @@ void Host::kill_all(int signal, const char* why) {
 // Once for each attempt, and once more where it was ended after it had ended well.
 void Host::report_end() {
   if (!processes_.empty() || judge_at_ || end_told_ || begun_.attempt == 0) return;
+  if (ends_ && unswept_) return;
   const bool well = state_ == State::kRunning && !failed_;
   const bool gone = state_ == State::kEnding || state_ == State::kStopping;
   end_told_ = well || gone;

@@ -57,6 +57,10 @@ class Host {
   Told handle(const Event& event, std::uint64_t now_ns);
   Told handle(const Order& order, std::uint64_t now_ns);
 
+  // As Head's: both Gone, the answer to End, and the next attempt's workers wait for it.
+  bool looks_for_left() const { return unswept_ && processes_.empty() && (ends_ || begins_); }
+  void nothing_is_left() { unswept_ = unswept_ && !processes_.empty(); }
+
   std::string_view state() const;  // as in RunStatus
   // Before this time there is nothing to do unless something comes; at most 1 s after `now_ns`.
   std::uint64_t next_deadline(std::uint64_t now_ns) const;
@@ -91,6 +95,7 @@ class Host {
   void stop(const std::string& reason, int signal);
   void kill_all(int signal, const char* why);
   void report_end();
+  void spawn();
   bool due(std::optional<std::uint64_t>& at) const;
   template <class Whom>
   std::string names(Whom whom) const;
@@ -110,6 +115,10 @@ class Host {
   std::uint64_t last_uid_ = 0;
   bool failed_ = false;    // told, of this attempt
   bool end_told_ = false;  // Well or Gone, the same
+  bool ends_ = false;      // by End
+  bool begins_ = false;    // its workers are to be started
+  bool restarts_ = false;  // not as the first ones
+  bool unswept_ = false;   // what workers have started may be left
   bool policy_told_ = false;
   report::Failed held_;                                       // until it is judged
   std::optional<std::uint64_t> judge_at_;                     // when it counts

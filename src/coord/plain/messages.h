@@ -28,7 +28,8 @@ struct Failed {
   bool by_signal = false, has_error_file = false;
   std::uint64_t age_ns = 0;  // since it happened
 };
-// After End or Stop, and after its own Signalled: none of its workers lives.
+// After End or Stop, and after its own Signalled: none of its workers lives; after End nothing that
+// they have started either.
 struct Gone {
   int attempt = 0;
 };

@@ -14,6 +14,8 @@ class OneHost final : public Head {
   OneHost(const HostConfig& config, int max_restarts);
 
   Actions handle(const Event& event, std::uint64_t now_ns) override;
+  bool looks_for_left() const override { return host_.looks_for_left(); }
+  void nothing_is_left() override { host_.nothing_is_left(); }
   RunStatus status() const override;
   std::uint64_t next_deadline(std::uint64_t now_ns) const override;
 

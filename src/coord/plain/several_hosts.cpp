@@ -32,18 +32,7 @@ void SeveralHosts::take(Told told) {
 
 void SeveralHosts::on(const report::Well& /*attempt*/) { node_.workers_gone(true); }
 
-// A worker may have been a script around the one that computes, which must not meet the next
-// attempt's. At the run's end what is left has more time, and nobody waits for it here.
-void SeveralHosts::on(const report::Gone& /*attempt*/) {
-  if (signalled_ == SIGKILL)
-    looks_for_left_ = true;
-  else
-    node_.workers_gone(false);
-}
-
-void SeveralHosts::nothing_is_left() {
-  if (std::exchange(looks_for_left_, false)) node_.workers_gone(false);
-}
+void SeveralHosts::on(const report::Gone& /*attempt*/) { node_.workers_gone(false); }
 
 void SeveralHosts::on(const report::Failed& failed) {
   const int code = failed.code.value_or(failed.from_outside ? exit_code(ErrorKind::kResumable) : 1);

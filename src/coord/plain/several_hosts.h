@@ -23,6 +23,8 @@ class SeveralHosts final : public Head {
                std::uint64_t now_ns);
 
   Actions handle(const Event& event, std::uint64_t now_ns) override;
+  bool looks_for_left() const override { return host_.looks_for_left(); }
+  void nothing_is_left() override { host_.nothing_is_left(); }
   RunStatus status() const override;
   std::uint64_t next_deadline(std::uint64_t now_ns) const override;
 
@@ -35,10 +37,6 @@ class SeveralHosts final : public Head {
     reached_ = attempt;
     where_ = std::move(where);
   }
-  // The workers of an attempt were killed and are gone; what they have started may live. The next
-  // attempt begins only after nothing_is_left().
-  bool looks_for_left() const { return looks_for_left_; }
-  void nothing_is_left();
 
  private:
   void take(Told told);
@@ -61,7 +59,6 @@ class SeveralHosts final : public Head {
   nodes::Node node_;
   std::uint64_t now_ = 0;
   nodes::Attempt reached_ = 0, begun_ = 0, end_told_ = 0;
-  bool looks_for_left_ = false;
   std::string where_;
   int signalled_ = 0;        // to the workers of the attempt that is begun
   bool stop_told_ = false;   // why all end

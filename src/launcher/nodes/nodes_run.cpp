@@ -80,6 +80,8 @@ nodes::Rules rules_of(const LaunchOptions& options) {
 
 NodesRun::NodesRun(Around around)
     : around_(std::move(around)),
+      clock_(is_loopback_host(around_.options.nodes.endpoint_host) ? CLOCK_MONOTONIC
+                                                                   : CLOCK_BOOTTIME),
       party_{control::kProtocol, control::draw_incarnation(), LOCKSTEP_VERSION},
       lock_(node_name(around_.options)),
       record_(node_name(around_.options)),
@@ -98,15 +100,15 @@ nodes::Row NodesRun::row() const {
 }
 
 std::unique_ptr<coord::Head> NodesRun::make_head(const coord::plain::HostConfig& config) {
-  auto head = std::make_unique<coord::plain::SeveralHosts>(config, rules_of(around_.options), row(),
-                                                           monotonic_ns());
+  auto head =
+      std::make_unique<coord::plain::SeveralHosts>(config, rules_of(around_.options), row(), now());
   head_ = head.get();
   return head;
 }
 
 Status NodesRun::open() {
   LOCKSTEP_TRY(check_descriptors(around_.options, false));
-  LOCKSTEP_ASSIGN(watcher_, Watcher::start(around_.options.nproc_per_node));
+  LOCKSTEP_ASSIGN(watcher_, Watcher::start(around_.options.nproc_per_node, clock_));
   LOCKSTEP_ASSIGN(timers_, control::Timers::open(around_.loop));
   LOCKSTEP_ASSIGN(meeting_, find_meeting(around_.options.nodes));
   if (meeting_.on_this_machine)
@@ -145,6 +147,7 @@ Status NodesRun::lead() {
   if (lock_.is_held()) plan.before = before;
   plan.self = hello();
   plan.party = party_;
+  plan.clock = clock_;
   if (meeting_.from) plan.advertised = meeting_.from->host();
   plan.where = leads_at(around_.options.nodes, meeting_);
   star::Hub::Events events;
@@ -177,6 +180,7 @@ void NodesRun::dial() {
   star::Spoke::Plan plan{
       options.endpoint_host, options.endpoint_port, meeting_.on_this_machine,       hello(), party_,
       meeting_.tls,          meeting_.from,         rules_of(around_.options).limit};
+  plan.clock = clock_;
   star::Spoke::Events events;
   events.open = [this] {
     said_ = 0;
@@ -184,13 +188,13 @@ void NodesRun::dial() {
     around_.look();
   };
   events.word = [this](const nodes::LeaderWord& word) {
-    head_->node().heard(word, monotonic_ns());
+    head_->node().heard(word, now());
     tell_failure(word.final, word.rank);  // before the word that answers
     around_.look();
   };
   events.failed = [this](const star::message::Failed& failed) { elsewhere_ = failure_of(failed); };
   events.closed = [this] {
-    head_->node().closed(monotonic_ns());
+    head_->node().closed(now());
     around_.look();
   };
   events.advice = [this](const control::Failure& failure) {
@@ -227,7 +231,6 @@ bool NodesRun::go_on() {
   nodes::Node& node = head_->node();
   const std::uint64_t version = node.version();
   look_for_earlier();
-  if (head_->looks_for_left() && !around_.ends_left()) head_->nothing_is_left();
   if (const nodes::Attempt attempt = node.wish().serve; attempt != 0) serve(attempt);
   const bool news = talk();
   if (const nodes::Attempt attempt = node.wish().run; attempt != 0 && attempt != reaching_)
@@ -240,15 +243,14 @@ bool NodesRun::go_on() {
 bool NodesRun::talk() {
   nodes::Node& node = head_->node();
   if (spoke_) {
-    if (std::exchange(said_, node.version()) != node.version())
-      spoke_->say(node.word(monotonic_ns()));
+    if (std::exchange(said_, node.version()) != node.version()) spoke_->say(node.word(now()));
     return false;
   }
   bool news = false;
   for (int round = 0; round < kMostRounds; ++round) {
     const std::uint64_t version = node.version(), leaders = hub_->leader().version();
-    const nodes::LeaderWord word = hub_->exchange(node.word(monotonic_ns()));
-    node.heard(word, monotonic_ns());
+    const nodes::LeaderWord word = hub_->exchange(node.word(now()));
+    node.heard(word, now());
     tell_failure(word.final, word.rank);
     if (node.version() == version && hub_->leader().version() == leaders) break;
     news = true;
@@ -327,7 +329,7 @@ void NodesRun::fail(const Error& error, bool final) {
   failure.text = error.message;
   failure.code = exit_code(error.kind);
   failure.final = final;
-  head_->node().workers_failed(std::move(failure), monotonic_ns());
+  head_->node().workers_failed(std::move(failure), now());
 }
 
 Place NodesRun::find_place() {

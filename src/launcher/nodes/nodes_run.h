@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/deadline.h"
 #include "base/loop.h"
 #include "control/timers.h"
@@ -49,14 +50,16 @@ class NodesRun {
     std::function<void()> look;  // the head has news to look at: feeds a tick
     // As if the launcher had had this signal; `by`: who asks for it.
     std::function<void(int signal, const std::string& by)> signalled;
-    // Something lives that killed workers have started, in their groups; it is ended soon.
-    std::function<bool()> ends_left;
     const std::vector<WorkerFailure>& failures;  // of this node's workers, in this attempt
   };
   explicit NodesRun(Around around);
   ~NodesRun();
   NodesRun(const NodesRun&) = delete;
   NodesRun& operator=(const NodesRun&) = delete;
+
+  // The time of all that is told to the head and to nodes/. What a machine was suspended counts:
+  // the other nodes have not stood still. But where all are on one machine they have.
+  std::uint64_t now() const { return clock_ns(clock_); }
 
   // Once, before open(); it is used as long as both live.
   std::unique_ptr<coord::Head> make_head(const coord::plain::HostConfig& config);
@@ -116,6 +119,7 @@ class NodesRun {
   star::message::Answer stop(const std::string& from);
 
   const Around around_;
+  const clockid_t clock_;
   const control::Party party_;
   NodeLock lock_;
   std::unique_ptr<Watcher> watcher_;

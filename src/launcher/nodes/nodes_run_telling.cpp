@@ -41,8 +41,7 @@ Answer NodesRun::answer(int from, int most) const {
   answer.host = host_name();
   answer.endpoint = endpoint();
   if (spoke_) answer.trouble = spoke_->trouble();
-  answer.view =
-      hub_ ? hub_->leader().view(from, most, monotonic_ns()) : head_->node().view(monotonic_ns());
+  answer.view = hub_ ? hub_->leader().view(from, most, now()) : head_->node().view(now());
   // Until now its own node's address is the endpoint as the user gave it.
   for (nodes::Member& member : answer.view.members)
     if (member.rank == answer.view.rank && (hub_ || spoke_->is_open()))

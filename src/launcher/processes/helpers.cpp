@@ -9,18 +9,27 @@
 #include <fstream>
 #include <utility>
 
+#include "base/log.h"
 #include "base/processes.h"
+#include "launcher/processes/process_tree.h"
 
 namespace lockstep::launcher {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kHurried = 500ms;
+constexpr auto kSweepTime = 500ms, kSweepPause = 5ms;
 constexpr auto kAfterGoodEnd = 5s, kAfterBadEnd = 1s, kFromTermToKill = 1s, kForDaemons = 3s;
 constexpr auto kKillTime = 2s;
 // From the end of the helpers' time on; who starts others all the time is not told for ever.
 constexpr auto kLast = kForDaemons + 3 * kFromTermToKill;
+
+std::string comm_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
 
 Deadline later(Deadline a, Deadline b) { return a.point() < b.point() ? b : a; }
 
@@ -57,14 +66,23 @@ bool Helpers::is_daemon(pid_t process) const {
   return !workers_.contains(session) && session != ::getsid(0);
 }
 
-void Helpers::left_by_all(const std::function<bool(pid_t)>& is_kept) {
+// We are their subreaper: as long as any of them lives, one is our own child. So a look that finds
+// none is right, whoever starts others and ends meanwhile.
+std::vector<pid_t> Helpers::descendants(const std::function<bool(pid_t)>& is_left_out) {
   std::vector<pid_t> found = children_of(::getpid());
-  std::erase_if(found, is_kept);
+  std::erase_if(found, is_left_out);
   for (std::size_t i = 0; i < found.size(); ++i) {  // grows
-    const std::vector<pid_t> more = children_of(found[i]);
+    std::vector<pid_t> more = children_of(found[i]);
+    std::erase_if(more, is_left_out);
     found.insert(found.end(), more.begin(), more.end());
-    const auto time = kAfterBadEnd + (is_daemon(found[i]) ? kForDaemons : 0s);
-    if (const auto stat = stat_of(found[i])) add(found[i], stat->start, Deadline::in(time));
+  }
+  return found;
+}
+
+void Helpers::left_by_all(const std::function<bool(pid_t)>& is_kept) {
+  for (const pid_t pid : descendants(is_kept)) {
+    const auto time = kAfterBadEnd + (is_daemon(pid) ? kForDaemons : 0s);
+    if (const auto stat = stat_of(pid)) add(pid, stat->start, Deadline::in(time));
   }
 }
 
@@ -73,54 +91,70 @@ bool Helpers::end(const std::vector<pid_t>& children, bool at_once) {
     daemons_until_ = later(until_, Deadline::in(kForDaemons));
   if (!last_ && until_.passed() && !children.empty()) last_ = Deadline::in(kLast);
   at_once = at_once || (last_ && last_->passed());
+  bool may_end = children.empty();
   for (const pid_t child : children) {
     const auto told = told_.find(child);
     if (at_once || (told != told_.end() && told->second.passed())) {
       signal_with_group(child, SIGKILL);
-      if (!give_up_) give_up_ = Deadline::in(kKillTime);
-    } else if (told == told_.end() && (is_daemon(child) ? daemons_until_ : until_).passed()) {
+      const auto killed = killed_.try_emplace(child, Deadline::in(kKillTime)).first;
+      may_end = may_end || !killed->second.passed();
+      continue;
+    }
+    may_end = true;
+    if (told == told_.end() && (is_daemon(child) ? daemons_until_ : until_).passed()) {
       signal_with_group(child, SIGTERM);
       told_.emplace(child, Deadline::in(kFromTermToKill));
-      give_up_.reset();
     }
   }
-  return !give_up_ || !give_up_->passed();
+  return may_end;
 }
 
-bool Helpers::hurry() {
-  bool any = false;
-  for (Left& left : left_) {
-    if (left.start || exists(left.pid) || !exists(-left.pid)) continue;
-    any = true;
-    if (!std::exchange(left.hurried, true)) left.due = Deadline::in(left.told ? kHurried : 0ms);
+bool Helpers::sweep(const std::function<bool(pid_t)>& is_kept) {
+  const std::vector<pid_t> left =
+      descendants([&](pid_t pid) { return is_kept(pid) || only_cleans_up(pid); });
+  const bool is_late = kill_swept_ && (Deadline::at(kill_swept_->point() + kKillTime)).passed();
+  if (left.empty() || is_late) {
+    if (!left.empty())
+      log_warning("what workers have left behind does not end even on SIGKILL: " + names_of(left));
+    kill_swept_.reset();
+    swept_.clear();
+    return false;
   }
-  if (any) look();
-  return any;
+  if (!kill_swept_) kill_swept_ = Deadline::in(kSweepTime);
+  for (const pid_t pid : left) {
+    if (kill_swept_->passed()) {
+      ::kill(pid, SIGKILL);
+    } else if (swept_.insert(pid).second) {
+      ::kill(pid, SIGTERM);
+      ::kill(pid, SIGCONT);  // a stopped one takes no TERM
+    }
+  }
+  return true;
 }
 
 void Helpers::look() {
   std::erase_if(left_, [](Left& left) {
     if (!left.due.passed()) return false;
     if (!signal(left, left.told ? SIGKILL : SIGTERM)) return true;
-    left.due = Deadline::in(left.hurried ? kHurried : kFromTermToKill);
+    left.due = Deadline::in(kFromTermToKill);
     return std::exchange(left.told, true);
   });
 }
 
 std::optional<Deadline> Helpers::next() const {
-  const auto first =
-      std::ranges::min_element(left_, {}, [](const Left& left) { return left.due.point(); });
-  return first == left_.end() ? std::nullopt : std::optional(first->due);
+  std::optional<Deadline> next;
+  if (kill_swept_) next = later(*kill_swept_, Deadline::in(kSweepPause));
+  for (const Left& left : left_)
+    if (!next || left.due.point() < next->point()) next = left.due;
+  return next;
 }
 
 std::string names_of(const std::vector<pid_t>& processes) {
   constexpr std::size_t kMost = 5;
   std::string names;
   for (std::size_t i = 0; i < std::min(processes.size(), kMost); ++i) {
-    std::ifstream file("/proc/" + std::to_string(processes[i]) + "/comm");
-    std::string name;
-    std::getline(file, name);
-    names += (i == 0 ? "" : ", ") + name + " (pid " + std::to_string(processes[i]) + ")";
+    names += (i == 0 ? "" : ", ") + comm_of(processes[i]) + " (pid " +
+             std::to_string(processes[i]) + ")";
   }
   if (processes.size() > kMost)
     names += " and " + std::to_string(processes.size() - kMost) + " more";

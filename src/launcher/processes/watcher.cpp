@@ -1,9 +1,11 @@
 #include "launcher/processes/watcher.h"
 
 #include <linux/close_range.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,7 +17,9 @@
 #include <new>
 #include <string>
 
+#include "base/clock.h"
 #include "base/deadline.h"
+#include "launcher/processes/process_tree.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -24,7 +28,6 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kLateNs = std::chrono::nanoseconds(Watcher::kLate).count();
 constexpr std::uint64_t kSecond = 1'000'000'000;
-constexpr std::uint64_t kLong = 3600 * kSecond;
 constexpr std::uint64_t kAgain = kSecond / 20;  // who was being started meanwhile
 constexpr auto kToCleanUp = 100ms;
 // That the time is earlier than it was, or that the launcher has ended.
@@ -41,6 +44,7 @@ Error no_watcher(const char* call) {
 struct Watcher::Page {
   std::atomic<std::uint64_t> until{0};
   std::size_t slots = 0;
+  clockid_t clock = CLOCK_BOOTTIME;
 
   std::atomic<pid_t>* begin() { return reinterpret_cast<std::atomic<pid_t>*>(this + 1); }
   std::atomic<pid_t>* end() { return begin() + slots; }
@@ -49,13 +53,14 @@ struct Watcher::Page {
   }
 };
 
-Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers) {
+Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t clock) {
   const auto slots = static_cast<std::size_t>(most_workers);
   void* memory = ::mmap(nullptr, Page::size(slots), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);  // all zero, as all of it begins
   if (memory == MAP_FAILED) return no_watcher("mmap");
   Page* page = new (memory) Page;
   page->slots = slots;
+  page->clock = clock;
   std::unique_ptr<Watcher> watcher(new Watcher(page));
   LOCKSTEP_TRY(watcher->start_again());
   return watcher;
@@ -101,29 +106,38 @@ void Watcher::forget(pid_t worker) {
 }
 
 // After a fork of a program that may have threads: system calls, and nothing that takes a lock.
-// All signals are blocked; kWake waits until it is looked for.
+// All signals are blocked; kWake waits until it is looked for. The timer rings as soon as a machine
+// wakes that was suspended beyond the time; a sleep of this process would go on where it was.
 void Watcher::watch(Page& page, pid_t launcher) {
   ::setpgid(0, 0);
-  sigset_t wake;
-  ::sigemptyset(&wake);
-  ::sigaddset(&wake, kWake);
+  struct sigaction heed {};
+  heed.sa_handler = [](int) {};
+  ::sigaction(kWake, &heed, nullptr);
+  sigset_t but_wake;
+  ::sigfillset(&but_wake);
+  ::sigdelset(&but_wake, kWake);
   ::prctl(PR_SET_NAME, "fence");
   ::close_range(0, ~0U, 0);
-  if (::prctl(PR_SET_PDEATHSIG, kWake) != 0) ::_exit(1);
+  pollfd timer{::timerfd_create(page.clock, TFD_CLOEXEC), POLLIN, 0};
+  if (timer.fd < 0 || ::prctl(PR_SET_PDEATHSIG, kWake) != 0) ::_exit(1);
   while (::getppid() == launcher) {
-    const std::uint64_t until = page.until.load(), now = monotonic_ns();
+    const std::uint64_t until = page.until.load(), now = clock_ns(page.clock);
     const bool is_over = until != 0 && now >= until + kLateNs;
-    if (is_over) end_workers(page);
-    const std::uint64_t left = until == 0 ? kLong : is_over ? kAgain : until + kLateNs - now;
-    const timespec timeout{static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
-    ::sigtimedwait(&wake, nullptr, &timeout);
+    if (is_over) end_workers(page, launcher);
+    const std::uint64_t next = until == 0 ? 0 : is_over ? now + kAgain : until + kLateNs;
+    itimerspec when{};  // at 0 it does not ring
+    when.it_value = {static_cast<time_t>(next / kSecond), static_cast<long>(next % kSecond)};
+    ::timerfd_settime(timer.fd, TFD_TIMER_ABSTIME, &when, nullptr);
+    ::ppoll(&timer, 1, nullptr, &but_wake);
   }
   end_left(page);
   ::_exit(0);
 }
 
 // The workers, and what they have started: they may be scripts around the programs that compute.
-void Watcher::end_workers(Page& page) {
+// On a node the launcher has no other descendants.
+void Watcher::end_workers(Page& page, pid_t launcher) {
+  kill_descendants(launcher, ::getpid());
   for (const auto& slot : page)
     if (const pid_t worker = slot.load(); worker > 1) {
       ::kill(worker, SIGKILL);
@@ -131,14 +145,12 @@ void Watcher::end_workers(Page& page) {
     }
 }
 
-// The launcher was killed, and its workers with it: what they have started was not. Python's
-// resource tracker, which heeds no TERM, has a moment to clean up.
+// The launcher was killed, and its workers with it: what they have started was not, and has other
+// parents now. Python's resource tracker, which heeds no TERM, has a moment to clean up.
 void Watcher::end_left(Page& page) {
-  for (const int signal : {SIGTERM, SIGKILL}) {
-    for (const auto& slot : page)
-      if (const pid_t worker = slot.load(); worker > 1) ::kill(-worker, signal);
-    if (signal == SIGTERM) pause(kToCleanUp);
-  }
+  signal_sessions({page.begin(), page.end()}, SIGTERM);
+  pause(kToCleanUp);
+  signal_sessions({page.begin(), page.end()}, SIGKILL);
 }
 
 }  // namespace lockstep::launcher

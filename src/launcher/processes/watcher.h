@@ -3,10 +3,11 @@
 // tells nothing and kills nobody, and its workers, which have sessions of their own, would run on
 // while the other nodes start the next attempt.
 //
-// The watcher has a process group of its own, holds no descriptor, and takes no signal but SIGKILL.
-// Where the launcher is killed it ends what the workers have started in their groups, and ends. It
-// shares one page with the launcher: the time, and the workers' pids, each of which its worker has
-// written there itself before it executes anything. A pid is taken out before its process is reaped
+// The watcher has a process group of its own, no descriptor but its timer, and takes no signal but
+// SIGKILL. After a suspended machine has woken it is the first to see how late it is. Where the
+// launcher is killed it ends what the workers have started in their sessions, and ends. It shares
+// one page with the launcher: the time, and the workers' pids, each of which its worker has written
+// there itself before it executes anything. A pid is taken out before its process is reaped
 // (forget()), so it is never another process's.
 //
 // Ownership: of the process and the page; the destructor ends both. Threads: the main thread, whose
@@ -18,6 +19,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <memory>
 
 #include "lockstep/status.h"
@@ -30,13 +32,13 @@ class Watcher {
   // less than the second that others wait beyond L (nodes::Rules::grace).
   static constexpr std::chrono::milliseconds kLate{200};
 
-  // For at most so many workers at once.
-  static Result<std::unique_ptr<Watcher>> start(int most_workers);
+  // For at most so many workers at once; `clock`: of all times told.
+  static Result<std::unique_ptr<Watcher>> start(int most_workers, clockid_t clock);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
 
-  // `ns`: of monotonic_ns(). 0: no worker lives, or is about to.
+  // 0: no worker lives, or is about to.
   void allow_until(std::uint64_t ns);
   // For the next worker that is started (SpawnSpec::pid_slot); nullptr: there are too many.
   std::atomic<pid_t>* free_slot();
@@ -52,7 +54,7 @@ class Watcher {
 
   explicit Watcher(Page* page) : page_(page) {}
   [[noreturn]] static void watch(Page& page, pid_t launcher);
-  static void end_workers(Page& page);
+  static void end_workers(Page& page, pid_t launcher);
   static void end_left(Page& page);
 
   Page* const page_;

@@ -24,7 +24,10 @@ void Machines::heal_all() {
 }
 
 void Machines::wake(std::size_t machine) {
-  if (std::exchange(machines_[machine].paused, false)) machines_[machine].woken_at = clock_.now();
+  if (Machine& one = machines_[machine]; std::exchange(one.paused, false)) {
+    one.woken_at = clock_.now();
+    if (trouble_.planted == Planted::kSleepNotCounted) one.slept += one.woken_at - one.paused_at;
+  }
   std::vector<Incarnation> there;
   for (const auto& [incarnation, agent] : agents_)
     if (agent.machine == machine) there.push_back(incarnation);
@@ -63,7 +66,7 @@ void Machines::fault() {
 
 void Machines::pause(std::size_t machine, std::uint64_t time) {
   note(machine, "paused");
-  machines_[machine].paused = true;
+  if (!std::exchange(machines_[machine].paused, true)) machines_[machine].paused_at = clock_.now();
   clock_.after(time, [this, machine] { wake(machine); });
 }
 

@@ -41,8 +41,8 @@ void Machines::trace(std::size_t machine, const std::string& what) const {
 }
 
 std::uint64_t Machines::time_of(std::size_t machine) const {
-  return static_cast<std::uint64_t>(static_cast<double>(clock_.now()) * machines_[machine].rate) +
-         machine * 1'000 * kSecond;
+  const double time = static_cast<double>(clock_.now() - machines_[machine].slept);
+  return static_cast<std::uint64_t>(time * machines_[machine].rate) + machine * 1'000 * kSecond;
 }
 
 bool Machines::reaches(std::size_t from, std::size_t to) const {

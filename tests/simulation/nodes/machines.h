@@ -38,7 +38,8 @@ class Machines {
     double rate = 1;  // of its clock
     bool paused = false;
     std::uint64_t slow_by = 0;  // its words to others
-    std::uint64_t woken_at = 0;
+    std::uint64_t woken_at = 0, paused_at = 0;
+    std::uint64_t slept = 0;              // that its clock has missed
     std::vector<std::uint64_t> cut_from;  // machines whose words do not reach it
   };
 

@@ -77,7 +77,8 @@ TEST(Nodes, FindsWhatWasPutInOnPurpose) {
   for (const Planted planted :
        {Planted::kNoGrace, Planted::kArrivalForEcho, Planted::kAttemptToldBefore,
         Planted::kDeadNotAwaited, Planted::kRankTwice, Planted::kFinalByHalf, Planted::kMovedAtOnce,
-        Planted::kCauseByArrival, Planted::kCauseNotAwaited, Planted::kBudgetTooSmall}) {
+        Planted::kCauseByArrival, Planted::kCauseNotAwaited, Planted::kBudgetTooSmall,
+        Planted::kSleepNotCounted}) {
     std::string found;
     for (Trouble* trouble : {&usual, &failures, &moves}) {
       trouble->planted = planted;

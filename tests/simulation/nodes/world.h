@@ -28,6 +28,7 @@ enum class Planted {
   kCauseNotAwaited,    // what is told first is named
   kBudgetTooSmall,     // the run ends although a restart is left
   kRedialIsDeath,      // who dials anew in a silence closes its connection first
+  kSleepNotCounted,    // clocks stand still while their machine does
 };
 
 struct Trouble {

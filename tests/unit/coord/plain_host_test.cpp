@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "coord/plain/host.h"
 
@@ -20,6 +21,12 @@ class HostOfThree : public testing::Test {
   template <class What>
   void hand(const What& what) {
     told_ = host_.handle(what, now_);
+    while (sweeps_ && host_.looks_for_left()) {
+      host_.nothing_is_left();
+      Told more = host_.handle(Event(event::Tick{}), now_);
+      std::move(more.actions.begin(), more.actions.end(), std::back_inserter(told_.actions));
+      std::move(more.reports.begin(), more.reports.end(), std::back_inserter(told_.reports));
+    }
     for (const Action& action : told_.actions)
       if (const auto* print = std::get_if<action::Print>(&action.what))
         printed_ += print->text + "\n";
@@ -57,6 +64,7 @@ class HostOfThree : public testing::Test {
   }
 
   Host host_;
+  bool sweeps_ = true;  // what workers have started is gone as soon as somebody looks
   std::uint64_t now_ = kSecond;
   Told told_;
   std::vector<WorkerUid> uids_;
@@ -110,6 +118,53 @@ TEST_F(HostOfThree, SaysOnceThatAllHaveEndedWell) {
   EXPECT_TRUE(told_.reports.empty());
   order(order::End{1, "rank 0 broke"});
   EXPECT_NE(reported<report::Gone>(), nullptr) << "the finished are begun again with the others";
+}
+
+// A worker may have been a script around the program that computes.
+TEST_F(HostOfThree, AnAttemptIsOverOnceNothingIsLeftOfIt) {
+  sweeps_ = false;
+  start();
+  exit(0, {1, 0});
+  order(order::End{1, "it broke"});
+  for (const std::size_t i : {1U, 2U}) {
+    EXPECT_FALSE(host_.looks_for_left()) << "a worker lives";
+    host_.nothing_is_left();
+    exit(i, {-1, SIGKILL});
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(host_.looks_for_left());
+    pass(kSecond);
+    EXPECT_TRUE(told_.reports.empty());
+  }
+  host_.nothing_is_left();
+  pass(0);
+  EXPECT_NE(reported<report::Gone>(), nullptr);
+  EXPECT_FALSE(host_.looks_for_left());
+}
+
+// On another host somebody has failed meanwhile.
+TEST_F(HostOfThree, NoAttemptBeginsBesideWhatAGoodEndHasLeft) {
+  sweeps_ = false;
+  start();
+  for (const std::size_t i : {0U, 1U, 2U}) exit(i, {0, 0});
+  ASSERT_NE(reported<report::Well>(), nullptr);
+  EXPECT_FALSE(host_.looks_for_left()) << "the run may be over: then they have their time";
+  order(order::Begin{2, 8, 4, 1, 1});
+  EXPECT_TRUE(all<action::Spawn>().empty());
+  EXPECT_TRUE(host_.looks_for_left());
+  host_.nothing_is_left();
+  pass(0);
+  EXPECT_EQ(all<action::Spawn>().size(), 3U);
+  EXPECT_EQ(all<action::RestartGroup>().size(), 1U);
+}
+
+TEST_F(HostOfThree, AStopDoesNotWaitForWhatIsLeft) {
+  sweeps_ = false;
+  start();
+  order(order::Stop{"rank 0 broke", SIGTERM});
+  for (const std::size_t i : {0U, 1U, 2U}) exit(i, {-1, SIGTERM});
+  EXPECT_NE(reported<report::Gone>(), nullptr);
+  EXPECT_FALSE(host_.looks_for_left());
 }
 
 TEST_F(HostOfThree, AFailureIsNeverAGoodEnd) {

@@ -2,7 +2,9 @@
 #include "launcher/processes/watcher.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "base/deadline.h"
 #include "base/processes.h"
 #include "launcher/processes/process.h"
@@ -26,7 +29,7 @@ using namespace std::chrono_literals;
 using test::until;
 
 std::uint64_t from_now(std::chrono::nanoseconds time) {
-  return monotonic_ns() + static_cast<std::uint64_t>(time.count());
+  return clock_ns(CLOCK_BOOTTIME) + static_cast<std::uint64_t>(time.count());
 }
 
 pid_t start_worker(Watcher& watcher, const std::string& program = "/bin/sleep",
@@ -51,9 +54,16 @@ void reap(pid_t pid) { EXPECT_EQ(::waitpid(pid, nullptr, 0), pid); }
 class WatcherTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto started = Watcher::start(2);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // as a launcher
+    auto started = Watcher::start(2, CLOCK_BOOTTIME);
     ASSERT_TRUE(started.ok()) << started.error().message;
     watcher_ = *std::move(started);
+  }
+  void TearDown() override {
+    watcher_.reset();
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
   }
   // Must be dead by now; reaps it.
   void expect_killed(pid_t worker) {
@@ -68,7 +78,7 @@ class WatcherTest : public ::testing::Test {
 TEST_F(WatcherTest, WorkersLiveAsLongAsTheTimeIsRenewedAndNoLonger) {
   watcher_->allow_until(from_now(500ms));
   const pid_t one = start_worker(*watcher_), other = start_worker(*watcher_);
-  EXPECT_EQ(watcher_->free_slot(), nullptr) << "there are two places";
+  EXPECT_EQ(watcher_->free_slot(), nullptr) << "there are two slots";
   for (int i = 0; i < 15; ++i) {
     pause(100ms);
     watcher_->allow_until(from_now(500ms));
@@ -77,7 +87,7 @@ TEST_F(WatcherTest, WorkersLiveAsLongAsTheTimeIsRenewedAndNoLonger) {
   const std::uint64_t last = from_now(500ms);
   watcher_->allow_until(last);
   expect_killed(one);
-  EXPECT_GE(monotonic_ns(), last);
+  EXPECT_GE(clock_ns(CLOCK_BOOTTIME), last);
   expect_killed(other);
 }
 
@@ -86,7 +96,8 @@ TEST_F(WatcherTest, WhatAWorkerHasStartedEndsWithIt) {
   ASSERT_EQ(::pipe(pipe.data()), 0);
   SpawnSpec spec;
   spec.file = "/bin/sh";
-  spec.arguments = {"sh", "-c", "sleep 60 & echo; wait"};
+  spec.arguments = {"sh", "-c",
+                    "sleep 60 & timeout 60 sleep 60 & setsid timeout 60 sleep 60 & echo; wait"};
   spec.stdout_fd = pipe[1];
   spec.pid_slot = watcher_->free_slot();
   const auto worker = spawn_process(spec);
@@ -96,6 +107,8 @@ TEST_F(WatcherTest, WhatAWorkerHasStartedEndsWithIt) {
   EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 1);
   watcher_->allow_until(from_now(0ms));
   expect_killed(*worker);
+  pollfd end{pipe[0], POLLIN, 0};
+  ASSERT_EQ(::poll(&end, 1, 5000), 1);
   EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 0) << "both ends of it are closed";
   ::close(pipe[0]);
 }
@@ -107,19 +120,26 @@ TEST_F(WatcherTest, AnEarlierTimeCountsAtOnce) {
   expect_killed(worker);
 }
 
-TEST_F(WatcherTest, WithoutATimeNobodyIsKilledAndAPlaceThatIsLeftIsNobodys) {
-  const pid_t worker = start_worker(*watcher_);
-  watcher_->forget(worker);
+TEST_F(WatcherTest, WithoutATimeNobodyIsKilledAndASlotThatIsLeftIsFree) {
   watcher_->allow_until(from_now(0ms));
-  const pid_t other = start_worker(*watcher_);  // after the time
-  expect_killed(other);
-  EXPECT_TRUE(lives(worker));
-  watcher_->forget(other);
+  const pid_t late = start_worker(*watcher_);  // after the time
+  expect_killed(late);
   watcher_->allow_until(0);
-  const pid_t third = start_worker(*watcher_);
+  const pid_t worker = start_worker(*watcher_);
+  EXPECT_EQ(watcher_->free_slot(), nullptr);
+  watcher_->forget(late);
+  EXPECT_NE(watcher_->free_slot(), nullptr);
   pause(500ms);
-  EXPECT_TRUE(lives(third));
-  for (const pid_t pid : {worker, third}) ::kill(pid, SIGKILL), reap(pid);
+  EXPECT_TRUE(lives(worker));
+  ::kill(worker, SIGKILL), reap(worker);
+}
+
+// Which goes on while the machine is suspended, and rings as it wakes.
+TEST_F(WatcherTest, ItsTimerIsThatOfTheBoot) {
+  watcher_->allow_until(from_now(60s));
+  const std::string info = "/proc/" + std::to_string(watcher_->pid()) + "/fdinfo/0";
+  const std::string clock = "clockid: " + std::to_string(CLOCK_BOOTTIME) + "\n";
+  EXPECT_TRUE(until([&] { return test::read_text(info).find(clock) != std::string::npos; }, 5s));
 }
 
 TEST_F(WatcherTest, WhatCannotBeStartedLeavesItsPlace) {
@@ -174,7 +194,7 @@ Launched launch(std::chrono::nanoseconds time, const std::string& script = "exec
   all.launcher = ::fork();
   if (all.launcher == 0) {
     ::setpgid(0, 0);
-    auto watcher = Watcher::start(1);
+    auto watcher = Watcher::start(1, CLOCK_BOOTTIME);
     (*watcher)->allow_until(from_now(time));
     const std::array<pid_t, 2> pids{(*watcher)->pid(), start_worker(**watcher, "/bin/sh", script)};
     (void)!::write(pipe[1], pids.data(), sizeof pids);
@@ -205,8 +225,8 @@ TEST(WatcherOf, ALauncherThatIsStoppedWithItsGroup) {
 TEST(WatcherOf, ALauncherThatIsKilledWithWorkersAroundOthers) {
   const test::TempFolder folder;
   const std::string mark = folder / "mark";
-  const Launched all =
-      launch(60s, "(trap '' TERM; while touch " + mark + "; do sleep 0.01; done) & wait");
+  const Launched all = launch(60s, "timeout 60 sh -c \"trap '' TERM; while touch " + mark +
+                                       "; do sleep 0.01; done\" & wait");
   ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 5s));
   ::kill(all.launcher, SIGKILL);
   reap(all.launcher);

@@ -139,6 +139,20 @@ TEST_F(NodesTest, ALateWordOfAnEarlierConnectionChangesNothing) {
   EXPECT_EQ(leader->word_for(5, now).rank, 1);
 }
 
+TEST_F(NodesTest, WhoIsRefusedKillsItsWorkersEvenThoseThatSave) {
+  begin({.nodes = 2, .max_restarts = 3});
+  Node& node = add(1, row(1, 101));
+  talk();
+  node.signalled(SIGTERM);
+  EXPECT_EQ(node.wish().signal, SIGTERM);
+  node.leave(69, "another run is at the endpoint");
+  EXPECT_EQ(node.wish().signal, SIGKILL);
+  node.workers_gone(false);
+  node.tick(now);
+  ASSERT_TRUE(node.ending());
+  EXPECT_EQ(node.ending()->code, 69);
+}
+
 // The fence is counted from its own word that came back, not from when the leader's came.
 TEST_F(NodesTest, WhoseWordsReachNobodyIsFencedThoughItHearsTheLeader) {
   begin({.nodes = 2, .max_restarts = 3});

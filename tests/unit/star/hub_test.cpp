@@ -52,7 +52,7 @@ TEST_F(HubTest, AConnectionMadeAgainWithinASecondCostsNothing) {
   run_three();
   Agent& agent = *agents[0];
   agent.spoke.reset();
-  agent.node.closed(monotonic_ns());
+  agent.node.closed(clock_ns(CLOCK_BOOTTIME));
   run_for(500ms);
   connect(agent);
   run_for(1000ms);
@@ -132,7 +132,7 @@ TEST_F(HubTest, AFloodOfHellosIsBounded) {
     say(*all.back(), hello(9));
     nodes::NodeWord word;
     word.row = row(given(100 + i));
-    word.sent = monotonic_ns();
+    word.sent = clock_ns(CLOCK_BOOTTIME);
     say(*all.back(), word);
   }
   ASSERT_TRUE(run_until([&] { return all.back()->last<Welcome>() != nullptr; }));
@@ -174,7 +174,7 @@ TEST_F(HubTest, ABrokenNodeOfThisRun) {
                                     static_cast<std::uint64_t>(INT32_MAX) + 1,
                                     ~0ull - draw() % 3,
                                     1ull << 63,
-                                    monotonic_ns() + draw() % 5'000'000'000};
+                                    clock_ns(CLOCK_BOOTTIME) + draw() % 5'000'000'000};
     return values[draw() % std::size(values)];
   };
   const Deadline end = Deadline::in(3s);
@@ -190,7 +190,7 @@ TEST_F(HubTest, ABrokenNodeOfThisRun) {
     nodes::NodeWord word;
     word.row = row(given(499 + dropped % 3));
     word.has_lock = true;
-    word.sent = monotonic_ns();
+    word.sent = clock_ns(CLOCK_BOOTTIME);
     if (heard != nullptr) {
       word.run = heard->run;
       word.leader = heard->incarnation;

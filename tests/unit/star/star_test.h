@@ -60,7 +60,7 @@ class StarTest : public testing::Test {
 
   struct Agent {
     Agent(const nodes::Rules& of_run, Given with, nodes::Row row)
-        : given(std::move(with)), node(of_run, std::move(row), monotonic_ns()) {}
+        : given(std::move(with)), node(of_run, std::move(row), clock_ns(CLOCK_BOOTTIME)) {}
     Given given;
     nodes::Node node;
     std::unique_ptr<Spoke> spoke;  // none: the leader's own
@@ -142,9 +142,9 @@ class StarTest : public testing::Test {
     events.open = [&agent] { ++agent.opened, agent.said = 0; };
     events.word = [&agent](const nodes::LeaderWord& word) {
       ++agent.words;
-      agent.node.heard(word, monotonic_ns());
+      agent.node.heard(word, clock_ns(CLOCK_BOOTTIME));
     };
-    events.closed = [&agent] { ++agent.closed, agent.node.closed(monotonic_ns()); };
+    events.closed = [&agent] { ++agent.closed, agent.node.closed(clock_ns(CLOCK_BOOTTIME)); };
     events.refused = [&agent](const nodes::Final& why) { agent.refused = why; };
     agent.spoke = std::make_unique<Spoke>(*loop, *timers, std::move(plan), std::move(events));
   }
@@ -152,7 +152,7 @@ class StarTest : public testing::Test {
   // What an agent does for its node.
   void go_on(Agent& agent) {
     nodes::Node& node = agent.node;
-    node.tick(monotonic_ns());
+    node.tick(clock_ns(CLOCK_BOOTTIME));
     if (const nodes::Attempt attempt = node.wish().serve; attempt != 0)
       node.serves({attempt, "", 29'500, true});
     if (const nodes::Attempt attempt = node.wish().run; attempt != 0) {
@@ -168,12 +168,13 @@ class StarTest : public testing::Test {
     if (agent.said == node.version()) return;
     agent.said = node.version();
     agent.beat = Deadline::in(beat(rules.limit, rules.nodes));
-    agent.spoke ? agent.spoke->say(node.word(monotonic_ns())) : exchange();
+    agent.spoke ? agent.spoke->say(node.word(clock_ns(CLOCK_BOOTTIME))) : exchange();
   }
   void exchange() {
     for (int round = 0; round < 4; ++round) {
       const std::uint64_t version = leader->node.version(), leaders = hub->leader().version();
-      leader->node.heard(hub->exchange(leader->node.word(monotonic_ns())), monotonic_ns());
+      leader->node.heard(hub->exchange(leader->node.word(clock_ns(CLOCK_BOOTTIME))),
+                         clock_ns(CLOCK_BOOTTIME));
       if (leader->node.version() == version && hub->leader().version() == leaders) return;
     }
   }

@@ -1,0 +1,114 @@
+#include "launcher/processes/process_tree.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+namespace lockstep::launcher {
+namespace {
+
+constexpr int kDeepest = 64;  // of those who have started each other; the next look finds the rest
+
+bool is_digit(char c) { return '0' <= c && c <= '9'; }
+
+class Path {
+ public:
+  explicit Path(std::string_view text) { *this += text; }
+  Path& operator+=(std::string_view text) {
+    for (const char c : text)
+      if (size_ + 1 < text_.size()) text_[size_++] = c;
+    return *this;
+  }
+  Path& operator+=(pid_t number) {
+    std::array<char, 12> digits{};
+    std::size_t first = digits.size();
+    do digits[--first] = static_cast<char>('0' + number % 10);
+    while ((number /= 10) > 0);
+    return *this += std::string_view(&digits[first], digits.size() - first);
+  }
+  int open(int flags = 0) const { return ::open(text_.data(), O_RDONLY | O_CLOEXEC | flags); }
+
+ private:
+  std::array<char, 64> text_{};  // ends with 0
+  std::size_t size_ = 0;
+};
+
+// Of a folder's entries those that are numbers.
+template <class Visit>
+void each_number_in(const Path& folder, Visit visit) {
+  const int fd = folder.open(O_DIRECTORY);
+  if (fd < 0) return;
+  alignas(dirent64) std::array<char, 2048> bytes{};
+  for (long count; (count = ::syscall(SYS_getdents64, fd, bytes.data(), bytes.size())) > 0;)
+    for (long at = 0; at < count;) {
+      const auto* entry = reinterpret_cast<const dirent64*>(&bytes[static_cast<std::size_t>(at)]);
+      at += entry->d_reclen;
+      pid_t number = 0;
+      const char* c = static_cast<const char*>(entry->d_name);
+      while (is_digit(*c)) number = 10 * number + (*c++ - '0');
+      if (*c == '\0' && number > 0) visit(number);
+    }
+  ::close(fd);
+}
+
+// What /proc/PID/task/TID/children has: numbers, each with a space behind it.
+template <class Visit>
+void each_child(pid_t parent, pid_t thread, Visit visit) {
+  const int fd = ((((Path("/proc/") += parent) += "/task/") += thread) += "/children").open();
+  if (fd < 0) return;
+  std::array<char, 1024> bytes{};
+  pid_t number = 0;
+  for (long count; (count = ::read(fd, bytes.data(), bytes.size())) > 0;)
+    for (long i = 0; i < count; ++i) {
+      const char c = bytes[static_cast<std::size_t>(i)];
+      if (is_digit(c))
+        number = 10 * number + (c - '0');
+      else if (number > 0)
+        visit(number), number = 0;
+    }
+  ::close(fd);
+}
+
+void kill_below(pid_t parent, pid_t spared, int depth) {
+  if (depth == kDeepest) return;
+  each_number_in((Path("/proc/") += parent) += "/task", [=](pid_t thread) {
+    each_child(parent, thread, [=](pid_t child) {
+      if (child == spared || only_cleans_up(child)) return;
+      kill_below(child, spared, depth + 1);
+      ::kill(child, SIGKILL);
+    });
+  });
+}
+
+}  // namespace
+
+bool only_cleans_up(pid_t pid) {
+  constexpr std::string_view kName = "torch_shm_manag\n";  // the kernel keeps 15 bytes
+  const int fd = ((Path("/proc/") += pid) += "/comm").open();
+  if (fd < 0) return false;
+  std::array<char, 32> name{};
+  const long count = ::read(fd, name.data(), name.size());
+  ::close(fd);
+  return count > 0 && std::string_view(name.data(), static_cast<std::size_t>(count)) == kName;
+}
+
+void kill_descendants(pid_t root, pid_t spared) { kill_below(root, spared, 0); }
+
+void signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
+  each_number_in(Path("/proc"), [=](pid_t pid) {
+    const pid_t session = ::getsid(pid);
+    const bool is_theirs = session > 1 && std::ranges::any_of(leaders, [=](const auto& leader) {
+                             return leader.load() == session;
+                           });
+    if (is_theirs && !only_cleans_up(pid)) ::kill(pid, signal);
+  });
+}
+
+}  // namespace lockstep::launcher
