@@ -77,10 +77,12 @@ class Leader {
   std::string missing(std::uint64_t now) const;
   // For `lockstep status`: `most` nodes, from that rank on (view.cpp).
   View view(int from, int most, std::uint64_t now) const;
-  bool has_rank(Link link) const {
+  // Of the node behind it; -1: it has none, or another link has taken its place.
+  int rank_of(Link link) const {
     const auto found = links_.find(link);
-    return found != links_.end() && found->second.rank >= 0;
+    return found == links_.end() ? -1 : found->second.rank;
   }
+  bool has_rank(Link link) const { return rank_of(link) >= 0; }
   // What its decisions cost: Ranks::visits().
   std::uint64_t visits() const { return ranks_.visits(); }
 

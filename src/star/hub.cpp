@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "star/agreement.h"
 #include "star/beat.h"
 #include "star/plausible.h"
@@ -39,6 +40,7 @@ Hub::Hub(Loop& loop, control::Timers& timers, Plan plan, Events events)
       timers_(timers),
       plan_(std::move(plan)),
       events_(std::move(events)),
+      begun_ns_(monotonic_ns()),
       leader_(plan_.rules, plan_.own, plan_.run, plan_.before, clock_ns(plan_.clock)),
       tell_missing_at_(Deadline::in(kFirstLine)) {}
 
@@ -106,7 +108,10 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
     return connection->close();
   }
   const std::string address = address_of(*connection);
-  if (const auto refused = disagreement(*hello, address, plan_.self)) {
+  if (auto refused = disagreement(*hello, address, plan_.self)) {
+    if (refused->reason == message::Reason::kOtherRun)
+      refused->text +=
+          "; that leader has been there for " + lockstep::seconds(monotonic_ns() - begun_ns_);
     if (may_say(refused->option, address)) log_warning("not let in: " + refused->text);
     return refuse(*connection, *refused);
   }
@@ -172,7 +177,9 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
   const auto found = peers_.find(link);
   if (found == peers_.end()) return;
   if (const auto* failed = message.ok() ? std::get_if<message::Failed>(&*message) : nullptr) {
-    if (leader_.final() && failed_.empty()) events_.failed(*failed);
+    const auto& final = leader_.final();
+    const bool is_its_own = final && final->node >= 0 && final->node == leader_.rank_of(link);
+    if (is_its_own && failed_.empty()) events_.failed(*failed);
     return;
   }
   if (word == nullptr) {

@@ -115,6 +115,7 @@ class Hub {
   control::Timers& timers_;
   const Plan plan_;
   const Events events_;
+  const std::uint64_t begun_ns_;
   nodes::Leader leader_;
   std::vector<std::unique_ptr<control::Listener>> listeners_;
   std::map<nodes::Link, Peer> peers_;

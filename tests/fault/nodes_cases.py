@@ -194,7 +194,7 @@ class Ports(Case):
         for agent in second:
             told = agent.communicate(timeout=SOON)[1]
             self.assertEqual(agent.returncode, 69, told)
-            self.assertRegex(told, "'second'.*'test'|'test'.*'second'")
+            self.assertRegex(told, r"('second'.*'test'|'test'.*'second').* has been there for \d+\.\d s")
         self.assertEqual(first.until_works(), 0)
         first.finish()
         first.expect(0)

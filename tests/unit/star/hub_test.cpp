@@ -28,6 +28,11 @@ class HubTest : public StarTest {
     EXPECT_TRUE(all_run(1));
     for (const auto& agent : agents) EXPECT_EQ(agent->closed, 0);
   }
+  static message::Failed because(const std::string& text) {
+    message::Failed failed;
+    failed.text = text;
+    return failed;
+  }
   static int open(const std::vector<std::unique_ptr<Stranger>>& all) {
     return static_cast<int>(std::ranges::count_if(
         all, [](const auto& one) { return !one->ended && one->connection->is_open(); }));
@@ -72,6 +77,23 @@ TEST_F(HubTest, ADeadNodeCostsARestartOnceItIsBack) {
   agents.erase(agents.begin() + 1);
   join(back);
   EXPECT_TRUE(run_until([&] { return all_run(2); }));
+}
+
+TEST_F(HubTest, WhoseFailureItWasTellsItAndNobodyElse) {
+  run_three();
+  agents[1]->spoke->tell(because("before the end"));
+  agents[0]->runs = 0;
+  agents[0]->node.workers_failed({0, 0, "rank 2 died", 7, false}, monotonic_ns());
+  agents[0]->node.workers_gone(false);
+  ASSERT_TRUE(run_until([&] { return hub->leader().final().has_value(); }));
+  const auto stranger_to_it = stranger(100);
+  say(*stranger_to_it, hello(9));
+  say(*stranger_to_it, because("of no node"));
+  agents[1]->spoke->tell(because("of another node"));
+  run_for(100ms);
+  agents[0]->spoke->tell(because("rank 2 died"));
+  EXPECT_TRUE(run_until([&] { return !failed.empty(); }, 2s));
+  EXPECT_EQ(failed, std::vector<std::string>{"rank 2 died"});
 }
 
 // Connected, and nothing comes: the way is broken, or whoever it is. Dialled beside it; nobody has

@@ -112,6 +112,7 @@ class StarTest : public testing::Test {
     events.news = [this] {
       if (leader) leader->said = 0;
     };
+    events.failed = [this](const message::Failed& one) { failed.push_back(one.text); };
     auto opened = Hub::open(*loop, *timers, std::move(sockets), std::move(plan), std::move(events));
     ASSERT_TRUE(opened.ok()) << opened.error().message;
     hub = *std::move(opened);
@@ -272,6 +273,7 @@ class StarTest : public testing::Test {
   int port = 0;
   std::unique_ptr<Hub> hub;
   std::unique_ptr<Agent> leader;
+  std::vector<std::string> failed;  // why the run ended, as the leader believes it
   std::vector<std::unique_ptr<Agent>> agents;
 };
 
