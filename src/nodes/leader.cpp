@@ -27,7 +27,12 @@ Leader::Leader(const Rules& rules, Row own, std::uint64_t run, const Record& bef
       run_(run),
       before_(before),
       waits_since_(now),
-      ranks_(rules.nodes, {rules.limit, rules.redial}) {}
+      ranks_(rules.nodes, {rules.limit, rules.redial}) {
+  // Nobody who comes may know of it. What is begun after the last restart is another run.
+  if (before.attempt == 0 || before.attempt > static_cast<Attempt>(rules.max_restarts)) return;
+  run_ = before.run;
+  follow(before.attempt, now);
+}
 
 void Leader::heard(Link link, const NodeWord& word, std::uint64_t now) {
   look_at_clock(now);
@@ -141,7 +146,12 @@ void Leader::add_failure(const NodeFailure& failure, std::uint64_t now) {
 void Leader::adopt(const NodeWord& word, std::uint64_t now) {
   if (word.final && !final_) finish(*word.final);
   if (word.told <= attempt_) return;
-  attempt_ = std::max(word.told, before_.run == run_ ? before_.attempt : 0);
+  if (word.signal != 0) note_signal(word.row.host + " (" + word.row.address + ")", word, now);
+  follow(std::max(word.told, before_.run == run_ ? before_.attempt : 0), now);
+}
+
+void Leader::follow(Attempt attempt, std::uint64_t now) {
+  attempt_ = attempt;
   led_before_ = true;
   heard_of_it_at_ = now;
   nothing_may_live(now);
@@ -243,12 +253,23 @@ void Leader::decide(std::uint64_t now) {
   }
 }
 
+// Perhaps of an agent that nobody knows. The lock is another node's where no ranks are given.
+bool Leader::may_have_earlier(const RankState& state) const {
+  if (state.has_lock || state.ran != 0 || state.lost_one != 0) return false;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    const RankState& one = ranks_.at(rank);
+    if (one.link && one.has_lock && one.row.machine == state.row.machine) return false;
+  }
+  return true;
+}
+
 // Once all are connected.
 std::uint64_t Leader::may_begin_at() const {
   std::uint64_t at = 0;
+  const std::uint64_t fence = rules_.limit + rules_.grace;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     const RankState& state = ranks_.at(rank);
-    at = std::max(at, state.not_before);
+    at = std::max({at, state.not_before, may_have_earlier(state) ? state.since + fence : 0});
     if (!led_before_) continue;
     // Who had a rank before this leader came is not known to it. Whoever was in the last attempt of
     // all says itself what lives; for others, and where the last leader was elsewhere, the fence is
@@ -256,8 +277,7 @@ std::uint64_t Leader::may_begin_at() const {
     const bool known = state.link == kOwnLink
                            ? before_.run == run_ && before_.attempt == attempt_ && state.has_lock
                            : state.ran == attempt_ && state.led_from.empty();
-    const std::uint64_t since = std::max(heard_of_it_at_, state.since);
-    if (!known) at = std::max(at, since + rules_.limit + rules_.grace);
+    if (!known) at = std::max(at, std::max(heard_of_it_at_, state.since) + fence);
   }
   return at;
 }
@@ -265,6 +285,7 @@ std::uint64_t Leader::may_begin_at() const {
 void Leader::begin(std::uint64_t now) {
   phase_ = Phase::kRunning;
   led_before_ = false;
+  run_is_known_ = true;
   ++attempt_;
   ended_at_ = stamp(now);
   store_.reset();

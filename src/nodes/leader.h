@@ -46,9 +46,9 @@ class Leader {
     std::uint64_t run = 0;
     Attempt attempt = 0;
   };
-  // `own`: its own node, of rank 0 unless it has one. `run`: drawn; if a node tells an older one,
-  // of a leader before this one, it is that. `before`: what that leader has left on this machine,
-  // if its agent and workers are known to be dead.
+  // `own`: its own node, of rank 0 unless it has one. `run`: drawn; if `before` or a node tells an
+  // older one, of a leader before this one, it is that. `before`: what that leader has left on this
+  // machine; its agent is dead, its workers may not be.
   Leader(const Rules& rules, Row own, std::uint64_t run, const Record& before, std::uint64_t now);
 
   // Links are numbered in the order in which they come.
@@ -116,6 +116,7 @@ class Leader {
   void note_failure(int rank, const Failure& failure, std::uint64_t now);
   void add_failure(const NodeFailure& failure, std::uint64_t now);
   void adopt(const NodeWord& word, std::uint64_t now);
+  void follow(Attempt attempt, std::uint64_t now);
   void lose(int rank, const std::string& why, std::uint64_t now);
   void end_attempt(std::uint64_t now);
   void end_attempt_for(const std::string& why, std::uint64_t now);
@@ -129,6 +130,7 @@ class Leader {
   void nothing_may_live(std::uint64_t now);
   void finish(Final final);
   void decide(std::uint64_t now);
+  bool may_have_earlier(const RankState& state) const;
   std::uint64_t may_begin_at() const;
   void begin(std::uint64_t now);
   std::uint64_t age(std::uint64_t now) const;
@@ -139,7 +141,7 @@ class Leader {
   Row own_;
   std::uint64_t run_;
   Record before_;
-  bool run_is_older_ = false;
+  bool run_is_known_ = false;  // a node has told it with an attempt, or one was begun here
   Phase phase_ = Phase::kForming;
   Attempt attempt_ = 0;      // the highest that anybody was told
   bool led_before_ = false;  // by another leader: it was not begun here

@@ -28,12 +28,14 @@ void Leader::give_rank(Link link, Node& node, std::uint64_t now) {
   const Row& row = node.word.row;
   if (earlier_.contains(row.incarnation))
     return refuse(link, node, exit_code(ErrorKind::kUnavailable), kTaken);
-  if (node.word.run != 0 && node.word.run != run_) {
-    if (attempt_ != 0 || run_is_older_)
+  // The number of a run of which no attempt was told is nobody's: its leader had not heard yet of
+  // the one before it.
+  if (node.word.told != 0) {
+    if (node.word.run != run_ && run_is_known_)
       return refuse(link, node, exit_code(ErrorKind::kUnavailable),
                     "the endpoint serves another run now");
     run_ = node.word.run;
-    run_is_older_ = true;
+    run_is_known_ = true;
   }
   const int same = ranks_.of_incarnation(row.incarnation);
   if (same >= 0 && ranks_.at(same).link &&

@@ -77,6 +77,11 @@ void Node::take_orders(const LeaderWord& word) {
   const Attempt last = word.attempt - (word.runs ? 1 : 0);
   if (!why_.empty() && !word.final && word.signal == 0 && last == state_.ran) why_of_ = last;
   if (word.runs && word.attempt == state_.alive && !started_) share_.store = word.store;
+  // A stop alone is told with its cause before Final is.
+  if (!word.final && word.signal != 0 && !word.why.empty() && signal_told_ == 0) {
+    signal_told_ = word.signal == SIGKILL ? SIGTERM : word.signal;
+    signal_told_why_ = word.why;
+  }
   // The leader waits for an answer to this one: not for the next heartbeat.
   const Waited waited{state_.leader, word.attempt, word.runs, word.signal};
   if (std::exchange(waited_, waited) != waited) ++version_;
@@ -166,6 +171,10 @@ Node::Wish Node::wish() const {
   return wish;
 }
 
+void Node::has_taken_lock() {
+  if (!std::exchange(state_.has_lock, true)) ++version_;
+}
+
 bool Node::leader_is_gone(std::uint64_t now) const {
   return (closed_at_ && now >= *closed_at_ + rules_.redial) || now >= heard_at_ + rules_.limit;
 }
@@ -195,19 +204,22 @@ void Node::tick(std::uint64_t now) {
   now_ = now;
   fence(now);
   if (over_ && state_.alive == 0) ending_ = state_.final;
-  if (state_.signal != 0) end_by_signal(now);
+  if (state_.signal != 0 || signal_told_ != 0) end_by_signal(now);
   if (leader_is_gone(now)) go_on_alone(now);
   if (leaving_ && state_.alive == 0 && !ending_) ending_ = leaving_;
 }
 
-// Alone, where no leader is there who would have all end, or where it takes no part.
+// Alone, where no leader is there who would have all end, or where it takes no part. A stop that
+// the leader has told is not forgotten with that leader.
 void Node::end_by_signal(std::uint64_t now) {
   if (!signalled_at_) signalled_at_ = now;
   const std::uint64_t since = has_rank_ ? heard_at_ : *signalled_at_;
   const bool nobody_answers =
       state_.leader == 0 || ((state_.kill_all || !has_rank_) && now >= since + rules_.redial);
   if (!nobody_answers && !leader_is_gone(now)) return;
-  if (!state_.final)
+  if (!state_.final && state_.signal == 0)
+    leave(128 + signal_told_, signal_told_why_);
+  else if (!state_.final)
     leave(128 + state_.signal,
           state_.row.host + " was stopped by " +
               (state_.signal_by.empty() ? signal_name(state_.signal) : state_.signal_by));
@@ -241,6 +253,7 @@ std::uint64_t Node::next_deadline(std::uint64_t now) const {
 NodeWord Node::word(std::uint64_t now) const {
   NodeWord word = state_;
   if (word.failure) word.failure->age_ns = now - failed_at_;
+  if (word.signal == 0) word.signal = signal_told_;
   word.sent = now;
   return word;
 }

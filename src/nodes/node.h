@@ -30,7 +30,7 @@ class Node {
   // all killed; if no leader answers it ends at once. `by`: who asked for it by other means.
   void signalled(int signal, std::string by = {});
   // No worker of an earlier agent lives on this machine.
-  void has_taken_lock() { state_.has_lock = true; }
+  void has_taken_lock();
 
   // As Wish::serve asks: the store is there.
   void serves(Store store);
@@ -98,6 +98,8 @@ class Node {
   bool started_ = false;   // its workers were asked for
   bool has_rank_ = false;  // of this leader
   bool kill_ = false;
+  int signal_told_ = 0;  // to another launcher, as a leader has told
+  std::string signal_told_why_;
   std::optional<std::uint64_t> signalled_at_;
   int stop_by_ = 0;  // that workers are to end by
   std::string leader_machine_;

@@ -143,8 +143,7 @@ Status NodesRun::lead() {
   plan.rules = rules_of(around_.options);
   plan.own = row();
   plan.run = control::draw_incarnation();
-  const nodes::Leader::Record before = record_.take();
-  if (lock_.is_held()) plan.before = before;
+  plan.before = record_.take();
   plan.self = hello();
   plan.party = party_;
   plan.clock = clock_;

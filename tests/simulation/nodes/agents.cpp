@@ -26,10 +26,9 @@ void Machines::start(std::size_t machine) {
   if (ranks_given_) row.rank = static_cast<int>(machine) % trouble_.nodes;
   const std::uint64_t now = time_of(machine);
   if (agent.leads) {
-    const Leader::Record before = is_alone(agent) ? records_[machine] : Leader::Record{};
     nodes::Rules rules = rules_;
     if (trouble_.planted == Planted::kBudgetTooSmall) --rules.max_restarts;
-    agent.leader = std::make_unique<Leader>(rules, row, ++runs_, before, now);
+    agent.leader = std::make_unique<Leader>(rules, row, ++runs_, records_[machine], now);
   }
   agent.node = std::make_unique<Node>(rules_, row, now);
   agent.heard = clock_.now();

@@ -43,12 +43,13 @@ void Machines::fault() {
   if (trouble_.only_moves)
     return agent.leads && random_.chance(0.5) ? hang(agent) : double_up(agent, 4 * rules_.limit);
   if (trouble_.only_silence) return be_silent(machine);
+  if (trouble_.only_replaced) return replace(agent);
   if (trouble_.only_failures) return fail_something(agent);
   switch (random_.between(0, 9)) {
     case 0:
     case 1:
       note(machine, "agent killed");
-      return kill(agent, random_.chance(0.3) && !agent.leads);
+      return kill(agent, random_.chance(0.3) && !agent.leads, 4 * rules_.limit);
     case 2:
     case 3:
       return fail_worker(agent);
@@ -127,7 +128,7 @@ void Machines::fail_something(Agent& agent) {
   if (!agent.workers || !runs(agent, agent.workers->attempt) || agent.held) return;
   note(agent.machine, "agent killed");
   fail_others(agent, 0);
-  kill(agent, false);
+  kill(agent, false, 4 * rules_.limit);
 }
 
 // For less than L by some beats, one after the other: nothing may come of it.
@@ -248,6 +249,23 @@ void Machines::slow_down(std::size_t machine) {
                [this, machine] { machines_[machine].slow_by = 0; });
 }
 
+void Machines::replace(Agent& agent) {
+  const auto spare = static_cast<std::size_t>(trouble_.nodes);
+  if (!agent.workers || agent.leads || outcome_.faults["replaced"] > 0) return;
+  const std::size_t from = agent.machine, to = from + spare;
+  note(from, "replaced");
+  cut_off(from, random_.chance(0.3));
+  std::vector<Incarnation> others;
+  for (const auto& [incarnation, other] : agents_)
+    if (incarnation != agent.incarnation) others.push_back(incarnation);
+  for (const Incarnation other : others) kill(*find(other), false, kSecond);
+  ++restarts_;
+  clock_.after(random_.between(0, kSecond), [this, to] {
+    --restarts_;
+    start(to);
+  });
+}
+
 void Machines::cut_off(std::size_t machine, bool one_way) {
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     if (i == machine) continue;
@@ -256,7 +274,7 @@ void Machines::cut_off(std::size_t machine, bool one_way) {
   }
 }
 
-void Machines::kill(Agent& agent, bool moves) {
+void Machines::kill(Agent& agent, bool moves, std::uint64_t longest) {
   const std::size_t machine = agent.machine;
   if (agent.workers) {
     ++strays_[machine];
@@ -279,7 +297,7 @@ void Machines::kill(Agent& agent, bool moves) {
     for (const auto& [incarnation, other] : agents_)
       if (other.machine == to) to = machine;
   }
-  clock_.after(random_.between(0, 4 * rules_.limit), [this, to, machine] {
+  clock_.after(random_.between(0, longest), [this, to, machine] {
     --restarts_;
     const auto is_there = [&](std::size_t at) {
       return std::any_of(agents_.begin(), agents_.end(),

@@ -70,6 +70,7 @@ void Machines::look() {
       return;
     Seen& seen = runs[workers.run];
     require(seen.attempt == 0 || workers.attempt == seen.attempt, "two attempts at once");
+    require(!trouble_.only_replaced || runs.size() == 1, "two runs at once");
     require(seen.world == 0 || workers.world == seen.world, "two sizes of the world");
     require(seen.ranks.insert(workers.rank).second, "a rank twice");
     seen.attempt = workers.attempt;

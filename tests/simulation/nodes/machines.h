@@ -131,7 +131,10 @@ class Machines {
   // Its words reach nobody; nor, unless it is one way, do others' reach it.
   void cut_off(std::size_t machine, bool one_way);
   // Its workers die with it. Somebody starts it again, perhaps elsewhere.
-  void kill(Agent& agent, bool moves);
+  void kill(Agent& agent, bool moves, std::uint64_t longest);
+  // A machine is cut off, its agent is started elsewhere, and all others anew at once: nobody who
+  // is there has heard of the attempt that it still runs.
+  void replace(Agent& agent);
   struct Seen {
     Attempt attempt = 0;
     std::uint32_t world = 0;

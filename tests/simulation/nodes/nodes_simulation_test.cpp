@@ -29,6 +29,15 @@ TEST(Nodes, NeverTwoAttemptsAtOnce) {
         << n << " nodes";
 }
 
+TEST(Nodes, NotEvenWhereNobodyPresentKnowsOfTheLast) {
+  Trouble trouble{.max_restarts = 1000, .faults_until = 20 * kSecond};
+  trouble.only_replaced = true;
+  for (const int n : {2, 3, 5}) {
+    trouble.nodes = n;
+    EXPECT_EQ(first_violation(trouble, seeds.count / 3), "") << n << " nodes";
+  }
+}
+
 TEST(Nodes, ABudgetIsCountedOnce) {
   EXPECT_EQ(first_violation({.max_restarts = 2}, seeds.count), "");
 }

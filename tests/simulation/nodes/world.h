@@ -39,6 +39,7 @@ struct Trouble {
   std::uint64_t faults_until = 120 * kSecond;
   std::uint64_t limit = 3 * kSecond;
   bool only_moves = false;     // of all faults
+  bool only_replaced = false;  // and once
   bool only_failures = false;  // of workers and agents, and connections that break; no word is late
   bool only_silence = false;   // cuts and pauses, each shorter than L and after the last one's end
   Planted planted = Planted::kNone;

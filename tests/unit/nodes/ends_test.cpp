@@ -284,6 +284,35 @@ TEST_F(NodesTest, OneSignalStopsAll) {
   EXPECT_EQ(leader->final()->code, 130);
 }
 
+TEST_F(NodesTest, AStopThatWasToldIsNotForgottenWithItsLeader) {
+  for (const int restarts : {0, 3})
+    for (const bool back : {false, true}) {
+      nodes.clear();
+      begin({.nodes = 3, .max_restarts = restarts});
+      add(1, row(1, 101));
+      add(2, row(2, 102));
+      talk();
+      nodes.at(kOwnLink).signalled(SIGTERM);
+      talk();
+      ASSERT_EQ(nodes.at(2).wish().signal, SIGTERM);
+      for (auto& [link, node] : nodes) node.closed(now);
+      if (back) {
+        leader.emplace(rules_, row(0, 200), 8, Leader::Record{7, 1}, now);
+        nodes.erase(kOwnLink);
+        add(kOwnLink, row(0, 200));
+      } else {
+        cut = {1, 2};
+      }
+      for (const Link link : {Link{1}, Link{2}}) nodes.at(link).workers_gone(false);
+      pass(3 * kSecond);
+      for (const Link link : {Link{1}, Link{2}}) {
+        ASSERT_TRUE(nodes.at(link).ending()) << restarts << back;
+        EXPECT_EQ(nodes.at(link).ending()->code, 143);
+      }
+      cut.clear();
+    }
+}
+
 // Its peers die of what has stopped it: their failure must not cut its last checkpoint short.
 TEST_F(NodesTest, WhoseLauncherIsToldToEndIsNotKilledForAFailureElsewhere) {
   Rules rules;

@@ -266,6 +266,29 @@ TEST_F(NodesTest, FromAnotherAddressAfterThreeLimits) {
   EXPECT_EQ(leader->phase(), Phase::kRunning);
 }
 
+// The second of three leaders knows of nothing yet, and has another number for the run.
+TEST_F(NodesTest, TheNumberOfARunWithoutAnAttemptDoesNotCount) {
+  begin({.nodes = 3, .max_restarts = 5});
+  const auto told = [&](Link link, std::uint64_t run, Attempt attempt) {
+    LeaderWord other;
+    other.incarnation = 55;
+    other.machine = "machine0";
+    other.run = run;
+    other.rank = static_cast<int>(link);
+    other.attempt = attempt;
+    other.sent = 1;
+    add(link, row(static_cast<int>(link), 100 + link)).heard(other, now);
+  };
+  told(1, 3, 1);
+  told(2, 4, 0);
+  talk();
+  for (const auto& [link, node] : nodes) EXPECT_FALSE(node.ending()) << link;
+  EXPECT_EQ(leader->record().run, 3U);
+  pass(2 * kL);
+  EXPECT_EQ(leader->phase(), Phase::kRunning);
+  EXPECT_EQ(leader->attempt(), 2U);
+}
+
 TEST_F(NodesTest, AnAgentOfAnEarlierRunIsTold) {
   begin({.nodes = 2});
   add(1, row(1, 101));
@@ -275,6 +298,7 @@ TEST_F(NodesTest, AnAgentOfAnEarlierRunIsTold) {
   other.incarnation = 55;
   other.run = 3;
   other.rank = 1;
+  other.attempt = 1;
   other.sent = 1;
   old.heard(other, now);
   talk();

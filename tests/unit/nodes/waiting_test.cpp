@@ -140,6 +140,54 @@ TEST_F(NodesTest, WhoWaitsForARankEndsWithARunThatGivesUp) {
   EXPECT_EQ(node.ending()->code, 69);
 }
 
+// Whoever comes to a leader that was killed may know of no attempt, while a node that is cut off
+// still has workers of the last one.
+TEST_F(NodesTest, ALeaderWithARecordWaitsForTheFence) {
+  rules_ = {.nodes = 2, .max_restarts = 3};
+  leader.emplace(rules_, row(0, 100), 7, Leader::Record{3, 2}, now);
+  add(kOwnLink, row(0, 100));
+  add(1, row(1, 101));
+  pass(kL);
+  EXPECT_EQ(leader->phase(), Phase::kForming);
+  pass(2 * kSecond);
+  EXPECT_EQ(leader->phase(), Phase::kRunning);
+  EXPECT_EQ(leader->attempt(), 3U);
+  EXPECT_EQ(leader->record().run, 3U);
+}
+
+TEST_F(NodesTest, AfterTheLastRestartARecordIsOfAnotherRun) {
+  rules_ = {.nodes = 1, .max_restarts = 1};
+  leader.emplace(rules_, row(0, 100), 7, Leader::Record{3, 2}, now);
+  add(kOwnLink, row(0, 100));
+  talk();
+  EXPECT_EQ(leader->attempt(), 1U);
+  EXPECT_EQ(leader->record().run, 7U);
+}
+
+TEST_F(NodesTest, OneThatIsNotAloneIsAwaitedAlthoughNobodyKnowsOfAnAttempt) {
+  for (const bool alone_soon : {true, false}) {
+    nodes.clear();
+    begin({.nodes = 2}, 0);
+    Node& node = nodes.try_emplace(1, rules_, row(1, 101, 1), now).first->second;
+    pass(kSecond);
+    EXPECT_EQ(leader->phase(), Phase::kForming) << "an earlier agent's workers live there";
+    if (alone_soon) node.has_taken_lock();
+    pass(alone_soon ? kSecond : kL - 2 * kSecond);
+    EXPECT_EQ(leader->phase(), alone_soon ? Phase::kRunning : Phase::kForming);
+    pass(3 * kSecond);
+    EXPECT_EQ(leader->phase(), Phase::kRunning);
+  }
+}
+
+TEST_F(NodesTest, OfTwoOnOneMachineWithoutRanksOneHasTheLock) {
+  begin({.nodes = 2});
+  Row second = row(1, 101);
+  second.machine = row(0, 100).machine;
+  nodes.try_emplace(1, rules_, second, now);
+  talk();
+  EXPECT_EQ(leader->phase(), Phase::kRunning);
+}
+
 TEST_F(NodesTest, WhoIsMissingIsToldToAllAfterAWhile) {
   begin({.nodes = 12}, 0);
   Node& node = add(1, row(1, 101, 1));
