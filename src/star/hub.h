@@ -45,7 +45,7 @@ class Hub {
     control::Party party;
     std::string advertised;            // numeric, of --local-addr; "": as connections show it
     clockid_t clock = CLOCK_BOOTTIME;  // of all that nodes/ is told
-    std::string where;                 // it leads, for those who wait for nodes that were never seen
+    std::string where;                 // it leads, for those who wait for a first attempt
   };
   // Where it listens, each on one socket.
   struct ListenSocket {
