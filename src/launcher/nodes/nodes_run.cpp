@@ -223,7 +223,11 @@ void NodesRun::look_again() {
 
 // Workers of ours hold the lock, too: whether others did must be known before.
 void NodesRun::look_for_earlier() {
-  if (!started_ && lock_.take()) head_->node().has_taken_lock();
+  const bool held = lock_.is_held();
+  if (started_ || !lock_.take()) return;
+  head_->node().has_taken_lock();
+  if (held) return;
+  if (const Status status = watcher_->hold(lock_.fd()); !status.ok()) fail(status.error(), true);
 }
 
 bool NodesRun::go_on() {

@@ -101,14 +101,16 @@ bool only_cleans_up(pid_t pid) {
 
 void kill_descendants(pid_t root, pid_t spared) { kill_below(root, spared, 0); }
 
-void signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
-  each_number_in(Path("/proc"), [=](pid_t pid) {
+bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
+  bool any = false;
+  each_number_in(Path("/proc"), [=, &any](pid_t pid) {
     const pid_t session = ::getsid(pid);
     const bool is_theirs = session > 1 && std::ranges::any_of(leaders, [=](const auto& leader) {
                              return leader.load() == session;
                            });
-    if (is_theirs && !only_cleans_up(pid)) ::kill(pid, signal);
+    if (is_theirs && !only_cleans_up(pid)) any = ::kill(pid, signal) == 0 || any;
   });
+  return any;
 }
 
 }  // namespace lockstep::launcher

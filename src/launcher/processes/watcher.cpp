@@ -12,10 +12,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <iterator>
 #include <new>
+#include <span>
+#include <sstream>
 #include <string>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/deadline.h"
@@ -29,9 +35,35 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kLateNs = std::chrono::nanoseconds(Watcher::kLate).count();
 constexpr std::uint64_t kSecond = 1'000'000'000;
 constexpr std::uint64_t kAgain = kSecond / 20;  // who was being started meanwhile
-constexpr auto kToCleanUp = 100ms;
+constexpr auto kToCleanUp = 100ms, kToDie = 500ms, kLook = 5ms;
 // That the time is earlier than it was, or that the launcher has ended.
 constexpr int kWake = SIGUSR1;
+
+// Where the kernel reads this process's command line. Empty: it is not known.
+std::span<char> command_line() {
+  std::ifstream file("/proc/self/stat");
+  const std::string stat((std::istreambuf_iterator<char>(file)), {});
+  const auto name_end = stat.rfind(')');  // of field 2; proc(5)
+  if (name_end == std::string::npos) return {};
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 48; ++field) fields >> skipped;
+  std::uintptr_t begin = 0, end = 0;
+  if (!(fields >> begin >> end) || begin == 0 || end <= begin) return {};
+  return {reinterpret_cast<char*>(begin), end - begin};
+}
+
+void rename(std::span<char> command_line, std::string_view name) {
+  std::fill(command_line.begin(), command_line.end(), '\0');
+  std::copy_n(name.begin(), std::min(name.size(), command_line.size()), command_line.begin());
+}
+
+// All but this one; -1: all.
+void close_others(int fd) {
+  const unsigned kept = fd < 0 ? ~0U : static_cast<unsigned>(fd);
+  if (kept > 0) ::close_range(0, kept - (fd < 0 ? 0 : 1), 0);
+  if (fd >= 0) ::close_range(kept + 1, ~0U, 0);
+}
 
 Error no_watcher(const char* call) {
   return {ErrorKind::kUnavailable, std::string("cannot start what watches the workers: ") + call +
@@ -66,22 +98,36 @@ Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t cloc
   return watcher;
 }
 
-Watcher::~Watcher() {
-  if (pid_ > 0) {
-    ::kill(pid_, SIGKILL);
-    while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-    }
+void Watcher::stop() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  pid_ = -1;
+}
+
+Watcher::~Watcher() {
+  stop();
   ::munmap(page_, Page::size(page_->slots));
+}
+
+Status Watcher::hold(int fd) {
+  held_ = fd;
+  stop();
+  return start_again();
 }
 
 Status Watcher::start_again() {
   const pid_t launcher = ::getpid();
+  const std::span<char> name = command_line();
   sigset_t all, before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);  // the first signal may come before it looks
   pid_ = ::fork();
-  if (pid_ == 0) watch(*page_, launcher);
+  if (pid_ == 0) {
+    rename(name, "fence");
+    watch(launcher);
+  }
   const int code = errno;
   if (pid_ > 0) ::setpgid(pid_, pid_);  // from now on it is not stopped with our group
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
@@ -108,7 +154,8 @@ void Watcher::forget(pid_t worker) {
 // After a fork of a program that may have threads: system calls, and nothing that takes a lock.
 // All signals are blocked; kWake waits until it is looked for. The timer rings as soon as a machine
 // wakes that was suspended beyond the time; a sleep of this process would go on where it was.
-void Watcher::watch(Page& page, pid_t launcher) {
+void Watcher::watch(pid_t launcher) const {
+  Page& page = *page_;
   ::setpgid(0, 0);
   struct sigaction heed {};
   heed.sa_handler = [](int) {};
@@ -117,7 +164,7 @@ void Watcher::watch(Page& page, pid_t launcher) {
   ::sigfillset(&but_wake);
   ::sigdelset(&but_wake, kWake);
   ::prctl(PR_SET_NAME, "fence");
-  ::close_range(0, ~0U, 0);
+  close_others(held_);
   pollfd timer{::timerfd_create(page.clock, TFD_CLOEXEC), POLLIN, 0};
   if (timer.fd < 0 || ::prctl(PR_SET_PDEATHSIG, kWake) != 0) ::_exit(1);
   while (::getppid() == launcher) {
@@ -148,9 +195,18 @@ void Watcher::end_workers(Page& page, pid_t launcher) {
 // The launcher was killed, and its workers with it: what they have started was not, and has other
 // parents now. Python's resource tracker, which heeds no TERM, has a moment to clean up.
 void Watcher::end_left(Page& page) {
-  signal_sessions({page.begin(), page.end()}, SIGTERM);
-  pause(kToCleanUp);
-  signal_sessions({page.begin(), page.end()}, SIGKILL);
+  const std::span<const std::atomic<pid_t>> workers{page.begin(), page.end()};
+  const auto all_gone_in = [&](std::chrono::milliseconds time) {
+    for (auto waited = 0ms; waited < time; waited += kLook) {
+      if (!signal_sessions(workers, 0)) return true;
+      pause(kLook);
+    }
+    return false;
+  };
+  signal_sessions(workers, SIGTERM);
+  if (all_gone_in(kToCleanUp)) return;
+  signal_sessions(workers, SIGKILL);
+  all_gone_in(kToDie);
 }
 
 }  // namespace lockstep::launcher

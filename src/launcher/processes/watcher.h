@@ -3,8 +3,9 @@
 // tells nothing and kills nobody, and its workers, which have sessions of their own, would run on
 // while the other nodes start the next attempt.
 //
-// The watcher has a process group of its own, no descriptor but its timer, and takes no signal but
-// SIGKILL. After a suspended machine has woken it is the first to see how late it is. Where the
+// The watcher has a process group and a command line of its own (who kills the launcher by its name
+// spares it), no descriptor but its timer and the one of hold(), and takes no signal but SIGKILL.
+// After a suspended machine has woken it is the first to see how late it is. Where the
 // launcher is killed it ends what the workers have started in their sessions, and ends. It shares
 // one page with the launcher: the time, and the workers' pids, each of which its worker has written
 // there itself before it executes anything. A pid is taken out before its process is reaped
@@ -45,6 +46,10 @@ class Watcher {
   // It has ended, and is about to be reaped.
   void forget(pid_t worker);
 
+  // Keeps `fd` open until nothing of the workers is left, however the launcher ends: a lock, which
+  // so is free no sooner. By another process in its place. The caller owns `fd`, and outlives this.
+  Status hold(int fd);
+
   pid_t pid() const { return pid_; }
   // It was reaped: somebody has killed it. Another takes its place.
   Status start_again();
@@ -53,12 +58,14 @@ class Watcher {
   struct Page;
 
   explicit Watcher(Page* page) : page_(page) {}
-  [[noreturn]] static void watch(Page& page, pid_t launcher);
+  [[noreturn]] void watch(pid_t launcher) const;
+  void stop();
   static void end_workers(Page& page, pid_t launcher);
   static void end_left(Page& page);
 
   Page* const page_;
   pid_t pid_ = -1;
+  int held_ = -1;
 };
 
 }  // namespace lockstep::launcher

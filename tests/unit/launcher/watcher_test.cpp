@@ -1,6 +1,7 @@
 // What kills workers where the launcher cannot: with real processes.
 #include "launcher/processes/watcher.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -111,6 +112,39 @@ TEST_F(WatcherTest, WhatAWorkerHasStartedEndsWithIt) {
   ASSERT_EQ(::poll(&end, 1, 5000), 1);
   EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 0) << "both ends of it are closed";
   ::close(pipe[0]);
+}
+
+// Who is started after a launcher that was killed may begin once the lock is free.
+TEST_F(WatcherTest, HoldsALockUntilNothingOfTheWorkersIsLeft) {
+  std::array<int, 2> lock{}, said{};
+  ASSERT_EQ(::pipe2(lock.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(said.data(), O_CLOEXEC), 0);
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    const auto watcher = Watcher::start(1, CLOCK_BOOTTIME);
+    SpawnSpec spec;
+    spec.file = "/bin/sh";  // around a program that heeds no TERM
+    spec.arguments = {"sh", "-c", "(trap '' TERM; echo; sleep 60; sleep 60) & wait"};
+    spec.stdout_fd = said[1];
+    spec.pid_slot = (*watcher)->free_slot();
+    if (!(*watcher)->hold(lock[1]).ok() || !spawn_process(spec).ok()) ::_exit(1);
+    for (;;) ::pause();
+  }
+  ::close(lock[1]), ::close(said[1]);
+  char text = 0;
+  EXPECT_EQ(::read(said[0], &text, 1), 1);
+  ::kill(launcher, SIGKILL), reap(launcher);
+  pollfd is_free{lock[0], POLLIN, 0}, is_silent{said[0], POLLIN, 0};
+  EXPECT_EQ(::poll(&is_free, 1, 50), 0) << "the program has a moment to clean up";
+  EXPECT_EQ(::poll(&is_free, 1, 5000), 1);
+  EXPECT_EQ(::poll(&is_silent, 1, 0), 1) << "nobody has its end any more";
+  ::close(lock[0]), ::close(said[0]);
+}
+
+// pkill -9 -f "lockstep run" is to leave it.
+TEST_F(WatcherTest, HasACommandLineOfItsOwn) {
+  const std::string file = "/proc/" + std::to_string(watcher_->pid()) + "/cmdline";
+  EXPECT_TRUE(until([&] { return std::string(test::read_text(file).c_str()) == "fence"; }, 5s));
 }
 
 TEST_F(WatcherTest, AnEarlierTimeCountsAtOnce) {
