@@ -196,7 +196,7 @@ class Networks(OnMachines):
         for attempt, sleeper in enumerate((bed[3], bed[1]), start=3):  # a node, and the leader
             (bed.folder / f"{sleeper.name}.suspended").touch()
             job.until_works(attempt)
-            job.until_said(sleeper, r"silent for 6\d\.\d s")
+            job.until_said(sleeper, r"silent for 6\d\.\d s|cut off from the run's other nodes")
         job.finish()
         job.expect(0)
 
