@@ -97,6 +97,7 @@ Status Agent::prepare() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
     return Error{ErrorKind::kUnavailable,
                  std::string("prctl(PR_SET_CHILD_SUBREAPER): ") + std::strerror(errno)};
+  if (!linked_) helpers_.leave_alone_who_is_there();
   LOCKSTEP_ASSIGN(signals_, open_signals(stop_signals(options_.signals_to_handle)));
   LOCKSTEP_TRY(loop_.add(signals_.get(), [this] { on_signal(); }));
   LOCKSTEP_ASSIGN(logs_, Logs::open(options_, loop_, console_));

@@ -116,6 +116,7 @@ void Agent::end_children() {
   while (true) {
     while (const auto child = next_child_event()) spawner_.zygote_event(*child);
     std::vector<pid_t> left = children_of(::getpid());
+    std::erase_if(left, [this](pid_t child) { return helpers_.was_there(child); });
     if (left.empty()) return;
     std::erase_if(
         left, [this](pid_t child) { return spawner_.keeps(child) && ::kill(child, SIGKILL) == 0; });

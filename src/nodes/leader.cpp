@@ -333,7 +333,8 @@ void Leader::tick(std::uint64_t now) {
       forget(*link);
     }
   }
-  if (phase_ == Phase::kForming && now >= waits_since_ + rules_.join_timeout)
+  // Where all are there and a fence is waited for, the wait ends by itself.
+  if (phase_ == Phase::kForming && !begins_at_ && now >= waits_since_ + rules_.join_timeout)
     finish({exit_code(ErrorKind::kUnavailable), "not all nodes were there within " +
                                                     seconds(rules_.join_timeout) +
                                                     ", missing: " + missing(now)});

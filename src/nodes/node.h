@@ -68,6 +68,8 @@ class Node {
   // The last attempt that this node took part in and that has ended for why(), with another one to
   // follow. 0: none, or it is not settled yet.
   Attempt restarts_after() const { return why_.empty() ? 0 : why_of_; }
+  // It ends by itself, whatever becomes of the run.
+  bool leaves() const { return leaving_.has_value(); }
   // Nodes that the leader waits for; "": none, or not for long.
   const std::string& waits_for() const { return waits_for_; }
   std::uint64_t limit() const { return rules_.limit; }  // L: the leader's, once it has been heard

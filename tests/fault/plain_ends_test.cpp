@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "fault/plain_support.h"
+#include "support/until.h"
 
 namespace lockstep::test {
 namespace {
@@ -96,6 +97,22 @@ TEST_F(Plain, NothingOfAnAttemptMeetsTheNext) {
   }
   EXPECT_LT(last_of_first, first_of_second) << "two attempts at once";
   EXPECT_LT(first_of_second - last_of_first, 1.0);
+}
+
+// `lockstep run … > >(tee log)`: the shell's other process is the launcher's child, and no worker's.
+TEST_F(Plain, WhatTheShellHasStartedForTheLauncherIsLeftAlone) {
+  const std::string program = script("says.sh",
+                                     "#!/bin/sh\necho \"attempt $TORCHELASTIC_RESTART_COUNT\"\n"
+                                     "exit $((1 - TORCHELASTIC_RESTART_COUNT))\n");
+  const std::string log = folder_ / "log";
+  Words words{"/bin/bash", "-c", "exec \"$@\" > >(cat >" + log + ")", "bash"};
+  const Words command = command_of({"--max-restarts", "1"}, {program});
+  words.insert(words.end(), command.begin(), command.end());
+  EXPECT_EQ(run(words).code, 0);
+  EXPECT_TRUE(until([&] { return read_text(log).find("attempt 1") != std::string::npos; },
+                    std::chrono::seconds(5)))
+      << read_text(log);
+  EXPECT_THAT(read_text(log), HasSubstr("attempt 0"));
 }
 
 // It is not waited for, and has the time that it needs.

@@ -101,7 +101,8 @@ class FakeExchange final : public Exchange {
   void leave_out(std::uint32_t bucket) override {
     const std::lock_guard lock(world_->mutex);
     FakeWorld::Marked& sum = world_->sums[bucket];
-    sum.left_out[table_.txn.value() % coord::kTables] = mark();
+    std::uint64_t& left_out = sum.left_out[table_.txn.value() % coord::kTables];
+    left_out = std::max(left_out, mark());
     sum.mark = std::max(sum.mark, mark());
     world_->ring();
   }

@@ -133,7 +133,11 @@ bool Sums::progress() {
 }
 
 void Sums::leave_out(std::uint32_t b) {
-  word(layout_.left_out_mark(Txn(mark_ - 1), b)).store(mark_);  // before the chunks': told by them
+  // Before the chunks': told by them. Never lowered: others may be further on by now.
+  coord::Word& left_out = word(layout_.left_out_mark(Txn(mark_ - 1), b));
+  for (std::uint64_t was = left_out.load();
+       was < mark_ && !left_out.compare_exchange_weak(was, mark_);) {
+  }
   Bucket& bucket = bucket_[b];
   for (; bucket.summed < bucket.own_chunks.size(); ++bucket.summed, --own_left_) {
     coord::Word& chunk_mark = word(layout_.chunk_mark(b, bucket.own_chunks[bucket.summed]));

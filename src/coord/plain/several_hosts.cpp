@@ -83,7 +83,8 @@ bool SeveralHosts::end(int signal) {
   signalled_ = signal;
   if (signal == SIGKILL) {
     // Where none is left what ends the run is told at its end; as is a cause that is not known yet.
-    const bool tells = !stop_told_ && begun_ <= static_cast<nodes::Attempt>(rules_.max_restarts) &&
+    const bool tells = !stop_told_ && !node_.leaves() &&
+                       begun_ <= static_cast<nodes::Attempt>(rules_.max_restarts) &&
                        !node_.why().empty();
     take(host_.handle(order::End{static_cast<int>(begun_), tells ? end_text(begun_) : ""}, now_));
     return true;
@@ -97,7 +98,7 @@ bool SeveralHosts::end(int signal) {
 // As soon as it is known: it was not when its workers were killed; or it had none, and neither may
 // the next one.
 void SeveralHosts::tell_end() {
-  if (over_ || stop_told_ || node_.why().empty()) return;
+  if (over_ || stop_told_ || node_.leaves() || node_.why().empty()) return;
   const nodes::Attempt killed = signalled_ == SIGKILL ? begun_ : 0;
   const nodes::Attempt ended = std::max(node_.restarts_after(), killed);
   if (ended <= end_told_ || ended > static_cast<nodes::Attempt>(rules_.max_restarts)) return;

@@ -50,12 +50,14 @@ Status check_endpoint_here(const NodesOptions& options, const EndpointHere& endp
                     " is no machine's address (" + kind + ")" + kGiveOneMachine);
     }
   if (options.is_host || endpoint.own.empty() || endpoint.others.empty()) return {};
-  return misuse("endpoint '" + host + "' leads to " +
-                std::to_string(endpoint.own.size() + endpoint.others.size()) + " addresses: " +
-                listed(endpoint.own) + " of this machine, and " + listed(endpoint.others) +
-                " of others, which may lead as well. Give the name or the address of one node on "
-                "all of them (of a Kubernetes Job train-0.train, not train). If all of them are "
-                "this machine's: --rdzv-conf is_host=true here, is_host=false on the others");
+  return Error{
+      ErrorKind::kUnavailable,  // an earlier pod's may be among them, for a while
+      "endpoint '" + host + "' leads to " +
+          std::to_string(endpoint.own.size() + endpoint.others.size()) + " addresses: " +
+          listed(endpoint.own) + " of this machine, and " + listed(endpoint.others) +
+          " of others, which may lead as well. Give the name or the address of one node on "
+          "all of them (of a Kubernetes Job train-0.train, not train). If all of them are "
+          "this machine's: --rdzv-conf is_host=true here, is_host=false on the others"};
 }
 
 Status check_local_addr(const NodesOptions& options, const Address& local,

@@ -78,6 +78,13 @@ void LeaderRecord::remove() {
   file_.reset();
 }
 
+void LeaderRecord::touch() {
+  constexpr std::chrono::minutes kEvery{1};
+  if (!file_ || !touch_at_.passed()) return;
+  ::futimens(file_.get(), nullptr);
+  touch_at_ = Deadline::in(kEvery);
+}
+
 void LeaderRecord::remove_left() {
   const std::string place = record_folder(), begin = record_prefix();
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(place.c_str()), ::closedir);
@@ -90,6 +97,7 @@ void LeaderRecord::remove_left() {
     if (!name.starts_with(begin) || !name.ends_with(kRecordEnding)) continue;
     const std::string path = place + "/" + entry->d_name;
     struct stat info {};
+    if (::lstat(path.c_str(), &info) != 0 || info.st_mtime >= since) continue;  // no lock on those
     if (const UniqueFd file = open_own_record(path, O_RDWR, info); file && info.st_mtime < since)
       ::unlink(path.c_str());
   }

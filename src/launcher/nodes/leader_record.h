@@ -10,6 +10,7 @@
 #include <chrono>
 #include <string>
 
+#include "base/deadline.h"
 #include "base/unique_fd.h"
 #include "nodes/leader.h"
 
@@ -27,14 +28,17 @@ class LeaderRecord {
   nodes::Leader::Record take();
   void keep(const nodes::Leader::Record& record);
   void remove();
+  // Again and again while its leader lives: its age counts from the last time.
+  void touch();
 
-  // Those of all nodes that were written more than kKept ago and that nobody holds.
+  // Those of all nodes that were written or touched more than kKept ago and that nobody holds.
   static void remove_left();
 
  private:
   bool open(int flags);
   std::string path_;
   UniqueFd file_;  // locked
+  Deadline touch_at_ = Deadline::in({});
 };
 
 }  // namespace lockstep::launcher

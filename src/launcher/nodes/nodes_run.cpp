@@ -151,6 +151,7 @@ Status NodesRun::lead() {
   plan.where = leads_at(around_.options.nodes, meeting_);
   star::Hub::Events events;
   events.news = [this] {
+    record_.touch();
     answers_->look();
     around_.look();
   };
@@ -227,7 +228,8 @@ void NodesRun::look_for_earlier() {
   if (started_ || !lock_.take()) return;
   head_->node().has_taken_lock();
   if (held) return;
-  if (const Status status = watcher_->hold(lock_.fd()); !status.ok()) fail(status.error(), true);
+  if (const Status status = watcher_->hold(lock_.fd()); !status.ok())
+    head_->node().leave(exit_code(status.error().kind), status.error().message);
 }
 
 bool NodesRun::go_on() {

@@ -53,6 +53,18 @@ void Helpers::add(pid_t pid, std::optional<std::uint64_t> start, Deadline due) {
   if (pid > 1) left_.push_back({pid, start, due});
 }
 
+void Helpers::leave_alone_who_is_there() {
+  for (const pid_t child : children_of(::getpid()))
+    if (const auto stat = stat_of(child)) was_there_.emplace(child, stat->start);
+}
+
+bool Helpers::was_there(pid_t process) const {
+  const auto found = was_there_.find(process);
+  if (found == was_there_.end()) return false;
+  const auto stat = stat_of(process);
+  return stat && stat->start == found->second;
+}
+
 void Helpers::left_by(pid_t worker, bool ended_well) {
   const Deadline due = Deadline::in(ended_well ? kAfterGoodEnd : kAfterBadEnd);
   until_ = later(until_, due);
@@ -68,9 +80,9 @@ bool Helpers::is_daemon(pid_t process) const {
 
 // We are their subreaper: as long as any of them lives, one is our own child. So a look that finds
 // none is right, whoever starts others and ends meanwhile.
-std::vector<pid_t> Helpers::descendants(const std::function<bool(pid_t)>& is_left_out) {
+std::vector<pid_t> Helpers::descendants(const std::function<bool(pid_t)>& is_left_out) const {
   std::vector<pid_t> found = children_of(::getpid());
-  std::erase_if(found, is_left_out);
+  std::erase_if(found, [&](pid_t child) { return was_there(child) || is_left_out(child); });
   for (std::size_t i = 0; i < found.size(); ++i) {  // grows
     std::vector<pid_t> more = children_of(found[i]);
     std::erase_if(more, is_left_out);

@@ -29,6 +29,10 @@ namespace lockstep::launcher {
 
 class Helpers {
  public:
+  // Before the first worker: children that this process has by then are nobody's helpers. The shell
+  // that executed the launcher may have started them (`lockstep run … > >(tee log)`).
+  void leave_alone_who_is_there();
+  bool was_there(pid_t process) const;
   // In the group of a worker that has been reaped; it led that group, or has left nothing there.
   // -1: one without a group of its own, whose helpers are seen at the end.
   void left_by(pid_t worker, bool ended_well);
@@ -64,8 +68,9 @@ class Helpers {
   void add(pid_t pid, std::optional<std::uint64_t> start, Deadline due);
 
   bool is_daemon(pid_t process) const;
-  static std::vector<pid_t> descendants(const std::function<bool(pid_t)>& is_left_out);
+  std::vector<pid_t> descendants(const std::function<bool(pid_t)>& is_left_out) const;
 
+  std::map<pid_t, std::uint64_t> was_there_;  // and since when
   std::vector<Left> left_;
   std::set<pid_t> workers_;  // that have ended; each led a session of this number
   Deadline until_ = Deadline::in({}), daemons_until_ = Deadline::in({});

@@ -119,8 +119,16 @@ TEST_F(LeaderRecords, OldOnesThatNobodyHoldsAreRemoved) {
   holder.take();
   const fs::path other = folder_.write("lockstep-other.leader", "");
   fs::last_write_time(other, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  // Of a leader that has lived until now, whenever its attempt began.
+  const fs::path touched = left("touched", std::chrono::hours(2));
+  {
+    LeaderRecord leader("touched");
+    leader.take();
+    leader.touch();
+  }
   LeaderRecord::remove_left();
   EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(touched));
   for (const fs::path& path : {recent, held, other}) EXPECT_TRUE(fs::exists(path)) << path;
 }
 
