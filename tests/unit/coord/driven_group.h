@@ -65,6 +65,9 @@ class DrivenGroup {
       if (const auto* stop = std::get_if<action::Stop>(&action.what)) exit_code = stop->exit_code;
       actions.push_back(std::move(action));
     }
+    if (!head_->looks_for_left()) return;
+    head_->nothing_is_left();  // workers have no helpers here
+    feed(event::Tick{});
   }
   // Time passes, with a tick every 10 ms (in minutes every 200 ms) and whatever `meanwhile` does.
   void pass(
