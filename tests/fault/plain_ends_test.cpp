@@ -99,7 +99,7 @@ TEST_F(Plain, NothingOfAnAttemptMeetsTheNext) {
   EXPECT_LT(first_of_second - last_of_first, 1.0);
 }
 
-// `lockstep run … > >(tee log)`: the shell's other process is the launcher's child, and no worker's.
+// `lockstep run … > >(tee log)`: the shell's other process is a child of ours, and no worker's.
 TEST_F(Plain, WhatTheShellHasStartedForTheLauncherIsLeftAlone) {
   const std::string program = script("says.sh",
                                      "#!/bin/sh\necho \"attempt $TORCHELASTIC_RESTART_COUNT\"\n"

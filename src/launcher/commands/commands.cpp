@@ -107,8 +107,8 @@ Result<Program> program_for(const LaunchOptions& options, bool running) {
   return program;
 }
 
-// The run's exit code; an error: there was no run. What is not used up stays open until the error is
-// printed: who waits there takes its end for the launcher's, and says that the error is above.
+// The run's exit code; an error: there was no run. What is not used up stays open until the error
+// is printed: who waits there takes its end for the launcher's, and says that the error is above.
 Result<int> run(std::span<const std::string> arguments, std::optional<Spawned>&& spawned,
                 std::optional<Attached>&& attached) {
   LOCKSTEP_ASSIGN(LaunchOptions options, parse_run_options(arguments, process_environment()));

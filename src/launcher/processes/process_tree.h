@@ -21,7 +21,8 @@ bool only_cleans_up(pid_t pid);
 void kill_descendants(pid_t root, pid_t spared);
 
 // To all processes of these sessions, each named by its leader, who may be gone: as long as anybody
-// is in it the number is no other process's. 0: none. False: nobody is there. `signal` 0 only looks.
+// is in it the number is no other process's. 0: none. False: nobody is there.
+// `signal` 0 only looks.
 bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal);
 
 }  // namespace lockstep::launcher
