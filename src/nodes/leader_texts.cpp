@@ -1,7 +1,10 @@
 // What the leader says of its nodes, for people.
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/listed.h"
 #include "base/seconds.h"
 #include "nodes/leader.h"
 
@@ -10,17 +13,13 @@ namespace {
 
 constexpr std::size_t kMostNamed = 8;
 
-// "a, b and 3 more"
 struct List {
-  std::string text;
+  std::vector<std::string> first;
   std::size_t count = 0;
-  void add(const std::string& name) {
-    if (++count <= kMostNamed) text += (text.empty() ? "" : ", ") + name;
+  void add(std::string name) {
+    if (++count <= kMostNamed) first.push_back(std::move(name));
   }
-  std::string all() const {
-    return count <= kMostNamed ? text
-                               : text + " and " + std::to_string(count - kMostNamed) + " more";
-  }
+  std::string all() const { return listed(first, count); }
 };
 
 }  // namespace

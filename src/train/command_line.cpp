@@ -328,8 +328,7 @@ void add_run_options(CommandLine& line, RunOptions& o) {
       },
       "distributed: DistributedSampler, never reshuffled; reshuffle: with set_epoch; legacy, "
       "dataloader: DataLoader(shuffle=True) of 2019, of today (one virtual worker); rows: each "
-      "virtual "
-      "worker a stretch of its own, in order");
+      "virtual worker a stretch of its own, in order");
   line.add(training::kRehearse.name, o.rehearse, "1",
            "steps of this start whose shares are computed twice, to compare the bits; without this "
            "option a new run's first step alone, 0: none",

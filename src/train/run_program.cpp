@@ -194,10 +194,11 @@ Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {
 }
 
 transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
-  if (is_step(txn))
-    return StepRecords(spec_, state_, txn, board)
-        .lines(hooks, epoch_ends_.book(), {not_finite_, left_out_, memory_->losses()});
-  return epoch_ends_.lines(txn, exchange);
+  if (!is_step(txn)) return epoch_ends_.lines(txn, exchange);
+  const bool completes = spec_.plan.completes_step(spec_.plan.at(txn));
+  return StepRecords(spec_, state_, txn, board)
+      .lines(hooks, epoch_ends_.book(),
+             {not_finite_, left_out_, completes ? memory_->losses() : std::vector<double>()});
 }
 
 }  // namespace lockstep::training

@@ -1,6 +1,7 @@
 #include "train/step_records.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -20,13 +21,20 @@ double loss_of(const coord::ShareRecord& record) {
 
 std::string worker_of(int v) { return "the worker of virtual worker " + std::to_string(v); }
 
+bool same_order(const coord::ShareRecord& a, const coord::ShareRecord& b) {
+  return a.optimizers == b.optimizers &&
+         std::equal(a.order, a.order + std::popcount(a.optimizers), b.order);
+}
+
 }  // namespace
 
+// At each wake of who waits: texts are made for an error alone.
 Status StepRecords::check_marked() const {
   std::optional<int> first;
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
     if (record(v).mark.load(std::memory_order_acquire) != txn_.value() + 1) continue;
     if (!first) first = v;
+    if (same_order(record(*first), record(v))) continue;
     LOCKSTEP_TRY(same_optimizers(state_, step_in_words(spec_.plan, txn_),
                                  {optimizers_of(record(*first)), worker_of(*first)},
                                  {optimizers_of(record(v)), worker_of(v)}));

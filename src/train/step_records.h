@@ -45,7 +45,7 @@ class StepRecords {
   struct Committed {
     const std::optional<std::string>& not_finite;  // what of it is not, in words
     bool left_out;                                 // for that, or as no share takes part
-    std::vector<double> losses;                    // of the step's updates
+    std::vector<double> losses;                    // of the step's updates, behind its last
   };
   // `book`: of a run whose epochs have ends; else null.
   transaction::Lines lines(const Hooks& hooks, const EpochBook* book,

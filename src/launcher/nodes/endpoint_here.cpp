@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/errors.h"
+#include "base/listed.h"
 #include "control/look_up.h"
 
 namespace lockstep::launcher {
@@ -16,14 +17,12 @@ using control::Address;
 constexpr const char* kGiveOneMachine =
     "; give the address of the machine whose launcher leads, as the others reach it";
 
-std::string listed(const std::vector<Address>& addresses) {
+std::string hosts_of(const std::vector<Address>& addresses) {
   constexpr std::size_t kMost = 4;
-  std::string text;
+  std::vector<std::string> hosts;
   for (std::size_t i = 0; i < std::min(addresses.size(), kMost); ++i)
-    text += (i == 0 ? "" : ", ") + addresses[i].host();
-  return text + (addresses.size() > kMost
-                     ? " and " + std::to_string(addresses.size() - kMost) + " more"
-                     : "");
+    hosts.push_back(addresses[i].host());
+  return listed(hosts, addresses.size());
 }
 
 std::string first_label(const std::string& name) { return name.substr(0, name.find('.')); }
@@ -54,7 +53,7 @@ Status check_endpoint_here(const NodesOptions& options, const EndpointHere& endp
       ErrorKind::kUnavailable,  // an earlier pod's may be among them, for a while
       "endpoint '" + host + "' leads to " +
           std::to_string(endpoint.own.size() + endpoint.others.size()) + " addresses: " +
-          listed(endpoint.own) + " of this machine, and " + listed(endpoint.others) +
+          hosts_of(endpoint.own) + " of this machine, and " + hosts_of(endpoint.others) +
           " of others, which may lead as well. Give the name or the address of one node on "
           "all of them (of a Kubernetes Job train-0.train, not train). If all of them are "
           "this machine's: --rdzv-conf is_host=true here, is_host=false on the others"};
@@ -76,7 +75,7 @@ Status check_local_addr(const NodesOptions& options, const Address& local,
   const bool is_four = local.family() == AF_INET;
   return misuse(given + " is of IPv" + (is_four ? "4" : "6") + ", and the endpoint " +
                 options.endpoint_host + " of IPv" + (is_four ? "6" : "4") + " (" +
-                listed(endpoint.others) +
+                hosts_of(endpoint.others) +
                 "): there is no way from one to the other; give both of one family, or leave "
                 "--local-addr out");
 }
@@ -89,7 +88,7 @@ std::string doubt_of_endpoint(const NodesOptions& options, const EndpointHere& e
   const std::string label = first_label(host), own_label = first_label(own_name);
   if (!is_loopback_alone || options.is_host || ::strcasecmp(label.c_str(), own_label.c_str()) == 0)
     return "";
-  return "'" + host + "' leads to " + listed(endpoint.own) + " on this machine, whose name is '" +
+  return "'" + host + "' leads to " + hosts_of(endpoint.own) + " on this machine, whose name is '" +
          own_name +
          "', so this launcher leads. If each node has it so (in /etc/hosts), each leads and waits "
          "for the others: then give the address of one of them";

@@ -1,7 +1,8 @@
 // What the endpoint is as seen from this machine: the addresses that its name leads to, and which
 // of them are this machine's. Names may lead to other places on other machines.
 //
-// Errors: kUsage, with the remedy. Threads: any.
+// Errors, with the remedy: kUsage; kUnavailable for a name of several machines, which may change.
+// Threads: any.
 #pragma once
 
 #include <string>

@@ -108,13 +108,13 @@ std::unique_ptr<coord::Head> NodesRun::make_head(const coord::plain::HostConfig&
 
 Status NodesRun::open() {
   LOCKSTEP_TRY(check_descriptors(around_.options, false));
-  LOCKSTEP_ASSIGN(watcher_, Watcher::start(around_.options.nproc_per_node, clock_));
+  look_for_earlier();
+  LOCKSTEP_ASSIGN(watcher_, Watcher::start(around_.options.nproc_per_node, clock_, lock_.fd()));
   LOCKSTEP_ASSIGN(timers_, control::Timers::open(around_.loop));
   LOCKSTEP_ASSIGN(meeting_, find_meeting(around_.options.nodes));
   if (meeting_.on_this_machine)
     log_info("the endpoint " + around_.options.nodes.endpoint_host +
              " joins launchers of this machine alone");
-  look_for_earlier();
   tell_twin();
   open_answers();
   if (meeting_.leads)
@@ -227,7 +227,7 @@ void NodesRun::look_for_earlier() {
   const bool held = lock_.is_held();
   if (started_ || !lock_.take()) return;
   head_->node().has_taken_lock();
-  if (held) return;
+  if (held || !watcher_) return;
   if (const Status status = watcher_->hold(lock_.fd()); !status.ok())
     head_->node().leave(exit_code(status.error().kind), status.error().message);
 }

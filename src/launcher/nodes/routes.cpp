@@ -44,8 +44,8 @@ WorkersInterface interface_for_workers(const std::string& local,
     return {"", "no interface of this machine has the address " + local +
                     ": GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME are not set for the workers"};
   const Address first = first_of(*name, *address, interfaces);
-  if (address->is_loopback() || first.same_host(*address) || own_name_leads_to() == local)
-    return {address->is_loopback() || first.same_host(*address) ? *name : "", ""};
+  if (address->is_loopback() || first.same_host(*address)) return {*name, ""};
+  if (own_name_leads_to() == local) return {};
   const bool is_of_no_use = first.is_loopback();
   return {is_of_no_use ? "" : *name,
           "this node's address is " + local + ", and the first one of its interface " + *name +

@@ -11,12 +11,12 @@
 #include "launcher/options/rdzv_conf.h"
 #include "launcher/options/slurm.h"
 #include "launcher/output/host_name.h"
+#include "nodes/leader.h"
 
 namespace lockstep::launcher {
 namespace {
 
 constexpr int kMostPort = 65'535;
-constexpr std::chrono::milliseconds kPlainLimit{15'000};  // L, where none is given
 
 // An unset variable: --node-rank "$RANK".
 Status check_not_empty(const std::string& name, const std::string& text) {
@@ -206,7 +206,9 @@ Status combine_nodes(Raw& raw) {
   LOCKSTEP_TRY(apply_rdzv_conf(conf, pairs, nodes));
   LOCKSTEP_TRY(check_length("--rdzv-id", raw.options.run_id));
   LOCKSTEP_TRY(check_length("--role", raw.options.role));
-  if (nodes.join_timeout < nodes.limit.value_or(kPlainLimit))
+  const std::chrono::nanoseconds usual(nodes::Rules().limit);
+  const std::chrono::nanoseconds limit = nodes.limit ? *nodes.limit : usual;
+  if (nodes.join_timeout < limit)
     raw.options.notices.push_back(
         conf +
         ": join_timeout is below the silence after which a node is lost "

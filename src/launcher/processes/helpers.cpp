@@ -9,6 +9,7 @@
 #include <fstream>
 #include <utility>
 
+#include "base/listed.h"
 #include "base/log.h"
 #include "base/processes.h"
 #include "launcher/processes/process_tree.h"
@@ -163,14 +164,10 @@ std::optional<Deadline> Helpers::next() const {
 
 std::string names_of(const std::vector<pid_t>& processes) {
   constexpr std::size_t kMost = 5;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(processes.size(), kMost); ++i) {
-    names += (i == 0 ? "" : ", ") + comm_of(processes[i]) + " (pid " +
-             std::to_string(processes[i]) + ")";
-  }
-  if (processes.size() > kMost)
-    names += " and " + std::to_string(processes.size() - kMost) + " more";
-  return names;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(processes.size(), kMost); ++i)
+    names.push_back(comm_of(processes[i]) + " (pid " + std::to_string(processes[i]) + ")");
+  return listed(names, processes.size());
 }
 
 void signal_with_group(pid_t child, int signal) {

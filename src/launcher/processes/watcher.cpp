@@ -85,7 +85,7 @@ struct Watcher::Page {
   }
 };
 
-Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t clock) {
+Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t clock, int held) {
   const auto slots = static_cast<std::size_t>(most_workers);
   void* memory = ::mmap(nullptr, Page::size(slots), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);  // all zero, as all of it begins
@@ -94,6 +94,7 @@ Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t cloc
   page->slots = slots;
   page->clock = clock;
   std::unique_ptr<Watcher> watcher(new Watcher(page));
+  watcher->held_ = held;
   LOCKSTEP_TRY(watcher->start_again());
   return watcher;
 }

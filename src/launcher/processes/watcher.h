@@ -33,8 +33,8 @@ class Watcher {
   // less than the second that others wait beyond L (nodes::Rules::grace).
   static constexpr std::chrono::milliseconds kLate{200};
 
-  // For at most so many workers at once; `clock`: of all times told.
-  static Result<std::unique_ptr<Watcher>> start(int most_workers, clockid_t clock);
+  // For at most so many workers at once; `clock`: of all times told; `held`: see hold(), -1: none.
+  static Result<std::unique_ptr<Watcher>> start(int most_workers, clockid_t clock, int held = -1);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
