@@ -5,42 +5,13 @@
 #include <map>
 
 #include "launcher/options/options.h"
+#include "unit/launcher/nodes_options_parse.h"
 
 namespace lockstep::launcher {
 namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using Words = std::vector<std::string>;
-using Variables = std::map<std::string, std::string>;
-
-Result<LaunchOptions> parse(Words words, const Variables& variables = {}) {
-  words.emplace_back("p");
-  return parse_run_options(words, [variables](std::string_view name) -> std::optional<std::string> {
-    const auto found = variables.find(std::string(name));
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  });
-}
-
-NodesOptions nodes(const Words& words, const Variables& variables = {}) {
-  const auto options = parse(words, variables);
-  EXPECT_TRUE(options.ok()) << options.error().message;
-  return options.ok() ? options->nodes : NodesOptions{};
-}
-
-std::string refusal(const Words& words, const Variables& variables = {}) {
-  const auto options = parse(words, variables);
-  if (options.ok()) return "";
-  EXPECT_EQ(options.error().kind, ErrorKind::kUsage);
-  return options.error().message;
-}
-
-// Two nodes that meet at `h`, and these.
-Words two(const Words& others) {
-  Words words{"--nnodes=2", "--rdzv-endpoint", "h"};
-  words.insert(words.end(), others.begin(), others.end());
-  return words;
-}
 
 // By an operator for the job, in whose container this is started by hand, or by a worker of it.
 TEST(NodesMistakes, OfAJobsVariablesAStandaloneRunAndAWorkersTakeNone) {
@@ -93,16 +64,6 @@ TEST(NodesMistakes, AJoinTimeoutBelowTheLimitIsSaid) {
   EXPECT_EQ(notices("join_timeout=15"), 0u);
   EXPECT_EQ(notices("join_timeout=4,keep_alive_interval=1"), 0u);
 }
-
-const Variables kStep{{"SLURM_JOB_ID", "10"},
-                      {"SLURM_STEP_ID", "2"},
-                      {"SLURM_STEP_NUM_NODES", "2"},
-                      {"SLURM_STEP_NODELIST", "n[2-3]"},
-                      {"SLURM_NODEID", "1"},
-                      {"SLURM_LOCALID", "0"},
-                      {"SLURM_JOB_NUM_NODES", "3"},
-                      {"SLURM_JOB_NODELIST", "n[1-3]"},
-                      {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}};
 
 // srun lockstep run --node-rank $SLURM_PROCID: 0 for all, in a batch script's shell.
 TEST(NodesMistakes, ARankThatIsZeroOnAnotherNodeOfAStepIsRefused) {

@@ -6,6 +6,7 @@
 
 #include "launcher/options/options.h"
 #include "launcher/options/rendezvous.h"
+#include "unit/launcher/nodes_options_parse.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -13,36 +14,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::StartsWith;
-using Words = std::vector<std::string>;
-using Variables = std::map<std::string, std::string>;
-
-Result<LaunchOptions> parse(Words words, const Variables& variables = {}) {
-  words.emplace_back("p");
-  return parse_run_options(words, [variables](std::string_view name) -> std::optional<std::string> {
-    const auto found = variables.find(std::string(name));
-    return found == variables.end() ? std::nullopt : std::optional(found->second);
-  });
-}
-
-NodesOptions nodes(const Words& words, const Variables& variables = {}) {
-  const auto options = parse(words, variables);
-  EXPECT_TRUE(options.ok()) << options.error().message;
-  return options.ok() ? options->nodes : NodesOptions{};
-}
-
-std::string refusal(const Words& words, const Variables& variables = {}) {
-  const auto options = parse(words, variables);
-  if (options.ok()) return "";
-  EXPECT_EQ(options.error().kind, ErrorKind::kUsage);
-  return options.error().message;
-}
-
-// Two nodes that meet at `h`, and these.
-Words two(const Words& others) {
-  Words words{"--nnodes=2", "--rdzv-endpoint", "h"};
-  words.insert(words.end(), others.begin(), others.end());
-  return words;
-}
 
 TEST(NodesOptions, OneNodeIsTheDefault) {
   for (const Words& words : {Words{}, {"--nnodes", "1"}, {"--nnodes=1:1"}, {"--standalone"}}) {
@@ -240,17 +211,6 @@ TEST(NodesOptions, OnlyTorchrunsVariablesAreRead) {
                                      {"MASTER_PORT", "x"}});
   EXPECT_EQ(of.nnodes, 1);
 }
-
-// The second of two nodes of a step, in a job of three.
-const Variables kStep{{"SLURM_JOB_ID", "10"},
-                      {"SLURM_STEP_ID", "2"},
-                      {"SLURM_STEP_NUM_NODES", "2"},
-                      {"SLURM_STEP_NODELIST", "n[2-3]"},
-                      {"SLURM_NODEID", "1"},
-                      {"SLURM_LOCALID", "0"},
-                      {"SLURM_JOB_NUM_NODES", "3"},
-                      {"SLURM_JOB_NODELIST", "n[1-3]"},
-                      {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}};
 
 Variables step_with(const Variables& others) {
   Variables variables = others;
