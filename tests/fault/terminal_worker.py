@@ -46,11 +46,13 @@ class Terminal:
         return bool(part)
 
     def wait_for(self, text, seconds=30):
+        """What came before the text."""
         end = time.time() + seconds
         while text not in self.text:
             if time.time() > end or not self.read(0.1):
                 raise AssertionError(f"no {text!r} in {self.text!r}")
-        self.text = self.text[self.text.index(text) + len(text):]
+        before, self.text = self.text.split(text, 1)
+        return before
 
     def end(self, seconds=30):
         """The exit code."""
@@ -72,6 +74,19 @@ class Terminal:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
             os.close(self.fd)
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(") ", 1)[1][0]
+
+
+def wait_until(what, seconds=30):
+    end = time.time() + seconds
+    while not what():
+        if time.time() > end:
+            raise AssertionError("the worker is not as it should be")
+        time.sleep(0.01)
 
 
 class AtATerminal(unittest.TestCase):
@@ -152,15 +167,21 @@ except KeyboardInterrupt:
         self.assertEqual(t.end(10), 131)
 
     def test_suspended_and_continued_by_a_shell(self):
-        t = self.start("print('got', input('? '))\n", shell=True)
+        t = self.start("import os\nprint('pid', os.getpid(), end='.', flush=True)\n"
+                       "print('got', input('? '))\n", shell=True)
+        t.wait_for("pid ")
+        worker = int(t.wait_for("."))
         t.wait_for("? ")
         t.type("\x1a")
         t.wait_for("Stopped")
+        wait_until(lambda: state_of(worker) == "T")  # "Stopped" is the launcher: the worker may still read
         t.type("echo $((40 + 2))\n")  # the shell reads, and not the worker
         t.wait_for("42")
-        t.type("bg; sleep 0.5; jobs; fg\n")  # in the background it may not read: it stops again
-        t.wait_for("Stopped")
-        time.sleep(0.5)
+        t.type("bg; echo $((50 + 1))\n")  # in the background it may not read: it stops again
+        t.wait_for("51")
+        wait_until(lambda: state_of(worker) == "T")
+        t.type("fg\n")
+        wait_until(lambda: state_of(worker) == "S")
         t.type("hello\n")
         t.wait_for("got hello")
         t.type("exit $?\n")
