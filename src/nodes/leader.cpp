@@ -115,8 +115,10 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
 void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint64_t now) {
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning) {
     signal_ = word.signal;
-    why_ =
-        who + " was stopped by " + (word.signal_by.empty() ? signal_name(signal_) : word.signal_by);
+    why_ = !word.stop_why.empty()
+               ? word.stop_why
+               : who + " was stopped by " +
+                     (word.signal_by.empty() ? signal_name(signal_) : word.signal_by);
     phase_ = Phase::kStopping;
     ranks_.release_lost();
     cause_.close();

@@ -253,7 +253,10 @@ std::uint64_t Node::next_deadline(std::uint64_t now) const {
 NodeWord Node::word(std::uint64_t now) const {
   NodeWord word = state_;
   if (word.failure) word.failure->age_ns = now - failed_at_;
-  if (word.signal == 0) word.signal = signal_told_;
+  if (word.signal == 0) {
+    word.signal = signal_told_;
+    word.stop_why = signal_told_why_;
+  }
   word.sent = now;
   return word;
 }

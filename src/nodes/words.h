@@ -71,6 +71,7 @@ struct NodeWord {
   std::optional<Failure> failure;  // of `ran`
   int signal = 0;                  // that its launcher has had; 0: none
   std::string signal_by;           // who asked for it by other means; "": it is a signal
+  std::string stop_why;            // a leader before this one has told the signal; "": it is ours
   bool kill_all = false;           // it has had a second one: all are to be killed
   std::optional<Final> final;
   Incarnation leader = 0;  // whose word `echo` is

@@ -40,8 +40,8 @@ Hub::Hub(Loop& loop, control::Timers& timers, Plan plan, Events events)
       timers_(timers),
       plan_(std::move(plan)),
       events_(std::move(events)),
-      begun_ns_(monotonic_ns()),
-      leader_(plan_.rules, plan_.own, plan_.run, plan_.before, clock_ns(plan_.clock)),
+      begun_ns_(now()),
+      leader_(plan_.rules, plan_.own, plan_.run, plan_.before, begun_ns_),
       tell_missing_at_(Deadline::in(kFirstLine)) {}
 
 Hub::~Hub() = default;
@@ -110,8 +110,7 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   const std::string address = address_of(*connection);
   if (auto refused = disagreement(*hello, address, plan_.self)) {
     if (refused->reason == message::Reason::kOtherRun)
-      refused->text +=
-          "; that leader has been there for " + lockstep::seconds(monotonic_ns() - begun_ns_);
+      refused->text += "; that leader has been there for " + lockstep::seconds(now() - begun_ns_);
     if (may_say(refused->option, address)) log_warning("not let in: " + refused->text);
     return refuse(*connection, *refused);
   }

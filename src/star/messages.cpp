@@ -56,7 +56,7 @@ void fields(auto& io, M& m) {
   io(m.run), io(m.told), io(m.ran), io(m.alive), io(m.ended), io(m.has_lock), io(m.led_from);
   io.maybe(m.store, each);
   io.maybe(m.failure, each);
-  io(m.signal), io(m.signal_by), io(m.kill_all);
+  io(m.signal), io(m.signal_by), io(m.stop_why), io(m.kill_all);
   io.maybe(m.final, each);
   io(m.leader), io(m.sent), io(m.echo);
 }

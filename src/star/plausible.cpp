@@ -98,6 +98,8 @@ std::string implausible(const nodes::LeaderWord& word, std::uint64_t now) {
 void shorten(nodes::NodeWord& word) {
   if (word.failure) cut(word.failure->text);
   if (word.final) cut(word.final->text);
+  cut(word.signal_by);
+  cut(word.stop_why);
 }
 
 }  // namespace lockstep::star

@@ -12,7 +12,6 @@
 #include "base/listed.h"
 #include "base/log.h"
 #include "base/processes.h"
-#include "launcher/processes/process_tree.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -54,17 +53,9 @@ void Helpers::add(pid_t pid, std::optional<std::uint64_t> start, Deadline due) {
   if (pid > 1) left_.push_back({pid, start, due});
 }
 
-void Helpers::leave_alone_who_is_there() {
-  for (const pid_t child : children_of(::getpid()))
-    if (const auto stat = stat_of(child)) was_there_.emplace(child, stat->start);
-}
+void Helpers::leave_alone_who_is_there() { was_there_ = known_children_of(::getpid()); }
 
-bool Helpers::was_there(pid_t process) const {
-  const auto found = was_there_.find(process);
-  if (found == was_there_.end()) return false;
-  const auto stat = stat_of(process);
-  return stat && stat->start == found->second;
-}
+bool Helpers::was_there(pid_t process) const { return is_among(was_there_, process); }
 
 void Helpers::left_by(pid_t worker, bool ended_well) {
   const Deadline due = Deadline::in(ended_well ? kAfterGoodEnd : kAfterBadEnd);

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/deadline.h"
+#include "launcher/processes/process_tree.h"
 
 namespace lockstep::launcher {
 
@@ -70,7 +71,7 @@ class Helpers {
   bool is_daemon(pid_t process) const;
   std::vector<pid_t> descendants(const std::function<bool(pid_t)>& is_left_out) const;
 
-  std::map<pid_t, std::uint64_t> was_there_;  // and since when
+  std::vector<KnownProcess> was_there_;
   std::vector<Left> left_;
   std::set<pid_t> workers_;  // that have ended; each led a session of this number
   Deadline until_ = Deadline::in({}), daemons_until_ = Deadline::in({});

@@ -9,7 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string_view>
+
+#include "base/processes.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -76,11 +79,45 @@ void each_child(pid_t parent, pid_t thread, Visit visit) {
   ::close(fd);
 }
 
-void kill_below(pid_t parent, pid_t spared, int depth) {
+// As stat_of(), by system calls alone.
+std::optional<ProcessStat> stat_by_calls(pid_t pid) {
+  const int fd = ((Path("/proc/") += pid) += "/stat").open();
+  if (fd < 0) return std::nullopt;
+  std::array<char, 1024> bytes{};
+  const long count = ::read(fd, bytes.data(), bytes.size());
+  ::close(fd);
+  std::string_view rest(bytes.data(), count > 0 ? static_cast<std::size_t>(count) : 0);
+  const std::size_t name_end = rest.rfind(')');  // the name may have anything in it
+  if (name_end == std::string_view::npos || name_end + 2 >= rest.size()) return std::nullopt;
+  rest.remove_prefix(name_end + 2);
+  ProcessStat found{rest.front(), 0};
+  constexpr int kFromStateToStart = 19;  // the third field, and the 22nd
+  for (int i = 0; i < kFromStateToStart; ++i)
+    rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
+  for (; !rest.empty() && is_digit(rest.front()); rest.remove_prefix(1))
+    found.start = 10 * found.start + static_cast<std::uint64_t>(rest.front() - '0');
+  return found;
+}
+
+// A leader that has ended while other threads of its process go on is a zombie, too.
+bool can_run(pid_t pid) {
+  const auto stat = stat_by_calls(pid);
+  if (!stat || (stat->state != 'Z' && stat->state != 'X')) return stat.has_value();
+  int threads = 0;
+  each_number_in((Path("/proc/") += pid) += "/task", [&](pid_t) { ++threads; });
+  return threads > 1;
+}
+
+struct Spared {
+  pid_t one;
+  std::span<const KnownProcess> others;
+};
+
+void kill_below(pid_t parent, const Spared& spared, int depth) {
   if (depth == kDeepest) return;
-  each_number_in((Path("/proc/") += parent) += "/task", [=](pid_t thread) {
-    each_child(parent, thread, [=](pid_t child) {
-      if (child == spared || only_cleans_up(child)) return;
+  each_number_in((Path("/proc/") += parent) += "/task", [=, &spared](pid_t thread) {
+    each_child(parent, thread, [=, &spared](pid_t child) {
+      if (child == spared.one || is_among(spared.others, child) || only_cleans_up(child)) return;
       kill_below(child, spared, depth + 1);
       ::kill(child, SIGKILL);
     });
@@ -88,6 +125,21 @@ void kill_below(pid_t parent, pid_t spared, int depth) {
 }
 
 }  // namespace
+
+bool is_among(std::span<const KnownProcess> processes, pid_t pid) {
+  return std::ranges::any_of(processes, [pid](const KnownProcess& known) {
+    if (known.pid != pid) return false;
+    const auto stat = stat_by_calls(pid);
+    return stat && stat->start == known.start;
+  });
+}
+
+std::vector<KnownProcess> known_children_of(pid_t pid) {
+  std::vector<KnownProcess> known;
+  for (const pid_t child : children_of(pid))
+    if (const auto stat = stat_by_calls(child)) known.push_back({child, stat->start});
+  return known;
+}
 
 bool only_cleans_up(pid_t pid) {
   constexpr std::string_view kName = "torch_shm_manag\n";  // the kernel keeps 15 bytes
@@ -99,7 +151,9 @@ bool only_cleans_up(pid_t pid) {
   return count > 0 && std::string_view(name.data(), static_cast<std::size_t>(count)) == kName;
 }
 
-void kill_descendants(pid_t root, pid_t spared) { kill_below(root, spared, 0); }
+void kill_descendants(pid_t root, pid_t spared, std::span<const KnownProcess> others) {
+  kill_below(root, {spared, others}, 0);
+}
 
 bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
   bool any = false;
@@ -108,7 +162,7 @@ bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
     const bool is_theirs = session > 1 && std::ranges::any_of(leaders, [=](const auto& leader) {
                              return leader.load() == session;
                            });
-    if (is_theirs && !only_cleans_up(pid)) any = ::kill(pid, signal) == 0 || any;
+    if (is_theirs && !only_cleans_up(pid) && can_run(pid)) any = ::kill(pid, signal) == 0 || any;
   });
   return any;
 }

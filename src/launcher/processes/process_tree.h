@@ -8,7 +8,9 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 namespace lockstep::launcher {
 
@@ -16,12 +18,22 @@ namespace lockstep::launcher {
 // last of its clients has ended. Killed, it would leave that.
 bool only_cleans_up(pid_t pid);
 
+// A process, and no later one of its number.
+struct KnownProcess {
+  pid_t pid = 0;
+  std::uint64_t start = 0;  // ProcessStat's
+};
+bool is_among(std::span<const KnownProcess> processes, pid_t pid);
+// It allocates: not for such a child.
+std::vector<KnownProcess> known_children_of(pid_t pid);
+
 // SIGKILL to all that `root` has started, and that these have, in whatever group or session; but
-// for `spared` and those that only clean up.
-void kill_descendants(pid_t root, pid_t spared);
+// for `spared`, `others` with what they have started, and those that only clean up.
+void kill_descendants(pid_t root, pid_t spared, std::span<const KnownProcess> others);
 
 // To all processes of these sessions, each named by its leader, who may be gone: as long as anybody
-// is in it the number is no other process's. 0: none. False: nobody is there.
+// is in it the number is no other process's. 0: none. False: nobody is there who could run; a
+// zombie cannot, unless its other threads do.
 // `signal` 0 only looks.
 bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal);
 

@@ -95,6 +95,7 @@ Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t cloc
   page->clock = clock;
   std::unique_ptr<Watcher> watcher(new Watcher(page));
   watcher->held_ = held;
+  watcher->others_ = known_children_of(::getpid());
   LOCKSTEP_TRY(watcher->start_again());
   return watcher;
 }
@@ -171,7 +172,7 @@ void Watcher::watch(pid_t launcher) const {
   while (::getppid() == launcher) {
     const std::uint64_t until = page.until.load(), now = clock_ns(page.clock);
     const bool is_over = until != 0 && now >= until + kLateNs;
-    if (is_over) end_workers(page, launcher);
+    if (is_over) end_workers(launcher);
     const std::uint64_t next = until == 0 ? 0 : is_over ? now + kAgain : until + kLateNs;
     itimerspec when{};  // at 0 it does not ring
     when.it_value = {static_cast<time_t>(next / kSecond), static_cast<long>(next % kSecond)};
@@ -183,10 +184,10 @@ void Watcher::watch(pid_t launcher) const {
 }
 
 // The workers, and what they have started: they may be scripts around the programs that compute.
-// On a node the launcher has no other descendants.
-void Watcher::end_workers(Page& page, pid_t launcher) {
-  kill_descendants(launcher, ::getpid());
-  for (const auto& slot : page)
+// On a node the launcher has no other descendants but those that were there before.
+void Watcher::end_workers(pid_t launcher) const {
+  kill_descendants(launcher, ::getpid(), others_);
+  for (const auto& slot : *page_)
     if (const pid_t worker = slot.load(); worker > 1) {
       ::kill(worker, SIGKILL);
       ::kill(-worker, SIGKILL);

@@ -22,7 +22,9 @@
 #include <cstdint>
 #include <ctime>
 #include <memory>
+#include <vector>
 
+#include "launcher/processes/process_tree.h"
 #include "lockstep/status.h"
 
 namespace lockstep::launcher {
@@ -33,6 +35,7 @@ class Watcher {
   // less than the second that others wait beyond L (nodes::Rules::grace).
   static constexpr std::chrono::milliseconds kLate{200};
 
+  // Before the first worker: children that this process has by then are left alone (Helpers).
   // For at most so many workers at once; `clock`: of all times told; `held`: see hold(), -1: none.
   static Result<std::unique_ptr<Watcher>> start(int most_workers, clockid_t clock, int held = -1);
   ~Watcher();
@@ -60,10 +63,11 @@ class Watcher {
   explicit Watcher(Page* page) : page_(page) {}
   [[noreturn]] void watch(pid_t launcher) const;
   void stop();
-  static void end_workers(Page& page, pid_t launcher);
+  void end_workers(pid_t launcher) const;
   static void end_left(Page& page);
 
   Page* const page_;
+  std::vector<KnownProcess> others_;  // children that the launcher has besides
   pid_t pid_ = -1;
   int held_ = -1;
 };

@@ -6,20 +6,24 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/processes.h"
 #include "launcher/processes/process.h"
+#include "launcher/processes/process_tree.h"
 #include "support/child.h"
 #include "support/until.h"
 
@@ -112,6 +116,44 @@ TEST_F(WatcherTest, WhatAWorkerHasStartedEndsWithIt) {
   ASSERT_EQ(::poll(&end, 1, 5000), 1);
   EXPECT_EQ(::read(pipe[0], text.data(), text.size()), 0) << "both ends of it are closed";
   ::close(pipe[0]);
+}
+
+// As the `tee` of a shell that has executed the launcher (`lockstep run … > >(tee log)`).
+TEST_F(WatcherTest, LeavesAloneWhoWasThereBefore) {
+  SpawnSpec spec;
+  spec.file = "/bin/sleep";
+  spec.arguments = {"sleep", "60"};
+  const auto tee = spawn_process(spec);
+  ASSERT_TRUE(tee.ok());
+  watcher_ = *Watcher::start(1, CLOCK_BOOTTIME);
+  const pid_t worker = start_worker(*watcher_);
+  watcher_->allow_until(from_now(0ms));
+  expect_killed(worker);
+  pause(100ms);  // it looks again
+  EXPECT_TRUE(lives(*tee));
+  ::kill(*tee, SIGKILL), reap(*tee);
+}
+
+// Nobody may have reaped them: they are not waited for.
+TEST(ProcessTree, AZombieIsNotThereUnlessItsThreadsAre) {
+  std::atomic<pid_t> leader = ::fork();
+  if (leader == 0) {
+    ::setsid();
+    ::_exit(0);
+  }
+  ASSERT_TRUE(until([&] { return stat_of(leader)->state == 'Z'; }, 5s));
+  EXPECT_EQ(::getsid(leader), leader);
+  EXPECT_FALSE(signal_sessions({&leader, 1}, 0));
+  reap(leader);
+  leader = ::fork();
+  if (leader == 0) {
+    ::setsid();
+    std::thread([] { ::pause(); }).detach();
+    ::syscall(SYS_exit, 0);  // of this thread
+  }
+  ASSERT_TRUE(until([&] { return stat_of(leader)->state == 'Z'; }, 5s));
+  EXPECT_TRUE(signal_sessions({&leader, 1}, SIGKILL));
+  reap(leader);
 }
 
 // Who is started after a launcher that was killed may begin once the lock is free.

@@ -1,4 +1,5 @@
 // How signals to launchers end a run of nodes/, with a leader and without one.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -47,6 +48,7 @@ TEST_F(NodesTest, AStopThatWasToldIsNotForgottenWithItsLeader) {
       for (const Link link : {Link{1}, Link{2}}) {
         ASSERT_TRUE(nodes.at(link).ending()) << restarts << back;
         EXPECT_EQ(nodes.at(link).ending()->code, 143);
+        EXPECT_THAT(nodes.at(link).ending()->text, testing::StartsWith("node 0 (")) << back;
       }
       cut.clear();
     }
