@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <memory>
 
 #include "base/endpoint.h"
+#include "base/listed.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::control {
@@ -163,6 +165,24 @@ std::optional<std::string> interface_of(const Address& address,
     for (const Interface& each : interfaces)
       if (each.address.is_loopback()) return each.name;
   return std::nullopt;
+}
+
+std::string addresses_here() {
+  const auto all = interfaces();
+  return all.ok() ? addresses_here(*all) : all.error().message;
+}
+
+std::string addresses_here(std::span<const Interface> interfaces) {
+  constexpr std::size_t kMost = 6;
+  std::vector<std::string> names;
+  for (const bool link_local : {false, true})
+    for (const Interface& each : interfaces)
+      if (!each.address.is_loopback() && each.address.is_link_local() == link_local)
+        names.push_back(each.address.host() + " (" + each.name + ")");
+  if (names.empty()) return "this machine has no address but the loopback's";
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kMost));
+  return "this machine has " + listed(names, count);
 }
 
 std::string kind_of_no_machine(const Address& address) {

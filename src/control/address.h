@@ -60,6 +60,11 @@ std::optional<std::string> interface_of(const Address& address,
 // addresses are: who connects to them gets to the loopback.
 bool is_own(const Address& address);
 
+// For messages: "this machine has 10.0.0.1 (eth0), fd00::1 (eth0)"; those by which others may reach
+// it, link-local ones last.
+std::string addresses_here();
+std::string addresses_here(std::span<const Interface> interfaces);
+
 // What an address stands for that is no one machine's: "any address" (0.0.0.0, ::), "multicast", or
 // "broadcast" of a network of this machine. "": it may be a machine's.
 std::string kind_of_no_machine(const Address& address);

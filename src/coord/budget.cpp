@@ -1,5 +1,7 @@
 #include "coord/budget.h"
 
+#include "base/no_restart.h"
+
 namespace lockstep::coord {
 
 int ReplacementBudget::left(std::uint64_t committed) {
@@ -33,8 +35,7 @@ std::string RestartBudget::announcement() const {
 }
 
 std::string RestartBudget::refusal(const std::string& from) const {
-  return "--max-restarts " + std::to_string(most_) +
-         (most_ > 0 ? " is spent" : " allows no restart" + from);
+  return no_restart(most_, from);
 }
 
 }  // namespace lockstep::coord

@@ -11,7 +11,9 @@ namespace lockstep::coord {
 // A stop that has lasted so long names whom it waits for. Nanoseconds.
 inline constexpr std::uint64_t kStopWaitTold = 2'000'000'000;
 
-std::string worker_name(int rank, std::uint64_t uid);  // "rank 0 (worker 1)"
+// "rank 0 (worker 1)": the rank counts from 0, and may be another worker's later; the worker's own
+// number counts from 1 what the launcher has started, and is never given twice.
+std::string worker_name(int rank, std::uint64_t uid);
 // `first`: what is done about a death before all start again.
 std::string policy(int workers, const std::string& first, int max_restarts);
 std::string policy(const std::string& whose, const std::string& first, int max_restarts);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/no_restart.h"
 #include "base/seconds.h"
 #include "base/signal_name.h"
 #include "lockstep/status.h"
@@ -196,7 +197,7 @@ void Leader::end_attempt_for(const std::string& why, std::uint64_t now) {
   if (may_restart())
     why_ = why;
   else
-    finish({exit_code(ErrorKind::kUnavailable), why});
+    finish({exit_code(ErrorKind::kUnavailable), why + "; " + no_restart(rules_.max_restarts)});
 }
 
 // Once all have told what they know, or time is up. Who may still come back within its second has
@@ -212,6 +213,7 @@ void Leader::settle(std::uint64_t now) {
   const bool ends = phase_ == Phase::kStopping;
   const NodeFailure* root = cause_.root(ends && may_restart());
   std::string text = root->text + unheard(now);
+  if (ends && !root->final) text += "; " + no_restart(rules_.max_restarts);
   if (ends) {
     finish({root->code, std::move(text), root->node});
   } else {
@@ -337,9 +339,10 @@ void Leader::tick(std::uint64_t now) {
   }
   // Where all are there and a fence is waited for, the wait ends by itself.
   if (phase_ == Phase::kForming && !begins_at_ && now >= waits_since_ + rules_.join_timeout)
-    finish({exit_code(ErrorKind::kUnavailable), "not all nodes were there within " +
-                                                    seconds(rules_.join_timeout) +
-                                                    ", missing: " + missing(now)});
+    finish({exit_code(ErrorKind::kUnavailable),
+            "not all nodes came to the launcher at " + rules_.endpoint + " within " +
+                seconds(rules_.join_timeout) +
+                " (--rdzv-conf join_timeout); missing: " + missing(now)});
   assign_waiting(now);
   decide(now);
   tell_missing(now);
@@ -349,7 +352,7 @@ void Leader::tick(std::uint64_t now) {
 void Leader::tell_missing(std::uint64_t now) {
   const bool is_lost = attempt_ != 0 && !cause_.is_open() && !ranks_.all_here();
   const bool tells = phase_ == Phase::kForming && (is_lost || now >= waits_since_ + kWaitTold);
-  waits_for_ = tells ? missing(now) : "";
+  waits_for_ = tells ? waiting_for(now) : "";
 }
 
 std::uint64_t Leader::age(std::uint64_t now) const {

@@ -37,6 +37,7 @@ struct Rules {
   std::uint64_t join_timeout = 600'000'000'000;  // for all to be there
   // For all to tell what has failed; and where a connection was lost meanwhile, what becomes of it.
   std::uint64_t settle = 1'000'000'000;
+  std::string endpoint = {};  // HOST:PORT where the leader is, for messages
 };
 
 class Leader {
@@ -75,6 +76,8 @@ class Leader {
   // For whom it waits: "node 2 (10.0.0.3, silent for 15.0 s), node 3 (never seen)".
   // Where no ranks are given: "1 more node (2 of 3 are here: host1, host2)".
   std::string missing(std::uint64_t now) const;
+  // The same, with how long still.
+  std::string waiting_for(std::uint64_t now) const;
   // For `lockstep status`: `most` nodes, from that rank on (view.cpp).
   View view(int from, int most, std::uint64_t now) const;
   // Of the node behind it; -1: it has none, or another link has taken its place.
@@ -124,6 +127,7 @@ class Leader {
   bool may_settle(std::uint64_t now) const;
   void settle(std::uint64_t now);
   std::string unheard(std::uint64_t now) const;
+  std::string missing_nodes(std::uint64_t now) const;
   std::string let_in(std::uint64_t now) const;
   void look_at_clock(std::uint64_t now);
   void tell_missing(std::uint64_t now);

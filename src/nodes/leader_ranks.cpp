@@ -116,7 +116,8 @@ void Leader::assign_given(int rank, Link link, Node& node, std::uint64_t now) {
          "node rank " + std::to_string(rank) + " is that of " + state.row.address +
              (state.row.machine == row.machine
                   ? ", where this run's launcher of that rank is started already, and is alive"
-                  : ", which is alive; this one is " + row.address));
+                  : ", which is alive; this one is " + row.address) +
+             "; give each node a --node-rank of its own, or none of them one");
 }
 
 // By arrival, once as many wait as ranks are free.

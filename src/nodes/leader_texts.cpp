@@ -43,7 +43,7 @@ std::string Leader::unheard(std::uint64_t now) const {
 }
 
 // Where ranks are given by arrival nobody has those that are free: these are counted.
-std::string Leader::missing(std::uint64_t now) const {
+std::string Leader::missing_nodes(std::uint64_t now) const {
   List nodes, here;
   std::size_t newcomers = 0;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
@@ -65,7 +65,16 @@ std::string Leader::missing(std::uint64_t now) const {
     text += (text.empty() ? "" : ", ") + std::to_string(newcomers) +
             (newcomers == 1 ? " more node (" : " more nodes (") + std::to_string(here.count) +
             " of " + std::to_string(ranks_.size()) + " are here: " + here.all() + ")";
-  return text.empty() ? "workers of the last attempt" : text + let_in(now);
+  return text.empty() ? "workers of the last attempt" : text;
+}
+
+std::string Leader::missing(std::uint64_t now) const { return missing_nodes(now) + let_in(now); }
+
+std::string Leader::waiting_for(std::uint64_t now) const {
+  if (ranks_.all_here()) return missing(now);
+  const std::uint64_t until = waits_since_ + rules_.join_timeout;
+  return missing_nodes(now) + ", " + seconds(until - std::min(until, now)) +
+         " left (--rdzv-conf join_timeout)" + let_in(now);
 }
 
 // Who waits for a lost node's rank.

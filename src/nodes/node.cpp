@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/no_restart.h"
 #include "base/seconds.h"
 #include "base/signal_name.h"
 #include "lockstep/status.h"
@@ -112,6 +113,8 @@ void Node::closed(std::uint64_t now) {
   if (!closed_at_) closed_at_ = now;
 }
 
+void Node::not_reached(const std::string& why) { trouble_ = why; }
+
 void Node::signalled(int signal, std::string by) {
   if (state_.signal != 0) {
     state_.kill_all = true;
@@ -175,9 +178,12 @@ void Node::has_taken_lock() {
   if (!std::exchange(state_.has_lock, true)) ++version_;
 }
 
-bool Node::leader_is_gone(std::uint64_t now) const {
-  return (closed_at_ && now >= *closed_at_ + rules_.redial) || now >= heard_at_ + rules_.limit;
+std::uint64_t Node::leader_gone_at() const {
+  const std::uint64_t silent = heard_at_ + rules_.limit;
+  return closed_at_ ? std::min(silent, *closed_at_ + rules_.redial) : silent;
 }
+
+bool Node::leader_is_gone(std::uint64_t now) const { return now >= leader_gone_at(); }
 
 // Others may start soon: nothing of this node may live then.
 void Node::fence(std::uint64_t now) {
@@ -194,8 +200,8 @@ void Node::fence(std::uint64_t now) {
 
 std::string Node::leader_lost(std::uint64_t now) const {
   const std::string name =
-      leader_rank_ < 0 ? "the launcher at " + state_.row.address
-                       : "node " + std::to_string(leader_rank_) + " (" + state_.row.address + ")";
+      leader_rank_ < 0 ? "the launcher at " + rules_.endpoint
+                       : "node " + std::to_string(leader_rank_) + " (" + rules_.endpoint + ")";
   return name + ", which leads, " +
          (closed_at_ ? "has closed its connection" : "was silent for " + seconds(now - heard_at_));
 }
@@ -230,19 +236,37 @@ void Node::end_by_signal(std::uint64_t now) {
 void Node::go_on_alone(std::uint64_t now) {
   const int lost = exit_code(ErrorKind::kUnavailable);
   if (state_.final) {
-    if (state_.alive == 0 && now >= heard_at_ + 3 * rules_.limit) ending_ = state_.final;
-  } else if (state_.told > static_cast<Attempt>(rules_.max_restarts)) {
-    leave(lost, leader_lost(now));
-  } else if (now >= heard_at_ + rules_.join_timeout) {
-    leave(lost, leader_lost(now) + ", and is not there for " + seconds(rules_.join_timeout) +
-                    " (--rdzv-conf join_timeout)");
+    if (state_.alive == 0 && now >= gives_up_at()) ending_ = state_.final;
+  } else if (has_no_restart()) {
+    leave(lost, leader_lost(now) + "; " + no_restart(rules_.max_restarts));
+  } else if (now >= gives_up_at()) {
+    const std::string waited = " within " + seconds(rules_.join_timeout) +
+                               " (--rdzv-conf join_timeout)" +
+                               (trouble_.empty() ? "" : ": " + trouble_);
+    leave(lost, state_.leader == 0
+                    ? "the launcher at " + rules_.endpoint + " was not reached" + waited
+                    : leader_lost(now) + ", and was not there again" + waited);
   }
 }
 
+bool Node::has_no_restart() const {
+  return state_.told > static_cast<Attempt>(rules_.max_restarts);
+}
+
+std::uint64_t Node::gives_up_at() const {
+  if (state_.final) return heard_at_ + 3 * rules_.limit;
+  if (has_no_restart()) return leader_gone_at();
+  return std::max(heard_at_ + rules_.join_timeout, leader_gone_at());
+}
+
+std::string Node::tries_on(std::uint64_t now) const {
+  const std::uint64_t until = gives_up_at();
+  if (state_.final || leaving_ || has_no_restart() || now >= until) return "";
+  return "; goes on trying for " + seconds(until - now) + " (--rdzv-conf join_timeout)";
+}
+
 std::uint64_t Node::may_live_until() const {
-  if (state_.alive == 0) return 0;
-  const std::uint64_t until = std::min(fence_at_, heard_at_ + rules_.limit);
-  return closed_at_ ? std::min(until, *closed_at_ + rules_.redial) : until;
+  return state_.alive == 0 ? 0 : std::min(fence_at_, leader_gone_at());
 }
 
 std::uint64_t Node::next_deadline(std::uint64_t now) const {

@@ -22,6 +22,8 @@ class Node {
 
   void heard(const LeaderWord& word, std::uint64_t now);
   void closed(std::uint64_t now);
+  // Why the leader is not reached, for the end that may follow; "": it is.
+  void not_reached(const std::string& why);
   void tick(std::uint64_t now);
   // Before this time tick() has nothing to do; soon after `now`.
   std::uint64_t next_deadline(std::uint64_t now) const;
@@ -76,6 +78,10 @@ class Node {
   // The leader is heard now, as far as this node knows.
   bool is_led(std::uint64_t now) const { return state_.leader != 0 && !leader_is_gone(now); }
   int leader_rank() const { return leader_rank_; }  // of the leader's own node; -1: not known
+  // When it ends for want of a leader, if nothing is heard of one.
+  std::uint64_t gives_up_at() const;
+  // Behind what is said of a leader that is not reached: how long still. "": it ends soon.
+  std::string tries_on(std::uint64_t now) const;
   // For `lockstep status` (view.cpp).
   View view(std::uint64_t now) const;
   // Nothing of it lives, and nothing is left to do.
@@ -90,9 +96,11 @@ class Node {
   int end_by(const LeaderWord& word) const;
   void end_by_signal(std::uint64_t now);
   void go_on_alone(std::uint64_t now);
+  bool has_no_restart() const;
   void stop(int signal);
   void fence(std::uint64_t now);
   std::string leader_lost(std::uint64_t now) const;
+  std::uint64_t leader_gone_at() const;
   bool leader_is_gone(std::uint64_t now) const;
 
   Rules rules_;
@@ -116,6 +124,7 @@ class Node {
   std::uint64_t now_;       // the last time told
   std::uint64_t killed_at_ = 0;
   std::optional<std::uint64_t> closed_at_;
+  std::string trouble_;
   std::uint64_t fence_at_ = 0;  // the latest by any word of this leader
   bool over_ = false;
   using Waited = std::tuple<Incarnation, Attempt, bool, int>;  // of the leader's words

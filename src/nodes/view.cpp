@@ -88,7 +88,7 @@ View Node::view(std::uint64_t now) const {
   view.why = state_.final ? state_.final->text : why_;
   if (!led) {
     view.waits_ns = since(heard_at_, now);
-    view.left_ns = since(view.waits_ns, rules_.join_timeout);
+    view.left_ns = since(now, gives_up_at());
   }
   view.members.push_back({view.rank, true, led, state_.alive != 0, state_.row.address,
                           state_.row.host, state_.row.workers, since(heard_at_, now)});

@@ -256,8 +256,7 @@ void Hub::tell_missing() {
     tell_missing_at_ = Deadline::in(kFirstLine);
   } else if (tell_missing_at_.passed()) {
     tell_missing_at_ = Deadline::in(kLineEvery);
-    log_info("waiting for " + leader_.missing(now()) + " (--rdzv-conf join_timeout=" +
-             std::to_string(plan_.rules.join_timeout / 1'000'000'000) + ")" +
+    log_info("waiting for " + leader_.waiting_for(now()) +
              (leader_.attempt() == 0 ? plan_.where : ""));
   }
 }

@@ -21,6 +21,7 @@ using control::Outcome;
 // At first often: what is there again within a second has cost nothing.
 constexpr auto kFirstPause = 20ms, kShortPause = 100ms, kLongestPause = 500ms;
 constexpr auto kNotOursFor = 5s, kFirstAnswer = 5s;
+constexpr const char* kNotOursText = "5 s";
 
 // Who answers is no leader that we could be a node of, and will not become one by waiting.
 bool is_not_ours(Outcome outcome) {
@@ -96,9 +97,10 @@ void Spoke::failed(const control::Failure& failure) {
     not_ours_until_.reset();
   } else if (!not_ours_until_) {
     not_ours_until_ = Deadline::in(kNotOursFor);
-    log_warning(failure.text);
+    log_warning(failure.text + "; goes on trying for " + kNotOursText);
   } else if (not_ours_until_->passed()) {
-    return events_.refused({exit_code(ErrorKind::kUnavailable), failure.text});
+    return events_.refused(
+        {exit_code(ErrorKind::kUnavailable), failure.text + "; tried for " + kNotOursText});
   }
   if (failure.by_this_machine && !was_open_) events_.refused_here();
   tell_trouble();
@@ -131,7 +133,7 @@ void Spoke::tell_trouble() {
   if (!tell_at_.passed()) return;
   tell_at_ = Deadline::in(kLineEvery);
   log_warning("the launcher at " + endpoint_text(plan_.host, plan_.port) +
-              " is not reached: " + trouble_);
+              " is not reached: " + trouble_ + events_.tries_on());
 }
 
 void Spoke::hear(const Connection& from, std::string_view frame) {

@@ -52,6 +52,8 @@ class Spoke {
     std::function<void()> refused_here = [] {};
     // Behind what is told of a dial that failed.
     std::function<std::string(const control::Failure&)> advice = [](const auto&) { return ""; };
+    // Behind what is told of a leader that is not reached: how long it is tried still.
+    std::function<std::string()> tries_on = [] { return ""; };
     // For good: there is nothing to be dialled for.
     std::function<void(const nodes::Final&)> refused;
   };

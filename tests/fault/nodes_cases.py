@@ -132,8 +132,11 @@ class Names(Case):
         begun = time.monotonic()
         job = self.job(bed=bed, endpoint="localhost:29500", conf=f"{QUICK},join_timeout=6")
         self.told(job, {1: ["localhost.*this machine"], 2: ["localhost.*this machine"]})
-        self.told(job, {2: ["localhost:29500 is not reached: .*node 0 leads.*start one with --node-rank 0 on this machine"]}, SOON + 1.5)
+        self.told(job, {2: ["localhost:29500 is not reached: .*node 0 leads.*start one with --node-rank 0 on this machine.*"
+                            r"goes on trying for [01]\.\d s \(--rdzv-conf join_timeout\)"]}, SOON + 1.5)
         job.expect(69, seconds=15)
+        self.assertRegex(job.said(bed[1]), r"not all nodes came to the launcher at localhost:29500 within 6\.0 s .*missing: node 1 \(never seen\)")
+        self.assertRegex(job.said(bed[2]), r"localhost:29500 was not reached within 6\.0 s \(--rdzv-conf join_timeout\): .*start one with --node-rank 0")
         self.assertGreater(time.monotonic() - begun, 5)
 
     def test_n9_an_endpoint_where_each_would_lead(self):
@@ -147,7 +150,7 @@ class Names(Case):
         bed.name("127.0.1.1 job\n")
         job = self.job(bed=bed, endpoint="job", conf=f"{QUICK},join_timeout=6")
         self.told(job, {i: ["'job' leads to 127.0.1.1 on this machine.*/etc/hosts"] for i in (1, 2)})
-        self.told(job, {i: ["waiting for node .*this launcher leads at job:29400"] for i in (1, 2)}, SOON + 1.5)
+        self.told(job, {i: [r"waiting for node .*, [01]\.\d s left \(--rdzv-conf join_timeout\); this launcher leads at job:29400"] for i in (1, 2)}, SOON + 1.5)
         job.expect(69, seconds=15)
 
     def test_n10_unset_variables(self):

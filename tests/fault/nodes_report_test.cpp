@@ -38,7 +38,7 @@ TEST_F(NodesReport, AnErrorFileOnAnotherNode) {
               R"({"py_callstack": "Traceback: ValueError: bad data", "timestamp": "1700000000"}}}')"
               R"( > $TORCHELASTIC_ERROR_FILE; exit 7)");
   for (const int rank : {0, 1, 2}) {
-    EXPECT_THAT(told(rank), HasSubstr("error: node 1 (127.0.0.1): rank 3 (worker 2) ended with "
+    EXPECT_THAT(told(rank), HasSubstr("error: node 1 (127.0.0.1): rank 3 (local rank 1) ended with "
                                       "exit 7"));
     const auto json = nlohmann::json::parse(read_text(error_file(rank)))["message"];
     EXPECT_EQ(json["message"], "ValueError: bad data");
@@ -56,8 +56,8 @@ TEST_F(NodesReport, AtTheLeader) {
   run_with(0, "kill -9 $$", 75);
   EXPECT_THAT(told(0), AllOf(HasSubstr("Root Cause"), HasSubstr("Signal 9 (SIGKILL) received")));
   for (const int rank : {1, 2}) {
-    EXPECT_THAT(told(rank),
-                AllOf(HasSubstr("rank 0 (worker 1) ended with "), Not(HasSubstr("Root Cause"))));
+    EXPECT_THAT(told(rank), AllOf(HasSubstr("rank 0 (local rank 0) ended with "),
+                                  Not(HasSubstr("Root Cause"))));
     const auto json = nlohmann::json::parse(read_text(error_file(rank)))["message"];
     EXPECT_THAT(json["message"].get<std::string>(), HasSubstr("Signal 9 (SIGKILL)"));
     EXPECT_EQ(json["errorCode"], -9);

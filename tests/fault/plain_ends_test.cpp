@@ -22,7 +22,7 @@ TEST_F(Plain, EachRestartIsProgress) {
   const Outcome outcome = launch({"--max-restarts", "10"}, {program});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(launch({"--max-restarts", "4"}, {program}).err,
-              HasSubstr("--max-restarts 4 is spent"));
+              HasSubstr("no restart is left: 4 of 4 used (--max-restarts gives more)"));
 }
 
 // Of helpers: 5 s after a good end, in its group and outside.

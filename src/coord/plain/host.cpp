@@ -120,7 +120,7 @@ void Host::on(const event::Exited& exited) {
   const auto it = processes_.find(exited.uid);
   if (it == processes_.end()) return;
   const int rank = it->second.rank;
-  const std::string name = worker_name(rank, exited.uid.value());
+  const std::string name = worker_name(rank);
   processes_.erase(it);
   const ExitStatus status = exited.status;
   if (state_ != State::kRunning || status.code == 0) return;
@@ -209,11 +209,18 @@ bool Host::due(std::optional<std::uint64_t>& at) const {
   return is;
 }
 
+// By its rank in the run and, on several hosts, by the one among the workers here.
+std::string Host::worker_name(int rank) const {
+  std::string name = "rank " + std::to_string(rank);
+  if (begun_.world_size == config_.workers) return name;
+  return name + " (local rank " + std::to_string(rank - begun_.base_rank) + ")";
+}
+
 template <class Whom>
 std::string Host::names(Whom whom) const {
   std::string text;
   for (const auto& [uid, process] : processes_)
-    if (whom(process)) text += (text.empty() ? "" : ", ") + worker_name(process.rank, uid.value());
+    if (whom(process)) text += (text.empty() ? "" : ", ") + worker_name(process.rank);
   return text;
 }
 

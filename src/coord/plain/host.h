@@ -99,6 +99,7 @@ class Host {
   bool due(std::optional<std::uint64_t>& at) const;
   template <class Whom>
   std::string names(Whom whom) const;
+  std::string worker_name(int rank) const;
   template <class What>
   void act(What what, std::string reason) {
     told_.actions.push_back({std::move(what), std::move(reason)});

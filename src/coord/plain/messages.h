@@ -20,7 +20,7 @@ struct Well {
 // One of its workers has failed, or could not be started: the first in the attempt.
 struct Failed {
   int attempt = 0;
-  std::string text;           // "rank 0 (worker 1) ended with exit 1"
+  std::string text;           // "rank 3 (local rank 1) ended with exit 1"
   bool from_outside = false;  // not the program's own doing
   // The run's exit code, where another attempt would only end the same way.
   std::optional<int> code = {};

@@ -46,8 +46,9 @@ Status find_own_end(const NodesOptions& options, const EndpointHere& endpoint, M
   if (meeting.from && meeting.on_this_machine) return {};
   if (meeting.from) return check_local_addr(options, *meeting.from, endpoint);
   return Error{ErrorKind::kUsage, "--local-addr '" + options.local_addr +
-                                      "' is no address of this machine; give one of its "
-                                      "interfaces, or leave the option out"};
+                                      "' is no address of this machine; give one of its own, or "
+                                      "leave the option out: " +
+                                      control::addresses_here()};
 }
 
 Result<UniqueFd> listen(const NodesOptions& options, const Meeting& meeting) {
@@ -135,7 +136,8 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
                 options.endpoint_host +
                 "' is no address of this machine: the others dial that one, and find this launcher "
                 "only if it leads here. Give is_host=true on the endpoint's machine alone, or "
-                "leave it out");
+                "leave it out (" +
+                control::addresses_here() + ")");
   if (is_here || options.is_host == true) LOCKSTEP_TRY(listen_as_leader(options, meeting));
   return meeting;
 }
@@ -159,9 +161,16 @@ std::string leads_at(const NodesOptions& options, const Meeting& meeting) {
 std::string who_leads(const NodesOptions& options, const Meeting& meeting,
                       const control::Failure& failure) {
   if (!meeting.taken.empty()) return meeting.taken;
-  if (failure.outcome != control::Outcome::kRefused) return "";
-  if (!failure.by_this_machine)
-    return "; the launcher of that machine leads: start it there, with the same endpoint";
+  const bool is_refused = failure.outcome == control::Outcome::kRefused;
+  const bool is_silent = failure.outcome == control::Outcome::kDropped ||
+                         failure.outcome == control::Outcome::kUnreachable;
+  const bool is_elsewhere = !meeting.on_this_machine && !failure.by_this_machine;
+  // Who has mistaken an address, or a name, for this machine's sees it here.
+  if (is_elsewhere && is_silent) return "; the endpoint is not here: " + control::addresses_here();
+  if (is_elsewhere && is_refused)
+    return "; the launcher of that machine leads: start it there, with the same endpoint; " +
+           control::addresses_here();
+  if (!is_refused) return "";
   if (options.is_host == false)
     return "; that is this machine, and this launcher leads nobody (--rdzv-conf is_host=false): "
            "start the one that leads here, without is_host=false";

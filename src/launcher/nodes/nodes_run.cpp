@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/endpoint.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -75,6 +76,7 @@ nodes::Rules rules_of(const LaunchOptions& options) {
   // For clocks that differ by less than one part in 32.
   rules.grace = std::max(rules.grace, rules.limit / 32);
   rules.join_timeout = ns(options.nodes.join_timeout);
+  rules.endpoint = endpoint_text(options.nodes.endpoint_host, options.nodes.endpoint_port);
   return rules;
 }
 
@@ -200,6 +202,7 @@ void NodesRun::dial() {
   events.advice = [this](const control::Failure& failure) {
     return who_leads(around_.options.nodes, meeting_, failure);
   };
+  events.tries_on = [this] { return head_->node().tries_on(now()); };
   events.refused_here = [this] { look_again_ = timers_->in(0ms, [this] { look_again(); }); };
   events.refused = [this](const nodes::Final& why) {
     head_->node().leave(why.code, for_terminal(why.text) + meeting_.taken);
@@ -237,6 +240,7 @@ bool NodesRun::go_on() {
   const std::uint64_t version = node.version();
   look_for_earlier();
   if (const nodes::Attempt attempt = node.wish().serve; attempt != 0) serve(attempt);
+  if (spoke_) node.not_reached(spoke_->trouble());
   const bool news = talk();
   if (const nodes::Attempt attempt = node.wish().run; attempt != 0 && attempt != reaching_)
     reach(attempt);

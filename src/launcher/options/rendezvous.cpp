@@ -91,32 +91,38 @@ std::string given_as(const Raw& raw, const std::string& option) {
 }
 
 // In the batch script all of Slurm's ranks are 0: `srun lockstep run --node-rank $SLURM_PROCID`.
-// Other ranks than Slurm's may be meant.
-Status check_rank_in_step(const Raw& raw, const Environment& environment) {
+// But any order of ranks may be meant: by a list of the job's own, node 0 is any node of the step.
+// If it is not meant there are two of that rank, and the leader refuses the second one.
+void doubt_rank_in_step(Raw& raw, const Environment& environment) {
   const auto node = environment("SLURM_NODEID"), task = environment("SLURM_PROCID");
   const bool is_first = !node || *node == "0" || task.value_or("") == "0";
-  if (raw.options.nodes.node_rank != 0 || is_first) return {};
-  return misuse(given_as(raw, "node-rank") + " 0 on the node that has SLURM_NODEID=" + *node +
-                ": was $SLURM_PROCID or $SLURM_NODEID expanded in the batch script, where it is 0 "
-                "for all? Leave the option out: a node's rank is then its SLURM_NODEID");
+  if (raw.options.nodes.node_rank != 0 || is_first) return;
+  raw.options.notices.push_back(
+      given_as(raw, "node-rank") + " 0 on the node that has SLURM_NODEID=" + *node +
+      ": if $SLURM_PROCID or $SLURM_NODEID was expanded in the batch script, where it is 0 for "
+      "all, leave the option out (a node's rank is then its SLURM_NODEID)");
 }
 
 // The usual form in a job's script: --nnodes and an endpoint, and no rank.
 Status rank_from_slurm(Raw& raw, const Environment& environment) {
   NodesOptions& nodes = raw.options.nodes;
   if (nodes.nnodes == 1 || slurm_step_nodes(environment) != nodes.nnodes) return {};
-  if (nodes.node_rank) return check_rank_in_step(raw, environment);
+  if (nodes.node_rank) {
+    doubt_rank_in_step(raw, environment);
+    return {};
+  }
   LOCKSTEP_ASSIGN(const auto node, node_from_slurm(environment));
   if (node) nodes.node_rank = node->node_rank;
   return {};
 }
 
-void take_node(Raw& raw, const SlurmNode& node) {
+void take_node(Raw& raw, const SlurmNode& node, const Environment& environment) {
   NodesOptions& nodes = raw.options.nodes;
   if (!raw.rdzv_id) raw.rdzv_id = node.run_id;
   nodes.nnodes = node.nnodes;
   raw.given["nnodes"] = "SLURM_STEP_NUM_NODES";
   if (node.nnodes == 1) return;
+  doubt_rank_in_step(raw, environment);
   if (!nodes.node_rank) nodes.node_rank = node.node_rank;
   const bool has_port = raw.rdzv_backend == "static" && raw.has("master-port");
   raw.rdzv_endpoint =
@@ -252,7 +258,7 @@ Status ask_slurm(Raw& raw, const Environment& environment) {
                std::to_string(nodes) + ", or neither of them, makes one run on all)";
   } else {
     LOCKSTEP_ASSIGN(const auto node, node_from_slurm(environment));
-    if (node) take_node(raw, *node);
+    if (node) take_node(raw, *node, environment);
   }
   if (!notice.empty()) raw.options.notices.push_back(std::move(notice));
   return {};

@@ -81,7 +81,8 @@ WorkerFailure failure_of(const Worker& worker, const ChildEvent& child, double n
                                  : "Signal " + std::to_string(child.status) + " (" +
                                        signal_name(child.status) + ") received by PID " +
                                        std::to_string(worker.pid);
-  failure.message = how + (exited ? " and left no error file; its output has more" : "");
+  failure.message =
+      how + (exited ? " and left no error file; its output on " + host_name() + " has more" : "");
   if (worker.error_file.empty()) return failure;
   failure.error_text = text_of_file(worker.error_file);
   if (failure.error_text.empty()) return failure;

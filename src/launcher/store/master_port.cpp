@@ -32,7 +32,8 @@ std::vector<std::string> addresses_for(const std::string& master) {
   if (!addresses.empty()) return and_loopback(std::move(addresses));
   log_warning("MASTER_ADDR " + master +
               " is no address of this machine: the store is not served by the launcher, rank 0 "
-              "has to serve it (TORCHELASTIC_USE_AGENT_STORE=False)");
+              "has to serve it (TORCHELASTIC_USE_AGENT_STORE=False); " +
+              control::addresses_here());
   return {};
 }
 

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+#include <vector>
 
+#include "control/address.h"
 #include "control/look_up.h"
 
 namespace lockstep::control {
@@ -21,6 +24,20 @@ TEST(OwnAddresses, AreOfThisMachineOrNone) {
   EXPECT_EQ(own("2001:db8::1"), Addresses());
   const Addresses local = own("localhost");
   EXPECT_NE(std::ranges::find(local, "127.0.0.1"), local.end());
+}
+
+TEST(OwnAddresses, AreListedForMessages) {
+  std::vector<Interface> all;
+  const auto add = [&](const char* name, const char* address) {
+    all.push_back({name, *Address::numeric(address, 0)});
+  };
+  add("lo", "127.0.0.1"), add("lo", "::1");
+  EXPECT_EQ(addresses_here(all), "this machine has no address but the loopback's");
+  add("eth0", "fe80::7%lo"), add("eth0", "10.0.0.7"), add("eth0", "fd00::7");
+  EXPECT_EQ(addresses_here(all),
+            "this machine has 10.0.0.7 (eth0), fd00::7 (eth0), fe80::7%lo (eth0)");
+  for (int i = 0; i < 9; ++i) add("veth", "10.0.1.7");
+  EXPECT_TRUE(addresses_here(all).ends_with("10.0.1.7 (veth) and 6 more")) << addresses_here(all);
 }
 
 TEST(OwnAddresses, ALookUpEndsInTime) {

@@ -89,7 +89,7 @@ TEST_F(HostOfThree, AttemptsDifferInTheirWorkers) {
   const std::vector<WorkerUid> before = uids_;
   exit(0, {1, 0});
   ASSERT_NE(reported<report::Failed>(), nullptr);
-  EXPECT_EQ(reported<report::Failed>()->text, "rank 4 (worker 1) ended with exit 1");
+  EXPECT_EQ(reported<report::Failed>()->text, "rank 4 (local rank 0) ended with exit 1");
   EXPECT_FALSE(reported<report::Failed>()->from_outside);
   EXPECT_FALSE(reported<report::Failed>()->code);
   exit(1, {-1, SIGKILL});
@@ -194,7 +194,7 @@ TEST_F(HostOfThree, ADeathByAStopSignalCountsAfterASecond) {
   EXPECT_LE(host_.next_deadline(now_), now_ + 10 * kMillisecond);
   pass(20 * kMillisecond);
   ASSERT_NE(reported<report::Failed>(), nullptr);
-  EXPECT_EQ(reported<report::Failed>()->text, "rank 4 (worker 1) ended with SIGTERM");
+  EXPECT_EQ(reported<report::Failed>()->text, "rank 4 (local rank 0) ended with SIGTERM");
   EXPECT_TRUE(reported<report::Failed>()->from_outside);
   EXPECT_EQ(reported<report::Failed>()->age_ns, kSecond + 10 * kMillisecond);
 }
@@ -249,12 +249,14 @@ TEST_F(HostOfThree, AStopNamesWhomItWaitsForAndKillsWhoIsLate) {
   EXPECT_EQ(kills(), (std::vector<int>{SIGTERM, SIGTERM, SIGTERM}));
   exit(1, {-1, SIGTERM});
   for (int i = 0; i < 2; ++i) pass(kSecond);
-  EXPECT_THAT(printed_, HasSubstr("waiting for rank 4 (worker 1), rank 6 (worker 3), up to 28.0 s "
-                                  "(--shutdown-timeout)\n"));
+  EXPECT_THAT(printed_,
+              HasSubstr("waiting for rank 4 (local rank 0), rank 6 (local rank 2), up to 28.0 s "
+                        "(--shutdown-timeout)\n"));
   for (int i = 0; i < 28; ++i) pass(kSecond);
   EXPECT_EQ(kills(), (std::vector<int>{SIGKILL, SIGKILL}));
-  EXPECT_THAT(printed_, HasSubstr("rank 4 (worker 1), rank 6 (worker 3): not ended 30.0 s after "
-                                  "they were told to end (--shutdown-timeout); killed\n"));
+  EXPECT_THAT(printed_,
+              HasSubstr("rank 4 (local rank 0), rank 6 (local rank 2): not ended 30.0 s after "
+                        "they were told to end (--shutdown-timeout); killed\n"));
   exit(0, {-1, SIGKILL});
   EXPECT_TRUE(told_.reports.empty());
   exit(2, {-1, SIGKILL});

@@ -44,7 +44,7 @@ TEST(Restarts, EachCountsAsProgressWithoutTransactions) {
         group.greet(spawn->uid);
     end_all(group, {1, 0});
     EXPECT_EQ(group.exit_code, 1);
-    EXPECT_THAT(group.printed, HasSubstr("--max-restarts 10 is spent"));
+    EXPECT_THAT(group.printed, HasSubstr("no restart is left: 10 of 10 used (--max-restarts"));
   }
 }
 

@@ -104,9 +104,49 @@ TEST_F(NodesTest, WithBudgetALostLeaderIsAwaitedUntilJoinTimeout) {
   node.workers_gone(false);
   node.tick(now += 57 * kSecond);
   EXPECT_FALSE(node.ending());
+  EXPECT_EQ(node.tries_on(now), "; goes on trying for 2.0 s (--rdzv-conf join_timeout)");
+  node.not_reached("host0:29400: refused");
   node.tick(now += 3 * kSecond);
   ASSERT_TRUE(node.ending());
   EXPECT_EQ(node.ending()->code, 69);
+  EXPECT_EQ(node.ending()->text,
+            "node 0 (host0:29400), which leads, has closed its connection, and was not there again "
+            "within 60.0 s (--rdzv-conf join_timeout): host0:29400: refused");
+  EXPECT_EQ(node.tries_on(now), "");
+}
+
+// However long it has tried, what was in its way is said.
+TEST_F(NodesTest, ALeaderThatWasNeverReachedIsSaidToBeNowhere) {
+  Rules rules{.nodes = 2, .join_timeout = 60 * kSecond};
+  rules.endpoint = "host0:29400";
+  Node node(rules, row(1, 101), now);
+  node.not_reached("the look-up of 'host0' gave no answer");
+  node.tick(now += 60 * kSecond);
+  ASSERT_TRUE(node.ending());
+  EXPECT_EQ(node.ending()->text,
+            "the launcher at host0:29400 was not reached within 60.0 s (--rdzv-conf join_timeout): "
+            "the look-up of 'host0' gave no answer");
+}
+
+TEST_F(NodesTest, ThatNoRestartIsLeftIsSaid) {
+  for (const int restarts : {0, 2}) {
+    nodes.clear();
+    begin({.nodes = 2, .max_restarts = restarts});
+    add(1, row(1, 101));
+    talk();
+    for (int attempt = 1; attempt <= restarts + 1; ++attempt) {
+      nodes.at(1).workers_started();
+      nodes.at(1).workers_failed({0, 0, "rank 2 broke", 7, false}, now);
+      talk();
+      for (auto& [link, node] : nodes) node.workers_gone(false);
+      pass(2 * kSecond);
+    }
+    ASSERT_TRUE(leader->final());
+    EXPECT_EQ(leader->final()->text,
+              restarts == 0 ? "node 1 (10.0.0.1): rank 2 broke; --max-restarts 0 allows no restart"
+                            : "node 1 (10.0.0.1): rank 2 broke; no restart is left: 2 of 2 used "
+                              "(--max-restarts gives more)");
+  }
 }
 
 // Rank 2's death takes a second to be sure (it may be a signal to all); rank 0's, of its broken
@@ -129,7 +169,8 @@ TEST_F(NodesTest, TheOldestFailureIsNamedAndItsCodeIsTheRuns) {
   ASSERT_TRUE(leader->final());
   EXPECT_EQ(leader->final()->code, 7);
   EXPECT_EQ(leader->final()->node, 1);
-  EXPECT_EQ(leader->final()->text, "node 1 (10.0.0.1): rank 2 was killed");
+  EXPECT_EQ(leader->final()->text,
+            "node 1 (10.0.0.1): rank 2 was killed; --max-restarts 0 allows no restart");
 }
 
 TEST_F(NodesTest, ARestartDoesNotWaitForTheCause) {

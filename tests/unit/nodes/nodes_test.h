@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "nodes/leader.h"
 #include "nodes/node.h"
@@ -32,8 +33,9 @@ inline Row row(int machine, Incarnation incarnation, std::optional<int> rank = {
 class NodesTest : public testing::Test {
  protected:
   void begin(Rules rules, std::optional<int> own_rank = {}) {
-    rules_ = rules;
-    leader.emplace(rules, row(0, 100, own_rank), 7, Leader::Record{}, now);
+    rules_ = std::move(rules);
+    rules_.endpoint = "host0:29400";
+    leader.emplace(rules_, row(0, 100, own_rank), 7, Leader::Record{}, now);
     add(kOwnLink, row(0, 100, own_rank));
   }
   Node& add(Link link, const Row& who) {
