@@ -143,6 +143,27 @@ TEST_F(Plain, AVirtualLocalRankIsZeroOfOneDevice) {
   EXPECT_EQ(devices({{"CUDA_VISIBLE_DEVICES", "4"}}).code, 2);
 }
 
+// torchrun's words: gpu, and auto where there is one, is a worker for each that it may see.
+TEST_F(Plain, WorkersAreAsManyAsGpus) {
+  const auto workers = [&](const std::string& word, Child::Variables variables) {
+    variables.emplace_back("LD_LIBRARY_PATH", FAKE_NVML_FOLDER);
+    return launch({"--nproc-per-node", word, "--local-ranks-filter", "0"},
+                  {"/bin/sh", "-c", "echo $WORLD_SIZE"}, variables);
+  };
+  EXPECT_EQ(workers("gpu", {{"FAKE_GPUS", "3"}}).out, "3\n");
+  EXPECT_EQ(workers("auto", {{"FAKE_GPUS", "3"}}).out, "3\n");
+  EXPECT_EQ(workers("auto", {{"FAKE_GPUS", "3"}, {"CUDA_VISIBLE_DEVICES", "2,0"}}).out, "2\n");
+  const std::string cpus = std::to_string(cpus_for_workers(posix_env())) + "\n";
+  EXPECT_EQ(workers("cpu", {{"FAKE_GPUS", "3"}}).out, cpus);
+  EXPECT_EQ(workers("auto", {{"FAKE_GPUS", "3"}, {"CUDA_VISIBLE_DEVICES", ""}}).out, cpus);
+  for (const Child::Variables& none : {Child::Variables{}, {{"FAKE_GPUS", "0"}}}) {
+    EXPECT_EQ(workers("auto", none).out, cpus);
+    const Outcome refused = workers("gpu", none);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("no NVIDIA GPU"));
+  }
+}
+
 // What execve() says of these is "No such file or directory" or "Exec format error".
 TEST_F(Plain, WhyAProgramCannotBeStartedIsSaid) {
   const auto said = [&](const std::string& name) {

@@ -15,6 +15,7 @@
 #include "coord/table.h"
 #include "launcher/agent.h"
 #include "launcher/linked/run_directory.h"
+#include "launcher/options/gpus.h"
 #include "launcher/options/option_table.h"
 #include "launcher/options/rendezvous.h"
 #include "launcher/processes/spawned.h"
@@ -99,10 +100,11 @@ Status check_proc() {
                "/proc)"};
 }
 
-Result<Program> program_for(const LaunchOptions& options, bool running) {
+Result<Program> program_for(LaunchOptions& options, bool running) {
   LOCKSTEP_ASSIGN(Program program,
                   running ? Result<Program>(running_program(options)) : find_program(options));
   LOCKSTEP_TRY(check_effects(options, program));
+  LOCKSTEP_TRY(settle_workers(options, program.linked));
   LOCKSTEP_TRY(check_local_ranks(options, program));
   return program;
 }

@@ -66,16 +66,24 @@ Result<StreamMap> to_streams(std::string_view name, const std::string& text) {
   return map;
 }
 
-Result<int> to_workers(const std::string& text) {
-  if (text == "auto" || text == "cpu") return cpus_for_workers(posix_env());
-  if (text == "gpu" || text == "xpu")
-    return misuse("--nproc-per-node " + text +
-                  ": workers on GPUs are not supported yet; give a number, auto or cpu");
+Status set_workers(Raw& raw, const std::string& text) {
+  LaunchOptions& options = raw.options;
+  options.nproc_from = text == "auto"  ? WorkersFrom::kAuto
+                       : text == "gpu" ? WorkersFrom::kGpu
+                                       : WorkersFrom::kNumber;
+  if (text == "gpu") return {};
+  if (text == "auto" || text == "cpu") {
+    options.nproc_per_node = cpus_for_workers(posix_env());
+    return {};
+  }
+  if (text == "xpu")
+    return misuse("--nproc-per-node xpu: GPUs other than NVIDIA's are not counted; give a number");
   // The limit of one run; a plain program has the same.
-  auto workers = to_int("nproc-per-node", text, 1, coord::kMaxWorkers);
-  if (workers.ok()) return workers;
-  const std::array<std::string, 2> words{"auto", "cpu"};
-  return misuse(workers.error().message + suggestion(text, words));
+  const auto workers = to_int("nproc-per-node", text, 1, coord::kMaxWorkers);
+  const std::array<std::string, 3> words{"auto", "cpu", "gpu"};
+  if (!workers.ok()) return misuse(workers.error().message + suggestion(text, words));
+  options.nproc_per_node = *workers;
+  return {};
 }
 
 Status set_start_method(Raw& raw, const std::string& text) {
@@ -145,11 +153,10 @@ Option refused(const std::string& name, const std::string& why) {
 
 std::vector<Option> basic_options() {
   return {
-      {"nproc-per-node", "N|auto|cpu", "workers to start (default 1); auto, cpu: the usable CPUs",
-       [](Raw& raw, const std::string& text) -> Status {
-         LOCKSTEP_ASSIGN(raw.options.nproc_per_node, to_workers(text));
-         return {};
-       }},
+      {"nproc-per-node", "N|auto|gpu|cpu",
+       "workers to start (default 1); gpu: of a plain program, one for each GPU; cpu: for each "
+       "usable CPU; auto: gpu if there is one, else cpu",
+       set_workers},
       flag("standalone", &LaunchOptions::standalone, "one node, a random run id, a free port"),
       number("max-restarts", &LaunchOptions::max_restarts, 0, 1'000'000,
              "restarts of the whole group before giving up (default 0)"),

@@ -148,16 +148,6 @@ Result<std::size_t> apply_arguments(Raw& raw, const std::vector<Option>& options
   return i;
 }
 
-Status check_virtual_local_rank(const LaunchOptions& options) {
-  if (!options.virtual_local_rank || options.visible_devices.empty()) return {};
-  const auto devices = static_cast<int>(options.visible_devices.size());
-  if (options.nproc_per_node <= devices) return {};
-  return misuse(
-      "--virtual-local-rank gives each worker a device of its own, and "
-      "CUDA_VISIBLE_DEVICES names " +
-      std::to_string(devices) + " for " + std::to_string(options.nproc_per_node) + " workers");
-}
-
 Status combine(Raw& raw, const Environment& environment) {
   LaunchOptions& options = raw.options;
   LOCKSTEP_TRY(ask_slurm(raw, environment));
@@ -166,7 +156,6 @@ Status combine(Raw& raw, const Environment& environment) {
   if (options.run_id.empty() || options.run_id.find('/') != std::string::npos)
     return misuse("--rdzv-id " + in_quotes(options.run_id) +
                   " must not be empty or contain '/': logs are named after it");
-  LOCKSTEP_TRY(check_virtual_local_rank(options));
   return combine_rendezvous(raw);
 }
 

@@ -37,8 +37,11 @@ struct StreamMap {
   bool any() const { return all != 0 || !by_rank.empty(); }
 };
 
+enum class WorkersFrom { kNumber, kAuto, kGpu };  // kNumber: `cpu` too, which is one at once
+
 struct LaunchOptions {
-  int nproc_per_node = 1;
+  int nproc_per_node = 1;  // of auto and gpu final after settle_workers() (gpus.h)
+  WorkersFrom nproc_from = WorkersFrom::kNumber;
   bool standalone = false;
   int max_restarts = 0;
   int max_replacements = 10;

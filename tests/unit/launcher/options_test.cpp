@@ -197,7 +197,7 @@ TEST(Options, WrongOnesAreNamed) {
             std::string::npos);
   EXPECT_NE(message({"--nproc", "2", "p"}).find("unknown option '--nproc'"),
             std::string::npos);  // no abbreviations
-  EXPECT_NE(message({"--nproc-per-node", "gpu", "p"}).find("GPU"), std::string::npos);
+  EXPECT_NE(message({"--nproc-per-node", "xpu", "p"}).find("GPU"), std::string::npos);
   EXPECT_NE(message({"--nproc-per-node", "0", "p"}).find("from 1 to 128, not '0'"),
             std::string::npos);
   EXPECT_NE(message({"--nproc-per-node"}).find("needs a value"), std::string::npos);

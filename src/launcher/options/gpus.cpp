@@ -1,0 +1,146 @@
+#include "launcher/options/gpus.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+
+#include "base/deadline.h"
+#include "base/errors.h"
+#include "base/unique_fd.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kDriverTime = 30s;  // the driver is loaded first where no process uses a GPU
+
+// As torch reads it: the digits that an entry begins with.
+std::optional<int> leading_number(const std::string& entry) {
+  const std::size_t first = entry.find_first_not_of(" \t+");
+  if (first == std::string::npos) return std::nullopt;
+  int number = 0;
+  const auto [end, error] = std::from_chars(&entry[first], &entry[0] + entry.size(), number);
+  if (error != std::errc() || number < 0) return std::nullopt;
+  return number;
+}
+
+int listed_numbers(const std::vector<std::string>& devices, int of_machine) {
+  std::vector<int> numbers;
+  for (const std::string& device : devices) {
+    const std::optional<int> number = leading_number(device);
+    if (!number) break;
+    if (std::find(numbers.begin(), numbers.end(), *number) != numbers.end()) return 0;
+    numbers.push_back(*number);
+  }
+  const auto absent = std::find_if(numbers.begin(), numbers.end(),
+                                   [=](int number) { return number >= of_machine; });
+  return static_cast<int>(absent - numbers.begin());
+}
+
+int listed_names(const std::vector<std::string>& devices, const std::string& prefix) {
+  const auto other = std::find_if(devices.begin(), devices.end(), [&](const std::string& device) {
+    return !device.starts_with(prefix);
+  });
+  std::vector<std::string> names(devices.begin(), other);
+  std::sort(names.begin(), names.end());
+  if (std::adjacent_find(names.begin(), names.end()) != names.end()) return 0;
+  return static_cast<int>(names.size());
+}
+
+Status set_by_gpus(LaunchOptions& options, int count) {
+  if (count > 0) {
+    options.nproc_per_node = count;
+    return {};
+  }
+  if (options.nproc_from == WorkersFrom::kAuto) return {};
+  return misuse(
+      "--nproc-per-node gpu: no NVIDIA GPU is to be seen here (by the driver's libnvidia-ml.so.1" +
+      std::string(options.visible_devices.empty() ? "" : " and CUDA_VISIBLE_DEVICES") +
+      "); give a number, auto or cpu");
+}
+
+Status check_virtual_local_rank(const LaunchOptions& options) {
+  if (!options.virtual_local_rank || options.visible_devices.empty()) return {};
+  const auto devices = static_cast<int>(options.visible_devices.size());
+  if (options.nproc_per_node <= devices) return {};
+  return misuse(
+      "--virtual-local-rank gives each worker a device of its own, and "
+      "CUDA_VISIBLE_DEVICES names " +
+      std::to_string(devices) + " for " + std::to_string(options.nproc_per_node) + " workers");
+}
+
+// Leaves a thread behind that takes the process's signals, so it runs in a process of its own.
+int ask_driver() {
+  void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (library == nullptr) return 0;
+  const auto begin = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"));
+  const auto count =
+      reinterpret_cast<int (*)(unsigned*)>(::dlsym(library, "nvmlDeviceGetCount_v2"));
+  unsigned devices = 0;
+  if (begin == nullptr || count == nullptr || begin() != 0 || count(&devices) != 0) return 0;
+  return static_cast<int>(devices);
+}
+
+int received(int pipe, Deadline deadline) {
+  using std::chrono::milliseconds;
+  pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
+  const auto wait = [&] {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline.left());
+    return ::poll(&ready, 1, static_cast<int>(left.count()));
+  };
+  while (wait() < 0 && errno == EINTR) {
+  }
+  int count = 0;
+  return ready.revents != 0 && ::read(pipe, &count, sizeof count) == sizeof count ? count : 0;
+}
+
+}  // namespace
+
+int gpus_of_machine() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
+  const UniqueFd in(ends[0]);
+  UniqueFd out(ends[1]);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    const int count = ask_driver();
+    const bool told = ::write(out.get(), &count, sizeof count) == sizeof count;
+    ::_exit(told ? 0 : 1);
+  }
+  out.reset();
+  if (pid < 0) return 0;
+  const int count = received(in.get(), Deadline::in(kDriverTime));
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return count;
+}
+
+int visible_gpus(const std::vector<std::string>& visible_devices, int of_machine) {
+  if (visible_devices.empty()) return of_machine;
+  for (const std::string prefix : {"GPU-", "MIG-"})
+    if (visible_devices.front().starts_with(prefix)) return listed_names(visible_devices, prefix);
+  return listed_numbers(visible_devices, of_machine);
+}
+
+Status settle_workers(LaunchOptions& options, bool linked, int (*count)()) {
+  if (linked && options.nproc_from == WorkersFrom::kGpu)
+    return misuse(
+        "--nproc-per-node gpu: workers of programs that link Lockstep do not use GPUs yet; give a "
+        "number, auto or cpu");
+  if (!linked && options.nproc_from != WorkersFrom::kNumber)
+    LOCKSTEP_TRY(set_by_gpus(options, visible_gpus(options.visible_devices, count())));
+  return check_virtual_local_rank(options);
+}
+
+}  // namespace lockstep::launcher
