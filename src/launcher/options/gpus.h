@@ -9,12 +9,12 @@
 
 namespace lockstep::launcher {
 
-// NVIDIA's, by the driver's own library (NVML). 0: none, no driver, or no answer within 30 s. Forks,
-// so it is for a process with one thread.
+// NVIDIA's, by the driver's own library (NVML). 0: none, no driver, or no answer within 30 s.
+// Forks, so it is for a process with one thread.
 int gpus_of_machine();
 
 // torch.cuda.device_count(): of CUDA_VISIBLE_DEVICES the numbers up to the first that no GPU has,
-// or the names (GPU-…, MIG-…) up to the first that is none. A device twice: none at all.
+// or the names (GPU-, MIG-) up to the first that is none. A device twice: none at all.
 // `visible_devices` as in LaunchOptions.
 int visible_gpus(const std::vector<std::string>& visible_devices, int of_machine);
 
