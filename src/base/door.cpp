@@ -11,6 +11,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kRest = 50ms;
+constexpr int kMostATurn = 64;
 
 }  // namespace
 
@@ -19,7 +20,7 @@ Door::~Door() {
 }
 
 Status Door::open() {
-  LOCKSTEP_TRY(loop_.add(listener_, [this] { accept(); }));
+  LOCKSTEP_TRY(loop_.add(listener_, [this] { let_in(kMostATurn); }));
   open_ = true;
   rests_until_.reset();
   return {};
@@ -40,8 +41,10 @@ bool Door::accept() {
 }
 
 // The queue's length bounds their number; more may come while we look.
-void Door::let_all_in() {
-  for (int i = 0; i < 2 * SOMAXCONN && accept(); ++i) {
+void Door::let_all_in() { let_in(2 * SOMAXCONN); }
+
+void Door::let_in(int most) {
+  for (int i = 0; i < most && accept(); ++i) {
   }
 }
 

@@ -35,6 +35,7 @@ class Door {
   void let_all_in();
 
  private:
+  void let_in(int most);
   bool accept();  // false: nobody has come, or nobody can come in
 
   const int listener_;

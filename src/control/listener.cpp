@@ -76,8 +76,10 @@ void Listener::drop_store_clients() {
   std::erase_if(visitors_, [this](const auto& entry) {
     const UniqueFd& socket = entry.second.socket;
     const bool goes = socket && is_store_client(socket.get());
-    if (goes) loop_.remove(socket.get());
-    return goes;
+    if (!goes) return false;
+    loop_.remove(socket.get());
+    crowd_.remove(entry.first);
+    return true;
   });
 }
 
@@ -98,20 +100,16 @@ void Listener::greet(UniqueFd socket) {
     remove(id, {Outcome::kTooLate, found->second.name + " has not said who it is within " +
                                        std::to_string(plan_.patience.count()) + " ms"});
   });
+  crowd_.add(id, visitor.host);
   visitors_.emplace(id, std::move(visitor));
 }
 
 void Listener::make_room() {
-  std::map<std::string_view, std::size_t> counts;
-  for (const auto& [id, visitor] : visitors_) ++counts[visitor.host];
-  std::size_t most = 0;
-  for (const auto& [host, count] : counts) most = std::max(most, count);
-  const auto goes = std::ranges::find_if(
-      visitors_, [&](const auto& entry) { return counts[entry.second.host] == most; });
-  if (goes == visitors_.end()) return;
-  remove(goes->first, {Outcome::kTooMany, goes->second.name + " made room for others: " +
-                                              std::to_string(visitors_.size()) +
-                                              " connections have not said who they are"});
+  const auto goes = crowd_.first_to_go();
+  if (!goes) return;
+  remove(*goes, {Outcome::kTooMany, visitors_.at(*goes).name + " made room for others: " +
+                                        std::to_string(visitors_.size()) +
+                                        " connections have not said who they are"});
 }
 
 void Listener::remove(std::uint64_t id, Failure failure) {
@@ -120,6 +118,7 @@ void Listener::remove(std::uint64_t id, Failure failure) {
   if (found->second.socket) loop_.remove(found->second.socket.get());
   const Visitor gone = std::move(found->second);
   visitors_.erase(found);
+  crowd_.remove(id);
   failure.from = gone.host;
   events_.turned_away(failure);
 }
@@ -140,6 +139,7 @@ void Listener::sniff(std::uint64_t id) {
   if (plan_.tls ? tls : preface) return admit(id, std::move(socket));
   if (first[0] == kStoreClient && events_.store) {
     visitors_.erase(id);
+    crowd_.remove(id);
     return events_.store(std::move(socket));
   }
   const std::string& name = visitor.name;
@@ -172,6 +172,7 @@ void Listener::admit(std::uint64_t id, UniqueFd socket) {
   events.frame = [this, id](std::string_view first) {
     const auto connection = visitors_.at(id).connection;
     visitors_.erase(id);
+    crowd_.remove(id);
     connection->hear({});
     events_.come(connection, first);
   };

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/crowd.h"
 #include "base/door.h"
 #include "control/connection.h"
 #include "control/failure.h"
@@ -83,6 +84,7 @@ class Listener {
   const Events events_;
   Door door_;
   std::map<std::uint64_t, Visitor> visitors_;  // by their coming
+  Crowd crowd_;                                // the same
   bool drops_store_clients_ = false;
   std::uint64_t visits_ = 0;
 };

@@ -65,6 +65,7 @@ class Node {
     std::optional<Store> store;
   };
   const Share& share() const { return share_; }
+  std::uint64_t run() const { return state_.run; }  // as its leader tells it; 0: not yet
   // The last attempt, or the run, ends. "": it has not, or it is not settled yet what came first.
   const std::string& why() const { return why_; }
   // The last attempt that this node took part in and that has ended for why(), with another one to

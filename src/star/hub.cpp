@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/crowd.h"
 #include "base/log.h"
 #include "base/seconds.h"
 #include "star/agreement.h"
@@ -147,18 +148,12 @@ void Hub::make_room() {
   const std::size_t most_strangers =
       2 * static_cast<std::size_t>(plan_.rules.nodes) + kMoreStrangers;
   if (peers_.size() < most_strangers) return;
-  std::map<std::string, std::vector<nodes::Link>> strangers;  // by address, the oldest first
-  std::size_t count = 0;
-  for (const auto& [link, peer] : peers_) {
-    if (leader_.has_rank(link)) continue;
-    strangers[peer.address].push_back(link);
-    ++count;
-  }
-  if (count < most_strangers) return;
-  const auto most = std::ranges::max_element(
-      strangers, {}, [](const auto& of_address) { return of_address.second.size(); });
-  const nodes::Link link = most->second.front();
-  log_debug("too many without a rank: the oldest one of " + most->first + " goes");
+  Crowd strangers;
+  for (const auto& [link, peer] : peers_)
+    if (!leader_.has_rank(link)) strangers.add(link, peer.address);
+  if (strangers.size() < most_strangers) return;
+  const nodes::Link link = *strangers.first_to_go();
+  log_debug("too many without a rank: the oldest one of " + peers_.at(link).address + " goes");
   drop(link);
   leader_.closed(link, now());
 }

@@ -131,7 +131,8 @@ void Server::make_tables() {
 void Server::begin_anew() {
   for (const auto& [id, client] : clients_) loop_.remove(client.socket.get());
   clients_.clear();
-  strangers_.clear();
+  silent_.clear();
+  silent_strangers_ = strangers_ = {};
   closing_.clear();
   buffered_ = 0;
   // Clients that are to be forgotten may have made connections, and written to them, that are still
@@ -143,6 +144,7 @@ void Server::begin_anew() {
         break;
   make_tables();
   refusals_told_ = 0;
+  told_who_goes_ = false;
   watch_listeners();
 }
 
@@ -179,7 +181,8 @@ void Server::accept(int listener) {
     }
     UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket) {
-      welcome(std::move(socket), kPatience);
+      const std::string from = comes_from(socket.get());
+      welcome(std::move(socket), from, kPatience);
     } else if (lacks_descriptors(errno)) {
       if (!make_room()) return rest();
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -189,33 +192,54 @@ void Server::accept(int listener) {
   tidy_up();
 }
 
-void Server::adopt(UniqueFd socket) {
+void Server::adopt(UniqueFd socket, const std::string& from) {
   if (clients_.size() >= limits_.clients && !make_room()) return tell_it_is_full();
-  welcome(std::move(socket), {});
+  welcome(std::move(socket), from, {});
   tidy_up();
 }
 
-// At the cost of the one that has been silent for longest, and long enough.
-bool Server::make_room() {
-  const std::size_t before = clients_.size();
-  while (clients_.size() == before && !strangers_.empty()) {
-    const auto [id, until] = *strangers_.begin();
-    if (!until.passed()) return false;
-    Client& oldest = clients_.at(id);
-    read(id, oldest);  // its words may have come by now
-    if (strangers_.contains(id)) close(id, oldest);
-    tidy_up();
-  }
-  return clients_.size() < before;
+// A stranger; else the one of the run's that has been silent for longest, and long enough.
+std::optional<ClientId> Server::first_to_go() const {
+  if (const auto silent = silent_strangers_.first_to_go()) return silent;
+  if (const auto stranger = strangers_.first_to_go()) return stranger;
+  if (silent_.empty() || !silent_.begin()->second.passed()) return std::nullopt;
+  return silent_.begin()->first;
 }
 
-void Server::welcome(UniqueFd socket, std::chrono::milliseconds patience) {
+bool Server::make_room() {
+  const std::size_t before = clients_.size();
+  while (clients_.size() == before) {
+    const auto goes = first_to_go();
+    if (!goes) return false;
+    Client& client = clients_.at(*goes);
+    const bool silent = silent_.contains(*goes);
+    if (silent) read(*goes, client);  // its words may have come by now
+    if (!silent || silent_.contains(*goes)) {
+      if (!client.stranger.empty()) tell_who_goes(client);
+      close(*goes, client);
+    }
+    tidy_up();
+  }
+  return true;
+}
+
+void Server::tell_who_goes(const Client& client) {
+  if (std::exchange(told_who_goes_, true)) return;
+  log_warning("the workers' store has " + std::to_string(clients_.size()) +
+              " connections, and no place for more; those from other machines than the run's make "
+              "room. Most of these come from " +
+              client.stranger + ": does a job there have this MASTER_ADDR and MASTER_PORT?");
+}
+
+void Server::welcome(UniqueFd socket, const std::string& from, std::chrono::milliseconds patience) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const ClientId id = next_id_++;
   Client& client = clients_[id];
   client.socket = std::move(socket);
-  strangers_.emplace(id, Deadline::in(patience));
+  if (!machines_.contains(from)) client.stranger = from;
+  silent_.emplace(id, Deadline::in(patience));
+  if (!client.stranger.empty()) silent_strangers_.add(id, client.stranger);
   watch(id, client, Loop::kReadable);
 }
 
@@ -240,13 +264,30 @@ void Server::serve(ClientId id, Client& client, std::string_view bytes) {
   while (!client.closing && client.out.empty()) {
     auto request = client.parser.next(bytes);
     if (!request.ok()) return refuse(id, client, request.error());
-    if (client.parser.validated()) strangers_.erase(id);
+    if (client.parser.validated() && silent_.erase(id) > 0 && !client.stranger.empty()) {
+      silent_strangers_.remove(id);
+      strangers_.add(id, client.stranger);
+    }
     if (!*request) break;
-    const Status done = tables_->handle(id, **std::move(request));
+    if ((*request)->query == Query::kCompareSet && (*request)->keys.front() == sign_)
+      recognize(client);
+    const Status done = tables_->handle(id, **std::move(request), !client.stranger.empty());
     if (!done.ok()) return refuse(id, client, done.error());
   }
   client.in.assign(bytes);
   count(client);
+}
+
+void Server::recognize(const Client& client) {
+  if (sign_.empty() || client.stranger.empty()) return;
+  const std::string machine = client.stranger;
+  machines_.insert(machine);
+  for (auto& [id, other] : clients_) {
+    if (other.stranger != machine) continue;
+    other.stranger.clear();
+    silent_strangers_.remove(id);
+    strangers_.remove(id);
+  }
 }
 
 void Server::answer(ClientId id, const std::string& bytes) {
@@ -288,11 +329,11 @@ void Server::watch(ClientId id, Client& client, Loop::Readiness readiness) {
     close(id, client);
 }
 
-// Strangers are not worth a line each.
+// Who has not even begun is not worth a line each.
 void Server::refuse(ClientId id, Client& client, const Error& error) {
-  const bool stranger = strangers_.contains(id);
+  const bool silent = silent_.contains(id);
   close(id, client);
-  if (stranger || refusals_told_ == kRefusalsTold) return;
+  if (silent || refusals_told_ == kRefusalsTold) return;
   log_warning("the workers' store has closed a connection: " + error.message);
   if (++refusals_told_ == kRefusalsTold) log_warning("more of these are not told");
 }
@@ -300,7 +341,9 @@ void Server::refuse(ClientId id, Client& client, const Error& error) {
 void Server::close(ClientId id, Client& client) {
   if (std::exchange(client.closing, true)) return;
   loop_.remove(client.socket.get());
-  strangers_.erase(id);
+  silent_.erase(id);
+  silent_strangers_.remove(id);
+  strangers_.remove(id);
   closing_.push_back(id);
 }
 
@@ -319,8 +362,10 @@ void Server::tidy_up() {
       clients_.erase(id);
     }
     if (buffered_ <= limits_.buffered) return;
-    const auto largest = std::ranges::max_element(
-        clients_, {}, [](const auto& entry) { return entry.second.counted; });
+    const auto largest = std::ranges::max_element(clients_, {}, [](const auto& entry) {
+      const auto& [id, client] = entry;
+      return std::pair(client.counted > 0 && !client.stranger.empty(), client.counted);
+    });
     refuse(largest->first, largest->second,
            {ErrorKind::kUnavailable,
             "it holds " + std::to_string(largest->second.counted) +

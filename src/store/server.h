@@ -2,9 +2,14 @@
 //
 // Nobody holds anybody up: sockets never block, each gets one read and one write a turn, and who
 // does not take its answers is not read from. A client that breaks the protocol or a limit loses
-// its connection, it alone. Where connections or descriptors run out, who has not begun
-// with VALIDATE within a second makes room; else newcomers wait in the kernel's queue.
-// There is no key: whoever can reach the addresses can read and write.
+// its connection, it alone. There is no key: whoever can reach the addresses can read and write.
+//
+// Strangers are those who come from another machine than this one and the run's others, which are
+// known by recognize_by(). They are served like all, and give way to all: where connections or
+// descriptors run out they go by the rule of a Crowd, those first that have not said VALIDATE;
+// where buffers are full it is they who lose their connections; and what is stored may be above
+// half of its limit by the run's clients alone. Beyond that, who has not said VALIDATE within a
+// second makes room; else newcomers wait in the kernel's queue.
 //
 // Ownership: owns its sockets; the loop must outlive it. Errors: kUnavailable. Threads: the loop's.
 #pragma once
@@ -14,10 +19,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/crowd.h"
 #include "base/deadline.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
@@ -49,10 +57,14 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   int port() const { return port_; }
-  // A connection that somebody else has accepted, and of which nothing has been read. It does not
+  // A connection that somebody else has accepted, and of which nothing has been read, with the
+  // address that it comes from (comes_from()). It does not
   // wait for a place: where there is none its connection is closed, and who has not sent the whole
   // of VALIDATE yet makes room at once. PyTorch's clients try again.
-  void adopt(UniqueFd socket);
+  void adopt(UniqueFd socket, const std::string& from);
+  // Who asks for a COMPARE_SET of this key, which nobody else can know, is a machine of the run,
+  // and stays one.
+  void recognize_by(std::string key) { sign_ = std::move(key); }
   // A new, empty store at the same port. Connections are closed, those included that have not been
   // accepted yet.
   void begin_anew();
@@ -67,6 +79,7 @@ class Server {
     std::string out;  // the answer, from `sent` on
     std::size_t sent = 0;
     std::size_t counted = 0;  // in buffered_
+    std::string stranger;     // its address; "": it is of the run
     bool closing = false;
   };
 
@@ -78,8 +91,11 @@ class Server {
   void rest();
   void tell_it_is_full();
   void accept(int listener);
+  std::optional<ClientId> first_to_go() const;
   bool make_room();
-  void welcome(UniqueFd socket, std::chrono::milliseconds patience);
+  void tell_who_goes(const Client& client);
+  void recognize(const Client& client);
+  void welcome(UniqueFd socket, const std::string& from, std::chrono::milliseconds patience);
   void on_ready(ClientId id, Loop::Readiness readiness);
   void read(ClientId id, Client& client);
   void serve(ClientId id, Client& client, std::string_view bytes);
@@ -96,12 +112,15 @@ class Server {
   const Limits limits_;
   std::vector<UniqueFd> listeners_;
   UniqueFd timer_;  // while newcomers have to wait
-  bool resting_ = true, told_it_is_full_ = false;
+  bool resting_ = true, told_it_is_full_ = false, told_who_goes_ = false;
   int port_;
   std::optional<Tables> tables_;
+  std::string sign_;                // recognize_by()'s; "": none
+  std::set<std::string> machines_;  // of the run, but for this one
   std::map<ClientId, Client> clients_;
   // Those that have not sent VALIDATE yet, and how long they may take.
-  std::map<ClientId, Deadline> strangers_;
+  std::map<ClientId, Deadline> silent_;
+  Crowd silent_strangers_, strangers_;  // the latter have sent VALIDATE
   std::vector<ClientId> closing_;
   ClientId next_id_ = 0;
   std::size_t buffered_ = 0;

@@ -22,7 +22,8 @@ Status fits(std::size_t size) {
 
 }  // namespace
 
-Status Tables::handle(ClientId client, Request request) {
+Status Tables::handle(ClientId client, Request request, bool stranger) {
+  limit_now_ = stranger ? limit_ / 2 : limit_;
   pass_on(client, &request);
   const auto& keys = request.keys;
   switch (request.query) {
@@ -97,12 +98,12 @@ void Tables::say_number(ClientId client, std::uint64_t number) {
 }
 
 Status Tables::room_for(std::size_t more) const {
-  if (held_ + more <= limit_) return {};
+  if (held_ + more <= limit_now_) return {};
   return Error{ErrorKind::kUnavailable,
                "the store is full: " + std::to_string(held_) + " bytes in " +
                    std::to_string(values_.size()) + " keys and " + std::to_string(queues_.size()) +
                    " queues, and " + std::to_string(more) + " more would be above the limit of " +
-                   std::to_string(limit_)};
+                   std::to_string(limit_now_)};
 }
 
 bool Tables::is_there(std::string_view key) const {

@@ -36,8 +36,8 @@ class Tables {
   // Errors, of which the protocol can tell the client nothing: it is to be dropped and its
   // connection closed. kBadData: it cannot be done (a sum with what is no number). kUnavailable: a
   // limit, which the message names. The tables are as before, but that pairs of kMultiSet may have
-  // been set.
-  Status handle(ClientId client, Request request);
+  // been set. A stranger may not bring what is held above half of the limit.
+  Status handle(ClientId client, Request request, bool stranger = false);
   // It is gone: it waits for nothing any more.
   void drop(ClientId client);
 
@@ -83,6 +83,7 @@ class Tables {
   void pass_on(ClientId client, const Request* request);
 
   const std::size_t limit_;
+  std::size_t limit_now_ = 0;  // of the request that is being handled
   const Answer answer_;
   std::map<std::string, std::string, std::less<>> values_;
   std::map<std::string, std::deque<std::string>, std::less<>> queues_;

@@ -26,14 +26,28 @@ while time.monotonic() < end:
     try:
         one = socket.create_connection((sys.argv[1], int(sys.argv[2])), 2)
         one.settimeout(2)
-        one.sendall(kinds[came % len(kinds)] if came % 12 else os.urandom(5000))
+        one.sendall(store if came % 2 else kinds[came // 2 % len(kinds)] if came % 12 else os.urandom(5000))
         open_ones.append(one)
     except OSError:
         pass
     came += 1
     if len(open_ones) > 800:
-        open_ones.pop(0).close()
+        open_ones.pop(200).close()  # the first stay
 print(came)
+"""
+
+# So many clients of a store, each with a question; how many are answered.
+CLIENTS = r"""
+import socket, struct, sys
+hello, ping, clients = b"\0" + struct.pack("=I", 0x3C85F7CE), b"\x0d" + struct.pack("=I", 7), []
+def answered():
+    try:
+        clients.append(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5))
+        clients[-1].sendall(hello + ping)
+        return clients[-1].recv(4, socket.MSG_WAITALL) == ping[1:]
+    except OSError:
+        return False
+print(sum(answered() for _ in range(int(sys.argv[3]))))
 """
 
 
@@ -201,13 +215,16 @@ class Networks(OnMachines):
         job.expect(0)
 
     def test_floods_at_a_running_launchers_port(self):
-        """Where all ports are one: the leader's, and its store's."""
+        """Where all ports are one: the leader's, and its store's, which has 64 places: the run's machines find theirs."""
         bed = self.bed(3)
-        job = self.job(bed=bed, machines=(1, 2), options={"rdzv-endpoint": None, "rdzv-id": None, "master-addr": "host1", "master-port": 29500})
+        job = self.job(bed=bed, machines=(1, 2), files=128,
+                       options={"rdzv-endpoint": None, "rdzv-id": None, "master-addr": "host1", "master-port": 29500})
         job.until_works()
         before = memory_of(job.agents[bed[1]])
-        came = int(bed[3].run(sys.executable, "-SEc", FLOOD, bed[1].v4, 29500, LIMIT).stdout)
-        self.assertGreater(came, 500)
+        flood = bed[3].start(sys.executable, "-SEc", FLOOD, bed[1].v4, 29500, LIMIT, stdout=-1, text=True)
+        job.until_said(bed[1], "the workers' store (has 64|takes no more) connections")
+        self.assertEqual(bed[2].run(sys.executable, "-SEc", CLIENTS, bed[1].v4, 29500, 20).stdout, "20\n")
+        self.assertGreater(int(flood.communicate(timeout=SOON)[0]), 500)
         self.assertLess(memory_of(job.agents[bed[1]]) - before, 64 << 20)
         self.assertEqual(job.until_works(more=10), 0, job.log())
         self.assertLess(sum(len(lines) for lines in job.warnings().values()), 4, job.warnings())

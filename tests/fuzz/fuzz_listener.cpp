@@ -63,7 +63,7 @@ class Port {
       check(!first.empty() && first.size() <= control::kMostFirstBytes);
       connection->close();
     };
-    events.store = [this](UniqueFd client) { store_->adopt(std::move(client)); };
+    events.store = [this](UniqueFd client) { store_->adopt(std::move(client), ""); };
     listener_ =
         *control::Listener::open(loop_, *timers_, place_.listening(), plan, std::move(events));
   }

@@ -66,6 +66,11 @@ Status check_descriptors(const LaunchOptions& options, bool leads) {
                    " here; raise the limit: ulimit -Hn " + std::to_string(needed)};
 }
 
+// The run's number is told to its nodes alone.
+std::string sign_of(const nodes::Node& node) {
+  return "lockstep/probe/" + std::to_string(node.run());
+}
+
 }  // namespace
 
 nodes::Rules rules_of(const LaunchOptions& options) {
@@ -296,6 +301,7 @@ MasterPort::OnNode NodesRun::where_to_serve() const {
   MasterPort::OnNode where;
   where.addresses = own_addresses();
   where.share_store = around_.options.share_store;
+  where.sign = sign_of(head_->node());
   if (hub_ && !meeting_.on_this_machine) where.control_port = options.endpoint_port;
   // The endpoint's port, unless another agent of this machine leads there.
   if (options.store_port != 0)
@@ -330,6 +336,7 @@ void NodesRun::reach(nodes::Attempt attempt) {
   StoreProbe::Plan plan;
   plan.address = reached_from(own_address(), store.address);
   plan.port = store.port;
+  plan.sign = sign_of(head_->node());
   probe_ = StoreProbe::start(around_.loop, *timers_, std::move(plan), reached);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/endpoint.h"
 #include "base/log.h"
+#include "base/port.h"
 #include "base/processes.h"
 #include "control/address.h"
 #include "control/look_up.h"
@@ -51,6 +52,7 @@ Result<MasterPort> MasterPort::open_on_node(const OnNode& node, Loop& loop) {
   MasterPort port(loop, shared && !node.share_store ? 0 : node.port);
   port.addresses_ = and_loopback(node.addresses);
   port.adopts_ = shared;
+  port.sign_ = node.sign;
   LOCKSTEP_TRY(node.share_store ? port.start_serving() : port.hold());
   return port;
 }
@@ -64,8 +66,10 @@ int MasterPort::number() const {
 void MasterPort::adopt(UniqueFd client) {
   if (!server_ || !adopts_) return;
   const auto at = control::Address::local_of(client.get());
-  if (at && std::ranges::find(addresses_, at->host()) != addresses_.end())
-    return server_->adopt(std::move(client));
+  if (at && std::ranges::find(addresses_, at->host()) != addresses_.end()) {
+    const std::string from = comes_from(client.get());
+    return server_->adopt(std::move(client), from);
+  }
   if (at && !std::exchange(elsewhere_told_, true))
     log_warning("a client of the workers' store was turned away: it came to " + at->text() +
                 ", and the store is served at " + endpoint_text(addresses_.front(), given_) +
@@ -85,9 +89,10 @@ Status MasterPort::start_serving() {
 }
 
 Result<std::unique_ptr<store::Server>> MasterPort::serve() const {
-  if (adopts_) return store::Server::without_listener(*loop_, limits_);
-  auto server = store::Server::listen(*loop_, addresses_, given_, limits_);
-  if (server.ok()) return server;
+  auto server = adopts_ ? store::Server::without_listener(*loop_, limits_)
+                        : store::Server::listen(*loop_, addresses_, given_, limits_);
+  if (server.ok()) (*server)->recognize_by(sign_);
+  if (server.ok() || adopts_) return server;
   const std::string taken = given_ == 0 ? "" : port_holder(given_) + kOtherPort;
   return Error{server.error().kind, "the workers' store: " + server.error().message + taken};
 }

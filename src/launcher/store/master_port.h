@@ -32,6 +32,7 @@ class MasterPort {
     // The port of the launchers' own listener on this node, at those addresses; 0: none.
     int control_port = 0;
     bool share_store = true;  // LaunchOptions::share_store
+    std::string sign = {};    // by which the store knows the run's machines; "": by nothing
     friend bool operator==(const OnNode&, const OnNode&) = default;
   };
   // Served at its addresses and on the loopback. At the launchers' own port the store has no
@@ -56,6 +57,7 @@ class MasterPort {
 
   Loop* loop_;
   int given_;                           // 0: any
+  std::string sign_;                    // OnNode's
   std::vector<std::string> addresses_;  // where a store is served; none: the port is held
   bool adopts_ = false;                 // it has no listener: its clients are adopted
   bool elsewhere_told_ = false;         // that a client has come to another address

@@ -114,7 +114,10 @@ void StoreProbe::answered() {
   const std::string expected(kAboveAnyPacket, 'x');
   std::string answer;
   store::put_text(answer, expected);
-  ask(Phase::kLarge, store::encode({Query::kCompareSet, {kKey}, {expected, ""}, 0}), answer);
+  ask(Phase::kLarge,
+      store::encode(
+          {Query::kCompareSet, {plan_.sign.empty() ? kKey : plan_.sign}, {expected, ""}, 0}),
+      answer);
 }
 
 void StoreProbe::too_late() { finish(no_answer()); }

@@ -29,6 +29,8 @@ class StoreProbe {
     std::string address;  // numeric, as workers get it
     int port = 0;
     std::chrono::milliseconds patience{5'000};  // in all
+    // The key that it asks for, by which the store knows the run's machines; "": any.
+    std::string sign = {};
   };
   // kUnavailable: the other node, address and port, what has happened, what to do. Called once,
   // from the loop; it may destroy the StoreProbe.

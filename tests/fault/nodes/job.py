@@ -25,11 +25,13 @@ class Job:
 
     options  of the launchers, beside or in place of those that a run over several nodes needs; None: without it
     worker   of worker.py
+    files    descriptors that each launcher may have (ulimit -Hn); None: as many as here
     """
 
-    def __init__(self, bed, machines=None, options=None, worker=(), endpoint=None, per_node=1, conf=QUICK, env=None):
+    def __init__(self, bed, machines=None, options=None, worker=(), endpoint=None, per_node=1, conf=QUICK, env=None, files=None):
         self.bed, self.machines = bed, list(machines or bed)
         self.options, self.worker, self.per_node, self.conf, self.env = options or {}, worker, per_node, conf, env or {}
+        self.limit = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"] if files else []
         self.endpoint = endpoint or f"{self.machines[0].name}:29400"
         (bed.folder / "finish").unlink(missing_ok=True)
         (bed.folder / "witness").unlink(missing_ok=True)
@@ -57,7 +59,7 @@ class Job:
         several.update(self.options)
         several.update({name.replace("_", "-"): value for name, value in other.items()})
         words = [word for name, value in several.items() if value is not None for word in (f"--{name}", value)]
-        return [LOCKSTEP, "run", *map(str, words), "--no-python", sys.executable, "-SE", WORKER, *self.worker]
+        return [*self.limit, LOCKSTEP, "run", *map(str, words), "--no-python", sys.executable, "-SE", WORKER, *self.worker]
 
     def environment(self, more=None):
         return {"LOCKSTEP_RUN_KEY": KEY, **self.env, **(more or {})}
