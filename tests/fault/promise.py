@@ -310,19 +310,19 @@ class AllKilled(FaultTest):
         self.assert_same(again, self.OPTIONS)
 
     def test_from_outside(self):
+        """All at once for the launcher, which is stopped meanwhile: it finds no moment in which one of them could be replaced."""
         run = self.start(3, LONG + ("--checkpoint-every", 10), ("--max-restarts", 3))
-        for at in (30, 110, 190):
+        for restarts, at in enumerate((30, 110, 190), start=1):
             run.until_committed(at)
-            before = len(run.incidents())
-            def all_dead():
-                for member in run.status()["members"]:
-                    try:
-                        os.kill(member["pid"], signal.SIGKILL)
-                    except ProcessLookupError:
-                        pass
-                return len(run.incidents()) > before and run.incidents()[-1]["rung"] == 3
-            until(all_dead, "the group's restart", pause=0)
+            members = until(lambda: len(found := run.members()) == 3 and found, "a whole group")
+            run.send(signal.SIGSTOP)
+            until(lambda: harness.state_of(run.process.pid) == "T", "the launcher's stop")
+            for member in members:
+                os.kill(member["pid"], signal.SIGKILL)
+            run.send(signal.SIGCONT)
+            until(lambda: len(run.incidents()) == restarts, "the group's restart")
         self.assert_same(run.expect(0), LONG)
+        self.assertEqual([i["rung"] for i in run.incidents()], [3] * 3, run.err)
 
 
 class Signalled(FaultTest):
