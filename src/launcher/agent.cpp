@@ -245,6 +245,7 @@ bool Agent::keeps(pid_t child) const {
 // Before the next attempt.
 void Agent::end_left() {
   if (helpers_.sweep([this](pid_t child) { return keeps(child); })) return;
+  if (nodes_) nodes_->nothing_is_left();
   head_->nothing_is_left();
   events_.push(event::Tick{});
 }

@@ -372,7 +372,7 @@ Place NodesRun::find_place() {
 }
 
 void NodesRun::ended(pid_t child) {
-  if (watcher_) watcher_->forget(child);
+  if (watcher_) watcher_->ended(child);
 }
 
 bool NodesRun::watcher_event(const ChildEvent& event) {

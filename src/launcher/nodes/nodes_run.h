@@ -76,6 +76,9 @@ class NodesRun {
   // who it is; that this child has ended, and is about to be reaped; whether it is the watcher.
   std::atomic<pid_t>* free_slot() const { return watcher_ ? watcher_->free_slot() : nullptr; }
   void ended(pid_t child);
+  void nothing_is_left() {  // of what its workers have started
+    if (watcher_) watcher_->nothing_is_left();
+  }
   bool keeps(pid_t child) const { return watcher_ && watcher_->pid() == child; }
   // True: it was the watcher's. One that was killed is followed by another.
   bool watcher_event(const ChildEvent& event);

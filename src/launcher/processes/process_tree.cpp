@@ -160,7 +160,8 @@ bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
   each_number_in(Path("/proc"), [=, &any](pid_t pid) {
     const pid_t session = ::getsid(pid);
     const bool is_theirs = session > 1 && std::ranges::any_of(leaders, [=](const auto& leader) {
-                             return leader.load() == session;
+                             const pid_t number = leader.load();
+                             return number == session || (number == -session && !can_run(session));
                            });
     if (is_theirs && !only_cleans_up(pid) && can_run(pid)) any = ::kill(pid, signal) == 0 || any;
   });

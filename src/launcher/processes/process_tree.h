@@ -33,7 +33,8 @@ void kill_descendants(pid_t root, pid_t spared, std::span<const KnownProcess> ot
 
 // To all processes of these sessions, each named by its leader, who may be gone: as long as anybody
 // is in it the number is no other process's. 0: none. False: nobody is there who could run; a
-// zombie cannot, unless its other threads do.
+// zombie cannot, unless its other threads do. Minus a number: that leader has been reaped, maybe
+// long ago; where a process has its number now, nobody is signalled for it.
 // `signal` 0 only looks.
 bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal);
 

@@ -75,7 +75,7 @@ Error no_watcher(const char* call) {
 // Lives as long as the process.
 struct Watcher::Page {
   std::atomic<std::uint64_t> until{0};
-  std::size_t slots = 0;
+  std::size_t slots = 0;  // a worker's pid each; minus that of one that has ended; 0: free
   clockid_t clock = CLOCK_BOOTTIME;
 
   std::atomic<pid_t>* begin() { return reinterpret_cast<std::atomic<pid_t>*>(this + 1); }
@@ -144,13 +144,18 @@ void Watcher::allow_until(std::uint64_t ns) {
 
 std::atomic<pid_t>* Watcher::free_slot() {
   const auto free =
-      std::find_if(page_->begin(), page_->end(), [](const auto& slot) { return slot.load() == 0; });
+      std::find_if(page_->begin(), page_->end(), [](const auto& slot) { return slot.load() <= 0; });
   return free == page_->end() ? nullptr : free;
 }
 
-void Watcher::forget(pid_t worker) {
+void Watcher::ended(pid_t worker) {
   for (auto& slot : *page_)
-    if (slot.load() == worker) slot.store(0);
+    if (slot.load() == worker) slot.store(-worker);
+}
+
+void Watcher::nothing_is_left() {
+  for (auto& slot : *page_)
+    if (slot.load() < 0) slot.store(0);
 }
 
 // After a fork of a program that may have threads: system calls, and nothing that takes a lock.

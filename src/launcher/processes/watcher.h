@@ -9,7 +9,7 @@
 // launcher is killed it ends what the workers have started in their sessions, and ends. It shares
 // one page with the launcher: the time, and the workers' pids, each of which its worker has written
 // there itself before it executes anything. A pid is taken out before its process is reaped
-// (forget()), so it is never another process's.
+// (ended()), so it is never another process's; its session is known until nothing_is_left().
 //
 // Ownership: of the process and the page; the destructor ends both. Threads: the main thread, whose
 // end would end the watcher. Errors: kUnavailable.
@@ -46,8 +46,10 @@ class Watcher {
   void allow_until(std::uint64_t ns);
   // For the next worker that is started (SpawnSpec::pid_slot); nullptr: there are too many.
   std::atomic<pid_t>* free_slot();
-  // It has ended, and is about to be reaped.
-  void forget(pid_t worker);
+  // It has ended, and is about to be reaped; what it has started may be left.
+  void ended(pid_t worker);
+  // Of all that have ended.
+  void nothing_is_left();
 
   // Keeps `fd` open until nothing of the workers is left, however the launcher ends: a lock, which
   // so is free no sooner. By another process in its place. The caller owns `fd`, and outlives this.

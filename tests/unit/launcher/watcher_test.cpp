@@ -203,7 +203,7 @@ TEST_F(WatcherTest, WithoutATimeNobodyIsKilledAndASlotThatIsLeftIsFree) {
   watcher_->allow_until(0);
   const pid_t worker = start_worker(*watcher_);
   EXPECT_EQ(watcher_->free_slot(), nullptr);
-  watcher_->forget(late);
+  watcher_->ended(late);
   EXPECT_NE(watcher_->free_slot(), nullptr);
   pause(500ms);
   EXPECT_TRUE(lives(worker));
@@ -310,6 +310,49 @@ TEST(WatcherOf, ALauncherThatIsKilledWithWorkersAroundOthers) {
   std::filesystem::remove(mark);
   pause(200ms);
   EXPECT_FALSE(std::filesystem::exists(mark)) << "what the worker has started runs on";
+}
+
+// Between a worker's end and the next attempt, while the launcher gives them a moment.
+TEST(WatcherOf, ALauncherThatIsKilledAfterItsWorkersHaveEnded) {
+  std::array<int, 2> said{};
+  ASSERT_EQ(::pipe2(said.data(), O_CLOEXEC), 0);
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    const auto watcher = Watcher::start(2, CLOCK_BOOTTIME);
+    SpawnSpec spec;
+    spec.file = "/bin/sh";
+    spec.arguments = {"sh", "-c", "(trap '' TERM; sleep 60; sleep 60) & exit 1"};
+    spec.stdout_fd = said[1];
+    spec.pid_slot = (*watcher)->free_slot();
+    const auto worker = spawn_process(spec);
+    while (!next_child_event([&](pid_t pid) { (*watcher)->ended(pid); })) pause(1ms);
+    (void)!::write(said[1], "", 1);
+    ::close(said[1]);
+    for (;;) ::pause();
+  }
+  ::close(said[1]);
+  char text = 0;
+  EXPECT_EQ(::read(said[0], &text, 1), 1);
+  ::kill(launcher, SIGKILL), reap(launcher);
+  pollfd all_gone{said[0], POLLIN, 0};
+  EXPECT_EQ(::poll(&all_gone, 1, 5000), 1);
+  EXPECT_EQ(::read(said[0], &text, 1), 0) << "what the worker has started runs on";
+  ::close(said[0]);
+}
+
+// Its number may be anybody's by then.
+TEST(ProcessTree, ASessionOfAReapedLeaderIsNobodysWhoHasItsNumber) {
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::setsid();
+    for (;;) ::pause();
+  }
+  ASSERT_TRUE(until([&] { return ::getsid(other) == other; }, 5s));
+  std::atomic<pid_t> reaped = -other, alive = other;
+  EXPECT_FALSE(signal_sessions({&reaped, 1}, SIGKILL));
+  EXPECT_TRUE(signal_sessions({&alive, 1}, SIGKILL));
+  reap(other);
 }
 
 TEST(WatcherOf, ALauncherThatIsKilled) {
