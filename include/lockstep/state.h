@@ -60,11 +60,26 @@ class TrainState {
   Status add(const std::string& name, const NamedTensors& tensors);
   Status add(Text text);
 
+  // What each virtual worker's share carries to its next step: the hidden state of truncated
+  // backpropagation through time, an environment that lives on. The library makes a row for each
+  // virtual worker, each beginning as `row` (dense, on the CPU; copied), and keeps the rows in
+  // checkpoints, hashes and newcomers. A share reads its row with Share::carried() and sets the
+  // next one with Share::carry(). A run with rows goes on with its number of virtual workers alone.
+  // Before Step::open() or Trainer::fit(). Errors: kUsage also for a name that begins with
+  // "lockstep.", which are the library's.
+  Status add_carried(const std::string& name, const at::Tensor& row);
+  // All rows, [V, …] with the shape of one: after Step::open(). In the loop's own code, between
+  // next() and run(), they may be written to: in all workers alike, as a function of
+  // global_step(). Errors: kUsage for an unknown name, which lists the known ones, and before
+  // open().
+  Result<at::Tensor> carried(const std::string& name) const;
+
   const std::vector<Named>& parameters() const { return parameters_; }
   // The same, as backward gives gradients to them: with MasterWeights the half weights.
   const std::vector<Named>& leaves() const { return leaves_; }
   const std::vector<Named>& buffers() const { return buffers_; }
-  // The optimizers', the schedulers', the scaler's, one's own.
+  // The optimizers', the schedulers', the scaler's, one's own, and, once a run is open, what is
+  // carried, as "carried.NAME".
   const std::vector<Named>& other_tensors() const { return other_tensors_; }
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
   const std::string& optimizer_name(std::size_t number) const { return optimizer_names_[number]; }
@@ -72,6 +87,12 @@ class TrainState {
   GradScaler* scaler() const { return scaler_; }  // nullptr: none
   const std::vector<MasterWeights*>& master_weights() const { return master_weights_; }
   const std::vector<Text>& texts() const { return texts_; }
+  // In the order of add_carried(), by the name given there: rows, [V, …]; before open() the one
+  // that all begin as.
+  const std::vector<Named>& carried_rows() const { return carried_; }
+  Result<std::size_t> carried_number(const std::string& name) const;  // its place there
+  // A run's, once it knows how many virtual workers there are.
+  Status open_carried(std::int64_t virtual_workers);
   std::vector<const torch::nn::Module*> modules() const;  // those that were added
   std::vector<Named> model() const;  // parameters and buffers, in state_dict()'s order
 
@@ -122,6 +143,8 @@ class TrainState {
   GradScaler* scaler_ = nullptr;
   std::vector<MasterWeights*> master_weights_;
   std::vector<Text> texts_;
+  std::vector<Named> carried_;
+  std::int64_t carried_for_ = 0;  // virtual workers; 0: no run is open
 };
 
 }  // namespace lockstep

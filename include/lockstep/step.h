@@ -48,6 +48,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "lockstep/context.h"
@@ -58,6 +59,7 @@
 namespace lockstep {
 
 namespace training {  // not `train`: programs have a function of that name
+class CarriedRows;
 class Run;
 class Shares;
 }  // namespace training
@@ -85,6 +87,17 @@ class Share {
   // a GAN's second closure draw the noise of the first.
   std::uint64_t seed() const { return seed_; }
 
+  // What this virtual worker carries from step to step (TrainState::add_carried()): its row, as its
+  // last carry() has set it, in the update before or in this one (with accumulation_steps for an
+  // earlier batch of it, too). A copy without a graph: what is written to it is not carried.
+  at::Tensor carried(const std::string& name) const;
+  // Sets it, of the row's shape and dtype, to a copy of `next` without its graph; once more in the
+  // same share, and the last one counts. It takes effect with the update: one that is left out
+  // (on_nan, or no share takes part) leaves the rows as they were, one that a GradScaler leaves out
+  // does not. A share that carries nothing keeps its row. Both are calls of the closure's own
+  // thread, while it runs; errors (kUsage) are thrown, as a closure has no other way.
+  void carry(const std::string& name, const at::Tensor& next);
+
   // Ends the run after this step, in all workers, as --max-steps would: the word of one share is
   // enough, and counts once the step is committed. The final weights are as exact as what it is
   // said for: a function of the state and the share (a loss below a goal) and they are the same
@@ -98,6 +111,9 @@ class Share {
   std::int64_t micro_batch_ = 0, micro_batches_ = 1, update_ = 0;
   std::uint64_t seed_ = 0;
   const data::Batch* batch_ = nullptr;
+  training::CarriedRows& rows(const char* call) const;
+  training::CarriedRows* rows_ = nullptr;
+  std::uint64_t call_ = 0;  // of the closure, to which these are of use
   bool ends_ = false;
   mutable bool asked_ = false;                                 // for its batch
   double correct_ = std::numeric_limits<double>::quiet_NaN();  // right answers; see Trainer::loss()

@@ -40,6 +40,8 @@ class Module;
 
 namespace lockstep {
 
+class Share;  // lockstep/step.h
+
 // Of one share's batch in training, where the right answers are counted, too.
 struct LossAndCorrect {
   at::Tensor loss;  // see Trainer::Loss
@@ -136,6 +138,12 @@ class Trainer {
   using CountedLoss = std::function<LossAndCorrect(const data::Batch&)>;
   void loss(Loss loss);
   void loss(CountedLoss loss);
+  // The same of the whole share: its batch(), numbers and seed(), and what it carries.
+  using ShareLoss = std::function<at::Tensor(Share&)>;
+  void loss(ShareLoss loss);
+  // See TrainState::add_carried(); for a loss of the share. A name is not one of the trainer's
+  // parts ("model", "optimizer", "epochs", "scheduler", "scaler", …). Errors: fit()'s.
+  void add_carried(const std::string& name, const at::Tensor& row);
   // Called under NoGradGuard, with the whole model in evaluation mode; after it each module is in
   // its own mode and has its own buffers again. What it draws is seeded by (seed, step, batch).
   // (Nothing else touches modes: a part that was put into eval() stays there while the rest

@@ -61,6 +61,7 @@ struct ExchangePlan {
   std::vector<BucketSpec> buckets;
   float scale = 1.0F;                      // fp32 number nearest 1/V for a mean
   std::uint64_t buffer_bytes = 0;          // virtual worker 0's buffers, published with each step
+  std::uint64_t row_bytes = 0;             // what each virtual worker carries to its next step
   std::uint32_t eval_items = 0;            // most batches of one evaluation
   std::uint64_t note_words = 0;            // of each virtual worker's share; see notes()
   std::uint64_t state_bytes = 0;           // a copy of the state, for newcomers
@@ -140,6 +141,13 @@ class Exchange {
   virtual std::span<std::byte> buffers() = 0;
   virtual void publish_buffers() = 0;
   virtual bool buffers_published() const = 0;
+
+  // What virtual worker `v` carries from this transaction to its next: row_bytes, written by the
+  // share's owner and marked before the share's record is, so that whoever looks for that finds
+  // this. Nobody is rung. Readable as long as buffers() are. No bytes: no marks either.
+  virtual std::span<std::byte> row(std::uint32_t v) = 0;
+  virtual void publish_row(std::uint32_t v) = 0;
+  virtual bool row_published(std::uint32_t v) const = 0;
 
   // Of this transaction: what others write in the next ones is elsewhere.
   virtual EvalCell& eval(std::uint32_t item) = 0;

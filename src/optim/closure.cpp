@@ -7,15 +7,17 @@
 namespace lockstep::optim {
 namespace {
 
-thread_local bool in_closure = false;
+thread_local bool closure_runs = false;
 
 }  // namespace
 
-ClosureScope::ClosureScope() { in_closure = true; }
-ClosureScope::~ClosureScope() { in_closure = false; }
+ClosureScope::ClosureScope() { closure_runs = true; }
+ClosureScope::~ClosureScope() { closure_runs = false; }
+
+bool in_closure() { return closure_runs; }
 
 void refuse_in_closure(const char* call, const char* instead) {
-  if (!in_closure) return;
+  if (!closure_runs) return;
   throw Thrown(
       {ErrorKind::kUsage,
        std::string(call) + " in a step's closure, which only returns the loss; " + instead});

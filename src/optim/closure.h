@@ -15,6 +15,8 @@ class ClosureScope {
   ClosureScope(const ClosureScope&) = delete;
 };
 
+bool in_closure();
+
 // Throws (kUsage) in a closure; `instead` ends the message: what to do.
 void refuse_in_closure(const char* call, const char* instead);
 

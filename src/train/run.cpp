@@ -12,6 +12,7 @@
 #include "lockstep/checkpoint.h"
 #include "rundir/lock.h"
 #include "train/batches_of_one.h"
+#include "train/carried_rows.h"
 #include "train/closing_remarks.h"
 #include "train/determinism.h"
 #include "train/finale.h"
@@ -56,6 +57,7 @@ Status Run::begin() {
     log_once(*warning, LogLevel::kWarning);
   memory_.emplace(spec_.plan.updates_per_step);
   if (spec_.plan.updates_per_step > 1) LOCKSTEP_TRY(state_.add("lockstep.step", memory_->state()));
+  LOCKSTEP_TRY(open_rows(spec_, state_));
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
   if (origin_ && epoch_ends_.book() != nullptr) epoch_ends_.book()->begin_at(origin_->start);

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "train/carried_rows.h"
 #include "train/data_identity.h"
 #include "train/option_rules.h"
 
@@ -129,6 +130,7 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   if (spec.options.clip_grad_norm > 0)
     manifest.set("clip_grad_norm", shortest(spec.options.clip_grad_norm));
   if (spec.options.on_nan == OnNan::kSkip) manifest.set("on_nan", "skip");
+  if (const std::string rows = rows_in_words(state); !rows.empty()) manifest.set("carried", rows);
   manifest.set("threads", context.threads());
   manifest.set("torch", TORCH_VERSION);
   manifest.set("cpu_capability", at::get_cpu_capability());

@@ -81,6 +81,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   };
   record.ids_count = record.loss_count = record.ends = 0;
   record.loss_sum = record.correct = 0;
+  rows_.begin_share(v.value());
   for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
     LOCKSTEP_ASSIGN(const data::Batch* const batch, batch_of(participant, txn, v, k, output.again));
@@ -92,6 +93,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
     if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
   batch_ = {};
+  rows_.store(output.rows);
   if (record.loss_count == 0) participant.reducer().take_no_part();
   write_to(record, optimizers_);
   record.rate = state_.optimizers()[optimizers_.front()]->lr();
@@ -105,7 +107,7 @@ data::ShareId Shares::id_of(const Position& position, std::int64_t v, std::int64
 }
 
 Share Shares::share_of(const Position& position, VirtualWorker v, std::int64_t k,
-                       const data::Batch& batch) const {
+                       const data::Batch& batch) {
   Share share;
   share.virtual_worker_ = v.value();
   share.epoch_ = position.epoch;
@@ -116,6 +118,8 @@ Share Shares::share_of(const Position& position, VirtualWorker v, std::int64_t k
   share.micro_batch_ = k;
   share.micro_batches_ = spec_.plan.batches_of(position.step);
   share.batch_ = &batch;
+  share.rows_ = &rows_;
+  share.call_ = rows_.begin_call();
   return share;
 }
 

@@ -15,6 +15,7 @@
 
 #include "coord/board.h"
 #include "lockstep/step.h"
+#include "train/carried_rows.h"
 #include "train/given_optimizers.h"
 #include "train/run_spec.h"
 #include "transaction/participant.h"
@@ -42,14 +43,14 @@ class Shares {
 
  private:
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
-      : spec_(spec), hooks_(hooks), state_(state) {}
+      : spec_(spec), hooks_(hooks), state_(state), rows_(state) {}
   bool compares(const Position& position) const;
   Status announce_choice(Txn txn, const transaction::ShareNotes& notes);
   void hash_state(Txn txn, const transaction::ShareOutput& output);
   // Of the share's batches, number k.
   data::ShareId id_of(const Position& position, std::int64_t v, std::int64_t k) const;
   Share share_of(const Position& position, VirtualWorker v, std::int64_t k,
-                 const data::Batch& batch) const;
+                 const data::Batch& batch);
   Status check_draws(const std::string& before) const;
   Result<data::Batch> fetch(const Position& position, VirtualWorker v, std::int64_t k);
   Result<const data::Batch*> batch_of(transaction::Participant& participant, Txn txn,
@@ -70,6 +71,7 @@ class Shares {
   std::int64_t kept_step_ = -1;
   data::Batch batch_;  // that is not kept
   bool checked_draws_ = false, asked_for_batch_ = false, heard_choice_ = false;
+  CarriedRows rows_;
   std::optional<Txn> hashed_at_;  // the step whose start `hashes_` are of
   std::vector<std::uint64_t> hashes_;
 };

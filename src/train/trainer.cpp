@@ -49,6 +49,12 @@ void Trainer::loss(CountedLoss loss) {
   };
 }
 
+void Trainer::loss(ShareLoss loss) { impl_->run.hooks.loss = std::move(loss); }
+
+void Trainer::add_carried(const std::string& name, const at::Tensor& row) {
+  if (impl_->added.ok()) impl_->added = impl_->state.add_carried(name, row);
+}
+
 void Trainer::evaluation(Evaluation evaluation, EvaluatedOn set) {
   impl_->run.hooks.evaluated_on = set;
   impl_->run.hooks.evaluation = [this,

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "coord/hang_watch.h"
+#include "transaction/rows.h"
 #include "transaction/state_image.h"
 
 namespace lockstep::transaction {
@@ -33,19 +34,22 @@ Participant::Participant(worker::Session& session, TrainState& state, Program& p
       options_(options),
       board_(session.memory(), options.board),
       log_(session, board_),
-      start_buffers_(buffer_bytes(state)) {}
+      start_buffers_(buffer_bytes(state)),
+      spare_row_(row_bytes(state)) {}
 
 Result<std::unique_ptr<Participant>> Participant::create(worker::Session& session,
                                                          TrainState& state, Program& program,
                                                          const ParticipantOptions& options) {
   std::unique_ptr<Participant> self(new Participant(session, state, program, options));
   LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(summed_parameters(state), options.reducer));
-  self->notes_plan_ = {state.tensor_count(), self->reducer_->parameters().size()};
+  self->notes_plan_ = {state.tensor_count(), self->reducer_->parameters().size(),
+                       state.carried_rows().size()};
   comm::ExchangePlan plan;
   plan.virtual_workers = options.board.virtual_workers;
   plan.buckets = self->reducer_->bucket_specs();
   plan.scale = 1.0F / static_cast<float>(options.board.virtual_workers);
   plan.buffer_bytes = buffer_bytes(state);
+  plan.row_bytes = self->spare_row_.size();
   plan.eval_items = options.eval_items;
   plan.note_words = self->notes_plan_.words();
   plan.state_bytes = image_bytes(state);

@@ -86,6 +86,7 @@ class Participant {
   Status compute_owned();
   Status compute_item(std::uint32_t item, bool adopted);
   Status compute_step_share(std::uint32_t item, bool adopted);
+  void take_over_rows();
   ddp::FoldStep fold_for(std::uint32_t item, bool adopted) const;
   bool items_marked();
   bool table_published();
@@ -130,6 +131,7 @@ class Participant {
   Rank rank_{coord::kNewcomer};
   bool prefaulted_ = false;
   std::vector<std::byte> start_buffers_;
+  std::vector<std::byte> spare_row_;  // of one virtual worker: what is there already goes here
   NotesPlan notes_plan_;
   bool rehearsing_ = false;  // this transaction
 };

@@ -11,6 +11,7 @@
 
 #include "base/text.h"
 #include "transaction/participant.h"
+#include "transaction/rows.h"
 #include "transaction/state_image.h"
 
 namespace lockstep::transaction {
@@ -41,11 +42,12 @@ std::string loss_text(double loss) { return std::isnan(loss) ? "nan" : shortest(
 
 constexpr const char* kWhatItMayDependOn =
     ". A share's loss may depend on the train state and on its Share alone: batch(), "
-    "virtual_worker(), epoch(), step(), global_step(), micro_batch(), update(), and PyTorch's "
-    "default generator, which is seeded by them; it must not write to its batch. A data loader of "
-    "one's own around run(), the rank, a "
-    "counter, the clock and other generators are not the same for whoever computes a share after "
-    "a death (--rehearse 0 leaves this comparison out; then equal weights are not promised)";
+    "virtual_worker(), epoch(), step(), global_step(), micro_batch(), update(), carried(), and "
+    "PyTorch's default generator, which is seeded by them; it must not write to its batch. A data "
+    "loader of one's own around run(), the rank, a counter, the clock and other generators are not "
+    "the same for "
+    "whoever computes a share after a death (--rehearse 0 leaves this comparison out; then equal "
+    "weights are not promised)";
 
 }  // namespace
 
@@ -77,6 +79,7 @@ Status Participant::rehearse_share(std::uint32_t item) {
   const GeneratorKept kept;
   ScratchOutput scratch(board_.plan(), notes_plan_);
   scratch.output().again = true;
+  scratch.output().rows = spare_row_;
   const std::span<coord::Word> hashes = scratch.output().notes.gradients();
   if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
   reducer_->begin_rehearsal(item);
@@ -88,6 +91,7 @@ Status Participant::rehearse_share(std::uint32_t item) {
   const coord::ShareRecord& record = scratch.output().record;
   const ShareNotes notes = this->notes(item);
   for (std::size_t i = 0; i < hashes.size(); ++i) notes.again_gradients()[i].store(hashes[i]);
+  hash_row(state_, scratch.output().rows, notes.again_rows());
   notes.again_loss().store(
       std::bit_cast<std::uint64_t>(mean_loss(record.loss_sum, record.loss_count)),
       std::memory_order_relaxed);
@@ -124,6 +128,13 @@ Status Participant::check_rehearsed(std::uint32_t item) const {
       return Error{ErrorKind::kUsage, step + "the gradient of '" + reducer_->parameters()[i].name +
                                           "'" + of + " has other bits" + in + " than" + when +
                                           ", though its loss is the same, " + loss_text(loss) +
+                                          kWhatItMayDependOn};
+  for (std::size_t i = 0; i < notes.rows().size(); ++i)
+    if (notes.rows()[i].load(std::memory_order_relaxed) !=
+        notes.again_rows()[i].load(std::memory_order_relaxed))
+      return Error{ErrorKind::kUsage, step + "what virtual worker " + std::to_string(item) +
+                                          " carries as '" + state_.carried_rows()[i].name +
+                                          "' has other bits" + in + " than" + when +
                                           kWhatItMayDependOn};
   return {};
 }

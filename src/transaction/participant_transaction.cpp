@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "transaction/participant.h"
+#include "transaction/rows.h"
 #include "transaction/state_image.h"
 
 namespace lockstep::transaction {
@@ -68,20 +69,26 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   // A record that the dead had marked stays, and its notes; what is computed again for its pieces
   // goes to scratch ones.
   const bool recorded = record.mark.load(std::memory_order_acquire) >= mark;
+  // So does what it carries.
+  const bool carried = exchange_->row_published(item);
+  const std::span<std::byte> rows = carried ? std::span(spare_row_) : exchange_->row(item);
   if (recorded) {
     ScratchOutput scratch(board_.plan(), notes_plan_);
+    scratch.output().rows = rows;
     LOCKSTEP_TRY(program_.compute_share(next_, v, scratch.output()));
   } else {
-    ShareOutput output{record, notes(item)};
+    ShareOutput output{record, notes(item), rows};
     output.notes.rank().store(static_cast<std::uint64_t>(rank_.value()), std::memory_order_relaxed);
     if (rehearsing_) reducer_->hash_gradients(output.notes.gradients());
     LOCKSTEP_TRY(program_.compute_share(next_, v, output));
+    if (rehearsing_) hash_row(state_, rows, output.notes.rows());
   }
   LOCKSTEP_TRY(reducer_->end_share());
   if (item == 0 && !start_buffers_.empty() && !exchange_->buffers_published()) {
     store_buffers(state_, exchange_->buffers());
     exchange_->publish_buffers();
   }
+  if (!carried) exchange_->publish_row(item);
   if (!recorded) record.mark.store(mark, std::memory_order_release);
   return {};
 }
@@ -109,6 +116,7 @@ bool Participant::items_marked() {
     // A later mark: the others have gone on without this worker, see leaving().
     if (word.load(std::memory_order_acquire) < mark) return false;
     if (rehearsing_ && !rehearsed(marked_)) return false;
+    if (step && !exchange_->row_published(marked_)) return false;
     ++marked_;
   }
   return !step || start_buffers_.empty() || exchange_->buffers_published();
@@ -171,6 +179,12 @@ void Participant::note_commit() {
     slot.committed_ns.store(monotonic_ns(), std::memory_order_release);
 }
 
+// Of all virtual workers, whoever computed them.
+void Participant::take_over_rows() {
+  if (spare_row_.empty()) return;
+  for (std::uint32_t v = 0; v < program_.items(next_); ++v) load_row(state_, v, exchange_->row(v));
+}
+
 Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
@@ -183,6 +197,7 @@ Status Participant::commit() {
     if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
     const bool updated = program_.update(next_, board_);
     reducer_->clear_gradients();
+    if (updated) take_over_rows();
     if (!updated && !start_buffers_.empty()) load_buffers(state_, start_buffers_);
   } else {
     LOCKSTEP_TRY(program_.end_epoch(next_, *exchange_));

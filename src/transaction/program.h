@@ -60,7 +60,7 @@ class Program {
   // or if the step has to be the last.
   virtual Status check(Txn txn, coord::Board board) = 0;
   // The update of the state, from gradients that are set. False: it is left out, and its buffers
-  // with it.
+  // and rows with it.
   virtual bool update(Txn txn, coord::Board board) = 0;
   // An evaluation or an epoch's end is whole: what follows from it for the state. An error, in all
   // workers alike, if nothing can.

@@ -1,7 +1,8 @@
 // What a step's members compare of each share beside its sum and its record: words in the
 // exchange's memory (comm::Exchange::notes()), or scratch ones that nobody reads.
 //
-//   words | hashes of the state's tensors | of the gradients | of the gradients computed again
+//   words | hashes of the state's tensors | of the gradients | of the rows that it carries
+//         | of the gradients computed again | of those rows
 //
 // All but `choice` and `again_mark` are vouched for by the share's record, or by `again_mark`.
 // Ownership: a view. Threads: one writer at a time, as of the record.
@@ -17,7 +18,7 @@
 namespace lockstep::transaction {
 
 struct NotesPlan {
-  std::size_t state_tensors = 0, gradients = 0;
+  std::size_t state_tensors = 0, gradients = 0, rows = 0;
   std::size_t words() const;
 };
 
@@ -40,11 +41,15 @@ class ShareNotes {
   coord::Word& again_loss() const { return words_[kAgainLoss]; }
 
   std::span<coord::Word> state() const { return words_.subspan(kWords, plan_.state_tensors); }
-  std::span<coord::Word> gradients() const {
-    return words_.subspan(kWords + plan_.state_tensors, plan_.gradients);
+  std::span<coord::Word> gradients() const { return words_.subspan(first(), plan_.gradients); }
+  std::span<coord::Word> rows() const {
+    return words_.subspan(first() + plan_.gradients, plan_.rows);
   }
   std::span<coord::Word> again_gradients() const {
-    return words_.subspan(kWords + plan_.state_tensors + plan_.gradients, plan_.gradients);
+    return words_.subspan(again(), plan_.gradients);
+  }
+  std::span<coord::Word> again_rows() const {
+    return words_.subspan(again() + plan_.gradients, plan_.rows);
   }
 
  private:
@@ -59,22 +64,25 @@ class ShareNotes {
     kAgainLoss,
     kWords
   };
+  std::size_t first() const { return kWords + plan_.state_tensors; }
+  std::size_t again() const { return first() + plan_.gradients + plan_.rows; }
   std::span<coord::Word> words_;
   NotesPlan plan_;
 };
 
 inline std::size_t NotesPlan::words() const {
-  return ShareNotes::kWords + state_tensors + 2 * gradients;
+  return ShareNotes::kWords + state_tensors + 2 * (gradients + rows);
 }
 
 // What one share's computation fills in.
 struct ShareOutput {
   coord::ShareRecord& record;  // all but its mark
   ShareNotes notes;
+  std::span<std::byte> rows = {};  // what it carries to its next step, see rows.h
   bool again = false;  // the rehearsal's second computation, which takes nothing from the first
 };
 
-// A record and notes that nobody reads.
+// A record and notes that nobody reads; rows are the caller's.
 class ScratchOutput {
  public:
   ScratchOutput(const coord::BoardPlan& board, const NotesPlan& plan)

@@ -202,6 +202,40 @@ TYPED_TEST(ExchangeTest, BuffersTravelWithTheStep) {
   EXPECT_EQ(reader.heal_region()[4999], std::byte{7});
 }
 
+// Four generations: one that is three behind still reads its own.
+TYPED_TEST(ExchangeTest, RowsTravelWithTheStep) {
+  comm::ExchangePlan plan = awkward_plan(3);
+  plan.row_bytes = 100;
+  plan.buffer_bytes = 100;
+  Cluster<TypeParam> cluster({plan, Values::kAdversarial}, 2);
+  comm::Exchange& writer = *cluster.exchanges[0];
+  comm::Exchange& reader = *cluster.exchanges[1];
+  ASSERT_TRUE(reader.begin(table_of(Txn(0), 2)).ok());
+  for (std::uint64_t t = 0; t < 4; ++t) {
+    ASSERT_TRUE(writer.begin(table_of(Txn(t), 2)).ok());
+    std::memset(writer.buffers().data(), 0, 100);
+    for (std::uint32_t v = 0; v < 3; ++v) {
+      EXPECT_FALSE(writer.row_published(v));
+      ASSERT_EQ(writer.row(v).size(), 100U);
+      std::memset(writer.row(v).data(), static_cast<int>(10 * t + v + 1), 100);
+      writer.publish_row(v);
+      EXPECT_TRUE(writer.row_published(v));
+    }
+    for (std::uint32_t v = 0; v < 3; ++v) {
+      EXPECT_TRUE(reader.row_published(v));
+      EXPECT_EQ(reader.row(v)[0], std::byte(v + 1));
+      EXPECT_EQ(reader.row(v)[99], std::byte(v + 1));
+    }
+  }
+}
+
+// Nothing is carried: nothing to wait for.
+TYPED_TEST(ExchangeTest, RowsOfNoBytesAreThere) {
+  Cluster<TypeParam> cluster({awkward_plan(2), Values::kAdversarial}, 1);
+  ASSERT_TRUE(cluster.exchanges[0]->begin(table_of(Txn(0), 1)).ok());
+  EXPECT_TRUE(cluster.exchanges[0]->row_published(1));
+}
+
 TYPED_TEST(ExchangeTest, WaitsForTheCallersConditionToo) {
   Cluster<TypeParam> cluster({awkward_plan(1), Values::kAdversarial}, 1);
   comm::Exchange& exchange = *cluster.exchanges[0];

@@ -29,8 +29,8 @@ struct Scene {
   Random random;
   Clock clock;
   Plan plan;
-  std::vector<std::uint64_t> reference = plan.reference(), memories = plan.memories();
-  Host host{clock, random, plan, reference, memories};
+  Plan::Reference reference = plan.reference();
+  Host host{clock, random, plan, reference};
   AgentOptions options;
   std::unique_ptr<SimAgent> agent;
   Outcome outcome;

@@ -138,7 +138,7 @@ void SimWorker::phase(Phase phase) {
 void SimWorker::write_check(const char* what) const {
   require(!dead_ && !board_->is_dead(spawn_.uid),
           std::string("a worker on the dead list writes: ") + what);
-  require(value_ == reference(txn_),
+  require(value_ == reference(txn_) && rows_ == host_.reference.rows[place(txn_)],
           std::string("not made from the undisturbed run's state: ") + what);
 }
 
@@ -159,7 +159,9 @@ void SimWorker::loaded() {
     return heal_wait();
   }
   txn_ = host_.checkpoint.txn;
-  value_ = host_.checkpoint.txn == 0 ? host_.reference[0] : host_.checkpoint.state;
+  const bool begins = host_.checkpoint.txn == 0;
+  value_ = begins ? host_.reference.states[0] : host_.checkpoint.state;
+  rows_ = begins ? host_.reference.rows[0] : host_.checkpoint.rows;
   memory_ = host_.checkpoint.memory;
   self().needs = txn_ + 1;
   host_.to_agent(uid(),
@@ -239,7 +241,7 @@ void SimWorker::saved() {
   // Behind the last step the place is that step's end.
   const std::uint64_t stop = table_.stop_after_step,
                       place = stop != 0 ? std::min(txn_, stop) : txn_;
-  if (place > host_.checkpoint.txn) host_.checkpoint = {place, value_, memory_};
+  if (place > host_.checkpoint.txn) host_.checkpoint = {place, value_, memory_, rows_};
   compute();
 }
 
@@ -311,7 +313,9 @@ void SimWorker::committed() {
   ++txn_;
   require(overtaken || value_ == reference(txn_),
           "the state after transaction " + std::to_string(txn_ - 1) + " differs");
-  require(overtaken || memory_ == host_.memories[place(txn_)],
+  require(overtaken || rows_ == host_.reference.rows[place(txn_)],
+          "what is carried from transaction " + std::to_string(txn_ - 1) + " differs");
+  require(overtaken || memory_ == host_.reference.memories[place(txn_)],
           "what the step of transaction " + std::to_string(txn_ - 1) + " has taught differs");
   require(self().progress.applied <= txn_, "a committed transaction went back");
   self().progress.applied = txn_;

@@ -18,7 +18,7 @@ struct Host {
   Clock& clock;
   Random& random;
   const Plan& plan;
-  const std::vector<std::uint64_t>&reference, &memories;
+  const Plan::Reference& reference;
   Planted planted{};
   Checkpoint checkpoint{};
   std::uint64_t step_time = kMillisecond;  // of one share
@@ -104,6 +104,8 @@ class SimWorker {
   void compute();
   void computed();
   void deliver_share(std::uint32_t v);
+  void deliver_late();
+  std::uint64_t row_of(std::uint32_t v) const;
   void deliver_batch(std::uint32_t item);
   void sum_chunks();
   void leave_out_chunks();
@@ -122,7 +124,7 @@ class SimWorker {
   bool passed_over() const;
   bool is_step(std::uint64_t txn) const { return host_.plan.is_step(txn, table_.stop_after_step); }
   // The undisturbed run's state at its start.
-  std::uint64_t reference(std::uint64_t txn) const { return host_.reference[place(txn)]; }
+  std::uint64_t reference(std::uint64_t txn) const { return host_.reference.states[place(txn)]; }
   std::uint64_t place(std::uint64_t txn) const;
 
   // sim_worker_membership.cpp
@@ -159,7 +161,9 @@ class SimWorker {
   std::deque<void (SimWorker::*)()> held_;  // what a stopped process would have done
   std::uint64_t txn_ = 0, value_ = 0;       // the transaction, and the state at its start
   std::uint64_t memory_ = 0;                // what the step has taught so far, a part of that state
+  Rows rows_;                               // another part of it
   std::uint64_t generator_ = 0;             // the process's
+  std::vector<std::function<void()>> late_;  // planted: what it has yet to write
   coord::Table table_;
   std::optional<coord::Ownership> ownership_;
   std::size_t ownership_dead_ = 0;

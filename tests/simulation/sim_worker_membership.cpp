@@ -51,7 +51,7 @@ void SimWorker::depart() {
   // The step under way and its checkpoint.
   const bool stops = newest.has(uid()) && table_.txn.value() == txn_;
   if (stops && Ownership(table_, 1, board_->dead).first_live() == index_in(table_))
-    host_.checkpoint = {txn_, value_, memory_};
+    host_.checkpoint = {txn_, value_, memory_, rows_};
   host_.to_agent(uid(), event::Left{uid(), Txn(txn_)});
   end({0, 0});
 }
@@ -138,6 +138,7 @@ void SimWorker::donated() {
   board_->heal_writers.erase(uid());
   board_->heal_state = value_;
   board_->heal_memory = host_.planted.image_forgets ? 0 : memory_;
+  board_->heal_rows = rows_;
   board_->heal_mark = txn_ + 1;
   host_.ring_all();
   before();
@@ -176,6 +177,7 @@ void SimWorker::heal_loaded() {
   if (board_->heal_mark == tried_) {
     value_ = board_->heal_state;
     memory_ = board_->heal_memory;
+    rows_ = board_->heal_rows;
     // Somebody writes another copy into it at the same time.
     for (const auto& [donor, copy] : board_->heal_writers)
       if (copy.state != value_) value_ = mix(value_, donor.value());

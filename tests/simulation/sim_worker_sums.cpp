@@ -1,19 +1,41 @@
 // What a worker delivers, what it sums, and what it makes of the sums.
 #include <algorithm>
+#include <utility>
 
 #include "simulation/sim_worker.h"
 
 namespace lockstep::simulation {
 
 void SimWorker::deliver_share(std::uint32_t v) {
-  const std::uint64_t share = host_.plan.share(value_, txn_, v);
+  const std::uint64_t row = row_of(v);
+  const std::uint64_t share = host_.plan.share(value_, row, txn_, v);
   self().pieces[v] = {txn_ + 1, share};
   generator_ = mix(share, v);
-  if (v == 0 && board_->buffer(txn_).mark <= txn_)
-    board_->buffer(txn_) = {txn_ + 1, Plan::buffers(share)};
+  const auto write = [txn = txn_, value = Plan::buffers(share), next = Plan::carry(row, share),
+                      board = board_, v](bool buffers) {
+    Cell& cell = buffers ? board->buffer(txn) : board->row(txn)[v];
+    if (cell.mark <= txn) cell = {txn + 1, buffers ? value : next};
+  };
+  for (const bool buffers : {true, false}) {
+    if (buffers && v != 0) continue;
+    if (buffers ? host_.planted.buffers_late : host_.planted.rows_late)
+      late_.emplace_back([write, buffers] { write(buffers); });
+    else
+      write(buffers);
+  }
+  if (!late_.empty()) later(host_.random.between(0, kMillisecond), &SimWorker::deliver_late);
   // A record that the dead had marked stays.
   Cell& record = board_->recorded(txn_)[v];
   if (record.mark <= txn_) record = {txn_ + 1, Plan::loss(share)};
+}
+
+void SimWorker::deliver_late() {
+  for (const auto& write : std::exchange(late_, {})) write();
+}
+
+std::uint64_t SimWorker::row_of(std::uint32_t v) const {
+  const Cell& cell = board_->row(txn_)[v];
+  return host_.planted.row_before_commit && cell.mark == txn_ + 1 ? cell.value : rows_[v];
 }
 
 // Once its own shares' records are there.
@@ -65,7 +87,9 @@ bool SimWorker::whole() const {
   const auto marked = [&](const Cell& cell) { return cell.mark > txn_; };
   if (!is_step(txn_)) return std::ranges::all_of(board_->batches(txn_), marked);
   return std::all_of(board_->chunks.begin(), board_->chunks.end(), marked) &&
-         marked(board_->buffer(txn_)) && std::ranges::all_of(board_->recorded(txn_), marked);
+         (host_.planted.buffers_late || marked(board_->buffer(txn_))) &&
+         (host_.planted.rows_late || std::ranges::all_of(board_->row(txn_), marked)) &&
+         std::ranges::all_of(board_->recorded(txn_), marked);
 }
 
 // False: the others have written over what it read, as nobody waits for this worker any more.
@@ -73,7 +97,7 @@ bool SimWorker::apply() {
   const auto mine = [&](const Cell& cell) { return cell.mark == txn_ + 1; };
   bool intact = true;
   if (is_step(txn_)) {
-    intact = mine(board_->buffer(txn_));
+    intact = mine(board_->buffer(txn_)) && std::ranges::all_of(board_->row(txn_), mine);
     for (std::uint32_t c = 0; c < kChunks; ++c) {
       const bool has_sum = host_.plan.has_sum(txn_, c);
       intact = intact && (!has_sum || board_->chunks[c].sum_of == txn_ + 1);
@@ -83,6 +107,7 @@ bool SimWorker::apply() {
     if (!host_.planted.generator_stays) generator_ = Plan::seed(txn_);
     memory_ = host_.plan.remember(memory_, txn_, losses());
     value_ = apply_sums();
+    for (std::uint32_t v = 0; v < rows_.size(); ++v) rows_[v] = board_->row(txn_)[v].value;
   } else {
     for (std::uint32_t item = 0; item < host_.plan.batches; ++item) {
       const Cell& cell = board_->batches(txn_)[item];

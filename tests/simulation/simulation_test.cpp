@@ -115,6 +115,10 @@ TEST(Simulation, FindsThatOneGenerationOfWhatIsLeftOutIsTooFew) {
   EXPECT_THAT(first_violation({.left_out = 1}), testing::HasSubstr("against its update"));
 }
 
+TEST(Simulation, FindsThatThreeGenerationsOfRowsAreTooFew) {
+  EXPECT_THAT(first_violation({.rows = 3}), testing::HasSubstr("is gone before all"));
+}
+
 // Then the group can die when the stop has taken effect and nobody knows where.
 TEST(Simulation, FindsThatAStopHasToBeRecordedFirst) {
   EXPECT_THAT(first_violation({.stops_wait = false}), testing::HasSubstr("the run stops behind"));
@@ -143,6 +147,22 @@ TEST(Simulation, FindsAnEmptyChunkThatIsTakenForASum) {
 TEST(Simulation, FindsAGeneratorThatAShareHasLeft) {
   EXPECT_THAT(first_violation({.planted = {.generator_stays = true}}),
               testing::HasSubstr("differs"));
+}
+
+// Mistakes in what a share leaves behind.
+TEST(Simulation, FindsARowOfAStepThatDidNotCommit) {
+  EXPECT_THAT(first_violation({.planted = {.row_before_commit = true}}),
+              testing::HasSubstr("differs"));
+}
+
+TEST(Simulation, FindsRowsThatAreWrittenBehindTheirMark) {
+  EXPECT_THAT(first_violation({.planted = {.rows_late = true}}),
+              testing::HasSubstr("is gone before all"));
+}
+
+TEST(Simulation, FindsBuffersThatAreWrittenBehindTheirMark) {
+  EXPECT_THAT(first_violation({.planted = {.buffers_late = true}}),
+              testing::HasSubstr("is gone before all"));
 }
 
 // Each found a mistake about something that happens in it. Where it happens no more, as the draws

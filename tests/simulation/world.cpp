@@ -25,39 +25,36 @@ std::uint64_t Plan::apply(std::uint64_t state, std::uint64_t txn, std::span<cons
   return mix(mix(state, buffers.value), generator);
 }
 
-std::vector<std::uint64_t> Plan::reference() const {
-  std::vector<std::uint64_t> states{42};
+Plan::Reference Plan::reference() const {
+  Reference all;
+  all.rows.assign(1, Rows(virtual_workers));
   for (std::uint64_t txn = 0; txn < transactions; ++txn) {
-    const std::uint64_t state = states.back();
-    if (!is_step(txn)) {
-      states.push_back(state);
-      continue;
+    const std::uint64_t state = all.states.back();
+    Rows rows = all.rows.back();
+    std::uint64_t sum = 0, losses = 0, first = 0;
+    for (std::uint32_t v = 0; v < virtual_workers; ++v) {
+      const std::uint64_t own = share(state, rows[v], txn, v);
+      if (v == 0) first = own;
+      sum = mix(sum, own);
+      losses = mix(losses, loss(own));
+      rows[v] = carry(rows[v], own);
     }
-    std::uint64_t sum = 0;
-    for (std::uint32_t v = 0; v < virtual_workers; ++v) sum = mix(sum, share(state, txn, v));
     std::array<Cell, kChunks> chunks;
     for (std::uint32_t c = 0; c < kChunks; ++c) chunks[c].value = chunk(sum, c);
-    states.push_back(apply(state, txn, chunks, {0, buffers(share(state, txn, 0))}, seed(txn)));
+    const bool step = is_step(txn);
+    const std::uint64_t memory = all.memories.back();
+    all.states.push_back(step ? apply(state, txn, chunks, {0, buffers(first)}, seed(txn)) : state);
+    all.rows.push_back(step ? rows : all.rows.back());
+    all.memories.push_back(step ? remember(memory, txn, losses) : memory);
   }
-  return states;
-}
-
-std::vector<std::uint64_t> Plan::memories() const {
-  const std::vector<std::uint64_t> states = reference();
-  std::vector<std::uint64_t> memories{0};
-  for (std::uint64_t txn = 0; txn < transactions; ++txn) {
-    std::uint64_t losses = 0;
-    for (std::uint32_t v = 0; v < virtual_workers; ++v)
-      losses = mix(losses, loss(share(states[txn], txn, v)));
-    memories.push_back(is_step(txn) ? remember(memories.back(), txn, losses) : memories.back());
-  }
-  return memories;
+  return all;
 }
 
 SimBoard::SimBoard(const Plan& plan, const BoardSizes& sizes)
     : tables(sizes.tables),
       left_out_marks(sizes.left_out),
       buffers(sizes.buffers),
+      rows(sizes.rows, std::vector<Cell>(plan.virtual_workers)),
       evaluations(sizes.evaluations, std::vector<Cell>(plan.batches)),
       records(coord::kTables, std::vector<Cell>(plan.virtual_workers)) {}
 

@@ -37,6 +37,8 @@ struct Cell {
       0;  // of a chunk: txn + 1 of its value, which leaving it out does not touch
 };
 
+using Rows = std::vector<std::uint64_t>;  // by virtual worker
+
 // The run as it would be without faults.
 struct Plan {
   std::uint32_t virtual_workers = 1;
@@ -76,8 +78,14 @@ struct Plan {
   std::uint32_t items(std::uint64_t txn, std::uint64_t stop) const {
     return is_step(txn, stop) ? virtual_workers : batches;
   }
-  std::uint64_t share(std::uint64_t state, std::uint64_t txn, std::uint32_t v) const {
-    return mix(mix(state, txn), v);
+  // `row`: what virtual worker v carries.
+  std::uint64_t share(std::uint64_t state, std::uint64_t row, std::uint64_t txn,
+                      std::uint32_t v) const {
+    return mix(mix(mix(state, txn), v), row);
+  }
+  // What it carries from there; some shares carry nothing, and the row stays.
+  static std::uint64_t carry(std::uint64_t row, std::uint64_t share) {
+    return share % 4 == 0 ? row : mix(share, 0x40b5);
   }
   // What the evaluation `txn` gives for a batch.
   std::uint64_t batch(std::uint64_t state, std::uint64_t txn, std::uint32_t item) const {
@@ -88,10 +96,14 @@ struct Plan {
   static std::uint64_t buffers(std::uint64_t share) { return mix(share, 0xb0ff); }
   std::uint64_t apply(std::uint64_t state, std::uint64_t txn, std::span<const Cell> chunks,
                       const Cell& buffers, std::uint64_t generator) const;
-  // State at the start of each transaction, and at the end.
-  std::vector<std::uint64_t> reference() const;
-  // What the step has taught by then.
-  std::vector<std::uint64_t> memories() const;
+  // At the start of each transaction, and at the end: state, rows, and what the step has taught by
+  // then.
+  struct Reference {
+    std::vector<std::uint64_t> states{42};
+    std::vector<Rows> rows;
+    std::vector<std::uint64_t> memories{0};
+  };
+  Reference reference() const;
 };
 
 // The first that is drawn of a seed.
@@ -104,6 +116,11 @@ struct Planted {
   bool records_lack_loss = false;  // a worker knows the losses of its own shares alone
   bool empty_is_a_sum = false;
   bool generator_stays = false;  // where the worker's last share has left it
+  // Who computes a share again begins with the row that the dead has carried in it.
+  bool row_before_commit = false;
+  // What a share carries, and virtual worker 0's buffers, are written behind its record's mark, and
+  // only that is waited for.
+  bool rows_late = false, buffers_late = false;
 };
 
 // How many transactions' tables, buffers and evaluations the board keeps apart.
@@ -112,6 +129,7 @@ struct BoardSizes {
   std::uint32_t evaluations = coord::kTables;
   std::uint32_t buffers = coord::kTables;
   std::uint32_t left_out = coord::kTables;
+  std::uint32_t rows = coord::kTables;
   bool stops_wait = true;  // for the record of the last step
   Planted planted = {};
 };
@@ -134,6 +152,7 @@ struct SimBoard {
   WorkerUid heal_donor{0};
   std::uint64_t heal_request = 0;
   std::uint64_t heal_mark = 0, heal_state = 0, heal_memory = 0;
+  Rows heal_rows;
   struct Copy {
     std::uint64_t state = 0;
     bool ended = false;  // died while it wrote
@@ -146,6 +165,7 @@ struct SimBoard {
   using LeftOut = std::array<std::uint64_t, kChunks>;
   std::vector<LeftOut> left_out_marks;         // of the chunks of a step: at txn % size
   std::vector<Cell> buffers;                   // of a step: at txn % size
+  std::vector<std::vector<Cell>> rows;         // that shares carry: at txn % size
   std::vector<std::vector<Cell>> evaluations;  // each one's batches: at txn % size
   std::vector<std::vector<Cell>> records;      // of the shares of a step: at txn % size
   // Oracle: all tables ever written.
@@ -158,6 +178,7 @@ struct SimBoard {
   void write_table(const coord::Table& table, bool border = true);
   Cell& buffer(std::uint64_t txn) { return buffers[txn % buffers.size()]; }
   LeftOut& left_out(std::uint64_t txn) { return left_out_marks[txn % left_out_marks.size()]; }
+  std::vector<Cell>& row(std::uint64_t txn) { return rows[txn % rows.size()]; }
   std::vector<Cell>& recorded(std::uint64_t txn) { return records[txn % records.size()]; }
   std::vector<Cell>& batches(std::uint64_t txn) { return evaluations[txn % evaluations.size()]; }
   bool is_dead(WorkerUid uid) const {
@@ -168,6 +189,7 @@ struct SimBoard {
 // What the run directory has survives the board.
 struct Checkpoint {
   std::uint64_t txn = 0, state = 0, memory = 0;
+  Rows rows;
 };
 
 // Each uid and slot once, at least one.

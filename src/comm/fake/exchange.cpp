@@ -23,6 +23,8 @@ class FakeWorld {
     for (std::size_t b = 0; b < sums.size(); ++b)
       sums[b].bytes.resize(wanted.buckets[b].count * size_of(wanted.buckets[b].dtype));
     for (auto& buffer : buffers) buffer.bytes.resize(wanted.buffer_bytes);
+    for (auto& generation : rows)
+      generation.assign(wanted.virtual_workers, {fake::Bytes(wanted.row_bytes), 0, {}, {}});
     for (auto& generation : cells) generation = std::vector<EvalCell>(wanted.eval_items);
     for (auto& generation : notes)
       generation = std::vector<coord::Word>(wanted.virtual_workers * wanted.note_words);
@@ -51,6 +53,7 @@ class FakeWorld {
   std::vector<Marked> sums;
   // Of transaction t in t % kTables.
   Marked buffers[coord::kTables];
+  std::vector<Marked> rows[coord::kTables];
   std::vector<EvalCell> cells[coord::kTables];
   std::vector<coord::Word> notes[coord::kTables];
   fake::Bytes heal;
@@ -149,6 +152,16 @@ class FakeExchange final : public Exchange {
     return world_->buffers[table_.txn.value() % coord::kTables].mark == mark();
   }
 
+  std::span<std::byte> row(std::uint32_t v) override { return row_of(v).bytes; }
+  void publish_row(std::uint32_t v) override {
+    const std::lock_guard lock(world_->mutex);
+    row_of(v).mark = mark();
+  }
+  bool row_published(std::uint32_t v) const override {
+    const std::lock_guard lock(world_->mutex);
+    return world_->plan.row_bytes == 0 || row_of(v).mark >= mark();
+  }
+
   EvalCell& eval(std::uint32_t item) override {
     return world_->cells[table_.txn.value() % coord::kTables][item];
   }
@@ -170,6 +183,9 @@ class FakeExchange final : public Exchange {
  private:
   std::uint64_t mark() const { return table_.txn.value() + 1; }
   bool member() const { return self_ < table_.members.size(); }
+  FakeWorld::Marked& row_of(std::uint32_t v) const {
+    return world_->rows[table_.txn.value() % coord::kTables][v];
+  }
   void fail(Error cause) {
     if (!cause_) cause_ = std::move(cause);
   }

@@ -64,6 +64,17 @@ class ShmExchange final : public Exchange {
   bool buffers_published() const override {
     return word(layout_.buffers_mark(table_.txn)).load() >= mark();
   }
+  std::span<std::byte> row(std::uint32_t v) override {
+    assert(v < plan_.virtual_workers);
+    return {data_ + layout_.row(table_.txn, v), plan_.row_bytes};
+  }
+  void publish_row(std::uint32_t v) override {
+    assert(plan_.row_bytes > 0);
+    word(layout_.row_mark(table_.txn, v)).store(mark());
+  }
+  bool row_published(std::uint32_t v) const override {
+    return plan_.row_bytes == 0 || word(layout_.row_mark(table_.txn, v)).load() >= mark();
+  }
   EvalCell& eval(std::uint32_t item) override {
     assert(item < plan_.eval_items);
     return *reinterpret_cast<EvalCell*>(data_ + layout_.eval_cell(table_.txn, item));
@@ -255,8 +266,9 @@ Error ShmExchange::missing() {
       "exchange: transaction " + std::to_string(table_.txn.value()) + " not whole in time; ";
   const auto lack = step_ ? sums_.missing() : std::nullopt;
   if (!lack)
-    return {ErrorKind::kTimedOut,
-            text + "sums are there; losses, buffers, evaluation cells or the next table are not"};
+    return {
+        ErrorKind::kTimedOut,
+        text + "sums are there; losses, buffers, rows, evaluation cells or the next table are not"};
   const std::string bucket = "bucket " + std::to_string(lack->bucket);
   if (lack->piece != nullptr)
     return {ErrorKind::kTimedOut, text + bucket + " lacks the piece from virtual worker " +

@@ -58,6 +58,10 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
 
   if (plan.buffer_bytes > room || plan.state_bytes > room)
     return too_large("buffers and state", std::max(plan.buffer_bytes, plan.state_bytes), room);
+  const std::uint64_t rows = std::uint64_t{kTables} * plan.virtual_workers;  // in all generations
+  if (plan.row_bytes > room / rows)
+    return too_large("of what virtual workers carry from step to step, each one's rows",
+                     plan.row_bytes, room / rows);
   layout.piece_marks_ = shm_group_bytes();
   layout.chunk_marks_ = layout.piece_marks_ + coord::kMaxSlots * layout.slot_marks_;
   layout.not_finite_marks_ = layout.chunk_marks_ + chunks * sizeof(coord::Word);  // whole lines
@@ -65,14 +69,18 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
       round_up(layout.not_finite_marks_ + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.buffers_marks_ = round_up(
       layout.left_out_mark(Txn(kTables - 1), 0) + plan.buckets.size() * sizeof(coord::Word), kLine);
-  layout.eval_ = round_up(layout.heal_mark() + kLine, kPage);
+  layout.row_marks_ = layout.heal_mark() + kLine;
+  const std::uint64_t row_marks = plan.row_bytes == 0 ? 0 : rows * sizeof(coord::Word);
+  layout.eval_ = round_up(layout.row_marks_ + row_marks, kPage);
   layout.eval_items_ = plan.eval_items;
   layout.notes_ = round_up(layout.eval_cell(Txn(kTables - 1), plan.eval_items), kPage);
   layout.notes_stride_ = round_up(plan.note_words * sizeof(coord::Word), kLine);
   layout.buffers_ = round_up(
       layout.notes_ + std::uint64_t{kTables} * plan.virtual_workers * layout.notes_stride_, kPage);
   layout.buffers_stride_ = round_up(plan.buffer_bytes, kPage);
-  layout.heal_ = layout.buffers_ + kTables * layout.buffers_stride_;
+  layout.rows_ = layout.buffers_ + kTables * layout.buffers_stride_;
+  layout.row_stride_ = round_up(plan.row_bytes, kLine);
+  layout.heal_ = round_up(layout.rows_ + rows * layout.row_stride_, kPage);
   layout.sums_ = layout.heal_ + round_up(plan.state_bytes, kPage);
   layout.pieces_ = layout.sums_ + layout.piece_bytes_;
 

@@ -17,7 +17,7 @@
 
 namespace lockstep::comm::shm {
 
-// Buffers, notes, evaluation cells and the marks of buckets left out of transaction t are in
+// Buffers, rows, notes, evaluation cells and the marks of buckets left out of transaction t are in
 // t % kTables, as its table is.
 using coord::kTables;
 
@@ -47,6 +47,9 @@ class Layout {
   }
   std::uint64_t buffers_mark(Txn txn) const { return buffers_marks_ + txn.value() % kTables * 64; }
   std::uint64_t heal_mark() const { return buffers_marks_ + std::uint64_t{kTables} * 64; }
+  std::uint64_t row_mark(Txn txn, std::uint32_t v) const {
+    return row_marks_ + (txn.value() % kTables * virtual_workers_ + v) * sizeof(coord::Word);
+  }
   std::uint64_t eval_cell(Txn txn, std::uint32_t item) const {
     return eval_ + (txn.value() % kTables * eval_items_ + item) * sizeof(EvalCell);
   }
@@ -55,6 +58,9 @@ class Layout {
   }
   std::uint64_t buffers(Txn txn) const {
     return buffers_ + txn.value() % kTables * buffers_stride_;
+  }
+  std::uint64_t row(Txn txn, std::uint32_t v) const {
+    return rows_ + (txn.value() % kTables * virtual_workers_ + v) * row_stride_;
   }
   std::uint64_t heal() const { return heal_; }
   std::uint64_t sum(std::uint32_t bucket) const { return sums_ + offset_[bucket]; }
@@ -68,10 +74,11 @@ class Layout {
   std::uint32_t virtual_workers_ = 0, slots_ = 0, eval_items_ = 0;
   std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
   std::vector<std::uint32_t> chunks_, first_chunk_;  // of each bucket; its first mark
-  std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0, notes_stride_ = 0;
+  std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0, row_stride_ = 0,
+                notes_stride_ = 0;
   std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, not_finite_marks_ = 0, left_out_marks_ = 0,
-                buffers_marks_ = 0, eval_ = 0, notes_ = 0, buffers_ = 0, heal_ = 0, sums_ = 0,
-                pieces_ = 0;
+                buffers_marks_ = 0, row_marks_ = 0, eval_ = 0, notes_ = 0, buffers_ = 0, rows_ = 0,
+                heal_ = 0, sums_ = 0, pieces_ = 0;
 };
 
 }  // namespace lockstep::comm::shm

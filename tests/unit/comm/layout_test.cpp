@@ -26,7 +26,8 @@ ExchangePlan plan_of(std::uint32_t virtual_workers, std::uint64_t count) {
 }
 
 TEST(Layout, NothingOverlaps) {
-  const ExchangePlan plan = plan_of(3, 100'000);
+  ExchangePlan plan = plan_of(3, 100'000);
+  plan.row_bytes = 70;
   const Layout layout = Layout::make(plan, kRoom).value();
   std::vector<std::pair<std::uint64_t, std::uint64_t>> parts{
       {0, shm_group_bytes()}};  // offset, bytes
@@ -47,6 +48,10 @@ TEST(Layout, NothingOverlaps) {
     part(layout.buffers_mark(Txn(t)), 8);
     for (std::uint32_t b = 0; b < 3; ++b) part(layout.left_out_mark(Txn(t), b), 8);
     part(layout.buffers(Txn(t)), 10);
+    for (std::uint32_t v = 0; v < 3; ++v) {
+      part(layout.row_mark(Txn(t), v), 8);
+      part(layout.row(Txn(t), v), 70);
+    }
   }
   part(layout.heal_mark(), 8);
   part(layout.heal(), 5000);
@@ -57,6 +62,13 @@ TEST(Layout, NothingOverlaps) {
   for (std::size_t i = 1; i < parts.size(); ++i)
     EXPECT_LE(parts[i - 1].first + parts[i - 1].second, parts[i].first) << "part " << i;
   EXPECT_LE(parts.back().first + parts.back().second, layout.end());
+}
+
+// A run without rows has the layout that it had before there were any.
+TEST(Layout, NoRowsTakeNoRoom) {
+  const Layout without = Layout::make(plan_of(3, 1000), kRoom).value();
+  EXPECT_EQ(without.row(Txn(0), 0), without.heal());
+  EXPECT_LE(without.eval_cell(Txn(0), 0) - without.heal_mark(), 4096U);
 }
 
 TEST(Layout, SlotsForMembersAndTheirReplacements) {
@@ -85,6 +97,10 @@ TEST(Layout, WhatCannotFitIsToldWithNumbers) {
   ExchangePlan plan = plan_of(1, 1);
   plan.state_bytes = kRoom * 2;
   EXPECT_FALSE(Layout::make(plan, kRoom).ok());
+  plan = plan_of(1024, 1);
+  plan.row_bytes = kRoom / 1024;
+  ASSERT_FALSE(Layout::make(plan, kRoom).ok());
+  EXPECT_NE(Layout::make(plan, kRoom).error().message.find("carry"), std::string::npos);
   plan = plan_of(0, 1);
   EXPECT_FALSE(Layout::make(plan, kRoom).ok());
   plan = plan_of(1, 1);

@@ -1,0 +1,143 @@
+// What shares carry to their next step (rows_worker.cpp): V = 4, each step's row from the last.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "support/child.h"
+#include "support/output.h"
+
+namespace lockstep::test {
+namespace {
+
+class Rows : public ::testing::Test {
+ protected:
+  using Words = std::vector<std::string>;
+
+  Outcome again(int workers, const std::string& name, const Words& options = {},
+                const Words& more = {}) const {
+    Words words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
+                std::to_string(workers)};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {ROWS_WORKER, name, folder_ / "run"});
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+  Outcome launched(int workers, const std::string& name, const Words& options = {}) const {
+    std::filesystem::remove_all(folder_ / "run");
+    return again(workers, name, options);
+  }
+  void expect_refused(const char* name, const char* words) const {
+    const Outcome outcome = launched(2, name);
+    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
+  }
+  // Weights, and all of the state, in which the rows are.
+  static std::string state_in(const Outcome& outcome) {
+    const auto at = outcome.out.find("counts ");
+    return hash_in(outcome) +
+           (at == std::string::npos ? "" : outcome.out.substr(at, outcome.out.find('\n', at) - at));
+  }
+  void TearDown() override {
+    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
+  }
+  TempFolder folder_;
+};
+
+TEST_F(Rows, AreTheSameWhoeverComesAndGoes) {
+  for (const char* name :
+       {"right", "updates", "accumulates", "resets", "left-out", "nan-skip", "scaler", "trainer"}) {
+    const Outcome whole = launched(4, name);
+    ASSERT_EQ(whole.code, 0) << name << ": " << whole.err;
+    ASSERT_FALSE(hash_in(whole).empty()) << name << ": " << whole.out;
+    EXPECT_EQ(state_in(launched(1, name)), state_in(whole)) << name;
+    for (const char* fault :
+         {"kill rank=1 txn=9 phase=forward", "kill rank=0 txn=10 phase=exchange",
+          "kill rank=1 txn=6 phase=backward; kill rank=0 txn=7 phase=optimizer"}) {
+      const Outcome outcome = launched(3, name, {"--inject", fault});
+      EXPECT_EQ(outcome.code, 0) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_GE(killed_in(outcome), 1) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_EQ(state_in(outcome), state_in(whole)) << name << ", " << fault << ": " << outcome.err;
+    }
+  }
+}
+
+TEST_F(Rows, NewcomersHaveThem) {
+  const std::string whole = state_in(launched(3, "slow"));
+  for (const char* fault :
+       {"kill rank=0 txn=3 phase=forward", "kill rank=2 txn=8 phase=exchange"}) {
+    const Outcome outcome = launched(3, "slow", {"--inject", fault});
+    EXPECT_EQ(state_in(outcome), whole) << fault << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("replacement"), std::string::npos) << fault << ": " << outcome.err;
+  }
+}
+
+// 24 steps of 4 virtual workers, two in each call of the closure.
+TEST_F(Rows, AreThoseOfCommittedUpdates) {
+  const auto counts = [&](const char* name) {
+    const Outcome outcome = launched(2, name);
+    const auto at = outcome.out.find("counts ");
+    return at == std::string::npos ? -1 : std::stoi(outcome.out.substr(at + 7));
+  };
+  EXPECT_EQ(counts("right"), 24 * 4 * 2);
+  EXPECT_EQ(counts("updates"), 24 * 4 * 2 * 2);
+  EXPECT_EQ(counts("left-out"), 18 * 4 * 2);
+  EXPECT_EQ(counts("nan-skip"), 23 * 4 * 2);
+  // Those that the scaler leaves out keep theirs.
+  EXPECT_EQ(counts("scaler"), 24 * 4 * 2);
+  const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
+  const std::string scale = metrics.substr(metrics.rfind("\"scale\":"));
+  EXPECT_LT(count(metrics, scale), 24) << "nothing overflowed: " << metrics;
+}
+
+TEST_F(Rows, GoOnFromACheckpointWithAnotherNumberOfWorkers) {
+  const Outcome whole = launched(3, "slow");
+  const Outcome killed = launched(
+      3, "slow", {"--max-restarts", "0", "--inject", "kill txn=10 phase=backward repeat=3"});
+  EXPECT_NE(killed.code, 0);
+  const Outcome rest = again(2, "slow");
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_NE(rest.err.find("resuming from"), std::string::npos) << rest.err;
+  EXPECT_EQ(state_in(rest), state_in(whole));
+  const Outcome another = again(2, "slow", {}, {"2"});
+  EXPECT_EQ(another.code, 2) << another.err;
+  EXPECT_NE(another.err.find("virtual_workers was 4, now it is 2"), std::string::npos)
+      << another.err;
+  const Outcome asked = again(2, "another", {}, {"2"});
+  EXPECT_EQ(asked.code, 2) << asked.err;
+  EXPECT_NE(asked.err.find("--new-virtual-workers is refused"), std::string::npos) << asked.err;
+}
+
+TEST_F(Rows, ThatMakeNoSenseAreRefused) {
+  expect_refused("shape",
+                 ": Share::carry(\"h\") with a tensor of [2, 1] Float on "
+                 "cpu; the row that add_carried() was given is [2] Float on cpu");
+  expect_refused("dtype", "a tensor of [2] Double on cpu");
+  expect_refused("device", "on meta");
+  expect_refused("undefined", "an undefined tensor");
+  expect_refused("unknown",
+                 "carried 'hh': the train state has nothing carried by that name; "
+                 "it has 'h', 'count'");
+  expect_refused("unknown-read", "carried 'c': ");
+  expect_refused("kept", "Share::carry() outside of the share's closure");
+  expect_refused("librarys-name", "begin with 'lockstep.'");
+  expect_refused("twice", "two parts named 'h'");
+  expect_refused("parts-name", "two parts named 'model'");
+  expect_refused("same-name", "another tensor named 'carried.h'");
+  expect_refused("no-row", "carried 'x': the row is an undefined tensor");
+  expect_refused("early", "ask after Step::open()");
+  expect_refused("late", "carried 'late': add_carried() after the run was opened");
+  expect_refused("trainer-name", "two parts named 'optimizer'");
+}
+
+// The loss is the same, what is carried is not.
+TEST_F(Rows, ThatDependOnTheRankAreFound) {
+  const Outcome outcome = launched(2, "by-rank");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("what virtual worker 0 carries as 'h' has other bits in rank 0 than "
+                             "in rank 1"),
+            std::string::npos)
+      << outcome.err;
+}
+
+}  // namespace
+}  // namespace lockstep::test
