@@ -175,10 +175,11 @@ std::string addresses_here() {
 std::string addresses_here(std::span<const Interface> interfaces) {
   constexpr std::size_t kMost = 6;
   std::vector<std::string> names;
-  for (const bool link_local : {false, true})
-    for (const Interface& each : interfaces)
-      if (!each.address.is_loopback() && each.address.is_link_local() == link_local)
-        names.push_back(each.address.host() + " (" + each.name + ")");
+  for (const Interface& each : interfaces)
+    if (!each.address.is_loopback() && !each.address.is_link_local())
+      names.push_back(each.address.host() + " (" + each.name + ")");
+  for (const Interface& each : interfaces)
+    if (names.empty() && each.address.is_link_local()) names.push_back(each.address.host());
   if (names.empty()) return "this machine has no address but the loopback's";
   const std::size_t count = names.size();
   names.resize(std::min(count, kMost));

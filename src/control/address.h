@@ -61,7 +61,7 @@ std::optional<std::string> interface_of(const Address& address,
 bool is_own(const Address& address);
 
 // For messages: "this machine has 10.0.0.1 (eth0), fd00::1 (eth0)"; those by which others may reach
-// it, link-local ones last.
+// it, a link-local one only where there is no other.
 std::string addresses_here();
 std::string addresses_here(std::span<const Interface> interfaces);
 

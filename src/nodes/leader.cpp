@@ -6,7 +6,6 @@
 
 #include "base/no_restart.h"
 #include "base/seconds.h"
-#include "base/signal_name.h"
 #include "lockstep/status.h"
 
 namespace lockstep::nodes {
@@ -116,10 +115,7 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
 void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint64_t now) {
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning) {
     signal_ = word.signal;
-    why_ = !word.stop_why.empty()
-               ? word.stop_why
-               : who + " was stopped by " +
-                     (word.signal_by.empty() ? signal_name(signal_) : word.signal_by);
+    why_ = stop_text(who, word);
     phase_ = Phase::kStopping;
     ranks_.release_lost();
     cause_.close();

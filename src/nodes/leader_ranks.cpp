@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "base/signal_name.h"
 #include "lockstep/status.h"
 #include "nodes/leader.h"
 
@@ -90,9 +89,8 @@ bool Leader::is_member(Link link) const {
 void Leader::refuse_stopped(Link link, Node& node) {
   const NodeWord& word = node.word;
   refuse(link, node, 128 + word.signal,
-         word.row.host + " was stopped by " +
-             (word.signal_by.empty() ? signal_name(word.signal) : word.signal_by) +
-             ", before it was a node of the run");
+         stop_text(word.row.host, word) +
+             (word.stop_why.empty() ? ", before it was a node of the run" : ""));
 }
 
 void Leader::assign_given(int rank, Link link, Node& node, std::uint64_t now) {

@@ -64,7 +64,8 @@ std::string Leader::missing_nodes(std::uint64_t now) const {
   if (newcomers > 0)
     text += (text.empty() ? "" : ", ") + std::to_string(newcomers) +
             (newcomers == 1 ? " more node (" : " more nodes (") + std::to_string(here.count) +
-            " of " + std::to_string(ranks_.size()) + " are here: " + here.all() + ")";
+            " of " + std::to_string(ranks_.size()) + (here.count == 1 ? " is" : " are") +
+            " here: " + here.all() + ")";
   return text.empty() ? "workers of the last attempt" : text;
 }
 

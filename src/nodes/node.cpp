@@ -6,7 +6,6 @@
 
 #include "base/no_restart.h"
 #include "base/seconds.h"
-#include "base/signal_name.h"
 #include "lockstep/status.h"
 
 namespace lockstep::nodes {
@@ -226,9 +225,7 @@ void Node::end_by_signal(std::uint64_t now) {
   if (!state_.final && state_.signal == 0)
     leave(128 + signal_told_, signal_told_why_);
   else if (!state_.final)
-    leave(128 + state_.signal,
-          state_.row.host + " was stopped by " +
-              (state_.signal_by.empty() ? signal_name(state_.signal) : state_.signal_by));
+    leave(128 + state_.signal, stop_text(state_.row.host, state_));
   else if (state_.kill_all)
     leave(state_.final->code, state_.final->text);
 }

@@ -78,6 +78,9 @@ struct NodeWord {
   Stamp sent = 0, echo = 0;
 };
 
+// Of one that has a signal, for people. `who`: who has sent the word.
+std::string stop_text(const std::string& who, const NodeWord& word);
+
 // The leader to one node.
 struct LeaderWord {
   Incarnation incarnation = 0;

@@ -100,7 +100,7 @@ void Spoke::failed(const control::Failure& failure) {
     log_warning(failure.text + "; goes on trying for " + kNotOursText);
   } else if (not_ours_until_->passed()) {
     return events_.refused(
-        {exit_code(ErrorKind::kUnavailable), failure.text + "; tried for " + kNotOursText});
+        {exit_code(ErrorKind::kUnavailable), trouble_ + "; tried for " + kNotOursText});
   }
   if (failure.by_this_machine && !was_open_) events_.refused_here();
   tell_trouble();
@@ -187,7 +187,8 @@ void Spoke::on(const message::Welcome& welcome) {
 }
 
 void Spoke::on(const message::Refused& refused) {
-  events_.refused({exit_code_of(refused.reason), refused.text});
+  events_.refused({exit_code_of(refused.reason),
+                   refused.text + events_.advice({Outcome::kClosed, refused.text})});
 }
 
 void Spoke::on(const nodes::LeaderWord& word) {

@@ -50,7 +50,7 @@ class Spoke {
     std::function<void()> closed;                        // by the other side
     // By this machine, before there ever was a connection: who leads may be this node.
     std::function<void()> refused_here = [] {};
-    // Behind what is told of a dial that failed.
+    // Behind what is told of a dial that failed, or of a leader that does not let it in.
     std::function<std::string(const control::Failure&)> advice = [](const auto&) { return ""; };
     // Behind what is told of a leader that is not reached: how long it is tried still.
     std::function<std::string()> tries_on = [] { return ""; };

@@ -112,7 +112,8 @@ std::string SeveralHosts::end_text(nodes::Attempt attempt) {
   if (!waits || node_.wish().run != 0) return node_.why() + "; " + again(attempt);
   waits_told_ = true;
   return node_.why() + "; all workers are stopped, and wait for " +
-         (missing.empty() ? "it" : missing) + "; restart " + count(attempt) + " once all are there";
+         (missing.empty() ? "it" + node_.tries_on(now_) : missing) + "; restart " + count(attempt) +
+         " once all are there";
 }
 
 std::string SeveralHosts::again(nodes::Attempt attempt) const {

@@ -210,7 +210,7 @@ void NodesRun::dial() {
   events.tries_on = [this] { return head_->node().tries_on(now()); };
   events.refused_here = [this] { look_again_ = timers_->in(0ms, [this] { look_again(); }); };
   events.refused = [this](const nodes::Final& why) {
-    head_->node().leave(why.code, for_terminal(why.text) + meeting_.taken);
+    head_->node().leave(why.code, for_terminal(why.text));
     around_.look();
   };
   spoke_ =
