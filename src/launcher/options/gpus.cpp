@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,10 +12,12 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <optional>
 
 #include "base/deadline.h"
 #include "base/errors.h"
+#include "base/log.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::launcher {
@@ -22,7 +25,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kDriverTime = 30s;  // the driver is loaded first where no process uses a GPU
+// Where no process uses a GPU the driver is loaded first, in seconds for each.
+constexpr auto kDriverTime = 120s, kTellAfter = 4s;
 
 // As torch reads it: the digits that an entry begins with.
 std::optional<int> leading_number(const std::string& entry) {
@@ -91,7 +95,8 @@ int ask_driver() {
   return static_cast<int>(devices);
 }
 
-int received(int pipe, Deadline deadline) {
+// Nothing: not by the deadline.
+std::optional<int> received(int pipe, Deadline deadline) {
   using std::chrono::milliseconds;
   pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
   const auto wait = [&] {
@@ -100,30 +105,53 @@ int received(int pipe, Deadline deadline) {
   };
   while (wait() < 0 && errno == EINTR) {
   }
+  if (ready.revents == 0) return std::nullopt;
   int count = 0;
-  return ready.revents != 0 && ::read(pipe, &count, sizeof count) == sizeof count ? count : 0;
+  return ::read(pipe, &count, sizeof count) == sizeof count ? count : 0;
+}
+
+std::optional<int> answer_of(int pipe) {
+  if (const auto count = received(pipe, Deadline::in(kTellAfter))) return count;
+  log_warning("--nproc-per-node asks the NVIDIA driver how many GPUs there are, and waits up to " +
+              std::to_string(kDriverTime / 1s) + " s for it");
+  return received(pipe, Deadline::in(kDriverTime - kTellAfter));
+}
+
+Error no_process() {
+  return {ErrorKind::kUnavailable,
+          "--nproc-per-node: no process can be made that asks the NVIDIA "
+          "driver how many GPUs there are: " +
+              std::string(std::strerror(errno))};
+}
+
+[[noreturn]] void answer(int pipe, pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(1);
+  const int count = ask_driver();
+  const bool told = ::write(pipe, &count, sizeof count) == sizeof count;
+  ::_exit(told ? 0 : 1);
 }
 
 }  // namespace
 
-int gpus_of_machine() {
+Result<int> gpus_of_machine() {
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return 0;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return no_process();
   const UniqueFd in(ends[0]);
   UniqueFd out(ends[1]);
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    const int count = ask_driver();
-    const bool told = ::write(out.get(), &count, sizeof count) == sizeof count;
-    ::_exit(told ? 0 : 1);
-  }
+  const pid_t self = ::getpid(), pid = ::fork();
+  if (pid == 0) answer(out.get(), self);
+  if (pid < 0) return no_process();
   out.reset();
-  if (pid < 0) return 0;
-  const int count = received(in.get(), Deadline::in(kDriverTime));
+  const std::optional<int> count = answer_of(in.get());
   ::kill(pid, SIGKILL);
+  if (!count)
+    return Error{ErrorKind::kUnavailable,
+                 "--nproc-per-node: the NVIDIA driver does not say how many GPUs there are (" +
+                     std::to_string(kDriverTime / 1s) + " s; does nvidia-smi?); give a number"};
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
-  return count;
+  return *count;
 }
 
 int visible_gpus(const std::vector<std::string>& visible_devices, int of_machine) {
@@ -133,13 +161,15 @@ int visible_gpus(const std::vector<std::string>& visible_devices, int of_machine
   return listed_numbers(visible_devices, of_machine);
 }
 
-Status settle_workers(LaunchOptions& options, bool linked, int (*count)()) {
+Status settle_workers(LaunchOptions& options, bool linked, Result<int> (*of_machine)()) {
   if (linked && options.nproc_from == WorkersFrom::kGpu)
     return misuse(
         "--nproc-per-node gpu: workers of programs that link Lockstep do not use GPUs yet; give a "
         "number, auto or cpu");
-  if (!linked && options.nproc_from != WorkersFrom::kNumber)
-    LOCKSTEP_TRY(set_by_gpus(options, visible_gpus(options.visible_devices, count())));
+  if (!linked && options.nproc_from != WorkersFrom::kNumber) {
+    LOCKSTEP_ASSIGN(const int count, of_machine());
+    LOCKSTEP_TRY(set_by_gpus(options, visible_gpus(options.visible_devices, count)));
+  }
   return check_virtual_local_rank(options);
 }
 

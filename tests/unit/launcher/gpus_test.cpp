@@ -26,6 +26,9 @@ TEST(Gpus, AsManyAsTorchCounts) {
     EXPECT_EQ(visible_gpus(devices, 4), count) << testing::PrintToString(devices);
 }
 
+Result<int> eight() { return 8; }
+Result<int> no_gpus() { return 0; }
+
 LaunchOptions with(WorkersFrom from) {
   LaunchOptions options;
   options.nproc_per_node = 16;
@@ -35,9 +38,9 @@ LaunchOptions with(WorkersFrom from) {
 
 TEST(Gpus, AutoIsGpusIfThereAreAny) {
   LaunchOptions plain = with(WorkersFrom::kAuto), none = plain, linked = plain;
-  EXPECT_TRUE(settle_workers(plain, false, [] { return 8; }).ok());
-  EXPECT_TRUE(settle_workers(none, false, [] { return 0; }).ok());
-  EXPECT_TRUE(settle_workers(linked, true, [] { return 8; }).ok());
+  EXPECT_TRUE(settle_workers(plain, false, eight).ok());
+  EXPECT_TRUE(settle_workers(none, false, no_gpus).ok());
+  EXPECT_TRUE(settle_workers(linked, true, eight).ok());
   EXPECT_EQ(plain.nproc_per_node, 8);
   EXPECT_EQ(none.nproc_per_node, 16);
   EXPECT_EQ(linked.nproc_per_node, 16);
@@ -45,10 +48,17 @@ TEST(Gpus, AutoIsGpusIfThereAreAny) {
 
 TEST(Gpus, WithoutAnyTheyAreNotGivenUpSilently) {
   LaunchOptions none = with(WorkersFrom::kGpu), linked = none, number = with(WorkersFrom::kNumber);
-  EXPECT_FALSE(settle_workers(none, false, [] { return 0; }).ok());
-  EXPECT_FALSE(settle_workers(linked, true, [] { return 8; }).ok());
-  EXPECT_TRUE(settle_workers(number, false, [] { return 8; }).ok());
+  EXPECT_FALSE(settle_workers(none, false, no_gpus).ok());
+  EXPECT_FALSE(settle_workers(linked, true, eight).ok());
+  EXPECT_TRUE(settle_workers(number, false, eight).ok());
   EXPECT_EQ(number.nproc_per_node, 16);
+}
+
+// As many as CPUs would be another run.
+TEST(Gpus, ADriverThatDoesNotAnswerIsNotOneWithoutGpus) {
+  const auto silent = []() -> Result<int> { return Error{ErrorKind::kUnavailable, "no answer"}; };
+  LaunchOptions plain = with(WorkersFrom::kAuto);
+  EXPECT_FALSE(settle_workers(plain, false, silent).ok());
 }
 
 }  // namespace
