@@ -23,6 +23,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -76,6 +77,8 @@ class GradScaler {
   // Divides the gradients of the optimizer's parameters by the scale, in new tensors; for clipping
   // before step(), which does it otherwise.
   void unscale_(const Optimizer& optimizer);
+  // The same of several, before one joint clip: what two of them have, once.
+  void unscale_(const std::vector<const Optimizer*>& optimizers);
   // optimizer.step(), unless a gradient has an inf or a NaN. False: it was left out.
   bool step(Optimizer& optimizer);
   // The next step's scale.
@@ -95,6 +98,8 @@ class GradScaler {
     at::Tensor found_inf;  // float32 scalar, 0 or 1
     bool stepped = false;
   };
+  // `done`: parameters whose gradients are unscaled already.
+  void unscale(const Optimizer& optimizer, std::unordered_set<const at::TensorImpl*>& done);
 
   GradScalerOptions options_;
   at::Tensor scale_, growth_tracker_;

@@ -18,13 +18,14 @@ namespace lockstep {
 
 class Context;
 
-// What becomes of a step in which the loss of a virtual worker is infinite or NaN or, where no
-// GradScaler looks at them, the mean gradient of a parameter: the same in all workers. Told in a
-// line, with its place: each, but of kContinue the first alone.
-//   kContinue  the update is made, as in PyTorch
-//   kSkip      the step counts, but changes nothing: no parameter, no buffer, no optimizer's or
-//              scaler's state, and the epoch's means are without it
-//   kStop      the run ends with kBadData, before the update; the newest checkpoint stays
+// What becomes of an update (most steps have one) in which the loss of a virtual worker is infinite
+// or NaN or, where no GradScaler looks at them, the mean gradient of a parameter: the same in all
+// workers. Told in a line, with its place: each, but of kContinue the first alone.
+//   kContinue  it is made, as in PyTorch
+//   kSkip      it changes nothing: no parameter, no buffer, no optimizer's or scaler's state, and
+//              the epoch's means are without it; its step counts, with its other updates
+//   kStop      the run ends with kBadData, before the update; the newest checkpoint stays, which is
+//              of a step's start
 enum class OnNan { kContinue, kSkip, kStop };
 
 // PyTorch's use_deterministic_algorithms(), which a run sets for the process at its start (without
@@ -69,7 +70,7 @@ struct RunOptions {
   std::int64_t updates_per_step = 1;
   std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
-  double clip_grad_norm = 0;        // clip_grad_norm_()'s max_norm for each step; 0: none
+  double clip_grad_norm = 0;        // clip_grad_norm_()'s max_norm, of each update; 0: none
   OnNan on_nan = OnNan::kContinue;  // --on-nan continue|skip|stop; skip is part of the manifest
   Deterministic deterministic = Deterministic::kStrict;  // --deterministic strict|warn|off
   data::Shuffle shuffle = data::Shuffle::kReshuffle;     // DistributedSampler with set_epoch()

@@ -56,7 +56,8 @@ class TrainState {
   // After their model: its parameters are the masters from then on.
   Status add(const std::string& name, MasterWeights& masters);
   // One's own tensors: of fixed shape, at an address that stays, the same in all workers at the
-  // same step.
+  // same step. Those that an optimizer of the state updates are parameters like a module's: their
+  // gradients are summed, and they are part of model(), as "NAME.KEY".
   Status add(const std::string& name, const NamedTensors& tensors);
   Status add(Text text);
 
@@ -81,6 +82,9 @@ class TrainState {
   // The optimizers', the schedulers', the scaler's, one's own, and, once a run is open, what is
   // carried, as "carried.NAME".
   const std::vector<Named>& other_tensors() const { return other_tensors_; }
+  // Of those: the ones that an optimizer updates, and the others.
+  std::vector<Named> own_parameters() const;
+  std::vector<Named> not_of_model() const;
   const std::vector<Optimizer*>& optimizers() const { return optimizers_; }
   const std::string& optimizer_name(std::size_t number) const { return optimizer_names_[number]; }
   const std::vector<LRScheduler*>& schedulers() const { return schedulers_; }
@@ -94,7 +98,8 @@ class TrainState {
   // A run's, once it knows how many virtual workers there are.
   Status open_carried(std::int64_t virtual_workers);
   std::vector<const torch::nn::Module*> modules() const;  // those that were added
-  std::vector<Named> model() const;  // parameters and buffers, in state_dict()'s order
+  // Parameters and buffers, in state_dict()'s order, and own_parameters().
+  std::vector<Named> model() const;
 
   // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous
   // little-endian bytes.
@@ -110,13 +115,13 @@ class TrainState {
   // Of those, in words: "the parameter 'fc.weight'".
   std::string tensor_in_words(std::size_t number) const;
 
-  // One line per parameter and buffer: name, shape, dtype and, where it is not contiguous, strides.
+  // One line per tensor of the model: name, shape, dtype and, where it is not contiguous, strides.
   std::string signature() const;
   // One line per parameter that gets no gradient (requires_grad false).
   std::string frozen() const;
-  // Whether the modules have the parameters that they had when they were added, and none that was
-  // frozen then gets a gradient now. Errors: kUsage, which names the parameter. 0.2 us per
-  // parameter: each step asks.
+  // Whether the modules have the parameters that they had when they were added, and no parameter,
+  // one's own too, that was frozen then gets a gradient now. Errors: kUsage, which names it. 0.2 us
+  // per parameter: each step asks.
   Status check_modules() const;
   // Whether all gradients will be dense ones, which alone are summed. Errors: kUsage, which names
   // the weight of an Embedding or EmbeddingBag with sparse(true); a frozen one may have it.
@@ -132,11 +137,13 @@ class TrainState {
   };
   static void append(const torch::nn::Module& module, Wanted& parameters);
   static std::string difference(const Added& added);
+  std::vector<Named> others(bool updated) const;
   Status claim(const std::string& name);
   std::vector<std::string> names_;
   std::vector<Added> modules_;
   std::vector<std::string> order_;  // names of parameters_ and buffers_ as in a state_dict
   std::vector<Named> parameters_, leaves_, buffers_, other_tensors_;
+  std::vector<Named> frozen_;  // of one's own tensors, when they were added
   std::vector<Optimizer*> optimizers_;
   std::vector<std::string> optimizer_names_;
   std::vector<LRScheduler*> schedulers_;

@@ -49,6 +49,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/context.h"
@@ -124,6 +125,8 @@ class Optimizers {
  public:
   Optimizers(Optimizer& one) : list_{&one} {}  // NOLINT(google-explicit-constructor)
   Optimizers(std::initializer_list<Optimizer*> several) : list_(several) {}
+  Optimizers(std::vector<Optimizer*> several)  // NOLINT(google-explicit-constructor)
+      : list_(std::move(several)) {}
   const std::vector<Optimizer*>& list() const { return list_; }
 
  private:

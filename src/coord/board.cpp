@@ -57,10 +57,10 @@ void WorkerSlot::claim(WorkerUid owner) {
   // Nobody takes half of it for the old owner's or the new one's.
   uid.store(0, std::memory_order_release);
   const std::array words{
-      &phase,         &progress,       &current_txn,  &epoch,      &epoch_step,   &item,
-      &items,         &applied,        &seen_dead,    &ready_txn,  &loading_txn,  &heal_stall_ns,
-      &join_stall_ns, &abort_seen_ns,  &regrouped_ns, &resumed_ns, &committed_ns, &busy_ns,
-      &busy_since_ns, &fault_fired_ns, &fault_index,  &signal};
+      &phase,          &progress,     &current_txn, &epoch,        &epoch_step,    &item,
+      &items,          &applied,      &seen_dead,   &ready_txn,    &heal_stall_ns, &join_stall_ns,
+      &abort_seen_ns,  &regrouped_ns, &resumed_ns,  &committed_ns, &busy_ns,       &busy_since_ns,
+      &fault_fired_ns, &fault_index,  &signal};
   static_assert(offsetof(WorkerSlot, signal) + sizeof(Word) ==
                     offsetof(WorkerSlot, phase) + words.size() * sizeof(Word),
                 "a word is missing in the list");

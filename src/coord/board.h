@@ -141,7 +141,6 @@ struct alignas(4096) WorkerSlot {
   Word applied;        // transactions its state includes: t + 1 after applying t
   Word seen_dead;      // dead_count it acts on
   Word ready_txn;      // newcomer: state of the start of ready_txn - 1 is loaded (mark)
-  Word loading_txn;    // newcomer: is loading the copy of loading_txn - 1 (mark)
   Word heal_stall_ns;  // donor: time spent copying, sum
   Word join_stall_ns;  // members: time spent waiting for a newcomer, sum
   // CLOCK_MONOTONIC stamps of the newest incident this worker saw, for the incident report.

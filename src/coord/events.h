@@ -26,7 +26,7 @@ struct WorkerProgress {
   std::uint64_t epoch = 0, epoch_step = 0, item = 0;  // of current_txn
   std::uint32_t items = 0;                            // that current_txn has, all members together
   std::uint64_t applied = 0;                          // transactions its state includes
-  std::uint64_t ready_txn = 0, loading_txn = 0;
+  std::uint64_t ready_txn = 0;
   std::uint64_t abort_seen_ns = 0, regrouped_ns = 0, resumed_ns = 0, committed_ns = 0,
                 fault_fired_ns = 0;
   int signal = 0;  // that came to it and asks for an end; 0: none

@@ -21,7 +21,6 @@ event::Progress observe(const Board& board, const std::vector<Member>& workers) 
     seen.items = static_cast<std::uint32_t>(get(slot.items));
     seen.applied = get(slot.applied);
     seen.ready_txn = get(slot.ready_txn);
-    seen.loading_txn = get(slot.loading_txn);
     seen.abort_seen_ns = get(slot.abort_seen_ns);
     seen.regrouped_ns = get(slot.regrouped_ns);
     seen.resumed_ns = get(slot.resumed_ns);

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <stdexcept>
+#include <unordered_set>
 
 #include "base/text.h"
 #include "optim/closure.h"
@@ -52,9 +53,17 @@ at::Tensor GradScaler::scale(const at::Tensor& outputs) const {
   return options_.enabled ? outputs * scale_ : outputs;
 }
 
+void GradScaler::unscale_(const Optimizer& optimizer) { unscale_(std::vector{&optimizer}); }
+
+void GradScaler::unscale_(const std::vector<const Optimizer*>& optimizers) {
+  std::unordered_set<const at::TensorImpl*> done;
+  for (const Optimizer* optimizer : optimizers) unscale(*optimizer, done);
+}
+
 // torch/amp/grad_scaler.py, _unscale_grads_. Gradients may lie where other workers read them, so
 // they are not changed in place.
-void GradScaler::unscale_(const Optimizer& optimizer) {
+void GradScaler::unscale(const Optimizer& optimizer,
+                         std::unordered_set<const at::TensorImpl*>& done) {
   optim::refuse_in_closure("GradScaler::unscale_()", kStepsOwn);
   if (!options_.enabled) return;
   OfOptimizer& own = since_update_[&optimizer];
@@ -66,13 +75,16 @@ void GradScaler::unscale_(const Optimizer& optimizer) {
   const at::NoGradGuard no_grad;
   own.found_inf = at::zeros({}, at::kFloat);
   const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
+  const at::Tensor one = at::ones({});
   for (const at::Tensor& p : optimizer.parameters()) {
     at::Tensor& gradient = p.mutable_grad();
     if (!gradient.defined()) continue;
     if (gradient.scalar_type() == at::kHalf)
       throw std::logic_error("GradScaler: Attempting to unscale FP16 gradients.");
-    gradient = gradient.clone();
-    at::_amp_foreach_non_finite_check_and_unscale_({gradient}, own.found_inf, inverse);
+    const bool again = !done.insert(p.unsafeGetTensorImpl()).second;
+    if (!again) gradient = gradient.clone();
+    at::_amp_foreach_non_finite_check_and_unscale_({gradient}, own.found_inf,
+                                                   again ? one : inverse);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <string_view>
+#include <unordered_set>
 
 #include "base/hash.h"
 #include "optim/dense.h"
@@ -133,7 +134,10 @@ Status TrainState::add(const std::string& name, MasterWeights& masters) {
 
 Status TrainState::add(const std::string& name, const NamedTensors& tensors) {
   LOCKSTEP_TRY(claim(name));
-  for (const auto& [key, tensor] : tensors) other_tensors_.push_back({name + "." + key, tensor});
+  for (const auto& [key, tensor] : tensors) {
+    other_tensors_.push_back({name + "." + key, tensor});
+    if (!tensor.requires_grad()) frozen_.push_back(other_tensors_.back());
+  }
   return {};
 }
 
@@ -143,12 +147,28 @@ Status TrainState::add(Text text) {
   return {};
 }
 
+std::vector<TrainState::Named> TrainState::others(bool updated) const {
+  std::unordered_set<const c10::TensorImpl*> by_optimizers;
+  for (const Optimizer* optimizer : optimizers_)
+    for (const at::Tensor& p : optimizer->parameters())
+      by_optimizers.insert(p.unsafeGetTensorImpl());
+  std::vector<Named> found;
+  for (const Named& named : other_tensors_)
+    if (by_optimizers.contains(named.tensor.unsafeGetTensorImpl()) == updated)
+      found.push_back(named);
+  return found;
+}
+
+std::vector<TrainState::Named> TrainState::own_parameters() const { return others(true); }
+std::vector<TrainState::Named> TrainState::not_of_model() const { return others(false); }
+
 std::vector<TrainState::Named> TrainState::model() const {
   std::map<std::string_view, const Named*> by_name;
   for (const auto* tensors : {&parameters_, &buffers_})
     for (const Named& named : *tensors) by_name[named.name] = &named;
   std::vector<Named> all;
   for (const std::string& name : order_) all.push_back(*by_name.at(name));
+  for (Named& named : own_parameters()) all.push_back(std::move(named));
   return all;
 }
 
@@ -161,7 +181,7 @@ std::string TrainState::weights_sha256() const {
 std::string TrainState::sha256() const {
   Sha256 hash;
   hash_sorted(hash, model());
-  hash_sorted(hash, other_tensors_);
+  hash_sorted(hash, not_of_model());
   for (const Text& text : texts_) {
     if (!text.hashed) continue;
     hash.update(text.name);
@@ -197,7 +217,8 @@ std::string TrainState::tensor_in_words(std::size_t number) const {
 
 std::string TrainState::signature() const {
   std::ostringstream lines;
-  for (const auto* tensors : {&parameters_, &buffers_})
+  const std::vector<Named> own = own_parameters();
+  for (const auto* tensors : {&parameters_, &buffers_, &own})
     for (const Named& named : *tensors) {
       lines << named.name << ' ' << named.tensor.sizes() << ' ' << named.tensor.scalar_type();
       if (!named.tensor.is_contiguous()) lines << " strides " << named.tensor.strides();
@@ -208,8 +229,10 @@ std::string TrainState::signature() const {
 
 std::string TrainState::frozen() const {
   std::string lines;
-  for (const Named& leaf : leaves_)
-    if (!leaf.tensor.requires_grad()) lines += leaf.name + " is frozen (requires_grad false)\n";
+  const std::vector<Named> own = own_parameters();
+  for (const auto* tensors : {&leaves_, &own})
+    for (const Named& leaf : *tensors)
+      if (!leaf.tensor.requires_grad()) lines += leaf.name + " is frozen (requires_grad false)\n";
   return lines;
 }
 
@@ -241,6 +264,15 @@ Status TrainState::check_modules() const {
                        difference(added) +
                        ". Do that before, or make the DistributedDataParallel, Step or Trainer "
                        "and its state anew"};
+  }
+  for (const Named& named : frozen_) {
+    if (!named.tensor.requires_grad()) continue;
+    for (const Named& own : own_parameters())
+      if (own.tensor.is_same(named.tensor))
+        return Error{ErrorKind::kUsage,
+                     "'" + named.name +
+                         "' was unfrozen since it was added to the state: call requires_grad_() "
+                         "before"};
   }
   return {};
 }

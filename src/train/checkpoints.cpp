@@ -27,7 +27,7 @@ CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Na
 
 // "optimizer" is the file's name; what else is not of the model is in there, too.
 std::vector<CheckpointPart> parts_of(const TrainState& state) {
-  return {part_of("model", state.model()), part_of("optimizer", state.other_tensors())};
+  return {part_of("model", state.model()), part_of("optimizer", state.not_of_model())};
 }
 
 // A broken epoch's end is no place to go on from: the one of its last step is.

@@ -53,9 +53,13 @@ std::string without_updates(const EndOfRun& end) {
   if (!all && !no_scale) return "";
   const std::string steps = all ? "all " + std::to_string(end.idle_steps) + " steps"
                                 : "the last " + std::to_string(end.idle_steps) + " steps";
-  std::string text = steps + " changed nothing: their updates were left out, as the " +
-                     (scaler != nullptr ? "scaled gradients" : "loss or a gradient") +
-                     " had an infinity or a NaN";
+  const bool finite = scaler == nullptr && end.spec.options.on_nan != OnNan::kSkip;
+  const std::string absent = "no share took part (the closure returned an undefined tensor)";
+  std::string text = steps + " changed nothing: their updates were left out, as ";
+  if (finite) return text + absent;
+  text += scaler != nullptr ? "the scaled gradients" : "the loss or a gradient";
+  text += " had an infinity or a NaN";
+  if (!end.hooks.loss && !no_scale) text += ", or " + absent;
   if (no_scale)
     text += "; the GradScaler's scale has fallen to 0, from which it does not rise again";
   return text + ". Try a smaller learning rate";

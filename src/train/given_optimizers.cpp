@@ -15,13 +15,6 @@ std::uint64_t set_of(const OptimizerList& optimizers) {
   return set;
 }
 
-OptimizerList members_of(std::uint64_t set) {
-  OptimizerList optimizers;
-  for (std::size_t i = 0; i < kMostOptimizers; ++i)
-    if ((set >> i & 1) != 0) optimizers.push_back(i);
-  return optimizers;
-}
-
 void write_to(coord::ShareRecord& record, const OptimizerList& optimizers) {
   record.optimizers = set_of(optimizers);
   std::ranges::transform(optimizers, record.order,

@@ -26,8 +26,6 @@ OptimizerList optimizers_of(const coord::ShareRecord& record);
 std::uint64_t rates_hash(const TrainState& state, const OptimizerList& optimizers);
 // In words: "'generator', 'discriminator'".
 std::string names_of(const TrainState& state, const OptimizerList& optimizers);
-// In ascending order.
-OptimizerList members_of(std::uint64_t set);
 
 // Optimizers, and where: "the worker of virtual worker 1".
 struct GivenOptimizers {

@@ -43,6 +43,7 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 }
 
 Status Run::begin() {
+  LOCKSTEP_TRY(session_of(context_).check_first_run());
   LOCKSTEP_TRY(check_options(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(spec_.options.output, absolute_path(spec_.options.output));
   if (!session_of(context_).identity().newcomer)

@@ -129,6 +129,7 @@ class Run final : public transaction::Program {
   std::vector<GivenUpdate> given_;         // of the step under way
   std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
   bool left_out_ = false;                  // that update
+  bool told_ = false;                      // of it in the step before, where a step has several
   Status files_;  // by who has the last words: whether some of the program's are missing
   std::uint64_t started_ns_ = 0;
   std::uint64_t checkpointed_ns_ = 0;  // by this worker; 0: never
@@ -136,7 +137,7 @@ class Run final : public transaction::Program {
   bool announced_ = false;             // next() has said true, and the step has not been run
   bool over_ = false;                  // the loop was told so, or of an error
   bool stopping_ = false;              // the launcher asked for it, and run() is to say so
-  bool unwitnessed_ = false;           // a newcomer's choice of an optimizer, so far
+  bool unwitnessed_ = false;           // a newcomer's choices of optimizers, in its first step
   Txn announced_txn_{0};
   std::optional<Checkpoints::Loaded> gone_on_from_;  // of this start
   // Steps that this worker has run, until it is known whether they use the data set; none in a

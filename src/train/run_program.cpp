@@ -8,6 +8,15 @@
 #include "train/step_records.h"
 
 namespace lockstep::training {
+namespace {
+
+std::vector<const Optimizer*> optimizers_of(const TrainState& state, const OptimizerList& chosen) {
+  std::vector<const Optimizer*> optimizers;
+  for (const std::size_t number : chosen) optimizers.push_back(state.optimizers()[number]);
+  return optimizers;
+}
+
+}  // namespace
 
 std::uint32_t Run::items(Txn txn) const {
   return is_step(txn) ? spec_.virtual_workers() : epoch_ends_.items(txn);
@@ -102,15 +111,15 @@ Status Run::check(Txn txn, coord::Board board) {
                    "; stopped before its update (--on-nan stop). Checkpoints are of before it"};
 }
 
-// A newcomer's loop has just begun: that the optimizer it gives is the right one shows in its first
-// step, from those who were there before. Where they have died in that very step without a word,
-// only a checkpoint knows.
+// A newcomer's loop has just begun: that the optimizers it gives are the right ones shows in each
+// update of its first step, from those who were there before. Where they have died in that very
+// step without a word, only a checkpoint knows.
 Status Run::check_witnessed(Txn txn) {
   if (!unwitnessed_) return {};
   bool witnessed = shares_->heard_choice();
   for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v)
     witnessed = witnessed || !participant_->computed(v);
-  unwitnessed_ = false;
+  unwitnessed_ = !spec_.plan.completes_step(spec_.plan.at(txn));
   if (witnessed) return {};
   return Error{ErrorKind::kResumable,
                "this worker came in with step " + std::to_string(global_step(txn)) +
@@ -136,7 +145,9 @@ bool Run::update(Txn txn, coord::Board board) {
   if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !left_out_);
   epoch_ends_.begun(records.epoch_began_ns());
   const bool changed = !left_out_ && apply(records.optimizers());
-  memory_->add(position.update, {records.loss(), changed, records.end_run()});
+  const bool not_finite = records.loss_not_finite().has_value();
+  told_ = not_finite && memory_->was_not_finite(position.update);
+  memory_->add(position.update, {records.loss(), changed, records.end_run(), not_finite});
   if (!spec_.plan.completes_step(position)) return !left_out_;
   // The word of virtual worker 0's worker, so that newcomers know it, too.
   idle_steps_ = memory_->changed()
@@ -157,8 +168,7 @@ bool Run::apply(const OptimizerList& chosen) {
 bool Run::update_by(const OptimizerList& chosen) {
   GradScaler* const scaler = state_.scaler();
   bool changed = scaler == nullptr;
-  if (scaler != nullptr)
-    for (const std::size_t number : chosen) scaler->unscale_(*state_.optimizers()[number]);
+  if (scaler != nullptr) scaler->unscale_(optimizers_of(state_, chosen));
   if (spec_.options.clip_grad_norm > 0) clip(chosen);
   for (const std::size_t number : chosen) {
     Optimizer& optimizer = *state_.optimizers()[number];
@@ -196,9 +206,11 @@ Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {
 transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& exchange) const {
   if (!is_step(txn)) return epoch_ends_.lines(txn, exchange);
   const bool completes = spec_.plan.completes_step(spec_.plan.at(txn));
-  return StepRecords(spec_, state_, txn, board)
-      .lines(hooks, epoch_ends_.book(),
-             {not_finite_, left_out_, completes ? memory_->losses() : std::vector<double>()});
+  const StepRecords records(spec_, state_, txn, board);
+  const bool told = spec_.plan.updates_per_step > 1 ? told_ : records.told_before();
+  return records.lines(
+      hooks, epoch_ends_.book(),
+      {not_finite_, left_out_, told, completes ? memory_->losses() : std::vector<double>()});
 }
 
 }  // namespace lockstep::training

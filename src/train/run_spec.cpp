@@ -88,23 +88,46 @@ bool has_evaluation(const RunSpec& spec, const Hooks& hooks) {
 }
 
 bool has(const std::vector<TrainState::Named>& tensors, const at::Tensor& wanted) {
-  return std::ranges::any_of(tensors, [&](const auto& t) { return t.tensor.is_alias_of(wanted); });
+  return std::ranges::any_of(tensors, [&](const auto& t) { return t.tensor.is_same(wanted); });
 }
 
-// What an optimizer updates and the state does not have, a newcomer could not copy.
+// The name of one that has the same memory; empty: none.
+std::string alias_of(const std::vector<TrainState::Named>& tensors, const at::Tensor& wanted) {
+  for (const TrainState::Named& t : tensors)
+    if (wanted.has_storage() && t.tensor.has_storage() && t.tensor.is_alias_of(wanted))
+      return t.name;
+  return "";
+}
+
+Status not_in_state(const TrainState& state, const at::Tensor& parameter) {
+  if (has(state.leaves(), parameter))
+    return misuse(
+        "the optimizer has the model's half weights, which follow from their masters: "
+        "make it of MasterWeights::parameters()");
+  for (const auto* tensors : {&state.parameters(), &state.other_tensors()})
+    if (const std::string name = alias_of(*tensors, parameter); !name.empty())
+      return misuse("the optimizer updates another tensor over the memory of '" + name +
+                    "' (a view, detach() or data()), and backward gives its gradients to '" + name +
+                    "': make the optimizer of that tensor itself");
+  return misuse(
+      "the optimizer updates a tensor that is not in the train state, so that a newcomer could "
+      "not copy it: add its module (MasterWeights: Trainer::master_weights()), or the tensor");
+}
+
+// What an optimizer updates and the state does not have, a newcomer could not copy; and of what is
+// no tensor of it gradients would not be summed.
 Status check_parameters(const TrainState& state) {
   for (const Optimizer* optimizer : state.optimizers())
     for (const at::Tensor& p : optimizer->parameters()) {
-      if (has(state.parameters(), p) || has(state.other_tensors(), p)) continue;
-      if (has(state.leaves(), p))
-        return Error{ErrorKind::kUsage,
-                     "the optimizer has the model's half weights, which follow from their masters: "
-                     "make it of MasterWeights::parameters()"};
-      return Error{ErrorKind::kUsage,
-                   "the optimizer updates a tensor that is not in the train state, so that a "
-                   "newcomer could not copy it: add its module (MasterWeights: "
-                   "Trainer::master_weights())"};
+      if (!has(state.parameters(), p) && !has(state.other_tensors(), p))
+        return not_in_state(state, p);
+      if (!p.is_leaf())
+        return misuse("can't optimize a non-leaf Tensor: make it with detach().requires_grad_()");
     }
+  for (const TrainState::Named& own : state.own_parameters())
+    if (std::ranges::count(state.model(), own.name, &TrainState::Named::name) > 1)
+      return misuse("the train state has two tensors named '" + own.name +
+                    "'; give one's module or tensors another name");
   return {};
 }
 

@@ -54,16 +54,17 @@ void Shares::hash_state(Txn txn, const transaction::ShareOutput& output) {
 }
 
 // Whoever inherits a share of which nothing else is there yet knows what the dead was given.
-Status Shares::announce_choice(Txn txn, const transaction::ShareNotes& notes) {
+Status Shares::announce_choice(Txn txn, const transaction::ShareOutput& output) {
+  const transaction::ShareNotes& notes = output.notes;
   const std::uint64_t mark = txn.value() + 1;
   if (notes.choice_mark().load(std::memory_order_acquire) == mark) {
-    LOCKSTEP_TRY(same_optimizers(state_, step_in_words(spec_.plan, txn),
-                                 {members_of(notes.choice().load(std::memory_order_relaxed)),
-                                  "the worker that had this share before"},
-                                 {members_of(set_of(optimizers_)), "this one"}));
+    LOCKSTEP_TRY(
+        same_optimizers(state_, step_in_words(spec_.plan, txn),
+                        {optimizers_of(output.record), "the worker that had this share before"},
+                        {optimizers_, "this one"}));
     heard_choice_ = true;
   }
-  notes.choice().store(set_of(optimizers_), std::memory_order_relaxed);
+  write_to(output.record, optimizers_);
   notes.choice_mark().store(mark, std::memory_order_release);
   return {};
 }
@@ -72,7 +73,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
                        transaction::ShareOutput& output) {
   const Position position = spec_.plan.at(txn);
   coord::ShareRecord& record = output.record;
-  LOCKSTEP_TRY(announce_choice(txn, output.notes));
+  LOCKSTEP_TRY(announce_choice(txn, output));
   record.state = 0;
   if (position.update == 0 && compares(position)) hash_state(txn, output);
   const auto where = [&] {
@@ -95,7 +96,6 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   batch_ = {};
   rows_.store(output.rows);
   if (record.loss_count == 0) participant.reducer().take_no_part();
-  write_to(record, optimizers_);
   record.rate = state_.optimizers()[optimizers_.front()]->lr();
   record.rates = rates_hash(state_, optimizers_);
   return {};
@@ -197,7 +197,12 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
                  "backward() in a step's closure, which only returns the loss: gradients are "
                  "step.run()'s; leave it out"};
   record.ends |= part.ends_ ? 1 : 0;
-  if (!loss.defined()) return {};
+  if (!loss.defined()) {
+    if (!hooks_.loss) return {};
+    return Error{ErrorKind::kUsage,
+                 "the loss function must return one number that depends on the model; got an "
+                 "undefined tensor. A share that takes no part in an update is Step::run()'s"};
+  }
   if (loss.numel() != 1 || !loss.requires_grad())
     return Error{ErrorKind::kUsage,
                  "the loss function must return one number that depends on the model; got " +

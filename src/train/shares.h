@@ -31,8 +31,9 @@ class Shares {
   void choose(OptimizerList optimizers, const Step::Closure& loss) {
     optimizers_ = std::move(optimizers);
     loss_ = &loss;
+    heard_choice_ = false;
   }
-  // Whether one that died has left word of its choice, the same, in a step so far.
+  // Whether one that died in this update has left word of its choice, the same.
   bool heard_choice() const { return heard_choice_; }
   Status compute(transaction::Participant& participant, Txn txn, VirtualWorker v,
                  transaction::ShareOutput& output);
@@ -45,7 +46,7 @@ class Shares {
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
       : spec_(spec), hooks_(hooks), state_(state), rows_(state) {}
   bool compares(const Position& position) const;
-  Status announce_choice(Txn txn, const transaction::ShareNotes& notes);
+  Status announce_choice(Txn txn, const transaction::ShareOutput& output);
   void hash_state(Txn txn, const transaction::ShareOutput& output);
   // Of the share's batches, number k.
   data::ShareId id_of(const Position& position, std::int64_t v, std::int64_t k) const;

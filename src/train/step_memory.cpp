@@ -12,10 +12,10 @@ double& StepMemory::at(std::int64_t update, Place place) const {
 }
 
 void StepMemory::add(std::int64_t number, const Update& update) {
-  if (number == 0) tensor_.zero_();
   at(number, kLoss) = update.loss;
   at(number, kChanged) = update.changed ? 1 : 0;
   at(number, kEndsRun) = update.ends_run ? 1 : 0;
+  at(number, kNotFinite) = update.not_finite ? 1 : 0;
 }
 
 bool StepMemory::of_all(Place place) const {

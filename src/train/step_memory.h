@@ -1,6 +1,7 @@
 // What the updates of a step have taught so far beyond the state: their losses, whether one has
-// changed anything, whether one ends the run. In a tensor of the state, so that a newcomer, which
-// applies the last of them alone, knows of the others.
+// changed anything, whether one ends the run; of those to come, what the step before has taught. In
+// a tensor of the state, so that a newcomer, which applies the last of them alone, knows of the
+// others.
 //
 // Threads: one.
 #pragma once
@@ -22,10 +23,14 @@ class StepMemory {
     double loss = 0;  // NaN where no share took part
     bool changed = false;
     bool ends_run = false;
+    bool not_finite = false;  // a loss
   };
-  // The first forgets the step before.
+  // In the place of the same one of the step before.
   void add(std::int64_t number, const Update& update);
 
+  // Of the newest such update.
+  bool was_not_finite(std::int64_t number) const { return at(number, kNotFinite) != 0; }
+  // Of a step, once all of its updates are there.
   bool changed() const { return of_all(kChanged); }
   bool ends_run() const { return of_all(kEndsRun); }
   std::vector<double> losses() const;  // by update
@@ -34,7 +39,7 @@ class StepMemory {
   NamedTensors state() const { return {{"updates", tensor_}}; }
 
  private:
-  enum Place : std::int64_t { kLoss, kChanged, kEndsRun, kPlaces };
+  enum Place : std::int64_t { kLoss, kChanged, kEndsRun, kNotFinite, kPlaces };
   bool of_all(Place place) const;
   double& at(std::int64_t update, Place place) const;
   const std::int64_t updates_;

@@ -173,7 +173,7 @@ transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
   lines.metrics = metrics(committed);
   if (plan.completes_step(position_)) lines.console = step_lines(hooks, book, committed.losses);
   const bool skipped = committed.left_out && committed.not_finite;
-  if (committed.not_finite && (skipped || !told_before()))
+  if (committed.not_finite && (skipped || !committed.told_before))
     lines.console += not_finite_line(position_, plan, *committed.not_finite, skipped);
   return lines;
 }
@@ -209,16 +209,13 @@ std::optional<std::string> StepRecords::loss_not_finite() const {
   return "the loss of virtual worker " + std::to_string(v->value()) + " is " + shortest(loss);
 }
 
-// Such losses stay, and the first of a stretch is enough of a remark. Where the same update of the
-// step before is not known (the group has just begun) it is made again.
 bool StepRecords::told_before() const {
   if (!not_finite(txn_)) return false;  // a gradient
-  const auto alike = [&](std::uint64_t txn) {
-    const Position at = spec_.plan.at(Txn(txn));
-    return at.kind == Kind::kStep && at.update == position_.update;
+  const auto is_step = [&](std::uint64_t txn) {
+    return spec_.plan.at(Txn(txn)).kind == Kind::kStep;
   };
   std::uint64_t back = 1;
-  while (back <= txn_.value() && !alike(txn_.value() - back)) ++back;
+  while (back <= txn_.value() && !is_step(txn_.value() - back)) ++back;
   if (txn_.value() < back) return false;
   const Txn before(txn_.value() - back);
   const std::uint64_t mark =

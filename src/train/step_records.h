@@ -41,10 +41,14 @@ class StepRecords {
   std::uint64_t epoch_began_ns() const { return record(0).epoch_began_ns; }
   // The first virtual worker's loss that is not finite, in words.
   std::optional<std::string> loss_not_finite() const;
+  // Such losses stay, and the first of a stretch is enough of a remark. Of steps of one update;
+  // where the step before is not known (the group has just begun) it is made again.
+  bool told_before() const;
   // What the run knows of the update besides.
   struct Committed {
     const std::optional<std::string>& not_finite;  // what of it is not, in words
     bool left_out;                                 // for that, or as no share takes part
+    bool told_before;                              // of a loss that is not, in the step before
     std::vector<double> losses;                    // of the step's updates, behind its last
   };
   // `book`: of a run whose epochs have ends; else null.
@@ -62,7 +66,6 @@ class StepRecords {
   std::int64_t replaced(int v) const;  // samples, that cannot be decoded
   StepEnd step_end(const EpochBook* book) const;
   std::optional<VirtualWorker> not_finite(Txn txn) const;
-  bool told_before() const;
 
   const RunSpec& spec_;
   const TrainState& state_;

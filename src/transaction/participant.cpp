@@ -11,7 +11,8 @@
 namespace lockstep::transaction {
 namespace {
 
-// As backward gives gradients to them, each with the optimizers that update it.
+// As backward gives gradients to them, each with the optimizers that update it: the modules', and
+// tensors of the program's own.
 std::vector<ddp::Parameter> summed_parameters(const TrainState& state) {
   std::unordered_map<const at::TensorImpl*, std::uint64_t> optimizers;
   for (std::size_t i = 0; i < state.optimizers().size(); ++i)
@@ -21,6 +22,8 @@ std::vector<ddp::Parameter> summed_parameters(const TrainState& state) {
   for (std::size_t i = 0; i < state.leaves().size(); ++i)
     parameters.push_back({state.leaves()[i].name, state.leaves()[i].tensor,
                           optimizers[state.parameters()[i].tensor.unsafeGetTensorImpl()]});
+  for (const TrainState::Named& own : state.own_parameters())
+    parameters.push_back({own.name, own.tensor, optimizers[own.tensor.unsafeGetTensorImpl()]});
   return parameters;
 }
 

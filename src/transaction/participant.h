@@ -127,6 +127,7 @@ class Participant {
   std::uint32_t marked_ = 0;  // items seen marked, a prefix
   std::uint64_t handled_request_ = 0;
   std::uint64_t whole_since_ns_ = 0;  // waiting only for a joiner since; 0: not
+  std::uint32_t doublings_ = 0;       // of the patience with one that was too late, so far
   bool changed_ = false;              // a death in this transaction
   Rank rank_{coord::kNewcomer};
   bool prefaulted_ = false;

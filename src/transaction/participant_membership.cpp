@@ -8,9 +8,11 @@
 namespace lockstep::transaction {
 namespace {
 
-// How long members wait for a newcomer that is about to be ready (design: survivors stall at most
-// 20 ms).
+// How long members wait for a newcomer that the copy is there for (design: survivors stall at most
+// 20 ms). Doubled each time that it was too short, up to 1.9 s; and then from the start again, as
+// one that never loads shall not hold the others up for good.
 constexpr std::uint64_t kJoinPatience_ns = 15'000'000;
+constexpr std::uint32_t kDoublings = 7;
 
 }  // namespace
 
@@ -50,21 +52,23 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
 }
 
 // The first live member's last part of a transaction: the next table, with the joiners that are
-// ready. False: one is loading, and there is patience left.
+// ready. False: one has a copy to load, and there is patience left. Whether it has begun to load
+// says nothing: it may wait for a CPU longer than a short update takes.
 bool Participant::settle_joiners() {
   const std::uint64_t mark = next_.value() + 1;
+  const bool copied = exchange_->heal_mark().load(std::memory_order_acquire) == mark;
   std::vector<coord::Member> ready;
   bool loading = false;
   for (const coord::Member& m : wanted_joiners(coord::read_proposal(board_.header().proposal))) {
-    if (board_.slot(m.slot).ready_txn.load(std::memory_order_acquire) == mark) {
+    if (board_.slot(m.slot).ready_txn.load(std::memory_order_acquire) == mark)
       ready.push_back(m);
-    } else if (board_.slot(m.slot).loading_txn.load(std::memory_order_acquire) == mark) {
-      loading = true;
-    }
+    else
+      loading = copied;
   }
   const std::uint64_t now = monotonic_ns();
   if (whole_since_ns_ == 0) whole_since_ns_ = now;
-  if (loading && now - whole_since_ns_ < kJoinPatience_ns) return false;
+  if (loading && now - whole_since_ns_ < kJoinPatience_ns << doublings_) return false;
+  if (copied) doublings_ = loading ? (doublings_ + 1) % (kDoublings + 1) : 0;
   coord::grow(self_slot().join_stall_ns, now - whole_since_ns_);
   publish_table(std::move(ready));
   return true;
@@ -116,7 +120,6 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   next_ = Txn(mark - 1);
   if (!coord::read_table(board_.table(next_), next_, table_)) return false;
   if (table_.stop_after_step != 0) program_.stop_after(table_.stop_after_step);
-  slot.loading_txn.store(mark, std::memory_order_release);
   enter(coord::Phase::kHeal);
   const auto texts = load_tensors(state_, exchange_->heal_region());
   std::atomic_thread_fence(std::memory_order_acquire);

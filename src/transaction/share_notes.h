@@ -4,7 +4,7 @@
 //   words | hashes of the state's tensors | of the gradients | of the rows that it carries
 //         | of the gradients computed again | of those rows
 //
-// All but `choice` and `again_mark` are vouched for by the share's record, or by `again_mark`.
+// All but `choice_mark` and `again_mark` are vouched for by the share's record, or by `again_mark`.
 // Ownership: a view. Threads: one writer at a time, as of the record.
 #pragma once
 
@@ -26,10 +26,9 @@ class ShareNotes {
  public:
   ShareNotes(std::span<coord::Word> words, const NotesPlan& plan) : words_(words), plan_(plan) {}
 
-  // Stored before the share is computed: txn + 1 and the optimizers that its worker was given, a
-  // bit each, so that whoever inherits the share knows of them.
+  // txn + 1 before the share is computed, once its record has the optimizers that its worker was
+  // given, so that whoever inherits the share knows of them.
   coord::Word& choice_mark() const { return words_[kChoiceMark]; }
-  coord::Word& choice() const { return words_[kChoice]; }
   // The steps before this one that changed nothing, in a row, as far as the share's worker knows.
   coord::Word& idle_steps() const { return words_[kIdleSteps]; }
   coord::Word& rank() const { return words_[kRank]; }  // that computed it
@@ -56,7 +55,6 @@ class ShareNotes {
   friend struct NotesPlan;
   enum Place : std::size_t {
     kChoiceMark,
-    kChoice,
     kIdleSteps,
     kRank,
     kAgainMark,

@@ -184,12 +184,15 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
 
 }  // namespace
 
+Status Session::check_first_run() const {
+  if (!described_) return {};
+  return Error{ErrorKind::kUsage,
+               "a program has one run: Trainer::fit(), Step::open() or init_process_group(), once. "
+               "Start a program of its own for the next one"};
+}
+
 Result<Admission> Session::describe(const Description& description) {
-  if (described_)
-    return Error{
-        ErrorKind::kUsage,
-        "a program has one run: Trainer::fit(), Step::open() or init_process_group(), once. "
-        "Start a program of its own for the next one"};
+  LOCKSTEP_TRY(check_first_run());
   Result<Admission> admission = introduce(description);
   described_ = admission.ok();
   return admission;

@@ -89,8 +89,10 @@ class Session {
   virtual std::byte* memory() const = 0;
   virtual std::uint64_t memory_bytes() const { return coord::kBoardBytes; }
 
+  // kUsage once the program has its run: each has one.
+  Status check_first_run() const;
   // First message. Waits for the agent's answer (which may wait up to 5 s for the run directory's
-  // lock). kUsage the second time: a program has one run.
+  // lock). kUsage the second time, see check_first_run().
   Result<Admission> describe(const Description& description);
   // State is loaded (first start: that of `next`'s start; newcomer: nothing yet, ready to heal).
   // `state_hash` must be equal in all workers of a first start. Members then find their table on

@@ -114,6 +114,47 @@ TEST_F(Updates, NewcomersComeInBetweenSteps) {
   }
 }
 
+// The copy is loaded in more time than a step's last update takes, and a newcomer's patience.
+TEST_F(Updates, ANewcomerThatIsSlowToLoadComesIn) {
+  const Outcome outcome =
+      launched(3, "slow-to-load", {"--inject", "kill rank=2 txn=9 phase=forward"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out, "fetched "), 3) << outcome.out << outcome.err;
+}
+
+// Rank 1 dies when the replacement has seen the first update of its first step, and no other.
+TEST_F(Updates, ANewcomerWhoseStepNobodyKnowsDoesNotGuess) {
+  const Outcome outcome = launched(
+      2, "last-witness", {"--max-restarts", "0", "--inject", "kill rank=0 txn=9 phase=forward"});
+  EXPECT_NE(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("nobody is left who knows which optimizer it has"), std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(Updates, ATensorOfTheStatesOwnIsTrainedAsAModulesIs) {
+  const std::string in_module = hash_in(launched(1, "own-module"));
+  EXPECT_EQ(hash_in(launched(1, "own")), in_module);
+  for (const char* name : {"own", "own-masters"}) {
+    const Outcome outcome = launched(3, name, {"--inject", "kill rank=1 txn=5 phase=backward"});
+    EXPECT_EQ(killed_in(outcome), 1) << outcome.err;
+    EXPECT_EQ(hash_in(outcome), hash_in(launched(1, name))) << name << ": " << outcome.err;
+  }
+}
+
+// Both optimizers have the first network; a scale of 2^16 changes no bit.
+TEST_F(Updates, ASharedParametersGradientIsUnscaledOnce) {
+  const Outcome outcome = launched(1, "shared-scaler");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(hash_in(outcome), hash_in(launched(1, "shared")));
+}
+
+// 1,200 updates a step: the remark on a loss is made in the first step alone.
+TEST_F(Updates, AreAsManyAsYouLike) {
+  const Outcome outcome = launched(1, "many");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.out, "is nan; training goes on"), 1) << outcome.out;
+}
+
 TEST_F(Updates, WhatNoShareTakesPartInIsLeftOut) {
   const Outcome outcome = launched(2, "left-out");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -143,6 +184,9 @@ TEST_F(Updates, ThatMakeNoSenseAreRefused) {
   expect_refused("none", "an update of no optimizer");
   expect_refused("no-loss", "an update without a loss");
   expect_refused("trainer", "a Trainer's step is one update");
+  expect_refused("trainer-absent", "got an undefined tensor");
+  expect_refused("opens-twice", "a program has one run");
+  expect_refused("own-unfrozen", "'own.shift' was unfrozen");
   expect_refused("librarys-name", "'lockstep.step'");
 }
 
@@ -151,6 +195,13 @@ TEST_F(Updates, ThatDifferBetweenWorkersAreTold) {
   expect_refused("order-by-rank",
                  "'of_a', 'of_b' in the worker of virtual worker 0, and 'of_b', "
                  "'of_a' in the worker of");
+  // Word of the order is left to who inherits the share.
+  const Outcome outcome =
+      launched(3, "order-by-rank", {"--inject", "kill rank=1 txn=9 phase=forward"});
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("'of_b', 'of_a' in the worker that had this share before"),
+            std::string::npos)
+      << outcome.err;
 }
 
 // An heir has the batch as the data set gives it.

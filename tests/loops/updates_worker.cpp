@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +27,8 @@ using lockstep::Optimizer;
 using lockstep::Share;
 using lockstep::Status;
 using lockstep::Step;
+
+constexpr std::int64_t kMany = 1200;  // more than the board has records for
 
 struct Job {
   lockstep::Context& context;
@@ -48,26 +52,41 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
+int shares = 0;             // that this process has had in this step
+bool last_witness = false;  // and dies when it has told others of its first update alone
+
 // Draws from the default generator at the commit.
 struct NoisySgd : lockstep::SGD {
   using SGD::SGD;
   void step() override {
+    if (last_witness && shares == 2) std::raise(SIGKILL);
     SGD::step();
     const at::NoGradGuard no_grad;
     for (const at::Tensor& p : parameters()) p.add_(at::randn_like(p), 1e-3);
   }
 };
 
+std::vector<at::Tensor> together(std::vector<at::Tensor> some,
+                                 const std::vector<at::Tensor>& more) {
+  some.insert(some.end(), more.begin(), more.end());
+  return some;
+}
+
 struct Nets {
+  explicit Nets(const Job& job)
+      : of_b(job.name.starts_with("shared") ? together(b->parameters(), a->parameters())
+                                            : b->parameters(),
+             {.lr = 0.01}) {}
   Net a, b;
   NoisySgd of_a{a->parameters(), {.lr = 0.01, .momentum = 0.5}};
-  lockstep::Adam of_b{b->parameters(), {.lr = 0.01}};
+  lockstep::Adam of_b;
   lockstep::GradScaler scaler;
 };
 
 at::Tensor loss_of(const Job& job, Nets& nets, Share& share) {
   const bool first = share.update() == 0;
   const std::int64_t step = share.global_step(), v = share.virtual_worker();
+  if (first) ++shares;
   if (job.is("ends") && first && step == 7 && v == 1) share.end_run();
   if (job.is("sits-out") && (step + share.update() + v) % 3 == 0) return {};
   if (job.is("left-out") && (step % 3 == 1 || share.update() == 2)) return {};
@@ -79,7 +98,9 @@ at::Tensor loss_of(const Job& job, Nets& nets, Share& share) {
     loss = loss * at::rand({});
     if (!first) loss = loss + (nets.a(inputs).mean() * 0);
   }
-  if (job.is("both") || job.name.ends_with("-by-rank"))
+  if (job.is("many") && share.update() == 1)
+    loss = loss + std::numeric_limits<double>::quiet_NaN();  // its gradients are numbers
+  if (job.is("both") || job.name.ends_with("-by-rank") || job.name.starts_with("shared"))
     loss = loss + (first ? nets.b : nets.a)(inputs).mean();
   if (job.name.starts_with("nan") && !first && step == 4 && v == 1)
     loss = loss * std::numeric_limits<double>::quiet_NaN();
@@ -89,15 +110,21 @@ at::Tensor loss_of(const Job& job, Nets& nets, Share& share) {
 std::vector<Step::Update> updates_of(const Job& job, Nets& nets, const Step& step,
                                      const Step::Closure& loss) {
   const bool other = job.context.rank() == 1 && step.global_step() == 3;
-  lockstep::Optimizers both{&nets.of_a, &nets.of_b};
+  lockstep::Optimizers both = std::vector<Optimizer*>{&nets.of_a, &nets.of_b};
   if (job.is("order-by-rank") && other) both = {&nets.of_b, &nets.of_a};
-  if (job.is("both") || job.is("order-by-rank")) return {{both, loss}, {both, loss}, {both, loss}};
+  if (job.is("both") || job.is("order-by-rank") || job.name.starts_with("shared"))
+    return {{both, loss}, {both, loss}, {both, loss}};
   if (job.is("list-by-rank") && other)
     return {{nets.of_a, loss}, {nets.of_a, loss}, {nets.of_b, loss}};
   if (job.is("too-few")) return {{nets.of_a, loss}, {nets.of_b, loss}};
   if (job.is("twice")) return {{{&nets.of_a, &nets.of_a}, loss}};
   if (job.is("none")) return {{lockstep::Optimizers({}), loss}};
   if (job.is("no-loss")) return {{nets.of_a, nullptr}};
+  if (job.is("many")) {
+    std::vector<Step::Update> updates(kMany, {nets.of_b, loss});
+    updates.front() = {nets.of_a, loss};
+    return updates;
+  }
   return {{nets.of_a, loss}, {nets.of_b, loss}, {nets.of_b, loss}};
 }
 
@@ -112,14 +139,29 @@ lockstep::RunOptions options_of(const Job& job) {
   options.log_every = lockstep::Duration::steps(5);
   if (job.is("accumulates")) options.accumulation_steps = 2;
   if (job.is("ahead")) options.prefetch_threads = 2;
+  if (job.is("slow-to-load")) options.epochs = 8;
+  if (job.name.starts_with("own") || job.is("trainer-absent")) options.updates_per_step = 1;
+  if (job.is("many")) {
+    options.updates_per_step = kMany;
+    options.max_steps = 3;
+  }
   if (job.is("both")) options.clip_grad_norm = 0.01;
   if (job.is("nan-skip")) options.on_nan = lockstep::OnNan::kSkip;
   if (job.is("nan-stop")) options.on_nan = lockstep::OnNan::kStop;
   return options;
 }
 
+// As a text that takes its time to be read.
+lockstep::TrainState::Text slow_text() {
+  return {"slow", [] { return std::string("text"); },
+          [](const std::string&) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(40));
+            return Status();
+          }};
+}
+
 Status train(const Job& job) {
-  Nets nets;
+  Nets nets(job);
   std::atomic<std::int64_t> fetched = 0;
   LOCKSTEP_ASSIGN(auto set, lockstep::data::tensor_dataset(
                                 at::randn({96, 2}), at::randn({96, 1}),
@@ -132,15 +174,20 @@ Status train(const Job& job) {
   LOCKSTEP_TRY(state.add("b", *nets.b));
   LOCKSTEP_TRY(state.add("of_a", nets.of_a));
   LOCKSTEP_TRY(state.add("of_b", nets.of_b));
-  if (job.is("scaler")) LOCKSTEP_TRY(state.add("scaler", nets.scaler));
+  if (job.is("slow-to-load")) LOCKSTEP_TRY(state.add(slow_text()));
+  if (job.name.ends_with("scaler")) LOCKSTEP_TRY(state.add("scaler", nets.scaler));
   if (job.is("librarys-name")) LOCKSTEP_TRY(state.add("lockstep.step", {{"x", at::zeros({1})}}));
   Step step(job.context, state, options_of(job));
   LOCKSTEP_TRY(step.open(set));
+  if (job.is("opens-twice")) return step.open(set);
+  last_witness = job.is("last-witness") && job.context.rank() == 1;
   const auto loss = [&](Share& share) { return loss_of(job, nets, share); };
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
-    if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    shares = 0;
+    if (job.name.starts_with("slow") || job.is("last-witness"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     LOCKSTEP_TRY(job.is("one") ? step.run(nets.of_a, loss)
                                : step.run(updates_of(job, nets, step, loss)));
   }
@@ -148,12 +195,46 @@ Status train(const Job& job) {
   return {};
 }
 
+// A tensor that is in no module: of the state's own, or (own-module) in one for its sake.
+Status own_tensor(const Job& job) {
+  struct Shift : torch::nn::Module {
+    explicit Shift(at::Tensor& tensor) { tensor = register_parameter("shift", tensor); }
+  };
+  torch::nn::Linear net(2, 1);
+  at::Tensor shift = at::zeros({1}).set_requires_grad(!job.is("own-unfrozen"));
+  std::optional<Shift> module;
+  if (job.is("own-module")) module.emplace(shift);
+  std::optional<lockstep::MasterWeights> masters;
+  if (job.is("own-masters")) masters.emplace(*net, at::kBFloat16);
+  lockstep::SGD optimizer(together(masters ? masters->parameters() : net->parameters(), {shift}),
+                          {.lr = 0.01, .momentum = 0.5});
+  LOCKSTEP_ASSIGN(auto set, lockstep::data::tensor_dataset(at::randn({96, 2}), at::randn({96, 1})));
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("net", *net));
+  if (masters) LOCKSTEP_TRY(state.add("masters", *masters));
+  LOCKSTEP_TRY(module ? state.add("own", *module) : state.add("own", {{"shift", shift}}));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  Step step(job.context, state, options_of(job));
+  LOCKSTEP_TRY(step.open(set));
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    if (job.is("own-unfrozen") && step.global_step() == 3) shift.set_requires_grad(true);
+    LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) {
+      const at::Tensor inputs = share.batch().inputs.to(net->weight.scalar_type());
+      return (net(inputs).to(at::kFloat) + shift - share.batch().targets).pow(2).mean();
+    }));
+  }
+}
+
 Status trainer(const Job& job) {
   Net net;
   lockstep::SGD optimizer(net->parameters(), {.lr = 0.01});
   LOCKSTEP_ASSIGN(auto set, lockstep::data::tensor_dataset(at::randn({60, 2}), at::randn({60, 1})));
   lockstep::Trainer trainer(job.context, *net, optimizer, options_of(job));
-  trainer.loss([&](const lockstep::data::Batch& batch) { return net(batch.inputs).mean(); });
+  trainer.loss([&](const lockstep::data::Batch& batch) {
+    return job.is("trainer-absent") ? at::Tensor() : net(batch.inputs).mean();
+  });
   return trainer.fit(set);
 }
 
@@ -165,5 +246,6 @@ int main(int argc, char** argv) {
   if (!context.ok()) lockstep::exit_with(context.error());
   at::manual_seed(0);
   const Job job{*context, argv[1], argv[2]};
-  lockstep::exit_with(*context, job.is("trainer") ? trainer(job) : train(job));
+  if (job.name.starts_with("own")) lockstep::exit_with(*context, own_tensor(job));
+  lockstep::exit_with(*context, job.name.starts_with("trainer") ? trainer(job) : train(job));
 }

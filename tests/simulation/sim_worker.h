@@ -169,6 +169,7 @@ class SimWorker {
   std::size_t ownership_dead_ = 0;
   std::size_t done_ = 0;
   std::uint64_t handled_request_ = 0, tried_ = 0, patience_until_ = 0;
+  std::uint32_t doublings_ = 0;
   bool spoken_ = false;
 };
 

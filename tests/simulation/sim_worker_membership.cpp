@@ -79,8 +79,9 @@ std::vector<coord::Member> SimWorker::wanted_joiners() const {
   return joiners;
 }
 
-// False: a newcomer is loading, and there is patience left.
+// False: a newcomer has a copy to load, and there is patience left.
 bool SimWorker::settle_joiners() {
+  const bool copied = board_->heal_mark == txn_ + 1;
   std::vector<coord::Member> ready;
   bool loading = false;
   for (const coord::Member& joiner : wanted_joiners()) {
@@ -88,13 +89,15 @@ bool SimWorker::settle_joiners() {
     if (seen.ready_txn == txn_ + 1)
       ready.push_back(joiner);
     else
-      loading = loading || seen.loading_txn == txn_ + 1;
+      loading = copied;
   }
-  if (loading && patience_until_ == 0) patience_until_ = host_.clock.now() + 15 * kMillisecond;
+  if (loading && patience_until_ == 0)
+    patience_until_ = host_.clock.now() + (15 * kMillisecond << doublings_);
   if (loading && host_.clock.now() < patience_until_) {
     later(kMillisecond, &SimWorker::look);
     return false;
   }
+  if (copied) doublings_ = loading ? (doublings_ + 1) % 8 : 0;
   publish_table(ready);
   return true;
 }
@@ -166,7 +169,6 @@ void SimWorker::heal_wait() {
   if (table == nullptr) return;
   table_ = *table;
   txn_ = mark - 1;
-  self().progress.loading_txn = mark;
   state_ = State::kHealLoad;
   phase(Phase::kHeal);
   later(host_.random.between(200 * kMicrosecond, 6 * kMillisecond), &SimWorker::heal_loaded);

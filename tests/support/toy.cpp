@@ -201,7 +201,7 @@ void Toy::publish_table(std::uint64_t txn, const coord::Table& table) {
       return false;
     const coord::WorkerSlot& slot = board_.slot(member.slot);
     if (slot.uid.load() != member.uid.value()) return true;
-    while (slot.loading_txn.load() == txn + 1 && slot.ready_txn.load() != txn + 1 &&
+    while (shared().heal_mark.load() == txn + 1 && slot.ready_txn.load() != txn + 1 &&
            monotonic_ns() - begin < 20'000'000)
       std::this_thread::yield();
     return slot.ready_txn.load() != txn + 1;
@@ -234,7 +234,6 @@ Status Toy::heal() {
     });
     const std::uint64_t txn = mark - 1;
     mine().phase.store(static_cast<std::uint64_t>(Phase::kHeal));
-    mine().loading_txn.store(mark);
     injector_.at(Phase::kHeal, Txn(txn), coord::kNewcomer);
     const std::uint64_t copy = shared().heal_state.load();
     if (shared().heal_mark.load(std::memory_order_acquire) != mark) continue;

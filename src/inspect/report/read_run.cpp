@@ -89,13 +89,13 @@ class Times {
 // Losses of steps by epoch, and evaluations, as the lines have them.
 class Metrics {
  public:
+  explicit Metrics(double updates_per_step) : updates_per_step_(updates_per_step) {}
+
   void add(const Parsed& line) {
     const auto epoch = number_in(line, "epoch"), txn = number_in(line, "txn");
     if (!epoch || !txn) return;
     epoch_ends_[*epoch] = *txn;
-    if (number_in(line, "update").value_or(0) > 0) return;  // of a step that is there already
-    if (line.contains("loss_mean"))                         // null: it was not finite
-      steps_[*epoch].push_back({*txn, number_in(line, "loss_mean").value_or(std::nan(""))});
+    if (line.contains("loss_mean")) return add_update(line, *epoch, *txn);
     evaluated(line, *epoch, *txn, "valid", validation_);
     evaluated(line, *epoch, *txn, "test", test_);
   }
@@ -115,6 +115,13 @@ class Metrics {
   struct Step {
     double txn = 0, loss = 0;
   };
+
+  // A step is there with its last update; its loss is the first one's.
+  void add_update(const Parsed& line, double epoch, double txn) {
+    const double update = number_in(line, "update").value_or(0);
+    if (update == 0) loss_ = number_in(line, "loss_mean").value_or(std::nan(""));  // null
+    if (update + 1 == updates_per_step_) steps_[epoch].push_back({txn, loss_});
+  }
 
   struct Evaluation {
     double epoch = 0, txn = 0, loss = 0;
@@ -204,6 +211,8 @@ class Metrics {
 
   std::optional<double> minutes_at(double txn) const { return times_->minutes_at(txn); }
 
+  const double updates_per_step_;
+  double loss_ = 0;  // of the step under way
   Run run_;
   const Times* times_ = nullptr;
   std::map<double, std::vector<Step>> steps_;  // by epoch
@@ -216,7 +225,7 @@ class Metrics {
 
 Result<Run> read_run_directory(Env& env, const std::string& path) {
   LOCKSTEP_ASSIGN(const RunManifest manifest, manifest_of(env, path));
-  Metrics metrics;
+  Metrics metrics(setting_of(manifest, "updates_per_step").value_or(1));
   Times times;
   LOCKSTEP_TRY(rundir::read_lines(env, path + "/metrics.jsonl",
                                   [&](const Parsed& line) { metrics.add(line); }));

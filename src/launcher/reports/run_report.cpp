@@ -34,9 +34,18 @@ void copy(const ReportJson& from, const char* key, ReportJson& to, const char* n
   if (from.contains(key) && from[key].is_primitive()) to[name] = from[key];
 }
 
-// The last lines of the metrics: how far it is, and the newest loss and evaluation.
-void add_metrics(Env& env, const std::string& path, ReportJson& report) {
-  const auto file = env.open_read(path);
+// Of each step; 1 where the manifest says nothing else.
+std::uint64_t updates_per_step(Env& env, const std::string& run_dir) {
+  const auto manifest = rundir::read_manifest(env, run_dir);
+  if (!manifest.ok() || !*manifest) return 1;
+  return number_of<std::uint64_t>((*manifest)->value("updates_per_step")).value_or(1);
+}
+
+// The last lines of the metrics: how far it is, and the newest loss and evaluation. A step counts
+// with its last update.
+void add_metrics(Env& env, const std::string& run_dir, ReportJson& report) {
+  const std::uint64_t last_update = updates_per_step(env, run_dir) - 1;
+  const auto file = env.open_read(run_dir + "/metrics.jsonl");
   if (!file.ok()) return;
   const std::uint64_t size = (*file)->size(), begin = size > kTailBytes ? size - kTailBytes : 0;
   std::string tail(static_cast<std::size_t>(size - begin), '\0');
@@ -51,8 +60,11 @@ void add_metrics(Env& env, const std::string& path, ReportJson& report) {
     for (const char* key :
          {"loss_mean", "test_loss", "test_accuracy", "valid_loss", "valid_accuracy"})
       copy(entry, key, report, key);
-    if (entry.contains("loss_mean") && entry.contains("step") && entry["step"].is_number_unsigned())
-      report["steps"] = entry["step"].get<std::uint64_t>() + 1;
+    if (!entry.contains("loss_mean") || !entry.contains("step")) continue;
+    if (!entry["step"].is_number_unsigned()) continue;
+    const ReportJson update = entry.value("update", ReportJson(0U));
+    const bool complete = update.is_number_unsigned() && update >= last_update;
+    report["steps"] = entry["step"].get<std::uint64_t>() + (complete ? 1 : 0);
   }
 }
 
@@ -101,7 +113,7 @@ Result<std::string> run_report(Env& env, const std::string& run_dir) {
       if (const std::string value = (*manifest)->value(key); !value.empty()) report[key] = value;
   report["committed"] = 0;
   report["steps"] = 0;
-  add_metrics(env, run_dir + "/metrics.jsonl", report);
+  add_metrics(env, run_dir, report);
   add_incidents(env, run_dir + "/incidents", report);
   add_checkpoint(env, run_dir + "/checkpoints", report);
   // A run that goes on after its end (more epochs) has an older result until it ends again; records
@@ -121,7 +133,7 @@ std::string with_metrics(Env& env, const std::string& run_dir, const std::string
   ReportJson report = ReportJson::parse(status, nullptr, false);
   if (!report.is_object()) return status;
   ReportJson metrics = ReportJson::object();
-  add_metrics(env, run_dir + "/metrics.jsonl", metrics);
+  add_metrics(env, run_dir, metrics);
   metrics.erase("committed");  // the launcher knows it better
   report.update(metrics);
   return json_text(report);
@@ -138,7 +150,7 @@ std::string readable_report(const std::string& json) {
   };
   add(", ", "virtual_workers", " virtual workers");
   add("; incidents: ", "incidents");
-  add("\nlast loss ", "loss_mean", " (mean of the last step)");
+  add("\nlast loss ", "loss_mean", " (mean of the last update)");
   add("\ntest loss ", "test_loss");
   add(", accuracy ", "test_accuracy");
   add("\nvalidation loss ", "valid_loss");

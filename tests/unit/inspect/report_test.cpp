@@ -156,14 +156,18 @@ TEST_F(Report, EvaluationsInAnEpochAreWhereTheyWere) {
             (nlohmann::json{{0.5, nullptr, 1.75}, {1, nullptr, 1.5}, {1.5, nullptr, 1.25}}));
 }
 
-// Of 240 steps with 1 and 3 in turn; second updates, as a GAN's, are no points of it.
+// Of 240 steps with 1 and 3 in turn; second updates, as a GAN's, are no points of it, nor is a step
+// that lacks its own.
 TEST_F(Report, ALongCurveHasMeansOfNeighbours) {
   const std::string path = run_directory();
+  folder_.write("run/manifest.json", R"({"initial_weights_sha256":"00","updates_per_step":"2"})");
   std::string lines;
   for (int step = 0; step < 240; ++step)
     lines += R"({"txn":)" + std::to_string(step) + R"(,"epoch":0,"loss_mean":)" +
              (step % 2 == 0 ? "1" : "3") + "}\n" +
              R"({"txn":0,"epoch":0,"update":1,"loss_mean":9})" + "\n";
+  lines += R"({"txn":0,"epoch":0,"update":0,"loss_mean":9})"
+           "\n";
   folder_.write("run/metrics.jsonl", lines);
   const auto train = json_of({path})[0]["train"];
   ASSERT_EQ(train.size(), 120U);

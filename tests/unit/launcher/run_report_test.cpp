@@ -50,6 +50,19 @@ TEST_F(RunReport, AValidationSetIsNamed) {
             std::string::npos);
 }
 
+TEST_F(RunReport, AStepCountsWithItsLastUpdate) {
+  write_run();
+  write("manifest.json", R"({"initial_weights_sha256":"00","updates_per_step":"2"})");
+  std::string lines;
+  for (int txn = 0; txn < 6; ++txn) {
+    lines += R"({"txn":)" + std::to_string(txn) + R"(,"step":)" + std::to_string(txn / 2) +
+             R"(,"epoch":0,"update":)" + std::to_string(txn % 2) + R"(,"loss_mean":1.5})" + "\n";
+    write("metrics.jsonl", lines);
+    EXPECT_EQ(report()["steps"], (txn + 1) / 2) << txn;
+    EXPECT_EQ(report()["committed"], txn + 1);
+  }
+}
+
 TEST_F(RunReport, OfALiveRunIsAddedToWhatItsLauncherSays) {
   write_run();
   const std::string told = R"({"state":"running","committed":9,"members":[{"rank":0}]})";

@@ -73,6 +73,22 @@ TEST(GradScaler, LeavesOutStepsThatOverflowAndGrowsAfterGoodOnes) {
   EXPECT_EQ(state[0].second.item<float>(), 8) << "the state's tensors are the scaler's own";
 }
 
+TEST(GradScaler, UnscalesWhatTwoOptimizersHaveOnce) {
+  Trained one;
+  SGD other({one.p}, {.lr = 1});
+  GradScaler scaler({.init_scale = 8});
+  one.set(16);
+  scaler.unscale_({&one.optimizer, &other});
+  EXPECT_EQ(one.p.grad()[0].item<float>(), 2);
+  EXPECT_TRUE(scaler.step(one.optimizer));
+  EXPECT_TRUE(scaler.step(other));
+  scaler.update();
+  one.set(std::numeric_limits<float>::infinity());
+  scaler.unscale_({&one.optimizer, &other});
+  EXPECT_FALSE(scaler.step(one.optimizer));
+  EXPECT_FALSE(scaler.step(other));
+}
+
 TEST(GradScaler, RefusesWhatPyTorchRefuses) {
   Trained one;
   GradScaler scaler;

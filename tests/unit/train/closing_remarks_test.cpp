@@ -69,7 +69,14 @@ TEST(ClosingRemarks, AFileThatIsNotThereIsTold) {
 
 TEST(ClosingRemarks, StepsThatChangedNothingAreTold) {
   Told told;
-  EXPECT_NE(told.all(10, 10).find("all 10 steps changed nothing"), std::string::npos);
+  EXPECT_EQ(told.all(10, 10),
+            "all 10 steps changed nothing: their updates were left out, as no share took part (the "
+            "closure returned an undefined tensor)\n");
+  told.spec.options.on_nan = OnNan::kSkip;
+  EXPECT_NE(told.all(10, 10).find("had an infinity or a NaN, or no share took part"),
+            std::string::npos);
+  told.hooks.loss = [](Share&) { return at::Tensor(); };  // a Trainer's
+  EXPECT_NE(told.all(10, 10).find("had an infinity or a NaN. Try"), std::string::npos);
   GradScaler scaler;
   ASSERT_TRUE(told.state.add("scaler", scaler).ok());
   EXPECT_EQ(told.all(10, 9), "");

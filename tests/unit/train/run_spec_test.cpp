@@ -60,6 +60,29 @@ TEST(RunSpec, AGlobalBatchIsSharedByTheVirtualWorkers) {
   EXPECT_THAT(of(12, 4, 2), HasSubstr("each with 6; but batch_size is 4: give one of the two"));
 }
 
+// What is said of an optimizer over `updated`, where the state has `own`; empty: nothing.
+std::string said_of(const at::Tensor& own, const at::Tensor& updated) {
+  SGD optimizer({updated}, {.lr = 0.1});
+  TrainState state;
+  EXPECT_TRUE(state.add("own", {{"w", own}}).ok());
+  EXPECT_TRUE(state.add("optimizer", optimizer).ok());
+  const Status status = check_options(spec_of({}), {}, state);
+  return status.ok() ? "" : status.error().message;
+}
+
+TEST(RunSpec, AnOptimizerHasTensorsOfTheStateThemselves) {
+  const at::Tensor w = at::ones({4}).set_requires_grad(true);
+  EXPECT_EQ(said_of(w, w), "");
+  EXPECT_THAT(said_of(w, at::ones({4}).set_requires_grad(true)),
+              HasSubstr("a tensor that is not in the train state"));
+  EXPECT_THAT(said_of(w, w.detach().set_requires_grad(true)),
+              HasSubstr("another tensor over the memory of 'own.w'"));
+  EXPECT_THAT(said_of(w, w.detach().slice(0, 0, 2).set_requires_grad(true)),
+              HasSubstr("another tensor over the memory of 'own.w'"));
+  const at::Tensor product = w.mul(2);
+  EXPECT_THAT(said_of(product, product), HasSubstr("can't optimize a non-leaf Tensor"));
+}
+
 TEST(RunSpec, TimeIsALimitOfSeconds) {
   RunOptions options;
   options.max_duration = *Duration::parse("2h");
