@@ -43,7 +43,6 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 }
 
 Status Run::begin() {
-  LOCKSTEP_TRY(session_of(context_).check_first_run());
   LOCKSTEP_TRY(check_options(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(spec_.options.output, absolute_path(spec_.options.output));
   if (!session_of(context_).identity().newcomer)
@@ -56,6 +55,7 @@ Status Run::begin() {
   LOCKSTEP_TRY(make_plans(spec_, hooks, virtual_workers, epoch_ends_.book() != nullptr));
   if (const auto warning = warning_of_batches_of_one(spec_, state_))
     log_once(*warning, LogLevel::kWarning);
+  LOCKSTEP_TRY(session_of(context_).check_first_run());
   memory_.emplace(spec_.plan.updates_per_step);
   if (spec_.plan.updates_per_step > 1) LOCKSTEP_TRY(state_.add("lockstep.step", memory_->state()));
   LOCKSTEP_TRY(open_rows(spec_, state_));
