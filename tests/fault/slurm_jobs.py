@@ -123,9 +123,13 @@ class Jobs(unittest.TestCase):
     def test_the_usual_form_with_an_endpoint(self):
         job = self.submit('head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | tail -n 1)\n'
                           "srun lockstep run --nnodes $SLURM_NNODES --rdzv-id $SLURM_JOB_ID --rdzv-backend c10d "
-                          "--rdzv-endpoint $head:29500 train $FILE 2", "-N3", "--ntasks-per-node=1")
-        self.completed(job)
+                          "--rdzv-endpoint $head:29500 train $FILE 2\n"
+                          "export head; srun sh -c 'exec lockstep run --nnodes $SLURM_NNODES --node-rank $((2 - SLURM_NODEID)) "
+                          "--rdzv-id $SLURM_JOB_ID --rdzv-endpoint $head:29500 train $FILE-own 2'", "-N3", "--ntasks-per-node=1")
+        said = self.completed(job)
         self.are(self.said(), self.lines([1, 1, 1], job))
+        self.are(self.said(self.file + "-own"), self.lines([1, 1, 1], job, ("host3", "host2", "host1")))
+        self.assertEqual(said.count("--node-rank 0 on the node that has SLURM_NODEID=2"), 1, said)
 
     def test_steps_smaller_than_their_job_and_at_once(self):
         job = self.submit("srun --overlap -N2 -n2 -w host2,host3 lockstep run train $FILE-0 10 &\nwait -n\n"

@@ -6,6 +6,7 @@
 
 #include "base/unique_fd.h"
 #include "coord/note_file.h"
+#include "launcher/output/host_name.h"
 #include "launcher/program/program.h"
 #include "launcher/reports/failure_report.h"
 #include "launcher/reports/incident_table.h"
@@ -77,7 +78,9 @@ TEST(FailureReport, AnErrorFileThatSaysNothingIsNotCalledMissing) {
   Worker worker{};
   worker.error_file = folder / "error.json";
   const ChildEvent exited{ChildEvent::kExited, 100, 7};
-  EXPECT_NE(failure_of(worker, exited, 1).message.find("left no error file"), std::string::npos);
+  EXPECT_EQ(
+      failure_of(worker, exited, 1).message,
+      "ended with exit code 7 and left no error file; its output on " + host_name() + " has more");
   for (const char* text : {"\xff{", "null", R"({"message":7})"}) {
     folder.write("error.json", text);
     EXPECT_EQ(
