@@ -46,6 +46,7 @@ class Leader {
   struct Record {
     std::uint64_t run = 0;
     Attempt attempt = 0;
+    bool is_unknown = false;  // there is one, which cannot be read
   };
   // `own`: its own node, of rank 0 unless it has one. `run`: drawn; if `before` or a node tells an
   // older one, of a leader before this one, it is that. `before`: what that leader has left on this

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "base/hash.h"
@@ -32,13 +33,39 @@ std::string record_folder() {
 
 std::string record_prefix() { return "lockstep-" + std::to_string(::geteuid()) + "-"; }
 
-// A name that another user has taken, a link, and what a live leader holds are left alone.
-UniqueFd open_own_record(const std::string& path, int flags, struct stat& info) {
+// A name that another user has taken, a link, and what a live leader holds are left alone; `why`
+// says so then. "": there is none.
+UniqueFd open_own_record(const std::string& path, int flags, struct stat& info, std::string& why) {
   UniqueFd file(::open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
-  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode) ||
-      info.st_uid != ::geteuid() || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
-    return {};
+  if (!file && errno != ENOENT)
+    why = errno == ELOOP ? "it is a link" : std::strerror(errno);
+  else if (file && (::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)))
+    why = "it is no file";
+  else if (file && info.st_uid != ::geteuid())
+    why = "it is another user's";
+  else if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
+    why = "a launcher that lives has it";
+  if (!why.empty()) file.reset();
   return file;
+}
+
+// As it is written, to the byte.
+int format(const nodes::Leader::Record& record, std::array<char, 128>& text) {
+  return std::snprintf(text.data(), text.size(), kFormat,
+                       static_cast<unsigned long long>(record.run),
+                       static_cast<unsigned long long>(record.attempt));
+}
+
+// A part of one, digits that were cut off or another version's is none.
+std::optional<nodes::Leader::Record> parse(const std::array<char, 128>& text) {
+  unsigned long long run = 0, attempt = 0;
+  if (std::sscanf(text.data(), "lockstep leader 1 %20llu %20llu", &run, &attempt) != 2)
+    return std::nullopt;
+  const nodes::Leader::Record record{run, attempt};
+  std::array<char, 128> again{};
+  format(record, again);
+  if (again != text || attempt == 0) return std::nullopt;
+  return record;
 }
 
 }  // namespace
@@ -47,28 +74,37 @@ LeaderRecord::LeaderRecord(const std::string& node)
     : path_(record_folder() + "/" + record_prefix() + sha256_hex(node).substr(0, 32) +
             std::string(kRecordEnding)) {}
 
-bool LeaderRecord::open(int flags) {
+bool LeaderRecord::open(int flags, std::string& why) {
   struct stat info {};
-  if (!file_) file_ = open_own_record(path_, flags, info);
+  if (!file_) file_ = open_own_record(path_, flags, info, why);
   return static_cast<bool>(file_);
 }
 
 nodes::Leader::Record LeaderRecord::take() {
   std::array<char, 128> text{};
-  if (!open(O_RDWR) || ::pread(file_.get(), text.data(), text.size() - 1, 0) <= 0) return {};
-  unsigned long long run = 0, attempt = 0;
-  if (std::sscanf(text.data(), "lockstep leader 1 %20llu %20llu", &run, &attempt) != 2) return {};
-  return {run, attempt};
+  std::string why;
+  if (open(O_RDWR, why)) {
+    if (::pread(file_.get(), text.data(), text.size() - 1, 0) < 0) why = std::strerror(errno);
+    if (const auto record = parse(text)) return *record;
+    if (why.empty()) why = "damaged, or another version's";
+  }
+  if (why.empty()) return {};
+  log_warning("what a leader before this one has left, '" + path_ + "', cannot be read: " + why +
+              "; whatever that one has begun must be over in L + 1 s, and nothing starts before "
+              "(if nothing of it is left, remove that file first)");
+  return {0, 0, true};
 }
 
 void LeaderRecord::keep(const nodes::Leader::Record& record) {
   std::array<char, 128> text{};
-  const int size =
-      std::snprintf(text.data(), text.size(), kFormat, static_cast<unsigned long long>(record.run),
-                    static_cast<unsigned long long>(record.attempt));
-  if (!open(O_RDWR | O_CREAT) ||
-      ::pwrite(file_.get(), text.data(), static_cast<std::size_t>(size), 0) != size)
-    log_debug("'" + path_ + "' cannot be written: " + std::strerror(errno) +
+  std::string why;
+  const int size = format(record, text);
+  if (open(O_RDWR | O_CREAT, why) &&
+      (::pwrite(file_.get(), text.data(), static_cast<std::size_t>(size), 0) != size ||
+       ::ftruncate(file_.get(), size) != 0))
+    why = std::strerror(errno);
+  if (!why.empty())
+    log_debug("'" + path_ + "' cannot be written: " + why +
               "; a leader that is started again will wait longer");
 }
 
@@ -98,7 +134,9 @@ void LeaderRecord::remove_left() {
     const std::string path = place + "/" + entry->d_name;
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0 || info.st_mtime >= since) continue;  // no lock on those
-    if (const UniqueFd file = open_own_record(path, O_RDWR, info); file && info.st_mtime < since)
+    std::string why;
+    if (const UniqueFd file = open_own_record(path, O_RDWR, info, why);
+        file && info.st_mtime < since)
       ::unlink(path.c_str());
   }
 }

@@ -2,7 +2,8 @@
 // killed: in a small file of this user's, in $XDG_RUNTIME_DIR or /tmp, which it locks while it
 // lives. A run that ends in order removes it, as soon as no restart is left for which it could be
 // read. A leader that is killed leaves it; if none takes it over, a later launcher of this user
-// removes it. Without it a new leader waits for L + 1 s, so an error is a line in the log.
+// removes it. One that cannot be read, whatever is in its place, says that there was a leader: the
+// new one waits for L + 1 s, and says why.
 //
 // Threads: one.
 #pragma once
@@ -25,6 +26,7 @@ class LeaderRecord {
   explicit LeaderRecord(const std::string& node);
 
   // What the last leader of this node has left; {}: there is none. It is this one's from now on.
+  // One that cannot be read is told in the log.
   nodes::Leader::Record take();
   void keep(const nodes::Leader::Record& record);
   void remove();
@@ -35,7 +37,7 @@ class LeaderRecord {
   static void remove_left();
 
  private:
-  bool open(int flags);
+  bool open(int flags, std::string& why);  // `why` it is not to be had; "": there is none
   std::string path_;
   UniqueFd file_;  // locked
   Deadline touch_at_ = Deadline::in({});

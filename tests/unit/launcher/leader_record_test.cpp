@@ -39,6 +39,12 @@ class LeaderRecords : public ::testing::Test {
     const nodes::Leader::Record found = record.take();
     EXPECT_EQ(found.run, run);
     EXPECT_EQ(found.attempt, attempt);
+    EXPECT_FALSE(found.is_unknown);
+  }
+  static void expect_unknown(LeaderRecord& record) {
+    const nodes::Leader::Record found = record.take();
+    EXPECT_TRUE(found.is_unknown);
+    EXPECT_EQ(found.attempt, 0u);
   }
   // Of a leader that was killed so long ago.
   fs::path left(const std::string& node, std::chrono::hours ago) const {
@@ -65,7 +71,7 @@ TEST_F(LeaderRecords, GoFromAKilledLeaderToTheNext) {
   first->keep({kRun, 1});
   first->keep({kRun, 2});
   LeaderRecord next("node"), other("other");
-  expect_taken(next, 0, 0);  // the first one lives
+  expect_unknown(next);  // the first one lives
   first.reset();
   expect_taken(next, kRun, 2);
   expect_taken(other, 0, 0);
@@ -88,16 +94,28 @@ TEST_F(LeaderRecords, WhoHasTakenOneRemovesIt) {
 TEST_F(LeaderRecords, WhatIsNoRecordIsLeftAlone) {
   LeaderRecord("node").keep({7, 2});
   const fs::path path = files().at(0);
-  for (const char* text : {"", "lockstep leader 2 1 1\n", "\xff\xfe", "lockstep leader 1 x"}) {
+  const std::string whole = test::read_text(path.string()), other_version = "lockstep leader 2";
+  std::vector<std::string> bad{"\xff\xfe",
+                               "lockstep leader 1 x",
+                               "lockstep leader 1 7 2\n",
+                               other_version + whole.substr(other_version.size()),
+                               "lockstep leader 1 00000000000000000007 -0000000000000000002\n",
+                               whole + "more",
+                               std::string(4096, '9')};
+  for (std::size_t size = 0; size < whole.size(); ++size) bad.push_back(whole.substr(0, size));
+  for (const std::string& text : bad) {
     folder_.write(path.filename(), text);
     LeaderRecord record("node");
-    expect_taken(record, 0, 0);
+    expect_unknown(record);
   }
+  LeaderRecord("node").keep({7, 3});  // whatever was there
+  LeaderRecord again("node");
+  expect_taken(again, 7, 3);
   fs::remove(path);
   const std::string other = folder_.write("other", "as it was");
   fs::create_symlink(other, path);
   LeaderRecord by_link("node");
-  expect_taken(by_link, 0, 0);
+  expect_unknown(by_link);
   by_link.keep({9, 9});
   by_link.remove();
   EXPECT_EQ(test::read_text(other), "as it was");
@@ -105,8 +123,12 @@ TEST_F(LeaderRecords, WhatIsNoRecordIsLeftAlone) {
   fs::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   LeaderRecord by_pipe("node");
-  expect_taken(by_pipe, 0, 0);
+  expect_unknown(by_pipe);
   by_pipe.keep({9, 9});
+  fs::remove(path);
+  fs::create_directory(path);
+  LeaderRecord by_folder("node");
+  expect_unknown(by_folder);
   LeaderRecord::remove_left();
   EXPECT_TRUE(fs::exists(path));
 }

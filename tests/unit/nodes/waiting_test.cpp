@@ -164,8 +164,23 @@ TEST_F(NodesTest, AfterTheLastRestartARecordIsOfAnotherRun) {
   leader.emplace(rules_, row(0, 100), 7, Leader::Record{3, 2}, now);
   add(kOwnLink, row(0, 100));
   talk();
+  EXPECT_EQ(leader->phase(), Phase::kForming) << "a node that is cut off may have workers of it";
+  pass(kL + 2 * kSecond);
   EXPECT_EQ(leader->attempt(), 1U);
   EXPECT_EQ(leader->record().run, 7U);
+}
+
+// Somebody has led here; nobody knows for how long still.
+TEST_F(NodesTest, ALeaderWithARecordThatCannotBeReadWaitsForTheFence) {
+  rules_ = {.nodes = 2, .max_restarts = 3};
+  leader.emplace(rules_, row(0, 100), 7, Leader::Record{0, 0, true}, now);
+  add(kOwnLink, row(0, 100));
+  add(1, row(1, 101));
+  pass(kL);
+  EXPECT_EQ(leader->phase(), Phase::kForming);
+  pass(2 * kSecond);
+  EXPECT_EQ(leader->phase(), Phase::kRunning);
+  EXPECT_EQ(leader->attempt(), 1U);
 }
 
 TEST_F(NodesTest, OneThatIsNotAloneIsAwaitedAlthoughNobodyKnowsOfAnAttempt) {

@@ -173,8 +173,8 @@ TEST_F(StoreOfARun, WhoDoesNotKnowTheSignIsAStranger) {
   server_->begin_anew();
   const auto still = adopted(hello_, "10.0.0.3"), not_yet = adopted(hello_, "10.0.0.2");
   EXPECT_TRUE(served(*still) && served(*not_yet));
-  std::vector<std::unique_ptr<Peer>> own;
-  for (int i = 0; i < 3; ++i) own.push_back(adopted(hello_));
+  std::vector<std::unique_ptr<Peer>> own(3);
+  for (auto& peer : own) peer = adopted(hello_);
   EXPECT_TRUE(closed(*not_yet));
   EXPECT_TRUE(served(*still));
 }
