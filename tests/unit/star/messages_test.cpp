@@ -20,7 +20,7 @@ std::vector<Message> one_of_each() {
   word.has_lock = true, word.led_from = "several";
   word.store = nodes::Store{7, "10.0.0.1", 29'500, true};
   word.failure = nodes::Failure{1, 2, odd, -9, true, 3, true, true};
-  word.signal = 15, word.kill_all = true;
+  word.signal = 15, word.signal_by = odd, word.stop_why = odd, word.kill_all = true;
   word.final = nodes::Final{143, odd, 2};
   word.leader = 9, word.sent = 10, word.echo = 11;
   nodes::LeaderWord leader;
