@@ -334,7 +334,9 @@ void Server::refuse(ClientId id, Client& client, const Error& error) {
   const bool silent = silent_.contains(id);
   close(id, client);
   if (silent || refusals_told_ == kRefusalsTold) return;
-  log_warning("the workers' store has closed a connection: " + error.message);
+  const std::string from =
+      client.stranger.empty() ? "" : " from " + client.stranger + ", no machine of this run's";
+  log_warning("the workers' store has closed a connection" + from + ": " + error.message);
   if (++refusals_told_ == kRefusalsTold) log_warning("more of these are not told");
 }
 

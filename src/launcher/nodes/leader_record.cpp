@@ -50,20 +50,20 @@ UniqueFd open_own_record(const std::string& path, int flags, struct stat& info, 
 }
 
 // As it is written, to the byte.
-int format(const nodes::Leader::Record& record, std::array<char, 128>& text) {
+int format_record(const nodes::Leader::Record& record, std::array<char, 128>& text) {
   return std::snprintf(text.data(), text.size(), kFormat,
                        static_cast<unsigned long long>(record.run),
                        static_cast<unsigned long long>(record.attempt));
 }
 
 // A part of one, digits that were cut off or another version's is none.
-std::optional<nodes::Leader::Record> parse(const std::array<char, 128>& text) {
+std::optional<nodes::Leader::Record> parse_record(const std::array<char, 128>& text) {
   unsigned long long run = 0, attempt = 0;
   if (std::sscanf(text.data(), "lockstep leader 1 %20llu %20llu", &run, &attempt) != 2)
     return std::nullopt;
   const nodes::Leader::Record record{run, attempt};
   std::array<char, 128> again{};
-  format(record, again);
+  format_record(record, again);
   if (again != text || attempt == 0) return std::nullopt;
   return record;
 }
@@ -85,7 +85,7 @@ nodes::Leader::Record LeaderRecord::take() {
   std::string why;
   if (open(O_RDWR, why)) {
     if (::pread(file_.get(), text.data(), text.size() - 1, 0) < 0) why = std::strerror(errno);
-    if (const auto record = parse(text)) return *record;
+    if (const auto record = parse_record(text)) return *record;
     if (why.empty()) why = "damaged, or another version's";
   }
   if (why.empty()) return {};
@@ -98,7 +98,7 @@ nodes::Leader::Record LeaderRecord::take() {
 void LeaderRecord::keep(const nodes::Leader::Record& record) {
   std::array<char, 128> text{};
   std::string why;
-  const int size = format(record, text);
+  const int size = format_record(record, text);
   if (open(O_RDWR | O_CREAT, why) &&
       (::pwrite(file_.get(), text.data(), static_cast<std::size_t>(size), 0) != size ||
        ::ftruncate(file_.get(), size) != 0))

@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/log.h"
 #include "base/port.h"
 #include "store/server.h"
 #include "support/store_peer.h"
@@ -182,6 +184,8 @@ TEST_F(StoreOfARun, WhoDoesNotKnowTheSignIsAStranger) {
 // Half of what may be stored, and nothing of what is under way, is the run's alone.
 TEST_F(StoreOfARun, StrangersLeaveMemoryToTheRun) {
   open({.stored = 1 << 20, .buffered = 256 << 10, .clients = 64});
+  std::string log;
+  const LogSink sink([&](std::string_view line) { log += line; });
   const auto set = [](const std::string& key) {
     return encode({Query::kSet, {key}, {std::string(100 << 10, 'v')}, 0});
   };
@@ -193,6 +197,9 @@ TEST_F(StoreOfARun, StrangersLeaveMemoryToTheRun) {
       return greedy->served() == (i < 5);
     })) << i;
   }
+  EXPECT_NE(log.find("a connection from 192.0.2.1, no machine of this run's: the store is full"),
+            std::string::npos)
+      << log;
   EXPECT_TRUE(alongside(*loop_, [&] { return own->send(set("/own")) && own->served(); }));
   const std::string most = set("/k").substr(0, 100 << 10);
   EXPECT_TRUE(alongside(*loop_, [&] { return own->send(most); }));
