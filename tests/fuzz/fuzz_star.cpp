@@ -112,8 +112,9 @@ void as_leader(Node& node, std::string_view frame, std::uint64_t now) {
   if (word == nullptr || !star::implausible(*word, now).empty()) return;
   node.heard(*word, now);
   if (node.wish().run != 0) node.workers_started();
-  // Nothing that a leader says lets workers live beyond L after their node's own last word.
-  if (node.may_live_until() > now + word->limit) std::abort();
+  // Nothing that a leader says lets workers live beyond L, as its newest word has it: one that was
+  // overtaken may have another.
+  if (node.may_live_until() > now + node.limit()) std::abort();
 }
 
 }  // namespace
