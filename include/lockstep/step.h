@@ -72,9 +72,10 @@ class Share {
   std::int64_t epoch() const { return epoch_; }              // from 0
   std::int64_t step() const { return step_; }                // in the epoch, from 0
   std::int64_t global_step() const { return global_step_; }  // of the run, from 0
-  // What the data plan gives this share.
+  // What the data plan gives this share. In a run without data it throws, and the run ends (kUsage).
   const data::Batch& batch() const {
     asked_ = true;
+    if (batch_ == nullptr) no_batch();
     return *batch_;
   }
   // With RunOptions::accumulation_steps the closure runs for each batch of the share, in order.
@@ -108,6 +109,7 @@ class Share {
  private:
   friend class training::Shares;
   friend class Trainer;
+  [[noreturn]] static void no_batch();
   std::int64_t virtual_worker_ = 0, epoch_ = 0, step_ = 0, global_step_ = 0;
   std::int64_t micro_batch_ = 0, micro_batches_ = 1, update_ = 0;
   std::uint64_t seed_ = 0;
@@ -149,6 +151,10 @@ class Step {
 
   // Errors as Trainer::fit().
   Status open(std::shared_ptr<const data::Dataset> train_set);
+  // Without data, as for reinforcement learning: one epoch without end, which RunOptions::max_steps
+  // (a later start may have more), a time limit or Share::end_run() ends. In means each share counts
+  // 1. There is no Share::batch(); what speaks of batches or epochs among the options is kUsage.
+  Status open();
   // Waits for the next step's members. False: the run is complete and its result printed and
   // recorded. Each step that it announces must be run(). Seeds PyTorch's default generator, by
   // seed and step: what is drawn before run() is the same in all workers. Errors: kLeft,
@@ -160,6 +166,7 @@ class Step {
   // by a time limit, which total_steps() does not count, or by Share::end_run(); a loop that just
   // returns before next() says false is a death. A schedule over total_steps() is another one with
   // another `epochs` or `max_steps`: such a run is done again with those that it had.
+  // Without data an epoch has 2^45 steps, and so has a run without max_steps.
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;
   // Of the step that next() has announced, also after its run(); from 0. Before the first next():

@@ -36,10 +36,18 @@ std::string step_of(const Position& position, const Plan& plan) {
          "]";
 }
 
-std::string metrics_of(Txn txn, const Position& position, const std::string& rest) {
+// "Epoch [1/10], Step [100/600]".
+std::string place_of(const Position& position, const Plan& plan) {
+  if (plan.has_epochs) return epoch_of(position.epoch, plan.epochs) + step_of(position, plan);
+  return "Step [" + std::to_string(position.global_step + 1) +
+         (plan.knows_its_end() ? "/" + std::to_string(plan.planned_steps()) : "") + "]";
+}
+
+std::string metrics_of(Txn txn, const Position& position, const std::string& rest,
+                       bool has_epochs = true) {
   return "{\"txn\":" + std::to_string(txn.value()) +
          ",\"step\":" + std::to_string(position.global_step) +
-         ",\"epoch\":" + std::to_string(position.epoch) + "," + rest + "}\n";
+         (has_epochs ? ",\"epoch\":" + std::to_string(position.epoch) : "") + "," + rest + "}\n";
 }
 
 std::string json_rates(const std::vector<double>& rates) {
@@ -112,7 +120,7 @@ std::string step_in_words(const Plan& plan, Txn txn) {
 
 std::string step_line(const Position& position, const Plan& plan,
                       const std::vector<double>& losses) {
-  std::string line = epoch_of(position.epoch, plan.epochs) + step_of(position, plan) + ", Loss: ";
+  std::string line = place_of(position, plan) + ", Loss: ";
   for (std::size_t u = 0; u < std::min(losses.size(), kMostLosses); ++u)
     line += (u == 0 ? "" : ", ") + with_decimals(losses[u], 4);
   return line + (losses.size() > kMostLosses ? ", …\n" : "\n");
@@ -129,8 +137,10 @@ static std::string what_is_left_out(const Plan& plan, bool evaluates, bool whole
 
 std::string cut_line(const Position& position, const Plan& plan, bool evaluates) {
   const bool whole = position.step + 1 == plan.steps_per_epoch;
-  return "The run ends here, at step " + std::to_string(position.step + 1) + " of " +
-         std::to_string(plan.steps_per_epoch) + " of epoch " + std::to_string(position.epoch + 1) +
+  return "The run ends here, at step " + std::to_string(position.step + 1) +
+         (plan.has_epochs ? " of " + std::to_string(plan.steps_per_epoch) + " of epoch " +
+                                std::to_string(position.epoch + 1)
+                          : "") +
          " (" +
          (plan.ended_early   ? "by the program"
           : plan.stops()     ? "the time limit"
@@ -145,8 +155,7 @@ std::string not_finite_line(const Position& position, const Plan& plan, const st
                                  ? ", Update [" + std::to_string(position.update + 1) + "/" +
                                        std::to_string(plan.updates_per_step) + "]"
                                  : "";
-  return "Warning: " + epoch_of(position.epoch, plan.epochs) + step_of(position, plan) + update +
-         ": " + what +
+  return "Warning: " + place_of(position, plan) + update + ": " + what +
          (skipped ? "; the update is left out (--on-nan skip)\n" : "; training goes on\n");
 }
 
@@ -165,14 +174,15 @@ std::string evaluation_line(const Position& position, const Plan& plan, const Sc
 std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
                          std::uint64_t samples, const std::vector<double>& rates,
                          std::optional<double> scale, bool skipped, std::int64_t replaced,
-                         std::optional<std::int64_t> update) {
+                         std::optional<std::int64_t> update, bool has_epochs) {
   return metrics_of(
       txn, position,
       (update ? "\"update\":" + std::to_string(*update) + "," : "") +
           "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
           "\",\"loss_mean\":" + json_number(loss_mean) + ",\"samples\":" + std::to_string(samples) +
           ",\"lr\":" + json_rates(rates) + (scale ? ",\"scale\":" + json_number(*scale) : "") +
-          (skipped ? ",\"skipped\":true" : "") + recorded_if_any("replaced", replaced));
+          (skipped ? ",\"skipped\":true" : "") + recorded_if_any("replaced", replaced),
+      has_epochs);
 }
 
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set) {

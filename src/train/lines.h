@@ -16,7 +16,8 @@ std::string whole_lines(std::string text);
 // "step 5", or "step 5, update 1", from 0: for messages.
 std::string step_in_words(const Plan& plan, Txn txn);
 // `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; losses: virtual worker 0's of each
-// update, of which the first 8 are told.
+// update, of which the first 8 are told. Without data `Step [100/5000], Loss: 2.1626`, or `Step
+// [100]` where its end is not known; and so in the others.
 std::string step_line(const Position& position, const Plan& plan,
                       const std::vector<double>& losses);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline; or
@@ -41,7 +42,7 @@ std::string step_metrics(Txn txn, const Position& position, double loss, double 
                          std::uint64_t samples, const std::vector<double>& rates,
                          std::optional<double> scale = std::nullopt, bool skipped = false,
                          std::int64_t replaced = 0,
-                         std::optional<std::int64_t> update = std::nullopt);
+                         std::optional<std::int64_t> update = std::nullopt, bool has_epochs = true);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.
 // "train_replaced" and "test_left_out": damaged samples, if any.

@@ -31,6 +31,7 @@ struct Plan {
 
   std::int64_t steps_per_epoch = 1;
   std::int64_t epochs = 1;
+  bool has_epochs = true;      // false: of a run without data, one that has no end of its own
   std::int64_t max_steps = 0;  // of the whole run; 0: no limit
   bool ends_epochs = false;    // an epoch's end is a transaction
   bool exports = false;        // and so are its files; needs ends_epochs
@@ -61,6 +62,8 @@ struct Plan {
     const std::int64_t all = steps_per_epoch * epochs;
     return max_steps > 0 ? std::min(all, max_steps) : all;
   }
+  // Otherwise a time limit alone ends it, or the program.
+  bool knows_its_end() const { return has_epochs ? epochs < kEpochsInTime : max_steps > 0; }
   std::int64_t total_steps() const {
     return stop_after > 0 ? std::min(planned_steps(), stop_after) : planned_steps();
   }

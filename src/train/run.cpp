@@ -28,7 +28,8 @@ Run::Run(Context& context, TrainState& state, RunOptions options, EpochBook* boo
 Run::~Run() {
   if (participant_ == nullptr || over_ || context_.launched()) return;  // else the launcher says so
   log_warning("the loop has left the run before its end, after " +
-              std::to_string(global_step(at())) + " of " + std::to_string(total_steps()) +
+              std::to_string(global_step(at())) +
+              (spec_.plan.knows_its_end() ? " of " + std::to_string(total_steps()) : "") +
               " steps: there is no final checkpoint. Share::end_run() ends a run early");
 }
 
@@ -53,8 +54,9 @@ Status Run::begin() {
   LOCKSTEP_TRY(start.read_directory());
   LOCKSTEP_ASSIGN(const int virtual_workers, start.virtual_workers());
   LOCKSTEP_TRY(make_plans(spec_, hooks, virtual_workers, epoch_ends_.book() != nullptr));
-  if (const auto warning = warning_of_batches_of_one(spec_, state_))
-    log_once(*warning, LogLevel::kWarning);
+  if (spec_.has_data())
+    if (const auto warning = warning_of_batches_of_one(spec_, state_))
+      log_once(*warning, LogLevel::kWarning);
   LOCKSTEP_TRY(session_of(context_).check_first_run());
   memory_.emplace(spec_.plan.updates_per_step);
   if (spec_.plan.updates_per_step > 1) LOCKSTEP_TRY(state_.add("lockstep.step", memory_->state()));
@@ -77,8 +79,7 @@ transaction::ParticipantOptions Run::participant_options() const {
   if (origin_) options.board.first_txn = plan.epoch_start(origin_->start.epoch).value();
   options.eval_items = plan.txns_between_steps() > 0 ? epoch_ends_.most_items() : 0;
   options.run_dir = spec_.options.output;
-  if (plan.epochs < Plan::kEpochsInTime)
-    options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
+  if (plan.knows_its_end()) options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
   options.reducer.find_unused_parameters = spec_.options.find_unused_parameters;
   return options;
 }
@@ -243,7 +244,7 @@ Status Run::check_goes_on_as_before() const {
 
 // A loop that has data of its own around run() compiles, trains, and is not exact.
 void Run::tell_of_unused_data() {
-  if (!steps_watched_) return;
+  if (!steps_watched_ || !spec_.has_data()) return;
   const auto enough = static_cast<std::int64_t>(2 * state_.optimizers().size());
   ++*steps_watched_;
   if (shares_->asked_for_batch()) {

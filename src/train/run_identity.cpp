@@ -32,12 +32,10 @@ constexpr const char* kStartBest = "start_best";
 
 void add_data_plan(rundir::RunManifest& manifest, const data::DataPlan& plan,
                    const RunOptions& options) {
-  manifest.set(rundir::kVirtualWorkersKey, plan.virtual_workers);
   if (options.global_batch_size > 0)
     manifest.set("global_batch_size", options.global_batch_size);
   else
     manifest.set("batch_size", plan.batch_size);
-  manifest.set("seed", std::to_string(plan.seed));
   manifest.set("shuffle", data::to_string(plan.shuffle));
   if (!plan.generator_state.empty())
     manifest.set("generator_state_sha256", sha256_hex(plan.generator_state));
@@ -104,7 +102,12 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   for (const auto& [key, value] : spec.options.identity) manifest.set(key, value);
   manifest.set("format", 1);
   manifest.set("program", spec.options.name);
-  add_data_plan(manifest, spec.data_plan, spec.options);
+  manifest.set(rundir::kVirtualWorkersKey, spec.data_plan.virtual_workers);
+  manifest.set("seed", std::to_string(spec.data_plan.seed));
+  if (spec.has_data())
+    add_data_plan(manifest, spec.data_plan, spec.options);
+  else
+    manifest.set("dataset", "none");
   if (spec.plan.batches_per_step > 1)
     manifest.set("accumulation_steps", spec.plan.batches_per_step);
   if (spec.plan.updates_per_step > 1) manifest.set("updates_per_step", spec.plan.updates_per_step);
@@ -134,7 +137,7 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   manifest.set("threads", context.threads());
   manifest.set("torch", TORCH_VERSION);
   manifest.set("cpu_capability", at::get_cpu_capability());
-  LOCKSTEP_TRY(add_data(manifest, "dataset", *spec.train));
+  if (spec.has_data()) LOCKSTEP_TRY(add_data(manifest, "dataset", *spec.train));
   if (spec.evaluates) LOCKSTEP_TRY(add_data(manifest, "test_set", *spec.test));
   return manifest;
 }

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "train/given_optimizers.h"
 #include "train/option_rules.h"
+#include "train/without_data.h"
 
 namespace lockstep::training {
 namespace {
@@ -49,7 +50,7 @@ void limit_by_duration(RunSpec& spec) {
     return;
   }
   if (duration.unit == Duration::Unit::kTime) {
-    plan.epochs = Plan::kEpochsInTime;
+    if (spec.has_data()) plan.epochs = Plan::kEpochsInTime;
     const double other = spec.max_seconds;
     spec.max_seconds = other > 0 ? std::min(other, duration.seconds) : duration.seconds;
     return;
@@ -154,6 +155,20 @@ Status check_schedulers(const TrainState& state) {
   return {};
 }
 
+data::DataPlan data_plan_of(const RunSpec& spec, int virtual_workers) {
+  const RunOptions& options = spec.options;
+  data::DataPlan plan;
+  plan.dataset_size = spec.train->size();
+  plan.virtual_workers = virtual_workers;
+  plan.batch_size = options.batch_size;
+  plan.seed = options.seed;
+  plan.shuffle = options.shuffle;
+  plan.drop_last_batch = options.drop_last;
+  if (options.shuffle == data::Shuffle::kLegacy || options.shuffle == data::Shuffle::kDataLoader)
+    plan.generator_state = data::default_generator_state();
+  return plan;
+}
+
 // In place of global_batch_size, where that is given.
 Status settle_batch_size(RunOptions& options, std::int64_t virtual_workers) {
   const std::int64_t all = options.global_batch_size;
@@ -218,7 +233,8 @@ bool RunSpec::line_begins(const Position& at) const {
 Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& state) {
   const RunOptions& options = spec.options;
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::kUsage, what}; };
-  if (spec.train == nullptr) return wrong("a run needs a training set");
+  if (spec.train == nullptr && hooks.loss) return wrong("a run needs a training set");
+  if (!spec.has_data()) LOCKSTEP_TRY(check_without_data(options));
   if (state.optimizers().empty()) return wrong("the train state has no optimizer; add one");
   for (const auto& each : state.optimizers()) LOCKSTEP_TRY(each->check());
   LOCKSTEP_TRY(check_parameters(state));
@@ -284,20 +300,16 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
 
 Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool keeps_book) {
   const RunOptions& options = spec.options;
+  if (!spec.has_data()) spec.options.batch_size = 1;
   LOCKSTEP_TRY(settle_batch_size(spec.options, virtual_workers));
   if (options.evaluation_batch_size == 0) spec.options.evaluation_batch_size = options.batch_size;
   spec.evaluates = has_evaluation(spec, hooks) && !options.evaluate_every.none();
   data::DataPlan& data_plan = spec.data_plan;
-  data_plan.dataset_size = spec.train->size();
-  data_plan.virtual_workers = virtual_workers;
-  data_plan.batch_size = options.batch_size;
-  data_plan.seed = options.seed;
-  data_plan.shuffle = options.shuffle;
-  data_plan.drop_last_batch = options.drop_last;
-  if (options.shuffle == data::Shuffle::kLegacy || options.shuffle == data::Shuffle::kDataLoader)
-    data_plan.generator_state = data::default_generator_state();
-  LOCKSTEP_TRY(data_plan.check());
+  data_plan = spec.has_data() ? data_plan_of(spec, virtual_workers)
+                              : plan_without_data(virtual_workers, options.seed);
+  if (spec.has_data()) LOCKSTEP_TRY(data_plan.check());
   Plan& plan = spec.plan;
+  plan.has_epochs = spec.has_data();
   plan.batches_per_epoch = data_plan.steps_per_epoch();
   plan.batches_per_step = std::min(options.accumulation_steps, plan.batches_per_epoch);
   plan.steps_per_epoch =
@@ -308,7 +320,7 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
                      "; with --batch-size " + std::to_string(options.batch_size) + " at most " +
                      std::to_string(kMostSamples / options.batch_size)};
   plan.updates_per_step = options.updates_per_step;
-  plan.epochs = options.epochs;
+  plan.epochs = spec.has_data() ? options.epochs : 1;
   plan.max_steps = options.max_steps;
   spec.max_seconds = options.max_seconds;
   limit_by_duration(spec);

@@ -15,12 +15,14 @@ namespace lockstep::training {
 
 struct RunSpec {
   RunOptions options;
-  std::shared_ptr<const data::Dataset> train, test;  // test: may be none
+  // train: none in a run without data (without_data.h); test: may be none
+  std::shared_ptr<const data::Dataset> train, test;
   data::DataPlan data_plan;
   Plan plan;               // the program may end it early
   double max_seconds = 0;  // the shorter of the option's and a max_duration of time; 0: no limit
   bool evaluates = false;
 
+  bool has_data() const { return train != nullptr; }
   // At most, in a step.
   std::int64_t samples_per_share() const { return data_plan.batch_at(0) * plan.batches_per_step; }
   // A checkpoint is due before this step; time apart, of which each worker knows another.

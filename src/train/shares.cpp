@@ -24,9 +24,11 @@ constexpr std::int64_t kComparedInTime = 100;  // steps, where checkpoints go by
 Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& hooks,
                                              const TrainState& state) {
   std::unique_ptr<Shares> self(new Shares(spec, hooks, state));
-  LOCKSTEP_ASSIGN(self->loader_,
-                  data::Loader::make(spec.train, spec.data_plan,
-                                     {.prefetch_threads = spec.options.prefetch_threads}));
+  if (spec.has_data()) {
+    LOCKSTEP_ASSIGN(self->loader_,
+                    data::Loader::make(spec.train, spec.data_plan,
+                                       {.prefetch_threads = spec.options.prefetch_threads}));
+  }
   return self;
 }
 
@@ -77,8 +79,8 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   record.state = 0;
   if (position.update == 0 && compares(position)) hash_state(txn, output);
   const auto where = [&] {
-    return "epoch " + std::to_string(position.epoch) + ", step " + std::to_string(position.step) +
-           ", virtual worker " + std::to_string(v.value());
+    return (spec_.has_data() ? "epoch " + std::to_string(position.epoch) + ", " : "") + "step " +
+           std::to_string(position.step) + ", virtual worker " + std::to_string(v.value());
   };
   record.ids_count = record.loss_count = record.ends = 0;
   record.loss_sum = record.correct = 0;
@@ -86,10 +88,10 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
     LOCKSTEP_ASSIGN(const data::Batch* const batch, batch_of(participant, txn, v, k, output.again));
-    for (std::size_t i = 0; i < batch->ids.size(); ++i)
+    for (std::size_t i = 0; batch != nullptr && i < batch->ids.size(); ++i)
       record.add({batch->ids[i], batch->asked.empty() ? batch->ids[i] : batch->asked[i]});
     const Status computed = guarded(where, ErrorKind::kInternal, [&] {
-      return forward_backward(participant, share_of(position, v, k, *batch), record);
+      return forward_backward(participant, share_of(position, v, k, batch), record);
     });
     if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
@@ -107,7 +109,7 @@ data::ShareId Shares::id_of(const Position& position, std::int64_t v, std::int64
 }
 
 Share Shares::share_of(const Position& position, VirtualWorker v, std::int64_t k,
-                       const data::Batch& batch) {
+                       const data::Batch* batch) {
   Share share;
   share.virtual_worker_ = v.value();
   share.epoch_ = position.epoch;
@@ -117,15 +119,17 @@ Share Shares::share_of(const Position& position, VirtualWorker v, std::int64_t k
   share.seed_ = micro_batch_seed(spec_.options.seed, position.global_step, v, k);
   share.micro_batch_ = k;
   share.micro_batches_ = spec_.plan.batches_of(position.step);
-  share.batch_ = &batch;
+  share.batch_ = batch;
   share.rows_ = &rows_;
   share.call_ = rows_.begin_call();
   return share;
 }
 
-// Of a step of several updates each batch is fetched once, unless its share is inherited.
+// Of a step of several updates each batch is fetched once, unless its share is inherited. nullptr:
+// the run has no data.
 Result<const data::Batch*> Shares::batch_of(transaction::Participant& participant, Txn txn,
                                             VirtualWorker v, std::int64_t k, bool again) {
+  if (loader_ == nullptr) return nullptr;
   const Position position = spec_.plan.at(txn);
   if (std::exchange(kept_step_, position.global_step) != position.global_step) kept_.clear();
   const auto kept = kept_.find({v.value(), k});
@@ -215,7 +219,7 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
   const at::Tensor part_of_mean = batches > 1 ? loss.div(at::Scalar(batches)) : loss;
   const GradScaler* const scaler = state_.scaler();
   (scaler != nullptr ? scaler->scale(part_of_mean) : part_of_mean).backward();
-  const std::size_t samples = part.batch().ids.size();
+  const std::size_t samples = part.batch_ == nullptr ? 1 : part.batch_->ids.size();
   record.loss_sum += loss.item<double>() * static_cast<double>(samples);
   record.correct += part.correct_;
   record.loss_count += samples;

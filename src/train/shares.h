@@ -40,7 +40,7 @@ class Shares {
   // Whether a loss has asked for its share's batch, here and so far.
   bool asked_for_batch() const { return asked_for_batch_; }
   // Damaged samples of the training set, among those that this worker has looked at.
-  std::int64_t left_out() const { return loader_->left_out(); }
+  std::int64_t left_out() const { return loader_ != nullptr ? loader_->left_out() : 0; }
 
  private:
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
@@ -51,7 +51,7 @@ class Shares {
   // Of the share's batches, number k.
   data::ShareId id_of(const Position& position, std::int64_t v, std::int64_t k) const;
   Share share_of(const Position& position, VirtualWorker v, std::int64_t k,
-                 const data::Batch& batch);
+                 const data::Batch* batch);
   Status check_draws(const std::string& before) const;
   Result<data::Batch> fetch(const Position& position, VirtualWorker v, std::int64_t k);
   Result<const data::Batch*> batch_of(transaction::Participant& participant, Txn txn,
@@ -64,7 +64,7 @@ class Shares {
   const RunSpec& spec_;
   const Hooks& hooks_;
   const TrainState& state_;
-  std::unique_ptr<data::Loader> loader_;
+  std::unique_ptr<data::Loader> loader_;  // nullptr: a run without data
   OptimizerList optimizers_;
   const Step::Closure* loss_ = nullptr;
   // A step's batches of own shares, for its later updates, by virtual worker and number.

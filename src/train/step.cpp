@@ -2,17 +2,29 @@
 
 #include <algorithm>
 
+#include "base/guard.h"
 #include "train/run.h"
 
 namespace lockstep {
+
+void Share::no_batch() {
+  throw Thrown(Error{ErrorKind::kUsage,
+                     "Share::batch() in a run without data (Step::open() without a data set): give "
+                     "open() one, or make the share's data of share.seed()"});
+}
 
 Step::Step(Context& context, TrainState& state, RunOptions options)
     : run_(std::make_unique<training::Run>(context, state, std::move(options))) {}
 Step::~Step() = default;
 
 Status Step::open(std::shared_ptr<const data::Dataset> train_set) {
+  if (train_set == nullptr)
+    return Error{ErrorKind::kUsage,
+                 "Step::open() with an empty pointer for a training set; a run without data is "
+                 "open() with no argument"};
   return run_->open(std::move(train_set), nullptr);
 }
+Status Step::open() { return run_->open(nullptr, nullptr); }
 
 Result<bool> Step::next() {
   if (!run_->opened())

@@ -163,7 +163,7 @@ std::string StepRecords::metrics(const Committed& committed) const {
   std::optional<std::int64_t> update;
   if (spec_.plan.updates_per_step > 1) update = position_.update;
   return step_metrics(txn_, position_, loss(), sum / static_cast<double>(samples), samples, rates,
-                      scale, committed.left_out, instead, update);
+                      scale, committed.left_out, instead, update, spec_.has_data());
 }
 
 transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,

@@ -204,6 +204,38 @@ TEST_F(Updates, ThatDifferBetweenWorkersAreTold) {
       << outcome.err;
 }
 
+TEST_F(Updates, NeedNoData) {
+  for (const char* name : {"free-40", "free-updates-40"}) {
+    const std::string whole = hash_in(launched(1, name));
+    for (const int workers : {2, 3}) {
+      const Outcome outcome =
+          launched(workers, name, {"--inject", "kill rank=1 txn=16 phase=backward"});
+      EXPECT_EQ(killed_in(outcome), 1) << name << ": " << outcome.err;
+      EXPECT_EQ(hash_in(outcome), whole) << name << ": " << outcome.err;
+    }
+  }
+}
+
+// No epoch is known of: neither in lines nor in records. The rest is as if it had never ended.
+TEST_F(Updates, WithoutDataARunMayGoOn) {
+  const std::string whole = hash_in(launched(1, "free-40"));
+  const Outcome first = launched(3, "free-20");
+  EXPECT_NE(first.out.find("Step [10/20], Loss: "), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find("The run ends here, at step 20 (--max-steps)"), std::string::npos);
+  EXPECT_EQ(first.out.find("Epoch"), std::string::npos) << first.out;
+  EXPECT_EQ(first.err.find("no share has asked"), std::string::npos) << first.err;
+  const Outcome rest = run(command(2, "free-40"));
+  EXPECT_EQ(hash_in(rest), whole) << rest.err;
+  const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
+  EXPECT_EQ(count(metrics, "\"samples\":4,"), 40) << metrics;
+  EXPECT_EQ(count(metrics, "epoch"), 0);
+  const Outcome endless = launched(2, "free");
+  EXPECT_EQ(endless.code, 0) << endless.err;
+  EXPECT_NE(endless.out.find("The run ends here, at step 8 (by the program)"), std::string::npos)
+      << endless.out;
+  expect_refused("free-asks", "Share::batch() in a run without data");
+}
+
 // An heir has the batch as the data set gives it.
 TEST_F(Updates, ABatchThatALossWritesToIsFound) {
   for (const int workers : {1, 2}) {

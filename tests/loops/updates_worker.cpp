@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 #include <string>
@@ -228,6 +229,36 @@ Status own_tensor(const Job& job) {
   }
 }
 
+// "free-40", "free-updates-40": so many steps without data, of one update or three; "free": until a
+// share ends it.
+Status without_data(const Job& job) {
+  torch::nn::Linear net(2, 1);
+  lockstep::SGD optimizer(net->parameters(), {.lr = 0.01, .momentum = 0.5});
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("net", *net));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.virtual_workers = 4;
+  options.checkpoint_every = lockstep::Duration::steps(7);
+  options.log_every = lockstep::Duration::steps(10);
+  options.max_steps = std::atol(job.name.substr(job.name.find_last_of('-') + 1).c_str());
+  if (job.name.starts_with("free-updates")) options.updates_per_step = 3;
+  Step step(job.context, state, options);
+  LOCKSTEP_TRY(step.open());
+  const auto loss = [&](Share& share) {
+    if (job.is("free-asks")) return share.batch().inputs.mean();
+    if (job.is("free") && step.global_step() == 7) share.end_run();
+    return (net(at::randn({8, 2})) - share.virtual_worker()).pow(2).mean();
+  };
+  const auto updates = static_cast<std::size_t>(options.updates_per_step);
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    LOCKSTEP_TRY(step.run(std::vector<Step::Update>(updates, {optimizer, loss})));
+  }
+}
+
 Status trainer(const Job& job) {
   Net net;
   lockstep::SGD optimizer(net->parameters(), {.lr = 0.01});
@@ -247,6 +278,7 @@ int main(int argc, char** argv) {
   if (!context.ok()) lockstep::exit_with(context.error());
   at::manual_seed(0);
   const Job job{*context, argv[1], argv[2]};
+  if (job.name.starts_with("free")) lockstep::exit_with(*context, without_data(job));
   if (job.name.starts_with("own")) lockstep::exit_with(*context, own_tensor(job));
   lockstep::exit_with(*context, job.name.starts_with("trainer") ? trainer(job) : train(job));
 }

@@ -196,6 +196,30 @@ lockstep::Status schedule(lockstep::Step& step, lockstep::TrainState& state,
   return {};
 }
 
+struct Episode {
+  at::Tensor states, rewards;
+};
+Episode play(Net& policy, std::uint64_t seed);
+at::Tensor loss_of(Net& policy, const Episode& episode);
+
+// docs/guide/own_loop.md has it, too.
+lockstep::Status without_data(lockstep::Context& context, lockstep::TrainState& state,
+                              lockstep::RunOptions options, lockstep::Optimizer& optimizer,
+                              Net policy) {
+  options.max_steps = 5000;
+  lockstep::Step step(context, state, options);
+  LOCKSTEP_TRY(step.open());
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) break;
+    LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
+      const Episode episode = play(policy, share.seed());
+      return loss_of(policy, episode);
+    }));
+  }
+  return {};
+}
+
 at::Tensor ratio_of(lockstep::Share& share);
 at::Tensor divergence_of(const at::Tensor& ratio);
 at::Tensor policy_loss(const at::Tensor& ratio, lockstep::Share& share);

@@ -92,7 +92,9 @@ class Metrics {
   explicit Metrics(double updates_per_step) : updates_per_step_(updates_per_step) {}
 
   void add(const Parsed& line) {
-    const auto epoch = number_in(line, "epoch"), txn = number_in(line, "txn");
+    auto epoch = number_in(line, "epoch");
+    if (!epoch && number_in(line, "step")) epoch = 0;  // of a run without data
+    const auto txn = number_in(line, "txn");
     if (!epoch || !txn) return;
     epoch_ends_[*epoch] = *txn;
     if (line.contains("loss_mean")) return add_update(line, *epoch, *txn);

@@ -130,8 +130,9 @@ std::string readable(const std::string& answer) {
                      field("replacements_left") + " of " + field("max_replacements") +
                      ", restarts " + field("restarts") + " of " + field("max_restarts") + "\n";
   if (json.contains("steps"))
-    text += field("steps") + " steps, in epoch " + field("epoch") + " (from 0); last loss " +
-            field("loss_mean") + "\n";
+    text += field("steps") + " steps" +
+            (json.contains("epoch") ? ", in epoch " + field("epoch") + " (from 0)" : "") +
+            "; last loss " + field("loss_mean") + "\n";
   text += "rank  worker      pid  transaction\n";
   for (const auto& member : json["members"]) {
     char line[96];

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace lockstep::training {
 namespace {
 
@@ -81,6 +83,59 @@ TEST(RunSpec, AnOptimizerHasTensorsOfTheStateThemselves) {
               HasSubstr("another tensor over the memory of 'own.w'"));
   const at::Tensor product = w.mul(2);
   EXPECT_THAT(said_of(product, product), HasSubstr("can't optimize a non-leaf Tensor"));
+}
+
+TEST(RunSpec, WithoutDataNothingIsSaidOfBatchesOrEpochs) {
+  at::Tensor w = at::ones({4}).set_requires_grad(true);
+  SGD optimizer({w}, {.lr = 0.1});
+  TrainState state;
+  ASSERT_TRUE(state.add("own", {{"w", w}}).ok());
+  ASSERT_TRUE(state.add("optimizer", optimizer).ok());
+  const auto said = [&](const std::function<void(RunOptions&)>& set) {
+    RunSpec spec;
+    set(spec.options);
+    const Status status = check_options(spec, {}, state);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(said([](RunOptions& o) { o.max_steps = 5; }), "");
+  EXPECT_EQ(said([](RunOptions& o) { o.checkpoint_every = *Duration::parse("10m"); }), "");
+  const auto refused = [&](const char* name, const std::function<void(RunOptions&)>& set) {
+    EXPECT_THAT(said(set), HasSubstr(std::string(name) + " is "));
+    EXPECT_THAT(said(set), HasSubstr("this program has no data set"));
+  };
+  refused("--batch-size", [](RunOptions& o) { o.batch_size = 5; });
+  refused("global_batch_size", [](RunOptions& o) { o.global_batch_size = 5; });
+  refused("evaluation_batch_size", [](RunOptions& o) { o.evaluation_batch_size = 5; });
+  refused("--shuffle", [](RunOptions& o) { o.shuffle = data::Shuffle::kRows; });
+  refused("--drop-last", [](RunOptions& o) { o.drop_last = true; });
+  refused("prefetch_threads", [](RunOptions& o) { o.prefetch_threads = 2; });
+  refused("--epochs", [](RunOptions& o) { o.epochs = 2; });
+  refused("--new-virtual-workers", [](RunOptions& o) { o.new_virtual_workers = true; });
+  refused("--max-duration", [](RunOptions& o) { o.max_duration = Duration::epochs(2); });
+  refused("--checkpoint-every", [](RunOptions& o) { o.checkpoint_every = Duration::epochs(2); });
+  refused("--log-every", [](RunOptions& o) { o.log_every = Duration::epochs(2); });
+  EXPECT_THAT(said([](RunOptions& o) { o.evaluate_every = Duration::epochs(2); }),
+              HasSubstr("--evaluate-every is 2ep"));
+}
+
+TEST(RunSpec, WithoutDataThereIsOneEpochThatHasNoEnd) {
+  const auto plan_of = [](const char* duration, std::int64_t max_steps) {
+    RunSpec spec;
+    spec.options.max_steps = max_steps;
+    spec.options.max_duration = *Duration::parse(duration);
+    spec.options.updates_per_step = 10'000;
+    EXPECT_TRUE(make_plans(spec, {}, 1024, true).ok());
+    EXPECT_EQ(spec.samples_per_share(), 1);
+    return spec.plan;
+  };
+  EXPECT_GT(plan_of("0ep", 0).total_steps(), std::int64_t{1} << 40);
+  EXPECT_GT(plan_of("2h", 0).total_steps(), std::int64_t{1} << 40);
+  EXPECT_FALSE(plan_of("2h", 0).knows_its_end());
+  EXPECT_EQ(plan_of("0ep", 50).total_steps(), 50);
+  EXPECT_TRUE(plan_of("0ep", 50).knows_its_end());
+  EXPECT_EQ(plan_of("50ba", 0).total_steps(), 50);
+  EXPECT_EQ(plan_of("1025sp", 0).total_steps(), 2);
+  EXPECT_EQ(plan_of("2h", 0).at(Txn(std::uint64_t{1} << 50)).epoch, 0);
 }
 
 TEST(RunSpec, TimeIsALimitOfSeconds) {
