@@ -72,7 +72,8 @@ class Share {
   std::int64_t epoch() const { return epoch_; }              // from 0
   std::int64_t step() const { return step_; }                // in the epoch, from 0
   std::int64_t global_step() const { return global_step_; }  // of the run, from 0
-  // What the data plan gives this share. In a run without data it throws, and the run ends (kUsage).
+  // What the data plan gives this share. In a run without data it throws, which ends the run
+  // (kUsage).
   const data::Batch& batch() const {
     asked_ = true;
     if (batch_ == nullptr) no_batch();
@@ -152,8 +153,8 @@ class Step {
   // Errors as Trainer::fit().
   Status open(std::shared_ptr<const data::Dataset> train_set);
   // Without data, as for reinforcement learning: one epoch without end, which RunOptions::max_steps
-  // (a later start may have more), a time limit or Share::end_run() ends. In means each share counts
-  // 1. There is no Share::batch(); what speaks of batches or epochs among the options is kUsage.
+  // (a later start may have more), a time limit or Share::end_run() ends. In means each share
+  // counts 1. There is no Share::batch(), and options that speak of batches or epochs are kUsage.
   Status open();
   // Waits for the next step's members. False: the run is complete and its result printed and
   // recorded. Each step that it announces must be run(). Seeds PyTorch's default generator, by
