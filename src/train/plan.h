@@ -31,7 +31,6 @@ struct Plan {
 
   std::int64_t steps_per_epoch = 1;
   std::int64_t epochs = 1;
-  bool has_epochs = true;      // false: of a run without data, one that has no end of its own
   std::int64_t max_steps = 0;  // of the whole run; 0: no limit
   bool ends_epochs = false;    // an epoch's end is a transaction
   bool exports = false;        // and so are its files; needs ends_epochs
@@ -46,6 +45,7 @@ struct Plan {
   std::int64_t evaluated_epochs = 1;  // of every so many epochs the last one's end is evaluated
   std::int64_t evaluation_every = 0;  // and each epoch in it, after so many steps; 0: only there
   std::int64_t updates_per_step = 1;  // a transaction each
+  bool has_epochs = true;  // false: of a run without data, one that has no end of its own
 
   void end_after(std::int64_t steps) {
     max_steps = steps;
