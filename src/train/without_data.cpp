@@ -17,7 +17,7 @@ Status refuse(const std::string& option, const std::string& why) {
 }
 
 // Of batches, the first that is given; empty: none.
-std::string given(const RunOptions& options) {
+std::string batch_option_of(const RunOptions& options) {
   const RunOptions none;
   if (options.batch_size != none.batch_size)
     return "--batch-size is " + std::to_string(options.batch_size);
@@ -36,7 +36,7 @@ std::string given(const RunOptions& options) {
 }  // namespace
 
 Status check_without_data(const RunOptions& options) {
-  if (const std::string option = given(options); !option.empty())
+  if (const std::string option = batch_option_of(options); !option.empty())
     return refuse(option, "no batches: leave it out");
   if (options.epochs != RunOptions().epochs)
     return refuse("--epochs is " + std::to_string(options.epochs),
