@@ -368,6 +368,7 @@ Place NodesRun::find_place() {
     if (!interface_.warning.empty()) log_warning(interface_.warning);
   }
   place.interface = interface_.name;
+  place.marker = watcher_->marker();
   return place;
 }
 

@@ -149,8 +149,7 @@ Result<int> gpus_of_machine() {
     return Error{ErrorKind::kUnavailable,
                  "--nproc-per-node: the NVIDIA driver does not say how many GPUs there are (" +
                      std::to_string(kDriverTime / 1s) + " s; does nvidia-smi?); give a number"};
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  ::waitpid(pid, nullptr, 0);
   return *count;
 }
 

@@ -124,6 +124,24 @@ void kill_below(pid_t parent, const Spared& spared, int depth) {
   });
 }
 
+// Byte by byte: what begins in one block may end in the next.
+bool has_variable(pid_t pid, std::string_view variable) {
+  const int fd = ((Path("/proc/") += pid) += "/environ").open();
+  if (fd < 0) return false;  // another user's
+  std::array<char, 4096> bytes{};
+  std::size_t at = 0;
+  bool matches = true, found = false;
+  for (long count; !found && (count = ::read(fd, bytes.data(), bytes.size())) > 0;)
+    for (long i = 0; i < count && !found; ++i) {
+      const char c = bytes[static_cast<std::size_t>(i)];
+      found = c == '\0' && matches && at == variable.size();
+      matches = c == '\0' || (matches && at < variable.size() && variable[at] == c);
+      at = c == '\0' ? 0 : at + 1;
+    }
+  ::close(fd);
+  return found;
+}
+
 }  // namespace
 
 bool is_among(std::span<const KnownProcess> processes, pid_t pid) {
@@ -164,6 +182,15 @@ bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
                              return number == session || (number == -session && !can_run(session));
                            });
     if (is_theirs && !only_cleans_up(pid) && can_run(pid)) any = ::kill(pid, signal) == 0 || any;
+  });
+  return any;
+}
+
+bool signal_marked(std::string_view variable, int signal) {
+  bool any = false;
+  each_number_in(Path("/proc"), [=, &any](pid_t pid) {
+    const bool is_theirs = has_variable(pid, variable) && !only_cleans_up(pid) && can_run(pid);
+    if (is_theirs) any = ::kill(pid, signal) == 0 || any;
   });
   return any;
 }

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace lockstep::launcher {
@@ -37,5 +38,9 @@ void kill_descendants(pid_t root, pid_t spared, std::span<const KnownProcess> ot
 // long ago; where a process has its number now, nobody is signalled for it.
 // `signal` 0 only looks.
 bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal);
+
+// To all that have `variable` (NAME=value) among those with which they were started, in whatever
+// session and whoever their parent is now. As above.
+bool signal_marked(std::string_view variable, int signal);
 
 }  // namespace lockstep::launcher

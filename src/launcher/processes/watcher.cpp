@@ -18,6 +18,7 @@
 #include <fstream>
 #include <iterator>
 #include <new>
+#include <random>
 #include <span>
 #include <sstream>
 #include <string>
@@ -58,6 +59,13 @@ void rename(std::span<char> command_line, std::string_view name) {
   std::copy_n(name.begin(), std::min(name.size(), command_line.size()), command_line.begin());
 }
 
+std::string new_marker() {
+  std::random_device device;
+  std::string marker = "LOCKSTEP_LAUNCHER=";
+  for (int i = 0; i < 16; ++i) marker += "0123456789abcdef"[device() % 16];
+  return marker;
+}
+
 // All but this one; -1: all.
 void close_others(int fd) {
   const unsigned kept = fd < 0 ? ~0U : static_cast<unsigned>(fd);
@@ -84,6 +92,8 @@ struct Watcher::Page {
     return sizeof(Page) + slots * sizeof(std::atomic<pid_t>);
   }
 };
+
+Watcher::Watcher(Page* page) : page_(page), marker_(new_marker()) {}
 
 Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t clock, int held) {
   const auto slots = static_cast<std::size_t>(most_workers);
@@ -184,7 +194,7 @@ void Watcher::watch(pid_t launcher) const {
     ::timerfd_settime(timer.fd, TFD_TIMER_ABSTIME, &when, nullptr);
     ::ppoll(&timer, 1, nullptr, &but_wake);
   }
-  end_left(page);
+  end_left();
   ::_exit(0);
 }
 
@@ -201,19 +211,23 @@ void Watcher::end_workers(pid_t launcher) const {
 
 // The launcher was killed, and its workers with it: what they have started was not, and has other
 // parents now. Python's resource tracker, which heeds no TERM, has a moment to clean up.
-void Watcher::end_left(Page& page) {
-  const std::span<const std::atomic<pid_t>> workers{page.begin(), page.end()};
+void Watcher::end_left() const {
   const auto all_gone_in = [&](std::chrono::milliseconds time) {
     for (auto waited = 0ms; waited < time; waited += kLook) {
-      if (!signal_sessions(workers, 0)) return true;
+      if (!signal_left(0)) return true;
       pause(kLook);
     }
     return false;
   };
-  signal_sessions(workers, SIGTERM);
+  signal_left(SIGTERM);
   if (all_gone_in(kToCleanUp)) return;
-  signal_sessions(workers, SIGKILL);
+  signal_left(SIGKILL);
   all_gone_in(kToDie);
+}
+
+bool Watcher::signal_left(int signal) const {
+  const bool in_sessions = signal_sessions({page_->begin(), page_->end()}, signal);
+  return signal_marked(marker_, signal) || in_sessions;
 }
 
 }  // namespace lockstep::launcher

@@ -73,6 +73,8 @@ Variables worker_variables(const LaunchOptions& options, const coord::action::Sp
   for (const char* variable : kInterfaces)
     if (!place.interface.empty() && !is_told(variable))
       variables.emplace_back(variable, place.interface);
+  if (const std::size_t name = place.marker.find('='); name != std::string::npos)
+    variables.emplace_back(place.marker.substr(0, name), place.marker.substr(name + 1));
   std::string signals;
   for (const int number : options.signals_to_handle)
     signals += (signals.empty() ? "" : ",") + std::to_string(number);

@@ -22,6 +22,7 @@ struct Place {
   bool agent_store = false;  // served at MASTER_ADDR and MASTER_PORT by an agent
   // GLOO_SOCKET_IFNAME and TP_SOCKET_IFNAME, where the user has not set them; empty: none.
   std::string interface;
+  std::string marker;  // Watcher's; empty: none
 };
 // That of a run on this host alone.
 Place place_on_one_host(const LaunchOptions& options, const coord::action::Spawn& spawn,

@@ -43,6 +43,7 @@ pid_t start_worker(Watcher& watcher, const std::string& program = "/bin/sleep",
   spec.file = program;
   spec.arguments = {program, "60"};
   if (!shell_script.empty()) spec.arguments = {program, "-c", shell_script};
+  spec.environment = {watcher.marker()};
   spec.pid_slot = watcher.free_slot();
   EXPECT_NE(spec.pid_slot, nullptr);
   const auto pid = spawn_process(spec);
@@ -304,6 +305,21 @@ TEST(WatcherOf, ALauncherThatIsKilledWithWorkersAroundOthers) {
   const std::string mark = folder / "mark";
   const Launched all = launch(60s, "timeout 60 sh -c \"trap '' TERM; while touch " + mark +
                                        "; do sleep 0.01; done\" & wait");
+  ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 5s));
+  ::kill(all.launcher, SIGKILL);
+  reap(all.launcher);
+  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
+  std::filesystem::remove(mark);
+  pause(200ms);
+  EXPECT_FALSE(std::filesystem::exists(mark)) << "what the worker has started runs on";
+}
+
+// As torchrun's own workers are: Popen(start_new_session=True) without inherited descriptors.
+TEST(WatcherOf, ALauncherThatIsKilledWithWorkersThatHaveStartedSessions) {
+  const test::TempFolder folder;
+  const std::string mark = folder / "mark";
+  const Launched all = launch(
+      60s, "setsid sh -c \"trap '' TERM; while touch " + mark + "; do sleep 0.01; done\" & wait");
   ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 5s));
   ::kill(all.launcher, SIGKILL);
   reap(all.launcher);
