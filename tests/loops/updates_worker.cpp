@@ -53,14 +53,20 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-int shares = 0;             // that this process has had in this step
-bool last_witness = false;  // and dies when it has told others of its first update alone
+struct Now {
+  int shares = 0;             // that this process has had in this step
+  bool last_witness = false;  // and dies when it has told others of its first update alone
+};
+Now& now() {
+  static Now it;
+  return it;
+}
 
 // Draws from the default generator at the commit.
 struct NoisySgd : lockstep::SGD {
   using SGD::SGD;
   void step() override {
-    if (last_witness && shares == 2) std::raise(SIGKILL);
+    if (now().last_witness && now().shares == 2) std::raise(SIGKILL);
     SGD::step();
     const at::NoGradGuard no_grad;
     for (const at::Tensor& p : parameters()) p.add_(at::randn_like(p), 1e-3);
@@ -87,7 +93,7 @@ struct Nets {
 at::Tensor loss_of(const Job& job, Nets& nets, Share& share) {
   const bool first = share.update() == 0;
   const std::int64_t step = share.global_step(), v = share.virtual_worker();
-  if (first) ++shares;
+  if (first) ++now().shares;
   if (job.is("ends") && first && step == 7 && v == 1) share.end_run();
   if (job.is("sits-out") && (step + share.update() + v) % 3 == 0) return {};
   if (job.is("left-out") && (step % 3 == 1 || share.update() == 2)) return {};
@@ -185,9 +191,10 @@ Status train(const Job& job) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
-    shares = 0;
+    now().shares = 0;
     // With two shares again, after the death in step 3: a newcomer has the others.
-    last_witness = job.is("last-witness") && job.context.rank() == 1 && step.global_step() > 3;
+    now().last_witness =
+        job.is("last-witness") && job.context.rank() == 1 && step.global_step() > 3;
     if (job.name.starts_with("slow") || job.is("last-witness"))
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     LOCKSTEP_TRY(job.is("one") ? step.run(nets.of_a, loss)
