@@ -23,6 +23,11 @@
 //
 //   LOCKSTEP_TRY(step.run({&means_optimizer, &colors_optimizer}, loss));
 //
+// What every worker does at an update, say a moving average of the weights (in the state, too), is
+// registered before open(), and runs once an update, also in who comes in with it:
+//
+//   step.on_update([&](const lockstep::UpdateEnd&) { average.lerp_(net->weight, 0.01); });
+//
 // What is set before run() must be the same in all workers: a function of global_step() and of
 // nothing else, neither of the rank nor of how often the loop has gone round. A replacement comes
 // in at the loop's top, at any step: so a loop with two optimizers takes one of them by
@@ -136,6 +141,15 @@ class Optimizers {
   std::vector<Optimizer*> list_;
 };
 
+// An update that is being committed, as on_update() has it; the same in all workers.
+struct UpdateEnd {
+  std::int64_t epoch = 0, step = 0;  // from 0, the step within its epoch
+  std::int64_t global_step = 0;      // of the run, from 0
+  std::int64_t update = 0;           // of the step, from 0
+  // False: the GradScaler has left it out, as gradients overflowed; no optimizer has stepped.
+  bool stepped = true;
+};
+
 class Step {
  public:
   // The mean loss of the share's batch, a scalar with a graph. An undefined tensor: the share takes
@@ -161,6 +175,19 @@ class Step {
   // seed and step: what is drawn before run() is the same in all workers. Errors: kLeft,
   // kResumable, see Trainer::fit(); kResumable may come from run() instead.
   Result<bool> next();
+  // `hook` is called in every worker, once at each update, while it is committed, without gradients
+  // (NoGradGuard): after the optimizers' step(), with the step's buffers and carried rows in the
+  // state, and before gradients are let go. So grad() is the mean over virtual workers, as the
+  // optimizers had it (unscaled, clipped), and undefined for parameters of other optimizers. What
+  // it writes to the state lasts; written to anything else it must not matter, as a newcomer has
+  // the state alone. It depends on the state, grad() and its argument, and on nothing else; what it
+  // draws from PyTorch's default generator is the same everywhere. It must not write to grad(),
+  // which other workers still read (kUsage, in all workers), and works on copies of it.
+  // An update that is left out (OnNan::kSkip, or no share takes part) does not call it; one that
+  // a GradScaler leaves out does, as a loop of PyTorch's would. What it throws ends the run, as in
+  // the loop's own code, with "step N: on_update(): ". Several are called in the order given.
+  // Before open(): later is kUsage, from next() or run().
+  void on_update(std::function<void(const UpdateEnd&)> hook);
   // See Trainer::on_finished().
   void on_finished(std::function<Status()> call);
   // For schedules; after open(). The run ends after `epochs` or `max_steps`, whichever comes first,

@@ -40,7 +40,8 @@ class Module;
 
 namespace lockstep {
 
-class Share;  // lockstep/step.h
+class Share;       // lockstep/step.h
+struct UpdateEnd;  // the same
 
 // Of one share's batch in training, where the right answers are counted, too.
 struct LossAndCorrect {
@@ -141,6 +142,12 @@ class Trainer {
   // The same of the whole share: its batch(), numbers and seed(), and what it carries.
   using ShareLoss = std::function<at::Tensor(Share&)>;
   void loss(ShareLoss loss);
+  // See TrainState::add(): what the training depends on beside the model, a second network or
+  // tensors, as of a moving average (on_update()). A module's tensors are "NAME.…" in checkpoints
+  // and count in the weights' hash. Names that are free: see add_carried(). Before fit(), whose
+  // errors these are; what is added outlives the trainer.
+  void add(const std::string& name, torch::nn::Module& module);
+  void add(const std::string& name, const NamedTensors& tensors);
   // See TrainState::add_carried(); for a loss of the share. A name is not one of the trainer's
   // parts ("model", "optimizer", "epochs", "scheduler", "scaler", …). Errors: fit()'s.
   void add_carried(const std::string& name, const at::Tensor& row);
@@ -166,6 +173,8 @@ class Trainer {
   // MasterWeights::parameters(). Part of the state and of the manifest. Before fit(); `masters`
   // outlives the trainer.
   void master_weights(MasterWeights& masters);
+  // See Step::on_update(): called in every worker at each update. Before fit().
+  void on_update(std::function<void(const UpdateEnd&)> hook);
   // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a
   // checkpoint that stays: checkpoints/best points to it, and --resume takes that as a PATH; none
   // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss and kAccuracy without a

@@ -337,8 +337,18 @@ const std::string* Reducer::first_not_finite() {
   return nullptr;
 }
 
-void Reducer::clear_gradients() {
+Status Reducer::clear_gradients() {
   for (Parameter& p : parameters_) p.tensor.mutable_grad().reset();
+  // No operation has written to one of them yet: the exchange itself is no operation.
+  const auto written =
+      std::ranges::find_if(sums_, [](const at::Tensor& sum) { return sum._version() != 0; });
+  if (written == sums_.end()) return {};
+  return Error{ErrorKind::kUsage,
+               "grad() of '" + parameters_[static_cast<std::size_t>(written - sums_.begin())].name +
+                   "' was written to in an optimizer's step() or in on_update(): it is the mean "
+                   "over virtual workers itself, and other workers may still read it. Write to a "
+                   "copy (grad().clone(), or grad() * 2 in place of mul_(2)); clipping is "
+                   "RunOptions::clip_grad_norm"};
 }
 
 }  // namespace lockstep::ddp

@@ -99,8 +99,9 @@ class Reducer {
   // The first parameter, in their order, whose sum has an infinity or a NaN; nullptr: none has.
   // Once the exchange is whole.
   const std::string* first_not_finite();
-  // grad() of every parameter becomes undefined.
-  void clear_gradients();
+  // grad() of every parameter becomes undefined. kUsage, with the first parameter's name: somebody
+  // has written to a sum that set_gradients() has lent, and others may have read that.
+  Status clear_gradients();
 
  private:
   class Hook;

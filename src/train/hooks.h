@@ -10,6 +10,7 @@
 
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "train/update_hooks.h"
 
 namespace lockstep::training {
 
@@ -29,6 +30,7 @@ struct Hooks {
   std::function<Result<std::optional<StartPoint>>()> start_from;
   std::function<void(std::int64_t epoch, std::int64_t step)> on_resume;
   std::function<Status()> on_finished;
+  UpdateHooks on_update;
 
   // What follows from an evaluation's accuracy, for messages; nullptr: nothing does.
   const char* of_accuracy() const {

@@ -44,6 +44,8 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
 }
 
 Status Run::begin() {
+  hooks.on_update.close();
+  LOCKSTEP_TRY(hooks.on_update.check());
   LOCKSTEP_TRY(check_options(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(spec_.options.output, absolute_path(spec_.options.output));
   if (!session_of(context_).identity().newcomer)
@@ -134,6 +136,7 @@ Result<bool> Run::next() {
 
 Result<bool> Run::announce() {
   using Turn = transaction::Participant::Turn;
+  LOCKSTEP_TRY(hooks.on_update.check());
   if (announced_)
     return Error{ErrorKind::kUsage,
                  "next() again before run(): each step that next() announces must be run"};
@@ -183,6 +186,7 @@ Status Run::run_next(std::vector<GivenUpdate> updates) {
   given_ = std::move(updates);
   const auto where = [&] { return in_words(at()); };
   Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
+    LOCKSTEP_TRY(hooks.on_update.check());
     LOCKSTEP_TRY(check_given());
     LOCKSTEP_TRY(check_goes_on_as_before());
     if (stopping_) return leave_stopped();

@@ -84,6 +84,7 @@ class Run final : public transaction::Program {
   Status check_marked(Txn txn, coord::Board board) override;
   Status check(Txn txn, coord::Board board) override;
   bool update(Txn txn, coord::Board board) override;
+  Status updated(Txn txn) override;
   Status end_epoch(Txn txn, comm::Exchange& exchange) override;
   transaction::Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
   Status before(Txn txn, bool first) override;
@@ -129,6 +130,7 @@ class Run final : public transaction::Program {
   std::vector<GivenUpdate> given_;         // of the step under way
   std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
   bool left_out_ = false;                  // that update
+  bool stepped_ = false;                   // in it an optimizer
   bool told_ = false;                      // of it in the step before, where a step has several
   Status files_;  // by who has the last words: whether some of the program's are missing
   std::uint64_t started_ns_ = 0;

@@ -1,5 +1,6 @@
 // A run as the participant's program: each call goes to the part that it is of.
 #include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
 
 #include <unordered_set>
 
@@ -14,6 +15,12 @@ std::vector<const Optimizer*> optimizers_of(const TrainState& state, const Optim
   std::vector<const Optimizer*> optimizers;
   for (const std::size_t number : chosen) optimizers.push_back(state.optimizers()[number]);
   return optimizers;
+}
+
+// Their masters' gradients stay.
+void copy_to_half_weights(const MasterWeights& masters) {
+  const at::NoGradGuard no_grad;
+  for (const MasterWeights::Pair& pair : masters.pairs()) at::Tensor(pair.model).copy_(pair.master);
 }
 
 }  // namespace
@@ -144,10 +151,10 @@ bool Run::update(Txn txn, coord::Board board) {
   left_out_ = skips() || !records.takes_part();
   if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !left_out_);
   epoch_ends_.begun(records.epoch_began_ns());
-  const bool changed = !left_out_ && apply(records.optimizers());
+  stepped_ = !left_out_ && apply(records.optimizers());
   const bool not_finite = records.loss_not_finite().has_value();
   told_ = not_finite && memory_->was_not_finite(position.update);
-  memory_->add(position.update, {records.loss(), changed, records.end_run(), not_finite});
+  memory_->add(position.update, {records.loss(), stepped_, records.end_run(), not_finite});
   if (!spec_.plan.completes_step(position)) return !left_out_;
   // The word of virtual worker 0's worker, so that newcomers know it, too.
   idle_steps_ = memory_->changed()
@@ -160,9 +167,20 @@ bool Run::update(Txn txn, coord::Board board) {
 
 bool Run::apply(const OptimizerList& chosen) {
   for (MasterWeights* masters : state_.master_weights()) masters->model_grads_to_master_grads();
-  const bool changed = update_by(chosen);
+  return update_by(chosen);
+}
+
+// With half weights these follow the masters, whose gradients the hooks may read, and both may be
+// written to: the masters count.
+Status Run::updated(Txn txn) {
+  const Position at = spec_.plan.at(txn);
+  if (!hooks.on_update.empty()) {
+    for (const MasterWeights* masters : state_.master_weights()) copy_to_half_weights(*masters);
+    LOCKSTEP_TRY(hooks.on_update.run({at.epoch, at.step, at.global_step, at.update, stepped_},
+                                     [&] { return in_words(txn) + ": on_update()"; }));
+  }
   renew_half_weights();
-  return changed;
+  return {};
 }
 
 bool Run::update_by(const OptimizerList& chosen) {

@@ -38,6 +38,10 @@ std::int64_t Step::global_step() const {
   return run_->opened() ? run_->global_step(run_->announced()) : 0;
 }
 
+void Step::on_update(std::function<void(const UpdateEnd&)> hook) {
+  run_->hooks.on_update.add(std::move(hook));
+}
+
 void Step::on_finished(std::function<Status()> call) { run_->hooks.on_finished = std::move(call); }
 std::int64_t Step::steps_per_epoch() const { return run_->opened() ? run_->steps_per_epoch() : 0; }
 std::int64_t Step::total_steps() const { return run_->opened() ? run_->planned_steps() : 0; }

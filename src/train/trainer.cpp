@@ -51,6 +51,14 @@ void Trainer::loss(CountedLoss loss) {
 
 void Trainer::loss(ShareLoss loss) { impl_->run.hooks.loss = std::move(loss); }
 
+void Trainer::add(const std::string& name, torch::nn::Module& module) {
+  if (impl_->added.ok()) impl_->added = impl_->state.add(name, module);
+}
+
+void Trainer::add(const std::string& name, const NamedTensors& tensors) {
+  if (impl_->added.ok()) impl_->added = impl_->state.add(name, tensors);
+}
+
 void Trainer::add_carried(const std::string& name, const at::Tensor& row) {
   if (impl_->added.ok()) impl_->added = impl_->state.add_carried(name, row);
 }
@@ -93,6 +101,10 @@ void Trainer::keep_history() {
 
 void Trainer::master_weights(MasterWeights& masters) {
   if (impl_->added.ok()) impl_->added = impl_->state.add("master_weights", masters);
+}
+
+void Trainer::on_update(std::function<void(const UpdateEnd&)> hook) {
+  impl_->run.hooks.on_update.add(std::move(hook));
 }
 
 void Trainer::best(BestOf best_of) { impl_->run.hooks.best = best_of; }

@@ -93,6 +93,7 @@ class Participant {
   Status wait_whole();
   void note_membership_change();
   void note_commit();
+  Status update();
   Status commit();
 
   // participant_rehearsal.cpp: each share of a step once more.

@@ -185,6 +185,21 @@ void Participant::take_over_rows() {
   for (std::uint32_t v = 0; v < program_.items(next_); ++v) load_row(state_, v, exchange_->row(v));
 }
 
+// Optimizers, buffers and rows, what the program does then; and only now gradients are let go.
+Status Participant::update() {
+  // First: what an optimizer of the program's own writes to a buffer lasts.
+  if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
+  if (program_.update(next_, board_)) {
+    take_over_rows();
+    LOCKSTEP_TRY(program_.updated(next_));
+  } else if (!start_buffers_.empty()) {
+    load_buffers(state_, start_buffers_);
+  }
+  const Status cleared = reducer_->clear_gradients();
+  if (cleared.ok()) return {};
+  return Error{cleared.error().kind, program_.in_words(next_) + ": " + cleared.error().message};
+}
+
 Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
@@ -193,12 +208,7 @@ Status Participant::commit() {
     LOCKSTEP_TRY(check_rehearsal());
     LOCKSTEP_TRY(reducer_->check_left_out());
     reducer_->set_gradients();
-    // Before the update: what an optimizer of the program's own writes to a buffer lasts.
-    if (!start_buffers_.empty()) load_buffers(state_, exchange_->buffers());
-    const bool updated = program_.update(next_, board_);
-    reducer_->clear_gradients();
-    if (updated) take_over_rows();
-    if (!updated && !start_buffers_.empty()) load_buffers(state_, start_buffers_);
+    LOCKSTEP_TRY(update());
   } else {
     LOCKSTEP_TRY(program_.end_epoch(next_, *exchange_));
   }

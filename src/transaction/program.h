@@ -62,6 +62,9 @@ class Program {
   // The update of the state, from gradients that are set. False: it is left out, and its buffers
   // and rows with it.
   virtual bool update(Txn txn, coord::Board board) = 0;
+  // The update was not left out, and its buffers and rows are those of the state; gradients are
+  // still set. Once in each worker, also in one that comes in with this transaction.
+  virtual Status updated(Txn txn) = 0;
   // An evaluation or an epoch's end is whole: what follows from it for the state. An error, in all
   // workers alike, if nothing can.
   virtual Status end_epoch(Txn txn, comm::Exchange& exchange) = 0;

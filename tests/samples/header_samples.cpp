@@ -220,6 +220,10 @@ lockstep::Status without_data(lockstep::Context& context, lockstep::TrainState& 
   return {};
 }
 
+void on_update(lockstep::Step& step, torch::nn::Linear net, const at::Tensor& average) {
+  step.on_update([&](const lockstep::UpdateEnd&) { average.lerp_(net->weight, 0.01); });
+}
+
 at::Tensor ratio_of(lockstep::Share& share);
 at::Tensor divergence_of(const at::Tensor& ratio);
 at::Tensor policy_loss(const at::Tensor& ratio, lockstep::Share& share);

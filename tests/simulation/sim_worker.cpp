@@ -210,6 +210,7 @@ void SimWorker::begin_after_own_code() {
   done_ = 0;
   patience_until_ = 0;
   share_out();
+  dead_at_begin_ = ownership_dead_;
   // Passed without this worker, whose state may be spoilt: see apply().
   if (!is_step(txn_) && whole() && table_published() && leaving()) return skip();
   phase(Phase::kData);

@@ -120,6 +120,7 @@ class SimWorker {
   void check_dead();
   void committed();
   bool apply();
+  void run_hook();
   void begin_after_own_code();
   bool passed_over() const;
   bool is_step(std::uint64_t txn) const { return host_.plan.is_step(txn, table_.stop_after_step); }
@@ -163,10 +164,11 @@ class SimWorker {
   std::uint64_t memory_ = 0;                // what the step has taught so far, a part of that state
   Rows rows_;                               // another part of it
   std::uint64_t generator_ = 0;             // the process's
+  bool came_in_ = false;                    // with this transaction
   std::vector<std::function<void()>> late_;  // planted: what it has yet to write
   coord::Table table_;
   std::optional<coord::Ownership> ownership_;
-  std::size_t ownership_dead_ = 0;
+  std::size_t ownership_dead_ = 0, dead_at_begin_ = 0;
   std::size_t done_ = 0;
   std::uint64_t handled_request_ = 0, tried_ = 0, patience_until_ = 0;
   std::uint32_t doublings_ = 0;

@@ -158,6 +158,7 @@ void SimWorker::heal_wait() {
       self().needs = txn_ + 1;
       done_ = 0;
       patience_until_ = 0;
+      came_in_ = true;
       return exchange();
     }
     state_ = State::kHealWait;
@@ -185,6 +186,7 @@ void SimWorker::heal_loaded() {
       if (copy.state != value_) value_ = mix(value_, donor.value());
     self().progress.ready_txn = tried_;
     share_out();
+    dead_at_begin_ = ownership_dead_;
     state_ = State::kJoining;
     host_.ring_all();
   }

@@ -107,7 +107,9 @@ bool SimWorker::apply() {
     if (!host_.planted.generator_stays) generator_ = Plan::seed(txn_);
     memory_ = host_.plan.remember(memory_, txn_, losses());
     value_ = apply_sums();
+    if (host_.planted.hook_before_rows) run_hook();
     for (std::uint32_t v = 0; v < rows_.size(); ++v) rows_[v] = board_->row(txn_)[v].value;
+    if (!host_.planted.hook_before_rows) run_hook();
   } else {
     for (std::uint32_t item = 0; item < host_.plan.batches; ++item) {
       const Cell& cell = board_->batches(txn_)[item];
@@ -128,6 +130,13 @@ std::uint64_t SimWorker::apply_sums() const {
   for (std::uint32_t c = 0; c < kChunks; ++c)
     if (host_.planted.empty_is_a_sum && left_out(c)) value = mix(value, board_->chunks[c].value);
   return value;
+}
+
+void SimWorker::run_hook() {
+  const bool late = std::exchange(came_in_, false) && host_.planted.no_hook_if_late;
+  if (!late) value_ = Plan::hook(value_, rows_);
+  const bool shared_out_again = ownership_dead_ > dead_at_begin_;
+  if (host_.planted.hook_twice && shared_out_again) value_ = Plan::hook(value_, rows_);
 }
 
 std::uint64_t SimWorker::losses() const {

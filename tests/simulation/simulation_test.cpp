@@ -165,6 +165,22 @@ TEST(Simulation, FindsBuffersThatAreWrittenBehindTheirMark) {
               testing::HasSubstr("is gone before all"));
 }
 
+// Mistakes in what the program does at an update.
+TEST(Simulation, FindsAHookThatRunsTwice) {
+  EXPECT_THAT(first_violation({.planted = {.hook_twice = true}}),
+              testing::HasSubstr("the state after transaction"));
+}
+
+TEST(Simulation, FindsThatWhoAppliesLateHasNoHook) {
+  EXPECT_THAT(first_violation({.planted = {.no_hook_if_late = true}}),
+              testing::HasSubstr("the state after transaction"));
+}
+
+TEST(Simulation, FindsAHookBeforeTheRows) {
+  EXPECT_THAT(first_violation({.planted = {.hook_before_rows = true}}),
+              testing::HasSubstr("the state after transaction"));
+}
+
 // Each found a mistake about something that happens in it. Where it happens no more, as the draws
 // have changed, the schedule proves nothing: then look for another seed (the counters of
 // schedule.h).

@@ -43,7 +43,8 @@ Plan::Reference Plan::reference() const {
     for (std::uint32_t c = 0; c < kChunks; ++c) chunks[c].value = chunk(sum, c);
     const bool step = is_step(txn);
     const std::uint64_t memory = all.memories.back();
-    all.states.push_back(step ? apply(state, txn, chunks, {0, buffers(first)}, seed(txn)) : state);
+    const auto updated = [&] { return apply(state, txn, chunks, {0, buffers(first)}, seed(txn)); };
+    all.states.push_back(step ? hook(updated(), rows) : state);
     all.rows.push_back(step ? rows : all.rows.back());
     all.memories.push_back(step ? remember(memory, txn, losses) : memory);
   }

@@ -83,6 +83,11 @@ struct Plan {
                       std::uint32_t v) const {
     return mix(mix(mix(state, txn), v), row);
   }
+  // What the program does at an update, which sees its buffers and rows.
+  static std::uint64_t hook(std::uint64_t state, const Rows& rows) {
+    for (const std::uint64_t row : rows) state = mix(state, row);
+    return mix(state, 0x400c);
+  }
   // What it carries from there; some shares carry nothing, and the row stays.
   static std::uint64_t carry(std::uint64_t row, std::uint64_t share) {
     return share % 4 == 0 ? row : mix(share, 0x40b5);
@@ -121,6 +126,9 @@ struct Planted {
   // What a share carries, and virtual worker 0's buffers, are written behind its record's mark, and
   // only that is waited for.
   bool rows_late = false, buffers_late = false;
+  // What the program does at an update: once more where a death was seen in it; not in a newcomer;
+  // with the rows of the update before.
+  bool hook_twice = false, no_hook_if_late = false, hook_before_rows = false;
 };
 
 // How many transactions' tables, buffers and evaluations the board keeps apart.

@@ -1,0 +1,242 @@
+// hooks_worker CASE RUN_DIR: a loop of Step's (or a Trainer) that does something at each update,
+// right or wrong in the way that CASE says. The state counts the hook's calls, and has what it has
+// seen: gradients, buffers, rows, random numbers.
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <signal.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/linear.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "lockstep/amp.h"
+#include "lockstep/step.h"
+#include "lockstep/trainer.h"
+
+namespace {
+
+using lockstep::Share;
+using lockstep::Status;
+using lockstep::Step;
+using lockstep::UpdateEnd;
+
+struct Job {
+  lockstep::Context& context;
+  std::string name, output;
+  bool is(const char* wanted) const { return name == wanted; }
+};
+
+struct NetImpl : torch::nn::Module {
+  NetImpl() {
+    layer = register_module("layer", torch::nn::Linear(3, 2));
+    norm = register_module("norm", torch::nn::BatchNorm1d(2));
+    written = register_buffer("written", at::zeros({}));
+  }
+  at::Tensor forward(const at::Tensor& inputs) { return norm(layer(inputs)); }
+  torch::nn::Linear layer{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  at::Tensor written;
+};
+TORCH_MODULE(Net);
+
+// Writes to its gradients, in place, before it steps.
+struct Scaling : lockstep::SGD {
+  using SGD::SGD;
+  bool wrong = false;
+  void step() override {
+    if (wrong)
+      for (const at::Tensor& p : parameters()) p.grad().mul_(0.5);
+    SGD::step();
+  }
+};
+
+struct Parts {
+  Net net, average;
+  Scaling optimizer{net->parameters(), lockstep::SGDOptions{.lr = 0.05, .momentum = 0.5}};
+  lockstep::GradScaler scaler{{.init_scale = 2e38, .growth_interval = 1000}};
+  at::Tensor calls = at::zeros({}, at::kLong), steps = at::zeros({}, at::kLong);
+  at::Tensor seen = at::zeros({4}, at::kDouble), rows;
+  lockstep::NamedTensors own() const {
+    return {{"calls", calls}, {"steps", steps}, {"seen", seen}};
+  }
+};
+
+// One worker of the run, once.
+void die_at(const Job& job, std::int64_t step, const UpdateEnd& end) {
+  if (end.global_step != step || end.update != 0) return;
+  if (std::filesystem::create_directory(job.output + "/died-" + std::to_string(step)))
+    raise(SIGKILL);
+}
+
+void misuse(const Job& job, Parts& parts, const UpdateEnd& end) {
+  if (end.global_step != 5) return;
+  at::Tensor& gradient = parts.net->layer->weight.mutable_grad();
+  if (job.is("writes-gradient")) gradient.mul_(2);
+  if (job.is("zeroes-gradient")) parts.net->norm->bias.grad().zero_();
+  if (job.is("own-gradient")) gradient = gradient * 2;
+  if (job.is("throws")) throw std::runtime_error("no room in the album");
+}
+
+void hook(const Job& job, Parts& parts, const UpdateEnd& end) {
+  if (job.is("dies") || job.is("dies-updates"))
+    for (const std::int64_t step : {3, 10}) die_at(job, step, end);
+  if (job.name.starts_with("slow"))  // and so some apply later than others
+    std::this_thread::sleep_for(std::chrono::milliseconds(10 + 5 * job.context.rank()));
+  parts.calls += 1;
+  parts.steps += end.stepped ? 1 : 0;
+  const at::Tensor& gradient = parts.net->layer->weight.grad();
+  parts.seen[0] += gradient.defined() ? gradient.abs().sum() : at::zeros({});
+  parts.seen[1] += at::rand({});
+  parts.seen[2] += parts.net->norm->running_mean.sum();  // of this update already
+  parts.seen[3] += double(end.global_step * 10 + end.update * 3 + end.epoch + end.step);
+  if (parts.rows.defined()) parts.seen[2] += parts.rows.sum();
+  if (parts.rows.defined()) parts.rows.mul_(0.5);
+  parts.net->layer->weight.clamp_(-0.5, 0.5);
+  parts.net->written.add_(parts.net->layer->weight.sum());
+  parts.average->layer->weight.lerp_(parts.net->layer->weight, 0.1);
+  misuse(job, parts, end);
+}
+
+at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
+  const std::int64_t step = share.global_step(), v = share.virtual_worker();
+  const at::Tensor found = parts.net(share.batch().inputs);
+  const at::Tensor loss = (found - share.batch().targets).pow(2).mean();
+  share.carry("h", share.carried("h") + found.mean());
+  if (job.is("left-out") && step % 4 == 1) return {};
+  if (job.is("nan-skip") && step == 6 && v == 2)
+    return loss * std::numeric_limits<double>::quiet_NaN();
+  return loss;
+}
+
+lockstep::RunOptions options_of(const Job& job) {
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.epochs = 3;
+  options.batch_size = 4;
+  options.virtual_workers = 4;
+  options.checkpoint_every = lockstep::Duration::steps(4);
+  options.max_steps = 16;
+  if (job.name.ends_with("updates")) options.updates_per_step = 2;
+  if (job.is("nan-skip")) options.on_nan = lockstep::OnNan::kSkip;
+  if (job.is("clips")) options.clip_grad_norm = 0.1;
+  return options;
+}
+
+void print(const Parts& parts, const lockstep::TrainState& state) {
+  std::printf("calls %ld stepped %ld state %s\n", long{parts.calls.item<std::int64_t>()},
+              long{parts.steps.item<std::int64_t>()}, state.sha256().c_str());
+}
+
+Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+  Parts parts;
+  parts.optimizer.wrong = job.is("optimizer-writes");
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("model", *parts.net));
+  LOCKSTEP_TRY(state.add("average", *parts.average));
+  LOCKSTEP_TRY(state.add("optimizer", parts.optimizer));
+  LOCKSTEP_TRY(state.add("own", parts.own()));
+  if (job.is("scaler")) LOCKSTEP_TRY(state.add("scaler", parts.scaler));
+  LOCKSTEP_TRY(state.add_carried("h", at::zeros({})));
+  Step step(job.context, state, options_of(job));
+  const auto call = [&](const UpdateEnd& end) {
+    if (!parts.rows.defined()) parts.rows = state.carried("h").value();
+    hook(job, parts, end);
+  };
+  if (job.is("empty"))
+    step.on_update(nullptr);
+  else if (!job.is("no-hook"))
+    step.on_update(call);
+  LOCKSTEP_TRY(step.open(set));
+  if (job.is("late")) step.on_update(call);
+  const auto loss = [&](Share& share) { return loss_of(job, parts, share); };
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) break;
+    if (job.is("later") && step.global_step() == 3) step.on_update(call);
+    const lockstep::Optimizers one(parts.optimizer);
+    LOCKSTEP_TRY(job.name.ends_with("updates") ? step.run({{one, loss}, {one, loss}})
+                                               : step.run(one, loss));
+    if (parts.net->layer->weight.grad().defined())
+      return {lockstep::Error{lockstep::ErrorKind::kInternal, "a gradient is left"}};
+  }
+  if (step.is_first()) print(parts, state);
+  return {};
+}
+
+Status trainer(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+  Parts parts;
+  lockstep::Trainer trainer(job.context, *parts.net, parts.optimizer, options_of(job));
+  trainer.add("average", *parts.average);
+  trainer.add(job.is("trainer-name") ? "optimizer" : "own", parts.own());
+  trainer.add_carried("h", at::zeros({}));
+  trainer.on_update([&](const UpdateEnd& end) { hook(job, parts, end); });
+  trainer.loss([&](Share& share) {
+    if (job.is("trainer-late") && share.global_step() == 2)
+      trainer.on_update([](const UpdateEnd&) {});
+    return loss_of(job, parts, share);
+  });
+  trainer.on_finished([&] {
+    std::printf("calls %ld stepped %ld\n", long{parts.calls.item<std::int64_t>()},
+                long{parts.steps.item<std::int64_t>()});
+    return Status();
+  });
+  return trainer.fit(set);
+}
+
+// The masters' gradients are there, the half weights are new, and follow what is written to the
+// masters.
+Status masters(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+  Parts parts;
+  lockstep::MasterWeights masters(*parts.net, at::kBFloat16);
+  lockstep::SGD optimizer(masters.parameters(), {.lr = 0.05});
+  lockstep::Trainer trainer(job.context, *parts.net, optimizer, options_of(job));
+  trainer.master_weights(masters);
+  trainer.add("own", parts.own());
+  trainer.on_update([&](const UpdateEnd& end) {
+    parts.calls += 1;
+    parts.steps += end.stepped ? 1 : 0;
+    for (const auto& pair : masters.pairs()) {
+      if (!pair.master.grad().defined() || pair.master.grad().scalar_type() != at::kFloat)
+        throw std::runtime_error("a master has no gradient");
+      if (!at::equal(pair.model, pair.master.to(at::kBFloat16)))
+        throw std::runtime_error("a half weight is another one than its master");
+      parts.seen[0] += pair.master.grad().abs().sum();
+      at::Tensor(pair.master).clamp_(-0.25, 0.25);
+    }
+  });
+  trainer.loss([&](const lockstep::data::Batch& batch) {
+    for (const auto& pair : masters.pairs())
+      if (batch.inputs.size(0) > 0 && parts.calls.item<std::int64_t>() > 0 &&
+          pair.model.abs().max().item<double>() > 0.25)
+        throw std::runtime_error("a half weight has not followed its master");
+    const at::Tensor found = parts.net(batch.inputs.to(at::kBFloat16)).to(at::kFloat);
+    return (found - batch.targets).pow(2).mean();
+  });
+  trainer.on_finished([&] {
+    std::printf("calls %ld stepped %ld seen %.17g\n", long{parts.calls.item<std::int64_t>()},
+                long{parts.steps.item<std::int64_t>()}, parts.seen[0].item<double>());
+    return Status();
+  });
+  return trainer.fit(set);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  auto context = lockstep::init();
+  if (!context.ok()) lockstep::exit_with(context.error());
+  at::manual_seed(0);
+  const auto set = lockstep::data::tensor_dataset(at::randn({96, 3}), at::randn({96, 2}));
+  if (!set.ok()) lockstep::exit_with(set.error());
+  const Job job{*context, argv[1], argv[2]};
+  if (job.is("masters")) lockstep::exit_with(*context, masters(job, *set));
+  lockstep::exit_with(*context,
+                      job.name.starts_with("trainer") ? trainer(job, *set) : train(job, *set));
+}
