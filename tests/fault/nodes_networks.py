@@ -120,6 +120,24 @@ class Coming(OnMachines):
         job.witness.check()
         job.check_clean()
 
+    def test_all_others_started_again_from_elsewhere(self):
+        """By cron, say: no variables of a login, and another spelling of the endpoint. Only the leader's record tells of the one cut off."""
+        bed = self.bed(4)
+        bed[1].run("mkdir", "/tmp/login")
+        job = self.job(bed=bed, machines=(1, 2, 3), worker=("--on-loss", "hang"), env={"XDG_RUNTIME_DIR": "/tmp/login", "TMPDIR": "/tmp/login"})
+        self.at(MIDDLE, job)
+        bed.isolate(3)
+        for index in (1, 2):
+            job.agents[bed[index]].send_signal(signal.SIGKILL)
+            job.agents[bed[index]].wait(10)
+        bed[1].run("rm", "-r", "/tmp/login")
+        job.env, job.endpoint = {}, bed[1].address + ":29400"
+        for index in (1, 2):
+            job.start(bed[index])
+        job.replace(bed[3], bed[4])
+        self.assertEqual(job.until_works(1, seconds=3 * LIMIT + 1 + FORMING), 1)
+        self.ends_well(job)
+
 
 class Networks(OnMachines):
     def test_t6_as_few_as_two_nodes_need(self):

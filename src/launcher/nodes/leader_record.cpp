@@ -9,12 +9,12 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/log.h"
@@ -25,11 +25,6 @@ namespace {
 constexpr const char* kFormat = "lockstep leader 1 %020llu %020llu\n";
 constexpr std::string_view kRecordEnding = ".leader";
 constexpr int kMostNamesLookedAt = 4096;  // of a crowded /tmp: a start takes milliseconds
-
-std::string record_folder() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  return runtime != nullptr && runtime[0] == '/' && ::access(runtime, W_OK) == 0 ? runtime : "/tmp";
-}
 
 std::string record_prefix() { return "lockstep-" + std::to_string(::geteuid()) + "-"; }
 
@@ -70,8 +65,9 @@ std::optional<nodes::Leader::Record> parse_record(const std::array<char, 128>& t
 
 }  // namespace
 
-LeaderRecord::LeaderRecord(const std::string& node)
-    : path_(record_folder() + "/" + record_prefix() + sha256_hex(node).substr(0, 32) +
+LeaderRecord::LeaderRecord(const std::string& leader, std::string folder)
+    : folder_(std::move(folder)),
+      path_(folder_ + "/" + record_prefix() + sha256_hex(leader).substr(0, 32) +
             std::string(kRecordEnding)) {}
 
 bool LeaderRecord::open(int flags, std::string& why) {
@@ -99,13 +95,19 @@ void LeaderRecord::keep(const nodes::Leader::Record& record) {
   std::array<char, 128> text{};
   std::string why;
   const int size = format_record(record, text);
-  if (open(O_RDWR | O_CREAT, why) &&
-      (::pwrite(file_.get(), text.data(), static_cast<std::size_t>(size), 0) != size ||
-       ::ftruncate(file_.get(), size) != 0))
-    why = std::strerror(errno);
-  if (!why.empty())
-    log_debug("'" + path_ + "' cannot be written: " + why +
-              "; a leader that is started again will wait longer");
+  if (!open(O_RDWR | O_CREAT, why)) {
+    if (why.empty()) why = std::strerror(ENOENT);  // the folder
+  } else if (const auto written =
+                 ::pwrite(file_.get(), text.data(), static_cast<std::size_t>(size), 0);
+             written != size || ::ftruncate(file_.get(), size) != 0) {
+    why = std::strerror(written >= 0 && written < size ? ENOSPC : errno);
+  }
+  if (why.empty() || std::exchange(warned_, true)) return;
+  log_warning("nothing can be left in " + folder_ + " for a leader after this one ('" + path_ +
+              "': " + why +
+              "): if this launcher is killed and started again, it may begin beside workers of a "
+              "node that is cut off, and counts restarts from 0; see that " +
+              folder_ + " can be written");
 }
 
 void LeaderRecord::remove() {
@@ -121,9 +123,9 @@ void LeaderRecord::touch() {
   touch_at_ = Deadline::in(kEvery);
 }
 
-void LeaderRecord::remove_left() {
-  const std::string place = record_folder(), begin = record_prefix();
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(place.c_str()), ::closedir);
+void LeaderRecord::remove_left(const std::string& folder) {
+  const std::string begin = record_prefix();
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
   if (!entries) return;
   const std::time_t since = std::time(nullptr) - std::chrono::seconds(kKept).count();
   for (int i = 0; i < kMostNamesLookedAt; ++i) {
@@ -131,7 +133,7 @@ void LeaderRecord::remove_left() {
     if (entry == nullptr) return;
     const std::string_view name = entry->d_name;
     if (!name.starts_with(begin) || !name.ends_with(kRecordEnding)) continue;
-    const std::string path = place + "/" + entry->d_name;
+    const std::string path = folder + "/" + entry->d_name;
     struct stat info {};
     if (::lstat(path.c_str(), &info) != 0 || info.st_mtime >= since) continue;  // no lock on those
     std::string why;

@@ -1,9 +1,10 @@
 // What a leader leaves on its machine for the next one there (nodes::Leader::Record), should it be
-// killed: in a small file of this user's, in $XDG_RUNTIME_DIR or /tmp, which it locks while it
-// lives. A run that ends in order removes it, as soon as no restart is left for which it could be
-// read. A leader that is killed leaves it; if none takes it over, a later launcher of this user
-// removes it. One that cannot be read, whatever is in its place, says that there was a leader: the
-// new one waits for L + 1 s, and says why.
+// killed: in a small file of this user's in /tmp, which it locks while it lives. Neither the folder
+// nor the name depends on who starts it, or from where: a login that ends, cron and systemd have
+// other environments, and an endpoint has several spellings. A run that ends in order removes it,
+// as soon as no restart is left for which it could be read. A leader that is killed leaves it; if
+// none takes it over, a later launcher of this user removes it. One that cannot be read, whatever
+// is in its place, says that there was a leader: the new one waits for L + 1 s, and says why.
 //
 // Threads: one.
 #pragma once
@@ -22,25 +23,29 @@ class LeaderRecord {
   // The next leader may come for a record so long: longer than the default of join_timeout.
   static constexpr std::chrono::hours kKept{1};
 
-  // `node`: what makes a node the same one when its launcher is started again.
-  explicit LeaderRecord(const std::string& node);
+  static constexpr const char* kFolder = "/tmp";  // on every system, for all users, until it boots
 
-  // What the last leader of this node has left; {}: there is none. It is this one's from now on.
+  // `leader`: what makes it the same one when its launcher is started again.
+  explicit LeaderRecord(const std::string& leader, std::string folder = kFolder);
+
+  // What the last leader here has left; {}: there is none. It is this one's from now on.
   // One that cannot be read is told in the log.
   nodes::Leader::Record take();
+  // Where that fails it is told in the log, once.
   void keep(const nodes::Leader::Record& record);
   void remove();
   // Again and again while its leader lives: its age counts from the last time.
   void touch();
 
-  // Those of all nodes that were written or touched more than kKept ago and that nobody holds.
-  static void remove_left();
+  // Those of all leaders that were written or touched more than kKept ago and that nobody holds.
+  static void remove_left(const std::string& folder = kFolder);
 
  private:
   bool open(int flags, std::string& why);  // `why` it is not to be had; "": there is none
-  std::string path_;
+  std::string folder_, path_;
   UniqueFd file_;  // locked
   Deadline touch_at_ = Deadline::in({});
+  bool warned_ = false;
 };
 
 }  // namespace lockstep::launcher

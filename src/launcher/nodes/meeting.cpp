@@ -146,6 +146,11 @@ Status look_again(const NodesOptions& options, Meeting& meeting) {
   return may_lead(options, meeting) ? listen_as_leader(options, meeting) : Status();
 }
 
+std::string listens_at(const NodesOptions& options, const Meeting& meeting) {
+  const auto address = Address::local_of(meeting.sockets.front().socket.get());
+  return address ? address->text() : endpoint_text("this machine", options.endpoint_port);
+}
+
 std::string leads_at(const NodesOptions& options, const Meeting& meeting) {
   const std::string at = endpoint_text(options.endpoint_host, options.endpoint_port);
   if (meeting.on_this_machine)

@@ -52,6 +52,10 @@ Status look_again(const NodesOptions& options, Meeting& meeting);
 std::string who_leads(const NodesOptions& options, const Meeting& meeting,
                       const control::Failure& failure);
 
+// Of who leads: the numeric address and port, the same however the endpoint is spelled, and nobody
+// else's on this machine: "[::]:29400", where it listens on all addresses; "this machine:29400".
+std::string listens_at(const NodesOptions& options, const Meeting& meeting);
+
 // What stands behind "waiting for node 1" of who leads, where others may lead as well or dial
 // something else.
 std::string leads_at(const NodesOptions& options, const Meeting& meeting);

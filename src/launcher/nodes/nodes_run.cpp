@@ -91,7 +91,6 @@ NodesRun::NodesRun(Around around)
                                                                    : CLOCK_BOOTTIME),
       party_{control::kProtocol, control::draw_incarnation(), LOCKSTEP_VERSION},
       lock_(node_name(around_.options)),
-      record_(node_name(around_.options)),
       store_(around_.loop) {}
 
 NodesRun::~NodesRun() = default;
@@ -150,7 +149,8 @@ Status NodesRun::lead() {
   plan.rules = rules_of(around_.options);
   plan.own = row();
   plan.run = control::draw_incarnation();
-  plan.before = record_.take();
+  record_.emplace(around_.options.run_id + "\n" + listens_at(around_.options.nodes, meeting_));
+  plan.before = record_->take();
   plan.self = hello();
   plan.party = party_;
   plan.clock = clock_;
@@ -158,14 +158,14 @@ Status NodesRun::lead() {
   plan.where = leads_at(around_.options.nodes, meeting_);
   star::Hub::Events events;
   events.news = [this] {
-    record_.touch();
+    record_->touch();
     answers_->look();
     around_.look();
   };
   events.keep = [this](const nodes::Leader::Record& record) {
     // Another leader may go on from it as long as another attempt may begin.
     const auto most = static_cast<nodes::Attempt>(around_.options.max_restarts);
-    record.attempt <= most ? record_.keep(record) : record_.remove();
+    record.attempt <= most ? record_->keep(record) : record_->remove();
   };
   events.asked = [this](const auto& connection, const star::Message& question) {
     answers_->come(connection, question);
@@ -386,7 +386,7 @@ bool NodesRun::watcher_event(const ChildEvent& event) {
 void NodesRun::leave() {
   watcher_.reset();  // nobody is left to be watched
   beat_.cancel();
-  record_.remove();
+  if (record_) record_->remove();
   answers_->leave();
   if (hub_) hub_->leave();
   if (spoke_) spoke_->leave();

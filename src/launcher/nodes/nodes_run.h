@@ -126,7 +126,7 @@ class NodesRun {
   const control::Party party_;
   NodeLock lock_;
   std::unique_ptr<Watcher> watcher_;
-  LeaderRecord record_;
+  std::optional<LeaderRecord> record_;  // of who leads
   coord::plain::SeveralHosts* head_ = nullptr;
   Meeting meeting_;
   std::unique_ptr<control::Timers> timers_;

@@ -23,13 +23,7 @@ namespace fs = std::filesystem;
 
 class LeaderRecords : public ::testing::Test {
  protected:
-  LeaderRecords() {
-    if (const char* before = std::getenv("XDG_RUNTIME_DIR")) before_ = before;
-    ::setenv("XDG_RUNTIME_DIR", folder_.path().c_str(), 1);
-  }
-  ~LeaderRecords() override {
-    before_ ? ::setenv("XDG_RUNTIME_DIR", before_->c_str(), 1) : ::unsetenv("XDG_RUNTIME_DIR");
-  }
+  LeaderRecord of(const std::string& leader) const { return LeaderRecord(leader, folder_.path()); }
   std::vector<fs::path> files() const {
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(folder_.path())) found.push_back(entry.path());
@@ -49,7 +43,7 @@ class LeaderRecords : public ::testing::Test {
   // Of a leader that was killed so long ago.
   fs::path left(const std::string& node, std::chrono::hours ago) const {
     const std::vector<fs::path> before = files();
-    LeaderRecord(node).keep({1, 1});
+    of(node).keep({1, 1});
     for (const fs::path& path : files()) {
       if (std::ranges::find(before, path) != before.end()) continue;
       fs::last_write_time(path, fs::file_time_type::clock::now() - ago);
@@ -60,17 +54,16 @@ class LeaderRecords : public ::testing::Test {
   }
 
   const test::TempFolder folder_;
-  std::optional<std::string> before_;
 };
 
 TEST_F(LeaderRecords, GoFromAKilledLeaderToTheNext) {
   constexpr std::uint64_t kRun = 0xfedcba9876543210;
-  std::optional<LeaderRecord> first("node");
+  std::optional<LeaderRecord> first(of("node"));
   expect_taken(*first, 0, 0);
   EXPECT_TRUE(files().empty()) << "nothing is kept yet";
   first->keep({kRun, 1});
   first->keep({kRun, 2});
-  LeaderRecord next("node"), other("other");
+  LeaderRecord next = of("node"), other = of("other");
   expect_unknown(next);  // the first one lives
   first.reset();
   expect_taken(next, kRun, 2);
@@ -83,16 +76,16 @@ TEST_F(LeaderRecords, GoFromAKilledLeaderToTheNext) {
 
 // It ends before it has begun an attempt of its own.
 TEST_F(LeaderRecords, WhoHasTakenOneRemovesIt) {
-  LeaderRecord("node").keep({7, 2});
-  LeaderRecord next("node");
-  LeaderRecord("node").remove();  // who has not leaves it
+  of("node").keep({7, 2});
+  LeaderRecord next = of("node");
+  of("node").remove();  // who has not leaves it
   expect_taken(next, 7, 2);
   next.remove();
   EXPECT_TRUE(files().empty());
 }
 
 TEST_F(LeaderRecords, WhatIsNoRecordIsLeftAlone) {
-  LeaderRecord("node").keep({7, 2});
+  of("node").keep({7, 2});
   const fs::path path = files().at(0);
   const std::string whole = test::read_text(path.string()), other_version = "lockstep leader 2";
   std::vector<std::string> bad{"\xff\xfe",
@@ -105,16 +98,16 @@ TEST_F(LeaderRecords, WhatIsNoRecordIsLeftAlone) {
   for (std::size_t size = 0; size < whole.size(); ++size) bad.push_back(whole.substr(0, size));
   for (const std::string& text : bad) {
     folder_.write(path.filename(), text);
-    LeaderRecord record("node");
+    LeaderRecord record = of("node");
     expect_unknown(record);
   }
-  LeaderRecord("node").keep({7, 3});  // whatever was there
-  LeaderRecord again("node");
+  of("node").keep({7, 3});  // whatever was there
+  LeaderRecord again = of("node");
   expect_taken(again, 7, 3);
   fs::remove(path);
   const std::string other = folder_.write("other", "as it was");
   fs::create_symlink(other, path);
-  LeaderRecord by_link("node");
+  LeaderRecord by_link = of("node");
   expect_unknown(by_link);
   by_link.keep({9, 9});
   by_link.remove();
@@ -122,14 +115,14 @@ TEST_F(LeaderRecords, WhatIsNoRecordIsLeftAlone) {
   EXPECT_TRUE(fs::is_symlink(path));
   fs::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  LeaderRecord by_pipe("node");
+  LeaderRecord by_pipe = of("node");
   expect_unknown(by_pipe);
   by_pipe.keep({9, 9});
   fs::remove(path);
   fs::create_directory(path);
-  LeaderRecord by_folder("node");
+  LeaderRecord by_folder = of("node");
   expect_unknown(by_folder);
-  LeaderRecord::remove_left();
+  LeaderRecord::remove_left(folder_.path());
   EXPECT_TRUE(fs::exists(path));
 }
 
@@ -137,21 +130,52 @@ TEST_F(LeaderRecords, OldOnesThatNobodyHoldsAreRemoved) {
   const fs::path recent = left("recent", std::chrono::hours(0));
   const fs::path old = left("old", std::chrono::hours(2));
   const fs::path held = left("held", std::chrono::hours(2));
-  LeaderRecord holder("held");
+  LeaderRecord holder = of("held");
   holder.take();
   const fs::path other = folder_.write("lockstep-other.leader", "");
   fs::last_write_time(other, fs::file_time_type::clock::now() - std::chrono::hours(2));
   // Of a leader that has lived until now, whenever its attempt began.
   const fs::path touched = left("touched", std::chrono::hours(2));
   {
-    LeaderRecord leader("touched");
+    LeaderRecord leader = of("touched");
     leader.take();
     leader.touch();
   }
-  LeaderRecord::remove_left();
+  LeaderRecord::remove_left(folder_.path());
   EXPECT_FALSE(fs::exists(old));
   EXPECT_TRUE(fs::exists(touched));
   for (const fs::path& path : {recent, held, other}) EXPECT_TRUE(fs::exists(path)) << path;
+}
+
+// A login has its own $XDG_RUNTIME_DIR and TMPDIR; cron, systemd and a later login do not.
+TEST_F(LeaderRecords, AreFoundWhereverTheNextLeaderIsStartedFrom) {
+  const std::string leader = "test " + std::to_string(::getpid());
+  for (const char* variable : {"XDG_RUNTIME_DIR", "TMPDIR"}) {
+    const char* const value = std::getenv(variable);
+    const std::optional<std::string> before =
+        value ? std::optional<std::string>(value) : std::nullopt;
+    ::setenv(variable, folder_.path().c_str(), 1);
+    LeaderRecord(leader).keep({7, 2});
+    ::unsetenv(variable);
+    LeaderRecord next(leader);
+    expect_taken(next, 7, 2);
+    next.remove();
+    if (before) ::setenv(variable, before->c_str(), 1);
+  }
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(LeaderRecords, WhatCannotBeLeftIsToldOnce) {
+  LeaderRecord record("node", folder_.path() + "/none");
+  ::testing::internal::CaptureStderr();
+  record.keep({7, 1});
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  for (const std::string& part : {folder_.path() + "/none", std::string("No such file"),
+                                  std::string("counts restarts from 0")})
+    EXPECT_NE(told.find(part), std::string::npos) << told;
+  ::testing::internal::CaptureStderr();
+  record.keep({7, 2});
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 }  // namespace
