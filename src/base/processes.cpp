@@ -95,29 +95,35 @@ std::string lock_holder(const std::string& path) {
 
 namespace {
 
-struct Listener {
+struct PortUser {
   std::string inode, user;
 };
 
 // proc(5), /proc/net/tcp: number, address:port, other end, state, queues, timer, retries, user,
 // timeout, inode; numbers in hexadecimal but the last three.
-std::optional<Listener> listener_at(const std::string& table, int port) {
+std::optional<PortUser> user_in(const std::string& table, int port, bool listens) {
   std::ifstream file(table);
   std::string line;
   std::getline(file, line);  // the heading
   while (std::getline(file, line)) {
     std::istringstream fields(line);
     std::string number, address, state, other;
-    Listener found;
+    PortUser found;
     fields >> number >> address >> other >> state >> other >> other >> other >> found.user >>
         other >> found.inode;
     const std::size_t colon = address.rfind(':');
     constexpr const char* kListens = "0A";
-    if (fields && state == kListens && colon != std::string::npos &&
-        std::strtol(address.c_str() + colon + 1, nullptr, 16) == port)
+    constexpr const char* kNobodysAnyMore = "0";  // TIME_WAIT
+    if (fields && (state == kListens) == listens && found.inode != kNobodysAnyMore &&
+        colon != std::string::npos && std::strtol(address.c_str() + colon + 1, nullptr, 16) == port)
       return found;
   }
   return std::nullopt;
+}
+
+std::optional<PortUser> user_of(int port, bool listens) {
+  auto user = user_in("/proc/net/tcp", port, listens);
+  return user ? user : user_in("/proc/net/tcp6", port, listens);
 }
 
 std::string command_of(pid_t pid) {
@@ -130,23 +136,32 @@ std::string command_of(pid_t pid) {
   return for_terminal(command);
 }
 
-}  // namespace
-
-std::string port_holder(int port) {
-  auto listener = listener_at("/proc/net/tcp", port);
-  if (!listener) listener = listener_at("/proc/net/tcp6", port);
-  if (!listener) return "";
-  const std::string link = "socket:[" + listener->inode + "]";
+// `how`: stands behind its name.
+std::string described(const PortUser& user, const std::string& how) {
+  const std::string link = "socket:[" + user.inode + "]";
   const auto pids = processes_with(
       [&](const OpenFile& file) {
         std::error_code error;  // closed meanwhile
         return fs::read_symlink(file.link, error) == link;
       },
       1);
-  if (pids.empty()) return " (a process of user " + listener->user + ")";
+  if (pids.empty()) return " (a process of user " + user.user + how + ")";
   const std::string command = command_of(pids.front());
   return " (process " + std::to_string(pids.front()) + (command.empty() ? "" : ": " + command) +
-         ")";
+         how + ")";
+}
+
+}  // namespace
+
+std::string port_listener(int port) {
+  const auto user = user_of(port, true);
+  return user ? described(*user, "") : "";
+}
+
+std::string port_holder(int port) {
+  if (const auto listener = user_of(port, true)) return described(*listener, "");
+  const auto user = user_of(port, false);
+  return user ? described(*user, ", with a connection from that port") : "";
 }
 
 }  // namespace lockstep

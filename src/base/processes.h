@@ -41,6 +41,9 @@ std::string lock_holder(const std::string& path);
 
 // " (process 1234: python3 serve.py)": one that listens at the TCP port, at whatever address.
 // " (a process of user 1000)": it is not to be seen which. Empty: nobody does.
+std::string port_listener(int port);
+
+// The same; where nobody listens, one with a connection whose end here has that port, as it says.
 std::string port_holder(int port);
 
 }  // namespace lockstep

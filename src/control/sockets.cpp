@@ -16,8 +16,22 @@ namespace {
 
 constexpr int kType = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
-Error cannot_listen(const std::string& where, int code) {
+// The first port that any user may have.
+int first_free_to_all() {
+  int port = 1024;
+  std::ifstream("/proc/sys/net/ipv4/ip_unprivileged_port_start") >> port;
+  return port;
+}
+
+// `port`: 0 within the machine.
+Error cannot_listen(const std::string& where, int port, int code) {
   std::string why = std::strerror(code);
+  if (code == EACCES || code == EPERM) {
+    if (const int first = first_free_to_all(); port != 0 && port < first)
+      why += ": ports below " + std::to_string(first) +
+             " are the system's (net.ipv4.ip_unprivileged_port_start)";
+    return {ErrorKind::kUsage, "cannot listen on " + where + ": " + why};
+  }
   if (code == EADDRINUSE) why = "the port is taken by another program";
   if (code == EADDRNOTAVAIL) why = "this machine has no such address";
   return {ErrorKind::kUnavailable, "cannot listen on " + where + ": " + why};
@@ -57,11 +71,11 @@ UniqueFd bound(int family, const sockaddr* address, socklen_t size, int& code) {
   return socket;
 }
 
-Result<UniqueFd> bound_or_error(int family, const sockaddr* address, socklen_t size,
+Result<UniqueFd> bound_or_error(int family, const sockaddr* address, socklen_t size, int port,
                                 const std::string& where) {
   int code = 0;
   UniqueFd socket = bound(family, address, size, code);
-  if (!socket) return cannot_listen(where, code);
+  if (!socket) return cannot_listen(where, port, code);
   return socket;
 }
 
@@ -76,15 +90,17 @@ Result<UniqueFd> listen_everywhere(int port) {
   int code = 0;
   UniqueFd socket = bound(AF_INET6, reinterpret_cast<const sockaddr*>(&six), sizeof six, code);
   if (socket) return socket;
-  if (code != EAFNOSUPPORT && code != EADDRNOTAVAIL) return cannot_listen(where, code);
+  if (code != EAFNOSUPPORT && code != EADDRNOTAVAIL) return cannot_listen(where, port, code);
   sockaddr_in four{};  // a machine without IPv6
   four.sin_family = AF_INET;
   four.sin_port = six.sin6_port;
-  return bound_or_error(AF_INET, reinterpret_cast<const sockaddr*>(&four), sizeof four, where);
+  return bound_or_error(AF_INET, reinterpret_cast<const sockaddr*>(&four), sizeof four, port,
+                        where);
 }
 
 Result<UniqueFd> listen_at(const Address& address) {
-  return bound_or_error(address.family(), address.data(), address.size(), address.text());
+  return bound_or_error(address.family(), address.data(), address.size(), address.port(),
+                        address.text());
 }
 
 int error_of_connect(int socket) {
@@ -104,7 +120,7 @@ Outcome outcome_of_connect(int error) {
 
 Result<UniqueFd> listen_by_name(const std::string& name) {
   const MachineAddress address = address_of_name(name);
-  return bound_or_error(AF_UNIX, address.data(), address.size, "'" + name + "' of this machine");
+  return bound_or_error(AF_UNIX, address.data(), address.size, 0, "'" + name + "' of this machine");
 }
 
 Result<UniqueFd> connect_by_name(const std::string& name) {
@@ -117,7 +133,7 @@ Result<UniqueFd> connect_by_name(const std::string& name) {
 
 Result<UniqueFd> listen_on_this_machine(int port) {
   const MachineAddress address = address_of_name(name_on_this_machine(port));
-  return bound_or_error(AF_UNIX, address.data(), address.size,
+  return bound_or_error(AF_UNIX, address.data(), address.size, 0,
                         "port " + std::to_string(port) + " of this machine");
 }
 

@@ -1,6 +1,7 @@
 // The sockets on which launchers wait for each other. None of them blocks.
 //
-// Errors: kUnavailable with what was asked for. Threads: any.
+// Errors: kUnavailable with what was asked for; kUsage for a port that this user may not have.
+// Threads: any.
 #pragma once
 
 #include <optional>

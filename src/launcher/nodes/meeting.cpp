@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/endpoint.h"
+#include "base/errors.h"
 #include "base/log.h"
 #include "base/processes.h"
 #include "control/key.h"
@@ -91,18 +92,40 @@ bool may_lead(const NodesOptions& options, const Meeting& meeting) {
   return !meeting.on_this_machine || options.node_rank.value_or(0) == 0;
 }
 
-Status listen_as_leader(const NodesOptions& options, Meeting& meeting) {
+// Nobody listens there, and yet the port is not to be had: told once. What is in the way may go,
+// unless it is a permission.
+Status cannot_listen(const NodesOptions& options, const Error& error, Meeting& meeting) {
+  const std::string remedy = "; give the endpoint another port, the same one on all nodes";
+  if (error.kind == ErrorKind::kUsage) return misuse("the endpoint: " + error.message + remedy);
+  if (!meeting.cannot_listen.empty()) return {};
+  meeting.cannot_listen = error.message + port_holder(options.endpoint_port);
+  log_warning("endpoint " + endpoint_text(options.endpoint_host, options.endpoint_port) +
+              " is this machine's, and this launcher cannot lead there: " + meeting.cannot_listen +
+              remedy + ", or free it here: it is tried again");
+  return {};
+}
+
+// `is_refused`: this machine has refused a dial, so no other launcher led here.
+Status listen_as_leader(const NodesOptions& options, Meeting& meeting, bool is_refused = false) {
   auto socket = listen(options, meeting);
   if (socket.ok()) {
     meeting.leads = true;
+    meeting.taken.clear();
+    meeting.cannot_listen.clear();
     meeting.sockets.push_back({*std::move(socket), meeting.tls, meeting.on_this_machine});
     LOCKSTEP_TRY(listen_at_endpoint(options, meeting));
     return listen_for_own_workers(options, meeting);
   }
-  if (!meeting.on_this_machine && meeting.taken.empty())
-    meeting.taken = port_holder(options.endpoint_port);
+  if (!meeting.on_this_machine && (is_refused || meeting.taken.empty()))
+    meeting.taken = port_listener(options.endpoint_port);
+  const bool is_forbidden = socket.error().kind == ErrorKind::kUsage;
+  const bool is_nobodys = is_refused && !meeting.on_this_machine && meeting.taken.empty();
+  if (options.is_host == true ? is_forbidden : is_nobodys)
+    return cannot_listen(options, socket.error(), meeting);
+  meeting.cannot_listen.clear();
   if (options.is_host != true) return {};
-  return Error{socket.error().kind, socket.error().message + meeting.taken +
+  const std::string by = port_holder(options.endpoint_port);
+  return Error{socket.error().kind, socket.error().message + (meeting.on_this_machine ? "" : by) +
                                         "; where another launcher leads on this machine, leave "
                                         "--rdzv-conf is_host=true out"};
 }
@@ -143,7 +166,7 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
 }
 
 Status look_again(const NodesOptions& options, Meeting& meeting) {
-  return may_lead(options, meeting) ? listen_as_leader(options, meeting) : Status();
+  return may_lead(options, meeting) ? listen_as_leader(options, meeting, true) : Status();
 }
 
 std::string listens_at(const NodesOptions& options, const Meeting& meeting) {
@@ -165,6 +188,8 @@ std::string leads_at(const NodesOptions& options, const Meeting& meeting) {
 
 std::string who_leads(const NodesOptions& options, const Meeting& meeting,
                       const control::Failure& failure) {
+  if (!meeting.cannot_listen.empty() && failure.by_this_machine)
+    return "; this one is to lead: " + meeting.cannot_listen;
   if (!meeting.taken.empty()) return meeting.taken;
   const bool is_refused = failure.outcome == control::Outcome::kRefused;
   const bool is_silent = failure.outcome == control::Outcome::kDropped ||

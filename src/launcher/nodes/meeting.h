@@ -5,7 +5,8 @@
 // An endpoint that is a loopback address joins agents of this machine alone: they meet within it,
 // without a key. All others have one (control/key.h).
 //
-// Errors: kUsage for a key that is missing, kUnavailable. Threads: one.
+// Errors: kUsage for a key that is missing or a port that is not permitted, kUnavailable. Threads:
+// one.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,8 @@ struct Meeting {
   EndpointHere endpoint;                            // at the start; of a loopback endpoint nothing
   // Its port, on this machine, is somebody else's: " (port 29400 is held by …)", for messages.
   std::string taken;
+  // Why this one, which is to lead, does not: nobody else listens at the endpoint.
+  std::string cannot_listen;
 };
 
 // Whether who gives this host means the loopback: "localhost", 127.0.0.1, ::1. A machine's own name
@@ -44,7 +47,8 @@ Result<Meeting> find_meeting(const NodesOptions& options);
 
 // Decides anew for one that dials and was refused by its own machine, so the endpoint's name leads
 // here: then `leads`, with sockets. Where another has the port meanwhile nothing changes. Looks up
-// no name.
+// no name. A port that cannot be had, though nobody listens there, is told, once; kUsage: this user
+// may not have it.
 Status look_again(const NodesOptions& options, Meeting& meeting);
 
 // What stands behind the failure of a dial to the endpoint: why nobody leads there, as far as it is

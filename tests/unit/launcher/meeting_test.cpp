@@ -201,6 +201,49 @@ TEST_F(Meetings, WhoIsRefusedByItsOwnMachineLooksUpNothing) {
   EXPECT_EQ(third.taken, "");
 }
 
+// Somebody's outgoing connection may have the endpoint's port, and a user may have none below 1024.
+TEST_F(Meetings, APortThatCannotBeHadIsToldOrRefused) {
+  const NodesOptions with = options("nowhere.invalid");
+  const Failure refused{Outcome::kRefused, "refused", true};
+  const auto server = control::listen_at(*Address::numeric("127.0.0.1", 0));
+  const auto remote = Address::local_of(server->get());
+  UniqueFd client(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto local = Address::numeric("127.0.0.1", port_);
+  ASSERT_EQ(::bind(client.get(), local->data(), local->size()), 0);
+  ASSERT_EQ(::connect(client.get(), remote->data(), remote->size()), 0);
+  Meeting meeting;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(look_again(with, meeting).ok());
+    EXPECT_FALSE(meeting.leads);
+  }
+  const auto says = AllOf(HasSubstr("cannot listen on port " + std::to_string(port_)),
+                          HasSubstr("process " + std::to_string(::getpid())));
+  EXPECT_THAT(who_leads(with, meeting, refused), says);
+  EXPECT_THAT(log_, AllOf(says, HasSubstr("another port, the same one on all nodes")));
+  EXPECT_EQ(log_.find("cannot lead"), log_.rfind("cannot lead")) << "told once";
+  const linger at_once{1, 0};
+  ::setsockopt(client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  client.reset();
+  ASSERT_TRUE(look_again(with, meeting).ok());
+  EXPECT_TRUE(meeting.leads) << "it is tried again";
+  EXPECT_EQ(who_leads(with, meeting, refused), "");
+}
+
+TEST_F(Meetings, APortThatIsNotPermittedIsRefused) {
+  NodesOptions with = options("nowhere.invalid");
+  with.endpoint_port = 1;
+  const uid_t self = ::geteuid();
+  ASSERT_EQ(::seteuid(self == 0 ? 65'534 : self), 0);
+  Meeting meeting;
+  const Status status = look_again(with, meeting);
+  ASSERT_EQ(::seteuid(self), 0);
+  if (meeting.leads) GTEST_SKIP() << "all ports are all users' here";
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().kind, ErrorKind::kUsage);
+  EXPECT_THAT(status.error().message, AllOf(HasSubstr("cannot listen on port 1: Permission denied"),
+                                            HasSubstr("the same one on all nodes")));
+}
+
 TEST_F(Meetings, WhatIsMissingIsSaid) {
   const Failure here{Outcome::kRefused, "refused", true}, there{Outcome::kRefused, "refused"};
   Meeting meeting;
