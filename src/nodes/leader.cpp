@@ -29,11 +29,11 @@ Leader::Leader(const Rules& rules, Row own, std::uint64_t run, const Record& bef
       waits_since_(now),
       ranks_(rules.nodes, {rules.limit, rules.redial}) {
   // Nobody who comes may know of it.
-  if (before.attempt == 0 && !before.is_unknown) return;
+  if (before.attempt == 0 && !before.begins_anew) return;
   led_before_ = true;
   heard_of_it_at_ = now;
   // What is begun after the last restart is another run.
-  if (before.is_unknown || before.attempt > static_cast<Attempt>(rules.max_restarts)) return;
+  if (before.begins_anew || before.attempt > static_cast<Attempt>(rules.max_restarts)) return;
   run_ = before.run;
   follow(before.attempt, now);
 }

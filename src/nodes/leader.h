@@ -46,7 +46,9 @@ class Leader {
   struct Record {
     std::uint64_t run = 0;
     Attempt attempt = 0;
-    bool is_unknown = false;  // there is one, which cannot be read
+    // There is one, and this run is not its next attempt: it cannot be read (then it is 0, 0), or
+    // is of another command.
+    bool begins_anew = false;
   };
   // `own`: its own node, of rank 0 unless it has one. `run`: drawn; if `before` or a node tells an
   // older one, of a leader before this one, it is that. `before`: what that leader has left on this

@@ -136,6 +136,23 @@ class Coming(OnMachines):
             job.start(bed[index])
         job.replace(bed[3], bed[4])
         self.assertEqual(job.until_works(1, seconds=3 * LIMIT + 1 + FORMING), 1)
+        self.assertIn("of the same command: this run goes on from there, with restart count 1 of 1000", job.log())
+        self.ends_well(job)
+
+    def test_another_command_after_a_run_that_was_killed(self):
+        """Waits for what may be left of that run, and takes neither its count nor its restarts."""
+        bed = self.bed(2)
+        killed = self.job(bed=bed)
+        killed.until_works()
+        for agent in killed.agents.values():
+            agent.send_signal(signal.SIGKILL)
+            agent.wait(10)
+        killed.witness.wait(lambda: not killed.witness.alive(), "the end of the old workers", 10)
+        began = time.monotonic()
+        job = self.job(bed=bed, worker=("--on-loss", "hang"))
+        self.assertEqual(job.until_works(seconds=LIMIT + 1 + FORMING), 0)
+        self.assertGreater(time.monotonic() - began, LIMIT + 1 - 0.1)
+        self.assertIn("another program or other arguments: this run begins anew, with restart count 0", job.log())
         self.ends_well(job)
 
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -22,7 +23,7 @@
 namespace lockstep::launcher {
 namespace {
 
-constexpr const char* kFormat = "lockstep leader 1 %020llu %020llu\n";
+constexpr const char* kFormat = "lockstep leader 2 %020llu %020llu %.32s\n";
 constexpr std::string_view kRecordEnding = ".leader";
 constexpr int kMostNamesLookedAt = 4096;  // of a crowded /tmp: a start takes milliseconds
 
@@ -44,29 +45,64 @@ UniqueFd open_own_record(const std::string& path, int flags, struct stat& info, 
   return file;
 }
 
+struct Left {
+  std::uint64_t run = 0;
+  nodes::Attempt attempt = 0;
+  std::string command;  // 32 hexadecimal digits: what SHA-256 of its words begins with
+};
+
 // As it is written, to the byte.
-int format_record(const nodes::Leader::Record& record, std::array<char, 128>& text) {
-  return std::snprintf(text.data(), text.size(), kFormat,
-                       static_cast<unsigned long long>(record.run),
-                       static_cast<unsigned long long>(record.attempt));
+int format_record(const Left& left, std::array<char, 128>& text) {
+  return std::snprintf(text.data(), text.size(), kFormat, static_cast<unsigned long long>(left.run),
+                       static_cast<unsigned long long>(left.attempt), left.command.c_str());
 }
 
 // A part of one, digits that were cut off or another version's is none.
-std::optional<nodes::Leader::Record> parse_record(const std::array<char, 128>& text) {
+std::optional<Left> parse_record(const std::array<char, 128>& text) {
   unsigned long long run = 0, attempt = 0;
-  if (std::sscanf(text.data(), "lockstep leader 1 %20llu %20llu", &run, &attempt) != 2)
+  std::array<char, 33> command{};
+  if (std::sscanf(text.data(), "lockstep leader 2 %20llu %20llu %32[0-9a-f]", &run, &attempt,
+                  command.data()) != 3)
     return std::nullopt;
-  const nodes::Leader::Record record{run, attempt};
+  Left left{run, attempt, command.data()};
   std::array<char, 128> again{};
-  format_record(record, again);
+  format_record(left, again);
   if (again != text || attempt == 0) return std::nullopt;
-  return record;
+  return left;
+}
+
+std::string digest_of(const std::vector<std::string>& command) {
+  Sha256 all;
+  for (const std::string& word : command) all.update(word + '\0');
+  return all.hex().substr(0, 32);
+}
+
+std::string begins_anew(const std::string& run) {
+  return run +
+         ": this run begins anew, with restart count 0, L + 1 s from now, when whatever that "
+         "one has begun must be over (if nothing of it is left, remove that file first)";
+}
+
+std::string goes_on(nodes::Attempt attempt, const std::string& max_restarts) {
+  const std::string last = std::to_string(attempt);
+  return "attempt " + last +
+         " of the same command: this run goes on from there, with restart count " + last + " of " +
+         max_restarts + "; to begin anew, give another --rdzv-id, or remove that file first";
+}
+
+std::string age_of(int file) {
+  struct stat info {};
+  if (::fstat(file, &info) != 0) return "";
+  return " (" + std::to_string(std::max<std::time_t>(std::time(nullptr) - info.st_mtime, 0)) +
+         " s ago)";
 }
 
 }  // namespace
 
-LeaderRecord::LeaderRecord(const std::string& leader, std::string folder)
+LeaderRecord::LeaderRecord(const std::string& leader, const std::vector<std::string>& command,
+                           std::string folder)
     : folder_(std::move(folder)),
+      command_(digest_of(command)),
       path_(folder_ + "/" + record_prefix() + sha256_hex(leader).substr(0, 32) +
             std::string(kRecordEnding)) {}
 
@@ -76,12 +112,22 @@ bool LeaderRecord::open(int flags, std::string& why) {
   return static_cast<bool>(file_);
 }
 
-nodes::Leader::Record LeaderRecord::take() {
+nodes::Leader::Record LeaderRecord::take(int max_restarts) {
   std::array<char, 128> text{};
   std::string why;
   if (open(O_RDWR, why)) {
     if (::pread(file_.get(), text.data(), text.size() - 1, 0) < 0) why = std::strerror(errno);
-    if (const auto record = parse_record(text)) return *record;
+    if (const auto left = parse_record(text)) {
+      const bool is_other = left->command != command_;
+      const bool is_over = left->attempt > static_cast<nodes::Attempt>(max_restarts);
+      const std::string most = std::to_string(max_restarts);
+      log_info("a leader before this one has left '" + path_ + "'" + age_of(file_.get()) +
+               ", which is of " +
+               (is_other  ? begins_anew("another program or other arguments")
+                : is_over ? begins_anew("a run with no restart left (--max-restarts " + most + ")")
+                          : goes_on(left->attempt, most)));
+      return {left->run, left->attempt, is_other || is_over};
+    }
     if (why.empty()) why = "damaged, or another version's";
   }
   if (why.empty()) return {};
@@ -94,7 +140,7 @@ nodes::Leader::Record LeaderRecord::take() {
 void LeaderRecord::keep(const nodes::Leader::Record& record) {
   std::array<char, 128> text{};
   std::string why;
-  const int size = format_record(record, text);
+  const int size = format_record({record.run, record.attempt, command_}, text);
   if (!open(O_RDWR | O_CREAT, why)) {
     if (why.empty()) why = std::strerror(ENOENT);  // the folder
   } else if (const auto written =

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/unique_fd.h"
@@ -26,11 +27,14 @@ class LeaderRecord {
   static constexpr const char* kFolder = "/tmp";  // on every system, for all users, until it boots
 
   // `leader`: what makes it the same one when its launcher is started again.
-  explicit LeaderRecord(const std::string& leader, std::string folder = kFolder);
+  // `command`: the program and its arguments. Of another one's record the attempts are not gone on
+  // from; what they have begun is waited for all the same.
+  LeaderRecord(const std::string& leader, const std::vector<std::string>& command,
+               std::string folder = kFolder);
 
   // What the last leader here has left; {}: there is none. It is this one's from now on.
-  // One that cannot be read is told in the log.
-  nodes::Leader::Record take();
+  // What follows from it is told in the log.
+  nodes::Leader::Record take(int max_restarts);
   // Where that fails it is told in the log, once.
   void keep(const nodes::Leader::Record& record);
   void remove();
@@ -42,7 +46,7 @@ class LeaderRecord {
 
  private:
   bool open(int flags, std::string& why);  // `why` it is not to be had; "": there is none
-  std::string folder_, path_;
+  std::string folder_, command_, path_;
   UniqueFd file_;  // locked
   Deadline touch_at_ = Deadline::in({});
   bool warned_ = false;

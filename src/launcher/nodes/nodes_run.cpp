@@ -149,8 +149,9 @@ Status NodesRun::lead() {
   plan.rules = rules_of(around_.options);
   plan.own = row();
   plan.run = control::draw_incarnation();
-  record_.emplace(around_.options.run_id + "\n" + listens_at(around_.options.nodes, meeting_));
-  plan.before = record_->take();
+  record_.emplace(around_.options.run_id + "\n" + listens_at(around_.options.nodes, meeting_),
+                  around_.options.program);
+  plan.before = record_->take(around_.options.max_restarts);
   plan.self = hello();
   plan.party = party_;
   plan.clock = clock_;

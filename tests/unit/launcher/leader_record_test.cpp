@@ -21,23 +21,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kMost = 5;
+
 class LeaderRecords : public ::testing::Test {
  protected:
-  LeaderRecord of(const std::string& leader) const { return LeaderRecord(leader, folder_.path()); }
+  LeaderRecord of(const std::string& leader,
+                  const std::vector<std::string>& command = kCommand) const {
+    return LeaderRecord(leader, command, folder_.path());
+  }
   std::vector<fs::path> files() const {
     std::vector<fs::path> found;
     for (const auto& entry : fs::directory_iterator(folder_.path())) found.push_back(entry.path());
     return found;
   }
   static void expect_taken(LeaderRecord& record, std::uint64_t run, nodes::Attempt attempt) {
-    const nodes::Leader::Record found = record.take();
+    const nodes::Leader::Record found = record.take(kMost);
     EXPECT_EQ(found.run, run);
     EXPECT_EQ(found.attempt, attempt);
-    EXPECT_FALSE(found.is_unknown);
+    EXPECT_FALSE(found.begins_anew);
   }
   static void expect_unknown(LeaderRecord& record) {
-    const nodes::Leader::Record found = record.take();
-    EXPECT_TRUE(found.is_unknown);
+    const nodes::Leader::Record found = record.take(kMost);
+    EXPECT_TRUE(found.begins_anew);
     EXPECT_EQ(found.attempt, 0u);
   }
   // Of a leader that was killed so long ago.
@@ -53,6 +58,7 @@ class LeaderRecords : public ::testing::Test {
     return {};
   }
 
+  static inline const std::vector<std::string> kCommand{"train.py", "--lr", "0.1"};
   const test::TempFolder folder_;
 };
 
@@ -87,14 +93,15 @@ TEST_F(LeaderRecords, WhoHasTakenOneRemovesIt) {
 TEST_F(LeaderRecords, WhatIsNoRecordIsLeftAlone) {
   of("node").keep({7, 2});
   const fs::path path = files().at(0);
-  const std::string whole = test::read_text(path.string()), other_version = "lockstep leader 2";
-  std::vector<std::string> bad{"\xff\xfe",
-                               "lockstep leader 1 x",
-                               "lockstep leader 1 7 2\n",
-                               other_version + whole.substr(other_version.size()),
-                               "lockstep leader 1 00000000000000000007 -0000000000000000002\n",
-                               whole + "more",
-                               std::string(4096, '9')};
+  const std::string whole = test::read_text(path.string()), other_version = "lockstep leader 1";
+  std::vector<std::string> bad{
+      "\xff\xfe",
+      "lockstep leader 2 x",
+      "lockstep leader 2 7 2 " + std::string(32, 'a') + "\n",
+      other_version + whole.substr(other_version.size()),
+      "lockstep leader 2 00000000000000000007 -0000000000000000002 " + std::string(32, 'a') + "\n",
+      whole + "more",
+      std::string(4096, '9')};
   for (std::size_t size = 0; size < whole.size(); ++size) bad.push_back(whole.substr(0, size));
   for (const std::string& text : bad) {
     folder_.write(path.filename(), text);
@@ -131,14 +138,14 @@ TEST_F(LeaderRecords, OldOnesThatNobodyHoldsAreRemoved) {
   const fs::path old = left("old", std::chrono::hours(2));
   const fs::path held = left("held", std::chrono::hours(2));
   LeaderRecord holder = of("held");
-  holder.take();
+  holder.take(kMost);
   const fs::path other = folder_.write("lockstep-other.leader", "");
   fs::last_write_time(other, fs::file_time_type::clock::now() - std::chrono::hours(2));
   // Of a leader that has lived until now, whenever its attempt began.
   const fs::path touched = left("touched", std::chrono::hours(2));
   {
     LeaderRecord leader = of("touched");
-    leader.take();
+    leader.take(kMost);
     leader.touch();
   }
   LeaderRecord::remove_left(folder_.path());
@@ -155,9 +162,9 @@ TEST_F(LeaderRecords, AreFoundWhereverTheNextLeaderIsStartedFrom) {
     const std::optional<std::string> before =
         value ? std::optional<std::string>(value) : std::nullopt;
     ::setenv(variable, folder_.path().c_str(), 1);
-    LeaderRecord(leader).keep({7, 2});
+    LeaderRecord(leader, kCommand).keep({7, 2});
     ::unsetenv(variable);
-    LeaderRecord next(leader);
+    LeaderRecord next(leader, kCommand);
     expect_taken(next, 7, 2);
     next.remove();
     if (before) ::setenv(variable, before->c_str(), 1);
@@ -166,7 +173,7 @@ TEST_F(LeaderRecords, AreFoundWhereverTheNextLeaderIsStartedFrom) {
 }
 
 TEST_F(LeaderRecords, WhatCannotBeLeftIsToldOnce) {
-  LeaderRecord record("node", folder_.path() + "/none");
+  LeaderRecord record("node", kCommand, folder_.path() + "/none");
   ::testing::internal::CaptureStderr();
   record.keep({7, 1});
   const std::string told = ::testing::internal::GetCapturedStderr();
@@ -176,6 +183,33 @@ TEST_F(LeaderRecords, WhatCannotBeLeftIsToldOnce) {
   ::testing::internal::CaptureStderr();
   record.keep({7, 2});
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+// What it has begun is waited for; its count is not gone on from.
+TEST_F(LeaderRecords, OfAnotherCommandBeginAnew) {
+  of("node").keep({7, 2});
+  const auto taken = [&](const std::vector<std::string>& command, int max_restarts,
+                         const std::string& says) {
+    LeaderRecord record = of("node", command);
+    ::testing::internal::CaptureStderr();
+    const nodes::Leader::Record found = record.take(max_restarts);
+    const std::string told = ::testing::internal::GetCapturedStderr();
+    EXPECT_NE(told.find(says), std::string::npos) << told;
+    EXPECT_NE(told.find(" s ago)"), std::string::npos) << told;
+    EXPECT_EQ(found.run, 7u);  // of which no number may be used twice
+    EXPECT_EQ(found.attempt, 2u);
+    return !found.begins_anew;
+  };
+  EXPECT_TRUE(taken(kCommand, 2, "restart count 2 of 2"));
+  EXPECT_FALSE(taken(kCommand, 1, "no restart left (--max-restarts 1)"));
+  for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
+           {"train.py", "--lr", "0.2"}, {"train.py", "--lr"}, {"train.py", "--lr0.1"}, {"eval.py"}})
+    EXPECT_FALSE(taken(other, kMost, "restart count 0"));
+  LeaderRecord next = of("node", {"eval.py"});
+  next.take(kMost);
+  next.keep({7, 2});  // from now on it is that one's
+  next = of("other");
+  EXPECT_FALSE(taken(kCommand, kMost, "another program or other arguments"));
 }
 
 }  // namespace

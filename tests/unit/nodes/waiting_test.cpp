@@ -183,6 +183,28 @@ TEST_F(NodesTest, ALeaderWithARecordThatCannotBeReadWaitsForTheFence) {
   EXPECT_EQ(leader->attempt(), 1U);
 }
 
+// It waits likewise, for a run that is not its own.
+TEST_F(NodesTest, ALeaderWithARecordOfAnotherCommandBeginsAnewAfterTheFence) {
+  for (const bool comes : {false, true}) {
+    nodes.clear();
+    rules_ = {.nodes = 2, .max_restarts = 3};
+    leader.emplace(rules_, row(0, 100), 7, Leader::Record{3, 2, true}, now);
+    add(kOwnLink, row(0, 100));
+    add(1, row(1, 101));
+    pass(kL);
+    EXPECT_EQ(leader->phase(), Phase::kForming);
+    if (comes) {  // one that was cut off: it is that run after all, of which it missed attempt 2
+      NodeWord word;
+      word.row = row(1, 102);
+      word.run = 3, word.told = word.ran = 1, word.sent = now;
+      leader->heard(2, word, now);
+    }
+    pass((comes ? kL : 0) + 2 * kSecond);
+    EXPECT_EQ(leader->record().run, comes ? 3U : 7U);
+    EXPECT_EQ(leader->attempt(), comes ? 3U : 1U) << "and the next one's number is above";
+  }
+}
+
 TEST_F(NodesTest, OneThatIsNotAloneIsAwaitedAlthoughNobodyKnowsOfAnAttempt) {
   for (const bool alone_soon : {true, false}) {
     nodes.clear();
