@@ -20,6 +20,7 @@ using control::Outcome;
 
 // At first often: what is there again within a second has cost nothing.
 constexpr auto kFirstPause = 20ms, kShortPause = 100ms, kLongestPause = 500ms;
+constexpr auto kStart = 250ms;  // RFC 8305, section 5
 constexpr auto kNotOursFor = 5s, kFirstAnswer = 5s;
 constexpr const char* kNotOursText = "5 s";
 
@@ -55,29 +56,62 @@ Spoke::Spoke(Loop& loop, control::Timers& timers, Plan plan, Events events)
 
 Spoke::~Spoke() = default;
 
+// The last address has a start, so that the leader gets one connection where all is well.
 void Spoke::dial() {
+  has_start_ = dial_last_address();
+  if (!has_start_) return dial_by_name();
+  next_dial_ = timers_.in(kStart, [this] { dial_by_name(); });
+}
+
+// False: there is none beside the endpoint's own, or it is being dialled.
+bool Spoke::dial_last_address() {
+  if (to_last_ || last_address_.empty() || last_address_ == plan_.host) return false;
+  next_to_last_.cancel();
+  to_last_ = start_dial(last_address_, [this](auto connection, const control::Failure& failure) {
+    to_last_.reset();
+    if (!connection) return failed_at_last_address(failure);
+    drop_dials();
+    begin(connection);
+    doubtful_ = connection.get();
+  });
+  return true;
+}
+
+void Spoke::dial_by_name() {
+  has_start_ = false;
+  next_dial_.cancel();
+  dial_ = start_dial(plan_.host, [this](auto connection, const control::Failure& failure) {
+    dial_.reset();
+    if (!connection) return beside_ ? failed_beside(failure) : failed(failure);
+    drop_dials();
+    begin(connection);
+  });
+}
+
+std::unique_ptr<control::Dial> Spoke::start_dial(const std::string& host,
+                                                 control::Dial::Done done) {
   control::Dial::Plan plan;
-  plan.host = plan_.host;
+  plan.host = host;
   plan.port = plan_.port;
   plan.on_this_machine = plan_.on_this_machine;
   plan.self = plan_.party;
   plan.tls = plan_.tls;
   plan.run_id = plan_.self.run_id;
   plan.from = plan_.from;
-  dial_ = control::Dial::start(
-      loop_, timers_, std::move(plan),
-      [this](auto connection, const control::Failure& failure) { dialled(connection, failure); });
+  plan.find = plan_.find;
+  return control::Dial::start(loop_, timers_, std::move(plan), std::move(done));
 }
 
-void Spoke::dialled(const std::shared_ptr<Connection>& connection,
-                    const control::Failure& failure) {
+void Spoke::drop_dials() {
   dial_.reset();
-  if (!connection) return beside_ ? failed_beside(failure) : failed(failure);
-  begin(connection);
+  to_last_.reset();
+  next_dial_.cancel();
+  next_to_last_.cancel();
 }
 
 void Spoke::begin(const std::shared_ptr<Connection>& connection) {
   (beside_ ? fresh_ : connection_) = connection;
+  doubtful_ = nullptr;
   if (!beside_) heard_by_ = Deadline::in(kFirstAnswer);
   fresh_by_ = Deadline::in(kFirstAnswer);
   Connection::Events events;
@@ -93,6 +127,8 @@ void Spoke::begin(const std::shared_ptr<Connection>& connection) {
 
 void Spoke::failed(const control::Failure& failure) {
   trouble_ = failure.text + events_.advice(failure);
+  if (failure.outcome == Outcome::kNoSuchName && !last_trouble_.empty())
+    trouble_ += "; where it was last: " + last_trouble_;
   if (!is_not_ours(failure.outcome)) {
     not_ours_until_.reset();
   } else if (!not_ours_until_) {
@@ -105,6 +141,19 @@ void Spoke::failed(const control::Failure& failure) {
   if (failure.by_this_machine && !was_open_) events_.refused_here();
   tell_trouble();
   dial_again();
+}
+
+// Whoever is there now says nothing of the leader, which may have moved: the name tells.
+void Spoke::failed_at_last_address(const control::Failure& failure) {
+  last_trouble_ = failure.text;
+  if (beside_ && is_refused_there(failure)) {
+    connection_->hear({});
+    return lost(failure);
+  }
+  const bool is_often = beside_ || !often_until_.passed();  // a look-up may take its time
+  next_to_last_ =
+      timers_.in(is_often ? kShortPause : kLongestPause, [this] { dial_last_address(); });
+  if (has_start_) dial_by_name();
 }
 
 // Of the silent connection it says nothing, unless nobody listens any more where it leads.
@@ -143,6 +192,9 @@ void Spoke::hear(const Connection& from, std::string_view frame) {
     connection_->close();
     return lost({Outcome::kBroken, message.error().message});
   }
+  if (const auto* refused = std::get_if<message::Refused>(&*message);
+      refused != nullptr && &from == doubtful_)
+    return is_elsewhere(from, refused->text);
   if (&from != fresh_.get())
     heard();
   else if (std::holds_alternative<message::Welcome>(*message))
@@ -150,12 +202,23 @@ void Spoke::hear(const Connection& from, std::string_view frame) {
   std::visit([this](const auto& what) { on(what); }, *message);
 }
 
+// The name tells where, and whether it is the leader that refuses.
+void Spoke::is_elsewhere(const Connection& from, const std::string& why) {
+  last_address_.clear();
+  const control::Failure failure{Outcome::kClosed, from.name() + ": " + why};
+  if (&from == fresh_.get()) {
+    drop_fresh();
+    return failed_beside(failure);
+  }
+  connection_->close();
+  lost(failure);
+}
+
 // By the connection: what was dialled beside it is not needed.
 void Spoke::heard() {
   heard_by_ = Deadline::in(std::chrono::nanoseconds(limit_ns_ / 3));
   if (!std::exchange(beside_, false)) return;
-  dial_.reset();
-  next_dial_.cancel();
+  drop_dials();
   drop_fresh();
   trouble_.clear();
 }
@@ -175,13 +238,15 @@ void Spoke::drop_fresh() {
 void Spoke::on(const message::Welcome& welcome) {
   log_debug("met " + welcome.host + ", which leads, as " + welcome.address);
   if (connection_->local()) local_address_ = connection_->local()->host();
-  if (connection_->remote()) leader_address_ = connection_->remote()->host();
+  if (connection_->remote()) last_address_ = leader_address_ = connection_->remote()->host();
   if (const std::string other = translation(plan_.self.host, local_address_, welcome.address);
       !other.empty() && !was_open_)
     log_warning(other);
   open_ = was_open_ = true;
   pause_ = 0ms;
   trouble_.clear();
+  last_trouble_.clear();
+  doubtful_ = nullptr;
   not_ours_until_.reset();
   events_.open();
 }
@@ -260,9 +325,8 @@ void Spoke::tell(const message::Failed& failed) {
 }
 
 void Spoke::leave() {
-  next_dial_.cancel();
   watch_.cancel();
-  dial_.reset();
+  drop_dials();
   drop_fresh();
   if (!connection_) return;
   connection_->hear({});

@@ -6,6 +6,10 @@
 // pass, and then whichever comes through first is the connection. So silence is no close: closed()
 // is what the other side has done (goodbye, its process or machine gone, nobody listens any more).
 //
+// Once a leader has answered it is dialled at that address first, and by the endpoint's name beside
+// it: names may not be resolved for a while, and the leader may have moved. Who answers first with
+// the run's key is it.
+//
 // While nobody answers a line says why: 5 s after the beginning, then every 30 s. A leader that is
 // not up yet is no error.
 //
@@ -42,6 +46,7 @@ class Spoke {
     std::optional<control::Address> from;             // --local-addr
     std::uint64_t limit_ns = 0;                       // L, until the leader tells it
     clockid_t clock = CLOCK_BOOTTIME;                 // of all that nodes/ is told
+    control::FindAddresses find = control::find_addresses;
   };
   struct Events {
     std::function<void()> open;  // the leader agrees: say() the node's word
@@ -77,12 +82,16 @@ class Spoke {
 
  private:
   void dial();
-  void dialled(const std::shared_ptr<control::Connection>& connection,
-               const control::Failure& failure);
+  void dial_by_name();
+  bool dial_last_address();
+  std::unique_ptr<control::Dial> start_dial(const std::string& host, control::Dial::Done done);
+  void drop_dials();
   void failed(const control::Failure& failure);
+  void failed_at_last_address(const control::Failure& failure);
   void failed_beside(const control::Failure& failure);
   bool is_refused_there(const control::Failure& failure) const;
   void begin(const std::shared_ptr<control::Connection>& connection);
+  void is_elsewhere(const control::Connection& from, const std::string& why);
   void hear(const control::Connection& from, std::string_view frame);
   void replace();
   void heard();
@@ -104,7 +113,8 @@ class Spoke {
   control::Timers& timers_;
   const Plan plan_;
   const Events events_;
-  std::unique_ptr<control::Dial> dial_;
+  std::unique_ptr<control::Dial> dial_;     // by the endpoint's name
+  std::unique_ptr<control::Dial> to_last_;  // the leader's last address
   std::shared_ptr<control::Connection> connection_;
   // Dialled beside a silent one, until the leader's Welcome; and that one, until a word has come by
   // the new one: before that its end would look like this node's.
@@ -115,11 +125,15 @@ class Spoke {
   std::string local_address_ = "127.0.0.1";
   std::string leader_address_;
   std::string trouble_;
+  std::string last_address_, last_trouble_;  // of the leader; why it is not reached there
+  // Made to that address, and no Welcome yet: another run's leader may be there by now.
+  const control::Connection* doubtful_ = nullptr;
   std::chrono::milliseconds pause_{0};      // before the next dial
   std::optional<Deadline> not_ours_until_;  // that somebody else answers may pass
   Deadline heard_by_, fresh_by_, tell_at_, often_until_;
-  bool beside_ = false;  // it dials although there is a connection
-  control::Timers::Timer next_dial_, watch_;
+  bool beside_ = false;     // it dials although there is a connection
+  bool has_start_ = false;  // the last address, before the name
+  control::Timers::Timer next_dial_, next_to_last_, watch_;
 };
 
 }  // namespace lockstep::star

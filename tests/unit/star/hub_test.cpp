@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "control/listener.h"
 #include "unit/star/star_test.h"
@@ -127,6 +129,73 @@ TEST_F(HubTest, ASilentLeaderIsDialledAgain) {
   listener->reset();
   ASSERT_TRUE(run_until([&] { return agent.closed == 2; })) << "nobody listens any more";
   EXPECT_TRUE(come.back()->is_open());
+}
+
+// Its name is not resolved any more, leads to nobody, or elsewhere since the leader has moved; or
+// another run's leader is at the address.
+TEST_F(HubTest, TheLastAddressIsDialledBesideTheName) {
+  struct Place {
+    std::string host;
+    bool refuses = false;
+    std::unique_ptr<control::Listener> listener = nullptr;
+    std::vector<std::shared_ptr<control::Connection>> come = {};
+  };
+  int at_port = 0;
+  const auto open = [&](Place& place) {
+    auto socket = control::listen_at(*control::Address::numeric(place.host, at_port));
+    ASSERT_TRUE(socket.ok()) << socket.error().message;
+    at_port = control::Address::local_of(socket->get())->port();
+    control::Listener::Plan plan;
+    plan.self = {control::kProtocol, 1, "1.2.3"};
+    plan.tls = tls_of(kKey);
+    control::Listener::Events events;
+    events.come = [&place](std::shared_ptr<control::Connection> connection, std::string_view) {
+      connection->hear({});
+      place.refuses ? connection->send(*star::encode(
+                          message::Refused{message::Reason::kOtherRun, "id", "another run"}))
+                    : connection->send(*star::encode(Welcome{"mute", place.host}));
+      place.come.push_back(std::move(connection));
+    };
+    auto made = control::Listener::open(*loop, *timers, *std::move(socket), plan, events);
+    ASSERT_TRUE(made.ok());
+    place.listener = *std::move(made);
+  };
+  Place one{"127.0.0.1"}, two{"127.0.0.2"};
+  open(one);
+  const auto found = std::make_shared<std::atomic<const char*>>("127.0.0.1");
+  rules.limit = 60'000'000'000;  // silence is no matter here
+  find = [found](const std::string& host, int to) -> Result<std::vector<control::Address>> {
+    const std::string now = found->load();
+    if (now == "hangs") std::this_thread::sleep_for(1500ms);
+    if (const auto address = control::Address::numeric(now, to)) return std::vector{*address};
+    return Error{ErrorKind::kUnavailable, "'" + host + "' leads to no address"};
+  };
+  Agent& agent = join(given(1), at_port);
+  ASSERT_TRUE(run_until([&] { return agent.opened == 1; }));
+  for (const char* elsewhere : {"", "127.0.0.9", "hangs"}) {
+    *found = elsewhere;
+    const int opened = agent.opened;
+    one.come.back()->close();
+    const std::size_t came = one.come.size();
+    one.listener.reset();  // refused, for a moment
+    run_for(100ms);
+    ASSERT_EQ(one.come.size(), came);
+    open(one);
+    EXPECT_TRUE(run_until([&] { return agent.opened == opened + 1; }, 1s)) << elsewhere;
+  }
+  open(two);
+  *found = "127.0.0.2";
+  one.listener.reset();
+  one.come.clear();
+  ASSERT_TRUE(run_until([&] { return agent.opened == 5; }, 1s));
+  EXPECT_EQ(two.come.size(), 1u);
+  two.refuses = true;  // as another run's leader
+  open(one);
+  *found = "127.0.0.1";
+  two.come.back()->close();
+  ASSERT_TRUE(run_until([&] { return agent.opened == 6; }, 1s));
+  EXPECT_FALSE(agent.refused);
+  EXPECT_EQ(agent.closed, 5);
 }
 
 TEST_F(HubTest, GarbageAndSilenceBehindAHelloDisturbNobody) {

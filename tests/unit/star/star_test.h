@@ -131,7 +131,8 @@ class StarTest : public testing::Test {
   void connect(Agent& agent, int at_port = 0) {
     const Given& with = agent.given;
     Spoke::Plan plan;
-    plan.host = "127.0.0.1";
+    plan.host = find ? "leader.invalid" : "127.0.0.1";
+    if (find) plan.find = find;
     plan.port = at_port != 0 ? at_port : port;
     plan.self = with.self;
     plan.self.rank_given = with.rank.has_value();
@@ -268,6 +269,7 @@ class StarTest : public testing::Test {
   std::string log;
   LogSink sink{[this](std::string_view line) { log += line; }};
   nodes::Rules rules;
+  control::FindAddresses find;  // none: the endpoint is an address
   std::optional<Loop> loop;
   std::unique_ptr<control::Timers> timers;
   int port = 0;
