@@ -31,6 +31,7 @@ void Agent::shut_down() {
   arrivals_.reset();  // whoever comes now begins another run
   spawner_.close();
   end_children();
+  if (nodes_) nodes_->end_watch();
   const auto enough = [this] { return signalled(); };
   std::chrono::milliseconds patience = std::max<std::chrono::milliseconds>(
       options_.shutdown_timeout, 5s);  // with a reader that takes nothing
@@ -114,9 +115,12 @@ void Agent::end_children() {
   Deadline tell = Deadline::in(1s);
   bool waits = false, ends = false, at_once = false;
   while (true) {
-    while (const auto child = next_child_event()) spawner_.zygote_event(*child);
+    while (const auto child = next_child_event())
+      if (!spawner_.zygote_event(*child) && nodes_) nodes_->watcher_event(*child);
     std::vector<pid_t> left = children_of(::getpid());
-    std::erase_if(left, [this](pid_t child) { return helpers_.was_there(child); });
+    std::erase_if(left, [this](pid_t child) {
+      return helpers_.was_there(child) || (nodes_ && nodes_->keeps(child));
+    });
     if (left.empty()) return;
     std::erase_if(
         left, [this](pid_t child) { return spawner_.keeps(child) && ::kill(child, SIGKILL) == 0; });

@@ -62,9 +62,9 @@ WRONG = "an unknown option"
 
 NOTES = {  # of what is other than torchrun's
     "GLOO_SOCKET_IFNAME": "unless you set it: Gloo looks up the machine's own name, which may lead nowhere or to the loopback",
-    "LOCKSTEP_LAUNCHER": "ours: a number of the launcher's, by which all that its workers have started is found",
     "LOCKSTEP_PLAIN_PROGRAM": "ours: a program that links Lockstep after all is told so",
     "LOCKSTEP_RUN_KEY": "taken out: whoever has the key can take part in the run",
+    "LOCKSTEP_STARTED_BY": "ours: a number of the launcher's, by which all that its workers have started is found",
     "MASTER_ADDR": "an address always, so that no name has to be known everywhere",
     "MASTER_PORT": "",
     "TORCHELASTIC_ERROR_FILE": "",
@@ -144,7 +144,7 @@ def shown(name, values, port):
         values = ["the given port" if value == str(port) else "a fresh port" for value in values]
     if name == "TORCHELASTIC_ERROR_FILE":
         values = [re.sub(r"^/tmp/.*/attempt_", "…/attempt_", value) for value in values]
-    if name == "LOCKSTEP_LAUNCHER":
+    if name == "LOCKSTEP_STARTED_BY":
         values = ["…" if value else value for value in values]
     if name == "LOCKSTEP_RUN_KEY":
         values = ["the key" if value else value for value in values]

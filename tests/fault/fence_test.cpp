@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "fault/plain_support.h"
@@ -43,6 +45,10 @@ class Fence : public Plain {
                                     "&& kill -KILL $$\n"
                                     "  sleep 0.02\n"
                                     "done\n");
+    launch_all(worker);
+    ASSERT_TRUE(until([&] { return works(0); })) << err();
+  }
+  void launch_all(const std::string& worker) {
     const std::string id = "fence-" + std::to_string(::getpid());
     for (int rank = 0; rank < kNodes; ++rank)
       launchers_[static_cast<std::size_t>(rank)] = std::make_unique<Child>(
@@ -55,7 +61,6 @@ class Fence : public Plain {
           Child::Variables{{"WITNESS", folder_ / "witness"},
                            {"END", folder_ / "end"},
                            {"DIE", folder_ / "die"}});
-    ASSERT_TRUE(until([&] { return works(0); })) << err();
   }
   Child& launcher(int rank) { return *launchers_[static_cast<std::size_t>(rank)]; }
   std::string err() {
@@ -150,6 +155,27 @@ INSTANTIATE_TEST_SUITE_P(
         "env", "timeout 99", "setsid",
         R"(sh -c 'setsid sh -c "timeout 99 $0 &"; while [ ! -e "$END" ]; do sleep 0.1; done')"),
     [](const auto& way) { return "Way" + std::to_string(way.index); });
+
+// At the run's end, while it waits for what a worker has left behind.
+TEST_F(Fence, ALauncherIsKilledWhoseRunHasEnded) {
+  launch_all(script("leaves",
+                    "#!/bin/bash\n"
+                    "[ $RANK = 3 ] || exit 0\n"
+                    "setsid sh -c 'while touch \"$WITNESS\"; do sleep 0.01; done' &\n"
+                    "until [ -e \"$WITNESS\" ]; do sleep 0.01; done\n"));
+  EXPECT_EQ(launcher(0).wait(30s).code, 0);
+  ASSERT_TRUE(std::filesystem::exists(folder_ / "witness"));
+  launcher(1).send(SIGKILL);
+  EXPECT_EQ(launcher(1).wait(5s).code, -SIGKILL) << "it waits";
+  EXPECT_TRUE(until(
+      [&] {
+        std::filesystem::remove(folder_ / "witness");
+        std::this_thread::sleep_for(100ms);
+        return !std::filesystem::exists(folder_ / "witness");
+      },
+      5s))
+      << "what the worker has left behind lives on";
+}
 
 TEST_F(Fence, TheLeaderIsStopped) { stop_and_continue(0, ""); }
 

@@ -385,7 +385,7 @@ bool NodesRun::watcher_event(const ChildEvent& event) {
 }
 
 void NodesRun::leave() {
-  watcher_.reset();  // nobody is left to be watched
+  if (watcher_) watcher_->allow_until(0);
   beat_.cancel();
   if (record_) record_->remove();
   answers_->leave();

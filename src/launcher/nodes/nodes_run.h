@@ -72,8 +72,8 @@ class NodesRun {
   const Place& place() const { return place_; }
   // That workers inherit; -1: none.
   int lock() const { return lock_.fd(); }
-  // The watcher's (processes/watcher.h), which is there until leave(): where the next worker says
-  // who it is; that this child has ended, and is about to be reaped; whether it is the watcher.
+  // The watcher's (processes/watcher.h), which is there until end_watch(): where the next worker
+  // says who it is; that this child has ended and is about to be reaped; whether it is the watcher.
   std::atomic<pid_t>* free_slot() const { return watcher_ ? watcher_->free_slot() : nullptr; }
   void ended(pid_t child);
   void nothing_is_left() {  // of what its workers have started
@@ -89,6 +89,8 @@ class NodesRun {
   bool leads() const { return hub_ != nullptr; }
   // The run has ended: says goodbye to all, and waits, 1 s at most, until they have it.
   void leave();
+  // Nothing of the workers is left.
+  void end_watch() { watcher_.reset(); }
 
  private:
   nodes::Row row() const;

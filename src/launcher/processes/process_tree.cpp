@@ -10,7 +10,9 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/processes.h"
 
@@ -142,6 +144,26 @@ bool has_variable(pid_t pid, std::string_view variable) {
   return found;
 }
 
+// The whole of /proc/PID/cgroup, by FNV-1a. A kernel without control groups: the same for all.
+std::uint64_t control_group_of(pid_t pid) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const int fd = ((Path("/proc/") += pid) += "/cgroup").open();
+  if (fd < 0) return hash;
+  std::array<char, 1024> bytes{};
+  for (long count; (count = ::read(fd, bytes.data(), bytes.size())) > 0;)
+    for (long i = 0; i < count; ++i)
+      hash =
+          (hash ^ static_cast<unsigned char>(bytes[static_cast<std::size_t>(i)])) * 0x100000001b3;
+  ::close(fd);
+  return hash;
+}
+
+bool has_mark(pid_t pid, const Mark& mark) {
+  const auto stat = stat_by_calls(pid);
+  return stat && stat->start >= mark.since && control_group_of(pid) == mark.control_group &&
+         has_variable(pid, mark.variable);
+}
+
 }  // namespace
 
 bool is_among(std::span<const KnownProcess> processes, pid_t pid) {
@@ -186,10 +208,15 @@ bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal) {
   return any;
 }
 
-bool signal_marked(std::string_view variable, int signal) {
+Mark mark_of_this_process(std::string variable) {
+  const auto stat = stat_by_calls(::getpid());
+  return {std::move(variable), stat ? stat->start : 0, control_group_of(::getpid())};
+}
+
+bool signal_marked(const Mark& mark, int signal) {
   bool any = false;
-  each_number_in(Path("/proc"), [=, &any](pid_t pid) {
-    const bool is_theirs = has_variable(pid, variable) && !only_cleans_up(pid) && can_run(pid);
+  each_number_in(Path("/proc"), [&, signal](pid_t pid) {
+    const bool is_theirs = can_run(pid) && has_mark(pid, mark) && !only_cleans_up(pid);
     if (is_theirs) any = ::kill(pid, signal) == 0 || any;
   });
   return any;

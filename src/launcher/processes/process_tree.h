@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 namespace lockstep::launcher {
@@ -39,8 +39,18 @@ void kill_descendants(pid_t root, pid_t spared, std::span<const KnownProcess> ot
 // `signal` 0 only looks.
 bool signal_sessions(std::span<const std::atomic<pid_t>> leaders, int signal);
 
-// To all that have `variable` (NAME=value) among those with which they were started, in whatever
-// session and whoever their parent is now. As above.
-bool signal_marked(std::string_view variable, int signal);
+// By which all is found that this process starts with a variable of its own, and that these start,
+// in whatever session and whoever their parent is now.
+struct Mark {
+  std::string variable;             // NAME=value, among those with which they were started
+  std::uint64_t since = 0;          // ProcessStat's start of this process: none of them is older
+  std::uint64_t control_group = 0;  // its, as a hash; in another one is another job's, or a service
+};
+// It allocates.
+Mark mark_of_this_process(std::string variable);
+
+// To all that have the mark. As above. What a process was started with is read last: that may wait
+// for ever where the process is stuck in the kernel.
+bool signal_marked(const Mark& mark, int signal);
 
 }  // namespace lockstep::launcher

@@ -61,9 +61,29 @@ void rename(std::span<char> command_line, std::string_view name) {
 
 std::string new_marker() {
   std::random_device device;
-  std::string marker = "LOCKSTEP_LAUNCHER=";
+  std::string marker = "LOCKSTEP_STARTED_BY=";
   for (int i = 0; i < 16; ++i) marker += "0123456789abcdef"[device() % 16];
   return marker;
+}
+
+// `signal_all`: true as long as anybody is there. Two looks in a row must find nobody: of a process
+// that executes another program it is not known for a moment with what it was started.
+template <class SignalAll>
+bool are_gone_by(Deadline deadline, int signal, SignalAll signal_all) {
+  for (int empty = 0; !deadline.passed(); pause(kLook)) {
+    empty = signal_all(signal) ? 0 : empty + 1;
+    if (empty == 2) return true;
+  }
+  return false;
+}
+
+// Python's resource tracker, which heeds no TERM, has a moment to clean up. KILL is sent at each
+// look, since who is found may have started others meanwhile.
+template <class SignalAll>
+void end_all(SignalAll signal_all) {
+  signal_all(SIGTERM);
+  if (!are_gone_by(Deadline::in(kToCleanUp), 0, signal_all))
+    are_gone_by(Deadline::in(kToDie), SIGKILL, signal_all);
 }
 
 // All but this one; -1: all.
@@ -93,7 +113,7 @@ struct Watcher::Page {
   }
 };
 
-Watcher::Watcher(Page* page) : page_(page), marker_(new_marker()) {}
+Watcher::Watcher(Page* page) : page_(page), mark_(mark_of_this_process(new_marker())) {}
 
 Result<std::unique_ptr<Watcher>> Watcher::start(int most_workers, clockid_t clock, int held) {
   const auto slots = static_cast<std::size_t>(most_workers);
@@ -185,10 +205,11 @@ void Watcher::watch(pid_t launcher) const {
   pollfd timer{::timerfd_create(page.clock, TFD_CLOEXEC), POLLIN, 0};
   if (timer.fd < 0 || ::prctl(PR_SET_PDEATHSIG, kWake) != 0) ::_exit(1);
   while (::getppid() == launcher) {
+    const bool was_over = is_over();
+    if (was_over) end_workers(launcher);
     const std::uint64_t until = page.until.load(), now = clock_ns(page.clock);
-    const bool is_over = until != 0 && now >= until + kLateNs;
-    if (is_over) end_workers(launcher);
-    const std::uint64_t next = until == 0 ? 0 : is_over ? now + kAgain : until + kLateNs;
+    const std::uint64_t not_before = was_over ? now + kAgain : 0;
+    const std::uint64_t next = until == 0 ? 0 : std::max(until + kLateNs, not_before);
     itimerspec when{};  // at 0 it does not ring
     when.it_value = {static_cast<time_t>(next / kSecond), static_cast<long>(next % kSecond)};
     ::timerfd_settime(timer.fd, TFD_TIMER_ABSTIME, &when, nullptr);
@@ -198,36 +219,27 @@ void Watcher::watch(pid_t launcher) const {
   ::_exit(0);
 }
 
+bool Watcher::is_over() const {
+  const std::uint64_t until = page_->until.load();
+  return until != 0 && clock_ns(page_->clock) >= until + kLateNs;
+}
+
 // The workers, and what they have started: they may be scripts around the programs that compute.
 // On a node the launcher has no other descendants but those that were there before.
 void Watcher::end_workers(pid_t launcher) const {
   kill_descendants(launcher, ::getpid(), others_);
   for (const auto& slot : *page_)
-    if (const pid_t worker = slot.load(); worker > 1) {
+    if (const pid_t worker = slot.load(); worker > 1 && is_over()) {  // still
       ::kill(worker, SIGKILL);
       ::kill(-worker, SIGKILL);
     }
 }
 
 // The launcher was killed, and its workers with it: what they have started was not, and has other
-// parents now. Python's resource tracker, which heeds no TERM, has a moment to clean up.
+// parents now. Who is in their sessions is ended first: nothing is read of those that could wait.
 void Watcher::end_left() const {
-  const auto all_gone_in = [&](std::chrono::milliseconds time) {
-    for (auto waited = 0ms; waited < time; waited += kLook) {
-      if (!signal_left(0)) return true;
-      pause(kLook);
-    }
-    return false;
-  };
-  signal_left(SIGTERM);
-  if (all_gone_in(kToCleanUp)) return;
-  signal_left(SIGKILL);
-  all_gone_in(kToDie);
-}
-
-bool Watcher::signal_left(int signal) const {
-  const bool in_sessions = signal_sessions({page_->begin(), page_->end()}, signal);
-  return signal_marked(marker_, signal) || in_sessions;
+  end_all([this](int signal) { return signal_sessions({page_->begin(), page_->end()}, signal); });
+  end_all([this](int signal) { return signal_marked(mark_, signal); });
 }
 
 }  // namespace lockstep::launcher

@@ -6,8 +6,8 @@
 // The watcher has a process group and a command line of its own (who kills the launcher by its name
 // spares it), no descriptor but its timer and the one of hold(), and takes no signal but SIGKILL.
 // After a suspended machine has woken it is the first to see how late it is. Where the launcher is
-// killed it ends what the workers have started: all in their sessions, and all with their marker()
-// in the environment. Then it ends.
+// killed it ends what the workers have started: all in their sessions, then all with their marker()
+// in the environment, but for another control group's. Then it ends.
 // It shares one page with the launcher: the time, and the workers' pids, each of which its worker
 // has written there itself before it executes anything. A pid is taken out before its process is
 // reaped (ended()), so it is never another process's; its session is known until nothing_is_left().
@@ -53,9 +53,9 @@ class Watcher {
   // Of all that have ended.
   void nothing_is_left();
 
-  // LOCKSTEP_LAUNCHER=… for the workers' environment: whoever has it was started by one of them, as
-  // long as nobody takes it out.
-  const std::string& marker() const { return marker_; }
+  // LOCKSTEP_STARTED_BY=… for the workers' environment: whoever has it was started by one of them,
+  // as long as nobody takes it out.
+  const std::string& marker() const { return mark_.variable; }
 
   // Keeps `fd` open until nothing of the workers is left, however the launcher ends: a lock, which
   // so is free no sooner. By another process in its place. The caller owns `fd`, and outlives this.
@@ -71,12 +71,12 @@ class Watcher {
   explicit Watcher(Page* page);
   [[noreturn]] void watch(pid_t launcher) const;
   void stop();
+  bool is_over() const;
   void end_workers(pid_t launcher) const;
   void end_left() const;
-  bool signal_left(int signal) const;
 
   Page* const page_;
-  const std::string marker_;
+  const Mark mark_;
   std::vector<KnownProcess> others_;  // children that the launcher has besides
   pid_t pid_ = -1;
   int held_ = -1;

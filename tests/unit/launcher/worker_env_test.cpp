@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <string>
+
+#include "launcher/processes/watcher.h"
 
 namespace lockstep::launcher {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::IsSupersetOf;
 using testing::Key;
@@ -69,6 +73,17 @@ TEST(WorkerEnvironment, OnSeveralNodesIsThePlaces) {
            Pair("ROLE_RANK", "4"), Pair("ROLE_WORLD_SIZE", "5"), Pair("MASTER_ADDR", "fd00::7"),
            Pair("MASTER_PORT", "29500"), Pair("GLOO_SOCKET_IFNAME", "eth7"),
            Pair("TP_SOCKET_IFNAME", "eth7"), Pair("TORCHELASTIC_USE_AGENT_STORE", "False")}));
+}
+
+// LOCKSTEP_LAUNCHER is the program that starts a worker's own runs (lockstep::spawn()).
+TEST(WorkerEnvironment, TheMarkerIsNoVariableOfTheUsers) {
+  const auto watcher = Watcher::start(1, CLOCK_BOOTTIME);
+  ASSERT_TRUE(watcher.ok());
+  Place place = second_of_three();
+  place.marker = (*watcher)->marker();
+  EXPECT_THAT(environment(spawn_of(4, 1, 6), place),
+              AllOf(Contains(Key("LOCKSTEP_STARTED_BY")), Not(Contains(Key("LOCKSTEP_LAUNCHER")))));
+  EXPECT_THAT(worker_variable_names(), Not(Contains("LOCKSTEP_LAUNCHER")));
 }
 
 TEST(WorkerEnvironment, TheUsersGlooInterfaceStays) {
