@@ -162,6 +162,15 @@ TEST_F(Plain, WorkersAreAsManyAsGpus) {
     EXPECT_EQ(refused.code, 2);
     EXPECT_THAT(refused.err, HasSubstr("no NVIDIA GPU"));
   }
+  EXPECT_EQ(workers("auto", {{"FAKE_NVML_CODE", "12"}}).out, cpus) << "it finds no library";
+  const auto broken = [&](Child::Variables variables, const std::string& says) {
+    const Outcome refused = workers("auto", std::move(variables));  // CPUs would be another run
+    EXPECT_EQ(refused.code, 69);
+    EXPECT_THAT(refused.err, HasSubstr(says + " (does nvidia-smi work?)"));
+  };
+  broken({{"FAKE_NVML_CODE", "999"}}, "NVML error 999");
+  broken({{"FAKE_GPUS", "3"}, {"FAKE_NVML_CODE", "15"}}, "NVML error 15");
+  broken({{"FAKE_GPUS", "3"}, {"FAKE_NVML_CODE", "-1"}}, "ends the process that asks it");
 }
 
 // What execve() says of these is "No such file or directory" or "Exec format error".

@@ -129,7 +129,7 @@ class Pods(unittest.TestCase):
         """A container's, of examples/kubernetes."""
         text = (ROOT / "examples/kubernetes" / file).read_text()
         self.assertIn("command: [sh, -c]", text)
-        return textwrap.dedent(text.split("- |\n")[1]).replace("--nproc-per-node auto", "--nproc-per-node 2")
+        return textwrap.dedent(text.split("- |\n")[1]).replace("--nproc-per-node cpu", "--nproc-per-node 2")
 
     def start_container(self, ordinal, *words):
         env = {"LOCKSTEP_RUN_KEY": KEY, "PATH": f"/srv:{os.environ['PATH']}", "PYTHON_EXEC": sys.executable,

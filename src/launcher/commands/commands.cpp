@@ -100,10 +100,13 @@ Status check_proc() {
                "/proc)"};
 }
 
-Result<Program> program_for(LaunchOptions& options, bool running) {
+// The number of workers is settled last: an NVIDIA driver may be waited for.
+Result<Program> program_for(LaunchOptions& options, bool running,
+                            std::span<const std::string> arguments) {
   LOCKSTEP_ASSIGN(Program program,
                   running ? Result<Program>(running_program(options)) : find_program(options));
   LOCKSTEP_TRY(check_effects(options, program));
+  LOCKSTEP_TRY(check_nodes(options, program, arguments));
   LOCKSTEP_TRY(settle_workers(options, program.linked));
   LOCKSTEP_TRY(check_local_ranks(options, program));
   return program;
@@ -119,8 +122,7 @@ Result<int> run(std::span<const std::string> arguments, std::optional<Spawned>&&
   if (options.help) return print_output(run_help());
   LOCKSTEP_TRY(check_proc());
   LOCKSTEP_TRY(coord::parse_faults(options.inject));
-  LOCKSTEP_ASSIGN(Program program, program_for(options, spawned || attached));
-  LOCKSTEP_TRY(check_nodes(options, program, arguments));
+  LOCKSTEP_ASSIGN(Program program, program_for(options, spawned || attached, arguments));
   if (!program.linked)
     for (const std::string& line : options.notices) log_warning(line);
   LOCKSTEP_ASSIGN(const auto agent, Agent::open(std::move(options), std::move(program),

@@ -26,7 +26,9 @@ namespace {
 using namespace std::chrono_literals;
 
 // Where no process uses a GPU the driver is loaded first, in seconds for each.
-constexpr auto kDriverTime = 120s, kTellAfter = 4s;
+constexpr auto kDriverTime = 120s, kTellAfter = 4s, kDriverToDie = 2s;
+// Of nvmlReturn_t.
+constexpr int kNoDriver = 9, kNoLibrary = 12, kNoFunction = 13;
 
 // As torch reads it: the digits that an entry begins with.
 std::optional<int> leading_number(const std::string& entry) {
@@ -83,20 +85,26 @@ Status check_virtual_local_rank(const LaunchOptions& options) {
       std::to_string(devices) + " for " + std::to_string(options.nproc_per_node) + " workers");
 }
 
+struct DriverSays {
+  int code = 0;  // of nvmlReturn_t; -1: the process that asks has ended without any
+  unsigned devices = 0;
+};
+
 // Leaves a thread behind that takes the process's signals, so it runs in a process of its own.
-int ask_driver() {
+DriverSays ask_driver() {
   void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW);
-  if (library == nullptr) return 0;
+  if (library == nullptr) return {.code = kNoLibrary};
   const auto begin = reinterpret_cast<int (*)()>(::dlsym(library, "nvmlInit_v2"));
   const auto count =
       reinterpret_cast<int (*)(unsigned*)>(::dlsym(library, "nvmlDeviceGetCount_v2"));
-  unsigned devices = 0;
-  if (begin == nullptr || count == nullptr || begin() != 0 || count(&devices) != 0) return 0;
-  return static_cast<int>(devices);
+  if (begin == nullptr || count == nullptr) return {.code = kNoFunction};
+  DriverSays answer{.code = begin()};
+  if (answer.code == 0) answer.code = count(&answer.devices);
+  return answer;
 }
 
 // Nothing: not by the deadline.
-std::optional<int> received(int pipe, Deadline deadline) {
+std::optional<DriverSays> received(int pipe, Deadline deadline) {
   using std::chrono::milliseconds;
   pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
   const auto wait = [&] {
@@ -106,12 +114,12 @@ std::optional<int> received(int pipe, Deadline deadline) {
   while (wait() < 0 && errno == EINTR) {
   }
   if (ready.revents == 0) return std::nullopt;
-  int count = 0;
-  return ::read(pipe, &count, sizeof count) == sizeof count ? count : 0;
+  DriverSays answer;
+  return ::read(pipe, &answer, sizeof answer) == sizeof answer ? answer : DriverSays{.code = -1};
 }
 
-std::optional<int> answer_of(int pipe) {
-  if (const auto count = received(pipe, Deadline::in(kTellAfter))) return count;
+std::optional<DriverSays> answer_of(int pipe) {
+  if (const auto answer = received(pipe, Deadline::in(kTellAfter))) return answer;
   log_warning("--nproc-per-node asks the NVIDIA driver how many GPUs there are, and waits up to " +
               std::to_string(kDriverTime / 1s) + " s for it");
   return received(pipe, Deadline::in(kDriverTime - kTellAfter));
@@ -124,12 +132,30 @@ Error no_process() {
               std::string(std::strerror(errno))};
 }
 
-[[noreturn]] void answer(int pipe, pid_t parent) {
+[[noreturn]] void answer_into(int pipe, pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);
-  const int count = ask_driver();
-  const bool told = ::write(pipe, &count, sizeof count) == sizeof count;
+  const DriverSays answer = ask_driver();
+  const bool told = ::write(pipe, &answer, sizeof answer) == sizeof answer;
   ::_exit(told ? 0 : 1);
+}
+
+// One that is stuck in the driver does not even end on KILL.
+void end_asking(pid_t process) {
+  ::kill(process, SIGKILL);
+  const Deadline deadline = Deadline::in(kDriverToDie);
+  while (::waitpid(process, nullptr, WNOHANG) == 0 && !deadline.passed()) pause(1ms);
+}
+
+Result<int> count_of(const DriverSays& answer) {
+  if (answer.code == 0) return static_cast<int>(answer.devices);
+  if (answer.code == kNoDriver || answer.code == kNoLibrary) return 0;
+  const std::string how = answer.code < 0 ? "ends the process that asks it"
+                                          : "fails with NVML error " + std::to_string(answer.code);
+  return Error{ErrorKind::kUnavailable,
+               "--nproc-per-node: the NVIDIA driver does not say how many GPUs there are: its "
+               "libnvidia-ml.so.1 " +
+                   how + " (does nvidia-smi work?); give a number, or cpu"};
 }
 
 }  // namespace
@@ -140,17 +166,16 @@ Result<int> gpus_of_machine() {
   const UniqueFd in(ends[0]);
   UniqueFd out(ends[1]);
   const pid_t self = ::getpid(), pid = ::fork();
-  if (pid == 0) answer(out.get(), self);
+  if (pid == 0) answer_into(out.get(), self);
   if (pid < 0) return no_process();
   out.reset();
-  const std::optional<int> count = answer_of(in.get());
-  ::kill(pid, SIGKILL);
-  if (!count)
-    return Error{ErrorKind::kUnavailable,
-                 "--nproc-per-node: the NVIDIA driver does not say how many GPUs there are (" +
-                     std::to_string(kDriverTime / 1s) + " s; does nvidia-smi?); give a number"};
-  ::waitpid(pid, nullptr, 0);
-  return *count;
+  const std::optional<DriverSays> answer = answer_of(in.get());
+  end_asking(pid);
+  if (answer) return count_of(*answer);
+  return Error{ErrorKind::kUnavailable,
+               "--nproc-per-node: the NVIDIA driver does not say how many GPUs there are (" +
+                   std::to_string(kDriverTime / 1s) +
+                   " s; does nvidia-smi?); give a number, or cpu"};
 }
 
 int visible_gpus(const std::vector<std::string>& visible_devices, int of_machine) {
