@@ -130,14 +130,14 @@ class Names(Case):
     def test_n9_a_loopback_endpoint_on_each(self):
         bed = self.bed(2)
         begun = time.monotonic()
-        job = self.job(bed=bed, endpoint="localhost:29500", conf=f"{QUICK},join_timeout=6")
+        job = self.job(bed=bed, endpoint="localhost:29500", conf=f"{QUICK},join_timeout=9")
         self.told(job, {1: ["localhost.*this machine"], 2: ["localhost.*this machine"]})
         self.told(job, {2: ["localhost:29500 is not reached: .*node 0 leads.*start one with --node-rank 0 on this machine.*"
-                            r"goes on trying for [01]\.\d s \(--rdzv-conf join_timeout\)"]}, SOON + 1.5)
+                            r"goes on trying for [0-4]\.\d s \(--rdzv-conf join_timeout\)"]}, SOON + 4)
         job.expect(69, seconds=15)
-        self.assertRegex(job.said(bed[1]), r"not all nodes came to the launcher at localhost:29500 within 6\.0 s .*missing: node 1 \(never seen\)")
-        self.assertRegex(job.said(bed[2]), r"localhost:29500 was not reached within 6\.0 s \(--rdzv-conf join_timeout\): .*start one with --node-rank 0")
-        self.assertGreater(time.monotonic() - begun, 5)
+        self.assertRegex(job.said(bed[1]), r"not all nodes came to the launcher at localhost:29500 within 9\.0 s .*missing: node 1 \(never seen\)")
+        self.assertRegex(job.said(bed[2]), r"localhost:29500 was not reached within 9\.0 s \(--rdzv-conf join_timeout\): .*start one with --node-rank 0")
+        self.assertGreater(time.monotonic() - begun, 8)
 
     def test_n9_an_endpoint_where_each_would_lead(self):
         bed = self.bed(2)
@@ -148,9 +148,9 @@ class Names(Case):
                 self.told(job, {1: [says], 2: [says]})
                 job.expect(69 if endpoint == "train" else 2)  # an earlier pod's address may be among a name's for a while
         bed.name("127.0.1.1 job\n")
-        job = self.job(bed=bed, endpoint="job", conf=f"{QUICK},join_timeout=6")
+        job = self.job(bed=bed, endpoint="job", conf=f"{QUICK},join_timeout=9")
         self.told(job, {i: ["'job' leads to 127.0.1.1 on this machine.*/etc/hosts"] for i in (1, 2)})
-        self.told(job, {i: [r"waiting for node .*, [01]\.\d s left \(--rdzv-conf join_timeout\); this launcher leads at job:29400"] for i in (1, 2)}, SOON + 1.5)
+        self.told(job, {i: [r"waiting for node .*, [0-4]\.\d s left \(--rdzv-conf join_timeout\); this launcher leads at job:29400"] for i in (1, 2)}, SOON + 4)
         job.expect(69, seconds=15)
 
     def test_n10_unset_variables(self):
