@@ -42,7 +42,8 @@ class Optimizer {
 
   // One update from the parameters' grad(). Inside a Lockstep step it is called by the library, at
   // the commit, once in each worker: a class of the program's own may do more there (a running
-  // average, clamps), and what it writes to parameters, to buffers and to its state() lasts.
+  // average, clamps), and what it writes to parameters, to buffers and to its state() lasts. grad()
+  // is then a copy of this worker's own, which it may write to.
   virtual void step() = 0;
   void zero_grad();  // grad() becomes undefined (set_to_none=True, PyTorch's default)
 

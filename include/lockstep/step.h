@@ -178,11 +178,13 @@ class Step {
   // `hook` is called in every worker, once at each update, while it is committed, without gradients
   // (NoGradGuard): after the optimizers' step(), with the step's buffers and carried rows in the
   // state, and before gradients are let go. So grad() is the mean over virtual workers, as the
-  // optimizers had it (unscaled, clipped), and undefined for parameters of other optimizers. What
-  // it writes to the state lasts; written to anything else it must not matter, as a newcomer has
-  // the state alone. It depends on the state, grad() and its argument, and on nothing else; what it
-  // draws from PyTorch's default generator is the same everywhere. It must not write to grad(),
-  // which other workers still read (kUsage, in all workers), and works on copies of it.
+  // optimizers had it (unscaled, clipped), a copy of this worker's own, which may be written to,
+  // and undefined for parameters of other optimizers. With MasterWeights that is so of the masters:
+  // a half weight's grad() is neither unscaled nor clipped, and what is written to a half weight is
+  // written over by its master. What a hook writes to the state lasts; written to anything else it
+  // must not matter, as a newcomer has the state alone. It depends on the state, grad() and its
+  // argument, and on nothing else; what it draws from PyTorch's default generator is the same
+  // everywhere. A hook costs a copy of the gradients at each update.
   // An update that is left out (OnNan::kSkip, or no share takes part) does not call it; one that
   // a GradScaler leaves out does, as a loop of PyTorch's would. What it throws ends the run, as in
   // the loop's own code, with "step N: on_update(): ". Several are called in the order given.
@@ -194,7 +196,7 @@ class Step {
   // by a time limit, which total_steps() does not count, or by Share::end_run(); a loop that just
   // returns before next() says false is a death. A schedule over total_steps() is another one with
   // another `epochs` or `max_steps`: such a run is done again with those that it had.
-  // Without data an epoch has 2^45 steps, and so has a run without max_steps.
+  // Without data an epoch has 2^45 batches, and so has a run without max_steps.
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;
   // Of the step that next() has announced, also after its run(); from 0. Before the first next():

@@ -144,8 +144,10 @@ class Trainer {
   void loss(ShareLoss loss);
   // See TrainState::add(): what the training depends on beside the model, a second network or
   // tensors, as of a moving average (on_update()). A module's tensors are "NAME.…" in checkpoints
-  // and count in the weights' hash. Names that are free: see add_carried(). Before fit(), whose
-  // errors these are; what is added outlives the trainer.
+  // and count in the weights' hash. A parameter of it that nothing trains costs a gradient's memory
+  // while it requires one: set_requires_grad(false). evaluation() leaves its mode as it is. Names
+  // that are free: see add_carried(). Before fit(), whose errors these are (later: the run's); what
+  // is added outlives the trainer.
   void add(const std::string& name, torch::nn::Module& module);
   void add(const std::string& name, const NamedTensors& tensors);
   // See TrainState::add_carried(); for a loss of the share. A name is not one of the trainer's

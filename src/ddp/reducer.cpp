@@ -155,7 +155,9 @@ void Reducer::hash_gradients(std::span<coord::Word> hashes) {
   for (coord::Word& hash : hashes_) hash.store(0, std::memory_order_relaxed);
 }
 
+// What a backward of the loop's own has left would count in whoever's first share this is.
 void Reducer::begin() {
+  if (!options_.keep_gradients) clear_gradients();
   hashes_ = {};
   refused_ = {};
   in_share_ = true;
@@ -321,7 +323,7 @@ void Reducer::set_gradients() {
     }
     const at::Tensor& sum = sums()[i];
     if (!options_.keep_gradients)
-      gradient = sum;
+      gradient = options_.copy_gradients ? sum.clone() : sum;
     else if (gradient.defined())
       gradient.copy_(sum);
     else
@@ -337,18 +339,8 @@ const std::string* Reducer::first_not_finite() {
   return nullptr;
 }
 
-Status Reducer::clear_gradients() {
+void Reducer::clear_gradients() {
   for (Parameter& p : parameters_) p.tensor.mutable_grad().reset();
-  // No operation has written to one of them yet: the exchange itself is no operation.
-  const auto written =
-      std::ranges::find_if(sums_, [](const at::Tensor& sum) { return sum._version() != 0; });
-  if (written == sums_.end()) return {};
-  return Error{ErrorKind::kUsage,
-               "grad() of '" + parameters_[static_cast<std::size_t>(written - sums_.begin())].name +
-                   "' was written to in an optimizer's step() or in on_update(): it is the mean "
-                   "over virtual workers itself, and other workers may still read it. Write to a "
-                   "copy (grad().clone(), or grad() * 2 in place of mul_(2)); clipping is "
-                   "RunOptions::clip_grad_norm"};
 }
 
 }  // namespace lockstep::ddp

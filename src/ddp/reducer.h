@@ -46,6 +46,8 @@ struct ReducerOptions {
   // PyTorch's name: unused ones count as zeros instead of an error
   bool find_unused_parameters = false;
   bool keep_gradients = false;  // grad() is the loop's own: hooks copy it and leave it
+  // grad() is a copy of the sum, and may be written to; without it no code of the program's sees it.
+  bool copy_gradients = false;
 };
 
 class Reducer {
@@ -93,15 +95,14 @@ class Reducer {
   void on_gradients(std::function<void(bool first)> call) { gradient_call_ = std::move(call); }
 
   // Sets grad() of every parameter to a tensor over the exchange's sums (shared memory, read-only
-  // by agreement), or undefined where no share used it. With `keep_gradients` the sums are copied
-  // into grad(), which stays as it is where no share used the parameter.
+  // by agreement) or, with `copy_gradients`, to a copy; undefined where no share used it. With
+  // `keep_gradients` the sums are copied into grad(), which stays as it is where no share used it.
   void set_gradients();
   // The first parameter, in their order, whose sum has an infinity or a NaN; nullptr: none has.
   // Once the exchange is whole.
   const std::string* first_not_finite();
-  // grad() of every parameter becomes undefined. kUsage, with the first parameter's name: somebody
-  // has written to a sum that set_gradients() has lent, and others may have read that.
-  Status clear_gradients();
+  // grad() of every parameter becomes undefined.
+  void clear_gradients();
 
  private:
   class Hook;

@@ -46,6 +46,11 @@ NamedTensors state_dict(const torch::nn::Module& module) {
 }
 
 Status TrainState::claim(const std::string& name) {
+  if (carried_for_ != 0)
+    return Error{ErrorKind::kUsage,
+                 "the train state takes no '" + name +
+                     "' any more: the run was opened, and a newcomer could not know of it. Add it "
+                     "before Step::open() or Trainer::fit()"};
   if (std::find(names_.begin(), names_.end(), name) != names_.end())
     return Error{ErrorKind::kUsage,
                  "the train state has two parts named '" + name + "'; give each its own name"};

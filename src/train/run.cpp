@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
+#include <typeinfo>
 #include <utility>
 
 #include "base/guard.h"
@@ -70,6 +72,18 @@ Status Run::begin() {
   return take_part(start);
 }
 
+namespace {
+
+// Its step() may do more than the library's, which read gradients and write to none.
+bool has_optimizer_of_its_own(const TrainState& state) {
+  return std::ranges::any_of(state.optimizers(), [](const Optimizer* optimizer) {
+    const std::type_info& type = typeid(*optimizer);
+    return type != typeid(SGD) && type != typeid(Adam) && type != typeid(AdamW);
+  });
+}
+
+}  // namespace
+
 transaction::ParticipantOptions Run::participant_options() const {
   const Plan& plan = spec_.plan;
   transaction::ParticipantOptions options;
@@ -83,6 +97,7 @@ transaction::ParticipantOptions Run::participant_options() const {
   options.run_dir = spec_.options.output;
   if (plan.knows_its_end()) options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
   options.reducer.find_unused_parameters = spec_.options.find_unused_parameters;
+  options.reducer.copy_gradients = !hooks.on_update.empty() || has_optimizer_of_its_own(state_);
   return options;
 }
 

@@ -144,6 +144,7 @@ std::optional<std::string> Run::not_finite(const StepRecords& records) const {
 }
 
 bool Run::update(Txn txn, coord::Board board) {
+  announced_txn_ = txn;  // a newcomer's first one is not announced: a hook may ask for its step
   const StepRecords records(spec_, state_, txn, board);
   const Position position = spec_.plan.at(txn);
   // Where the shares have left the generator depends on which ones this worker had.

@@ -28,6 +28,13 @@ class Trainer::Impl {
   const std::int64_t epochs, updates_per_step;
   training::EpochBook book;
   TrainState state;
+  // Once the run is open it is the run that tells: fit() has asked before.
+  void take(const Status& status) {
+    if (!added.ok() || status.ok()) return;
+    added = status;
+    if (run.opened()) run.hooks.on_update.refuse(status.error());
+  }
+
   Status added;
   training::Run run;
 };
@@ -52,15 +59,15 @@ void Trainer::loss(CountedLoss loss) {
 void Trainer::loss(ShareLoss loss) { impl_->run.hooks.loss = std::move(loss); }
 
 void Trainer::add(const std::string& name, torch::nn::Module& module) {
-  if (impl_->added.ok()) impl_->added = impl_->state.add(name, module);
+  impl_->take(impl_->state.add(name, module));
 }
 
 void Trainer::add(const std::string& name, const NamedTensors& tensors) {
-  if (impl_->added.ok()) impl_->added = impl_->state.add(name, tensors);
+  impl_->take(impl_->state.add(name, tensors));
 }
 
 void Trainer::add_carried(const std::string& name, const at::Tensor& row) {
-  if (impl_->added.ok()) impl_->added = impl_->state.add_carried(name, row);
+  impl_->take(impl_->state.add_carried(name, row));
 }
 
 void Trainer::evaluation(Evaluation evaluation, EvaluatedOn set) {

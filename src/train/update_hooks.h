@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lockstep/status.h"
@@ -17,6 +18,8 @@ class UpdateHooks {
   using Hook = std::function<void(const UpdateEnd&)>;
 
   void add(Hook hook);
+  // Of something else that comes too late, or is wrong.
+  void refuse(Error error) { refused_ = std::move(error); }
   // The run is being opened: from here on none can be added.
   void close() { closed_ = true; }
   // kUsage: one was added that is empty, or too late.

@@ -6,10 +6,12 @@
 #include <signal.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/utils/clip_grad.h>
 
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -45,13 +47,13 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-// Writes to its gradients, in place, before it steps.
+// Writes to its gradients, in place, before it steps; by data(), of which no version tells.
 struct Scaling : lockstep::SGD {
   using SGD::SGD;
-  bool wrong = false;
+  bool scales = false;
   void step() override {
-    if (wrong)
-      for (const at::Tensor& p : parameters()) p.grad().mul_(0.5);
+    if (scales)
+      for (const at::Tensor& p : parameters()) p.grad().data().mul_(0.5);
     SGD::step();
   }
 };
@@ -62,6 +64,7 @@ struct Parts {
   lockstep::GradScaler scaler{{.init_scale = 2e38, .growth_interval = 1000}};
   at::Tensor calls = at::zeros({}, at::kLong), steps = at::zeros({}, at::kLong);
   at::Tensor seen = at::zeros({4}, at::kDouble), rows;
+  std::function<std::int64_t()> global_step;  // Step's own, from within a hook
   lockstep::NamedTensors own() const {
     return {{"calls", calls}, {"steps", steps}, {"seen", seen}};
   }
@@ -75,10 +78,12 @@ void die_at(const Job& job, std::int64_t step, const UpdateEnd& end) {
 }
 
 void misuse(const Job& job, Parts& parts, const UpdateEnd& end) {
-  if (end.global_step != 5) return;
   at::Tensor& gradient = parts.net->layer->weight.mutable_grad();
-  if (job.is("writes-gradient")) gradient.mul_(2);
-  if (job.is("zeroes-gradient")) parts.net->norm->bias.grad().zero_();
+  if (job.is("writes-gradient")) parts.seen[0] += gradient.mul_(2).sum();
+  if (job.is("clips-gradient"))
+    parts.seen[0] +=
+        torch::nn::utils::clip_grad_norm_(parts.net->parameters(), 1e-3) + gradient.abs().sum();
+  if (end.global_step != 5) return;
   if (job.is("own-gradient")) gradient = gradient * 2;
   if (job.is("throws")) throw std::runtime_error("no room in the album");
 }
@@ -95,6 +100,7 @@ void hook(const Job& job, Parts& parts, const UpdateEnd& end) {
   parts.seen[1] += at::rand({});
   parts.seen[2] += parts.net->norm->running_mean.sum();  // of this update already
   parts.seen[3] += double(end.global_step * 10 + end.update * 3 + end.epoch + end.step);
+  if (parts.global_step) parts.seen[3] += double(parts.global_step());
   if (parts.rows.defined()) parts.seen[2] += parts.rows.sum();
   if (parts.rows.defined()) parts.rows.mul_(0.5);
   parts.net->layer->weight.clamp_(-0.5, 0.5);
@@ -135,7 +141,7 @@ void print(const Parts& parts, const lockstep::TrainState& state) {
 
 Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
   Parts parts;
-  parts.optimizer.wrong = job.is("optimizer-writes");
+  parts.optimizer.scales = job.is("optimizer-writes");
   lockstep::TrainState state;
   LOCKSTEP_TRY(state.add("model", *parts.net));
   LOCKSTEP_TRY(state.add("average", *parts.average));
@@ -146,6 +152,7 @@ Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset
   Step step(job.context, state, options_of(job));
   const auto call = [&](const UpdateEnd& end) {
     if (!parts.rows.defined()) parts.rows = state.carried("h").value();
+    if (!parts.global_step) parts.global_step = [&] { return step.global_step(); };
     hook(job, parts, end);
   };
   if (job.is("empty"))
@@ -158,12 +165,14 @@ Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
+    if (job.is("adds-late")) LOCKSTEP_TRY(state.add("more", *parts.average));
     if (job.is("later") && step.global_step() == 3) step.on_update(call);
     const lockstep::Optimizers one(parts.optimizer);
     LOCKSTEP_TRY(job.name.ends_with("updates") ? step.run({{one, loss}, {one, loss}})
                                                : step.run(one, loss));
     if (parts.net->layer->weight.grad().defined())
       return {lockstep::Error{lockstep::ErrorKind::kInternal, "a gradient is left"}};
+    if (job.is("own-backward")) parts.net->layer(at::ones({1, 3})).sum().backward();
   }
   if (step.is_first()) print(parts, state);
   return {};
@@ -179,6 +188,8 @@ Status trainer(const Job& job, const std::shared_ptr<const lockstep::data::Datas
   trainer.loss([&](Share& share) {
     if (job.is("trainer-late") && share.global_step() == 2)
       trainer.on_update([](const UpdateEnd&) {});
+    if (job.is("trainer-adds-late") && share.global_step() == 2)
+      trainer.add("more", *parts.average);
     return loss_of(job, parts, share);
   });
   trainer.on_finished([&] {
