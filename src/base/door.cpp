@@ -1,9 +1,12 @@
 #include "base/door.h"
 
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <string>
 
 namespace lockstep {
 namespace {
@@ -19,7 +22,12 @@ Door::~Door() {
   if (open_) loop_.remove(listener_);
 }
 
+// A turn lets several in, and the look for one more must not wait for it.
 Status Door::open() {
+  const int flags = ::fcntl(listener_, F_GETFL);
+  if (flags < 0 || ::fcntl(listener_, F_SETFL, flags | O_NONBLOCK) != 0)
+    return Error{ErrorKind::kUnavailable,
+                 std::string("a listening socket that blocks: ") + std::strerror(errno)};
   LOCKSTEP_TRY(loop_.add(listener_, [this] { let_in(kMostATurn); }));
   open_ = true;
   rests_until_.reset();

@@ -1,7 +1,7 @@
 // A listening socket in the loop, and who comes in by it.
 //
-// Ownership: the listener stays the caller's, and outlives the object, as the loop does. Errors:
-// kUnavailable. Threads: the loop's.
+// Ownership: the listener stays the caller's, and outlives the object, as the loop does; open()
+// makes it one that does not block. Errors: kUnavailable. Threads: the loop's.
 #pragma once
 
 #include <functional>

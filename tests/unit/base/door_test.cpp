@@ -14,9 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Bound to an abstract name that the kernel chooses.
+// Bound to an abstract name that the kernel chooses; it blocks, as one may that a program has made.
 UniqueFd listener(sockaddr_un& address, socklen_t& size) {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   address = {};
   address.sun_family = AF_UNIX;
   size = sizeof address;
