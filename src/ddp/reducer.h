@@ -46,7 +46,7 @@ struct ReducerOptions {
   // PyTorch's name: unused ones count as zeros instead of an error
   bool find_unused_parameters = false;
   bool keep_gradients = false;  // grad() is the loop's own: hooks copy it and leave it
-  // grad() is a copy of the sum, and may be written to; without it no code of the program's sees it.
+  // grad() is a copy of the sum, which may be written to; without, no code of the program sees it.
   bool copy_gradients = false;
 };
 

@@ -67,7 +67,8 @@ TEST_F(Rows, NewcomersHaveThem) {
        {"kill rank=0 txn=3 phase=forward", "kill rank=2 txn=8 phase=exchange"}) {
     const Outcome outcome = launched(3, "slow", {"--inject", fault});
     EXPECT_EQ(state_in(outcome), whole) << fault << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find("replacement joined"), std::string::npos) << fault << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("replacement joined"), std::string::npos)
+        << fault << ": " << outcome.err;
   }
 }
 

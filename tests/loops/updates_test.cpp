@@ -110,7 +110,8 @@ TEST_F(Updates, NewcomersComeInBetweenSteps) {
                             "kill rank=2 txn=11 phase=exchange"}) {
     const Outcome outcome = launched(3, "slow", {"--inject", fault});
     EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find("replacement joined"), std::string::npos) << fault << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("replacement joined"), std::string::npos)
+        << fault << ": " << outcome.err;
   }
 }
 
