@@ -36,5 +36,5 @@ dist.all_reduce(numbers, group=group)
 assert numbers.item() == 2
 store.set(f"last of {rank}", "")
 store.wait(["last of 1", "last of 2"])
-print("went on", flush=True)
+os.write(1, b"went on\n")  # at once: two ranks write to one pipe
 os._exit(0)
