@@ -227,10 +227,11 @@ class Jobs(unittest.TestCase):
         file = self.bed.folder / "nodes.sbatch"
         file.write_text(shown.replace("scontrol requeue", "echo requeue"))
         env = {**KEY, "PATH": f"/srv:{os.environ['PATH']}"}
-        options = ("--parsable", "--output=/srv/out-%j", "--cpus-per-task=1", "--time=1", "--signal=USR1@59")
+        # Sent at the first look, one in 30 s, at which at most 80 + 30 of the 120 s are left: with fewer it may be sent before there is a step.
+        options = ("--parsable", "--output=/srv/out-%j", "--cpus-per-task=1", "--time=2", "--signal=USR1@80")
         job = int(self.slurm.run("sbatch", *options, "/srv/nodes.sbatch", "/srv/train", self.file, "6000", env=env).stdout)
         told = self.submit(f"srun lockstep run train {self.file}-told 6000; echo code $?", "-N2", "--ntasks-per-node=1",
-                           "--time=1", "--signal=TERM@59")
+                           "--time=2", "--signal=TERM@80")
         state = self.wait_for(lambda: self.slurm.state(job)[0] == "FAILED" and self.slurm.state(job), "end of time", 90)
         self.assertEqual(state, ("FAILED", "138:0"))
         self.assertIn(f"requeue {job}", self.slurm.output(job))

@@ -66,8 +66,9 @@ TEST_F(Gan, EndsWithTheSameWeightsWhoeverDiesInWhichPhaseOfWhichUpdate) {
 
 TEST_F(Gan, GoesOnAfterAllHaveDiedInASecondUpdate) {
   const Outcome whole = launched(3, {});
-  const Outcome killed =
-      launched(3, {"--max-restarts", "0", "--inject", "kill txn=15 phase=backward repeat=3"});
+  // Whoever stands still for a second before is waited for, and a checkpoint is written meanwhile.
+  const Outcome killed = launched(3, {"--max-restarts", "0", "--inject",
+                                      "stop rank=2 txn=13; kill txn=15 phase=backward repeat=3"});
   EXPECT_NE(killed.code, 0);
   const Outcome rest = again(2, {});
   EXPECT_EQ(rest.code, 0) << rest.err;

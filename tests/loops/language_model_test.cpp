@@ -55,11 +55,11 @@ TEST_F(LanguageModel, EndsWithTheSameWeightsWhoeverDiesInWhichPhase) {
       }
 }
 
-// Two of them a step after the third: checkpoints are written beside the steps.
 TEST_F(LanguageModel, GoesOnAfterAllHaveDied) {
   const Outcome whole = launched(3, {});
-  const Outcome killed =
-      launched(3, {"--max-restarts", "0", "--inject", "kill txn=11 phase=backward repeat=3"});
+  // Whoever stands still for a second before is waited for, and a checkpoint is written meanwhile.
+  const Outcome killed = launched(3, {"--max-restarts", "0", "--inject",
+                                      "stop rank=2 txn=10; kill txn=11 phase=backward repeat=3"});
   EXPECT_NE(killed.code, 0);
   const Outcome rest = again(2, {});
   EXPECT_EQ(rest.code, 0) << rest.err;

@@ -61,8 +61,9 @@ TEST_F(MovingAverage, EndsWithTheSameWeightsWhoeverDiesInWhichPhase) {
 
 TEST_F(MovingAverage, GoesOnAfterAllHaveDied) {
   const Outcome whole = launched(3, {});
-  const Outcome killed =
-      launched(3, {"--max-restarts", "0", "--inject", "kill txn=15 phase=optimizer repeat=3"});
+  // Whoever stands still for a second before is waited for, and a checkpoint is written meanwhile.
+  const Outcome killed = launched(3, {"--max-restarts", "0", "--inject",
+                                      "stop rank=2 txn=14; kill txn=15 phase=optimizer repeat=3"});
   EXPECT_NE(killed.code, 0);
   const Outcome rest = again(2, {});
   EXPECT_EQ(rest.code, 0) << rest.err;

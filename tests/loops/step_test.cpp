@@ -7,6 +7,7 @@
 
 #include "support/child.h"
 #include "support/output.h"
+#include "support/until.h"
 
 namespace lockstep::test {
 namespace {
@@ -358,10 +359,10 @@ TEST_F(StepLoop, AnErrorInOnFinishedIsTheRunsEnd) {
 TEST_F(StepLoop, WhoIsTakenOutDoesNotComeToTheCodeAfterTheRun) {
   Child job(command("slow"));
   Outcome scaled;
-  do {  // until the launcher can be asked
+  EXPECT_TRUE(until([&] {  // the launcher can be asked
     scaled = run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", "1"});
-  } while (scaled.code != 0 && scaled.seconds < 1 && !processes_with(folder_.path()).empty());
-  EXPECT_EQ(scaled.code, 0) << scaled.err;
+    return scaled.code == 0;
+  })) << scaled.err;
   const Outcome outcome = job.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(count(outcome.out, "after the run"), 1) << outcome.out;
