@@ -54,6 +54,12 @@ class Terminal:
         before, self.text = self.text.split(text, 1)
         return before
 
+    def shows(self, command, text):
+        """Whether the shell has said so by now, if it is asked again and again."""
+        self.type(command)
+        self.read(0.2)
+        return text in self.text
+
     def end(self, seconds=30):
         """The exit code."""
         end = time.time() + seconds
@@ -180,6 +186,7 @@ except KeyboardInterrupt:
         t.type("bg; echo $((50 + 1))\n")  # in the background it may not read: it stops again
         t.wait_for("51")
         wait_until(lambda: state_of(worker) == "T")
+        wait_until(lambda: t.shows("jobs\n", "Stopped"))  # the shell knows it: what it takes for running fg does not continue
         t.type("fg\n")
         wait_until(lambda: state_of(worker) == "S")
         t.type("hello\n")
