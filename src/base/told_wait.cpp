@@ -6,6 +6,10 @@ namespace lockstep {
 
 void ToldWait::pause() {
   lockstep::pause(std::chrono::milliseconds(50));
+  tell();
+}
+
+void ToldWait::tell() {
   const auto waited = Deadline::Clock::now() - since_;
   if (waited < next_) return;
   next_ = 2 * waited;

@@ -1,5 +1,5 @@
-// A wait for another process, which its work or its end is over with, and which has no limit
-// therefore: a person is told.
+// A wait for another process, which its work or its end is over with, so that it has no limit or a
+// long one: a person is told.
 //
 // Threads: one.
 #pragma once
@@ -19,8 +19,10 @@ class ToldWait {
                     Deadline::Clock::duration first = std::chrono::seconds(30))
       : whom_(std::move(whom)), next_(first) {}
 
-  // Between two looks. After 30 s, and each time the wait has doubled since, it says how long.
+  // Between two looks: 50 ms, and tell().
   void pause();
+  // After 30 s, and each time the wait has doubled since, it says how long it has been.
+  void tell();
 
  private:
   const std::function<std::string()> whom_;

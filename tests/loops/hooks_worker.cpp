@@ -12,7 +12,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -20,6 +19,7 @@
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "loop_job.h"
 
 namespace {
 
@@ -27,12 +27,8 @@ using lockstep::Share;
 using lockstep::Status;
 using lockstep::Step;
 using lockstep::UpdateEnd;
-
-struct Job {
-  lockstep::Context& context;
-  std::string name, output;
-  bool is(const char* wanted) const { return name == wanted; }
-};
+using loops::Data;
+using loops::Job;
 
 struct NetImpl : torch::nn::Module {
   NetImpl() {
@@ -110,26 +106,15 @@ void hook(const Job& job, Parts& parts, const UpdateEnd& end) {
 }
 
 at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
-  const std::int64_t step = share.global_step(), v = share.virtual_worker();
   const at::Tensor found = parts.net(share.batch().inputs);
-  const at::Tensor loss = (found - share.batch().targets).pow(2).mean();
   share.carry("h", share.carried("h") + found.mean());
-  if (job.is("left-out") && step % 4 == 1) return {};
-  if (job.is("nan-skip") && step == 6 && v == 2)
-    return loss * std::numeric_limits<double>::quiet_NaN();
-  return loss;
+  return job.taken(share, (found - share.batch().targets).pow(2).mean());
 }
 
 lockstep::RunOptions options_of(const Job& job) {
-  lockstep::RunOptions options;
-  options.output = job.output;
-  options.epochs = 3;
+  lockstep::RunOptions options = job.options();
   options.batch_size = 4;
-  options.virtual_workers = 4;
-  options.checkpoint_every = lockstep::Duration::steps(4);
   options.max_steps = 16;
-  if (job.name.ends_with("updates")) options.updates_per_step = 2;
-  if (job.is("nan-skip")) options.on_nan = lockstep::OnNan::kSkip;
   if (job.is("clips")) options.clip_grad_norm = 0.1;
   return options;
 }
@@ -139,7 +124,7 @@ void print(const Parts& parts, const lockstep::TrainState& state) {
               long{parts.steps.item<std::int64_t>()}, state.sha256().c_str());
 }
 
-Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+Status train(const Job& job, const Data& set) {
   Parts parts;
   parts.optimizer.scales = job.is("optimizer-writes");
   lockstep::TrainState state;
@@ -167,9 +152,7 @@ Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset
     if (!more) break;
     if (job.is("adds-late")) LOCKSTEP_TRY(state.add("more", *parts.average));
     if (job.is("later") && step.global_step() == 3) step.on_update(call);
-    const lockstep::Optimizers one(parts.optimizer);
-    LOCKSTEP_TRY(job.name.ends_with("updates") ? step.run({{one, loss}, {one, loss}})
-                                               : step.run(one, loss));
+    LOCKSTEP_TRY(job.run(step, parts.optimizer, loss));
     if (parts.net->layer->weight.grad().defined())
       return {lockstep::Error{lockstep::ErrorKind::kInternal, "a gradient is left"}};
     if (job.is("own-backward")) parts.net->layer(at::ones({1, 3})).sum().backward();
@@ -178,7 +161,7 @@ Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset
   return {};
 }
 
-Status trainer(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+Status trainer(const Job& job, const Data& set) {
   Parts parts;
   lockstep::Trainer trainer(job.context, *parts.net, parts.optimizer, options_of(job));
   trainer.add("average", *parts.average);
@@ -202,7 +185,7 @@ Status trainer(const Job& job, const std::shared_ptr<const lockstep::data::Datas
 
 // The masters' gradients are there, the half weights are new, and follow what is written to the
 // masters.
-Status masters(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+Status masters(const Job& job, const Data& set) {
   Parts parts;
   lockstep::MasterWeights masters(*parts.net, at::kBFloat16);
   lockstep::SGD optimizer(masters.parameters(), {.lr = 0.05});

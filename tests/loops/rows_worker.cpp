@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <limits>
 #include <optional>
 #include <string>
 #include <thread>
@@ -16,19 +15,15 @@
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "loop_job.h"
 
 namespace {
 
 using lockstep::Share;
 using lockstep::Status;
 using lockstep::Step;
-
-struct Job {
-  lockstep::Context& context;
-  std::string name, output;
-  int virtual_workers;
-  bool is(const char* wanted) const { return name == wanted; }
-};
+using loops::Data;
+using loops::Job;
 
 struct Parts {
   torch::nn::Linear net{3, 2};
@@ -57,7 +52,6 @@ at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
   at::Tensor h = share.carried("h");
   const at::Tensor input = at::cat({share.batch().inputs.mean(0), h});
   const at::Tensor next = at::tanh(parts.net(input));
-  at::Tensor loss = (next - share.batch().targets.mean(0)).pow(2).mean();
   h.fill_(100);  // a copy: of no effect
   if ((step + v) % 3 != 0) {
     share.carry("h", at::full({2}, 77.0));
@@ -66,25 +60,16 @@ at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
   share.carry("count", share.carried("count") + 1);
   share.carry("count", share.carried("count") + 1);
   if (job.is("by-rank")) share.carry("h", h + double(job.context.rank()));
-  if (job.is("left-out") && step % 4 == 1) return {};
-  if (job.is("nan-skip") && step == 6 && v == 2)
-    return loss * std::numeric_limits<double>::quiet_NaN();
-  return loss;
+  return job.taken(share, (next - share.batch().targets.mean(0)).pow(2).mean());
 }
 
 lockstep::RunOptions options_of(const Job& job) {
-  lockstep::RunOptions options;
-  options.output = job.output;
-  options.epochs = 3;
+  lockstep::RunOptions options = job.options();
   options.batch_size = 2;
   options.shuffle = lockstep::data::Shuffle::kRows;
-  options.virtual_workers = job.virtual_workers;
-  options.checkpoint_every = lockstep::Duration::steps(4);
   options.log_every = lockstep::Duration::steps(5);
   options.max_steps = 24;
-  if (job.is("updates")) options.updates_per_step = 2;
   if (job.is("accumulates")) options.accumulation_steps = 2;
-  if (job.is("nan-skip")) options.on_nan = lockstep::OnNan::kSkip;
   if (job.is("another")) options.new_virtual_workers = true;
   return options;
 }
@@ -101,7 +86,7 @@ Status add_rows(const Job& job, lockstep::TrainState& state) {
   return {};
 }
 
-Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+Status train(const Job& job, const Data& set) {
   Parts parts;
   lockstep::TrainState& state = parts.state;
   LOCKSTEP_TRY(state.add("model", *parts.net));
@@ -118,8 +103,7 @@ Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset
     if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(15));
     LOCKSTEP_ASSIGN(const at::Tensor h, state.carried("h"));
     if (job.is("resets") && step.global_step() % step.steps_per_epoch() == 0) h.zero_();
-    const lockstep::Optimizers one(parts.optimizer);
-    LOCKSTEP_TRY(job.is("updates") ? step.run({{one, loss}, {one, loss}}) : step.run(one, loss));
+    LOCKSTEP_TRY(job.run(step, parts.optimizer, loss));
   }
   LOCKSTEP_ASSIGN(const at::Tensor counts, state.carried("count"));
   if (step.is_first())
@@ -128,7 +112,7 @@ Status train(const Job& job, const std::shared_ptr<const lockstep::data::Dataset
   return {};
 }
 
-Status trainer(const Job& job, const std::shared_ptr<const lockstep::data::Dataset>& set) {
+Status trainer(const Job& job, const Data& set) {
   Parts parts;
   lockstep::Trainer trainer(job.context, *parts.net, parts.optimizer, options_of(job));
   trainer.add_carried("h", at::zeros({2}));

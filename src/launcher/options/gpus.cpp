@@ -17,7 +17,7 @@
 
 #include "base/deadline.h"
 #include "base/errors.h"
-#include "base/log.h"
+#include "base/told_wait.h"
 #include "base/unique_fd.h"
 
 namespace lockstep::launcher {
@@ -103,26 +103,20 @@ DriverSays ask_driver() {
   return answer;
 }
 
-// Nothing: not by the deadline.
-std::optional<DriverSays> received(int pipe, Deadline deadline) {
-  using std::chrono::milliseconds;
+// Nothing: not within kDriverTime.
+std::optional<DriverSays> answer_of(int pipe) {
+  const Deadline deadline = Deadline::in(kDriverTime);
+  ToldWait wait(
+      [] {
+        return "the NVIDIA driver, which --nproc-per-node asks how many GPUs there are (up to " +
+               std::to_string(kDriverTime / 1s) + " s)";
+      },
+      kTellAfter);
   pollfd ready{.fd = pipe, .events = POLLIN, .revents = 0};
-  const auto wait = [&] {
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline.left());
-    return ::poll(&ready, 1, static_cast<int>(left.count()));
-  };
-  while (wait() < 0 && errno == EINTR) {
-  }
-  if (ready.revents == 0) return std::nullopt;
+  for (; ::poll(&ready, 1, 50) <= 0; wait.tell())
+    if (deadline.passed()) return std::nullopt;
   DriverSays answer;
   return ::read(pipe, &answer, sizeof answer) == sizeof answer ? answer : DriverSays{.code = -1};
-}
-
-std::optional<DriverSays> answer_of(int pipe) {
-  if (const auto answer = received(pipe, Deadline::in(kTellAfter))) return answer;
-  log_warning("--nproc-per-node asks the NVIDIA driver how many GPUs there are, and waits up to " +
-              std::to_string(kDriverTime / 1s) + " s for it");
-  return received(pipe, Deadline::in(kDriverTime - kTellAfter));
 }
 
 Error no_process() {

@@ -9,9 +9,9 @@
 
 namespace lockstep::launcher {
 
-// NVIDIA's, by the driver's own library (NVML); 0: there is none, or no driver. After 4 s it is
-// said what is waited for. kUnavailable: no answer within 120 s, or a driver that does not work.
-// Forks, so it is for a process with one thread.
+// NVIDIA's, by the driver's own library (NVML); 0: there is none, or no driver. After 4 s, and each
+// time the wait has doubled, it is said what is waited for. kUnavailable: no answer within 120 s,
+// or a driver that does not work. Forks, so it is for a process with one thread.
 Result<int> gpus_of_machine();
 
 // torch.cuda.device_count(): of CUDA_VISIBLE_DEVICES the numbers up to the first that no GPU has,

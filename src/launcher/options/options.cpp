@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <random>
 #include <utility>
 
 #include "base/errors.h"
+#include "base/random_hex.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "launcher/options/option_table.h"
@@ -14,13 +14,10 @@
 namespace lockstep::launcher {
 namespace {
 
+// As torchrun's, of uuid.uuid4().
 std::string random_id() {
-  std::random_device device;
-  std::string id;
-  for (int i = 0; i < 32; ++i) {
-    if (i == 8 || i == 12 || i == 16 || i == 20) id += '-';
-    id += "0123456789abcdef"[device() % 16];
-  }
+  std::string id = random_hex(32);
+  for (const std::size_t at : {20U, 16U, 12U, 8U}) id.insert(at, 1, '-');
   return id;
 }
 

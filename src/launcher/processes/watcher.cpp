@@ -18,7 +18,6 @@
 #include <fstream>
 #include <iterator>
 #include <new>
-#include <random>
 #include <span>
 #include <sstream>
 #include <string>
@@ -26,6 +25,7 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/random_hex.h"
 #include "launcher/processes/process_tree.h"
 
 namespace lockstep::launcher {
@@ -59,12 +59,7 @@ void rename(std::span<char> command_line, std::string_view name) {
   std::copy_n(name.begin(), std::min(name.size(), command_line.size()), command_line.begin());
 }
 
-std::string new_marker() {
-  std::random_device device;
-  std::string marker = "LOCKSTEP_STARTED_BY=";
-  for (int i = 0; i < 16; ++i) marker += "0123456789abcdef"[device() % 16];
-  return marker;
-}
+std::string new_marker() { return "LOCKSTEP_STARTED_BY=" + random_hex(16); }
 
 // `signal_all`: true as long as anybody is there. Two looks in a row must find nobody: of a process
 // that executes another program it is not known for a moment with what it was started.

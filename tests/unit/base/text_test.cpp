@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/json.h"
+#include "base/random_hex.h"
 
 namespace lockstep {
 namespace {
@@ -86,6 +87,13 @@ TEST(JsonText, ATerminalMayShowIt) {
   const std::string shown = json_text(nlohmann::json{{"name", text}}, 1);
   EXPECT_EQ(for_terminal(shown), shown);
   EXPECT_EQ(nlohmann::json::parse(shown)["name"], text);
+}
+
+TEST(RandomHex, HasSoManyDigitsAndOthersEachTime) {
+  const std::string digits = random_hex(32);
+  EXPECT_EQ(digits.size(), 32U);
+  EXPECT_EQ(digits.find_first_not_of("0123456789abcdef"), std::string::npos) << digits;
+  EXPECT_NE(digits, random_hex(32));
 }
 
 }  // namespace
