@@ -138,7 +138,8 @@ void SimWorker::phase(Phase phase) {
 void SimWorker::write_check(const char* what) const {
   require(!dead_ && !board_->is_dead(spawn_.uid),
           std::string("a worker on the dead list writes: ") + what);
-  require(value_ == reference(txn_) && rows_ == host_.reference.rows[place(txn_)],
+  require(value_ == (begun_ ? begun(reference(txn_)) : reference(txn_)) &&
+              rows_ == host_.reference.rows[place(txn_)],
           std::string("not made from the undisturbed run's state: ") + what);
 }
 
@@ -193,47 +194,20 @@ bool SimWorker::first_live() const {
 }
 
 void SimWorker::begin() {
+  const std::uint64_t end = host_.plan.program_end(table_.stop_after_step);
+  require(end == 0 || txn_ < end, "the run goes on behind the end that a share has asked for");
   state_ = State::kBusy;
   if (idle_hang_wanted_) {
     hung_ = true;
     return;
   }
-  if (host_.own_code_txn != txn_ || ran_own_code_) return begin_after_own_code();
-  ran_own_code_ = true;
-  later(host_.own_code + host_.random.between(0, host_.own_code_more),
-        &SimWorker::begin_after_own_code);
-}
-
-void SimWorker::begin_after_own_code() {
-  self().progress.current_txn = Txn(txn_);
-  self().progress.items = host_.plan.items(txn_, table_.stop_after_step);
-  done_ = 0;
-  patience_until_ = 0;
   share_out();
-  dead_at_begin_ = ownership_dead_;
-  // Passed without this worker, whose state may be spoilt: see apply().
-  if (!is_step(txn_) && whole() && table_published() && leaving()) return skip();
-  phase(Phase::kData);
-  if (board_->heal_request != handled_request_ && board_->heal_donor == uid() &&
-      is_border(txn_ + 1))
-    return donate();
-  before();
-}
-
-// In no later table.
-void SimWorker::skip() {
-  ++txn_;
-  phase(Phase::kIdle);
-  state_ = State::kWaitTable;
-  wait_table();
-}
-
-void SimWorker::before() {
+  if (overtaken()) return skip();
   if (first_live() && txn_ % host_.plan.checkpoint_every == 0 && txn_ > 0 && is_border(txn_)) {
     phase(Phase::kSnapshot);
     return later(host_.random.between(kMillisecond, 3 * kMillisecond), &SimWorker::saved);
   }
-  compute();
+  own_code();
 }
 
 void SimWorker::saved() {
@@ -242,8 +216,48 @@ void SimWorker::saved() {
   // Behind the last step the place is that step's end.
   const std::uint64_t stop = table_.stop_after_step,
                       place = stop != 0 ? std::min(txn_, stop) : txn_;
-  if (place > host_.checkpoint.txn) host_.checkpoint = {place, value_, memory_, rows_};
+  const std::uint64_t value = host_.planted.own_code_before ? begun(value_) : value_;
+  if (place > host_.checkpoint.txn) host_.checkpoint = {place, value, memory_, rows_};
+  own_code();
+}
+
+// An evaluation that has passed without this worker, whose state may be spoilt: see apply().
+bool SimWorker::overtaken() const {
+  return !is_step(txn_) && whole() && table_published() && leaving();
+}
+
+// The loop's.
+void SimWorker::own_code() {
+  if (host_.own_code_txn != txn_ || ran_own_code_) return begin_after_own_code();
+  ran_own_code_ = true;
+  later(host_.own_code + host_.random.between(0, host_.own_code_more),
+        &SimWorker::begin_after_own_code);
+}
+
+void SimWorker::begin_after_own_code() {
+  value_ = begun(value_);
+  begun_ = true;
+  self().progress.current_txn = Txn(txn_);
+  self().progress.items = host_.plan.items(txn_, table_.stop_after_step);
+  done_ = 0;
+  patience_until_ = 0;
+  share_out();
+  dead_at_begin_ = ownership_dead_;
+  if (overtaken()) return skip();
+  phase(Phase::kData);
+  if (board_->heal_request != handled_request_ && board_->heal_donor == uid() &&
+      is_border(txn_ + 1))
+    return donate();
   compute();
+}
+
+// In no later table.
+void SimWorker::skip() {
+  ++txn_;
+  begun_ = false;
+  phase(Phase::kIdle);
+  state_ = State::kWaitTable;
+  wait_table();
 }
 
 void SimWorker::compute() {
@@ -312,6 +326,8 @@ void SimWorker::check_dead() {
 void SimWorker::committed() {
   const bool overtaken = !apply();
   ++txn_;
+  begun_ = false;
+  if (ends_ && is_border(txn_)) end_ = txn_;
   require(overtaken || value_ == reference(txn_),
           "the state after transaction " + std::to_string(txn_ - 1) + " differs");
   require(overtaken || rows_ == host_.reference.rows[place(txn_)],

@@ -99,8 +99,9 @@ class SimWorker {
   void loaded();
   void begin();
   void skip();
-  void before();
   void saved();
+  bool overtaken() const;
+  void own_code();
   void compute();
   void computed();
   void deliver_share(std::uint32_t v);
@@ -111,6 +112,7 @@ class SimWorker {
   void leave_out_chunks();
   bool left_out(std::uint32_t c) const { return board_->left_out(txn_)[c] == txn_ + 1; }
   std::uint64_t losses() const;
+  bool asks_to_end() const;
   std::uint64_t apply_sums() const;
   bool is_border(std::uint64_t txn) const {
     return host_.planted.no_borders || host_.plan.is_border(txn, table_.stop_after_step);
@@ -124,8 +126,12 @@ class SimWorker {
   void begin_after_own_code();
   bool passed_over() const;
   bool is_step(std::uint64_t txn) const { return host_.plan.is_step(txn, table_.stop_after_step); }
-  // The undisturbed run's state at its start.
+  // The undisturbed run's state at its start; and behind the loop's own code there.
   std::uint64_t reference(std::uint64_t txn) const { return host_.reference.states[place(txn)]; }
+  std::uint64_t begun(std::uint64_t state) const {
+    return host_.plan.begun(state, txn_, table_.stop_after_step);
+  }
+  std::uint64_t end_of_run() const;
   std::uint64_t place(std::uint64_t txn) const;
 
   // sim_worker_membership.cpp
@@ -163,6 +169,9 @@ class SimWorker {
   std::uint64_t txn_ = 0, value_ = 0;       // the transaction, and the state at its start
   std::uint64_t memory_ = 0;                // what the step has taught so far, a part of that state
   Rows rows_;                               // another part of it
+  bool ends_ = false;                       // the step, the run: another part
+  bool begun_ = false;                      // the loop's own code has run before txn_
+  std::uint64_t end_ = 0;                   // as far as it knows; 0: that of the plan
   std::uint64_t generator_ = 0;             // the process's
   bool came_in_ = false;                    // with this transaction
   std::vector<std::function<void()>> late_;  // planted: what it has yet to write

@@ -23,7 +23,10 @@ void SimWorker::wait_table() {
                 std::to_string(host_.stop_in_effect - 1));
     host_.stop_in_effect = stop;
   }
-  if (txn_ == host_.plan.end(stop)) {
+  if (txn_ == end_of_run()) {
+    const std::uint64_t program_end = host_.plan.program_end(stop);
+    require(program_end == 0 || txn_ == std::min(program_end, host_.plan.end(stop)),
+            "the run ends before a share has asked for it");
     host_.stopped += stop != 0 ? 1 : 0;
     state_ = State::kEnding;
     phase(Phase::kDone);
@@ -32,6 +35,11 @@ void SimWorker::wait_table() {
   }
   if ((table_.flags & coord::kStop) != 0) return depart();
   begin();
+}
+
+std::uint64_t SimWorker::end_of_run() const {
+  const std::uint64_t end = host_.plan.end(table_.stop_after_step);
+  return end_ != 0 ? std::min(end, end_) : end;
 }
 
 // As Run::steps_if_last(): an epoch that is whole has its end as ever.
@@ -123,7 +131,7 @@ void SimWorker::publish_table(const std::vector<coord::Member>& joiners) {
 
 void SimWorker::donate() {
   handled_request_ = board_->heal_request;
-  if (wanted_joiners().empty()) return before();
+  if (wanted_joiners().empty()) return compute();
   write_check("a copy for newcomers");
   board_->heal_mark = 0;
   std::erase_if(board_->heal_writers, [](const auto& writer) { return writer.second.ended; });
@@ -141,10 +149,11 @@ void SimWorker::donated() {
   board_->heal_writers.erase(uid());
   board_->heal_state = value_;
   board_->heal_memory = host_.planted.image_forgets ? 0 : memory_;
+  board_->heal_ends = ends_ && !host_.planted.image_forgets_end;
   board_->heal_rows = rows_;
   board_->heal_mark = txn_ + 1;
   host_.ring_all();
-  before();
+  compute();
 }
 
 // A newcomer: waits for a copy, loads it, says ready, and sees in the next table whether it was in
@@ -180,6 +189,8 @@ void SimWorker::heal_loaded() {
   if (board_->heal_mark == tried_) {
     value_ = board_->heal_state;
     memory_ = board_->heal_memory;
+    ends_ = board_->heal_ends;
+    begun_ = true;
     rows_ = board_->heal_rows;
     // Somebody writes another copy into it at the same time.
     for (const auto& [donor, copy] : board_->heal_writers)

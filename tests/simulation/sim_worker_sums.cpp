@@ -106,6 +106,7 @@ bool SimWorker::apply() {
     }
     if (!host_.planted.generator_stays) generator_ = Plan::seed(txn_);
     memory_ = host_.plan.remember(memory_, txn_, losses());
+    ends_ = (ends_ && !is_border(txn_)) || asks_to_end();
     value_ = apply_sums();
     if (host_.planted.hook_before_rows) run_hook();
     for (std::uint32_t v = 0; v < rows_.size(); ++v) rows_[v] = board_->row(txn_)[v].value;
@@ -147,6 +148,12 @@ std::uint64_t SimWorker::losses() const {
     losses = mix(losses, known ? board_->recorded(txn_)[v].value : 0);
   }
   return losses;
+}
+
+// As some share's record says.
+bool SimWorker::asks_to_end() const {
+  const bool known = !host_.planted.records_lack_end || ownership_->owner(0) == index_in(table_);
+  return txn_ != 0 && txn_ == host_.plan.asks_to_end && known;
 }
 
 // Oracle: a table up to that of the next step is out and does not list this worker, so that step

@@ -134,6 +134,16 @@ TEST(Simulation, FindsThatAnImageForgetsTheFirstUpdates) {
               testing::HasSubstr("has taught differs"));
 }
 
+TEST(Simulation, FindsThatAnImageForgetsTheEnd) {
+  EXPECT_THAT(first_violation({.planted = {.image_forgets_end = true}}),
+              testing::HasSubstr("goes on behind the end"));
+}
+
+TEST(Simulation, FindsThatRecordsLackTheEnd) {
+  EXPECT_THAT(first_violation({.planted = {.records_lack_end = true}}),
+              testing::HasSubstr("goes on behind the end"));
+}
+
 TEST(Simulation, FindsThatRecordsLackTheirLoss) {
   EXPECT_THAT(first_violation({.planted = {.records_lack_loss = true}}),
               testing::HasSubstr("has taught differs"));
@@ -147,6 +157,11 @@ TEST(Simulation, FindsAnEmptyChunkThatIsTakenForASum) {
 TEST(Simulation, FindsAGeneratorThatAShareHasLeft) {
   EXPECT_THAT(first_violation({.planted = {.generator_stays = true}}),
               testing::HasSubstr("differs"));
+}
+
+TEST(Simulation, FindsOwnCodeThatACheckpointHasAlready) {
+  EXPECT_THAT(first_violation({.planted = {.own_code_before = true}}),
+              testing::HasSubstr("not made from the undisturbed run's state"));
 }
 
 // Mistakes in what a share leaves behind.

@@ -15,6 +15,9 @@ Plan make_plan(Random& random, std::uint64_t seed) {
   if (plan.epoch != 0)
     plan.epoch = (plan.epoch - plan.evaluations) * plan.updates + plan.evaluations;
   while (!plan.is_border(plan.transactions)) ++plan.transactions;
+  if (seed % 12 != 8) return plan;
+  plan.asks_to_end = plan.transactions / 2;  // in a step's first update
+  while (!plan.is_step(plan.asks_to_end) || !plan.is_border(plan.asks_to_end)) ++plan.asks_to_end;
   return plan;
 }
 
@@ -29,7 +32,7 @@ Plan::Reference Plan::reference() const {
   Reference all;
   all.rows.assign(1, Rows(virtual_workers));
   for (std::uint64_t txn = 0; txn < transactions; ++txn) {
-    const std::uint64_t state = all.states.back();
+    const std::uint64_t state = begun(all.states.back(), txn);
     Rows rows = all.rows.back();
     std::uint64_t sum = 0, losses = 0, first = 0;
     for (std::uint32_t v = 0; v < virtual_workers; ++v) {

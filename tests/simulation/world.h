@@ -48,6 +48,7 @@ struct Plan {
   std::uint64_t evaluations = 1;  // in a row, at an epoch's end
   std::uint32_t batches = 1;      // of each
   std::uint64_t updates = 1;      // of a step, a transaction each
+  std::uint64_t asks_to_end = 0;  // the record of virtual worker 0 does, in this one; 0: in none
 
   // Which of its step's updates it is; 0: also an evaluation.
   std::uint64_t update(std::uint64_t txn, std::uint64_t stop = 0) const {
@@ -58,6 +59,17 @@ struct Plan {
   // Each chunk is a bucket. Of several updates one after the other has a sum of one of them.
   bool has_sum(std::uint64_t txn, std::uint32_t c) const {
     return updates == 1 || update(txn) % kChunks == c;
+  }
+  // Behind the step in which a share asks for it; 0: nowhere.
+  std::uint64_t program_end(std::uint64_t stop) const {
+    if (asks_to_end == 0 || !is_step(asks_to_end, stop)) return 0;
+    std::uint64_t end = asks_to_end + 1;
+    while (!is_border(end)) ++end;
+    return end;
+  }
+  // What the loop's own code makes of the state before a step.
+  std::uint64_t begun(std::uint64_t state, std::uint64_t txn, std::uint64_t stop = 0) const {
+    return is_step(txn, stop) && is_border(txn, stop) ? mix(state, 0x0b5e) : state;
   }
   // What a share's record says besides, and what the updates of a step so far have taught.
   static std::uint64_t loss(std::uint64_t share) { return mix(share, 0x1055); }
@@ -118,9 +130,12 @@ Plan make_plan(Random& random, std::uint64_t seed);
 struct Planted {
   bool no_borders = false;         // newcomers come into a step, and leavers leave it
   bool image_forgets = false;      // what a step has taught so far is not in a newcomer's copy
+  bool image_forgets_end = false;  // of that, whether it is the last
   bool records_lack_loss = false;  // a worker knows the losses of its own shares alone
+  bool records_lack_end = false;   // or whether its own shares ask for the end
   bool empty_is_a_sum = false;
   bool generator_stays = false;  // where the worker's last share has left it
+  bool own_code_before = false;  // before a checkpoint, which is resumed with it once more
   // Who computes a share again begins with the row that the dead has carried in it.
   bool row_before_commit = false;
   // What a share carries, and virtual worker 0's buffers, are written behind its record's mark, and
@@ -160,6 +175,7 @@ struct SimBoard {
   WorkerUid heal_donor{0};
   std::uint64_t heal_request = 0;
   std::uint64_t heal_mark = 0, heal_state = 0, heal_memory = 0;
+  bool heal_ends = false;
   Rows heal_rows;
   struct Copy {
     std::uint64_t state = 0;
