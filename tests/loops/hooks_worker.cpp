@@ -1,6 +1,6 @@
-// hooks_worker CASE RUN_DIR: a loop of Step's (or a Trainer) that does something at each update,
-// right or wrong in the way that CASE says. The state counts the hook's calls, and has what it has
-// seen: gradients, buffers, rows, random numbers.
+// hooks_worker CASE RUN_DIR [EPOCHS]: a loop of Step's (or a Trainer) that does something at each
+// update, right or wrong in the way that CASE says. The state counts the hook's calls, and has what
+// it has seen: gradients, buffers, rows, random numbers.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ struct NetImpl : torch::nn::Module {
   NetImpl() {
     layer = register_module("layer", torch::nn::Linear(3, 2));
     norm = register_module("norm", torch::nn::BatchNorm1d(2));
-    written = register_buffer("written", at::zeros({}));
+    written = register_buffer("written", at::zeros({}, at::kDouble));
   }
   at::Tensor forward(const at::Tensor& inputs) { return norm(layer(inputs)); }
   torch::nn::Linear layer{nullptr};
@@ -59,8 +59,8 @@ struct Parts {
   Scaling optimizer{net->parameters(), lockstep::SGDOptions{.lr = 0.05, .momentum = 0.5}};
   lockstep::GradScaler scaler{{.init_scale = 2e38, .growth_interval = 1000}};
   at::Tensor calls = at::zeros({}, at::kLong), steps = at::zeros({}, at::kLong);
-  at::Tensor seen = at::zeros({4}, at::kDouble), rows;
-  std::function<std::int64_t()> global_step;  // Step's own, from within a hook
+  at::Tensor seen = at::zeros({5}, at::kDouble), rows;  // seen[4]: all that the hook has written
+  std::function<std::int64_t()> global_step;            // Step's own, from within a hook
   lockstep::NamedTensors own() const {
     return {{"calls", calls}, {"steps", steps}, {"seen", seen}};
   }
@@ -101,6 +101,7 @@ void hook(const Job& job, Parts& parts, const UpdateEnd& end) {
   if (parts.rows.defined()) parts.rows.mul_(0.5);
   parts.net->layer->weight.clamp_(-0.5, 0.5);
   parts.net->written.add_(parts.net->layer->weight.sum());
+  parts.seen[4] += parts.net->layer->weight.sum();
   parts.average->layer->weight.lerp_(parts.net->layer->weight, 0.1);
   misuse(job, parts, end);
 }
@@ -114,7 +115,7 @@ at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
 lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options = job.options();
   options.batch_size = 4;
-  options.max_steps = 16;
+  if (job.epochs == 0) options.max_steps = 16;
   if (job.is("clips")) options.clip_grad_norm = 0.1;
   return options;
 }
@@ -157,6 +158,8 @@ Status train(const Job& job, const Data& set) {
       return {lockstep::Error{lockstep::ErrorKind::kInternal, "a gradient is left"}};
     if (job.is("own-backward")) parts.net->layer(at::ones({1, 3})).sum().backward();
   }
+  if (!at::equal(parts.net->written, parts.seen[4]))
+    return {lockstep::Error{lockstep::ErrorKind::kInternal, "a buffer that a hook wrote is lost"}};
   if (step.is_first()) print(parts, state);
   return {};
 }
@@ -223,13 +226,13 @@ Status masters(const Job& job, const Data& set) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   auto context = lockstep::init();
   if (!context.ok()) lockstep::exit_with(context.error());
   at::manual_seed(0);
   const auto set = lockstep::data::tensor_dataset(at::randn({96, 3}), at::randn({96, 2}));
   if (!set.ok()) lockstep::exit_with(set.error());
-  const Job job{*context, argv[1], argv[2]};
+  const Job job{*context, argv[1], argv[2], 4, argc > 3 ? std::atol(argv[3]) : 0};
   if (job.is("masters")) lockstep::exit_with(*context, masters(job, *set));
   lockstep::exit_with(*context,
                       job.name.starts_with("trainer") ? trainer(job, *set) : train(job, *set));

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <string>
@@ -18,12 +19,13 @@ struct Job {
   lockstep::Context& context;
   std::string name, output;
   int virtual_workers = 4;
+  std::int64_t epochs = 0;  // 0: some steps
   bool is(const char* wanted) const { return name == wanted; }
 
   lockstep::RunOptions options() const {
     lockstep::RunOptions options;
     options.output = output;
-    options.epochs = 3;
+    options.epochs = epochs > 0 ? epochs : 3;
     options.virtual_workers = virtual_workers;
     options.checkpoint_every = lockstep::Duration::steps(4);
     if (name.ends_with("updates")) options.updates_per_step = 2;

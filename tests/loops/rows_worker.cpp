@@ -1,4 +1,4 @@
-// rows_worker CASE RUN_DIR [V [WORD]]: a loop of Step's (or a Trainer) whose shares carry rows to
+// rows_worker CASE RUN_DIR [V [EPOCHS]]: a loop of Step's (or a Trainer) whose shares carry rows to
 // their next step, right or wrong in the way that CASE says.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
@@ -68,7 +68,7 @@ lockstep::RunOptions options_of(const Job& job) {
   options.batch_size = 2;
   options.shuffle = lockstep::data::Shuffle::kRows;
   options.log_every = lockstep::Duration::steps(5);
-  options.max_steps = 24;
+  if (job.epochs == 0) options.max_steps = 24;
   if (job.is("accumulates")) options.accumulation_steps = 2;
   if (job.is("another")) options.new_virtual_workers = true;
   return options;
@@ -130,7 +130,8 @@ int main(int argc, char** argv) {
   at::manual_seed(0);
   const auto set = lockstep::data::tensor_dataset(at::randn({96, 1}), at::randn({96, 2}));
   if (!set.ok()) lockstep::exit_with(set.error());
-  const Job job{*context, argv[1], argv[2], argc > 3 ? std::atoi(argv[3]) : 4};
+  const Job job{*context, argv[1], argv[2], argc > 3 ? std::atoi(argv[3]) : 4,
+                argc > 4 ? std::atol(argv[4]) : 0};
   lockstep::exit_with(*context,
                       job.name.starts_with("trainer") ? trainer(job, *set) : train(job, *set));
 }

@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
+#include <set>
+#include <sstream>
+#include <utility>
 
 #include "support/child.h"
 #include "support/output.h"
@@ -29,6 +33,35 @@ class Updates : public ::testing::Test {
     const Outcome outcome = launched(2, name);
     EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
     EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
+  }
+  // Waits until a worker has stopped, and continues it once the run is to have so many.
+  void scale_while_stopped(int workers) const {
+    const auto stopped = [&]() -> pid_t {
+      for (const pid_t pid : processes_with(folder_.path()))
+        if (read_text("/proc/" + std::to_string(pid) + "/stat").find(") T ") != std::string::npos)
+          return pid;
+      return 0;
+    };
+    pid_t pid = 0;
+    ASSERT_TRUE(until([&] { return (pid = stopped()) != 0; }));
+    const Outcome scaled =
+        run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", std::to_string(workers)});
+    EXPECT_EQ(scaled.code, 0) << scaled.err;
+    ::kill(pid, SIGCONT);
+  }
+  // By step, who has computed its shares; in each of its updates the same.
+  std::map<int, std::set<pid_t>> owners() const {
+    std::map<int, std::set<pid_t>> owners;
+    std::map<std::pair<int, int>, pid_t> of_share;
+    std::istringstream lines(read_text(folder_ / "run/owners"));
+    int step = 0, update = 0, share = 0;
+    for (pid_t pid = 0; lines >> step >> update >> share >> pid;) {
+      if (step == 0) continue;  // in the rehearsal others do so, too
+      owners[step].insert(pid);
+      EXPECT_EQ(of_share.try_emplace({step, share}, pid).first->second, pid)
+          << "step " << step << ", update " << update << ", share " << share;
+    }
+    return owners;
   }
   void TearDown() override {
     EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
@@ -112,6 +145,34 @@ TEST_F(Updates, NewcomersComeInBetweenSteps) {
     EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
     EXPECT_NE(outcome.err.find("replacement joined"), std::string::npos)
         << fault << ": " << outcome.err;
+  }
+}
+
+// Step 3 is transactions 9 to 11. Rank 0 stands still in it, in each of its updates, while somebody
+// scales the run; and again in step 10.
+TEST_F(Updates, AScaledRunChangesHandsBetweenSteps) {
+  for (const int update : {0, 1, 2}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const auto stop = [&](int step) {
+      return "stop rank=0 phase=forward txn=" + std::to_string(3 * step + update);
+    };
+    std::vector<std::string> words =
+        command(3, "slow-owners", {"--stop-grace", "60", "--inject", stop(3) + "; " + stop(10)});
+    words.emplace_back("200");
+    Child job(words);
+    scale_while_stopped(1);
+    scale_while_stopped(4);
+    ASSERT_TRUE(until([&] { return count(job.err(), "has grown from 1 to 4") == 1; })) << job.err();
+    const int grown = owners().rbegin()->first;
+    ASSERT_TRUE(until([&] { return owners().rbegin()->first > grown + 2; })) << job.err();
+    job.send(SIGTERM);
+    EXPECT_EQ(job.wait().code, 143) << job.err();
+    auto before = owners();
+    EXPECT_EQ(before[grown + 1].size(), 4U);
+    before.erase(before.upper_bound(10), before.end());
+    EXPECT_EQ(before.size(), 10U);
+    for (const auto& [step, pids] : before)
+      EXPECT_EQ(pids.size(), step <= 3 ? 3U : 1U) << "step " << step;
   }
 }
 

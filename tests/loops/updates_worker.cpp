@@ -1,17 +1,19 @@
-// updates_worker CASE RUN_DIR: a loop of Step's whose steps have several updates, right or wrong in
-// the way that CASE says.
+// updates_worker CASE RUN_DIR [EPOCHS]: a loop of Step's whose steps have several updates, right or
+// wrong in the way that CASE says.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
@@ -34,6 +36,7 @@ constexpr std::int64_t kMany = 1200;  // more than the board has records for
 struct Job {
   lockstep::Context& context;
   std::string name, output;
+  std::int64_t epochs;  // of 12 steps
   bool is(const char* wanted) const { return name == wanted; }
 };
 
@@ -90,10 +93,18 @@ struct Nets {
   lockstep::GradScaler scaler;
 };
 
+// Which process has computed which share; in one write.
+void tell_owner(const Job& job, const Share& share) {
+  std::ofstream(job.output + "/owners", std::ios::app)
+      << std::to_string(share.global_step()) + " " + std::to_string(share.update()) + " " +
+             std::to_string(share.virtual_worker()) + " " + std::to_string(getpid()) + "\n";
+}
+
 at::Tensor loss_of(const Job& job, Nets& nets, Share& share) {
   const bool first = share.update() == 0;
   const std::int64_t step = share.global_step(), v = share.virtual_worker();
   if (first) ++now().shares;
+  if (job.is("slow-owners")) tell_owner(job, share);
   if (job.is("ends") && first && step == 7 && v == 1) share.end_run();
   if (job.is("sits-out") && (step + share.update() + v) % 3 == 0) return {};
   if (job.is("left-out") && (step % 3 == 1 || share.update() == 2)) return {};
@@ -138,7 +149,7 @@ std::vector<Step::Update> updates_of(const Job& job, Nets& nets, const Step& ste
 lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options;
   options.output = job.output;
-  options.epochs = 2;
+  options.epochs = job.is("slow-to-load") ? 8 : job.epochs;
   options.batch_size = 2;
   options.virtual_workers = 4;
   options.updates_per_step = 3;
@@ -146,7 +157,6 @@ lockstep::RunOptions options_of(const Job& job) {
   options.log_every = lockstep::Duration::steps(5);
   if (job.is("accumulates")) options.accumulation_steps = 2;
   if (job.is("ahead")) options.prefetch_threads = 2;
-  if (job.is("slow-to-load")) options.epochs = 8;
   if (job.name.starts_with("own") || job.is("trainer-absent")) options.updates_per_step = 1;
   if (job.is("many")) {
     options.updates_per_step = kMany;
@@ -284,7 +294,7 @@ int main(int argc, char** argv) {
   auto context = lockstep::init();
   if (!context.ok()) lockstep::exit_with(context.error());
   at::manual_seed(0);
-  const Job job{*context, argv[1], argv[2]};
+  const Job job{*context, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : 2};
   if (job.name.starts_with("free")) lockstep::exit_with(*context, without_data(job));
   if (job.name.starts_with("own")) lockstep::exit_with(*context, own_tensor(job));
   lockstep::exit_with(*context, job.name.starts_with("trainer") ? trainer(job) : train(job));
