@@ -1,6 +1,7 @@
 """What the fault tests share: tiny data, runs of the ConvNet recipe, and what has to hold after each.
 
 LOCKSTEP_PROGRAM, LOCKSTEP_CONVNET  the two programs (set by CTest)
+LOCKSTEP_LOOPS, LOCKSTEP_EXAMPLES  where the programs of tests/loops and of examples are
 LOCKSTEP_FAULT_SEED  seed of the random moments; default: a new one each time, printed
 """
 import concurrent.futures
@@ -108,11 +109,11 @@ def records(path):
 
 
 class Run:
-    """One command, started at once: the recipe under the launcher, or alone (workers=None)."""
+    """One command, started at once: the recipe (or `program`, its words) under the launcher, or alone (workers=None)."""
 
-    def __init__(self, output, workers, options, launcher=(), env=None, flags=(), delayed=False):
+    def __init__(self, output, workers, options=(), launcher=(), env=None, flags=(), delayed=False, program=None):
         self.output = pathlib.Path(output)
-        command = [CONVNET, *merged(BASE, ("--output", self.output), options), *flags]
+        command = program or [CONVNET, *merged(BASE, ("--output", self.output), options), *flags]
         if workers is not None:
             command = [LOCKSTEP, "run", "--standalone", "--nproc-per-node", workers, *launcher, *command]
         self.command = [str(word) for word in command]
@@ -226,11 +227,21 @@ class FaultTest(unittest.TestCase):
             self.assertIn("committed", incident["ms"], incident)
 
 
-@functools.cache
-def undisturbed(options):
-    """The same options on one worker without the launcher."""
-    run = Run(pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="reference-")) / "run", None, options).expect(0)
+def ending(run):
+    """What has to be the same, whatever happened."""
     return {"hashes": run.hashes(), **{name: records(run.output / name) for name in ("ledger.jsonl", "metrics.jsonl")}}
+
+
+@functools.cache
+def undisturbed(options=(), program=None):
+    """The same options on one worker without the launcher; `program`: gives the words of another command for a run directory."""
+    output = pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="reference-")) / "run"
+    return ending(Run(output, None, options, program=program and program(output)).expect(0))
+
+
+def built(name):
+    """A program of tests/loops or of examples."""
+    return next(str(path) for folder in ("LOOPS", "EXAMPLES") if (path := pathlib.Path(os.environ[f"LOCKSTEP_{folder}"]) / name).exists())
 
 
 def enter_namespaces():

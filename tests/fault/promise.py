@@ -5,6 +5,7 @@ sample ids and losses are those of the undisturbed run.
     promise.py [CLASS[.test] ...]    (environment: harness.py)
 """
 import collections
+import itertools
 import json
 import os
 import random
@@ -13,7 +14,7 @@ import signal
 import time
 
 import harness
-from harness import LONG, SHORT, FaultTest, at_once, is_step, until
+from harness import LONG, SHORT, FaultTest, at_once, built, is_step, undisturbed, until
 
 
 def stopped(pid):
@@ -111,6 +112,22 @@ class EveryPhase(FaultTest):
             self.assert_same(run, SHORT)
             if "ended with SIGKILL after the run was finished" not in run.err:
                 self.assertEqual([v["rank"] for v in run.victims()], [rank], run.err)
+
+    def test_updates(self):
+        """Steps of two updates, with carried rows and a hook: in each phase of each of the two, in snapshots and copies, and at the end."""
+        def program(output):
+            return [built("hooks_worker"), "slow-updates", str(output), "12"]  # 144 transactions
+        phases = itertools.product(("data", "forward", "backward", "exchange", "optimizer"), (0, 1))
+        kills = [f"txn={20 + 12 * i + update} phase={phase}" for i, (phase, update) in enumerate(phases)]
+        kills += ["phase=heal", "rank=new phase=heal", "phase=snapshot", "phase=done"]
+        for workers in (2, 4):
+            output = self.folder / f"updates{workers}"
+            run = self.run_to_end(workers, launcher=("--max-replacements", 99, "--max-restarts", 99,
+                                                     "--inject", "; ".join(f"kill {kill}" for kill in kills)),
+                                  output=output, program=program(output))
+            self.assertEqual(harness.ending(run), undisturbed(program=program), run.err)
+            finished = run.err.count("ended with SIGKILL after the run was finished")
+            self.assertEqual(len(run.victims()) + finished, len(kills), run.err)
 
     def test_newcomer_in_heal(self):
         """Replacements die while they take the state, five in a row; the sixth lives."""
