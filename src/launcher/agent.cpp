@@ -89,7 +89,9 @@ LinkedRun::Around Agent::around_linked() {
           [this](coord::Event event) { events_.push(std::move(event)); },
           [this] { return head_->status(); },
           [this] { return spawner_.zygote_pid(); },
-          [this](const Worker& worker) { return waits_for_reader(worker); }};
+          [this](const Worker& worker) {
+            return waits_for_reader(worker) || logs_->waits_for_disk(worker.local_rank.value());
+          }};
 }
 
 Status Agent::prepare() {

@@ -35,11 +35,12 @@ void Agent::shut_down() {
   const auto enough = [this] { return signalled(); };
   std::chrono::milliseconds patience = std::max<std::chrono::milliseconds>(
       options_.shutdown_timeout, 5s);  // with a reader that takes nothing
-  logs_->drain([&] {
+  const auto make_room = [&] {
     const bool reads = console_.make_room(patience, enough);
     if (!reads) patience = 0ms;
     return reads;
-  });
+  };
+  logs_->drain(make_room, enough);
   if (linked_) linked_->end(*exit_code_);
   if (*exit_code_ != 0) report_failures();
   if (!background_.finish(Deadline::in(30s)))

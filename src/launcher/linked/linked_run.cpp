@@ -108,7 +108,7 @@ void LinkedRun::look_at_vitals() {
     if (std::exchange(worker.seen_phase, phase) != phase || moved)
       worker.vitals.skip();
     else
-      worker.vitals.look(worker.pid, around_.waits_for_reader(worker).has_value(), now);
+      worker.vitals.look(worker.pid, around_.output_waits(worker), now);
     seen.workers.push_back(worker.vitals.so_far());
     seen.workers.back().uid = uid;
   }

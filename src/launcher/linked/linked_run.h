@@ -50,7 +50,7 @@ class LinkedRun {
     std::function<void(coord::Event)> feed_later;  // at the next tick
     std::function<coord::RunStatus()> status;
     std::function<pid_t()> zygote;
-    std::function<std::optional<Console::Target>(const Worker&)> waits_for_reader;
+    std::function<bool(const Worker&)> output_waits;  // it may sit in a write(2)
   };
   explicit LinkedRun(Around around);
 

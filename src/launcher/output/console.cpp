@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,20 +24,32 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of files each descriptor may have a place of its own to write at.
+const std::string kNobodyReads = "nobody reads standard output any more; the run goes on";
+const std::string kCannotWrite = "standard output cannot be written: ";
+
+// Of a file two descriptors may each have a place of its own to write at.
+bool one_open_file(int a, int b) {
+  const long self = ::getpid();
+  return ::syscall(SYS_kcmp, self, self, KCMP_FILE, static_cast<long>(a), static_cast<long>(b)) ==
+         0;
+}
+
 bool one_stream(int a, int b) {
   struct stat first {
   }, second{};
-  return ::fstat(a, &first) == 0 && ::fstat(b, &second) == 0 && first.st_dev == second.st_dev &&
-         first.st_ino == second.st_ino &&
-         (S_ISFIFO(first.st_mode) || S_ISCHR(first.st_mode) || S_ISSOCK(first.st_mode));
+  if (::fstat(a, &first) != 0 || ::fstat(b, &second) != 0 || first.st_dev != second.st_dev ||
+      first.st_ino != second.st_ino)
+    return false;
+  return S_ISFIFO(first.st_mode) || S_ISCHR(first.st_mode) || S_ISSOCK(first.st_mode) ||
+         one_open_file(a, b);
 }
 
 }  // namespace
 
 Console::Console(Loop& loop)
     : loop_(loop),
-      streams_{open(STDOUT_FILENO), open(STDERR_FILENO)},
+      disk_(loop),
+      streams_{open(kOut), open(kErr)},
       one_(one_stream(STDOUT_FILENO, STDERR_FILENO)) {}
 
 Console::~Console() {
@@ -49,7 +63,7 @@ void Console::move_to(int out, int err) {
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   for (std::size_t i = 0; i < 2; ++i) {
-    Stream old = std::exchange(streams_[i], open(i == 0 ? STDOUT_FILENO : STDERR_FILENO));
+    Stream old = std::exchange(streams_[i], open(static_cast<Target>(i)));
     streams_[i].waiting = std::move(old.waiting);
     streams_[i].lost = old.lost;
     streams_[i].lost_bytes = old.lost_bytes;
@@ -60,7 +74,8 @@ void Console::move_to(int out, int err) {
   flush();
 }
 
-Console::Stream Console::open(int fd) {
+Console::Stream Console::open(Target target) {
+  const int fd = target == kOut ? STDOUT_FILENO : STDERR_FILENO;
   Stream stream;
   stream.fd = fd;
   struct stat info {};
@@ -71,6 +86,12 @@ Console::Stream Console::open(int fd) {
   if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))
     stream.own.reset(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(),
                             O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (UniqueFd copy(S_ISREG(info.st_mode) ? ::fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1); copy)
+    stream.file =
+        std::make_shared<FileWriter>(std::move(copy), disk_, [this, target](const Status& status) {
+          if (!status.ok()) tell_broken(streams_[target], kCannotWrite + status.error().message);
+          flush(streams_[target]);
+        });
   return stream;
 }
 
@@ -96,9 +117,9 @@ ssize_t Console::Stream::put(std::string_view piece) const {
 }
 
 std::pair<std::size_t, int> Console::Stream::progress() const {
-  int unread = -1;  // not known of files, which take all at once
+  int unread = -1;  // not known of files
   ::ioctl(number(), is_pipe ? FIONREAD : TIOCOUTQ, &unread);
-  return {waiting.size(), unread};
+  return {left(), unread};
 }
 
 void Console::write(Target target, std::string_view lines) {
@@ -142,12 +163,16 @@ void Console::tell_lost(Stream& stream) {
 }
 
 // What a disk does not take is a loss; a reader that has gone may have wanted no more.
-void Console::tell_broken(Stream& stream, int error) {
+void Console::tell_broken(Stream& stream, const std::string& what) {
   if (one_ || &stream != &streams_[kOut] || std::exchange(stream.broken, true)) return;
-  const std::string what =
-      error == EPIPE ? "nobody reads standard output any more; the run goes on"
-                     : std::string("standard output cannot be written: ") + std::strerror(error);
   write(kErr, "lockstep: warning: " + what + "; lines are missing there\n");
+}
+
+void Console::tell_late(Stream& stream) {
+  if (!stream.file || !stream.file->is_late()) return;
+  const std::string name = &stream == &streams_[kOut] ? "standard output" : "standard error";
+  write(kErr, "lockstep: warning: the disk of " + name +
+                  " has taken nothing for 5 s; its lines wait, and the run goes on\n");
 }
 
 bool Console::flush() {
@@ -156,6 +181,7 @@ bool Console::flush() {
 }
 
 bool Console::flush(Stream& stream) {
+  if (stream.file) return flush_file(stream);
   std::string& text = stream.waiting;
   std::size_t done = 0;
   while (done < text.size()) {
@@ -163,7 +189,7 @@ bool Console::flush(Stream& stream) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
     if (n <= 0) {
-      tell_broken(stream, errno);
+      tell_broken(stream, errno == EPIPE ? kNobodyReads : kCannotWrite + std::strerror(errno));
       done = text.size();
       break;
     }
@@ -176,6 +202,14 @@ bool Console::flush(Stream& stream) {
   }
   watch(stream);
   return text.empty();
+}
+
+bool Console::flush_file(Stream& stream) {
+  if (!stream.file->full()) {
+    tell_lost(stream);
+    stream.file->write(std::exchange(stream.waiting, {}));
+  }
+  return stream.left() == 0;
 }
 
 void Console::watch(Stream& stream) {
@@ -196,15 +230,21 @@ void Console::look() {
   for (std::size_t i = 0; i < 2; ++i) {
     Stream& stream = streams_[i];
     stream.has_room = entries[i].revents != 0;
+    tell_late(stream);
     const bool gone = (entries[i].revents & (POLLERR | POLLHUP)) != 0;
-    if (gone && (stream.is_pipe || stream.is_socket)) tell_broken(stream, EPIPE);
+    if (gone && (stream.is_pipe || stream.is_socket)) tell_broken(stream, kNobodyReads);
   }
 }
 
 bool Console::waits_unwatched() const {
   return std::any_of(streams_.begin(), streams_.end(), [](const Stream& stream) {
-    return !stream.waiting.empty() && !stream.watched;
+    return !stream.waiting.empty() && !stream.watched && !stream.file;
   });
+}
+
+bool Console::disk_is_busy() const {
+  return std::ranges::any_of(
+      streams_, [](const Stream& stream) { return stream.file && stream.file->busy(); });
 }
 
 bool Console::write_down_to(std::size_t most, std::chrono::milliseconds patience,
@@ -212,12 +252,16 @@ bool Console::write_down_to(std::size_t most, std::chrono::milliseconds patience
   Deadline deadline = Deadline::in(patience);
   auto seen = std::pair{streams_[0].progress(), streams_[1].progress()};
   while (flush(), waiting() > most) {
-    if (deadline.passed() || enough()) return false;
+    const bool disk = disk_is_busy();  // that one is waited for
+    if ((deadline.passed() && !disk) || enough()) return false;
     pollfd entries[2];
     for (std::size_t i = 0; i < 2; ++i)
-      entries[i] = {streams_[i].waiting.empty() ? -1 : streams_[i].number(), POLLOUT, 0};
+      entries[i] = {streams_[i].waiting.empty() || streams_[i].file ? -1 : streams_[i].number(),
+                    POLLOUT, 0};
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left());
-    ::poll(entries, 2, static_cast<int>(std::min<std::chrono::milliseconds>(left, 100ms).count()));
+    const auto time = std::min<std::chrono::milliseconds>(disk ? 10ms : left, 100ms);
+    if (disk) (void)disk_.finish(Deadline::in(time));
+    ::poll(entries, 2, disk ? 0 : static_cast<int>(time.count()));
     auto now = std::pair{streams_[0].progress(), streams_[1].progress()};
     if (std::exchange(seen, now) != now) deadline = Deadline::in(patience);
   }
@@ -235,7 +279,7 @@ Console::Missing Console::finish(std::chrono::milliseconds patience,
   for (Stream& stream : streams_) {
     missing.lines += stream.lost + static_cast<std::size_t>(std::count(stream.waiting.begin(),
                                                                        stream.waiting.end(), '\n'));
-    missing.bytes += stream.lost_bytes + stream.waiting.size();
+    missing.bytes += stream.lost_bytes + stream.left();
     stream.lost = stream.lost_bytes = 0;
     stream.waiting.clear();
     watch(stream);

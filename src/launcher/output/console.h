@@ -1,7 +1,8 @@
 // Standard output and error of the launcher. Never blocks the agent, whoever else writes into the
 // same terminal or pipe: what it does not take now is kept, up to a limit; what is lost beyond it
 // is told once there is room again; a standard output that takes nothing any more (a full disk, a
-// reader that has gone) is told on standard error, once.
+// reader that has gone) is told on standard error, once. Files are written beside the loop
+// (file_writer.h), and waited for at the end, however slow their disk is.
 //
 // Threads: the loop's.
 #pragma once
@@ -9,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +18,8 @@
 #include "base/deadline.h"
 #include "base/loop.h"
 #include "base/unique_fd.h"
+#include "launcher/background.h"
+#include "launcher/output/file_writer.h"
 
 namespace lockstep::launcher {
 
@@ -72,32 +76,39 @@ class Console {
     // A pipe's or terminal's, opened anew without blocking: O_NONBLOCK on `fd` itself would be the
     // user's shell's and the workers' too. Empty for what cannot be opened so.
     UniqueFd own;
+    std::shared_ptr<FileWriter> file;  // of a file
     bool is_pipe = false, is_socket = false, is_terminal = false, watched = false;
     bool has_room = true;
     bool broken = false;  // it was told that nothing can be written
     std::string waiting;
     std::size_t lost = 0, lost_bytes = 0;  // lines
 
+    std::size_t left() const { return waiting.size() + (file ? file->waiting() : 0); }
     int number() const { return own ? own.get() : fd; }
     std::string_view next_piece(std::size_t from) const;
     ssize_t put(std::string_view piece) const;  // as write(2), EAGAIN where there is no room
     // Changes whenever something is taken: by the pipe from us, or by its reader.
     std::pair<std::size_t, int> progress() const;
   };
-  static Stream open(int fd);
+  Stream open(Target target);
   const Stream& of(Target target) const { return streams_[one_ ? kOut : target]; }
   Stream& of(Target target) { return streams_[one_ ? kOut : target]; }
-  std::size_t waiting() const { return streams_[0].waiting.size() + streams_[1].waiting.size(); }
+  std::size_t waiting() const { return streams_[0].left() + streams_[1].left(); }
+  bool disk_is_busy() const;
   bool write_down_to(std::size_t most, std::chrono::milliseconds patience,
                      const std::function<bool()>& enough);
   bool flush(Stream& stream);
   void tell_lost(Stream& stream);
-  void tell_broken(Stream& stream, int error);
+  bool flush_file(Stream& stream);
+  void tell_broken(Stream& stream, const std::string& what);
+  void tell_late(Stream& stream);
   void watch(Stream& stream);
 
   Loop& loop_;
+  Background disk_;
   std::array<Stream, 2> streams_;
-  // One pipe, terminal or socket for both (2>&1): all goes through the first, line after line.
+  // One pipe, terminal, socket or open file for both (2>&1): all goes through the first, line after
+  // line.
   bool one_ = false;
   std::string bar_;  // as it stands on the terminal
 };

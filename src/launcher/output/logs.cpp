@@ -12,9 +12,11 @@
 #include <system_error>
 #include <utility>
 
+#include "base/deadline.h"
 #include "base/log.h"
 #include "base/temporary.h"
 #include "base/text.h"
+#include "launcher/output/file_writer.h"
 #include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {
@@ -70,39 +72,39 @@ std::string folder_name(const LaunchOptions& options) {
   return name + host + "_";
 }
 
-bool write_all(int fd, std::string_view data) {
-  while (!data.empty()) {
-    const ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    data.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return true;
-}
-
 }  // namespace
 
 struct Logs::Tee {
   static constexpr std::size_t kMostPartial = std::size_t{64} << 20;
 
-  UniqueFd pipe, file;
+  UniqueFd pipe;
+  bool watched = false;              // the pipe, by the loop
+  std::shared_ptr<FileWriter> file;  // nullptr: none
   std::string path, prefix;
   std::string partial;    // of a line; has no end in it
   bool returned = false;  // the last byte was \r: \n after it is the same end
   Console::Target target = Console::kOut;
-  bool console = true, failed = false, ended = false;
+  bool console = true, ended = false, incomplete = false;
+  int local_rank = 0;
 
   void take(std::string_view data, Console& to) {
-    if (file && !failed && !write_all(file.get(), data)) {
-      failed = true;  // told once; the worker goes on
-      log_warning("cannot write '" + path + "': " + std::strerror(errno) +
-                  "; the log is incomplete");
-    }
+    if (file) file->write(data);
     if (!console) return;
     std::string lines;
     split(data, lines);
     if (partial.size() >= kMostPartial) end_line(lines);
     if (!lines.empty()) to.write(target, lines);
+  }
+  // Told once; the worker goes on.
+  void took(const Status& status) {
+    if (!status.ok() && !std::exchange(incomplete, true))
+      log_warning("cannot write '" + path + "': " + status.error().message +
+                  "; the log is incomplete");
+  }
+  void look_at_disk() {
+    if (file && file->is_late())
+      log_warning("the disk of '" + path + "' has taken nothing for 5 s: the log waits, and the " +
+                  "worker once 1 MiB is waiting");
   }
   void split(std::string_view data, std::string& lines) {
     const auto is_end = [](char c) { return c == '\n' || c == '\r'; };
@@ -215,46 +217,66 @@ Result<UniqueFd> Logs::open_stream(const std::string& folder, Stream stream, int
   ::fcntl(readable.get(), F_SETFL, O_NONBLOCK);
   auto state = std::make_shared<Tee>();
   state->pipe = std::move(readable);
-  state->file = std::move(file);
+  if (file)
+    state->file = std::make_shared<FileWriter>(
+        std::move(file), *disk_, [this, tee = std::weak_ptr(state)](const Status& status) {
+          if (const auto of = tee.lock()) of->took(status);
+          look_at_room();
+        });
   state->path = path;
   state->prefix = line_prefix(*options_, rank, local_rank);
   state->target = stream == kStdout ? Console::kOut : Console::kErr;
   state->console = on_console(local_rank);
-  if (!held_ || !state->console) LOCKSTEP_TRY(watch(state));
-  std::erase_if(tees_, [](const auto& old) { return old->ended; });
+  state->local_rank = local_rank;
+  std::erase_if(tees_,
+                [](const auto& old) { return old->ended && !(old->file && old->file->busy()); });
   tees_.push_back(state);
+  look_at_room();
   return writable;
 }
 
-Status Logs::watch(const std::shared_ptr<Tee>& tee) {
-  return loop_->add(tee->pipe.get(), [this, tee] { pump(*tee); });
+bool Logs::reads(const Tee& tee) const {
+  return tee.pipe && !(tee.console && held_) && !(tee.file && tee.file->full());
+}
+
+// Pipes are read as long as there is room for what comes.
+void Logs::look_at_room() {
+  for (const auto& tee : tees_) {
+    const bool wanted = reads(*tee);
+    if (wanted == tee->watched) continue;
+    tee->watched = wanted;
+    if (!wanted) {
+      loop_->remove(tee->pipe.get());
+    } else if (auto added = loop_->add(tee->pipe.get(), [this, tee] { pump(*tee); }); !added.ok()) {
+      tee->watched = false;
+      log_error(added.error().message);
+    }
+  }
 }
 
 void Logs::pump(Tee& tee) {
   const ssize_t n = ::read(tee.pipe.get(), buffer_.data(), buffer_.size());
   if (n > 0) {
     tee.take({buffer_.data(), static_cast<std::size_t>(n)}, *console_);
-    if (console_->full()) hold();
+    held_ = held_ || console_->full();
+    if (!reads(tee)) look_at_room();
     return;
   }
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  loop_->remove(tee.pipe.get());
-  tee.pipe.reset();
+  close_pipe(tee);
   tee.finish(*console_);
 }
 
-void Logs::hold() {
-  held_ = true;
-  for (const auto& tee : tees_)
-    if (tee->pipe && tee->console) loop_->remove(tee->pipe.get());
+void Logs::close_pipe(Tee& tee) {
+  if (std::exchange(tee.watched, false)) loop_->remove(tee.pipe.get());
+  tee.pipe.reset();
 }
 
 void Logs::go_on() {
+  for (const auto& tee : tees_) tee->look_at_disk();
   if (!held_ || console_->full()) return;
   held_ = false;
-  for (const auto& tee : tees_)
-    if (tee->pipe && tee->console)
-      if (auto watched = watch(tee); !watched.ok()) log_error(watched.error().message);
+  look_at_room();
 }
 
 std::optional<Console::Target> Logs::waits_for_reader(int local_rank) const {
@@ -268,19 +290,39 @@ std::optional<Console::Target> Logs::waits_for_reader(int local_rank) const {
   return std::nullopt;
 }
 
-void Logs::drain(const std::function<bool()>& make_room) {
-  bool has_room = true;
+bool Logs::waits_for_disk(int local_rank) const {
+  return std::ranges::any_of(tees_, [&](const auto& tee) {
+    return tee->local_rank == local_rank && tee->pipe && tee->file && tee->file->full();
+  });
+}
+
+bool Logs::disk_is_busy() const {
+  return std::ranges::any_of(tees_, [](const auto& tee) { return tee->file && tee->file->busy(); });
+}
+
+// False: enough of it.
+bool Logs::wait_for_disk(const std::function<bool()>& enough) {
+  (void)disk_->finish(Deadline::in(std::chrono::milliseconds(100)));
+  for (const auto& tee : tees_) tee->look_at_disk();
+  return !enough();
+}
+
+void Logs::drain(const std::function<bool()>& make_room, const std::function<bool()>& enough) {
+  bool has_room = true, takes = true;
   for (const auto& tee : tees_) {
     while (tee->pipe) {
       const ssize_t n = ::read(tee->pipe.get(), buffer_.data(), buffer_.size());
       if (n <= 0) break;
       tee->take({buffer_.data(), static_cast<std::size_t>(n)}, *console_);
       if (has_room && console_->full()) has_room = make_room();
+      while (takes && tee->file && tee->file->full()) takes = wait_for_disk(enough);
     }
-    if (tee->pipe) loop_->remove(tee->pipe.get());
-    tee->pipe.reset();
+    close_pipe(*tee);
     if (!tee->ended) tee->finish(*console_);
   }
+  while (takes && disk_is_busy()) takes = wait_for_disk(enough);
+  if (disk_is_busy())
+    log_warning("the disk of the logs in '" + folder_ + "' takes nothing; they are incomplete");
   tees_.clear();
 }
 

@@ -14,6 +14,7 @@
 #include "launcher/output/console.h"
 #include "launcher/output/host_name.h"
 #include "launcher/output/logs.h"
+#include "standard_streams.h"
 #include "support/child.h"
 
 namespace {
@@ -33,55 +34,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// For its life standard error, or output, is this descriptor.
-class StandardError {
- public:
-  explicit StandardError(int fd, int standard = STDERR_FILENO)
-      : standard_(standard), before_(::fcntl(standard, F_DUPFD_CLOEXEC, 3)) {
-    ::dup2(fd, standard_);
-  }
-  ~StandardError() { ::dup2(before_.get(), standard_); }
-  StandardError(const StandardError&) = delete;
-  StandardError& operator=(const StandardError&) = delete;
-
- private:
-  int standard_;
-  UniqueFd before_;
-};
-
-struct Ends {
-  UniqueFd read, write;
-};
-Ends make_pipe() {
-  int ends[2];
-  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-Ends make_socket() {
-  int ends[2];
-  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
-// A terminal; `read` is its other side.
-Ends make_terminal() {
-  const int side = ::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
-  EXPECT_EQ(::grantpt(side), 0);
-  EXPECT_EQ(::unlockpt(side), 0);
-  char name[64];
-  EXPECT_EQ(::ptsname_r(side, name, sizeof name), 0);
-  return {UniqueFd(side), UniqueFd(::open(name, O_RDWR | O_NOCTTY | O_CLOEXEC))};
-}
-
-std::string read_all(const UniqueFd& fd) {
-  std::string text;
-  char buffer[65536];
-  for (ssize_t n; (n = ::read(fd.get(), buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<std::size_t>(n));
-  return text;
-}
-
 std::ptrdiff_t lines_in(std::string_view text) {
   return std::count(text.begin(), text.end(), '\n');
 }
@@ -92,13 +44,6 @@ std::string numbered_lines(int count) {
   return text;
 }
 
-// Ends the process where something blocks; a test that hangs tells nothing.
-class Alarm {
- public:
-  explicit Alarm(unsigned seconds) { ::alarm(seconds); }
-  ~Alarm() { ::alarm(0); }
-};
-
 // Found without a write of ours: workers may be the only ones who print.
 TEST(Console, AReaderThatHasGoneIsToldOnce) {
   for (const auto make : {make_pipe, make_socket}) {
@@ -107,7 +52,7 @@ TEST(Console, AReaderThatHasGoneIsToldOnce) {
     ASSERT_TRUE(loop.ok());
     Ends out = make();
     const Ends err = make_pipe();
-    const StandardError output(out.write.get(), STDOUT_FILENO), error(err.write.get());
+    const StandardStream output(out.write.get(), STDOUT_FILENO), error(err.write.get());
     Console console(*loop);
     console.look();
     EXPECT_EQ(read_all(err.read), "");
@@ -129,7 +74,7 @@ TEST(Console, KeepsWhatNobodyReadsAndWritesItOnceThereIsRoom) {
     auto loop = Loop::open();
     ASSERT_TRUE(loop.ok());
     const Ends ends = make();
-    const StandardError redirected(ends.write.get());
+    const StandardStream redirected(ends.write.get());
     Console console(*loop);
     const std::string text = numbered_lines(20'000);
     console.write(Console::kErr, text);
@@ -156,7 +101,7 @@ TEST(Console, LongLinesOfBothStreamsStayWholeInOnePipe) {
     auto loop = Loop::open();
     ASSERT_TRUE(loop.ok());
     const Ends ends = make();
-    const StandardError out(ends.write.get(), STDOUT_FILENO), err(ends.write.get());
+    const StandardStream out(ends.write.get(), STDOUT_FILENO), err(ends.write.get());
     Console console(*loop);
     std::string seen;
     const auto take_some = [&] {
@@ -185,7 +130,7 @@ TEST(Console, SharesAPipeWithAWorkerThatFillsIt) {
   auto loop = Loop::open();
   ASSERT_TRUE(loop.ok());
   const Ends ends = make_pipe();
-  const StandardError redirected(ends.write.get());
+  const StandardStream redirected(ends.write.get());
   Console console(*loop);
   const UniqueFd worker(::open(("/proc/self/fd/" + std::to_string(ends.write.get())).c_str(),
                                O_WRONLY | O_NONBLOCK | O_CLOEXEC));
@@ -215,13 +160,17 @@ class Tees : public testing::Test {
     for (int i = 0; i < rounds; ++i) loop_.run_once(Deadline::in(1ms));
   }
   std::string shown() { return read_all(ends_.read); }
+  // Until the files have what there is.
+  static void drain(Logs& logs) {
+    logs.drain([] { return true; }, [] { return false; });
+  }
 
   Alarm alarm_;
   test::TempFolder folder_;
   LaunchOptions options_;
   Loop loop_;
   Ends ends_;
-  StandardError to_;
+  StandardStream to_;
   Console console_{loop_};
 };
 
@@ -259,6 +208,7 @@ TEST_F(Tees, LinesEndAtReturnsToo) {
   outputs->err.reset();
   go_round(2);
   EXPECT_EQ(shown(), p + "rest\n");
+  drain(logs);
   EXPECT_EQ(test::read_text(outputs->folder + "/stderr.log"), whole);
 }
 
@@ -323,11 +273,10 @@ TEST_F(Tees, AConsoleThatIsFullHoldsTheWorkersBackAndNotTheLoop) {
     quiet = more.empty() ? quiet + 1 : 0;
     seen += lines_in(more);
   }
+  drain(logs);
   for (const Outputs& o : outputs) kept += lines_in(test::read_text(o.folder + "/stderr.log"));
   EXPECT_EQ(seen, written);
   EXPECT_EQ(kept, written);
-  for (Outputs& o : outputs) o.err.reset();
-  go_round(kWorkers);
 }
 
 }  // namespace
