@@ -7,13 +7,14 @@
 //   for (;;) {
 //     LOCKSTEP_ASSIGN(const bool more, step.next());
 //     if (!more) break;
-//     while (scheduler.last_epoch() < step.epoch()) scheduler.step();
+//     if (step.global_step() > 0 && step.global_step() % step.steps_per_epoch() == 0)
+//       scheduler.step();
 //     LOCKSTEP_TRY(step.run(optimizer, loss));
 //   }
 //
-// The loop asks how far the schedule is: after a resume and in a newcomer the copied state may have
-// this epoch's step() in it already. For the same reason it stands between next() and run(): what
-// comes after run() is not called in a newcomer for the step that it joined with.
+// It stands between next() and run(), where the loop's own code counts once a step, whoever dies
+// and wherever a run goes on: what comes after run() is not called in a newcomer for the step that
+// it joined with.
 //
 // Ownership: refers to the optimizer, which outlives it; no copies. Threads: one at a time. Errors:
 // check() says kUsage for settings that PyTorch refuses, before a run begins. State: in the train

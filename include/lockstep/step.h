@@ -28,11 +28,12 @@
 //
 //   step.on_update([&](const lockstep::UpdateEnd&) { average.lerp_(net->weight, 0.01); });
 //
-// What is set before run() must be the same in all workers: a function of global_step() and of
-// nothing else, neither of the rank nor of how often the loop has gone round. A replacement comes
-// in at the loop's top, at any step: so a loop with two optimizers takes one of them by
-// global_step() % 2, and not in turn. run() finds optimizers, rates and, now and then, states that
-// differ (kUsage, in all workers).
+// What the loop does between next() and run() counts once a step: checkpoints are of before it, and
+// a newcomer, whose first step others have begun, has it in its copy of the state. It must be the
+// same in all workers: a function of global_step() and the state and of nothing else, neither of
+// the rank nor of how often the loop has gone round. A replacement comes in at the loop's top, at
+// any step: so a loop with two optimizers takes one of them by global_step() % 2, and not in turn.
+// run() finds optimizers, rates and, now and then, states that differ (kUsage, in all workers).
 //
 // The closure runs once for each virtual worker that this worker has in the step (with
 // accumulation_steps once for each of its batches), and again for those it adopts when others die.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include "checkpoint/safetensors.h"
 
@@ -104,9 +105,14 @@ Status Image::fill(std::span<const Part> parts, const std::string& state) {
     if (parts[i].name == "model") model_ = tensors_in(layouts[i], at);
     at += round_up(layouts[i].file_bytes, kHugePage);
   }
-  state_ = state;
-  files_.push_back({kStateName, std::as_bytes(std::span(state_))});
+  files_.push_back({kStateName, {}});
+  set_state(state);
   return {};
+}
+
+void Image::set_state(std::string state) {
+  state_ = std::move(state);
+  files_.back().bytes = std::as_bytes(std::span(state_));
 }
 
 std::string Image::weights_sha256() const {

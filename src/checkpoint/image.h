@@ -41,6 +41,8 @@ class Image {
  public:
   // Copies everything: one pass at memory speed, no page faults from the second time on.
   Status fill(std::span<const Part> parts, const std::string& state);
+  // In the place of the one it was filled with.
+  void set_state(std::string state);
   std::span<const FileBytes> files() const { return files_; }
   std::string weights_sha256() const;  // of the part "model"; empty without one
 

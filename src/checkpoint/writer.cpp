@@ -1,6 +1,7 @@
 #include "checkpoint/writer.h"
 
 #include <algorithm>
+#include <cassert>
 #include <system_error>
 #include <utility>
 
@@ -27,13 +28,26 @@ bool Writer::idle_by(std::unique_lock<std::mutex>& lock, Deadline deadline) {
 Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& state_json,
                               const RunCursor& cursor, std::uint64_t generation, WhenBusy when_busy,
                               Deadline deadline) {
+  LOCKSTEP_ASSIGN(const bool taken, copy(parts, when_busy, deadline));
+  if (taken) LOCKSTEP_TRY(write(state_json, cursor, generation));
+  return taken;
+}
+
+Result<bool> Writer::copy(std::span<const Part> parts, WhenBusy when_busy, Deadline deadline) {
   std::unique_lock lock(mutex_);
   if (in_flight_ && when_busy == WhenBusy::kSkip) return false;
   if (!idle_by(lock, deadline))
     return Error{ErrorKind::kTimedOut, "checkpoint " + rundir::step_name(manifest_.cursor.txn) +
                                            " is still being written"};
+  LOCKSTEP_TRY(image_.fill(parts, ""));
+  return true;
+}
+
+Status Writer::write(std::string state_json, const RunCursor& cursor, std::uint64_t generation) {
+  std::unique_lock lock(mutex_);
+  assert(!in_flight_ && !image_.files().empty());
   LOCKSTEP_TRY(start_thread());
-  LOCKSTEP_TRY(image_.fill(parts, state_json));
+  image_.set_state(std::move(state_json));
   manifest_ = {};
   manifest_.generation = generation;
   manifest_.virtual_workers = options_.virtual_workers;
@@ -42,7 +56,7 @@ Result<bool> Writer::snapshot(std::span<const Part> parts, const std::string& st
   in_flight_ = true;
   lock.unlock();
   changed_.notify_all();
-  return true;
+  return {};
 }
 
 Status Writer::start_thread() {

@@ -1,8 +1,8 @@
 // Saves in the background: snapshot() copies and returns, one thread hashes, writes, syncs and
-// publishes.
+// publishes. Or in two parts: copy(), and later write().
 //
-// At most one checkpoint is in flight. The thread starts with the first snapshot (a fork point must
-// find one thread), and the destructor waits for it: bound it by the gate's deadline. Errors: see
+// At most one checkpoint is in flight. The thread starts with the first one (a fork point must find
+// one thread), and the destructor waits for it: bound it by the gate's deadline. Errors: see
 // snapshot() and `done`; an error never harms what is already published. Threads: one caller at a
 // time.
 #pragma once
@@ -64,6 +64,12 @@ class Writer {
   Result<bool> snapshot(std::span<const Part> parts, const std::string& state_json,
                         const RunCursor& cursor, std::uint64_t generation, WhenBusy when_busy,
                         Deadline deadline);
+
+  // The first half: the tensors alone. Nothing is written until write() is called; another copy
+  // takes this one's place. Results as snapshot()'s.
+  Result<bool> copy(std::span<const Part> parts, WhenBusy when_busy, Deadline deadline);
+  // What copy() has taken since, whose result was true.
+  Status write(std::string state_json, const RunCursor& cursor, std::uint64_t generation);
 
   // Until nothing is in flight: the outcome of the last snapshot (ok if there was none), or
   // kTimedOut.

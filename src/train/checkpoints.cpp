@@ -1,6 +1,7 @@
 #include "train/checkpoints.h"
 
 #include <chrono>
+#include <utility>
 
 #include "base/log.h"
 #include "checkpoint/search.h"
@@ -156,49 +157,69 @@ Status Checkpoints::check() const {
   return failure_ ? Status(*failure_) : Status();
 }
 
+void Checkpoints::make_writer(const Plan& plan) {
+  checkpoint::WriterOptions options;
+  options.run_dir = options_.output;
+  options.through = rundir::path_through(run_lock_);
+  options.run_identity = manifest_.identity();
+  options.virtual_workers = *manifest_.virtual_workers();
+  options.keep_last = static_cast<unsigned>(options_.keep_checkpoints.value_or(kKeptInTraining));
+  options.place = [this] { return rundir::check_run_directory(options_.output, run_lock_); };
+  options.goes_back = from_path();
+  options.gate = [this](const RunCursor& cursor) {
+    return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
+  };
+  options.done = [this, plan](const RunCursor& cursor,
+                              const Result<checkpoint::Published>& result) {
+    on_done(plan.at(Txn(cursor.txn)), Txn(cursor.txn), result);
+  };
+  writer_ = std::make_unique<checkpoint::Writer>(posix_env(), std::move(options));
+}
+
 Status Checkpoints::take(const Plan& plan, Txn next, RunNotes notes,
                          checkpoint::WhenBusy when_busy) {
-  if (!writer_) {
-    checkpoint::WriterOptions options;
-    options.run_dir = options_.output;
-    options.through = rundir::path_through(run_lock_);
-    options.run_identity = manifest_.identity();
-    options.virtual_workers = *manifest_.virtual_workers();
-    options.keep_last = static_cast<unsigned>(options_.keep_checkpoints.value_or(kKeptInTraining));
-    options.place = [this] { return rundir::check_run_directory(options_.output, run_lock_); };
-    options.goes_back = from_path();
-    options.gate = [this](const RunCursor& cursor) {
-      return session_.sync_records(Txn(cursor.txn), Deadline::in(kSaveDeadline));
-    };
-    options.done = [this, plan](const RunCursor& cursor,
-                                const Result<checkpoint::Published>& result) {
-      on_done(plan.at(Txn(cursor.txn)), Txn(cursor.txn), result);
-    };
-    writer_ = std::make_unique<checkpoint::Writer>(posix_env(), std::move(options));
-  }
+  if (!writer_) make_writer(plan);
+  copy_.reset();
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(const auto sources, checkpoint::Sources::of(parts));
+  LOCKSTEP_ASSIGN(const bool taken,
+                  writer_->copy(sources.parts(), when_busy, Deadline::in(kSaveDeadline)));
+  if (!taken) return {};
   const Txn place = place_in(plan, next);
   const Position at = plan.at(place);
-  const RunCursor cursor{place.value(), static_cast<std::uint64_t>(at.epoch),
-                         static_cast<std::uint64_t>(at.step)};
   const coord::Board board(session_.memory(), {});
-  const std::uint64_t generation = board.table(next).generation.load();
   notes.ended_early = plan.ended_early;
   notes.stopped = plan.stops() && next >= plan.end();
   notes.ran_ns = coord::ran_ns(board.header(), monotonic_ns());
-  const Result<bool> taken = writer_->snapshot(sources.parts(), texts_json(state_, notes), cursor,
-                                               generation, when_busy, Deadline::in(kSaveDeadline));
-  return taken.ok() ? Status() : Status(taken.error());
+  copy_ = {
+      {place.value(), static_cast<std::uint64_t>(at.epoch), static_cast<std::uint64_t>(at.step)},
+      board.table(next).generation.load(),
+      save_texts(state_),
+      std::move(notes)};
+  return {};
 }
 
-Status Checkpoints::snapshot(const Plan& plan, Txn next, const RunNotes& notes) {
+Status Checkpoints::copy(const Plan& plan, Txn next, const RunNotes& notes) {
   return take(plan, next, notes, checkpoint::WhenBusy::kSkip);
 }
 
+Status Checkpoints::copy_of_stop(const Plan& plan, Txn next, const RunNotes& notes) {
+  return told(plan, next, take(plan, next, notes, checkpoint::WhenBusy::kWait));
+}
+
+Status Checkpoints::hand_over(std::vector<OptimizerList> optimizers) {
+  if (!copy_) return {};
+  Copy copy = *std::exchange(copy_, std::nullopt);
+  copy.notes.optimizers = std::move(optimizers);
+  return writer_->write(texts_json(state_, copy.texts, copy.notes), copy.cursor, copy.generation);
+}
+
 Status Checkpoints::publish(const Plan& plan, Txn next, const RunNotes& notes) {
-  awaited_ = place_in(plan, next).value() + 1;
-  LOCKSTEP_TRY(take(plan, next, notes, checkpoint::WhenBusy::kWait));
+  const std::uint64_t place = place_in(plan, next).value();
+  awaited_ = place + 1;
+  if (!copy_ || copy_->cursor.txn != place)
+    LOCKSTEP_TRY(take(plan, next, notes, checkpoint::WhenBusy::kWait));
+  LOCKSTEP_TRY(hand_over(notes.optimizers));
   LOCKSTEP_TRY(check());
   return writer_->wait(Deadline::in(kSaveDeadline));
 }
@@ -227,14 +248,16 @@ Status Checkpoints::save(const Plan& plan, Txn next, const RunNotes& notes) {
   const bool last = next >= plan.end();
   if (last && is_there(plan, next)) return {};
   const Status saved = publish(plan, next, notes);
-  if (saved.ok()) {
-    if (last) keep_the_last_alone(plan, next);
-    return {};
-  }
-  if (last)
-    return Error{ErrorKind::kDisk,
-                 "the final weights are not on disk: " + saved.error().message +
-                     ". The same command goes on from the last checkpoint once they can be saved"};
+  if (saved.ok() && last) keep_the_last_alone(plan, next);
+  if (saved.ok() || !last) return told(plan, next, saved);
+  return Error{ErrorKind::kDisk,
+               "the final weights are not on disk: " + saved.error().message +
+                   ". The same command goes on from the last checkpoint once they can be saved"};
+}
+
+// What becomes of the run where it stops, and its state was not saved.
+Status Checkpoints::told(const Plan& plan, Txn next, const Status& saved) const {
+  if (saved.ok()) return {};
   const std::string what = "the checkpoint after step " +
                            std::to_string(plan.at(next).global_step) +
                            ", where the run stops, was not saved: " + saved.error().message;

@@ -158,12 +158,15 @@ Result<bool> Run::announce() {
   LOCKSTEP_ASSIGN(const Turn turn, participant_->turn());
   switch (turn) {
     case Turn::kRun:
+      LOCKSTEP_TRY(copy_if_due());
       announced_ = true;
       announced_txn_ = at();
       // Where the shares have left the generator depends on which ones this worker had.
       at::manual_seed(loop_seed(spec_.options.seed, global_step(at())));
       return true;
     case Turn::kStopped:
+      if (participant_->first_live())
+        LOCKSTEP_TRY(checkpoints_->copy_of_stop(spec_.plan, at(), notes()));
       // With several optimizers the checkpoint has which of them comes next, and that only run()
       // is told: so it is run() that stops.
       if (state_.optimizers().size() == 1 || !is_step(at())) return leave_stopped().error();
@@ -188,9 +191,12 @@ Status Run::leave() {
   return Error{ErrorKind::kLeft, "taken out of the run, which goes on without this worker"};
 }
 
-// An error in any case: kResumable, unless the checkpoint cannot be had.
+// An error in any case: kResumable, unless the checkpoint cannot be had. Whoever was the first in
+// next() has copied it there: what the loop has done since is no part of it.
 Status Run::leave_stopped() {
-  if (participant_->first_live()) LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at(), notes()));
+  RunNotes notes = this->notes();
+  if (stopping_) notes.optimizers = given_optimizers();
+  if (checkpoints_->has_copy()) LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at(), notes));
   LOCKSTEP_TRY(session_of(context_).leave(at()));
   return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
 }
@@ -205,6 +211,7 @@ Status Run::run_next(std::vector<GivenUpdate> updates) {
     LOCKSTEP_TRY(check_given());
     LOCKSTEP_TRY(check_goes_on_as_before());
     if (stopping_) return leave_stopped();
+    LOCKSTEP_TRY(checkpoints_->hand_over(given_optimizers()));
     trained_ = true;
     return run_updates();
   });
@@ -245,9 +252,15 @@ Status Run::go_on_in_step() {
 RunNotes Run::notes() const {
   RunNotes notes;
   notes.idle_steps = idle_steps_;
-  if (state_.optimizers().size() > 1 && at() < spec_.plan.end() && is_step(at()))
-    for (const GivenUpdate& update : given_) notes.optimizers.push_back(update.optimizers);
   return notes;
+}
+
+// By update; none where there is no choice.
+std::vector<OptimizerList> Run::given_optimizers() const {
+  std::vector<OptimizerList> given;
+  if (state_.optimizers().size() > 1)
+    for (const GivenUpdate& update : given_) given.push_back(update.optimizers);
+  return given;
 }
 
 // Where all have died nobody is left to compare with, but the checkpoint knows.

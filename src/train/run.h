@@ -87,7 +87,6 @@ class Run final : public transaction::Program {
   Status updated(Txn txn) override;
   Status end_epoch(Txn txn, comm::Exchange& exchange) override;
   transaction::Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const override;
-  Status before(Txn txn, bool first) override;
 
  private:
   Status begin();
@@ -101,6 +100,8 @@ class Run final : public transaction::Program {
   Status run_updates();
   Status go_on_in_step();
   RunNotes notes() const;
+  std::vector<OptimizerList> given_optimizers() const;
+  Status copy_if_due();
   Status check_goes_on_as_before() const;
   Status check_witnessed(Txn txn);
   void tell_of_unused_data();

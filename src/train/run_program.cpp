@@ -39,13 +39,17 @@ bool Run::checkpoint_due(Txn txn) const {
          static_cast<double>(monotonic_ns() - since) * 1e-9 >= every.seconds;
 }
 
-Status Run::before(Txn txn, bool first) {
+// What the loop does between next() and run() it does again where a run goes on from a checkpoint:
+// so that is of before it.
+Status Run::copy_if_due() {
   LOCKSTEP_TRY(checkpoints_->check());
-  if (!first || !checkpoint_due(txn)) return {};
+  if (!checkpoint_due(at()) || !participant_->first_live()) return {};
   participant_->enter(coord::Phase::kSnapshot);
   LOCKSTEP_TRY(participant_->record_all());
   checkpointed_ns_ = monotonic_ns();
-  return checkpoints_->snapshot(spec_.plan, txn, notes());
+  LOCKSTEP_TRY(checkpoints_->copy(spec_.plan, at(), notes()));
+  participant_->enter(coord::Phase::kIdle);
+  return {};
 }
 
 // By default in the run's first step, if equal bits are promised.

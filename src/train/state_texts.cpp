@@ -76,10 +76,17 @@ std::optional<std::string> text_of(const json& kept) {
 
 }  // namespace
 
-std::string texts_json(const TrainState& state, const RunNotes& notes) {
+std::vector<std::string> save_texts(const TrainState& state) {
+  std::vector<std::string> saved;
+  for (const TrainState::Text& text : state.texts()) saved.push_back(text.save());
+  return saved;
+}
+
+std::string texts_json(const TrainState& state, const std::vector<std::string>& saved,
+                       const RunNotes& notes) {
   json texts = json::object();
-  for (const TrainState::Text& text : state.texts())
-    texts[printable(text.name)] = kept(text.save());
+  for (std::size_t i = 0; i < saved.size(); ++i)
+    texts[printable(state.texts()[i].name)] = kept(saved[i]);
   if (notes.ended_early) texts[kEndedEarly] = "yes";
   texts[kRan] = std::to_string(notes.ran_ns);
   if (notes.stopped) texts[kStopped] = "yes";

@@ -26,7 +26,10 @@ struct RunNotes {
   std::vector<std::vector<std::size_t>> optimizers = {};
 };
 
-std::string texts_json(const TrainState& state, const RunNotes& notes);
+// As they are now, in the state's order.
+std::vector<std::string> save_texts(const TrainState& state);
+std::string texts_json(const TrainState& state, const std::vector<std::string>& saved,
+                       const RunNotes& notes);
 
 // Into the state. kBadData for a text that the state needs and the file lacks; and the texts' own.
 Result<RunNotes> load_texts(const TrainState& state, const std::string& text);

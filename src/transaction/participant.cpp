@@ -135,9 +135,11 @@ Status Participant::heed_stop() {
 }
 
 bool Participant::first_live() const {
-  const coord::Ownership ownership(table_, 1, board_.dead());
-  return ownership.live_count() > 0 &&
-         table_.members[ownership.first_live()].uid == session_.identity().uid;
+  const std::vector<WorkerUid> dead = board_.dead();
+  for (const coord::Member& m : table_.members)
+    if (std::find(dead.begin(), dead.end(), m.uid) == dead.end())
+      return m.uid == session_.identity().uid;
+  return false;
 }
 
 Status Participant::run() {
@@ -157,7 +159,6 @@ Status Participant::run() {
       board_.header().dead_count.load(std::memory_order_acquire))
     note_membership_change();
   LOCKSTEP_TRY(donate_if_asked());
-  LOCKSTEP_TRY(program_.before(txn, exchange_->ownership().first_live() == exchange_->self()));
   if (!start_buffers_.empty()) store_buffers(state_, start_buffers_);
   LOCKSTEP_TRY(compute_owned());
   LOCKSTEP_TRY(rehearse());

@@ -70,8 +70,6 @@ class Program {
   virtual Status end_epoch(Txn txn, comm::Exchange& exchange) = 0;
   // What to say about a transaction that this worker has committed.
   virtual Lines lines(Txn txn, coord::Board board, comm::Exchange& exchange) const = 0;
-  // Before transaction `txn`, state as of its start. `first`: this worker writes checkpoints.
-  virtual Status before(Txn txn, bool first) = 0;
 };
 
 }  // namespace lockstep::transaction

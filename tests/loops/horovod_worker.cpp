@@ -124,7 +124,9 @@ Status elastic(lockstep::Context& context, const std::string& name, const std::s
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, hvd.step()->next());
     if (!more) return {};
-    while (scheduler.last_epoch() < hvd.step()->epoch()) scheduler.step();
+    if (const lockstep::Step& step = *hvd.step();
+        step.global_step() > 0 && step.global_step() % step.steps_per_epoch() == 0)
+      scheduler.step();
     LOCKSTEP_TRY(optimizer.step([&](lockstep::Share& share) {
       if (hvd.rank() != share.virtual_worker()) throw std::logic_error("rank() is not v");
       return loss(net, 0.3 * (hvd.rank() + 1) / hvd.size());

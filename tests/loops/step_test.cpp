@@ -179,7 +179,7 @@ TEST_F(StepLoop, AnEarlyEndSurvivesDeaths) {
 }
 
 // The schedule as lr_scheduler.h has it: at an epoch's start, where a newcomer takes over, and from
-// the checkpoint that was taken there (30 = 3 steps * 10 epochs).
+// the checkpoint that was taken there (30 = 3 steps * 10 epochs), before the loop's own code.
 TEST_F(StepLoop, AScheduleIsTheSameWhoeverComesAndGoes) {
   const std::string metrics = folder_ / "run/metrics.jsonl";
   EXPECT_EQ(launched("schedule").code, 0);

@@ -83,7 +83,8 @@ Status loop(const Job& job, Step& step, lockstep::SGD& optimizer,
       model->register_parameter("late", at::zeros({1}));
     if (job.is("frozen-late") && step.global_step() == 4) model->bias.set_requires_grad(false);
     if (job.is("no-update")) optimizer.set_lr(step.global_step() == 4 ? 0 : 0.1);
-    while (scheduler && scheduler->last_epoch() < step.epoch()) scheduler->step();
+    if (scheduler && step.global_step() > 0 && step.global_step() % step.steps_per_epoch() == 0)
+      scheduler->step();
     if (job.is("says") && step.is_first()) {
       std::printf("before step %ld\n", long{step.global_step()});
       std::fflush(stdout);

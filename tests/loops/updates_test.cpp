@@ -137,6 +137,17 @@ TEST_F(Updates, AStopComesBetweenSteps) {
   EXPECT_EQ(hash_in(rest), whole);
 }
 
+// Between next() and run() it multiplies a tensor of the state: checkpoints, those of a stop too,
+// are of before it, a newcomer's copy has it.
+TEST_F(Updates, TheLoopsOwnCodeCountsOnceAStep) {
+  const std::string whole = hash_in(launched(3, "slow"));
+  const Outcome outcome = launched(
+      3, "slow", {"--max-restarts", "1", "--inject", "kill txn=69 phase=forward repeat=3"});
+  EXPECT_EQ(killed_in(outcome), 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("resuming from"), std::string::npos) << outcome.err;
+  EXPECT_EQ(hash_in(outcome), whole) << outcome.err;
+}
+
 TEST_F(Updates, NewcomersComeInBetweenSteps) {
   const std::string whole = hash_in(launched(3, "slow"));
   for (const char* fault : {"kill rank=0 txn=9 phase=forward", "kill rank=1 txn=10 phase=backward",

@@ -179,6 +179,7 @@ lockstep::TrainState::Text slow_text() {
 
 Status train(const Job& job) {
   Nets nets(job);
+  const at::Tensor factor = at::ones({});
   std::atomic<std::int64_t> fetched = 0;
   LOCKSTEP_ASSIGN(auto set, lockstep::data::tensor_dataset(
                                 at::randn({96, 2}), at::randn({96, 1}),
@@ -192,15 +193,20 @@ Status train(const Job& job) {
   LOCKSTEP_TRY(state.add("of_a", nets.of_a));
   LOCKSTEP_TRY(state.add("of_b", nets.of_b));
   if (job.is("slow-to-load")) LOCKSTEP_TRY(state.add(slow_text()));
+  if (job.is("slow")) LOCKSTEP_TRY(state.add("own", {{"factor", factor}}));
   if (job.name.ends_with("scaler")) LOCKSTEP_TRY(state.add("scaler", nets.scaler));
   if (job.is("librarys-name")) LOCKSTEP_TRY(state.add("lockstep.step", {{"x", at::zeros({1})}}));
   Step step(job.context, state, options_of(job));
   LOCKSTEP_TRY(step.open(set));
   if (job.is("opens-twice")) return step.open(set);
-  const auto loss = [&](Share& share) { return loss_of(job, nets, share); };
+  const auto loss = [&](Share& share) {
+    const at::Tensor plain = loss_of(job, nets, share);
+    return plain.defined() ? plain * factor : plain;
+  };
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
+    if (job.is("slow")) factor.mul_(1.0625);  // once a step, whatever happens
     now().shares = 0;
     // With two shares again, after the death in step 3: a newcomer has the others.
     now().last_witness =

@@ -190,7 +190,8 @@ lockstep::Status schedule(lockstep::Step& step, lockstep::TrainState& state,
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
-    while (scheduler.last_epoch() < step.epoch()) scheduler.step();
+    if (step.global_step() > 0 && step.global_step() % step.steps_per_epoch() == 0)
+      scheduler.step();
     LOCKSTEP_TRY(step.run(optimizer, loss));
   }
   return {};

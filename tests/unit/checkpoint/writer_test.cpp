@@ -157,6 +157,29 @@ TEST_F(WriterTest, OneInFlightTheSecondWaitsOrIsSkipped) {
   EXPECT_FALSE(published(20));
 }
 
+TEST_F(WriterTest, ACopyIsWrittenOnceItIsSaidAndNotBefore) {
+  const auto copied = [&](Writer& writer, std::uint64_t txn) {
+    const Sample sample(txn);
+    return *writer.copy(sample.parts(), WhenBusy::kSkip, Deadline::in(20s));
+  };
+  {
+    Writer writer(env_, options());
+    EXPECT_TRUE(copied(writer, 10));
+    EXPECT_FALSE(writer.busy());
+    EXPECT_TRUE(copied(writer, 20));
+    EXPECT_TRUE(writer.write(Sample(20).state(), {20, 0, 20}, 5).ok());
+    EXPECT_TRUE(writer.wait(Deadline::in(20s)).ok());
+    EXPECT_TRUE(copied(writer, 30));
+  }
+  EXPECT_EQ(*env_.list("run/checkpoints"), (std::vector<std::string>{"last", "step-00000020"}));
+  Sample loaded(0);
+  const auto targets = loaded.targets();
+  const auto search = load_newest(env_, "run", {"run-a", 3}, targets);
+  ASSERT_TRUE(search.ok() && search->newest);
+  EXPECT_EQ(search->newest->state, Sample(20).state());
+  EXPECT_EQ(loaded, Sample(20));
+}
+
 TEST_F(WriterTest, TheDestructorFinishesWhatWasTaken) {
   {
     Writer writer(env_, options());

@@ -21,11 +21,12 @@ struct Note {
 
 TEST(StateTexts, ComeBackWithTheRunsNotes) {
   const Note from("at 3");
-  const std::string json = texts_json(from.state, {.ended_early = true,
-                                                   .stopped = false,
-                                                   .ran_ns = 18446744073709551615u,
-                                                   .idle_steps = 7,
-                                                   .optimizers = {{1, 0}, {2}}});
+  const std::string json = texts_json(from.state, save_texts(from.state),
+                                      {.ended_early = true,
+                                       .stopped = false,
+                                       .ran_ns = 18446744073709551615u,
+                                       .idle_steps = 7,
+                                       .optimizers = {{1, 0}, {2}}});
   Note to("");
   const auto notes = load_texts(to.state, json);
   ASSERT_TRUE(notes.ok());
@@ -55,7 +56,7 @@ TEST(StateTexts, BytesOfAnyKindComeBackAsTheyWere) {
   for (const std::string& text : {all, std::string("caf\xe9"), std::string("caf\\xe9")}) {
     const Note from(text);
     Note to("");
-    ASSERT_TRUE(load_texts(to.state, texts_json(from.state, {})).ok());
+    ASSERT_TRUE(load_texts(to.state, texts_json(from.state, save_texts(from.state), {})).ok());
     EXPECT_EQ(to.text, text);
   }
   for (const char* json : {R"({"note": [256]})", R"({"note": [-1]})", R"({"note": ["x"]})"}) {
