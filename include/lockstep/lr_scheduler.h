@@ -1,5 +1,6 @@
-// Learning rates over epochs: torch.optim.lr_scheduler's StepLR and ReduceLROnPlateau, with the
-// sequences of Python's (torch 2.11), to the last bit. Names, meanings and defaults are PyTorch's.
+// Learning rates over epochs or updates: torch.optim.lr_scheduler's StepLR, LambdaLR and
+// ReduceLROnPlateau, with the sequences of Python's (torch 2.11), to the last bit. Names, meanings
+// and defaults are PyTorch's.
 //
 //   lockstep::StepLR scheduler(optimizer, 30, 0.1);  // optimizer and model are in `state`
 //   LOCKSTEP_TRY(state.add("scheduler", scheduler));
@@ -14,7 +15,10 @@
 //
 // It stands between next() and run(), where the loop's own code counts once a step, whoever dies
 // and wherever a run goes on: what comes after run() is not called in a newcomer for the step that
-// it joined with.
+// it joined with. A schedule that steps at each update has its place in a hook, behind the
+// optimizer's step() as in PyTorch's loop; lines and metrics have the rate of the update itself:
+//
+//   step.on_update([&](const lockstep::UpdateEnd&) { scheduler.step(); });  // before open()
 //
 // Ownership: refers to the optimizer, which outlives it; no copies. Threads: one at a time. Errors:
 // check() says kUsage for settings that PyTorch refuses, before a run begins. State: in the train
@@ -26,6 +30,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -69,6 +74,32 @@ class StepLR : public LRScheduler {
  private:
   std::int64_t step_size_;
   double gamma_;
+  at::Tensor last_epoch_;  // int64 scalar
+};
+
+// The rate of each group is its initial one, which it has when the scheduler is made, times what
+// the function says for last_epoch(): 0 from then on, one more at each step(). A warmup:
+//   lockstep::LambdaLR warmup(
+//       optimizer, [](std::int64_t t) { return std::min(1.0, static_cast<double>(t + 1) / 100); });
+// The function is no part of the state or the manifest: it must be the same in all workers and
+// whenever the run goes on, and depend on its argument alone. Initial rates and last_epoch() are in
+// the state. check() refuses an empty function, and another number of them than of groups.
+class LambdaLR : public LRScheduler {
+ public:
+  using Lambda = std::function<double(std::int64_t)>;
+  LambdaLR(Optimizer& optimizer, Lambda lr_lambda);  // of all groups
+  LambdaLR(Optimizer& optimizer, std::vector<Lambda> lr_lambdas);  // one for each
+  void step();
+  std::int64_t last_epoch() const;
+  std::vector<double> base_lrs() const;  // by group
+  NamedTensors state() const override;
+  std::string settings() const override;
+  Status check() const override;
+
+ private:
+  void set_rates();
+  std::vector<Lambda> lr_lambdas_;
+  at::Tensor base_lrs_;    // float64, one for each group
   at::Tensor last_epoch_;  // int64 scalar
 };
 

@@ -49,6 +49,9 @@ struct LossAndCorrect {
   double correct = 0;
 };
 
+// When a schedule steps.
+enum class Per { kEpoch, kUpdate };
+
 // What the evaluated samples are to a run: by which name its records and reports have the figures.
 enum class EvaluatedOn { kTestSet, kValidationSet };
 
@@ -66,7 +69,7 @@ struct EpochEnd {
   double train_loss = 0;         // mean over the epoch's samples, each before its step's update
   std::vector<double> train_losses = {};  // the same by virtual worker, over its own samples
   double train_accuracy = 0;              // over the same samples; NaN where none are counted
-  double lr = 0;                          // of the first group, in this epoch
+  double lr = 0;                          // of the first group, in the epoch's last update
   // Of the evaluation: NaN and 0 without one (a test set, --evaluate-every); correct and accuracy
   // too where Score has none.
   double loss = 0;
@@ -161,10 +164,15 @@ class Trainer {
 
   // A schedule steps at each epoch's end, after what else is said and kept of it: ReduceLROnPlateau
   // by the evaluation's loss, where there is one (--evaluate-every); in a run without any, by the
-  // training's. With mode kMax by the evaluation's accuracy: kUsage where none is counted. Part of
-  // the state and of the manifest. Before fit(); `scheduler` outlives the trainer.
-  void schedule(StepLR& scheduler);
-  void schedule(ReduceLROnPlateau& scheduler);
+  // training's. With mode kMax by the evaluation's accuracy: kUsage where none is counted.
+  // Or at each update, behind the optimizer's step() and before on_update(): ReduceLROnPlateau by
+  // the mean loss of the update's samples, and its patience counts updates (kUsage with mode kMax).
+  // As in PyTorch's loop an update that a GradScaler leaves out counts; one left out for
+  // OnNan::kSkip does not. Lines and records have the rate of the update itself.
+  // Part of the state and of the manifest. Before fit(); `scheduler` outlives the trainer.
+  void schedule(StepLR& scheduler, Per per = Per::kEpoch);
+  void schedule(LambdaLR& scheduler, Per per = Per::kEpoch);
+  void schedule(ReduceLROnPlateau& scheduler, Per per = Per::kEpoch);
   // The steps scale their losses by it, leave out those whose gradients overflow, and update it.
   // Part of the state and of the manifest. Before fit(); `scaler` outlives the trainer.
   void scaler(GradScaler& scaler);

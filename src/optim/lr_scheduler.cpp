@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/text.h"
 
@@ -54,6 +55,49 @@ Status StepLR::check() const {
   if (!std::isfinite(gamma_) || gamma_ < 0)
     return wrong("StepLR: gamma is " + shortest(gamma_) + "; a finite number, at least 0");
   return {};
+}
+
+LambdaLR::LambdaLR(Optimizer& optimizer, Lambda lr_lambda)
+    : LambdaLR(optimizer, std::vector<Lambda>(optimizer.groups(), std::move(lr_lambda))) {}
+
+LambdaLR::LambdaLR(Optimizer& optimizer, std::vector<Lambda> lr_lambdas)
+    : LRScheduler(optimizer),
+      lr_lambdas_(std::move(lr_lambdas)),
+      base_lrs_(at::tensor(optimizer.rates(), at::kDouble)),
+      last_epoch_(at::zeros({}, at::kLong)) {
+  if (check().ok()) set_rates();
+}
+
+void LambdaLR::step() {
+  ++*last_epoch_.mutable_data_ptr<std::int64_t>();
+  set_rates();
+}
+
+void LambdaLR::set_rates() {
+  const double* const base = base_lrs_.const_data_ptr<double>();
+  for (std::size_t g = 0; g < lr_lambdas_.size(); ++g)
+    optimizer_.set_lr(g, base[g] * lr_lambdas_[g](last_epoch()));
+}
+
+std::int64_t LambdaLR::last_epoch() const { return *last_epoch_.const_data_ptr<std::int64_t>(); }
+
+std::vector<double> LambdaLR::base_lrs() const {
+  const double* const base = base_lrs_.const_data_ptr<double>();
+  return {base, base + base_lrs_.numel()};
+}
+
+NamedTensors LambdaLR::state() const {
+  return {{"base_lrs", base_lrs_}, {"last_epoch", last_epoch_}};
+}
+
+std::string LambdaLR::settings() const { return "LambdaLR"; }
+
+Status LambdaLR::check() const {
+  if (lr_lambdas_.size() != optimizer_.groups())
+    return wrong("Expected " + std::to_string(optimizer_.groups()) + " lr_lambdas, but got " +
+                 std::to_string(lr_lambdas_.size()));
+  if (std::ranges::all_of(lr_lambdas_, [](const Lambda& each) { return bool(each); })) return {};
+  return wrong("LambdaLR with an empty function");
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)

@@ -30,7 +30,8 @@ std::string plateau_without_a_number(const EndOfRun& end) {
   if (!ended_an_epoch(end)) return "";
   for (const LRScheduler* scheduler : end.state.schedulers()) {
     const auto* plateau = dynamic_cast<const ReduceLROnPlateau*>(scheduler);
-    if (plateau == nullptr || !std::isinf(plateau->best())) continue;
+    if (plateau == nullptr || !std::isinf(plateau->best()) || end.hooks.steps_per_update(plateau))
+      continue;
     const EpochEnd last = end.book->last_whole();
     if (std::isnan(last.count > 0 ? last.loss : last.train_loss))
       return "ReduceLROnPlateau was never given a number: what it goes by was nan at each epoch's "

@@ -27,6 +27,9 @@ class EpochBook {
   // Of one share, step by step, in order of virtual workers; `first`: the epoch's first step;
   // `replaced`: of its samples, those that stand in for damaged ones.
   void add_share(std::uint32_t v, const Score& share, bool first, std::int64_t replaced = 0);
+  // The rate of each update, and of the last one so far.
+  void trained_at(double rate) { at(kRate) = rate; }
+  double rate() const { return get(kRate); }
   // At the epoch's end, before any schedule: `score` is that of the evaluation, count 0 without
   // one; `rate` the epoch's, `run_seconds` for the history.
   void end(std::int64_t epoch, const Score& score, double rate, BestOf best_of,

@@ -173,7 +173,7 @@ Status EpochEnds::end(Txn txn, comm::Exchange& exchange) {
                                                       : Files::kNone);
     return {};
   }
-  const double rate = state_.optimizers().front()->lr();
+  const double rate = book_->rate();
   const Score score = score_of(txn, exchange);
   LOCKSTEP_TRY(check(score));
   if (spec_.plan.in_broken_end(txn)) {

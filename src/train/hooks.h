@@ -2,6 +2,7 @@
 // when and where each is called), and what Step has of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -22,6 +23,12 @@ struct Hooks {
   EvaluatedOn evaluated_on = EvaluatedOn::kTestSet;
   BestOf best = BestOf::kNothing;
   std::vector<std::function<void(const EpochEnd&)>> schedules;
+  // Those that step at each update, by the mean loss of its samples.
+  struct UpdateSchedule {
+    const LRScheduler* scheduler;
+    std::function<void(double loss)> step;
+  };
+  std::vector<UpdateSchedule> update_schedules;
   bool plateau_of_accuracy = false;  // one of these steps by it
   std::function<std::string(const StepEnd&)> step_lines;
   std::function<std::string(const EpochEnd&)> epoch_lines, export_lines;
@@ -36,6 +43,9 @@ struct Hooks {
   const char* of_accuracy() const {
     if (best == BestOf::kAccuracy) return "Trainer::best() by accuracy";
     return plateau_of_accuracy ? "ReduceLROnPlateau with mode kMax (of accuracy)" : nullptr;
+  }
+  bool steps_per_update(const LRScheduler* scheduler) const {
+    return std::ranges::count(update_schedules, scheduler, &UpdateSchedule::scheduler) > 0;
   }
   // Evaluation apart.
   bool ends_epochs() const {

@@ -131,6 +131,7 @@ class Run final : public transaction::Program {
   std::vector<GivenUpdate> given_;         // of the step under way
   std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
   bool left_out_ = false;                  // that update
+  std::vector<double> rates_;              // of that update: schedules come behind it
   bool stepped_ = false;                   // in it an optimizer
   bool told_ = false;                      // of it in the step before, where a step has several
   Status files_;  // by who has the last words: whether some of the program's are missing

@@ -126,7 +126,9 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   for (std::size_t i = 0; i < state.optimizers().size(); ++i)
     manifest.set("optimizer_" + std::to_string(i), state.optimizers()[i]->settings());
   for (std::size_t i = 0; i < state.schedulers().size(); ++i)
-    manifest.set("scheduler_" + std::to_string(i), state.schedulers()[i]->settings());
+    manifest.set("scheduler_" + std::to_string(i),
+                 state.schedulers()[i]->settings() +
+                     (hooks.steps_per_update(state.schedulers()[i]) ? " per update" : ""));
   if (state.scaler() != nullptr) manifest.set("scaler", state.scaler()->settings());
   for (std::size_t i = 0; i < state.master_weights().size(); ++i)
     manifest.set("master_weights_" + std::to_string(i), state.master_weights()[i]->settings());

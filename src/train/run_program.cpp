@@ -154,6 +154,7 @@ bool Run::update(Txn txn, coord::Board board) {
   // Where the shares have left the generator depends on which ones this worker had.
   at::manual_seed(commit_seed(spec_.options.seed, position.global_step, position.update));
   left_out_ = skips() || !records.takes_part();
+  rates_ = records.rates();
   if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !left_out_);
   epoch_ends_.begun(records.epoch_began_ns());
   stepped_ = !left_out_ && apply(records.optimizers());
@@ -179,6 +180,10 @@ bool Run::apply(const OptimizerList& chosen) {
 // written to: the masters count.
 Status Run::updated(Txn txn) {
   const Position at = spec_.plan.at(txn);
+  if (!hooks.update_schedules.empty()) {
+    const double loss = StepRecords(spec_, state_, txn, participant_->board()).mean_loss();
+    for (const auto& schedule : hooks.update_schedules) schedule.step(loss);
+  }
   if (!hooks.on_update.empty()) {
     for (const MasterWeights* masters : state_.master_weights()) copy_to_half_weights(*masters);
     LOCKSTEP_TRY(hooks.on_update.run({at.epoch, at.step, at.global_step, at.update, stepped_},
@@ -233,7 +238,8 @@ transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& excha
   const bool told = spec_.plan.updates_per_step > 1 ? told_ : records.told_before();
   return records.lines(
       hooks, epoch_ends_.book(),
-      {not_finite_, left_out_, told, completes ? memory_->losses() : std::vector<double>()});
+      {not_finite_, left_out_, told, rates_,
+       completes ? memory_->losses() : std::vector<double>()});
 }
 
 }  // namespace lockstep::training

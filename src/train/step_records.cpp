@@ -107,6 +107,7 @@ bool StepRecords::end_run() const {
 }
 
 void StepRecords::add_to(EpochBook& book, bool counts) const {
+  book.trained_at(record(0).rate);
   for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v) {
     const coord::ShareRecord& share = record(static_cast<int>(v));
     Score score{0, 0, 0};
@@ -146,24 +147,34 @@ StepEnd StepRecords::step_end(const EpochBook* book) const {
   return end;
 }
 
-std::string StepRecords::metrics(const Committed& committed) const {
-  double sum = 0;
-  std::uint64_t samples = 0;
-  std::int64_t instead = 0;
-  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
-    sum += record(v).loss_sum;
-    samples += record(v).loss_count;
-    instead += replaced(v);
-  }
+std::vector<double> StepRecords::rates() const {
   std::vector<double> rates;
   for (const std::size_t number : optimizers())
     for (const double rate : state_.optimizers()[number]->rates()) rates.push_back(rate);
+  return rates;
+}
+
+std::uint64_t StepRecords::samples() const {
+  std::uint64_t samples = 0;
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) samples += record(v).loss_count;
+  return samples;
+}
+
+double StepRecords::mean_loss() const {
+  double sum = 0;
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) sum += record(v).loss_sum;
+  return sum / static_cast<double>(samples());
+}
+
+std::string StepRecords::metrics(const Committed& committed) const {
+  std::int64_t instead = 0;
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) instead += replaced(v);
   std::optional<double> scale;
   if (state_.scaler() != nullptr) scale = state_.scaler()->get_scale();
   std::optional<std::int64_t> update;
   if (spec_.plan.updates_per_step > 1) update = position_.update;
-  return step_metrics(txn_, position_, loss(), sum / static_cast<double>(samples), samples, rates,
-                      scale, committed.left_out, instead, update, spec_.has_data());
+  return step_metrics(txn_, position_, loss(), mean_loss(), samples(), committed.rates, scale,
+                      committed.left_out, instead, update, spec_.has_data());
 }
 
 transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,

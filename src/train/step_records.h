@@ -34,6 +34,10 @@ class StepRecords {
   bool takes_part() const { return reported() != nullptr; }
   // Virtual worker 0's, or that of the first that takes part; NaN: none does.
   double loss() const;
+  // Of the samples of all shares; NaN without any.
+  double mean_loss() const;
+  // Of its optimizers' groups, in order: before the update's schedules they are its own.
+  std::vector<double> rates() const;
   // A share has asked to end the run with this step (Share::end_run).
   bool end_run() const;
   // `counts`: false for a step that is left out.
@@ -49,6 +53,7 @@ class StepRecords {
     const std::optional<std::string>& not_finite;  // what of it is not, in words
     bool left_out;                                 // for that, or as no share takes part
     bool told_before;                              // of a loss that is not, in the step before
+    const std::vector<double>& rates;              // of the update
     std::vector<double> losses;                    // of the step's updates, behind its last
   };
   // `book`: of a run whose epochs have ends; else null.
@@ -58,6 +63,7 @@ class StepRecords {
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
   const coord::ShareRecord* reported() const;
+  std::uint64_t samples() const;
   std::string metrics(const Committed& committed) const;
   std::string step_lines(const Hooks& hooks, const EpochBook* book,
                          const std::vector<double>& losses) const;

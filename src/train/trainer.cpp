@@ -17,11 +17,26 @@ class Trainer::Impl {
     if (added.ok()) added = state.add("optimizer", optimizer);
     if (added.ok()) added = state.add("epochs", book.state());
   }
-  void add(LRScheduler& scheduler, std::function<void(const EpochEnd&)> step) {
+  void add(LRScheduler& scheduler) {
     const std::size_t number = state.schedulers().size();
     if (added.ok())
       added = state.add("scheduler" + (number == 0 ? "" : std::to_string(number)), scheduler);
+  }
+  void add(LRScheduler& scheduler, std::function<void(const EpochEnd&)> step) {
+    add(scheduler);
     run.hooks.schedules.push_back(std::move(step));
+  }
+  void add_by_update(LRScheduler& scheduler, std::function<void(double)> step) {
+    add(scheduler);
+    run.hooks.update_schedules.push_back({&scheduler, std::move(step)});
+  }
+  // One that goes by nothing but its calls.
+  template <class Scheduler>
+  void schedule(Scheduler& scheduler, Per per) {
+    if (per == Per::kUpdate)
+      add_by_update(scheduler, [&scheduler](double) { scheduler.step(); });
+    else
+      add(scheduler, [&scheduler](const EpochEnd&) { scheduler.step(); });
   }
 
   torch::nn::Module& model;
@@ -79,11 +94,18 @@ void Trainer::evaluation(Evaluation evaluation, EvaluatedOn set) {
   };
 }
 
-void Trainer::schedule(StepLR& scheduler) {
-  impl_->add(scheduler, [&scheduler](const EpochEnd&) { scheduler.step(); });
-}
+void Trainer::schedule(StepLR& scheduler, Per per) { impl_->schedule(scheduler, per); }
 
-void Trainer::schedule(ReduceLROnPlateau& scheduler) {
+void Trainer::schedule(LambdaLR& scheduler, Per per) { impl_->schedule(scheduler, per); }
+
+void Trainer::schedule(ReduceLROnPlateau& scheduler, Per per) {
+  if (per == Per::kUpdate) {
+    if (scheduler.options().mode == ReduceLROnPlateauOptions::Mode::kMax)
+      impl_->take(Error{ErrorKind::kUsage,
+                        "Trainer::schedule(): ReduceLROnPlateau per update goes by the update's "
+                        "loss, which falls: its mode is kMin, not kMax"});
+    return impl_->add_by_update(scheduler, [&scheduler](double loss) { scheduler.step(loss); });
+  }
   if (scheduler.options().mode == ReduceLROnPlateauOptions::Mode::kMax) {
     impl_->run.hooks.plateau_of_accuracy = true;
     return impl_->add(scheduler, [&scheduler](const EpochEnd& end) {

@@ -4,6 +4,8 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -96,10 +98,10 @@ void print_schedule(const char* name, Settings... settings) {
   Scheduler scheduler(optimizer, settings...);
   std::printf("%s", name);
   for (const double metric : kMetrics) {
-    if constexpr (std::is_same_v<Scheduler, lockstep::StepLR>)
-      scheduler.step();
-    else
+    if constexpr (std::is_same_v<Scheduler, lockstep::ReduceLROnPlateau>)
       scheduler.step(metric);
+    else
+      scheduler.step();
     for (const std::size_t g : {0, 1}) std::printf(" %s", hex(optimizer.lr(g)).c_str());
   }
   std::printf("\n");
@@ -115,6 +117,15 @@ int main() {
   using Options = lockstep::ReduceLROnPlateauOptions;
   print_schedule<lockstep::StepLR>("step", 3);
   print_schedule<lockstep::StepLR>("step-gamma", 1, 0.97);
+  using Lambda = lockstep::LambdaLR::Lambda;
+  print_schedule<lockstep::LambdaLR>("lambda", Lambda([](std::int64_t step) {
+                                       const auto t = static_cast<double>(step);
+                                       return std::min(1.0, (t + 1) / 7) / (1 + 0.1 * t);
+                                     }));
+  print_schedule<lockstep::LambdaLR>(
+      "lambdas",
+      std::vector<Lambda>{[](std::int64_t t) { return 1 / static_cast<double>(t + 3); },
+                          [](std::int64_t t) { return t < 5 ? 0.7 : 0.3; }});
   print_schedule<Plateau>("plateau", Options{.patience = 1});
   print_schedule<Plateau>("plateau-max-abs", Options{.mode = Options::Mode::kMax,
                                                      .factor = 0.3,

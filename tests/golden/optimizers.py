@@ -24,6 +24,8 @@ METRICS = [1.0, 0.9, 0.9, 0.89995, 0.95, 0.9, 0.5, 0.6, 0.6, 0.6, 0.55, 0.52, 0.
 SCHEDULERS = {
     "step": lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=3),
     "step-gamma": lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=1, gamma=0.97),
+    "lambda": lambda o: torch.optim.lr_scheduler.LambdaLR(o, lambda t: min(1.0, (t + 1) / 7) / (1 + 0.1 * t)),
+    "lambdas": lambda o: torch.optim.lr_scheduler.LambdaLR(o, [lambda t: 1 / (t + 3), lambda t: 0.7 if t < 5 else 0.3]),
     "plateau": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=1),
     "plateau-max-abs": lambda o: torch.optim.lr_scheduler.ReduceLROnPlateau(
         o, mode="max", factor=0.3, patience=2, threshold=0.01, threshold_mode="abs", cooldown=2, min_lr=1e-3),

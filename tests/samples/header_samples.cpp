@@ -197,6 +197,10 @@ lockstep::Status schedule(lockstep::Step& step, lockstep::TrainState& state,
   return {};
 }
 
+void schedule_by_update(lockstep::Step& step, lockstep::StepLR& scheduler) {
+  step.on_update([&](const lockstep::UpdateEnd&) { scheduler.step(); });  // before open()
+}
+
 struct Episode {
   at::Tensor states, rewards;
 };
