@@ -15,8 +15,8 @@
 //
 // It stands between next() and run(), where the loop's own code counts once a step, whoever dies
 // and wherever a run goes on: what comes after run() is not called in a newcomer for the step that
-// it joined with. A schedule that steps at each update has its place in a hook, behind the
-// optimizer's step() as in PyTorch's loop; lines and metrics have the rate of the update itself:
+// it joined with. One that steps at each update: `if (step.global_step() > 0) scheduler.step();`
+// there; where a step has several updates, in a hook, behind the optimizer's step():
 //
 //   step.on_update([&](const lockstep::UpdateEnd&) { scheduler.step(); });  // before open()
 //
@@ -87,7 +87,7 @@ class StepLR : public LRScheduler {
 class LambdaLR : public LRScheduler {
  public:
   using Lambda = std::function<double(std::int64_t)>;
-  LambdaLR(Optimizer& optimizer, Lambda lr_lambda);  // of all groups
+  LambdaLR(Optimizer& optimizer, Lambda lr_lambda);                // of all groups
   LambdaLR(Optimizer& optimizer, std::vector<Lambda> lr_lambdas);  // one for each
   void step();
   std::int64_t last_epoch() const;

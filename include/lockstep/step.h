@@ -143,12 +143,19 @@ class Optimizers {
 };
 
 // An update that is being committed, as on_update() has it; the same in all workers.
-struct UpdateEnd {
+class UpdateEnd {
+ public:
   std::int64_t epoch = 0, step = 0;  // from 0, the step within its epoch
   std::int64_t global_step = 0;      // of the run, from 0
   std::int64_t update = 0;           // of the step, from 0
   // False: the GradScaler has left it out, as gradients overflowed; no optimizer has stepped.
   bool stepped = true;
+  // As Share::end_run(): the run ends after this step, with its later updates, in all workers.
+  void end_run() { ends_ = true; }
+  bool ends_run() const { return ends_; }
+
+ private:
+  bool ends_ = false;
 };
 
 class Step {
@@ -174,7 +181,8 @@ class Step {
   // Waits for the next step's members. False: the run is complete and its result printed and
   // recorded. Each step that it announces must be run(). Seeds PyTorch's default generator, by
   // seed and step: what is drawn before run() is the same in all workers. Errors: kLeft,
-  // kResumable, see Trainer::fit(); kResumable may come from run() instead.
+  // kResumable, see Trainer::fit(); kResumable may come from run() instead. In a closure, a hook or
+  // an optimizer's step() next() and run() throw, which ends the run (kUsage).
   Result<bool> next();
   // `hook` is called in every worker, once at each update, while it is committed, without gradients
   // (NoGradGuard): after the optimizers' step(), with the step's buffers and carried rows in the
@@ -189,14 +197,16 @@ class Step {
   // An update that is left out (OnNan::kSkip, or no share takes part) does not call it; one that
   // a GradScaler leaves out does, as a loop of PyTorch's would. What it throws ends the run, as in
   // the loop's own code, with "step N: on_update(): ". Several are called in the order given.
+  // UpdateEnd::end_run() ends the run with this step.
   // Before open(): later is kUsage, from next() or run().
-  void on_update(std::function<void(const UpdateEnd&)> hook);
+  void on_update(std::function<void(UpdateEnd&)> hook);
   // See Trainer::on_finished().
   void on_finished(std::function<Status()> call);
   // For schedules; after open(). The run ends after `epochs` or `max_steps`, whichever comes first,
-  // by a time limit, which total_steps() does not count, or by Share::end_run(); a loop that just
-  // returns before next() says false is a death. A schedule over total_steps() is another one with
-  // another `epochs` or `max_steps`: such a run is done again with those that it had.
+  // by a time limit, which total_steps() does not count, or by end_run() of a Share or an
+  // UpdateEnd; a loop that just returns before next() says false is a death. A schedule over
+  // total_steps() is another one with another `epochs` or `max_steps`: such a run is done again
+  // with those that it had.
   // Without data an epoch has 2^45 batches, and so has a run without max_steps.
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;

@@ -40,8 +40,8 @@ class Module;
 
 namespace lockstep {
 
-class Share;       // lockstep/step.h
-struct UpdateEnd;  // the same
+class Share;      // lockstep/step.h
+class UpdateEnd;  // the same
 
 // Of one share's batch in training, where the right answers are counted, too.
 struct LossAndCorrect {
@@ -184,7 +184,7 @@ class Trainer {
   // outlives the trainer.
   void master_weights(MasterWeights& masters);
   // See Step::on_update(): called in every worker at each update. Before fit().
-  void on_update(std::function<void(const UpdateEnd&)> hook);
+  void on_update(std::function<void(UpdateEnd&)> hook);
   // What EpochEnd::is_best() means; kNothing until it is said. The best epoch's end has a
   // checkpoint that stays: checkpoints/best points to it, and --resume takes that as a PATH; none
   // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss and kAccuracy without a

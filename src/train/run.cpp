@@ -35,11 +35,28 @@ Run::~Run() {
               " steps: there is no final checkpoint. Share::end_run() ends a run early");
 }
 
+namespace {
+
+class Busy {
+ public:
+  explicit Busy(bool& busy) : busy_(busy) { busy_ = true; }
+  ~Busy() { busy_ = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  bool& busy_;
+};
+
+}  // namespace
+
 Status Run::open(std::shared_ptr<const data::Dataset> train,
                  std::shared_ptr<const data::Dataset> test) {
+  refuse_within("open()");
   spec_.train = std::move(train);
   spec_.test = std::move(test);
   started_ns_ = monotonic_ns();
+  const Busy busy(busy_);
   Status status = guarded("the run's start", ErrorKind::kInternal, [&] { return begin(); });
   over_ = !status.ok();
   return status;
@@ -142,7 +159,19 @@ void Run::renew_half_weights() {
   for (MasterWeights* masters : state_.master_weights()) masters->master_params_to_model_params();
 }
 
+// What is thrown ends the run, whatever becomes of a Result in there.
+void Run::refuse_within(const char* call) const {
+  if (!busy_) return;
+  throw Thrown(Error{ErrorKind::kUsage,
+                     std::string(call) +
+                         " was called within a step (by a closure, a hook, an optimizer's step()): "
+                         "it is the loop's to call, once run() has returned. "
+                         "Share::end_run() and UpdateEnd::end_run() end a run early"});
+}
+
 Result<bool> Run::next() {
+  refuse_within("next()");
+  const Busy busy(busy_);
   const auto where = [&] { return "before step " + std::to_string(global_step(at())); };
   Result<bool> more = guarded(where, ErrorKind::kInternal, [&] { return announce(); });
   over_ = !more.ok() || !*more;
@@ -202,6 +231,8 @@ Status Run::leave_stopped() {
 }
 
 Status Run::run_next(std::vector<GivenUpdate> updates) {
+  refuse_within("run()");
+  const Busy busy(busy_);
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
   given_ = std::move(updates);

@@ -93,6 +93,7 @@ class Run final : public transaction::Program {
   transaction::ParticipantOptions participant_options() const;
   Status take_part(RunStart& start);
   void renew_half_weights();
+  void refuse_within(const char* call) const;
   Result<bool> announce();
   Status leave_stopped();
   Status leave();
@@ -115,6 +116,7 @@ class Run final : public transaction::Program {
   // Gradients are set. False: the scaler has left the update out.
   bool apply(const OptimizerList& chosen);
   bool update_by(const OptimizerList& chosen);
+  void heed_end(const Position& position);
   void clip(const OptimizerList& chosen) const;
 
   Context& context_;
@@ -138,6 +140,7 @@ class Run final : public transaction::Program {
   std::uint64_t started_ns_ = 0;
   std::uint64_t checkpointed_ns_ = 0;  // by this worker; 0: never
   bool trained_ = false;               // a step or more in this start: its seconds count
+  bool busy_ = false;                  // in open(), next() or run(): what calls them is within one
   bool announced_ = false;             // next() has said true, and the step has not been run
   bool over_ = false;                  // the loop was told so, or of an error
   bool stopping_ = false;              // the launcher asked for it, and run() is to say so

@@ -166,9 +166,14 @@ bool Run::update(Txn txn, coord::Board board) {
   idle_steps_ = memory_->changed()
                     ? 0
                     : participant_->notes(0).idle_steps().load(std::memory_order_relaxed) + 1;
-  // In the last step too: a run that is given more epochs later stays ended.
-  if (memory_->ends_run()) spec_.plan.end_after(position.global_step + 1);
+  heed_end(position);
   return !left_out_;
+}
+
+// In the last step too: a run that is given more epochs later stays ended.
+void Run::heed_end(const Position& position) {
+  if (spec_.plan.completes_step(position) && memory_->ends_run())
+    spec_.plan.end_after(position.global_step + 1);
 }
 
 bool Run::apply(const OptimizerList& chosen) {
@@ -186,8 +191,17 @@ Status Run::updated(Txn txn) {
   }
   if (!hooks.on_update.empty()) {
     for (const MasterWeights* masters : state_.master_weights()) copy_to_half_weights(*masters);
-    LOCKSTEP_TRY(hooks.on_update.run({at.epoch, at.step, at.global_step, at.update, stepped_},
-                                     [&] { return in_words(txn) + ": on_update()"; }));
+    UpdateEnd end;
+    end.epoch = at.epoch;
+    end.step = at.step;
+    end.global_step = at.global_step;
+    end.update = at.update;
+    end.stepped = stepped_;
+    LOCKSTEP_TRY(hooks.on_update.run(end, [&] { return in_words(txn) + ": on_update()"; }));
+    if (end.ends_run()) {
+      memory_->end_run(at.update);
+      heed_end(at);
+    }
   }
   renew_half_weights();
   return {};
@@ -236,10 +250,9 @@ transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& excha
   const bool completes = spec_.plan.completes_step(spec_.plan.at(txn));
   const StepRecords records(spec_, state_, txn, board);
   const bool told = spec_.plan.updates_per_step > 1 ? told_ : records.told_before();
-  return records.lines(
-      hooks, epoch_ends_.book(),
-      {not_finite_, left_out_, told, rates_,
-       completes ? memory_->losses() : std::vector<double>()});
+  return records.lines(hooks, epoch_ends_.book(),
+                       {not_finite_, left_out_, told, rates_,
+                        completes ? memory_->losses() : std::vector<double>()});
 }
 
 }  // namespace lockstep::training

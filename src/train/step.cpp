@@ -38,7 +38,7 @@ std::int64_t Step::global_step() const {
   return run_->opened() ? run_->global_step(run_->announced()) : 0;
 }
 
-void Step::on_update(std::function<void(const UpdateEnd&)> hook) {
+void Step::on_update(std::function<void(UpdateEnd&)> hook) {
   run_->hooks.on_update.add(std::move(hook));
 }
 

@@ -27,6 +27,8 @@ class StepMemory {
   };
   // In the place of the same one of the step before.
   void add(std::int64_t number, const Update& update);
+  // Of one that is there.
+  void end_run(std::int64_t number) { at(number, kEndsRun) = 1; }
 
   // Of the newest such update.
   bool was_not_finite(std::int64_t number) const { return at(number, kNotFinite) != 0; }

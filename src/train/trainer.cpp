@@ -132,7 +132,7 @@ void Trainer::master_weights(MasterWeights& masters) {
   if (impl_->added.ok()) impl_->added = impl_->state.add("master_weights", masters);
 }
 
-void Trainer::on_update(std::function<void(const UpdateEnd&)> hook) {
+void Trainer::on_update(std::function<void(UpdateEnd&)> hook) {
   impl_->run.hooks.on_update.add(std::move(hook));
 }
 

@@ -20,7 +20,7 @@ void UpdateHooks::add(Hook hook) {
     hooks_.push_back(std::move(hook));
 }
 
-Status UpdateHooks::run(const UpdateEnd& end, const std::function<std::string()>& where) const {
+Status UpdateHooks::run(UpdateEnd& end, const std::function<std::string()>& where) const {
   return guarded(where, ErrorKind::kInternal, [&]() -> Status {
     const at::NoGradGuard no_grad;
     for (const Hook& hook : hooks_) hook(end);

@@ -15,7 +15,7 @@ namespace lockstep::training {
 
 class UpdateHooks {
  public:
-  using Hook = std::function<void(const UpdateEnd&)>;
+  using Hook = std::function<void(UpdateEnd&)>;
 
   void add(Hook hook);
   // Of something else that comes too late, or is wrong.
@@ -26,7 +26,7 @@ class UpdateHooks {
   Status check() const { return refused_; }
   bool empty() const { return hooks_.empty(); }
   // All of them in order, without gradients. `where` begins an error's message.
-  Status run(const UpdateEnd& end, const std::function<std::string()>& where) const;
+  Status run(UpdateEnd& end, const std::function<std::string()>& where) const;
 
  private:
   std::vector<Hook> hooks_;

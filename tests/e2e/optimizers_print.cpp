@@ -123,9 +123,8 @@ int main() {
                                        return std::min(1.0, (t + 1) / 7) / (1 + 0.1 * t);
                                      }));
   print_schedule<lockstep::LambdaLR>(
-      "lambdas",
-      std::vector<Lambda>{[](std::int64_t t) { return 1 / static_cast<double>(t + 3); },
-                          [](std::int64_t t) { return t < 5 ? 0.7 : 0.3; }});
+      "lambdas", std::vector<Lambda>{[](std::int64_t t) { return 1 / static_cast<double>(t + 3); },
+                                     [](std::int64_t t) { return t < 5 ? 0.7 : 0.3; }});
   print_schedule<Plateau>("plateau", Options{.patience = 1});
   print_schedule<Plateau>("plateau-max-abs", Options{.mode = Options::Mode::kMax,
                                                      .factor = 0.3,

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
+#include <utility>
 
 #include "support/child.h"
 #include "support/output.h"
@@ -120,6 +122,74 @@ TEST_F(Hooks, RunAtUpdatesThatAreMade) {
   EXPECT_EQ(count(launched(2, "scaler").out, "stepped 16 "), 0) << "nothing overflowed";
 }
 
+// Of each update the rate that it was done with; what comes behind is the next one's.
+TEST_F(Hooks, ComeBehindSchedulesOfUpdates) {
+  const auto rates = [&] {
+    std::string found;
+    std::istringstream lines(read_text(folder_ / "run/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto at = line.find("\"lr\":") + 5;
+      found += line.substr(at, line.find_first_of(",}", at) - at) + " ";
+    }
+    return found;
+  };
+  const std::string third = "0.05 0.05 0.05 0.025 0.025 0.025 0.0125 0.0125 0.0125 ";
+  const std::string steps = third + "0.00625 0.00625 0.00625 0.003125 0.003125 0.003125 0.0015625 ";
+  std::string warmup = "0.0125 0.025 0.037500000000000006 ";
+  for (int i = 0; i < 13; ++i) warmup += "0.05 ";
+  const std::string skipped = third + "0.0125 0.00625 0.00625 0.00625 0.003125 0.003125 0.003125 ";
+  for (const auto& [name, wanted] : {std::pair{"trainer-steps", steps},
+                                     {"trainer-steps-scaler", steps},
+                                     {"trainer-steps-nan-skip", skipped},
+                                     {"trainer-lambda-slow", warmup},
+                                     {"trainer-plateau", std::string()}}) {
+    const Outcome whole = launched(1, name);
+    EXPECT_EQ(whole.code, 0) << name << ": " << whole.err;
+    const std::string found = rates();
+    if (wanted.empty())
+      EXPECT_GT(count(found, "0.025 "), 0) << found;
+    else
+      EXPECT_EQ(found, wanted) << name;
+    const Outcome other = launched(3, name, {"--inject", "kill rank=1 txn=3 phase=optimizer"});
+    EXPECT_EQ(state_in(other), state_in(whole)) << name << ": " << other.err;
+    EXPECT_EQ(rates(), found) << name;
+    if (wanted == warmup) {
+      EXPECT_EQ(count(other.err, "replacement joined"), 1) << other.err;
+    }
+  }
+  const Outcome rest =
+      launched(3, "trainer-lambda-slow",
+               {"--max-restarts", "1", "--inject", "kill txn=15 phase=forward repeat=3"});
+  EXPECT_NE(rest.err.find("resuming from"), std::string::npos) << rest.err;
+  EXPECT_EQ(rates(), warmup);
+  expect_refused("trainer-plateau-max", "goes by the update's loss, which falls");
+}
+
+// In the first update of step 7, of two; and who comes in later than that knows of it.
+TEST_F(Hooks, MayEndTheRun) {
+  for (const char* name : {"slow-ends", "slow-ends-updates", "trainer-ends"}) {
+    const bool two = std::string(name).ends_with("updates");
+    const Outcome whole = launched(1, name);
+    EXPECT_EQ(whole.code, 0) << name << ": " << whole.err;
+    EXPECT_NE(whole.out.find("The run ends here, at step 2 of 6 of epoch 2 (by the program)"),
+              std::string::npos)
+        << whole.out;
+    EXPECT_EQ(count(whole.out, two ? "calls 16 " : "calls 8 "), 1) << whole.out;
+    for (const std::string& fault : {std::string("kill rank=0 txn=3 phase=forward"),
+                                     std::string(two ? "kill rank=1 txn=14 phase=backward"
+                                                     : "kill rank=1 txn=7 phase=backward"),
+                                     std::string(two ? "kill rank=2 txn=15 phase=optimizer"
+                                                     : "kill rank=2 txn=7 phase=optimizer")}) {
+      const Outcome outcome = launched(3, name, {"--inject", fault});
+      EXPECT_EQ(killed_in(outcome), 1) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_EQ(state_in(outcome), state_in(whole)) << name << ", " << fault << ": " << outcome.err;
+    }
+    const Outcome rest = again(2, name);
+    EXPECT_NE(rest.err.find("was ended by its program after 8 steps"), std::string::npos)
+        << rest.err;
+  }
+}
+
 // Each worker has gradients of its own for it, and its next step begins with none.
 TEST_F(Hooks, MayWriteToGradients) {
   for (const char* name : {"writes-gradient", "clips-gradient", "optimizer-writes"}) {
@@ -143,6 +213,10 @@ TEST_F(Hooks, ThatMakeNoSenseAreRefused) {
   expect_refused("trainer-name", "two parts named 'optimizer'");
   expect_refused("adds-late", "takes no 'more' any more");
   expect_refused("trainer-adds-late", "takes no 'more' any more");
+  for (const char* name : {"next-in-hook", "next-in-closure"})
+    expect_refused(name, "next() was called within a step");
+  for (const char* name : {"run-in-hook", "run-in-closure"})
+    expect_refused(name, "run() was called within a step");
   expect_refused("throws", "step 5: on_update(): no room in the album", 1);
 }
 

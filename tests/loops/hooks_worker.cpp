@@ -8,10 +8,12 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/utils/clip_grad.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -61,6 +63,7 @@ struct Parts {
   at::Tensor calls = at::zeros({}, at::kLong), steps = at::zeros({}, at::kLong);
   at::Tensor seen = at::zeros({5}, at::kDouble), rows;  // seen[4]: all that the hook has written
   std::function<std::int64_t()> global_step;            // Step's own, from within a hook
+  std::function<void()> again;                          // its next() or run() again, wrongly
   lockstep::NamedTensors own() const {
     return {{"calls", calls}, {"steps", steps}, {"seen", seen}};
   }
@@ -82,12 +85,13 @@ void misuse(const Job& job, Parts& parts, const UpdateEnd& end) {
   if (end.global_step != 5) return;
   if (job.is("own-gradient")) gradient = gradient * 2;
   if (job.is("throws")) throw std::runtime_error("no room in the album");
+  if (job.name.ends_with("-in-hook")) parts.again();
 }
 
-void hook(const Job& job, Parts& parts, const UpdateEnd& end) {
+void hook(const Job& job, Parts& parts, UpdateEnd& end) {
   if (job.is("dies") || job.is("dies-updates"))
     for (const std::int64_t step : {3, 10}) die_at(job, step, end);
-  if (job.name.starts_with("slow"))  // and so some apply later than others
+  if (job.has("slow"))  // and so some apply later than others
     std::this_thread::sleep_for(std::chrono::milliseconds(10 + 5 * job.context.rank()));
   parts.calls += 1;
   parts.steps += end.stepped ? 1 : 0;
@@ -99,6 +103,8 @@ void hook(const Job& job, Parts& parts, const UpdateEnd& end) {
   if (parts.global_step) parts.seen[3] += double(parts.global_step());
   if (parts.rows.defined()) parts.seen[2] += parts.rows.sum();
   if (parts.rows.defined()) parts.rows.mul_(0.5);
+  parts.seen[3] += parts.optimizer.lr();  // of the next update already
+  if (job.has("ends") && end.global_step == 7 && end.update == 0) end.end_run();
   parts.net->layer->weight.clamp_(-0.5, 0.5);
   parts.net->written.add_(parts.net->layer->weight.sum());
   parts.seen[4] += parts.net->layer->weight.sum();
@@ -107,6 +113,7 @@ void hook(const Job& job, Parts& parts, const UpdateEnd& end) {
 }
 
 at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
+  if (job.name.ends_with("-in-closure") && share.global_step() == 5) parts.again();
   const at::Tensor found = parts.net(share.batch().inputs);
   share.carry("h", share.carried("h") + found.mean());
   return job.taken(share, (found - share.batch().targets).pow(2).mean());
@@ -136,7 +143,7 @@ Status train(const Job& job, const Data& set) {
   if (job.is("scaler")) LOCKSTEP_TRY(state.add("scaler", parts.scaler));
   LOCKSTEP_TRY(state.add_carried("h", at::zeros({})));
   Step step(job.context, state, options_of(job));
-  const auto call = [&](const UpdateEnd& end) {
+  const auto call = [&](UpdateEnd& end) {
     if (!parts.rows.defined()) parts.rows = state.carried("h").value();
     if (!parts.global_step) parts.global_step = [&] { return step.global_step(); };
     hook(job, parts, end);
@@ -148,6 +155,12 @@ Status train(const Job& job, const Data& set) {
   LOCKSTEP_TRY(step.open(set));
   if (job.is("late")) step.on_update(call);
   const auto loss = [&](Share& share) { return loss_of(job, parts, share); };
+  parts.again = [&] {  // what it returns goes nowhere
+    if (job.name.starts_with("next"))
+      static_cast<void>(step.next().ok());
+    else
+      static_cast<void>(step.run(parts.optimizer, loss).ok());
+  };
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
@@ -164,13 +177,37 @@ Status train(const Job& job, const Data& set) {
   return {};
 }
 
+// That step at each update.
+struct Schedules {
+  std::optional<lockstep::StepLR> steps;
+  std::optional<lockstep::LambdaLR> lambda;
+  std::optional<lockstep::ReduceLROnPlateau> plateau;
+
+  void give(const Job& job, Parts& parts, lockstep::Trainer& trainer) {
+    using lockstep::Per;
+    using Mode = lockstep::ReduceLROnPlateauOptions::Mode;
+    if (job.has("steps")) trainer.schedule(steps.emplace(parts.optimizer, 3, 0.5), Per::kUpdate);
+    const auto warmup = [](std::int64_t t) {
+      return std::min(1.0, static_cast<double>(t + 1) / 4);
+    };
+    if (job.has("lambda")) trainer.schedule(lambda.emplace(parts.optimizer, warmup), Per::kUpdate);
+    const lockstep::ReduceLROnPlateauOptions settings{
+        .mode = job.has("max") ? Mode::kMax : Mode::kMin, .factor = 0.5, .patience = 0};
+    if (job.has("plateau"))
+      trainer.schedule(plateau.emplace(parts.optimizer, settings), Per::kUpdate);
+  }
+};
+
 Status trainer(const Job& job, const Data& set) {
   Parts parts;
+  Schedules schedules;
   lockstep::Trainer trainer(job.context, *parts.net, parts.optimizer, options_of(job));
   trainer.add("average", *parts.average);
   trainer.add(job.is("trainer-name") ? "optimizer" : "own", parts.own());
   trainer.add_carried("h", at::zeros({}));
-  trainer.on_update([&](const UpdateEnd& end) { hook(job, parts, end); });
+  trainer.on_update([&](UpdateEnd& end) { hook(job, parts, end); });
+  schedules.give(job, parts, trainer);
+  if (job.name.ends_with("-scaler")) trainer.scaler(parts.scaler);
   trainer.loss([&](Share& share) {
     if (job.is("trainer-late") && share.global_step() == 2)
       trainer.on_update([](const UpdateEnd&) {});
@@ -179,8 +216,8 @@ Status trainer(const Job& job, const Data& set) {
     return loss_of(job, parts, share);
   });
   trainer.on_finished([&] {
-    std::printf("calls %ld stepped %ld\n", long{parts.calls.item<std::int64_t>()},
-                long{parts.steps.item<std::int64_t>()});
+    std::printf("calls %ld stepped %ld seen %.17g\n", long{parts.calls.item<std::int64_t>()},
+                long{parts.steps.item<std::int64_t>()}, parts.seen[3].item<double>());
     return Status();
   });
   return trainer.fit(set);
