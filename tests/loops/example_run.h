@@ -51,13 +51,14 @@ class ExampleRun : public ::testing::Test {
         moments.push_back("txn=" + txn + " phase=" + phase);
     return moments;
   }
-  // One run, whoever dies at which of these moments: each with 1 and 3 workers, or with 2 and 4.
-  void expect_one_end_whoever_dies(const Words& moments) const {
+  // One run, whoever dies at which of these moments: each with 1 and 3 workers, or with 2 and 4;
+  // where `apart` is 4, each with one of these numbers.
+  void expect_one_end_whoever_dies(const Words& moments, int apart = 2) const {
     const Outcome whole = launched(4);
     ASSERT_EQ(whole.code, 0) << whole.err;
     int round = 0;
     for (const std::string& moment : moments)
-      for (int workers = 1 + round++ % 2; workers <= 4; workers += 2) {
+      for (int workers = 1 + round++ % apart; workers <= 4; workers += apart) {
         const std::string fault = "kill rank=" + std::to_string(round % workers) + " " + moment;
         const Outcome outcome = launched(workers, {"--max-restarts", "1", "--inject", fault});
         EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;

@@ -2,6 +2,7 @@
 // shows; what surrounds it is what it takes for granted.
 #include <torch/nn/functional/loss.h>
 
+#include <random>
 #include <tuple>
 
 #include "lockstep/lockstep.h"
@@ -35,6 +36,24 @@ lockstep::Status rows_of_a_trainer(lockstep::Trainer& trainer, const Data& train
     return F::cross_entropy(scores, share.batch().targets);
   });
   return trainer.fit(train_set);
+}
+
+// reinforcement_learning.md
+struct World {
+  double place = 0, speed = 0;
+  void advance(double push);
+};
+at::Tensor loss_of(const World& world);
+
+lockstep::Step::Closure plays_an_object() {
+  return [](lockstep::Share& share) {
+    const at::Tensor row = share.carried("world");  // fp64, [2]
+    World world{row[0].item<double>(), row[1].item<double>()};
+    std::mt19937_64 random(share.seed());
+    world.advance(std::normal_distribution<>()(random));
+    share.carry("world", at::tensor({world.place, world.speed}, at::kDouble));
+    return loss_of(world);
+  };
 }
 
 }  // namespace guide
