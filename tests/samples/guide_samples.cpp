@@ -2,6 +2,7 @@
 // shows; what surrounds it is what it takes for granted.
 #include <torch/nn/functional/loss.h>
 
+#include <algorithm>
 #include <random>
 #include <tuple>
 
@@ -54,6 +55,15 @@ lockstep::Step::Closure plays_an_object() {
     share.carry("world", at::tensor({world.place, world.speed}, at::kDouble));
     return loss_of(world);
   };
+}
+
+// own_loop.md
+lockstep::Status schedule_at_each_update(lockstep::Trainer& trainer, lockstep::Optimizer& optimizer,
+                                         const Data& train_set) {
+  lockstep::LambdaLR warmup(
+      optimizer, [](std::int64_t t) { return std::min(1.0, static_cast<double>(t + 1) / 500); });
+  trainer.schedule(warmup, lockstep::Per::kUpdate);
+  return trainer.fit(train_set);
 }
 
 }  // namespace guide
