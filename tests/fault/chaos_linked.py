@@ -26,7 +26,7 @@ from harness import LOCKSTEP, Run, built, ending, processes_of, records, scratch
 
 MOST = 4  # workers: all programs have so many virtual workers
 
-UPDATES = ("right", "accumulates", "ahead", "scaler", "both", "noise", "sits-out", "left-out", "nan-skip")
+UPDATES = ("right", "own-code", "accumulates", "ahead", "scaler", "both", "noise", "sits-out", "left-out", "nan-skip")
 ROWS = ("right", "updates", "accumulates", "resets", "left-out", "nan-skip", "scaler", "trainer")
 HOOKS = ("right", "updates", "nan-skip", "left-out", "clips", "scaler", "writes-gradient", "optimizer-writes", "trainer", "masters")
 SMALL = ("--virtual-workers", "4", "--batch-size", "4", "--log-every", "0")
@@ -65,7 +65,7 @@ class Life:
         order = random.Random(seed).sample(KINDS, len(KINDS))
         self.kinds = itertools.cycle(order[at:] + order[:at])
         self.name = self.dice.choice([name for name, _ in programs() if only in name])
-        self.dozens = self.dice.randint(4, 10)
+        self.dozens = self.dice.randint(6, 14)
         self.program = program(self.name, self.dozens)
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="life-"))
         self.output, self.fired, self.told = self.folder / "run", collections.Counter(), []
@@ -85,10 +85,11 @@ class Life:
             self.run.wait()
             if self.run.code == 0:
                 break
-            if self.run.code not in (self.ends or 0, 75, 1 if self.crashes else 0):
+            if self.run.code not in (75, *self.ends, *((1,) if self.crashes else ())):
                 self.run.fail(f"exit code {self.run.code}")
             self.check_nothing_is_left()
         self.run.expect(0)
+        self.deaths = len(self.run.victims())
         found = ending(self.run)
         for part, value in wanted.items():
             if found[part] != value:
@@ -104,7 +105,7 @@ class Life:
         return f"record {at} of {len(found)} and {len(wanted)}: {found[at:at + 1]}, not {wanted[at:at + 1]}"
 
     def start(self, txns):
-        self.workers, self.ends, self.crashes = self.dice.randint(1, MOST), None, False
+        self.workers, self.ends, self.crashes = self.dice.randint(1, MOST), (), False
         options = ["--max-replacements", 99, "--max-restarts", self.dice.choice((0, 1, 20)), "--stop-grace", 0.3]
         done = len(records(self.output / "metrics.jsonl"))
         if self.dice.random() < 0.6:
@@ -135,7 +136,7 @@ class Life:
             time.sleep(0.002)
 
     def disturb(self):
-        at = self.run.committed() + self.dice.choice((0, self.dice.randint(1, 60)))
+        at = self.run.committed() + self.dice.choice((0, self.dice.randint(1, 30)))
         self.until(lambda: self.run.committed() >= at, f"{at} transactions")
         time.sleep(self.dice.uniform(0, 0.02))
         for _ in range(self.dice.choice((1, 1, 2))):
@@ -178,28 +179,23 @@ class Life:
         return sum([self.send(pid, signal.SIGKILL) for pid in self.pids(self.run.status()["members"])]) > 0
 
     def do_kill_launcher(self):
-        return self.end_by(signal.SIGKILL, -signal.SIGKILL)
+        return self.end_by(signal.SIGKILL)
 
     def do_terminate(self):
-        return self.end_by(signal.SIGTERM, 128 + signal.SIGTERM)
+        return self.end_by(signal.SIGTERM)
 
     def do_interrupt(self):
-        return self.end_by(signal.SIGINT, 128 + signal.SIGINT)
+        return self.end_by(signal.SIGINT)
 
     def do_terminate_workers(self):
         """What a service manager does: all processes of the job."""
         pids = self.pids(self.run.members())
-        if self.ends or not pids:
-            return False
-        self.ends = 128 + signal.SIGTERM
-        sent = [self.send(pid, signal.SIGTERM) for pid in pids]
-        self.run.send(signal.SIGTERM)
-        return any(sent)
+        return not self.ends and any([self.send(pid, signal.SIGTERM) for pid in pids]) and self.end_by(signal.SIGTERM)
 
-    def end_by(self, number, code):
+    def end_by(self, number):
         if self.ends:
             return False
-        self.ends = code
+        self.ends = (128 + number, -number)  # the latter where the launcher has no handler yet
         self.run.send(number)
         return True
 
@@ -250,7 +246,7 @@ def live(seed, number, only):
         again = f"chaos --linked --seed {seed} --life {number}" + (f" --only '{only}'" if only else "")
         print(f"FAILED: {again}: {life.name}, {life.dozens} dozen steps, in {life.folder}\n" + "\n".join(life.told) + f"\n{what}", flush=True)
         return None
-    print(f"life {number}: {life.name}, {life.dozens} dozen steps: {dict(life.fired)}", flush=True)
+    print(f"life {number}: {life.name}, {life.dozens} dozen steps, {life.deaths} deaths: {dict(life.fired)}", flush=True)
     return life.fired
 
 

@@ -1,6 +1,8 @@
 // Steps of several updates as users meet them (updates_worker.cpp): V = 4, three updates a step.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -34,8 +36,9 @@ class Updates : public ::testing::Test {
     EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
     EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
   }
-  // Waits until a worker has stopped, and continues it once the run is to have so many.
-  void scale_while_stopped(int workers) const {
+  // Waits until a worker has stopped, and continues it after `meanwhile`.
+  template <class Call>
+  void while_stopped(Call meanwhile) const {
     const auto stopped = [&]() -> pid_t {
       for (const pid_t pid : processes_with(folder_.path()))
         if (read_text("/proc/" + std::to_string(pid) + "/stat").find(") T ") != std::string::npos)
@@ -44,10 +47,15 @@ class Updates : public ::testing::Test {
     };
     pid_t pid = 0;
     ASSERT_TRUE(until([&] { return (pid = stopped()) != 0; }));
-    const Outcome scaled =
-        run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", std::to_string(workers)});
-    EXPECT_EQ(scaled.code, 0) << scaled.err;
+    meanwhile();
     ::kill(pid, SIGCONT);
+  }
+  void scale_while_stopped(int workers) const {
+    while_stopped([&] {
+      const Outcome scaled =
+          run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", std::to_string(workers)});
+      EXPECT_EQ(scaled.code, 0) << scaled.err;
+    });
   }
   // By step, who has computed its shares; in each of its updates the same.
   std::map<int, std::set<pid_t>> owners() const {
@@ -89,10 +97,20 @@ TEST_F(Updates, AreTheSameWhoeverComesAndGoes) {
 
 TEST_F(Updates, CountAsOneStep) {
   const Outcome outcome = launched(1, "right", {});
-  EXPECT_NE(outcome.out.find("Epoch [1/2], Step [5/12], Loss: "), std::string::npos) << outcome.out;
   EXPECT_EQ(count(read_text(folder_ / "run/ledger.jsonl"), "\n"), 24);
   const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
   EXPECT_EQ(count(metrics, "\n"), 72);
+  // Step 4 is transactions 12 to 14.
+  std::string losses = "Epoch [1/2], Step [5/12], Loss: ";
+  for (const int update : {0, 1, 2}) {
+    const auto record = metrics.find("{\"txn\":" + std::to_string(12 + update) + ",");
+    ASSERT_NE(record, std::string::npos) << metrics;
+    const double loss = std::stod(metrics.substr(metrics.find("\"loss\":", record) + 7));
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "%s%.4f", update == 0 ? "" : ", ", loss);
+    losses += text.data();
+  }
+  EXPECT_NE(outcome.out.find(losses + "\n"), std::string::npos) << losses << outcome.out;
   EXPECT_EQ(count(metrics, "\"update\":2,"), 24);
   EXPECT_EQ(count(metrics, "\"step\":23,"), 3);
   // Once for all updates; the rehearsal of the first step fetches again in each of them. 16 samples
@@ -117,6 +135,31 @@ TEST_F(Updates, OneMayEndTheRun) {
     EXPECT_EQ(killed_in(outcome), 1) << fault << ": " << outcome.err;
     EXPECT_EQ(hash_in(outcome), hash_in(whole)) << fault << ": " << outcome.err;
   }
+}
+
+// Step 7 ends the run, says its first update (21). Rank 0, alone by then, stands still there until
+// a newcomer is ready, which comes in with the last update (23) and alone commits it.
+TEST_F(Updates, WhoComesInWithTheLastKnowsOfTheFirst) {
+  const auto line = [](const Outcome& outcome) {
+    const auto at = outcome.out.find("Step [8/12], Loss: ");
+    return at == std::string::npos ? "none"
+                                   : outcome.out.substr(at, outcome.out.find('\n', at) - at);
+  };
+  const Outcome whole = launched(1, "ends");
+  Outcome outcome;
+  for (int tries = 1; tries <= 4 && (tries == 1 || outcome.code != 0); ++tries) {
+    std::filesystem::remove_all(folder_ / "run");
+    Child job(command(2, "ends",
+                      {"--stop-grace", "60", "--inject",
+                       "kill rank=1 txn=18 phase=forward; stop rank=0 txn=21 phase=forward; "
+                       "kill rank=0 txn=23 phase=optimizer"}));
+    while_stopped([&] { std::this_thread::sleep_for(std::chrono::milliseconds(400) * tries); });
+    outcome = job.wait();
+  }
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(killed_in(outcome), 2) << outcome.err;
+  EXPECT_EQ(hash_in(outcome), hash_in(whole));
+  EXPECT_EQ(line(outcome), line(whole));
 }
 
 // A stop waits for the step's end, and its checkpoint is of a step's start.
