@@ -26,7 +26,7 @@ from harness import LOCKSTEP, Run, built, ending, processes_of, records, scratch
 
 MOST = 4  # workers: all programs have so many virtual workers
 
-UPDATES = ("right", "own-code", "accumulates", "ahead", "scaler", "both", "noise", "sits-out", "left-out", "nan-skip")
+UPDATES = ("right", "draws", "accumulates", "ahead", "scaler", "both", "noise", "sits-out", "left-out", "nan-skip")
 ROWS = ("right", "updates", "accumulates", "resets", "left-out", "nan-skip", "scaler", "trainer")
 HOOKS = ("right", "updates", "nan-skip", "left-out", "clips", "scaler", "writes-gradient", "optimizer-writes", "trainer", "masters")
 SMALL = ("--virtual-workers", "4", "--batch-size", "4", "--log-every", "0")

@@ -79,8 +79,8 @@ class Updates : public ::testing::Test {
 
 // Step 5 is transactions 15 to 17.
 TEST_F(Updates, AreTheSameWhoeverComesAndGoes) {
-  for (const char* name : {"right", "accumulates", "ahead", "scaler", "both", "noise", "sits-out",
-                           "left-out", "nan-skip"}) {
+  for (const char* name : {"right", "draws", "accumulates", "ahead", "scaler", "both", "noise",
+                           "sits-out", "left-out", "nan-skip"}) {
     const Outcome whole = launched(4, name);
     ASSERT_EQ(whole.code, 0) << name << ": " << whole.err;
     EXPECT_EQ(hash_in(launched(1, name)), hash_in(whole)) << name;

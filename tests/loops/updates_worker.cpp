@@ -193,7 +193,7 @@ Status train(const Job& job) {
   LOCKSTEP_TRY(state.add("of_a", nets.of_a));
   LOCKSTEP_TRY(state.add("of_b", nets.of_b));
   if (job.is("slow-to-load")) LOCKSTEP_TRY(state.add(slow_text()));
-  if (job.is("slow")) LOCKSTEP_TRY(state.add("own", {{"factor", factor}}));
+  if (job.is("slow") || job.is("draws")) LOCKSTEP_TRY(state.add("own", {{"factor", factor}}));
   if (job.name.ends_with("scaler")) LOCKSTEP_TRY(state.add("scaler", nets.scaler));
   if (job.is("librarys-name")) LOCKSTEP_TRY(state.add("lockstep.step", {{"x", at::zeros({1})}}));
   Step step(job.context, state, options_of(job));
@@ -206,7 +206,8 @@ Status train(const Job& job) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
-    if (job.is("slow")) factor.mul_(1.0625);  // once a step, whatever happens
+    if (job.is("slow")) factor.mul_(1.0625);               // once a step, whatever happens
+    if (job.is("draws")) factor.add_(at::rand({}), 1e-3);  // and the same in all workers
     now().shares = 0;
     // With two shares again, after the death in step 3: a newcomer has the others.
     now().last_witness =
