@@ -28,7 +28,8 @@ MOST = 4  # workers: all programs have so many virtual workers
 
 UPDATES = ("right", "draws", "accumulates", "ahead", "scaler", "both", "noise", "sits-out", "left-out", "nan-skip")
 ROWS = ("right", "updates", "accumulates", "resets", "left-out", "nan-skip", "scaler", "trainer")
-HOOKS = ("right", "updates", "nan-skip", "left-out", "clips", "scaler", "writes-gradient", "optimizer-writes", "trainer", "masters")
+HOOKS = ("right", "updates", "nan-skip", "left-out", "clips", "scaler", "writes-gradient", "optimizer-writes", "trainer", "masters",
+         "trainer-steps", "trainer-steps-scaler", "trainer-plateau")
 SMALL = ("--virtual-workers", "4", "--batch-size", "4", "--log-every", "0")
 
 
@@ -47,6 +48,8 @@ def programs():
     yield from (loop("rows", case, ("4",)) for case in ROWS)
     yield from (loop("hooks", case) for case in HOOKS)
     yield "updates free", lambda dozens, output: [built("updates_worker"), f"free-updates-{12 * dozens}", str(output)]
+    yield "ppo", lambda dozens, output: [built("ppo"), *SMALL[:2], "--updates", "3", "--lr", "0.005", "--log-every", "0", "--max-steps", str(2 * dozens),
+                                         "--checkpoint-every", "2", "--output", str(output)]
     for every in ("1", "5"):
         yield example("gan", every)
         yield example("language_model", every, "--batch-size", "1", "--pieces", "60")
