@@ -61,6 +61,11 @@ class Optimizer {
   // fixed shape that keep their address: what checkpoints and newcomers copy. Names are unique. The
   // base class has "lr" (float64, one for each group).
   virtual NamedTensors state();
+  // As a new one is: moments and counters of steps back to zero, for a phase that begins; rates and
+  // other settings stay. In a run between next() and run(), at a step that is a function of
+  // global_step(), or in an update's hook; in a closure it is an error. Of a kind of one's own: all
+  // of state() but "lr" becomes zeros; one whose state begins otherwise overrides it.
+  virtual void reset_state();
   // torch.optim's state_dict(), with all the keys of 2.11: what save_pt() writes for Python. The
   // tensors are the optimizer's own (each "step" is a new one). Without groups: a kind of one's own
   // that does not say.

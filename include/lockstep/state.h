@@ -44,6 +44,14 @@ class TrainState {
     std::function<std::string()> save;
     std::function<Status(const std::string&)> load;
     bool hashed = true;  // false: it has times in it, other ones in each run; then in no hash
+    // In no checkpoint while it is empty; a checkpoint without it loads as "".
+    bool optional = false;
+  };
+  // A module, or a group of one's own tensors that an optimizer updates: so many tensors of model(),
+  // behind those of the entries before. Their names begin with `prefix`.
+  struct InModel {
+    std::string name, prefix;
+    std::size_t tensors = 0;
   };
 
   // Parameters and buffers under the module's own names, as in state_dict(). One module has no
@@ -100,6 +108,7 @@ class TrainState {
   std::vector<const torch::nn::Module*> modules() const;  // those that were added
   // Parameters and buffers, in state_dict()'s order, and own_parameters().
   std::vector<Named> model() const;
+  std::vector<InModel> in_model() const;
 
   // SHA-256 of the model: names sorted, each name's bytes, then the tensor's contiguous
   // little-endian bytes.
@@ -119,10 +128,16 @@ class TrainState {
   std::string signature() const;
   // One line per parameter that gets no gradient (requires_grad false).
   std::string frozen() const;
-  // Whether the modules have the parameters that they had when they were added, and no parameter,
-  // one's own too, that was frozen then gets a gradient now. Errors: kUsage, which names it. 0.2 us
-  // per parameter: each step asks.
+  // Whether the modules have the parameters that they had when they were added. Errors: kUsage,
+  // which names it. 0.2 us per parameter: each step asks.
   Status check_modules() const;
+  // Whether no parameter that was frozen when its module was added gets a gradient now. Errors:
+  // kUsage, which names it. For DistributedDataParallel; a run may freeze and unfreeze.
+  Status check_frozen() const;
+  // Whether each tensor has the memory, shape and dtype that it had at keep_places(), which a run
+  // calls once at its start. Errors: kUsage, which names it. 10 ns per tensor: each step asks.
+  void keep_places();
+  Status check_places() const;
   // Whether all gradients will be dense ones, which alone are summed. Errors: kUsage, which names
   // the weight of an Embedding or EmbeddingBag with sparse(true); a frozen one may have it.
   Status check_dense() const;
@@ -137,13 +152,24 @@ class TrainState {
   };
   static void append(const torch::nn::Module& module, Wanted& parameters);
   static std::string difference(const Added& added);
+  static Error changed(const Added& added, const std::string& what);
+  // Where a tensor lies, and how.
+  struct Place {
+    const void* data = nullptr;
+    std::vector<std::int64_t> sizes, strides;
+    at::ScalarType dtype = at::kFloat;
+  };
+  static Place place_of(const at::Tensor& tensor);
+  static bool is_at(const at::Tensor& tensor, const Place& place);
+  static Error moved(const std::string& what, const at::Tensor& tensor, const Place& before);
   std::vector<Named> others(bool updated) const;
   Status claim(const std::string& name);
   std::vector<std::string> names_;
   std::vector<Added> modules_;
   std::vector<std::string> order_;  // names of parameters_ and buffers_ as in a state_dict
   std::vector<Named> parameters_, leaves_, buffers_, other_tensors_;
-  std::vector<Named> frozen_;  // of one's own tensors, when they were added
+  std::vector<std::pair<std::string, std::size_t>> groups_;  // of one's own: up to which of those
+  std::vector<Place> places_;                                // in the order of hashes()
   std::vector<Optimizer*> optimizers_;
   std::vector<std::string> optimizer_names_;
   std::vector<LRScheduler*> schedulers_;

@@ -149,6 +149,7 @@ void DdpEngine::Impl::broadcast_all(const std::vector<TrainState::Named>& tensor
 
 const Status& DdpEngine::Impl::check() {
   if (failed_.ok()) failed_ = state_.check_modules();
+  if (failed_.ok()) failed_ = state_.check_frozen();
   return failed_;
 }
 

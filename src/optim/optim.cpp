@@ -150,6 +150,14 @@ std::uint64_t Optimizer::rates_hash() const {
 
 NamedTensors Optimizer::state() { return {{"lr", lr_}}; }
 
+void Optimizer::reset_state() {
+  optim::refuse_in_closure("an optimizer's reset_state()",
+                           "it stands between next() and run(), at a step");
+  const at::NoGradGuard no_grad;
+  for (auto& [name, tensor] : state())
+    if (!tensor.is_same(lr_)) tensor.zero_();
+}
+
 std::string Optimizer::settings() const {
   std::string rates = "lr=";
   for (std::size_t g = 0; g < groups(); ++g) rates += (g == 0 ? "" : ",") + shortest(lr(g));

@@ -64,13 +64,6 @@ std::vector<const torch::nn::Module*> TrainState::modules() const {
   return modules;
 }
 
-// Without their whole names, which are most of what named_parameters() costs.
-void TrainState::append(const torch::nn::Module& module, Wanted& parameters) {
-  for (const auto& item : module.named_parameters(/*recurse=*/false))
-    parameters.emplace_back(item.value().unsafeGetTensorImpl(), item.value().requires_grad());
-  for (const auto& child : module.named_children()) append(*child.value(), parameters);
-}
-
 Status TrainState::add(const std::string& name, torch::nn::Module& module) {
   LOCKSTEP_TRY(claim(name));
   const std::string prefix = parameters_.empty() && buffers_.empty() ? "" : name + ".";
@@ -139,10 +132,8 @@ Status TrainState::add(const std::string& name, MasterWeights& masters) {
 
 Status TrainState::add(const std::string& name, const NamedTensors& tensors) {
   LOCKSTEP_TRY(claim(name));
-  for (const auto& [key, tensor] : tensors) {
-    other_tensors_.push_back({name + "." + key, tensor});
-    if (!tensor.requires_grad()) frozen_.push_back(other_tensors_.back());
-  }
+  for (const auto& [key, tensor] : tensors) other_tensors_.push_back({name + "." + key, tensor});
+  groups_.emplace_back(name, other_tensors_.size());
   return {};
 }
 
@@ -189,8 +180,10 @@ std::string TrainState::sha256() const {
   hash_sorted(hash, not_of_model());
   for (const Text& text : texts_) {
     if (!text.hashed) continue;
+    const std::string content = text.save();
+    if (text.optional && content.empty()) continue;
     hash.update(text.name);
-    hash.update(text.save());
+    hash.update(content);
   }
   return hash.hex();
 }
@@ -241,44 +234,8 @@ std::string TrainState::frozen() const {
   return lines;
 }
 
-std::string TrainState::difference(const Added& added) {
-  for (const auto& item : added.module->named_parameters()) {
-    const auto* const tensor = item.value().unsafeGetTensorImpl();
-    const auto then = std::ranges::find(added.parameters, tensor, &Wanted::value_type::first);
-    if (then == added.parameters.end()) return "'" + item.key() + "' was added";
-    if (item.value().requires_grad() && !then->second) return "'" + item.key() + "' was unfrozen";
-  }
-  return "a parameter was taken out";
-}
-
 Status TrainState::check_dense() const {
   for (const Added& added : modules_) LOCKSTEP_TRY(optim::check_dense(*added.module, added.prefix));
-  return {};
-}
-
-Status TrainState::check_modules() const {
-  for (const Added& added : modules_) {
-    Wanted now;
-    append(*added.module, now);
-    const auto same = [](const auto& a, const auto& b) {
-      return a.first == b.first && (!a.second || b.second);
-    };
-    if (!std::ranges::equal(now, added.parameters, same))
-      return Error{ErrorKind::kUsage,
-                   "'" + added.name + "' has changed since it was wrapped or added to the state: " +
-                       difference(added) +
-                       ". Do that before, or make the DistributedDataParallel, Step or Trainer "
-                       "and its state anew"};
-  }
-  for (const Named& named : frozen_) {
-    if (!named.tensor.requires_grad()) continue;
-    for (const Named& own : own_parameters())
-      if (own.tensor.is_same(named.tensor))
-        return Error{ErrorKind::kUsage,
-                     "'" + named.name +
-                         "' was unfrozen since it was added to the state: call requires_grad_() "
-                         "before"};
-  }
   return {};
 }
 

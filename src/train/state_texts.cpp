@@ -86,7 +86,8 @@ std::string texts_json(const TrainState& state, const std::vector<std::string>& 
                        const RunNotes& notes) {
   json texts = json::object();
   for (std::size_t i = 0; i < saved.size(); ++i)
-    texts[printable(state.texts()[i].name)] = kept(saved[i]);
+    if (!state.texts()[i].optional || !saved[i].empty())
+      texts[printable(state.texts()[i].name)] = kept(saved[i]);
   if (notes.ended_early) texts[kEndedEarly] = "yes";
   texts[kRan] = std::to_string(notes.ran_ns);
   if (notes.stopped) texts[kStopped] = "yes";
@@ -100,7 +101,8 @@ Result<RunNotes> load_texts(const TrainState& state, const std::string& text) {
   if (!texts.is_object()) texts = json::object();
   for (const TrainState::Text& wanted : state.texts()) {
     const auto found = texts.find(printable(wanted.name));
-    const auto content = found == texts.end() ? std::nullopt : text_of(*found);
+    auto content = found == texts.end() ? std::nullopt : text_of(*found);
+    if (found == texts.end() && wanted.optional) content = "";
     if (!content)
       return Error{ErrorKind::kBadData,
                    "the checkpoint has no '" + wanted.name + "', which this run's state needs"};

@@ -58,6 +58,34 @@ TEST(Optimizers, GroupsHaveTheirOwnRates) {
             "Invalid momentum value: -1; a finite number, at least 0");
 }
 
+// Bit for bit as a new optimizer with the rate of now.
+template <class Kind, class Options>
+void expect_begins_anew(const Options& options) {
+  at::Tensor used = at::ones({3}), fresh = at::ones({3});
+  Kind optimizer({used}, options);
+  used.mutable_grad() = at::tensor({0.5F, -1.0F, 2.0F});
+  for (int i = 0; i < 3; ++i) optimizer.step();
+  optimizer.set_lr(0.25);
+  fresh.copy_(used);
+  optimizer.reset_state();
+  Kind anew({fresh}, options);
+  anew.set_lr(0.25);
+  used.mutable_grad() = at::tensor({1.0F, 0.0F, -3.0F});
+  fresh.mutable_grad() = used.grad().clone();
+  for (int i = 0; i < 2; ++i) {
+    optimizer.step();
+    anew.step();
+  }
+  EXPECT_TRUE(at::equal(used, fresh)) << used << fresh;
+  EXPECT_EQ(optimizer.lr(), 0.25);
+}
+
+TEST(Optimizers, BeginAnewWhenTheirStateIsReset) {
+  expect_begins_anew<SGD>(SGDOptions{.momentum = 0.9, .dampening = 0.5});
+  expect_begins_anew<Adam>(AdamOptions{.amsgrad = true});
+  expect_begins_anew<AdamW>(AdamWOptions{});
+}
+
 TEST(Optimizers, ARateSetLaterIsCheckedToo) {
   SGD optimizer(parameters(), {});
   optimizer.set_lr(-2);

@@ -50,6 +50,31 @@ TEST(StateTexts, ACheckpointFromBeforeHasOneOptimizer) {
   }
 }
 
+TEST(StateTexts, AnOptionalOneIsThereOnlyIfItSaysSomething) {
+  std::string text;
+  const auto add = [&](TrainState& state) {
+    TrainState::Text optional{"phase", [&] { return text; },
+                              [&](const std::string& loaded) {
+                                text = loaded;
+                                return Status();
+                              }};
+    optional.optional = true;
+    EXPECT_TRUE(state.add(optional).ok());
+  };
+  TrainState from, none;
+  add(from);
+  EXPECT_EQ(texts_json(from, {}), texts_json(none, {}));
+  EXPECT_EQ(from.sha256(), none.sha256());
+  text = "010";
+  const std::string json = texts_json(from, {});
+  EXPECT_NE(from.sha256(), none.sha256());
+  text = "";
+  ASSERT_TRUE(load_texts(from, json).ok());
+  EXPECT_EQ(text, "010");
+  ASSERT_TRUE(load_texts(from, "{}").ok());
+  EXPECT_EQ(text, "");
+}
+
 TEST(StateTexts, BytesOfAnyKindComeBackAsTheyWere) {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
