@@ -149,8 +149,18 @@ const T* pt_field(const Fields& fields, std::string_view name) {
 // Into the module's tensors: the state_dict under `key`, or the file's own; a file of C++'s
 // torch::save(module, path) or of torch.jit.save(); a safetensors file; or the part "model" of a
 // checkpoint (its folder, `checkpoints/best` or `last`) or of a run directory's newest whole one,
-// verified by its hashes (there `key` says nothing). Names, shapes and dtypes must match: else
-// kBadData with the nearest names, nothing changed. Equal names match first; then the components
+// verified by its hashes.
+//
+//   LOCKSTEP_TRY(lockstep::load_state_dict(*generator, "runs/1", "generator"));
+//
+// In a checkpoint `key` is a module's name in the train state (Trainer's is "model"), or that of a
+// group of one's own tensors; an unknown one is kBadData, which lists those there are. Where there
+// is only one module it says nothing. A checkpoint that has no map of its modules (of a run before
+// there were maps, or save_checkpoint()'s) has the module "NAME" in a part of that name or as those
+// tensors of "model" that begin with "NAME."; both is ambiguous, kBadData; neither: as if no key
+// were given.
+//
+// Names, shapes and dtypes must match: else kBadData with the nearest names, nothing changed. Equal names match first; then the components
 // "module" (DistributedDataParallel's) and "_orig_mod" (torch.compile's) are left out, wherever
 // they are. Of tied weights one name is enough.
 Status load_state_dict(torch::nn::Module& module, const std::string& path,

@@ -76,6 +76,13 @@ class Fields {
     return fail(key), empty;
   }
 
+  const Json& array(const char* key) {
+    static const Json empty = Json::array();
+    const Json* value = find(key);
+    if (value != nullptr && value->is_array()) return *value;
+    return fail(key), empty;
+  }
+
   const std::string& missing() const { return missing_; }
 
  private:
@@ -110,19 +117,36 @@ Result<std::vector<FileEntry>> read_files(const Json& object) {
   return files;
 }
 
+Result<std::vector<ModuleEntry>> read_modules(const Json& array) {
+  std::vector<ModuleEntry> modules;
+  for (const Json& value : array) {
+    Fields fields(value);
+    const ModuleEntry entry{fields.text("name"), fields.text("prefix"), fields.number("tensors")};
+    if (!fields.missing().empty()) return bad_manifest("a module has wrong fields");
+    if (std::ranges::count(modules, entry.name, &ModuleEntry::name) != 0)
+      return bad_manifest("two modules have the name " + quote(entry.name));
+    modules.push_back(entry);
+  }
+  if (modules.empty()) return bad_manifest("it has no modules");
+  return modules;
+}
+
 Result<Manifest> read_fields(const Json& document) {
   Fields fields(document);
   Manifest m;
   m.version = fields.number("version");
   if (fields.text("format") != "lockstep-checkpoint")
     return bad_manifest("this is no checkpoint's manifest");
-  if (fields.missing().empty() && m.version != kFormatVersion) return m;
+  if (fields.missing().empty() && !m.readable()) return m;
   m.generation = fields.number("generation");
   const std::uint64_t v = fields.number("virtual_workers");
   Fields cursor(fields.object("cursor"));
   m.cursor = {cursor.number("txn"), cursor.number("epoch"), cursor.number("step")};
   m.run_identity = fields.text("run_identity");
   m.weights_sha256 = fields.text("weights_sha256");
+  if (m.version != kWithoutModules) {
+    LOCKSTEP_ASSIGN(m.modules, read_modules(fields.array("modules")));
+  }
   LOCKSTEP_ASSIGN(m.files, read_files(fields.object("files")));
   const std::string& missing = fields.missing().empty() ? cursor.missing() : fields.missing();
   if (!missing.empty()) return bad_manifest("'" + missing + "' is missing or of the wrong type");
@@ -137,11 +161,16 @@ Result<Manifest> read_fields(const Json& document) {
 
 std::string seal(const std::string& body) { return body + seal_of(body); }
 
+void Manifest::set_modules(std::vector<ModuleEntry> entries) {
+  modules = std::move(entries);
+  version = modules.empty() ? kWithoutModules : kFormatVersion;
+}
+
 std::string to_json(const Manifest& m) {
   Json files = Json::object();
   for (const FileEntry& file : m.files)
     files[file.name] = {{"size", file.size}, {"xxh3", hex64(file.xxh3)}};
-  const Json document = {
+  Json document = {
       {"format", "lockstep-checkpoint"},
       {"version", m.version},
       {"generation", m.generation},
@@ -149,8 +178,11 @@ std::string to_json(const Manifest& m) {
       {"cursor", {{"txn", m.cursor.txn}, {"epoch", m.cursor.epoch}, {"step", m.cursor.step}}},
       {"run_identity", m.run_identity},
       {"weights_sha256", m.weights_sha256},
-      {"files", std::move(files)},
   };
+  for (const ModuleEntry& module : m.modules)
+    document["modules"].push_back(
+        {{"name", module.name}, {"prefix", module.prefix}, {"tensors", module.tensors}});
+  document["files"] = std::move(files);
   std::string body = document.dump(1, ' ', true, Json::error_handler_t::replace);
   body.resize(body.size() - 2);  // "\n}"
   return seal(body);
@@ -166,7 +198,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   if (document.is_discarded()) return bad_manifest("not JSON");
   LOCKSTEP_ASSIGN(Manifest manifest, read_fields(document));
   // Duplicate and unknown keys, and any other way to write the same, end here.
-  if (manifest.version == kFormatVersion && to_json(manifest) != text)
+  if (manifest.readable() && to_json(manifest) != text)
     return bad_manifest("not in the form in which manifests are written");
   return manifest;
 }

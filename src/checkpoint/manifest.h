@@ -16,7 +16,8 @@
 
 namespace lockstep::checkpoint {
 
-inline constexpr std::uint64_t kFormatVersion = 1;
+inline constexpr std::uint64_t kFormatVersion = 2;   // the newest that is read
+inline constexpr std::uint64_t kWithoutModules = 1;  // all else is the same
 inline constexpr std::uint64_t kMaxManifestBytes = std::uint64_t{1} << 20;
 inline constexpr const char* kManifestName = "manifest.json";
 inline constexpr const char* kStateName = "state.json";
@@ -29,15 +30,29 @@ struct FileEntry {
   friend bool operator==(const FileEntry&, const FileEntry&) = default;
 };
 
+// A module of the run's train state, or a group of its own tensors: so many of the part "model", in
+// the order of its header, behind those of the entries before. Their names there begin with
+// `prefix`.
+struct ModuleEntry {
+  std::string name, prefix;
+  std::uint64_t tensors = 0;
+
+  friend bool operator==(const ModuleEntry&, const ModuleEntry&) = default;
+};
+
 struct Manifest {
-  std::uint64_t version = kFormatVersion;  // another one: all else is empty
-  std::uint64_t generation = 0;            // of the members, from 1 at each start of the launcher
-  std::uint32_t virtual_workers = 0;       // V
+  std::uint64_t version = kWithoutModules;  // an unknown one: all else is empty
+  std::uint64_t generation = 0;             // of the members, from 1 at each start of the launcher
+  std::uint32_t virtual_workers = 0;        // V
   RunCursor cursor;
-  std::string run_identity;      // hash of all that decides the run's arithmetic; printable ASCII
-  std::string weights_sha256;    // of the part "model"; may be empty
+  std::string run_identity;    // hash of all that decides the run's arithmetic; printable ASCII
+  std::string weights_sha256;  // of the part "model"; may be empty
+  // Which part of the weights is whose; exactly from version 2 on there are some.
+  std::vector<ModuleEntry> modules;
   std::vector<FileEntry> files;  // sorted by name
 
+  void set_modules(std::vector<ModuleEntry> entries);  // and the version
+  bool readable() const { return version == kFormatVersion || version == kWithoutModules; }
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 

@@ -128,20 +128,22 @@ Status Targets::finish() {
   });
 }
 
-Result<std::vector<GivenTensor>> load_listed(const std::string& path) {
-  return guarded("loading tensors", ErrorKind::kInternal,
-                 [&]() -> Result<std::vector<GivenTensor>> {
-                   LOCKSTEP_ASSIGN(auto infos, read_infos(posix_env(), path));
-                   std::vector<GivenTensor> given;
-                   std::vector<NamedTarget> targets;
-                   for (auto& info : infos) {
-                     given.push_back({info, info.readable() ? empty_like(info) : at::Tensor()});
-                     if (info.readable())
-                       targets.push_back(target_in(std::move(info), given.back().tensor));
-                   }
-                   LOCKSTEP_TRY(read_tensors(posix_env(), path, targets));
-                   return given;
-                 });
+Result<std::vector<GivenTensor>> load_listed(const std::string& path, const ModulePlace* only) {
+  using Given = std::vector<GivenTensor>;
+  return guarded("loading tensors", ErrorKind::kInternal, [&]() -> Result<Given> {
+    LOCKSTEP_ASSIGN(auto infos, read_infos(posix_env(), path));
+    Given given;
+    std::vector<NamedTarget> targets;
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+      if (only != nullptr && !only->has(i)) continue;
+      TensorInfo& info = infos[i];
+      given.push_back({info, info.readable() ? empty_like(info) : at::Tensor()});
+      if (only != nullptr) given.back().info.name = info.name.substr(only->prefix.size());
+      if (info.readable()) targets.push_back(target_in(std::move(info), given.back().tensor));
+    }
+    LOCKSTEP_TRY(read_tensors(posix_env(), path, targets));
+    return given;
+  });
 }
 
 }  // namespace lockstep::checkpoint

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "checkpoint/image.h"
+#include "checkpoint/module_in.h"
 #include "checkpoint/search.h"
 #include "checkpoint/tensor.h"
 #include "lockstep/checkpoint.h"
@@ -29,8 +30,10 @@ struct GivenTensor {
   std::string instead = {};  // "an int": no tensor at all
 };
 
-// All tensors of a safetensors file, in its header's order; new ones on the CPU.
-Result<std::vector<GivenTensor>> load_listed(const std::string& path);
+// All tensors of a safetensors file, in its header's order; new ones on the CPU. With `only`: of
+// that module, under its own names.
+Result<std::vector<GivenTensor>> load_listed(const std::string& path,
+                                             const ModulePlace* only = nullptr);
 
 // For Writer::snapshot(). Holds the tensors (or their copies) as long as it lives.
 class Sources {

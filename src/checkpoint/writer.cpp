@@ -53,6 +53,7 @@ Status Writer::write(std::string state_json, const RunCursor& cursor, std::uint6
   manifest_.virtual_workers = options_.virtual_workers;
   manifest_.cursor = cursor;
   manifest_.run_identity = options_.run_identity;
+  manifest_.set_modules(options_.modules);
   in_flight_ = true;
   lock.unlock();
   changed_.notify_all();

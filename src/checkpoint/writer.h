@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/deadline.h"
 #include "base/env.h"
@@ -36,6 +37,7 @@ struct WriterOptions {
   std::string through = {};
   std::string run_identity;
   std::uint32_t virtual_workers = 0;
+  std::vector<ModuleEntry> modules = {};
   unsigned keep_last = 2;  // at least 1
   // The run has gone back to an older checkpoint, or began from another directory's: what is newer
   // than one that is published is of a way that is not taken, and is removed.

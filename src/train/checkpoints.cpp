@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "checkpoint/search.h"
 #include "checkpoint/store.h"
 #include "checkpoint/tensors.h"
@@ -29,6 +30,13 @@ CheckpointPart part_of(const std::string& name, const std::vector<TrainState::Na
 // "optimizer" is the file's name; what else is not of the model is in there, too.
 std::vector<CheckpointPart> parts_of(const TrainState& state) {
   return {part_of("model", state.model()), part_of("optimizer", state.not_of_model())};
+}
+
+std::vector<checkpoint::ModuleEntry> modules_of(const TrainState& state) {
+  std::vector<checkpoint::ModuleEntry> entries;
+  for (const TrainState::InModel& each : state.in_model())
+    entries.push_back({printable(each.name), printable(each.prefix), each.tensors});
+  return entries;
 }
 
 // A broken epoch's end is no place to go on from: the one of its last step is.
@@ -163,6 +171,7 @@ void Checkpoints::make_writer(const Plan& plan) {
   options.through = rundir::path_through(run_lock_);
   options.run_identity = manifest_.identity();
   options.virtual_workers = *manifest_.virtual_workers();
+  options.modules = modules_of(state_);
   options.keep_last = static_cast<unsigned>(options_.keep_checkpoints.value_or(kKeptInTraining));
   options.place = [this] { return rundir::check_run_directory(options_.output, run_lock_); };
   options.goes_back = from_path();

@@ -12,8 +12,7 @@ namespace {
 
 void check(const std::string& text) {
   const auto manifest = parse_manifest(text);
-  if (manifest.ok() && manifest->version == kFormatVersion && to_json(*manifest) != text)
-    std::abort();
+  if (manifest.ok() && manifest->readable() && to_json(*manifest) != text) std::abort();
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ lockstep checkpoint ls runs/a
 lockstep checkpoint show runs/a
 lockstep checkpoint verify runs/a runs/b/checkpoints/step-*
 lockstep checkpoint export runs/a a.pt
+lockstep checkpoint export runs/a model.pt --module model
 lockstep checkpoint diff runs/a a.pt
 
 lockstep report runs/a runs/b --out report.html

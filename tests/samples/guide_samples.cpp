@@ -66,4 +66,43 @@ lockstep::Status schedule_at_each_update(lockstep::Trainer& trainer, lockstep::O
   return trainer.fit(train_set);
 }
 
+lockstep::Status phases(lockstep::Step& step, lockstep::Optimizer& optimizer,
+                        torch::nn::Sequential backbone, const lockstep::Step::Closure& loss) {
+  if (step.global_step() == 2000) {
+    for (at::Tensor& p : backbone->parameters()) p.requires_grad_(true);
+    optimizer.reset_state();  // moments and counters as a new optimizer has them
+    optimizer.set_lr(1e-4);
+  }
+  LOCKSTEP_TRY(step.run(optimizer, loss));
+  return {};
+}
+
+at::Tensor split(const at::Tensor& points);
+
+lockstep::Status with_room(lockstep::Step& step, lockstep::TrainState& state, std::int64_t most,
+                           std::int64_t first) {
+  // Room for all that there may ever be, and which of them there are.
+  const at::Tensor points = at::zeros({most, 3}).requires_grad_();
+  const at::Tensor used = at::arange(most) < first;
+  lockstep::Adam optimizer({points}, {.lr = 1e-3});
+  LOCKSTEP_TRY(state.add("scene", {{"points", points}, {"used", used}}));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  step.on_update([&](const lockstep::UpdateEnd& end) {
+    if (end.global_step % 100 != 99) return;
+    const at::Tensor places = at::nonzero(used.logical_not()).flatten();
+    const at::Tensor born = split(points.index({used}));  // of the state and the generator alone
+    const std::int64_t count = std::min(born.size(0), places.size(0));
+    const at::Tensor rows = places.slice(0, 0, count);
+    at::Tensor(points).index_put_({rows}, born.slice(0, 0, count));
+    at::Tensor(used).index_fill_(0, rows, true);
+  });
+  return {};
+}
+
+// gans.md
+lockstep::Status one_of_two(torch::nn::Sequential generator) {
+  LOCKSTEP_TRY(lockstep::load_state_dict(*generator, "runs/gan", "generator"));
+  return {};
+}
+
 }  // namespace guide

@@ -5,15 +5,12 @@
 #include <filesystem>
 
 #include "base/env.h"
-#include "checkpoint/file_reader.h"
 #include "checkpoint/module_state.h"
-#include "checkpoint/names.h"
 #include "checkpoint/pt/convert.h"
 #include "checkpoint/pt/optimizer.h"
 #include "checkpoint/pt/reader.h"
+#include "checkpoint/pt/weights.h"
 #include "checkpoint/pt/writer.h"
-#include "checkpoint/search.h"
-#include "checkpoint/store.h"
 #include "checkpoint/tensor.h"
 #include "checkpoint/user_file.h"
 #include "lockstep/optim.h"
@@ -21,13 +18,10 @@
 namespace lockstep {
 namespace {
 
-using checkpoint::GivenTensor;
 using checkpoint::quote;
 using checkpoint::pt::Exporter;
 using checkpoint::pt::Importer;
 using pickle::Value;
-
-const std::string kModelFile = checkpoint::part_file("model");
 
 struct ToPickle {
   Exporter& out;
@@ -90,40 +84,6 @@ PtValue from_pickle(Importer& in, const Value& value) {
   return tensors.ok() ? PtValue(*std::move(tensors)) : PtValue(std::monostate());
 }
 
-// Verified.
-Result<checkpoint::Found> newest_of(const std::string& run_dir) {
-  LOCKSTEP_ASSIGN(checkpoint::Search search, checkpoint::find_newest(posix_env(), run_dir));
-  if (search.newest) return *std::move(search.newest);
-  return Error{ErrorKind::kBadData, quote(run_dir) + " has no whole checkpoint"};
-}
-
-// The verified file of the checkpoint that `path` leads to; empty: to none.
-Result<std::string> model_file_at(const std::string& path) {
-  Env& env = posix_env();
-  const std::string folder = checkpoint::led_to(env, path);
-  const bool run = checkpoint::is_run_directory(env, path);
-  std::error_code code;  // who may not look sees no folder
-  if (folder == path && !std::filesystem::is_directory(path, code)) return std::string();
-  LOCKSTEP_ASSIGN(const checkpoint::Found found,
-                  run ? newest_of(path) : checkpoint::load_checkpoint_at(env, folder, {}, {}));
-  const auto is_model = [](const auto& file) { return file.name == kModelFile; };
-  if (std::ranges::any_of(found.manifest.files, is_model)) return found.path + "/" + kModelFile;
-  return Error{ErrorKind::kBadData, quote(found.path) + " has no part 'model'"};
-}
-
-// What is under `key`; without one the file's own.
-Result<Value> value_at(const std::string& path, const std::string& key) {
-  LOCKSTEP_ASSIGN(Value root, checkpoint::pt::read(posix_env(), path));
-  if (key.empty()) return root;
-  if (const Value* const value = root.find(key)) return Value(*value);
-  std::vector<std::string> there;
-  if (root.dict_value() != nullptr)
-    for (const auto& [name, value] : root.dict_value()->pairs)
-      if (name.text() != nullptr) there.push_back(*name.text());
-  return Error{ErrorKind::kBadData,
-               quote(path) + " has no " + quote(key) + checkpoint::nearest_names(key, there)};
-}
-
 Status write(const std::string& path, const Value& root) {
   LOCKSTEP_ASSIGN(const std::string place, checkpoint::place_of_user_file(posix_env(), path));
   return checkpoint::pt::write(posix_env(), place, root);
@@ -131,23 +91,6 @@ Status write(const std::string& path, const Value& root) {
 
 Error in_file(const std::string& path, const Error& error) {
   return {error.kind, quote(path) + ": " + error.message};
-}
-
-Result<std::vector<GivenTensor>> weights_at(const std::string& path, const std::string& key) {
-  // A run that goes on may withdraw the checkpoint that was found: then it has a newer one.
-  for (int tries = 1;; ++tries) {
-    LOCKSTEP_ASSIGN(const std::string file, model_file_at(path));
-    if (file.empty()) break;
-    auto weights = checkpoint::load_listed(file);
-    if (weights.ok() || tries == 3 || posix_env().exists(file)) return weights;
-  }
-  LOCKSTEP_ASSIGN(const bool safetensors, checkpoint::is_safetensors(posix_env(), path));
-  if (safetensors) return checkpoint::load_listed(path);
-  LOCKSTEP_ASSIGN(const Value dict, value_at(path, key));
-  Importer in;
-  auto given = in.given(dict);
-  if (given.ok()) return given;
-  return in_file(path, given.error());
 }
 
 }  // namespace
@@ -199,14 +142,15 @@ Result<IncompatibleKeys> load_state_dict(torch::nn::Module& module, const std::s
 Result<IncompatibleKeys> load_state_dict(torch::nn::Module& module, const std::string& path,
                                          const std::string& key,
                                          const LoadStateDictOptions& options) {
-  LOCKSTEP_ASSIGN(const auto given, weights_at(path, key));
-  auto loaded = checkpoint::load_module(module, given, options.strict);
+  LOCKSTEP_ASSIGN(const checkpoint::pt::Weights weights, checkpoint::pt::weights_at(path, key));
+  auto loaded = checkpoint::load_module(module, weights.tensors, options.strict);
   if (loaded.ok()) return loaded;
-  return in_file(path, loaded.error());
+  const Error& error = loaded.error();
+  return in_file(path, {error.kind, weights.of_module + error.message + weights.remark});
 }
 
 Status load_state_dict(Optimizer& optimizer, const std::string& path, const std::string& key) {
-  LOCKSTEP_ASSIGN(const Value dict, value_at(path, key));
+  LOCKSTEP_ASSIGN(const Value dict, checkpoint::pt::value_at(path, key));
   Importer in;
   const auto state = checkpoint::pt::optimizer_state(in, dict);
   if (!state.ok()) return in_file(path, state.error());

@@ -15,7 +15,8 @@ constexpr const char* kHelp =
     "  show DIR_OR_FILE [--json]           names, shapes, dtypes, sums\n"
     "  verify DIR_OR_FILE... [--json]      every byte against its hash; 65 if one is damaged\n"
     "  diff A B [--part NAME] [--json]     what differs; 0 if the bits are equal, 1 if not\n"
-    "  export CKPT OUT.pt [--part NAME]    weights as a file for Python's torch.load\n\n"
+    "  export CKPT OUT.pt [--module NAME]  weights, or a module's, as a file for Python's "
+    "torch.load\n\n"
     "DIR_OR_FILE: a run directory (its newest whole checkpoint), a checkpoint's folder, a\n"
     ".safetensors file, or a .pt file of torch.save. Nothing in them is ever run.\n";
 

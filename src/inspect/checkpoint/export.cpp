@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 
+#include "checkpoint/module_in.h"
 #include "checkpoint/pt/writer.h"
 #include "inspect/arguments.h"
 #include "inspect/checkpoint/bundle.h"
@@ -49,10 +50,56 @@ Result<pickle::Value> value_of(const Tensor& tensor) {
   return pickle::Value(std::move(value));
 }
 
+std::vector<checkpoint::TensorInfo> infos_of(const Bundle& bundle, const std::string& part) {
+  std::vector<checkpoint::TensorInfo> infos;
+  for (const Part& each : bundle.parts)
+    for (const Tensor& tensor : each.tensors)
+      if (each.name == part) infos.push_back(tensor.info);
+  return infos;
+}
+
+// Under its own names.
+Result<Part> module_of(const Bundle& bundle, const std::string& name) {
+  const auto wrong = [&](const std::string& what) {
+    return Error{ErrorKind::kUsage, "--module: '" + bundle.path + "': " + what};
+  };
+  if (!bundle.manifest) return wrong("it is no checkpoint, which alone tells modules apart");
+  const auto place = checkpoint::find_module(*bundle.manifest, name, infos_of(bundle, "model"));
+  if (!place.ok()) return wrong(place.error().message);
+  if (!*place)
+    return wrong(
+        "it has no map of modules (it was written before there were any, or by "
+        "save_checkpoint()), no part " +
+        checkpoint::quote(name) + " and no tensor that begins with " +
+        checkpoint::quote(name + ".") + "; without --module all weights are exported");
+  LOCKSTEP_ASSIGN(const Part* const whole, find_part(bundle, (*place)->part));
+  Part part{name, {}};
+  for (std::size_t i = 0; i < whole->tensors.size(); ++i) {
+    if (!(*place)->has(i)) continue;
+    part.tensors.push_back(whole->tensors[i]);
+    part.tensors.back().info.name.erase(0, (*place)->prefix.size());
+  }
+  return part;
+}
+
+Result<Part> part_of(const Bundle& bundle, const Arguments& arguments) {
+  const auto part = arguments.value("--part"), module = arguments.value("--module");
+  if (part && module)
+    return Error{ErrorKind::kUsage,
+                 "--part and --module: a module is of the part 'model'; leave --part out"};
+  if (module) return module_of(bundle, *module);
+  LOCKSTEP_ASSIGN(const Part* const found, find_part(bundle, part.value_or("")));
+  return *found;
+}
+
 }  // namespace
 
 Result<Answer> export_checkpoint(Env& env, Words words) {
-  const Syntax syntax{"lockstep checkpoint export CKPT OUT.pt [--part NAME]", {}, {"--part"}, 2, 2};
+  const Syntax syntax{"lockstep checkpoint export CKPT OUT.pt [--module NAME | --part NAME]",
+                      {},
+                      {"--module", "--part"},
+                      2,
+                      2};
   LOCKSTEP_ASSIGN(const Arguments arguments, parse(words, syntax));
   const std::string &from = arguments.paths[0], &to = arguments.paths[1];
   if (!to.ends_with(".pt") && !to.ends_with(".pth"))
@@ -60,17 +107,17 @@ Result<Answer> export_checkpoint(Env& env, Words words) {
                  "'" + to + "' does not end with .pt or .pth; usage: " + syntax.usage};
   LOCKSTEP_TRY(check_not_read(env, to, std::span(&from, 1)));
   LOCKSTEP_ASSIGN(const Bundle bundle, open_bundle(env, from));
-  LOCKSTEP_ASSIGN(const Part* part, find_part(bundle, arguments.value("--part").value_or("")));
-  const std::set<const pt::Storage*> shared = shared_storages(*part);
+  LOCKSTEP_ASSIGN(const Part part, part_of(bundle, arguments));
+  const std::set<const pt::Storage*> shared = shared_storages(part);
   pickle::Pairs pairs;
-  for (const Tensor& tensor : part->tensors) {
+  for (const Tensor& tensor : part.tensors) {
     const bool keep = tensor.view != nullptr && shared.contains(tensor.view->storage.get());
     auto value = keep ? Result<pickle::Value>(tensor.view) : value_of(tensor);
     if (!value.ok()) return with_path(bundle.path, value.error());
     pairs.emplace_back(pickle::Value(tensor.info.name), *std::move(value));
   }
   LOCKSTEP_TRY(pt::write(env, to, pickle::Value::ordered_dict(std::move(pairs))));
-  return Answer{to + ": " + counted(part->tensors.size(), "tensor") + " of " + bundle.path + "\n"};
+  return Answer{to + ": " + counted(part.tensors.size(), "tensor") + " of " + bundle.path + "\n"};
 }
 
 }  // namespace lockstep::inspect

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/hash.h"
+#include "checkpoint/module_in.h"
 #include "inspect/arguments.h"
 #include "inspect/checkpoint/bundle.h"
 #include "inspect/checkpoint/elements.h"
@@ -82,6 +83,10 @@ Json head_json(const Bundle& bundle) {
     json["virtual_workers"] = manifest.virtual_workers;
     json["generation"] = manifest.generation;
     json["run_identity"] = manifest.run_identity;
+    json["modules"] = Json::array();
+    for (const checkpoint::ModuleEntry& module : manifest.modules)
+      json["modules"].push_back(
+          {{"name", module.name}, {"prefix", module.prefix}, {"tensors", module.tensors}});
     json["state"] = Json::parse(bundle.state, nullptr, false);
     if (json["state"].is_discarded()) json["state"] = bundle.state;
     json["skipped"] = bundle.skipped;
@@ -119,6 +124,9 @@ std::string head_text(const Bundle& bundle) {
             std::to_string(manifest.cursor.step) + "), " +
             counted(manifest.virtual_workers, "virtual worker") + ", generation " +
             std::to_string(manifest.generation) + "\nrun " + manifest.run_identity + "\n";
+    if (!manifest.modules.empty())
+      text += counted(manifest.modules.size(), "module") + ": " +
+              checkpoint::modules_in_words(manifest) + "\n";
     if (bundle.state.size() > 2) text += "state " + bundle.state + "\n";
   }
   for (const std::string& skipped : bundle.skipped) text += "skipped " + skipped + "\n";

@@ -16,9 +16,16 @@ Manifest sample() {
   return m;
 }
 
+Manifest of_several() {
+  Manifest m = sample();
+  m.set_modules({{"generator", "", 12}, {"critic", "critic.", 8}, {"\u03b8", "\u03b8.", 0}});
+  return m;
+}
+
 // The text with `from` replaced, sealed anew: what an attacker or another version would write.
-std::string resealed(const std::string& from, const std::string& to) {
-  std::string text = to_json(sample());
+std::string resealed(const std::string& from, const std::string& to,
+                     const Manifest& manifest = sample()) {
+  std::string text = to_json(manifest);
   text.resize(text.rfind(",\n \"xxh3\""));
   const std::size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -29,6 +36,26 @@ TEST(Manifest, ComesBackAsItWas) {
   const auto back = parse_manifest(to_json(sample()));
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(*back, sample());
+}
+
+TEST(Manifest, HasAMapOfModulesFromVersion2On) {
+  const std::string text = to_json(of_several());
+  EXPECT_NE(text.find("\"version\": 2"), std::string::npos) << text;
+  const auto back = parse_manifest(text);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(*back, of_several());
+  EXPECT_EQ(to_json(sample()).find("modules"), std::string::npos);
+  const std::vector<std::pair<std::string, std::string>> changes = {
+      {"\"version\": 2", "\"version\": 1"},
+      {"\"modules\"", "\"module\""},
+      {"\"critic\"", "\"generator\""},
+      {"\"tensors\": 8", "\"tensors\": -8"},
+      {"\"tensors\": 8", "\"tensors\": 8,\n   \"more\": 1"},
+      {"\"prefix\": \"critic.\"", "\"prefix\": 1"},
+  };
+  for (const auto& [from, to] : changes)
+    EXPECT_FALSE(parse_manifest(resealed(from, to, of_several())).ok()) << from << " -> " << to;
+  EXPECT_FALSE(parse_manifest(resealed("\"version\": 1", "\"version\": 2")).ok());
 }
 
 TEST(Manifest, EveryFlippedBitAndEveryCutIsSeen) {
@@ -45,9 +72,9 @@ TEST(Manifest, EveryFlippedBitAndEveryCutIsSeen) {
 }
 
 TEST(Manifest, AnotherVersionIsToldApartFromDamage) {
-  const auto back = parse_manifest(resealed("\"version\": 1", "\"version\": 2"));
+  const auto back = parse_manifest(resealed("\"version\": 1", "\"version\": 3"));
   ASSERT_TRUE(back.ok()) << back.error().message;
-  EXPECT_EQ(back->version, 2U);
+  EXPECT_EQ(back->version, 3U);
 }
 
 TEST(Manifest, RefusesWhatItDidNotWriteEvenWithTheRightHash) {

@@ -147,9 +147,9 @@ TEST_F(Store, AnotherFormatVersionIsRefused) {
   env_.damage("run/checkpoints/step-00000020/manifest.json", [](std::string& text) {
     text.resize(text.rfind(",\n \"xxh3\""));
     const std::string from = "\"version\": 1";
-    text = seal(text.replace(text.find(from), from.size(), "\"version\": 2"));
+    text = seal(text.replace(text.find(from), from.size(), "\"version\": 3"));
   });
-  EXPECT_NE(refusal({}).find("format version is 2"), std::string::npos);
+  EXPECT_NE(refusal({}).find("format version is 3"), std::string::npos);
 }
 
 TEST_F(Store, AnotherNumberOfVirtualWorkersIsRefused) {

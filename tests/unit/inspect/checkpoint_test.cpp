@@ -189,6 +189,43 @@ TEST_F(Checkpoints, AnExportHasTheSameBits) {
   EXPECT_TRUE(says(error_of({"export", from, folder_ / "out"}), "does not end with .pt"));
 }
 
+// Of those of "fc." one module is made, of the rest another.
+TEST_F(Checkpoints, AnExportOfAModuleHasItsOwnNames) {
+  const checkpoint::Sample sample(5);
+  checkpoint::Image image;
+  ASSERT_TRUE(image.fill(sample.parts(), sample.state()).ok());
+  checkpoint::Manifest manifest;
+  manifest.cursor = {5, 0, 5};
+  manifest.set_modules({{"head", "fc.", 2}, {"rest", "", 2}});
+  const auto from = checkpoint::publish(
+      posix_env(), run_, manifest, image.files(), [&] { return image.weights_sha256(); }, nullptr);
+  ASSERT_TRUE(from.ok()) << from.error().message;
+  const std::string to = folder_ / "out.pt";
+  EXPECT_EQ(answer({"export", run_, to, "--module", "head"}).text,
+            to + ": 2 tensors of " + *from + "\n");
+  const Json shown = json_of({"show", to})["parts"][0]["tensors"];
+  ASSERT_EQ(shown.size(), 2U);
+  EXPECT_EQ(shown[0]["name"], "weight");
+  EXPECT_EQ(shown[0]["shape"], (Json{10, 3}));
+  EXPECT_EQ(shown[1]["name"], "bias");
+  answer({"export", *from, to, "--module", "rest"});
+  EXPECT_EQ(json_of({"show", to})["parts"][0]["tensors"][0]["name"], "bn.num_batches_tracked");
+  EXPECT_NE(answer({"show", run_}).text.find("2 modules: 'head', 'rest'\n"), std::string::npos);
+  EXPECT_EQ(json_of({"show", run_})["modules"][0]["prefix"], "fc.");
+  const Error unknown = error_of({"export", run_, to, "--module", "haed"});
+  EXPECT_EQ(unknown.kind, ErrorKind::kUsage);
+  EXPECT_TRUE(says(unknown, "no module 'haed'; the nearest: 'head'; it has: 'head', 'rest'"))
+      << unknown.message;
+  EXPECT_TRUE(says(error_of({"export", run_, to, "--module", "head", "--part", "model"}),
+                   "leave --part out"));
+  EXPECT_TRUE(says(error_of({"export", *from + "/model.safetensors", to, "--module", "head"}),
+                   "it is no checkpoint"));
+  const std::string before = save(4);  // without a map
+  answer({"export", before, to, "--module", "fc"});
+  EXPECT_EQ(json_of({"show", to})["parts"][0]["tensors"].size(), 2U);
+  EXPECT_TRUE(says(error_of({"export", before, to, "--module", "head"}), "it has no map"));
+}
+
 // What is not read is listed, and an error for who asks for it.
 TEST_F(Checkpoints, LeavesOfAPtFileAreListed) {
   using namespace checkpoint::pt::test;  // NOLINT(google-build-using-namespace)
