@@ -33,7 +33,14 @@
 // same in all workers: a function of global_step() and the state and of nothing else, neither of
 // the rank nor of how often the loop has gone round. A replacement comes in at the loop's top, at
 // any step: so a loop with two optimizers takes one of them by global_step() % 2, and not in turn.
-// run() finds optimizers, rates and, now and then, states that differ (kUsage, in all workers).
+// run() finds optimizers, rates, frozen parameters and, now and then, states that differ (kUsage,
+// in all workers).
+//
+// requires_grad_() there freezes and unfreezes parameters that an optimizer of the state has. A
+// frozen one gets no gradient, and its optimizer leaves it alone; newcomers, checkpoints and a
+// resume have the flags. They are read when run() begins (and before each of its updates, as a hook
+// has left them); what a closure sets is undone behind its share. Optimizer::reset_state() begins a
+// phase anew.
 //
 // The closure runs once for each virtual worker that this worker has in the step (with
 // accumulation_steps once for each of its batches), and again for those it adopts when others die.
@@ -227,6 +234,8 @@ class Step {
   // Buffers of the model are those that virtual worker 0's share has left, before the optimizers'
   // step(): what an optimizer of the program's own writes to one there, and what the loop writes
   // outside of the closure, lasts. PyTorch's default generator is seeded before step().
+  // kUsage, which names it: a tensor of the state that has other memory, shape or dtype than at
+  // open() (set_data(), set_(), resize_()); one that was unfrozen and is of no optimizer.
   Status run(const Optimizers& optimizers, const Closure& closure);
   // A whole step of RunOptions::updates_per_step updates, one after the other, each from what the
   // one before has left: they see the same batches, and whoever comes, goes, stops or saves does so

@@ -47,9 +47,14 @@ class Reducer::Hook : public torch::autograd::PostAccumulateGradHook {
 Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> parameters,
                                                  const ReducerOptions& options) {
   std::vector<at::TensorImpl*> seen;  // a module that is there twice has each parameter once
+  const auto summable = [](const Parameter& p) {
+    return summed_dtype(p.tensor.scalar_type()) && p.tensor.device().is_cpu();
+  };
   std::erase_if(parameters, [&](const Parameter& p) {
     at::TensorImpl* const tensor = p.tensor.unsafeGetTensorImpl();
-    if (!p.tensor.requires_grad() || std::find(seen.begin(), seen.end(), tensor) != seen.end())
+    const bool may_want_one = options.may_freeze && p.optimizers != 0 && summable(p);
+    if ((!p.tensor.requires_grad() && !may_want_one) ||
+        std::find(seen.begin(), seen.end(), tensor) != seen.end())
       return true;
     seen.push_back(tensor);
     return false;
@@ -57,7 +62,7 @@ Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> paramete
   if (parameters.empty())
     return Error{ErrorKind::kUsage, "the model has no parameter that requires a gradient"};
   for (const Parameter& p : parameters)
-    if (!summed_dtype(p.tensor.scalar_type()) || !p.tensor.device().is_cpu())
+    if (!summable(p))
       return Error{ErrorKind::kUsage,
                    "parameter '" + p.name + "': gradients of " +
                        std::string(toString(p.tensor.scalar_type())) + " on " +
@@ -74,17 +79,22 @@ Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> paramete
 }
 
 Reducer::Reducer(std::vector<Parameter> parameters, const ReducerOptions& options)
-    : parameters_(std::move(parameters)), options_(options) {
+    : parameters_(std::move(parameters)),
+      options_(options),
+      frozen_((parameters_.size() + 63) / 64) {
   std::vector<ParameterSpec> specs;
   for (const Parameter& p : parameters_)
     specs.push_back({*summed_dtype(p.tensor.scalar_type()),
                      static_cast<std::uint64_t>(p.tensor.numel()), p.optimizers});
   layout_ = assign_buckets(specs, options_.buckets);
   choose(~std::uint64_t{0});
+  read_frozen();
   fired_.resize(parameters_.size());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto hook = std::make_unique<Hook>(*this, i);
     hooks_.push_back(hook.get());
+    // A frozen one that has never required a gradient has no place for it.
+    torch::autograd::impl::materialize_autograd_meta(parameters_[i].tensor);
     torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor, std::move(hook));
   }
 }
@@ -122,9 +132,7 @@ const std::vector<at::Tensor>& Reducer::sums() {
 void Reducer::choose(std::uint64_t optimizers) {
   if (optimizers == chosen_) return;
   chosen_ = optimizers;
-  left_out_.clear();
-  for (std::uint32_t b = 0; b < layout_.buckets.size(); ++b)
-    if ((layout_.optimizers[b] & chosen_) == 0) left_out_.push_back(b);
+  find_left_out();
 }
 
 Status Reducer::check_left_out() const {
@@ -166,7 +174,8 @@ void Reducer::begin() {
   fired_.assign(parameters_.size(), false);
   missing_.clear();
   for (const auto& members : layout_.members)
-    missing_.push_back(static_cast<std::uint32_t>(members.size()));
+    missing_.push_back(static_cast<std::uint32_t>(
+        std::ranges::count_if(members, [&](std::uint32_t i) { return !frozen(i); })));
 }
 
 at::Tensor Reducer::region(std::size_t index, std::uint32_t leaf) {
@@ -250,6 +259,12 @@ void Reducer::bucket_done(std::uint32_t bucket) {
 
 Status Reducer::end_share() {
   const at::NoGradGuard no_grad;
+  const Status whole = share_is_whole();
+  const Status kept = undo_flags();
+  return whole.ok() ? kept : whole;
+}
+
+Status Reducer::share_is_whole() {
   for (std::size_t i = 0; several_ && i < parameters_.size(); ++i)  // not in the last backward
     if (wanted(i) && !fired_[i] && parameters_[i].tensor.grad().defined()) take(i);
   if (!refused_.ok()) {
@@ -284,28 +299,6 @@ void Reducer::publish_used() {
   if (step_.completes) exchange_->publish(step_.node, bucket);
 }
 
-Status Reducer::all_fired() const {
-  std::string unused, frozen;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (!wanted(i) || fired_[i]) continue;
-    std::string& names = parameters_[i].tensor.requires_grad() ? unused : frozen;
-    names += (names.empty() ? "" : ", ") + parameters_[i].name;
-  }
-  if (!frozen.empty())
-    return Error{ErrorKind::kUsage,
-                 "these parameters were frozen after the module was wrapped: " + frozen +
-                     ". Set requires_grad to false before the DistributedDataParallel, Step or "
-                     "Trainer is made, or make it anew"};
-  if (unused.empty()) return {};
-  return Error{ErrorKind::kUsage,
-               "these parameters got no gradient from the loss of virtual worker " +
-                   std::to_string(step_.leaf) +
-                   " (of DistributedDataParallel: the rank): " + unused +
-                   ". Use them in the forward; or freeze them, requires_grad false before the "
-                   "DistributedDataParallel, Step or Trainer is made; or set "
-                   "find_unused_parameters, and they count as zeros"};
-}
-
 void Reducer::set_gradients() {
   const at::NoGradGuard no_grad;
   lent_.clear();
@@ -316,7 +309,10 @@ void Reducer::set_gradients() {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     at::Tensor& parameter = parameters_[i].tensor;
     at::Tensor& gradient = parameter.mutable_grad();
-    if (!wanted(i)) continue;
+    if (!wanted(i)) {
+      if (!options_.keep_gradients) gradient.reset();  // one from before the run, in a newcomer
+      continue;
+    }
     if (used != nullptr && used[i] == 0.0F) {
       if (!options_.keep_gradients) gradient.reset();
       continue;

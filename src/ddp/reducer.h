@@ -11,8 +11,10 @@
 // more_backwards(false) before the last. Until then autograd adds up in `grad()`, and nothing is
 // taken.
 //
-// A share asks for the gradients of those optimizers' parameters that choose() has named, and gives
-// them alone to the exchange: what else backward produces is dropped.
+// A share asks for the gradients of those optimizers' parameters that choose() has named, and that
+// are not frozen, and gives them alone to the exchange: what else backward produces is dropped. With
+// `may_freeze` parameters may be frozen and unfrozen between shares: read_frozen(). What the closure
+// of a share sets in between is undone at its end.
 //
 // Ownership: keeps the parameters alive; removes its hooks in the destructor. A parameter that is
 // given twice (a submodule under two names) counts once, under the first. Errors: kUsage for unused
@@ -48,11 +50,13 @@ struct ReducerOptions {
   bool keep_gradients = false;  // grad() is the loop's own: hooks copy it and leave it
   // grad() is a copy of the sum, which may be written to; without, no code of the program sees it.
   bool copy_gradients = false;
+  bool may_freeze = false;  // parameters of optimizers: what does not require a gradient may later
 };
 
 class Reducer {
  public:
-  // Parameters that do not require a gradient are left alone. All dense, on the CPU.
+  // Parameters that do not require a gradient are left alone, without `may_freeze`. All dense, on
+  // the CPU.
   static Result<std::unique_ptr<Reducer>> create(std::vector<Parameter> parameters,
                                                  const ReducerOptions& options);
   ~Reducer();
@@ -64,7 +68,14 @@ class Reducer {
 
   // Of which optimizers the next shares, and the sums, are: a bit each. All, at first.
   void choose(std::uint64_t optimizers);
-  // The buckets that have none of their parameters.
+  // Which parameters are frozen (requires_grad false): as they are now. None without may_freeze.
+  void read_frozen();
+  // The same as words, a bit each in parameters()' order; setting them sets requires_grad, too.
+  std::size_t frozen_words() const { return frozen_.size(); }
+  void write_frozen(std::span<coord::Word> words) const;
+  void set_frozen(std::span<const coord::Word> words);
+
+  // The buckets that have none of their parameters, or frozen ones alone.
   const std::vector<std::uint32_t>& left_out() const { return left_out_; }
   // Whether the exchange has left out those, and no other: else what would be read as a sum is an
   // earlier one. Once it is whole. kInternal.
@@ -106,7 +117,10 @@ class Reducer {
 
  private:
   class Hook;
-  bool wanted(std::size_t index) const { return (parameters_[index].optimizers & chosen_) != 0; }
+  bool frozen(std::size_t index) const { return (frozen_[index / 64] >> index % 64 & 1) != 0; }
+  bool chosen(std::size_t index) const { return (parameters_[index].optimizers & chosen_) != 0; }
+  bool wanted(std::size_t index) const { return chosen(index) && !frozen(index); }
+  void find_left_out();
   Reducer(std::vector<Parameter> parameters, const ReducerOptions& options);
   void on_gradient(std::size_t index);
   void take(std::size_t index);
@@ -118,7 +132,9 @@ class Reducer {
   void publish_used();
   const std::vector<at::Tensor>& sums();
   at::Tensor region(std::size_t index, std::uint32_t leaf);
+  Status share_is_whole();
   Status all_fired() const;
+  Status undo_flags();
 
   std::vector<Parameter> parameters_;
   std::vector<const Hook*> hooks_;  // the parameters' own
@@ -126,6 +142,7 @@ class Reducer {
   BucketLayout layout_;
   comm::Exchange* exchange_ = nullptr;
   std::uint64_t chosen_ = 0;
+  std::vector<std::uint64_t> frozen_;    // a bit each
   std::vector<std::uint32_t> left_out_;  // ascending
   FoldStep step_;
   bool in_share_ = false, rehearsal_ = false;

@@ -81,7 +81,10 @@ Status Run::begin() {
   LOCKSTEP_TRY(session_of(context_).check_first_run());
   memory_.emplace(spec_.plan.updates_per_step);
   if (spec_.plan.updates_per_step > 1) LOCKSTEP_TRY(state_.add("lockstep.step", memory_->state()));
+  flags_.emplace(state_);
+  LOCKSTEP_TRY(state_.add(flags_->text()));
   LOCKSTEP_TRY(open_rows(spec_, state_));
+  state_.keep_places();
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
   if (origin_ && epoch_ends_.book() != nullptr) epoch_ends_.book()->begin_at(origin_->start);
@@ -114,6 +117,7 @@ transaction::ParticipantOptions Run::participant_options() const {
   options.run_dir = spec_.options.output;
   if (plan.knows_its_end()) options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
   options.reducer.find_unused_parameters = spec_.options.find_unused_parameters;
+  options.reducer.may_freeze = true;
   options.reducer.copy_gradients = !hooks.on_update.empty() || has_optimizer_of_its_own(state_);
   return options;
 }
@@ -134,6 +138,7 @@ Status Run::take_part(RunStart& start) {
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
   run_lock_ = std::move(admission.run_lock);
   LOCKSTEP_ASSIGN(participant_, transaction::Participant::create(session, state_, *this, options));
+  flags_->watch(participant_->reducer().parameters());
   checkpoints_ =
       std::make_unique<Checkpoints>(session, state_, spec_.options, manifest_, run_lock_.get());
   if (admission.newcomer) {
@@ -266,6 +271,9 @@ Status Run::check_given() const {
 Status Run::run_updates() {
   for (std::size_t u = 0; u < given_.size(); ++u) {
     if (u > 0) LOCKSTEP_TRY(go_on_in_step());
+    LOCKSTEP_TRY(state_.check_places());
+    LOCKSTEP_TRY(flags_->check());
+    participant_->reducer().read_frozen();
     shares_->choose(given_[u].optimizers, *given_[u].loss);
     participant_->reducer().choose(set_of(given_[u].optimizers));
     LOCKSTEP_TRY(participant_->run());

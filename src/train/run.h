@@ -17,6 +17,7 @@
 #include "train/checkpoints.h"
 #include "train/epoch_ends.h"
 #include "train/given_optimizers.h"
+#include "train/gradient_flags.h"
 #include "train/hooks.h"
 #include "train/lines.h"
 #include "train/run_identity.h"
@@ -129,7 +130,8 @@ class Run final : public transaction::Program {
   std::unique_ptr<Shares> shares_;
   std::unique_ptr<transaction::Participant> participant_;
   std::unique_ptr<Checkpoints> checkpoints_;
-  std::optional<StepMemory> memory_;       // made with the plans
+  std::optional<StepMemory> memory_;  // made with the plans
+  std::optional<GradientFlags> flags_;
   std::vector<GivenUpdate> given_;         // of the step under way
   std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
   bool left_out_ = false;                  // that update

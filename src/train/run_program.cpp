@@ -103,16 +103,20 @@ Status Run::keep_best(Txn txn) {
 }
 
 Status Run::check_marked(Txn txn, coord::Board board) {
+  LOCKSTEP_TRY(check_flags(*participant_, txn, board, spec_.plan));
   if (state_.optimizers().size() == 1) return {};
   return StepRecords(spec_, state_, txn, board).check_marked();
 }
 
 Status Run::check(Txn txn, coord::Board board) {
   LOCKSTEP_TRY(state_.check_modules());
+  LOCKSTEP_TRY(state_.check_places());
+  LOCKSTEP_TRY(check_flags(*participant_, txn, board, spec_.plan));
   const StepRecords records(spec_, state_, txn, board);
   LOCKSTEP_TRY(records.check(*participant_));
   // A newcomer has not seen the loop's choice.
   participant_->reducer().choose(set_of(records.optimizers()));
+  participant_->reducer().set_frozen(participant_->notes(0).frozen());
   LOCKSTEP_TRY(check_witnessed(txn));
   not_finite_ = not_finite(records);
   if (!not_finite_ || spec_.options.on_nan != OnNan::kStop) return {};

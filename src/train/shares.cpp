@@ -12,6 +12,7 @@
 #include "optim/closure.h"
 #include "train/batches_of_one.h"
 #include "train/given_optimizers.h"
+#include "train/gradient_flags.h"
 #include "train/lines.h"
 
 namespace lockstep::training {
@@ -56,7 +57,8 @@ void Shares::hash_state(Txn txn, const transaction::ShareOutput& output) {
 }
 
 // Whoever inherits a share of which nothing else is there yet knows what the dead was given.
-Status Shares::announce_choice(Txn txn, const transaction::ShareOutput& output) {
+Status Shares::announce_choice(const ddp::Reducer& reducer, Txn txn,
+                               const transaction::ShareOutput& output) {
   const transaction::ShareNotes& notes = output.notes;
   const std::uint64_t mark = txn.value() + 1;
   if (notes.choice_mark().load(std::memory_order_acquire) == mark) {
@@ -64,9 +66,11 @@ Status Shares::announce_choice(Txn txn, const transaction::ShareOutput& output) 
         same_optimizers(state_, step_in_words(spec_.plan, txn),
                         {optimizers_of(output.record), "the worker that had this share before"},
                         {optimizers_, "this one"}));
+    LOCKSTEP_TRY(check_inherited_flags(reducer, notes, spec_.plan, txn));
     heard_choice_ = true;
   }
   write_to(output.record, optimizers_);
+  reducer.write_frozen(notes.frozen());
   notes.choice_mark().store(mark, std::memory_order_release);
   return {};
 }
@@ -75,7 +79,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
                        transaction::ShareOutput& output) {
   const Position position = spec_.plan.at(txn);
   coord::ShareRecord& record = output.record;
-  LOCKSTEP_TRY(announce_choice(txn, output));
+  LOCKSTEP_TRY(announce_choice(participant.reducer(), txn, output));
   record.state = 0;
   if (position.update == 0 && compares(position)) hash_state(txn, output);
   const auto where = [&] {
@@ -212,7 +216,8 @@ Status Shares::forward_backward(transaction::Participant& participant, Share par
                  "the loss function must return one number that depends on the model; got " +
                      (loss.numel() == 1 ? "one" : std::to_string(loss.numel()) + " elements") +
                      (loss.requires_grad() ? "; return their mean()"
-                                           : " without a graph, as after detach() or item()")};
+                                           : " without a graph, as after detach() or item(), or "
+                                             "where all that it depends on is frozen")};
   participant.enter(coord::Phase::kBackward, v);
   const std::int64_t batches = part.micro_batches();
   participant.reducer().more_backwards(part.micro_batch() + 1 < batches);

@@ -46,7 +46,8 @@ class Shares {
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
       : spec_(spec), hooks_(hooks), state_(state), rows_(state) {}
   bool compares(const Position& position) const;
-  Status announce_choice(Txn txn, const transaction::ShareOutput& output);
+  Status announce_choice(const ddp::Reducer& reducer, Txn txn,
+                         const transaction::ShareOutput& output);
   void hash_state(Txn txn, const transaction::ShareOutput& output);
   // Of the share's batches, number k.
   data::ShareId id_of(const Position& position, std::int64_t v, std::int64_t k) const;

@@ -61,6 +61,7 @@ class Participant {
   void enter(coord::Phase phase, std::uint32_t share = 0);
   comm::Exchange& exchange() { return *exchange_; }
   ddp::Reducer& reducer() { return *reducer_; }
+  const ddp::Reducer& reducer() const { return *reducer_; }
   const coord::Board& board() const { return board_; }
   // Of the step under way.
   ShareNotes notes(std::uint32_t v) const { return {exchange_->notes(v), notes_plan_}; }

@@ -1,8 +1,8 @@
 // What a step's members compare of each share beside its sum and its record: words in the
 // exchange's memory (comm::Exchange::notes()), or scratch ones that nobody reads.
 //
-//   words | hashes of the state's tensors | of the gradients | of the rows that it carries
-//         | of the gradients computed again | of those rows
+//   words | which parameters are frozen | hashes of the state's tensors | of the gradients
+//         | of the rows that it carries | of the gradients computed again | of those rows
 //
 // All but `choice_mark` and `again_mark` are vouched for by the share's record, or by `again_mark`.
 // Ownership: a view. Threads: one writer at a time, as of the record.
@@ -18,7 +18,7 @@
 namespace lockstep::transaction {
 
 struct NotesPlan {
-  std::size_t state_tensors = 0, gradients = 0, rows = 0;
+  std::size_t state_tensors = 0, gradients = 0, rows = 0, frozen = 0;
   std::size_t words() const;
 };
 
@@ -27,7 +27,7 @@ class ShareNotes {
   ShareNotes(std::span<coord::Word> words, const NotesPlan& plan) : words_(words), plan_(plan) {}
 
   // txn + 1 before the share is computed, once its record has the optimizers that its worker was
-  // given, so that whoever inherits the share knows of them.
+  // given, and frozen() its flags, so that whoever inherits the share knows of them.
   coord::Word& choice_mark() const { return words_[kChoiceMark]; }
   // The steps before this one that changed nothing, in a row, as far as the share's worker knows.
   coord::Word& idle_steps() const { return words_[kIdleSteps]; }
@@ -39,7 +39,11 @@ class ShareNotes {
   coord::Word& again_rank() const { return words_[kAgainRank]; }
   coord::Word& again_loss() const { return words_[kAgainLoss]; }
 
-  std::span<coord::Word> state() const { return words_.subspan(kWords, plan_.state_tensors); }
+  // See ddp::Reducer::write_frozen().
+  std::span<coord::Word> frozen() const { return words_.subspan(kWords, plan_.frozen); }
+  std::span<coord::Word> state() const {
+    return words_.subspan(kWords + plan_.frozen, plan_.state_tensors);
+  }
   std::span<coord::Word> gradients() const { return words_.subspan(first(), plan_.gradients); }
   std::span<coord::Word> rows() const {
     return words_.subspan(first() + plan_.gradients, plan_.rows);
@@ -62,14 +66,14 @@ class ShareNotes {
     kAgainLoss,
     kWords
   };
-  std::size_t first() const { return kWords + plan_.state_tensors; }
+  std::size_t first() const { return kWords + plan_.frozen + plan_.state_tensors; }
   std::size_t again() const { return first() + plan_.gradients + plan_.rows; }
   std::span<coord::Word> words_;
   NotesPlan plan_;
 };
 
 inline std::size_t NotesPlan::words() const {
-  return ShareNotes::kWords + state_tensors + 2 * (gradients + rows);
+  return ShareNotes::kWords + frozen + state_tensors + 2 * (gradients + rows);
 }
 
 // What one share's computation fills in.
