@@ -155,14 +155,14 @@ const T* pt_field(const Fields& fields, std::string_view name) {
 //
 // In a checkpoint `key` is a module's name in the train state (Trainer's is "model"), or that of a
 // group of one's own tensors; an unknown one is kBadData, which lists those there are. Where there
-// is only one module it says nothing. A checkpoint that has no map of its modules (of a run before
+// is only one module it says nothing. A checkpoint without a map of its modules (of a run before
 // there were maps, or save_checkpoint()'s) has the module "NAME" in a part of that name or as those
 // tensors of "model" that begin with "NAME."; both is ambiguous, kBadData; neither: as if no key
 // were given.
 //
-// Names, shapes and dtypes must match: else kBadData with the nearest names, nothing changed. Equal names match first; then the components
-// "module" (DistributedDataParallel's) and "_orig_mod" (torch.compile's) are left out, wherever
-// they are. Of tied weights one name is enough.
+// Names, shapes and dtypes must match: else kBadData with the nearest names, nothing changed. Equal
+// names match first; then the components "module" (DistributedDataParallel's) and "_orig_mod"
+// (torch.compile's) are left out, wherever they are. Of tied weights one name is enough.
 Status load_state_dict(torch::nn::Module& module, const std::string& path,
                        const std::string& key = "");
 

@@ -47,8 +47,8 @@ class TrainState {
     // In no checkpoint while it is empty; a checkpoint without it loads as "".
     bool optional = false;
   };
-  // A module, or a group of one's own tensors that an optimizer updates: so many tensors of model(),
-  // behind those of the entries before. Their names begin with `prefix`.
+  // A module, or a group of one's own tensors that an optimizer updates: so many tensors of
+  // model(), behind those of the entries before. Their names begin with `prefix`.
   struct InModel {
     std::string name, prefix;
     std::size_t tensors = 0;

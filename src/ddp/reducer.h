@@ -12,9 +12,9 @@
 // taken.
 //
 // A share asks for the gradients of those optimizers' parameters that choose() has named, and that
-// are not frozen, and gives them alone to the exchange: what else backward produces is dropped. With
-// `may_freeze` parameters may be frozen and unfrozen between shares: read_frozen(). What the closure
-// of a share sets in between is undone at its end.
+// are not frozen, and gives them alone to the exchange: what else backward produces is dropped.
+// With `may_freeze` parameters may be frozen and unfrozen between shares: read_frozen(). What the
+// closure of a share sets in between is undone at its end.
 //
 // Ownership: keeps the parameters alive; removes its hooks in the destructor. A parameter that is
 // given twice (a submodule under two names) counts once, under the first. Errors: kUsage for unused

@@ -39,8 +39,8 @@ class GradientFlags {
 };
 
 // Of the step under way: kUsage, which names the parameter, if it is frozen in one worker alone, as
-// far as the shares' records are marked. Texts are made for an error alone: it is asked at each wake
-// of who waits.
+// far as the shares' records are marked. Texts are made for an error alone: it is asked at each
+// wake of who waits.
 Status check_flags(const transaction::Participant& participant, Txn txn, coord::Board board,
                    const Plan& plan);
 

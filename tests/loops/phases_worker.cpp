@@ -1,6 +1,6 @@
 // phases_worker CASE RUN_DIR: a loop of Step's (or a Trainer) that freezes and unfreezes, right or
-// wrong in the way that CASE says. V = 4, kSteps steps without data: what a share is made of follows
-// from its number and the step's. "plain-..." is a plain loop of libtorch, for one worker.
+// wrong in the way that CASE says. V = 4, kSteps steps without data: what a share is made of
+// follows from its number and the step's. "plain-..." is a plain loop of libtorch, for one worker.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

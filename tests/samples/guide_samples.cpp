@@ -1,6 +1,7 @@
 // Blocks of docs/guide, to see that they compile. tools/check_docs looks that each is what the page
 // shows; what surrounds it is what it takes for granted.
 #include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include <algorithm>
 #include <random>

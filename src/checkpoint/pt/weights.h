@@ -18,9 +18,9 @@ struct Weights {
   std::string remark;                // what an error that they do not fit has to add
 };
 
-// A .pt file's state_dict under `key`, or its own; a safetensors file's tensors; of a checkpoint, or
-// of a run's newest whole one, verified, the module that is called `key`. Where the checkpoint does
-// not have several, or the key is empty, it is the whole part "model".
+// A .pt file's state_dict under `key`, or its own; a safetensors file's tensors; of a checkpoint,
+// or of a run's newest whole one, verified, the module that is called `key`. Where the checkpoint
+// does not have several, or the key is empty, it is the whole part "model".
 Result<Weights> weights_at(const std::string& path, const std::string& key);
 
 // Of a .pt file: what is under `key`; without one its own value.
