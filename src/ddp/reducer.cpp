@@ -68,6 +68,8 @@ Result<std::unique_ptr<Reducer>> Reducer::create(std::vector<Parameter> paramete
                        std::string(toString(p.tensor.scalar_type())) + " on " +
                        p.tensor.device().str() +
                        " cannot be summed (float32, float64, bfloat16, float16 on the CPU can)"};
+  // A frozen one that has never required a gradient has no place for hooks yet.
+  for (const Parameter& p : parameters) torch::autograd::impl::materialize_autograd_meta(p.tensor);
   for (const Parameter& p : parameters)
     if (torch::autograd::impl::post_acc_grad_hooks(p.tensor) != nullptr)
       return Error{ErrorKind::kUsage,
@@ -93,8 +95,6 @@ Reducer::Reducer(std::vector<Parameter> parameters, const ReducerOptions& option
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     auto hook = std::make_unique<Hook>(*this, i);
     hooks_.push_back(hook.get());
-    // A frozen one that has never required a gradient has no place for it.
-    torch::autograd::impl::materialize_autograd_meta(parameters_[i].tensor);
     torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i].tensor, std::move(hook));
   }
 }
