@@ -206,8 +206,8 @@ Status train(const Job& job) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
-    if (job.is("slow")) factor.mul_(1.0625);               // once a step, whatever happens
-    if (job.is("draws")) factor.add_(at::rand({}), 1e-3);  // and the same in all workers
+    if (job.is("slow")) factor.mul_(at::rand({}) / 16 + 1);  // once a step, whatever happens
+    if (job.is("draws")) factor.add_(at::rand({}), 1e-3);    // and the same in all workers
     now().shares = 0;
     // With two shares again, after the death in step 3: a newcomer has the others.
     now().last_witness =
