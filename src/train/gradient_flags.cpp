@@ -13,17 +13,19 @@ namespace {
 
 using Words = std::span<const coord::Word>;
 
-std::uint64_t word(Words words, std::size_t i) { return words[i].load(std::memory_order_relaxed); }
+std::uint64_t word_at(Words words, std::size_t i) {
+  return words[i].load(std::memory_order_relaxed);
+}
 
 std::optional<std::size_t> first_different(Words a, Words b) {
   for (std::size_t i = 0; i < a.size(); ++i)
-    if (const std::uint64_t differ = word(a, i) ^ word(b, i); differ != 0)
+    if (const std::uint64_t differ = word_at(a, i) ^ word_at(b, i); differ != 0)
       return i * 64 + static_cast<std::size_t>(std::countr_zero(differ));
   return std::nullopt;
 }
 
-bool frozen(Words words, std::size_t parameter) {
-  return (word(words, parameter / 64) >> parameter % 64 & 1) != 0;
+bool is_frozen(Words words, std::size_t parameter) {
+  return (word_at(words, parameter / 64) >> parameter % 64 & 1) != 0;
 }
 
 Error flags_differ(const std::string& step, const std::string& parameter, const std::string& where,
@@ -108,7 +110,7 @@ Status check_flags(const transaction::Participant& participant, Txn txn, coord::
     const Words known = participant.notes(*first).frozen(), other = participant.notes(v).frozen();
     const auto differs = first_different(known, other);
     if (!differs) continue;
-    const bool is_known = frozen(known, *differs);
+    const bool is_known = is_frozen(known, *differs);
     return flags_differ(step_in_words(plan, txn), participant.reducer().parameters()[*differs].name,
                         worker_with(is_known ? *first : v), worker_with(is_known ? v : *first));
   }
@@ -122,7 +124,7 @@ Status check_inherited_flags(const ddp::Reducer& own, const transaction::ShareNo
   const auto differs = first_different(words, notes.frozen());
   if (!differs) return {};
   const char* const before = "the worker that had this share before";
-  const bool here = frozen(words, *differs);
+  const bool here = is_frozen(words, *differs);
   return flags_differ(step_in_words(plan, txn), own.parameters()[*differs].name,
                       here ? "this one" : before, here ? before : "this one");
 }
