@@ -19,6 +19,7 @@
 #include "lockstep/state.h"
 #include "lockstep/status.h"
 #include "lockstep/step.h"
+#include "lockstep/sums.h"
 #include "lockstep/torch_data.h"
 #include "lockstep/trainer.h"
 #include "lockstep/transforms.h"

@@ -71,6 +71,7 @@ struct RunOptions {
   std::uint64_t seed = 0;   // of data order and of dropout; models are seeded by torch::manual_seed
   int virtual_workers = 0;  // V; 0: the world size of the run's first start
   double clip_grad_norm = 0;        // clip_grad_norm_()'s max_norm, of each update; 0: none
+  bool grad_norm = false;           // computed without clip_grad_norm, too: UpdateResult::grad_norm
   OnNan on_nan = OnNan::kContinue;  // --on-nan continue|skip|stop; skip is part of the manifest
   Deterministic deterministic = Deterministic::kStrict;  // --deterministic strict|warn|off
   data::Shuffle shuffle = data::Shuffle::kReshuffle;     // DistributedSampler with set_epoch()

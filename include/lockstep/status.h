@@ -66,6 +66,11 @@ class [[nodiscard]] Result<void> {
  public:
   Result() = default;
   Result(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  // Of one whose value nobody wants: `return step.run(optimizer, loss);`.
+  template <class T>
+  Result(const Result<T>& other) {  // NOLINT(google-explicit-constructor)
+    if (!other.ok()) error_ = other.error();
+  }
 
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }

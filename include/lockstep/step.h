@@ -61,6 +61,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,12 +70,14 @@
 #include "lockstep/data.h"
 #include "lockstep/run_options.h"
 #include "lockstep/state.h"
+#include "lockstep/sums.h"
 
 namespace lockstep {
 
 namespace training {  // not `train`: programs have a function of that name
 class CarriedRows;
 class Run;
+class ShareSums;
 class Shares;
 }  // namespace training
 
@@ -114,6 +117,16 @@ class Share {
   // thread, while it runs; errors (kUsage) are thrown, as a closure has no other way.
   void carry(const std::string& name, const at::Tensor& next);
 
+  // Adds to a figure of the program's own, as a mean over `count` things: rewards of episodes,
+  // right answers, a divergence. Over all shares it is in StepResult::sums, in metrics.jsonl (the
+  // mean under its name, sum and count in "sums") and, of a Trainer's epoch, in EpochEnd::sums;
+  // exact whoever dies: a share that is computed again begins from nothing. Several calls in a
+  // share, for its other batches too, add up. A name is of letters, digits and "_./-", begins with
+  // a letter or "_", has at most 31 bytes, and is none that metrics.jsonl has ("loss", "step", …);
+  // at most 16 of them in an update, of a Trainer in an epoch. A sum that is infinite or NaN is
+  // kept, and null in metrics.jsonl. Errors (kUsage): thrown, also for a count below 0.
+  void add(const std::string& name, double sum, std::int64_t count = 1);
+
   // Ends the run after this step, in all workers, as --max-steps would: the word of one share is
   // enough, and counts once the step is committed. The final weights are as exact as what it is
   // said for: a function of the state and the share (a loss below a goal) and they are the same
@@ -128,8 +141,10 @@ class Share {
   std::int64_t micro_batch_ = 0, micro_batches_ = 1, update_ = 0;
   std::uint64_t seed_ = 0;
   const data::Batch* batch_ = nullptr;
+  void check_call(const char* call, const char* elsewhere) const;
   training::CarriedRows& rows(const char* call) const;
   training::CarriedRows* rows_ = nullptr;
+  training::ShareSums* sums_ = nullptr;
   std::uint64_t call_ = 0;  // of the closure, to which these are of use
   bool ends_ = false;
   mutable bool asked_ = false;                                 // for its batch
@@ -149,6 +164,41 @@ class Optimizers {
   std::vector<Optimizer*> list_;
 };
 
+// Why an update changed no parameter.
+enum class LeftOut {
+  kNo,         // it was made
+  kNotFinite,  // RunOptions::on_nan, with OnNan::kSkip
+  kNoShare,    // none took part
+  kScaler,     // the GradScaler, as gradients overflowed
+};
+
+// What an update was; the same in all workers, whoever computed or inherited a share.
+struct UpdateResult {
+  // Before the update, as lines and metrics.jsonl have them: virtual worker 0's (of those that take
+  // part the first's), and the mean over all samples. NaN where no share took part.
+  double loss = 0, loss_mean = 0;
+  // The 2-norm of all its gradients together, unscaled, before clipping. nullopt: not computed, as
+  // there is neither RunOptions::clip_grad_norm nor RunOptions::grad_norm, or the update was left
+  // out before.
+  std::optional<double> grad_norm = {};
+  LeftOut left_out = LeftOut::kNo;
+  Sums sums = {};  // what shares have added (Share::add()), also where it is left out
+  bool made() const { return left_out == LeftOut::kNo; }
+};
+
+// What a step was, from Step::run(); the same in all workers.
+struct StepResult {
+  std::int64_t epoch = 0, step = 0;   // from 0, the step within its epoch
+  std::int64_t global_step = 0;       // of the run, from 0
+  std::vector<UpdateResult> updates;  // in order; at least one
+  Sums sums = {};                     // of all of them
+  // The first update's, which is what lines and reports call the step's.
+  double loss() const { return updates.front().loss; }
+  double loss_mean() const { return updates.front().loss_mean; }
+  std::optional<double> grad_norm() const { return updates.front().grad_norm; }
+  bool left_out() const;  // all its updates were: it changed no parameter
+};
+
 // An update that is being committed, as on_update() has it; the same in all workers.
 class UpdateEnd {
  public:
@@ -157,6 +207,7 @@ class UpdateEnd {
   std::int64_t update = 0;           // of the step, from 0
   // False: the GradScaler has left it out, as gradients overflowed; no optimizer has stepped.
   bool stepped = true;
+  UpdateResult result = {};
   // As Share::end_run(): the run ends after this step, with its later updates, in all workers.
   void end_run() { ends_ = true; }
   bool ends_run() const { return ends_; }
@@ -236,11 +287,13 @@ class Step {
   // outside of the closure, lasts. PyTorch's default generator is seeded before step().
   // kUsage, which names it: a tensor of the state that has other memory, shape or dtype than at
   // open() (set_data(), set_(), resize_()); one that was unfrozen and is of no optimizer.
-  Status run(const Optimizers& optimizers, const Closure& closure);
+  // A worker that comes in with a step has no result of it: what a loop does with results must not
+  // change the train state, unless it is in every worker a function of this step's alone.
+  Result<StepResult> run(const Optimizers& optimizers, const Closure& closure);
   // A whole step of RunOptions::updates_per_step updates, one after the other, each from what the
   // one before has left: they see the same batches, and whoever comes, goes, stops or saves does so
   // between steps. Another number of them is kUsage.
-  Status run(const std::vector<Update>& updates);
+  Result<StepResult> run(const std::vector<Update>& updates);
 
  private:
   std::unique_ptr<training::Run> run_;

@@ -33,6 +33,7 @@
 #include "lockstep/run_options.h"
 #include "lockstep/score.h"
 #include "lockstep/status.h"
+#include "lockstep/sums.h"
 
 namespace torch::nn {
 class Module;
@@ -91,6 +92,8 @@ struct EpochEnd {
   // far, no schedule steps, and a run that goes on after all knows nothing of it.
   bool out_of_time = false, broken = false;
   std::vector<EpochFigures> history = {};  // with keep_history(): of all epochs, this one last
+  Sums sums = {};  // what the epoch's shares have added (Share::add()), but for updates that
+                   // OnNan::kSkip leaves out; here too at most 16 names
   bool is_best() const { return best_epoch == epoch; }
 };
 
@@ -106,6 +109,7 @@ struct StepEnd {
   // By virtual worker: its batch's mean loss, before the update, and its samples.
   std::vector<double> losses;
   std::vector<std::int64_t> samples;
+  Sums sums = {};  // what its shares have added (Share::add())
 };
 
 // Where a run begins that begins elsewhere.
@@ -127,6 +131,9 @@ struct StartPoint {
 // smallest loss in training.
 enum class BestOf { kNothing, kLoss, kAccuracy, kTrainLoss };
 
+// PyTorch's words: the smallest is the best, or the greatest.
+enum class BestMode { kMin, kMax };
+
 class Trainer {
  public:
   Trainer(Context& context, torch::nn::Module& model, Optimizer& optimizer, RunOptions options);
@@ -142,7 +149,7 @@ class Trainer {
   using CountedLoss = std::function<LossAndCorrect(const data::Batch&)>;
   void loss(Loss loss);
   void loss(CountedLoss loss);
-  // The same of the whole share: its batch(), numbers and seed(), and what it carries.
+  // The same of the whole share: its batch(), numbers and seed(), what it carries and what it adds.
   using ShareLoss = std::function<at::Tensor(Share&)>;
   void loss(ShareLoss loss);
   // See TrainState::add(): what the training depends on beside the model, a second network or
@@ -190,12 +197,17 @@ class Trainer {
   // with --checkpoint-every 0. Before fit(), which refuses (kUsage) kLoss and kAccuracy without a
   // test set, and kAccuracy where an evaluation leaves Score::correct alone.
   void best(BestOf best_of);
+  // The same by the epoch's mean of what shares add by that name (Share::add(); a loss of the
+  // Share): best("reward", BestMode::kMax). An epoch in which nothing was added, or whose mean is
+  // NaN, is not the best; kUsage at the first one's end if nobody has added any by that name. Part
+  // of the manifest. fit() refuses (kUsage) a name that Share::add() does, and a loss of the batch.
+  void best(std::string name, BestMode mode);
 
   // What is printed for a step (by default a line at the end of each log_every), for an epoch's end
   // (by default the evaluation's line): whole lines, a function of the argument and of nothing
-  // else, called in all workers and printed once. With the step's metrics, some 500 bytes, at most
-  // 2,048 bytes and 256 more for each virtual worker, so that each may have a line; beyond that it
-  // is kUsage.
+  // else, called in all workers and printed once. With the step's metrics, some 500 bytes (and
+  // 140 for each name that shares add up), at most 4,608 bytes and 256 more for each virtual
+  // worker, so that each may have a line; beyond that it is kUsage.
   void step_lines(std::function<std::string(const StepEnd&)> lines);
   void epoch_lines(std::function<std::string(const EpochEnd&)> lines);
 
@@ -217,6 +229,7 @@ class Trainer {
   //   trainer.stop_when([](const lockstep::EpochEnd& end) {
   //     return end.epoch - end.best_epoch >= 3;
   //   });
+  // Or by a figure of the program's own (Share::add()): end.sums["reward"].mean() > 450.
   void stop_when(std::function<bool(const EpochEnd&)> call);
 
   // Where a new run begins: may bring weights from elsewhere (a snapshot.pt of Python's) into the

@@ -44,9 +44,11 @@ inline constexpr std::uint32_t kMaxDead = 4096;
 // run's end three, with an evaluation before it, but nothing comes behind them). The exchange keeps
 // as many generations of buffers and evaluations, for the same reason.
 inline constexpr std::uint32_t kTables = 4;
-// What a transaction may say (CommitLines): this much, and that much for each virtual worker, which
-// may have lines of its own. Texts up to the first lie in the lines themselves.
+// What a transaction may say (CommitLines): kTextBytes, half of them for what shares add up by name
+// (16 names of 31 bytes, each with mean, sum and count), and that much for each virtual worker,
+// which may have lines of its own. Short texts lie in the lines themselves.
 inline constexpr std::uint64_t kShortTextBytes = 2048;
+inline constexpr std::uint64_t kTextBytes = 4608;
 inline constexpr std::uint64_t kTextBytesPerShare = 256;
 inline constexpr std::uint32_t kMaxFaults = 16;    // rules of one --inject
 inline constexpr std::uint32_t kMaxClaims = 1024;  // of lines that one worker says for all
@@ -237,7 +239,7 @@ class Board {
   // Where those lines' text of so many bytes lies; text_capacity() at most.
   char* text(Slot slot, Txn txn, std::uint64_t bytes) const;
   std::uint64_t text_capacity() const {
-    return kShortTextBytes + plan_.virtual_workers * kTextBytesPerShare;
+    return kTextBytes + plan_.virtual_workers * kTextBytesPerShare;
   }
   ShareRecord& record(Txn txn, VirtualWorker v) const;
   // First byte of the engine's data, a multiple of 2 MiB.

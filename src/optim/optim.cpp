@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/text.h"
 #include "optim/closure.h"
+#include "optim/grad_norm.h"
 
 namespace lockstep {
 namespace {
@@ -179,10 +180,7 @@ void Optimizer::zero_grad() {
   for (at::Tensor& p : parameters_) p.mutable_grad().reset();
 }
 
-// torch/nn/utils/clip_grad.py, as it runs for tensors on the CPU. Gradients of one dtype come
-// together, in the order in which each dtype is met first.
-double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm) {
-  optim::refuse_in_closure("clip_grad_norm_()", "set RunOptions::clip_grad_norm");
+at::Tensor optim::total_norm(const std::vector<at::Tensor>& parameters) {
   const at::NoGradGuard no_grad;
   std::vector<std::pair<at::ScalarType, std::vector<at::Tensor>>> norms;
   for (const at::Tensor& p : parameters) {
@@ -195,11 +193,18 @@ double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_nor
             : norms.emplace_back(p.grad().scalar_type(), std::vector<at::Tensor>()).second;
     of_dtype.push_back(at::linalg_vector_norm(p.grad(), 2.0));
   }
-  if (norms.empty()) return 0;
+  if (norms.empty()) return {};
   std::vector<at::Tensor> all;
   for (const auto& [dtype, of_dtype] : norms)
     all.insert(all.end(), of_dtype.begin(), of_dtype.end());
-  const at::Tensor norm = at::linalg_vector_norm(at::stack(all), 2.0);
+  return at::linalg_vector_norm(at::stack(all), 2.0);
+}
+
+double clip_grad_norm_(const std::vector<at::Tensor>& parameters, double max_norm) {
+  optim::refuse_in_closure("clip_grad_norm_()", "set RunOptions::clip_grad_norm");
+  const at::NoGradGuard no_grad;
+  const at::Tensor norm = optim::total_norm(parameters);
+  if (!norm.defined()) return 0;
   // A number over a tensor is the tensor's reciprocal times the number in Python.
   at::Tensor reciprocal = (norm + 1e-6).reciprocal();
   const at::Tensor factor = at::clamp_max(multiply(reciprocal, max_norm), 1.0);

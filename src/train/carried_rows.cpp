@@ -93,13 +93,17 @@ void CarriedRows::store(std::span<std::byte> block) const {
 
 namespace lockstep {
 
+void Share::check_call(const char* call, const char* elsewhere) const {
+  if (rows_ != nullptr && optim::in_closure() && rows_->call() == call_) return;
+  throw Thrown({ErrorKind::kUsage,
+                std::string(call) +
+                    " outside of the share's closure: it is a part of what the share computes, for "
+                    "as long as run() calls the closure with it. " +
+                    elsewhere});
+}
+
 training::CarriedRows& Share::rows(const char* call) const {
-  if (rows_ == nullptr || !optim::in_closure() || rows_->call() != call_)
-    throw Thrown({ErrorKind::kUsage,
-                  std::string(call) +
-                      " outside of the share's closure: it is a part of what the share computes, "
-                      "for as long as run() calls the closure with it. TrainState::carried() has "
-                      "all rows, for the loop's own code"});
+  check_call(call, "TrainState::carried() has all rows, for the loop's own code");
   return *rows_;
 }
 

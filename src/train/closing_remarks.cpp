@@ -8,9 +8,10 @@
 namespace lockstep::training {
 namespace {
 
-std::string in_words(BestOf best_of) {
-  if (best_of == BestOf::kAccuracy) return "the evaluation's accuracy";
-  return best_of == BestOf::kLoss ? "the evaluation's loss" : "the training's loss";
+std::string in_words(const BestBy& best) {
+  if (!best.name.empty()) return "the mean of '" + best.name + "' (Share::add())";
+  if (best.of == BestOf::kAccuracy) return "the evaluation's accuracy";
+  return best.of == BestOf::kLoss ? "the evaluation's loss" : "the training's loss";
 }
 
 bool ended_an_epoch(const EndOfRun& end) {
@@ -19,7 +20,7 @@ bool ended_an_epoch(const EndOfRun& end) {
 
 // Nothing is less than a NaN, and a NaN is less than nothing.
 std::string no_best(const EndOfRun& end) {
-  if (end.hooks.best == BestOf::kNothing || !ended_an_epoch(end)) return "";
+  if (end.hooks.best.nothing() || !ended_an_epoch(end)) return "";
   if (end.book->last().best_epoch >= 0 || !std::isnan(end.book->last().best)) return "";
   return "no epoch was the best: " + in_words(end.hooks.best) +
          " was not a number at any epoch's end (nan), so there is no best checkpoint, and nothing "

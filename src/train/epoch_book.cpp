@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "coord/table.h"
+#include "train/share_sums.h"
 #include "train/unsigned_nan.h"
 
 namespace lockstep::training {
@@ -14,16 +15,17 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-double metric_of(const EpochEnd& end, BestOf best_of) {
-  if (best_of == BestOf::kAccuracy) return end.accuracy;
-  return best_of == BestOf::kLoss ? end.loss : end.train_loss;
+double metric_of(const EpochEnd& end, const BestBy& best_by) {
+  if (!best_by.name.empty()) return unsigned_nan(end.sums[best_by.name].mean());
+  if (best_by.of == BestOf::kAccuracy) return end.accuracy;
+  return best_by.of == BestOf::kLoss ? end.loss : end.train_loss;
 }
 
 // What is not a number is never the best; the first number is.
-bool better(double now, double before, BestOf best_of) {
+bool better(double now, double before, const BestBy& best_by) {
   if (std::isnan(now)) return false;
   if (std::isnan(before)) return true;
-  return best_of == BestOf::kAccuracy ? now > before : now < before;
+  return best_by.greatest() ? now > before : now < before;
 }
 
 }  // namespace
@@ -73,6 +75,14 @@ void EpochBook::add_share(std::uint32_t v, const Score& share, bool first, std::
   add(train_counts_.mutable_data_ptr<double>()[v], samples, first);
 }
 
+Status EpochBook::check_sums(const std::string& where, const Sums& step, bool first) const {
+  return check_sum_names(where, sums_.with(step, first));
+}
+
+void EpochBook::add_sums(const Sums& step, bool first) {
+  if (!step.empty() || first) sums_.set(sums_.with(step, first));
+}
+
 std::vector<double> EpochBook::train_losses(std::uint32_t virtual_workers) const {
   const double* const sums = train_sums_.const_data_ptr<double>();
   const double* const counts = train_counts_.const_data_ptr<double>();
@@ -81,18 +91,18 @@ std::vector<double> EpochBook::train_losses(std::uint32_t virtual_workers) const
   return losses;
 }
 
-void EpochBook::end(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
+void EpochBook::end(std::int64_t epoch, const Score& score, double rate, const BestBy& best_by,
                     double run_seconds) {
-  close(kWhole, epoch, score, rate, best_of);
+  close(kWhole, epoch, score, rate, best_by);
   if (!keeps_history_) return;
   const EpochEnd end = told(kWhole);
   history_.add({end.train_loss, end.loss, run_seconds});
 }
 
-void EpochBook::end_broken(std::int64_t epoch, const Score& score, double rate, BestOf best_of,
-                           double run_seconds) {
+void EpochBook::end_broken(std::int64_t epoch, const Score& score, double rate,
+                           const BestBy& best_by, double run_seconds) {
   figures_[kBroken].copy_(figures_[kWhole]);
-  close(kBroken, epoch, score, rate, best_of);
+  close(kBroken, epoch, score, rate, best_by);
   const EpochEnd end = told(kBroken);
   if (keeps_history_) history_.add_broken({end.train_loss, end.loss, run_seconds});
 }
@@ -117,7 +127,7 @@ Status EpochBook::check_epochs(std::int64_t epochs) const {
 }
 
 void EpochBook::close(Row row, std::int64_t epoch, const Score& score, double rate,
-                      BestOf best_of) {
+                      const BestBy& best_by) {
   at(kEpoch, row) = static_cast<double>(epoch);
   at(kTrain, row) = at(kTrainSum, row) / at(kTrainCount, row);
   at(kTrainAccuracy, row) = at(kTrainCorrect, row) / at(kTrainCount, row);
@@ -127,9 +137,9 @@ void EpochBook::close(Row row, std::int64_t epoch, const Score& score, double ra
   at(kLeftOut, row) = static_cast<double>(score.left_out);
   at(kRate, row) = rate;
   at(kBestBefore, row) = at(kBest, row);
-  if (best_of == BestOf::kNothing) return;
-  const double now = metric_of(told(row), best_of);
-  if (!better(now, at(kBest, row), best_of)) return;
+  if (best_by.nothing()) return;
+  const double now = metric_of(told(row), best_by);
+  if (!better(now, at(kBest, row), best_by)) return;
   at(kBest, row) = now;
   at(kBestEpoch, row) = static_cast<double>(epoch);
 }
@@ -161,6 +171,7 @@ EpochEnd EpochBook::told(Row row) const {
   end.best = get(kBest, row);
   end.best_epoch = static_cast<std::int64_t>(get(kBestEpoch, row));
   end.best_before = get(kBestBefore, row);
+  end.sums = sums_.all();
   return end;
 }
 

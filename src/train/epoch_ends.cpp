@@ -160,6 +160,22 @@ Status EpochEnds::check(const Score& score) const {
   return {};
 }
 
+// One epoch without it is one that is not the best. Before the first best it is a name that nobody
+// knows.
+Status EpochEnds::check_best(const Position& position) const {
+  const std::string& name = hooks_.best.name;
+  const EpochEnd before = book_->last();
+  if (name.empty() || before.sums.has(name) || !std::isnan(before.best)) return {};
+  std::string others;
+  for (const auto& [other, sum] : before.sums)
+    others += (others.empty() ? "'" : ", '") + other + "'";
+  return Error{ErrorKind::kUsage,
+               "epoch " + std::to_string(position.epoch) + ": Trainer::best(\"" + name +
+                   "\"), but no share has added anything by that name (Share::add()); added was " +
+                   (others.empty() ? "nothing" : others) +
+                   ". Where there is nothing to add, add it with a count of 0"};
+}
+
 Status EpochEnds::end(Txn txn, comm::Exchange& exchange) {
   const Position position = spec_.plan.at(txn);
   if (position.kind == Kind::kEvaluation) return {};
@@ -180,6 +196,7 @@ Status EpochEnds::end(Txn txn, comm::Exchange& exchange) {
     book_->end_broken(position.epoch, score, rate, hooks_.best, last.run_seconds);
     return {};
   }
+  LOCKSTEP_TRY(check_best(position));
   book_->end(position.epoch, score, rate, hooks_.best, last.run_seconds);
   const EpochEnd end = epoch_end(txn);
   for (const auto& schedule : hooks_.schedules) schedule(end);

@@ -55,6 +55,7 @@ class EpochEnds {
   Result<bool> call_exports(const EpochEnd& end) const;
   Score score_of(Txn txn, comm::Exchange& exchange) const;
   Status check(const Score& score) const;
+  Status check_best(const Position& position) const;
   double seconds() const;
   EpochEnd epoch_end(Txn txn) const;
   EpochEnd told_end(Txn txn) const;

@@ -11,6 +11,7 @@
 
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "train/best_by.h"
 #include "train/update_hooks.h"
 
 namespace lockstep::training {
@@ -21,7 +22,7 @@ struct Hooks {
   // With it and a test set, an epoch's end is evaluated.
   Evaluation evaluation;
   EvaluatedOn evaluated_on = EvaluatedOn::kTestSet;
-  BestOf best = BestOf::kNothing;
+  BestBy best;
   std::vector<std::function<void(const EpochEnd&)>> schedules;
   // Those that step at each update, by the mean loss of its samples.
   struct UpdateSchedule {
@@ -41,7 +42,7 @@ struct Hooks {
 
   // What follows from an evaluation's accuracy, for messages; nullptr: nothing does.
   const char* of_accuracy() const {
-    if (best == BestOf::kAccuracy) return "Trainer::best() by accuracy";
+    if (best.of == BestOf::kAccuracy) return "Trainer::best() by accuracy";
     return plateau_of_accuracy ? "ReduceLROnPlateau with mode kMax (of accuracy)" : nullptr;
   }
   bool steps_per_update(const LRScheduler* scheduler) const {
@@ -49,7 +50,7 @@ struct Hooks {
   }
   // Evaluation apart.
   bool ends_epochs() const {
-    return exports || epoch_lines || stop_when || !schedules.empty() || best != BestOf::kNothing;
+    return exports || epoch_lines || stop_when || !schedules.empty() || !best.nothing();
   }
 };
 

@@ -1,6 +1,7 @@
 #include "train/lines.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/text.h"
@@ -88,6 +89,18 @@ std::string recorded(const Figures& figures, EvaluatedOn set) {
   return text + "," + name + "samples\":" + std::to_string(figures.count);
 }
 
+std::string recorded(const Sums& sums) {
+  if (sums.empty()) return "";
+  std::string means, exact;
+  for (const auto& [name, sum] : sums) {
+    const std::string key = "\"" + name + "\":";
+    means += "," + key + json_number(sum.mean());
+    exact += (exact.empty() ? "" : ",") + key + "[" + json_number(sum.sum) + "," +
+             std::to_string(sum.count) + "]";
+  }
+  return means + ",\"sums\":{" + exact + "}";
+}
+
 std::string recorded_if_any(const std::string& name, std::int64_t samples) {
   return samples > 0 ? ",\"" + name + "\":" + std::to_string(samples) : "";
 }
@@ -105,7 +118,22 @@ std::string two_digits(std::int64_t number) {
   return (number < 10 ? "0" : "") + std::to_string(number);
 }
 
+// All that the functions below write.
+constexpr std::array<std::string_view, 30> kKeys{
+    "txn",           "step",           "epoch",
+    "update",        "loss",           "loss_hex",
+    "loss_mean",     "samples",        "lr",
+    "grad_norm",     "scale",          "skipped",
+    "replaced",      "sums",           "train_loss",
+    "broken",        "train_accuracy", "train_replaced",
+    "epoch_step",    "exported",       "test_loss",
+    "test_accuracy", "test_correct",   "test_samples",
+    "test_left_out", "valid_loss",     "valid_accuracy",
+    "valid_correct", "valid_samples",  "valid_left_out"};
+
 }  // namespace
+
+bool is_metrics_key(std::string_view name) { return std::ranges::find(kKeys, name) != kKeys.end(); }
 
 std::string whole_lines(std::string text) {
   if (!text.empty() && text.back() != '\n') text += '\n';
@@ -171,18 +199,16 @@ std::string evaluation_line(const Position& position, const Plan& plan, const Sc
          told(figures_of(score), set);
 }
 
-std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
-                         std::uint64_t samples, const std::vector<double>& rates,
-                         std::optional<double> scale, bool skipped, std::int64_t replaced,
-                         std::optional<std::int64_t> update, bool has_epochs) {
-  return metrics_of(
-      txn, position,
-      (update ? "\"update\":" + std::to_string(*update) + "," : "") +
-          "\"loss\":" + json_number(loss) + ",\"loss_hex\":\"" + hex(loss) +
-          "\",\"loss_mean\":" + json_number(loss_mean) + ",\"samples\":" + std::to_string(samples) +
-          ",\"lr\":" + json_rates(rates) + (scale ? ",\"scale\":" + json_number(*scale) : "") +
-          (skipped ? ",\"skipped\":true" : "") + recorded_if_any("replaced", replaced),
-      has_epochs);
+std::string step_metrics(Txn txn, const Position& position, const StepFigures& of) {
+  std::string rest = of.update ? "\"update\":" + std::to_string(*of.update) + "," : "";
+  rest += "\"loss\":" + json_number(of.loss) + ",\"loss_hex\":\"" + hex(of.loss) +
+          "\",\"loss_mean\":" + json_number(of.loss_mean) +
+          ",\"samples\":" + std::to_string(of.samples) + ",\"lr\":" + json_rates(of.rates);
+  if (of.grad_norm) rest += ",\"grad_norm\":" + json_number(*of.grad_norm);
+  if (of.scale) rest += ",\"scale\":" + json_number(*of.scale);
+  if (of.skipped) rest += ",\"skipped\":true";
+  rest += recorded_if_any("replaced", of.replaced) + recorded(of.sums);
+  return metrics_of(txn, position, rest, of.has_epochs);
 }
 
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set) {
@@ -192,7 +218,8 @@ std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end
     rest += ",\"train_accuracy\":" + json_number(end.train_accuracy);
   if (end.broken) rest += ",\"broken\":true";
   if (end.count > 0) rest += "," + recorded({end.loss, end.correct, end.count}, set);
-  rest += recorded_if_any("train_replaced", end.train_replaced) + left_out_of(set, end.left_out);
+  rest += recorded_if_any("train_replaced", end.train_replaced) + left_out_of(set, end.left_out) +
+          recorded(end.sums);
   return metrics_of(txn, position, rest);
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/ids.h"
@@ -11,6 +13,8 @@
 
 namespace lockstep::training {
 
+// Whether lines of metrics.jsonl have such a key, so that no sum may have its name.
+bool is_metrics_key(std::string_view name);
 // A program's own text, which may lack the last newline.
 std::string whole_lines(std::string text);
 // "step 5", or "step 5, update 1", from 0: for messages.
@@ -33,19 +37,27 @@ std::string cut_line(const Position& position, const Plan& plan, bool evaluates)
 // loss or the gradient.
 std::string not_finite_line(const Position& position, const Plan& plan, const std::string& what,
                             bool skipped);
-// {"txn":T,"step":S,"epoch":E,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,"lr":…}: loss
-// is virtual worker 0's, loss_mean over all samples; lr: a list where there are several groups, of
-// the first 16. With a GradScaler "scale":…, the next step's. "skipped":true: by --on-nan.
-// "replaced":… damaged samples for which others stood in, if any. "update":… from 0, in a run whose
-// steps have several.
-std::string step_metrics(Txn txn, const Position& position, double loss, double loss_mean,
-                         std::uint64_t samples, const std::vector<double>& rates,
-                         std::optional<double> scale = std::nullopt, bool skipped = false,
-                         std::int64_t replaced = 0,
-                         std::optional<std::int64_t> update = std::nullopt, bool has_epochs = true);
+// Of an update, for metrics.jsonl.
+struct StepFigures {
+  double loss = 0;       // virtual worker 0's
+  double loss_mean = 0;  // over all samples
+  std::uint64_t samples = 0;
+  std::vector<double> rates = {};        // a list where there are several groups, of the first 16
+  std::optional<double> grad_norm = {};  // before clipping; nullopt: not computed
+  std::optional<double> scale = {};      // with a GradScaler: the next step's
+  bool skipped = false;                  // by --on-nan, or as no share took part
+  std::int64_t replaced = 0;             // damaged samples for which others stood in
+  std::optional<std::int64_t> update = {};  // from 0, in a run whose steps have several
+  bool has_epochs = true;
+  Sums sums = {};
+};
+// {"txn":T,"step":S,"epoch":E,"update":…,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,
+// "lr":…,"grad_norm":…,"scale":…,"skipped":true,"replaced":…}, without what does not apply; sums
+// last: "reward":MEAN,"sums":{"reward":[SUM,COUNT]}.
+std::string step_metrics(Txn txn, const Position& position, const StepFigures& figures);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.
-// "train_replaced" and "test_left_out": damaged samples, if any.
+// "train_replaced" and "test_left_out": damaged samples, if any. Sums as a step's.
 std::string epoch_metrics(Txn txn, const Position& position, const EpochEnd& end, EvaluatedOn set);
 // {…,"epoch_step":S,"test_loss":…} and the others of an evaluation, behind S steps of the epoch.
 std::string evaluation_metrics(Txn txn, const Position& position, const Score& score,

@@ -235,12 +235,13 @@ Status Run::leave_stopped() {
   return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
 }
 
-Status Run::run_next(std::vector<GivenUpdate> updates) {
+Result<StepResult> Run::run_next(std::vector<GivenUpdate> updates) {
   refuse_within("run()");
   const Busy busy(busy_);
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
   given_ = std::move(updates);
+  results_.clear();
   const auto where = [&] { return in_words(at()); };
   Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
     LOCKSTEP_TRY(hooks.on_update.check());
@@ -254,7 +255,10 @@ Status Run::run_next(std::vector<GivenUpdate> updates) {
   over_ = !status.ok();
   if (!status.ok()) return with_own_option(status.error());
   tell_of_unused_data();
-  return {};
+  const Position position = spec_.plan.at(announced_txn_);
+  StepResult result{position.epoch, position.step, position.global_step, results_};
+  for (const UpdateResult& update : results_) result.sums += update.sums;
+  return result;
 }
 
 Status Run::check_given() const {

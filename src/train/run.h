@@ -53,7 +53,7 @@ class Run final : public transaction::Program {
   // False: the run is over for this worker, all said and done.
   Result<bool> next();
   // The step that next() has announced. What the losses refer to outlives the call.
-  Status run_next(std::vector<GivenUpdate> updates);
+  Result<StepResult> run_next(std::vector<GivenUpdate> updates);
   const TrainState& state() const { return state_; }
   bool evaluates() const { return spec_.evaluates; }
   bool opened() const { return participant_ != nullptr; }
@@ -113,12 +113,15 @@ class Run final : public transaction::Program {
   Status secure_origin(Txn txn);
   Status keep_best(Txn txn);
   std::optional<std::string> not_finite(const StepRecords& records) const;
+  Result<Sums> sums_of(Txn txn) const;
   bool skips() const { return not_finite_ && spec_.options.on_nan == OnNan::kSkip; }
   // Gradients are set. False: the scaler has left the update out.
   bool apply(const OptimizerList& chosen);
   bool update_by(const OptimizerList& chosen);
   void heed_end(const Position& position);
-  void clip(const OptimizerList& chosen) const;
+  // Clips, if that is asked for.
+  std::optional<double> grad_norm(const OptimizerList& chosen) const;
+  LeftOut left_out(const StepRecords& records) const;
 
   Context& context_;
   TrainState& state_;
@@ -137,6 +140,9 @@ class Run final : public transaction::Program {
   bool left_out_ = false;                  // that update
   std::vector<double> rates_;              // of that update: schedules come behind it
   bool stepped_ = false;                   // in it an optimizer
+  std::optional<double> grad_norm_;        // of it
+  Sums sums_;                              // of its shares
+  std::vector<UpdateResult> results_;      // of the step under way
   bool told_ = false;                      // of it in the step before, where a step has several
   Status files_;  // by who has the last words: whether some of the program's are missing
   std::uint64_t started_ns_ = 0;

@@ -43,13 +43,16 @@ void add_data_plan(rundir::RunManifest& manifest, const data::DataPlan& plan,
   if (plan.drop_last_batch) manifest.set("drop_last", "yes");
 }
 
-void add_epoch_ends(rundir::RunManifest& manifest, const RunSpec& spec, BestOf best) {
+void add_epoch_ends(rundir::RunManifest& manifest, const RunSpec& spec, const BestBy& best) {
   manifest.set("evaluates", spec.evaluates ? "yes" : "no");
   if (spec.evaluates && spec.options.evaluate_every != Duration::epochs(1))
     manifest.set("evaluate_every", spec.options.evaluate_every.text());
   if (spec.plan.ends_epochs && !spec.evaluates) manifest.set("ends_epochs", "yes");
   if (spec.plan.exports) manifest.set("exports", "yes");
-  if (best != BestOf::kNothing) manifest.set("best_of", static_cast<std::int64_t>(best));
+  if (!best.name.empty())
+    manifest.set("best_of", (best.greatest() ? "max " : "min ") + best.name);
+  else if (!best.nothing())
+    manifest.set("best_of", static_cast<std::int64_t>(best.of));
 }
 
 std::map<std::string, std::string> settings_of(const std::string& config) {

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "checkpoint/store.h"
+#include "optim/grad_norm.h"
 #include "train/run.h"
 #include "train/step_records.h"
 
@@ -15,6 +16,17 @@ std::vector<const Optimizer*> optimizers_of(const TrainState& state, const Optim
   std::vector<const Optimizer*> optimizers;
   for (const std::size_t number : chosen) optimizers.push_back(state.optimizers()[number]);
   return optimizers;
+}
+
+// All gradients of the update together; one that two optimizers have counts once.
+std::vector<at::Tensor> parameters_of(const TrainState& state, const OptimizerList& chosen) {
+  if (chosen.size() == 1) return state.optimizers()[chosen.front()]->parameters();
+  std::vector<at::Tensor> parameters;
+  std::unordered_set<const at::TensorImpl*> seen;
+  for (const std::size_t number : chosen)
+    for (const at::Tensor& parameter : state.optimizers()[number]->parameters())
+      if (seen.insert(parameter.unsafeGetTensorImpl()).second) parameters.push_back(parameter);
+  return parameters;
 }
 
 // Their masters' gradients stay.
@@ -118,12 +130,24 @@ Status Run::check(Txn txn, coord::Board board) {
   participant_->reducer().choose(set_of(records.optimizers()));
   participant_->reducer().set_frozen(participant_->notes(0).frozen());
   LOCKSTEP_TRY(check_witnessed(txn));
+  LOCKSTEP_ASSIGN(sums_, sums_of(txn));
+  if (const EpochBook* const book = epoch_ends_.book())
+    LOCKSTEP_TRY(book->check_sums(in_words(txn) + ", with the epoch's steps before", sums_,
+                                  epoch_step(txn) == 0));
   not_finite_ = not_finite(records);
   if (!not_finite_ || spec_.options.on_nan != OnNan::kStop) return {};
   return Error{ErrorKind::kBadData,
                in_words(txn) + " (epoch " + std::to_string(epoch(txn)) + ", step " +
                    std::to_string(epoch_step(txn)) + "): " + *not_finite_ +
                    "; stopped before its update (--on-nan stop). Checkpoints are of before it"};
+}
+
+Result<Sums> Run::sums_of(Txn txn) const {
+  Sums sums;
+  for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v)
+    sums += participant_->notes(v).sums().read();
+  LOCKSTEP_TRY(check_sum_names(in_words(txn), sums));
+  return sums;
 }
 
 // A newcomer's loop has just begun: that the optimizers it gives are the right ones shows in each
@@ -159,9 +183,14 @@ bool Run::update(Txn txn, coord::Board board) {
   at::manual_seed(commit_seed(spec_.options.seed, position.global_step, position.update));
   left_out_ = skips() || !records.takes_part();
   rates_ = records.rates();
-  if (epoch_ends_.book() != nullptr) records.add_to(*epoch_ends_.book(), !left_out_);
+  if (EpochBook* const book = epoch_ends_.book()) {
+    records.add_to(*book, !left_out_);
+    book->add_sums(skips() ? Sums() : sums_, position.step == 0);
+  }
   epoch_ends_.begun(records.epoch_began_ns());
+  grad_norm_.reset();
   stepped_ = !left_out_ && apply(records.optimizers());
+  results_.push_back({records.loss(), records.mean_loss(), grad_norm_, left_out(records), sums_});
   const bool not_finite = records.loss_not_finite().has_value();
   told_ = not_finite && memory_->was_not_finite(position.update);
   memory_->add(position.update, {records.loss(), stepped_, records.end_run(), not_finite});
@@ -201,6 +230,7 @@ Status Run::updated(Txn txn) {
     end.global_step = at.global_step;
     end.update = at.update;
     end.stepped = stepped_;
+    end.result = results_.back();
     LOCKSTEP_TRY(hooks.on_update.run(end, [&] { return in_words(txn) + ": on_update()"; }));
     if (end.ends_run()) {
       memory_->end_run(at.update);
@@ -215,7 +245,7 @@ bool Run::update_by(const OptimizerList& chosen) {
   GradScaler* const scaler = state_.scaler();
   bool changed = scaler == nullptr;
   if (scaler != nullptr) scaler->unscale_(optimizers_of(state_, chosen));
-  if (spec_.options.clip_grad_norm > 0) clip(chosen);
+  grad_norm_ = grad_norm(chosen);
   for (const std::size_t number : chosen) {
     Optimizer& optimizer = *state_.optimizers()[number];
     if (scaler == nullptr)
@@ -227,19 +257,18 @@ bool Run::update_by(const OptimizerList& chosen) {
   return changed;
 }
 
-// All gradients of the update together; one that two optimizers have counts once.
-void Run::clip(const OptimizerList& chosen) const {
-  if (chosen.size() == 1) {
-    clip_grad_norm_(state_.optimizers()[chosen.front()]->parameters(),
-                    spec_.options.clip_grad_norm);
-    return;
-  }
-  std::vector<at::Tensor> parameters;
-  std::unordered_set<const at::TensorImpl*> seen;
-  for (const std::size_t number : chosen)
-    for (const at::Tensor& parameter : state_.optimizers()[number]->parameters())
-      if (seen.insert(parameter.unsafeGetTensorImpl()).second) parameters.push_back(parameter);
-  clip_grad_norm_(parameters, spec_.options.clip_grad_norm);
+std::optional<double> Run::grad_norm(const OptimizerList& chosen) const {
+  const double most = spec_.options.clip_grad_norm;
+  if (most > 0) return clip_grad_norm_(parameters_of(state_, chosen), most);
+  if (!spec_.options.grad_norm) return std::nullopt;
+  const at::Tensor norm = optim::total_norm(parameters_of(state_, chosen));
+  return norm.defined() ? norm.item<double>() : 0;
+}
+
+LeftOut Run::left_out(const StepRecords& records) const {
+  if (skips()) return LeftOut::kNotFinite;
+  if (!records.takes_part()) return LeftOut::kNoShare;
+  return stepped_ ? LeftOut::kNo : LeftOut::kScaler;
 }
 
 Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {
@@ -255,7 +284,7 @@ transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& excha
   const StepRecords records(spec_, state_, txn, board);
   const bool told = spec_.plan.updates_per_step > 1 ? told_ : records.told_before();
   return records.lines(hooks, epoch_ends_.book(),
-                       {not_finite_, left_out_, told, rates_,
+                       {not_finite_, left_out_, told, rates_, grad_norm_, sums_,
                         completes ? memory_->losses() : std::vector<double>()});
 }
 

@@ -290,7 +290,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
         "ReduceLROnPlateau with mode kMax steps by the accuracy of an evaluation, and "
         "there is none: give fit() a test set (and --evaluate-every not 0), or say kMin");
   if ((spec.test == nullptr || options.evaluate_every.none()) &&
-      (hooks.best == BestOf::kLoss || hooks.best == BestOf::kAccuracy))
+      (hooks.best.of == BestOf::kLoss || hooks.best.of == BestOf::kAccuracy))
     return wrong(
         "Trainer::best() by an evaluation's loss or accuracy needs a test set; give "
         "fit() one (and --evaluate-every not 0), or say BestOf::kTrainLoss");
@@ -337,7 +337,7 @@ Status make_plans(RunSpec& spec, const Hooks& hooks, int virtual_workers, bool k
     return Error{ErrorKind::kUsage, "--evaluate-every is " + options.evaluate_every.text() +
                                         ", and the run has " + std::to_string(plan.epochs) +
                                         " epochs: none would be evaluated (0 says so)"};
-  plan.exports = hooks.exports != nullptr || hooks.best != BestOf::kNothing;
+  plan.exports = hooks.exports != nullptr || !hooks.best.nothing();
   plan.ends_epochs = keeps_book && (spec.evaluates || hooks.ends_epochs());
   return {};
 }

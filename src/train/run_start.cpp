@@ -185,7 +185,7 @@ Result<std::optional<Txn>> RunStart::begin_elsewhere(bool first) {
 
 std::string RunStart::what_else_begins() const {
   std::string what = state_.schedulers().empty() ? "" : ", and the schedule's";
-  if (hooks_.best == BestOf::kNothing) return what;
+  if (hooks_.best.nothing()) return what;
   const double best = origin_->start.best;
   return what + (std::isnan(best) ? "; the best so far is not known"
                                   : "; the best so far is " + shortest(best));

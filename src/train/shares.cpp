@@ -89,6 +89,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   record.ids_count = record.loss_count = record.ends = 0;
   record.loss_sum = record.correct = 0;
   rows_.begin_share(v.value());
+  sums_.begin_share();
   for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
     LOCKSTEP_ASSIGN(const data::Batch* const batch, batch_of(participant, txn, v, k, output.again));
@@ -101,6 +102,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   }
   batch_ = {};
   rows_.store(output.rows);
+  output.notes.sums().write(sums_.sums());
   if (record.loss_count == 0) participant.reducer().take_no_part();
   record.rate = state_.optimizers()[optimizers_.front()]->lr();
   record.rates = rates_hash(state_, optimizers_);
@@ -125,6 +127,7 @@ Share Shares::share_of(const Position& position, VirtualWorker v, std::int64_t k
   share.micro_batches_ = spec_.plan.batches_of(position.step);
   share.batch_ = batch;
   share.rows_ = &rows_;
+  share.sums_ = &sums_;
   share.call_ = rows_.begin_call();
   return share;
 }

@@ -18,6 +18,7 @@
 #include "train/carried_rows.h"
 #include "train/given_optimizers.h"
 #include "train/run_spec.h"
+#include "train/share_sums.h"
 #include "transaction/participant.h"
 
 namespace lockstep::training {
@@ -74,6 +75,7 @@ class Shares {
   data::Batch batch_;  // that is not kept
   bool checked_draws_ = false, asked_for_batch_ = false, heard_choice_ = false;
   CarriedRows rows_;
+  ShareSums sums_;
   std::optional<Txn> hashed_at_;  // the step whose start `hashes_` are of
   std::vector<std::uint64_t> hashes_;
 };

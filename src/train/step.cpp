@@ -7,6 +7,8 @@
 
 namespace lockstep {
 
+bool StepResult::left_out() const { return std::ranges::none_of(updates, &UpdateResult::made); }
+
 void Share::no_batch() {
   throw Thrown(Error{ErrorKind::kUsage,
                      "Share::batch() in a run without data (Step::open() without a data set): give "
@@ -69,11 +71,11 @@ static Result<training::OptimizerList> numbered(const Optimizers& optimizers,
   return numbers;
 }
 
-Status Step::run(const Optimizers& optimizers, const Closure& closure) {
+Result<StepResult> Step::run(const Optimizers& optimizers, const Closure& closure) {
   return run({Update{optimizers, closure}});
 }
 
-Status Step::run(const std::vector<Update>& updates) {
+Result<StepResult> Step::run(const std::vector<Update>& updates) {
   if (!run_->opened())
     return Error{ErrorKind::kUsage, "Step::run() before a successful Step::open()"};
   std::vector<training::GivenUpdate> given;

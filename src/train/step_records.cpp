@@ -121,7 +121,7 @@ std::int64_t StepRecords::replaced(int v) const {
   return std::ranges::count_if(record(v).samples(), &coord::ShareRecord::Sample::replaced);
 }
 
-StepEnd StepRecords::step_end(const EpochBook* book) const {
+StepEnd StepRecords::step_end(const EpochBook* book, const Sums& sums) const {
   constexpr double none = std::numeric_limits<double>::quiet_NaN();
   const Plan& plan = spec_.plan;
   StepEnd end{position_.epoch,
@@ -134,7 +134,8 @@ StepEnd StepRecords::step_end(const EpochBook* book) const {
               none,
               none,
               {},
-              {}};
+              {},
+              sums};
   if (book != nullptr && position_.epoch > 0) {
     const EpochEnd before = book->last_whole();
     end.last_train_loss = before.train_loss;
@@ -163,18 +164,20 @@ std::uint64_t StepRecords::samples() const {
 double StepRecords::mean_loss() const {
   double sum = 0;
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) sum += record(v).loss_sum;
-  return sum / static_cast<double>(samples());
+  return unsigned_nan(sum / static_cast<double>(samples()));
 }
 
 std::string StepRecords::metrics(const Committed& committed) const {
-  std::int64_t instead = 0;
-  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) instead += replaced(v);
-  std::optional<double> scale;
-  if (state_.scaler() != nullptr) scale = state_.scaler()->get_scale();
-  std::optional<std::int64_t> update;
-  if (spec_.plan.updates_per_step > 1) update = position_.update;
-  return step_metrics(txn_, position_, loss(), mean_loss(), samples(), committed.rates, scale,
-                      committed.left_out, instead, update, spec_.has_data());
+  StepFigures figures{.loss = loss(), .loss_mean = mean_loss(), .samples = samples()};
+  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) figures.replaced += replaced(v);
+  figures.rates = committed.rates;
+  if (state_.scaler() != nullptr) figures.scale = state_.scaler()->get_scale();
+  figures.grad_norm = committed.grad_norm;
+  figures.skipped = committed.left_out;
+  figures.sums = committed.sums;
+  if (spec_.plan.updates_per_step > 1) figures.update = position_.update;
+  figures.has_epochs = spec_.has_data();
+  return step_metrics(txn_, position_, figures);
 }
 
 transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
@@ -182,7 +185,7 @@ transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
   const Plan& plan = spec_.plan;
   transaction::Lines lines;
   lines.metrics = metrics(committed);
-  if (plan.completes_step(position_)) lines.console = step_lines(hooks, book, committed.losses);
+  if (plan.completes_step(position_)) lines.console = step_lines(hooks, book, committed);
   const bool skipped = committed.left_out && committed.not_finite;
   if (committed.not_finite && (skipped || !committed.told_before))
     lines.console += not_finite_line(position_, plan, *committed.not_finite, skipped);
@@ -190,16 +193,16 @@ transaction::Lines StepRecords::lines(const Hooks& hooks, const EpochBook* book,
 }
 
 std::string StepRecords::step_lines(const Hooks& hooks, const EpochBook* book,
-                                    const std::vector<double>& losses) const {
+                                    const Committed& committed) const {
   const Plan& plan = spec_.plan;
   std::string lines;
   const bool prints = !spec_.options.log_every.none();
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
   if (hooks.step_lines) {
-    lines = whole_lines(hooks.step_lines(step_end(book)));
+    lines = whole_lines(hooks.step_lines(step_end(book, committed.sums)));
   } else if (prints && (cut || spec_.line_due(position_))) {
-    lines = step_line(position_, plan, losses);
+    lines = step_line(position_, plan, committed.losses);
   }
   if (cut && (prints || !plan.stops()))
     lines +=

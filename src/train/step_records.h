@@ -54,6 +54,8 @@ class StepRecords {
     bool left_out;                                 // for that, or as no share takes part
     bool told_before;                              // of a loss that is not, in the step before
     const std::vector<double>& rates;              // of the update
+    std::optional<double> grad_norm;               // as far as it was computed
+    const Sums& sums;                              // of its shares
     std::vector<double> losses;                    // of the step's updates, behind its last
   };
   // `book`: of a run whose epochs have ends; else null.
@@ -63,14 +65,14 @@ class StepRecords {
  private:
   const coord::ShareRecord& record(int v) const { return board_.record(txn_, VirtualWorker(v)); }
   const coord::ShareRecord* reported() const;
-  std::uint64_t samples() const;
+  std::uint64_t samples() const;  // that took part
   std::string metrics(const Committed& committed) const;
   std::string step_lines(const Hooks& hooks, const EpochBook* book,
-                         const std::vector<double>& losses) const;
+                         const Committed& committed) const;
   std::string rates_differ(const OptimizerList& optimizers, int v) const;
   std::string first_difference(transaction::Participant& participant, int v) const;
   std::int64_t replaced(int v) const;  // samples, that cannot be decoded
-  StepEnd step_end(const EpochBook* book) const;
+  StepEnd step_end(const EpochBook* book, const Sums& sums) const;
   std::optional<VirtualWorker> not_finite(Txn txn) const;
 
   const RunSpec& spec_;

@@ -50,6 +50,19 @@ class Trainer::Impl {
     if (run.opened()) run.hooks.on_update.refuse(status.error());
   }
 
+  // The state has a part for sums where shares can add any: checkpoints of others are as before.
+  Status settle_sums() {
+    const std::string& name = run.hooks.best.name;
+    if (!name.empty()) LOCKSTEP_TRY(training::check_sum_name("Trainer::best()", name));
+    if (takes_share) return state.add("lockstep.sums", book.sums_state());
+    if (name.empty()) return {};
+    return Error{ErrorKind::kUsage,
+                 "Trainer::best(\"" + name +
+                     "\") goes by what shares add (Share::add()), and the loss is one of a batch: "
+                     "give Trainer::loss() one of a Share"};
+  }
+
+  bool takes_share = false;
   Status added;
   training::Run run;
 };
@@ -61,6 +74,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::loss(Loss loss) {
   impl_->run.hooks.loss = [loss = std::move(loss)](Share& share) { return loss(share.batch()); };
+  impl_->takes_share = false;
 }
 
 void Trainer::loss(CountedLoss loss) {
@@ -69,9 +83,13 @@ void Trainer::loss(CountedLoss loss) {
     share.correct_ = found.correct;
     return found.loss;
   };
+  impl_->takes_share = false;
 }
 
-void Trainer::loss(ShareLoss loss) { impl_->run.hooks.loss = std::move(loss); }
+void Trainer::loss(ShareLoss loss) {
+  impl_->run.hooks.loss = std::move(loss);
+  impl_->takes_share = true;
+}
 
 void Trainer::add(const std::string& name, torch::nn::Module& module) {
   impl_->take(impl_->state.add(name, module));
@@ -138,6 +156,10 @@ void Trainer::on_update(std::function<void(UpdateEnd&)> hook) {
 
 void Trainer::best(BestOf best_of) { impl_->run.hooks.best = best_of; }
 
+void Trainer::best(std::string name, BestMode mode) {
+  impl_->run.hooks.best = {std::move(name), mode};
+}
+
 void Trainer::step_lines(std::function<std::string(const StepEnd&)> lines) {
   impl_->run.hooks.step_lines = std::move(lines);
 }
@@ -186,6 +208,7 @@ Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
   const auto* pictures = dynamic_cast<const data::PictureSet*>(train.get());
   if (const auto* others = dynamic_cast<const data::PictureSet*>(test.get()); pictures && others)
     LOCKSTEP_TRY(data::check_same_classes(*pictures, *others, "the test set"));
+  LOCKSTEP_TRY(impl_->settle_sums());
   LOCKSTEP_TRY(impl_->book.check_epochs(impl_->epochs));
   LOCKSTEP_TRY(impl_->run.open(std::move(train), std::move(test)));
   for (;;) {

@@ -65,7 +65,7 @@ Status CommitLog::write(const Program& program, Txn txn, const Lines& lines) {
         ErrorKind::kUsage,
         "the lines of one step or epoch's end (step_lines, epoch_lines, exports) take " +
             std::to_string(bytes) + " bytes, limit " + std::to_string(board_.text_capacity()) +
-            " (" + std::to_string(coord::kShortTextBytes) + ", and " +
+            " (" + std::to_string(coord::kTextBytes) + ", and " +
             std::to_string(coord::kTextBytesPerShare) + " for each virtual worker): print less"};
   out.console_bytes = static_cast<std::uint32_t>(lines.console.size());
   out.metrics_bytes = static_cast<std::uint32_t>(lines.metrics.size());

@@ -40,6 +40,24 @@ bool same_bits(double a, double b) {
 
 std::string loss_text(double loss) { return std::isnan(loss) ? "nan" : shortest(loss); }
 
+bool same(const Sums& one, const Sums& other, const std::string& name) {
+  return one.has(name) == other.has(name) && same_bits(one[name].sum, other[name].sum) &&
+         one[name].count == other[name].count;
+}
+
+// The first name that one has and the other has otherwise, or not; empty: none.
+std::string first_difference(const Sums& first, const Sums& again) {
+  for (const Sums* sums : {&first, &again})
+    for (const auto& [name, sum] : *sums)
+      if (!same(first, again, name)) return name;
+  return "";
+}
+
+std::string sum_text(const Sums& sums, const std::string& name) {
+  if (!sums.has(name)) return "nothing";
+  return loss_text(sums[name].sum) + " of " + std::to_string(sums[name].count);
+}
+
 constexpr const char* kWhatItMayDependOn =
     ". A share's loss may depend on the train state and on its Share alone: batch(), "
     "virtual_worker(), epoch(), step(), global_step(), micro_batch(), update(), carried(), and "
@@ -92,6 +110,7 @@ Status Participant::rehearse_share(std::uint32_t item) {
   const ShareNotes notes = this->notes(item);
   for (std::size_t i = 0; i < hashes.size(); ++i) notes.again_gradients()[i].store(hashes[i]);
   hash_row(state_, scratch.output().rows, notes.again_rows());
+  notes.again_sums().write(scratch.output().notes.sums().read());
   notes.again_loss().store(
       std::bit_cast<std::uint64_t>(mean_loss(record.loss_sum, record.loss_count)),
       std::memory_order_relaxed);
@@ -129,6 +148,12 @@ Status Participant::check_rehearsed(std::uint32_t item) const {
                                           "'" + of + " has other bits" + in + " than" + when +
                                           ", though its loss is the same, " + loss_text(loss) +
                                           kWhatItMayDependOn};
+  if (const std::string other = first_difference(notes.sums().read(), notes.again_sums().read());
+      !other.empty())
+    return Error{ErrorKind::kUsage,
+                 step + "what virtual worker " + std::to_string(item) + " adds up as '" + other +
+                     "' is " + sum_text(notes.sums().read(), other) + in + " and " +
+                     sum_text(notes.again_sums().read(), other) + when + kWhatItMayDependOn};
   for (std::size_t i = 0; i < notes.rows().size(); ++i)
     if (notes.rows()[i].load(std::memory_order_relaxed) !=
         notes.again_rows()[i].load(std::memory_order_relaxed))

@@ -1,7 +1,8 @@
 // What a step's members compare of each share beside its sum and its record: words in the
 // exchange's memory (comm::Exchange::notes()), or scratch ones that nobody reads.
 //
-//   words | which parameters are frozen | hashes of the state's tensors | of the gradients
+//   words | sums | sums computed again | which parameters are frozen
+//         | hashes of the state's tensors | of the gradients
 //         | of the rows that it carries | of the gradients computed again | of those rows
 //
 // All but `choice_mark` and `again_mark` are vouched for by the share's record, or by `again_mark`.
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "coord/board.h"
+#include "transaction/noted_sums.h"
 
 namespace lockstep::transaction {
 
@@ -39,10 +41,16 @@ class ShareNotes {
   coord::Word& again_rank() const { return words_[kAgainRank]; }
   coord::Word& again_loss() const { return words_[kAgainLoss]; }
 
+  // What the share has added up by name.
+  NotedSums sums() const { return NotedSums(words_.subspan(kWords, NotedSums::kWords)); }
+  NotedSums again_sums() const {
+    return NotedSums(words_.subspan(kWords + NotedSums::kWords, NotedSums::kWords));
+  }
+
   // See ddp::Reducer::write_frozen().
-  std::span<coord::Word> frozen() const { return words_.subspan(kWords, plan_.frozen); }
+  std::span<coord::Word> frozen() const { return words_.subspan(kFrozen, plan_.frozen); }
   std::span<coord::Word> state() const {
-    return words_.subspan(kWords + plan_.frozen, plan_.state_tensors);
+    return words_.subspan(kFrozen + plan_.frozen, plan_.state_tensors);
   }
   std::span<coord::Word> gradients() const { return words_.subspan(first(), plan_.gradients); }
   std::span<coord::Word> rows() const {
@@ -66,14 +74,15 @@ class ShareNotes {
     kAgainLoss,
     kWords
   };
-  std::size_t first() const { return kWords + plan_.frozen + plan_.state_tensors; }
+  static constexpr std::size_t kFrozen = kWords + 2 * NotedSums::kWords;
+  std::size_t first() const { return kFrozen + plan_.frozen + plan_.state_tensors; }
   std::size_t again() const { return first() + plan_.gradients + plan_.rows; }
   std::span<coord::Word> words_;
   NotesPlan plan_;
 };
 
 inline std::size_t NotesPlan::words() const {
-  return ShareNotes::kWords + frozen + state_tensors + 2 * (gradients + rows);
+  return ShareNotes::kFrozen + frozen + state_tensors + 2 * (gradients + rows);
 }
 
 // What one share's computation fills in.

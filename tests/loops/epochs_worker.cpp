@@ -6,7 +6,9 @@
 // `damaged`: training's sample 3 and the second evaluation batch are damaged; `unusable`: all that
 // is evaluated, too; `sparse`: so many of training's that virtual workers have steps without any;
 // `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts; `wordy`:
-// an epoch's end has more to say than there is room for.
+// an epoch's end has more to say than there is room for; `by-sum`: the best, and the end, by what
+// shares add; `unknown-sum`, `loss-sum`, `batch-sum`, `many-sums`: by what none adds, by a name
+// that is none, by a loss of the batch, and 18 names in an epoch.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -30,6 +32,16 @@ using lockstep::Result;
 using lockstep::StartPoint;
 using lockstep::data::Batch;
 
+std::string text_of(const lockstep::Sums& sums) {
+  std::string text = "; sums";
+  for (const auto& [name, sum] : sums) {
+    char item[96];
+    std::snprintf(item, sizeof item, " %s %a/%ld", name.c_str(), sum.sum, long{sum.count});
+    text += item;
+  }
+  return text;
+}
+
 std::string text_of(const EpochEnd& end) {
   char text[256];
   std::snprintf(text, sizeof text,
@@ -40,14 +52,14 @@ std::string text_of(const EpochEnd& end) {
                 end.best_before);
   std::string whole = text;
   for (const double loss : end.train_losses) whole += " " + std::to_string(loss);
-  return whole + "\n";
+  return whole + text_of(end.sums) + "\n";
 }
 
 std::string text_of(const lockstep::StepEnd& end) {
   std::string text = "step " + std::to_string(end.global_step) + ":";
   for (std::size_t v = 0; v < end.losses.size(); ++v)
     text += " " + std::to_string(end.losses[v]) + " of " + std::to_string(end.samples[v]);
-  return text + "\n";
+  return text + text_of(end.sums) + "\n";
 }
 
 struct NetImpl : torch::nn::Module {
@@ -77,7 +89,10 @@ class Job {
     const Mode mode = has("maximum") ? Mode::kMax : Mode::kMin;
     lockstep::ReduceLROnPlateau plateau(optimizer, {.mode = mode, .patience = 0, .threshold = 0.5});
     lockstep::Trainer trainer(context_, *model_, optimizer, options);
-    trainer.loss([&](const Batch& batch) { return loss_of(batch); });
+    if (has("batch-sum"))
+      trainer.loss([&](const Batch& batch) { return loss_of(batch); });
+    else
+      trainer.loss([&](lockstep::Share& share) { return loss_of(share); });
     trainer.evaluation([&](const Batch& batch) {
       const at::Tensor out = model_->forward(batch.inputs);
       model_->seen.add_(static_cast<double>(out.size(0)));  // is undone
@@ -91,9 +106,12 @@ class Job {
     trainer.schedule(plateau);
     using lockstep::BestOf;
     if (!has("bare")) trainer.best(has("uncounted") ? BestOf::kAccuracy : BestOf::kLoss);
+    if (has("by-sum") || has("batch-sum")) trainer.best("distance", lockstep::BestMode::kMax);
+    if (has("unknown-sum")) trainer.best("distanse", lockstep::BestMode::kMin);
+    if (has("loss-sum")) trainer.best("loss", lockstep::BestMode::kMin);
     trainer.step_lines([](const lockstep::StepEnd& end) { return text_of(end); });
     trainer.epoch_lines([this](const EpochEnd& end) {
-      return has("wordy") ? std::string(3'000, '-') : text_of(end);
+      return has("wordy") ? std::string(6'000, '-') : text_of(end);
     });
     if (!has("bare"))
       trainer.exports([&](const EpochEnd& end) { return write(end, optimizer); },
@@ -103,6 +121,7 @@ class Job {
                       });
     if (has("stops"))
       trainer.stop_when([this](const EpochEnd& end) {
+        if (has("by-sum")) return end.sums["third"].count > 0;
         return has("bare") ? end.epoch == 3 : end.best_before - end.best < 0.01;
       });
     if (has("snapshot")) trainer.start_from([&] { return load(); });
@@ -118,6 +137,19 @@ class Job {
   }
 
  private:
+  at::Tensor loss_of(lockstep::Share& share) {
+    const at::Tensor loss = loss_of(share.batch());
+    const std::int64_t epoch = share.epoch();
+    // Up and down: the first one is the greatest of the even epochs.
+    share.add("distance", loss.item<double>() * (epoch % 2 == 0 ? 1 : -1), share.batch().size());
+    share.add("inputs", share.batch().inputs.sum().item<double>(), 0);
+    if (epoch % 3 == 2) share.add("third", 1);
+    if (has("many-sums"))
+      for (int i = 0; i < 4; ++i)
+        share.add("n" + std::to_string(share.step()) + "/" + std::to_string(i), 1);
+    return loss;
+  }
+
   at::Tensor loss_of(const Batch& batch) {
     if (has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(30));
     return torch::nn::functional::mse_loss(model_->forward(batch.inputs), batch.targets);

@@ -115,6 +115,7 @@ TEST_F(Hooks, RunAtUpdatesThatAreMade) {
   calls("nan-skip", "calls 15 stepped 15 ");
   calls("left-out", "calls 12 stepped 12 ");
   calls("clips", "calls 16 stepped 16 ");
+  EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\"grad_norm\":"), 16);
   calls("own-gradient", "calls 16 stepped 16 ");
   calls("trainer", "calls 16 stepped 16");
   calls("masters", "calls 16 stepped 16");

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -88,6 +89,18 @@ void misuse(const Job& job, Parts& parts, const UpdateEnd& end) {
   if (job.name.ends_with("-in-hook")) parts.again();
 }
 
+// The norm is that of the gradients that are here, but for clipping.
+void check(const Job& job, const Parts& parts, const UpdateEnd& end) {
+  if (!end.result.grad_norm) return;
+  double squares = 0;
+  for (const at::Tensor& p : parts.net->parameters())
+    squares += p.grad().to(at::kDouble).square().sum().item<double>();
+  const double norm = *end.result.grad_norm, here = std::sqrt(squares);
+  const double wanted = job.is("clips") ? std::min(norm, 0.1) : norm;
+  if (std::abs(here - wanted) > 1e-4 * wanted) throw std::runtime_error("another norm");
+  if (!(end.result.loss > 0 && end.result.loss_mean > 0)) throw std::runtime_error("no loss");
+}
+
 void hook(const Job& job, Parts& parts, UpdateEnd& end) {
   if (job.is("dies") || job.is("dies-updates"))
     for (const std::int64_t step : {3, 10}) die_at(job, step, end);
@@ -109,6 +122,7 @@ void hook(const Job& job, Parts& parts, UpdateEnd& end) {
   parts.net->written.add_(parts.net->layer->weight.sum());
   parts.seen[4] += parts.net->layer->weight.sum();
   parts.average->layer->weight.lerp_(parts.net->layer->weight, 0.1);
+  check(job, parts, end);
   misuse(job, parts, end);
 }
 
@@ -124,6 +138,7 @@ lockstep::RunOptions options_of(const Job& job) {
   options.batch_size = 4;
   if (job.epochs == 0) options.max_steps = 16;
   if (job.is("clips")) options.clip_grad_norm = 0.1;
+  if (job.is("right")) options.grad_norm = true;  // which changes nothing
   return options;
 }
 

@@ -9,73 +9,11 @@
 #include <sstream>
 #include <utility>
 
-#include "support/child.h"
-#include "support/output.h"
+#include "loops/updates_runs.h"
 #include "support/until.h"
 
 namespace lockstep::test {
 namespace {
-
-class Updates : public ::testing::Test {
- protected:
-  std::vector<std::string> command(int workers, const std::string& name,
-                                   const std::vector<std::string>& options = {}) const {
-    std::vector<std::string> words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
-                                   std::to_string(workers)};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), {UPDATES_WORKER, name, folder_ / "run"});
-    return words;
-  }
-  Outcome launched(int workers, const std::string& name,
-                   const std::vector<std::string>& options = {}) const {
-    std::filesystem::remove_all(folder_ / "run");
-    return run(command(workers, name, options));
-  }
-  void expect_refused(const char* name, const char* words) const {
-    const Outcome outcome = launched(2, name);
-    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
-  }
-  // Waits until a worker has stopped, and continues it after `meanwhile`.
-  template <class Call>
-  void while_stopped(Call meanwhile) const {
-    const auto stopped = [&]() -> pid_t {
-      for (const pid_t pid : processes_with(folder_.path()))
-        if (read_text("/proc/" + std::to_string(pid) + "/stat").find(") T ") != std::string::npos)
-          return pid;
-      return 0;
-    };
-    pid_t pid = 0;
-    ASSERT_TRUE(until([&] { return (pid = stopped()) != 0; }));
-    meanwhile();
-    ::kill(pid, SIGCONT);
-  }
-  void scale_while_stopped(int workers) const {
-    while_stopped([&] {
-      const Outcome scaled =
-          run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", std::to_string(workers)});
-      EXPECT_EQ(scaled.code, 0) << scaled.err;
-    });
-  }
-  // By step, who has computed its shares; in each of its updates the same.
-  std::map<int, std::set<pid_t>> owners() const {
-    std::map<int, std::set<pid_t>> owners;
-    std::map<std::pair<int, int>, pid_t> of_share;
-    std::istringstream lines(read_text(folder_ / "run/owners"));
-    int step = 0, update = 0, share = 0;
-    for (pid_t pid = 0; lines >> step >> update >> share >> pid;) {
-      if (step == 0) continue;  // in the rehearsal others do so, too
-      owners[step].insert(pid);
-      EXPECT_EQ(of_share.try_emplace({step, share}, pid).first->second, pid)
-          << "step " << step << ", update " << update << ", share " << share;
-    }
-    return owners;
-  }
-  void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
-  }
-  TempFolder folder_;
-};
 
 // Step 5 is transactions 15 to 17.
 TEST_F(Updates, AreTheSameWhoeverComesAndGoes) {
@@ -83,7 +21,12 @@ TEST_F(Updates, AreTheSameWhoeverComesAndGoes) {
                            "sits-out", "left-out", "nan-skip"}) {
     const Outcome whole = launched(4, name);
     ASSERT_EQ(whole.code, 0) << name << ": " << whole.err;
-    EXPECT_EQ(hash_in(launched(1, name)), hash_in(whole)) << name;
+    const auto results = results_in(whole);
+    const std::string records = metrics();
+    EXPECT_EQ(results.size(), name == std::string("accumulates") ? 48U : 96U) << name;
+    const Outcome one = launched(1, name);
+    EXPECT_EQ(hash_in(one), hash_in(whole)) << name;
+    EXPECT_EQ(results_in(one), results) << name;
     for (const char* fault :
          {"kill rank=1 txn=15 phase=forward", "kill rank=0 txn=16 phase=backward",
           "kill rank=1 txn=16 phase=exchange; kill rank=0 txn=17 phase=optimizer"}) {
@@ -91,6 +34,8 @@ TEST_F(Updates, AreTheSameWhoeverComesAndGoes) {
       EXPECT_EQ(outcome.code, 0) << name << ", " << fault << ": " << outcome.err;
       EXPECT_GE(killed_in(outcome), 1) << name << ", " << fault << ": " << outcome.err;
       EXPECT_EQ(hash_in(outcome), hash_in(whole)) << name << ", " << fault << ": " << outcome.err;
+      EXPECT_EQ(results_in(outcome), results) << name << ", " << fault;
+      EXPECT_EQ(metrics(), records) << name << ", " << fault;
     }
   }
 }
@@ -164,7 +109,7 @@ TEST_F(Updates, WhoComesInWithTheLastKnowsOfTheFirst) {
 
 // A stop waits for the step's end, and its checkpoint is of a step's start.
 TEST_F(Updates, AStopComesBetweenSteps) {
-  const std::string whole = hash_in(launched(3, "slow"));
+  const std::string whole = hash_in(launched(3, "slow")), records = metrics();
   std::filesystem::remove_all(folder_ / "run");
   Child job(command(3, "slow"));
   ASSERT_TRUE(until([&] { return count(read_text(folder_ / "run/metrics.jsonl"), "\n") > 7; }));
@@ -178,6 +123,7 @@ TEST_F(Updates, AStopComesBetweenSteps) {
   const Outcome rest = run(command(2, "slow"));
   EXPECT_EQ(rest.code, 0) << rest.err;
   EXPECT_EQ(hash_in(rest), whole);
+  EXPECT_EQ(metrics(), records);
 }
 
 // Between next() and run() it multiplies a tensor of the state: checkpoints, those of a stop too,
@@ -192,13 +138,16 @@ TEST_F(Updates, TheLoopsOwnCodeCountsOnceAStep) {
 }
 
 TEST_F(Updates, NewcomersComeInBetweenSteps) {
-  const std::string whole = hash_in(launched(3, "slow"));
+  const Outcome undisturbed = launched(3, "slow");
+  const std::string whole = hash_in(undisturbed), records = metrics();
   for (const char* fault : {"kill rank=0 txn=9 phase=forward", "kill rank=1 txn=10 phase=backward",
                             "kill rank=2 txn=11 phase=exchange"}) {
     const Outcome outcome = launched(3, "slow", {"--inject", fault});
     EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
     EXPECT_NE(outcome.err.find("replacement joined"), std::string::npos)
         << fault << ": " << outcome.err;
+    EXPECT_EQ(results_in(outcome), results_in(undisturbed)) << fault;
+    EXPECT_EQ(metrics(), records) << fault;
   }
 }
 
@@ -277,6 +226,9 @@ TEST_F(Updates, WhatNoShareTakesPartInIsLeftOut) {
   const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
   EXPECT_EQ(count(metrics, "\"samples\":0,"), 24 + 2 * 8);
   EXPECT_EQ(count(metrics, "\"skipped\":true"), 24 + 2 * 8);
+  // By each worker. A norm is of what is updated.
+  EXPECT_EQ(count(outcome.out, " loss nan mean nan norm -0x1p+0 left out 2 "), 2 * (24 + 2 * 8));
+  EXPECT_EQ(count(metrics, "\"grad_norm\":"), 2 * 16);
 }
 
 TEST_F(Updates, OneThatIsNoNumberIsLeftOutAlone) {
@@ -287,7 +239,11 @@ TEST_F(Updates, OneThatIsNoNumberIsLeftOutAlone) {
                   "the update is left out"),
             1)
       << outcome.out;
-  EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\"skipped\":true"), 2);
+  const std::string metrics = read_text(folder_ / "run/metrics.jsonl");
+  EXPECT_EQ(count(metrics, "\"skipped\":true"), 2);
+  EXPECT_EQ(count(metrics, "grad_norm"), 0);
+  EXPECT_EQ(count(outcome.out, "result 4.1 "), 2);
+  EXPECT_EQ(count(outcome.out, " norm -0x1p+0 left out 1 "), 2 * 2);
   const Outcome stopped = launched(2, "nan-stop");
   EXPECT_EQ(stopped.code, 65) << stopped.err;
   EXPECT_NE(stopped.err.find("step 4, update 1"), std::string::npos) << stopped.err;

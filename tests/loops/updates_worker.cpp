@@ -59,6 +59,7 @@ TORCH_MODULE(Net);
 struct Now {
   int shares = 0;             // that this process has had in this step
   bool last_witness = false;  // and dies when it has told others of its first update alone
+  std::optional<Share> kept;  // of an earlier call of the closure
 };
 Now& now() {
   static Now it;
@@ -100,11 +101,45 @@ void tell_owner(const Job& job, const Share& share) {
              std::to_string(share.virtual_worker()) + " " + std::to_string(getpid()) + "\n";
 }
 
+// What is wrong in which way.
+void add_wrongly(const Job& job, Share& share) {
+  const std::string v = std::to_string(share.virtual_worker());
+  if (job.is("sum-empty")) share.add("", 1);
+  if (job.is("sum-long")) share.add(std::string(32, 'a'), 1);
+  if (job.is("sum-letters")) share.add("a b", 1);
+  if (job.is("sum-key")) share.add("loss_mean", 1);
+  if (job.is("sum-count")) share.add("a", 1, -1);
+  if (job.is("sum-kept") && now().kept) now().kept->add("a", 1);
+  if (job.is("sum-kept")) now().kept = share;
+  if (job.is("sum-by-rank")) share.add("rank", job.context.rank());
+  if (job.is("sum-name-by-rank")) share.add("rank" + std::to_string(job.context.rank()), 1);
+  for (int i = 0; i < (job.is("sum-17") ? 17 : 0); ++i) share.add("n" + std::to_string(i), 1);
+  for (int i = 0; i < (job.is("sum-20-of-all") ? 5 : 0); ++i)
+    share.add("of" + v + "/" + std::to_string(i), 1);
+  for (int i = 0; i < (job.is("sum-16") ? 15 : 0); ++i)
+    share.add("a_name.that-is/as-long-as_it_m" + std::string(1, char('a' + i)), 1.0 / 3 / (i + 1));
+}
+
+void add_sums(const Job& job, Share& share) {
+  add_wrongly(job, share);
+  if (job.name.starts_with("sum-")) return share.add("all", 1.0 / 3, 3);
+  // In another order it comes to something else.
+  constexpr double kInTurn[]{1e16, 1, -1e16, 1};
+  share.add("order", kInTurn[share.virtual_worker()] * double(1 << share.update() % 3));
+  const double sum = share.batch().inputs.sum().item<double>();
+  share.add("inputs", sum, 0);
+  share.add("inputs", sum / 3, 2);
+  if (share.update() == 2) share.add("late", double(share.global_step()), 2);
+  if (share.virtual_worker() == 3 && share.global_step() == 5)
+    share.add("nan", std::numeric_limits<double>::quiet_NaN());
+}
+
 at::Tensor loss_of(const Job& job, Nets& nets, Share& share) {
   const bool first = share.update() == 0;
   const std::int64_t step = share.global_step(), v = share.virtual_worker();
   if (first) ++now().shares;
   if (job.is("slow-owners")) tell_owner(job, share);
+  add_sums(job, share);
   if (job.is("ends") && first && step == 7 && v == 1) share.end_run();
   if (job.is("sits-out") && (step + share.update() + v) % 3 == 0) return {};
   if (job.is("left-out") && (step % 3 == 1 || share.update() == 2)) return {};
@@ -146,6 +181,29 @@ std::vector<Step::Update> updates_of(const Job& job, Nets& nets, const Step& ste
   return {{nets.of_a, loss}, {nets.of_b, loss}, {nets.of_b, loss}};
 }
 
+// The same in all workers that were in the step. Nobody else's line comes in between.
+void print(const lockstep::StepResult& result) {
+  std::string text;
+  for (std::size_t u = 0; u < result.updates.size(); ++u) {
+    const lockstep::UpdateResult& update = result.updates[u];
+    char line[256];
+    std::snprintf(
+        line, sizeof line, "result %ld.%zu loss %a mean %a norm %a left out %d order %a\n",
+        long{result.global_step}, u, update.loss, update.loss_mean, update.grad_norm.value_or(-1),
+        static_cast<int>(update.left_out), update.sums["order"].sum);
+    text += line;
+  }
+  text += "result " + std::to_string(result.global_step) + " sums";
+  for (const auto& [name, sum] : result.sums) {
+    char item[128];
+    std::snprintf(item, sizeof item, " %s %a/%ld", name.c_str(), sum.sum, long{sum.count});
+    text += item;
+  }
+  text += "\n";
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
 lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options;
   options.output = job.output;
@@ -156,6 +214,7 @@ lockstep::RunOptions options_of(const Job& job) {
   options.checkpoint_every = lockstep::Duration::steps(4);
   options.log_every = lockstep::Duration::steps(5);
   if (job.is("accumulates")) options.accumulation_steps = 2;
+  if (job.is("sum-16")) options.virtual_workers = 1;
   if (job.is("ahead")) options.prefetch_threads = 2;
   if (job.name.starts_with("own") || job.is("trainer-absent")) options.updates_per_step = 1;
   if (job.is("many")) {
@@ -163,6 +222,7 @@ lockstep::RunOptions options_of(const Job& job) {
     options.max_steps = 3;
   }
   if (job.is("both")) options.clip_grad_norm = 0.01;
+  if (job.is("scaler") || job.is("left-out")) options.grad_norm = true;
   if (job.is("nan-skip")) options.on_nan = lockstep::OnNan::kSkip;
   if (job.is("nan-stop")) options.on_nan = lockstep::OnNan::kStop;
   return options;
@@ -214,8 +274,10 @@ Status train(const Job& job) {
         job.is("last-witness") && job.context.rank() == 1 && step.global_step() > 3;
     if (job.name.starts_with("slow") || job.is("last-witness"))
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    LOCKSTEP_TRY(job.is("one") ? step.run(nets.of_a, loss)
-                               : step.run(updates_of(job, nets, step, loss)));
+    LOCKSTEP_ASSIGN(
+        const lockstep::StepResult result,
+        job.is("one") ? step.run(nets.of_a, loss) : step.run(updates_of(job, nets, step, loss)));
+    if (!job.is("many")) print(result);
   }
   std::printf("fetched %ld\n", long{fetched.load()});
   return {};

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/container/sequential.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <random>
 #include <tuple>
 
@@ -16,6 +17,47 @@ namespace guide {
 using Data = std::shared_ptr<const lockstep::data::Dataset>;
 
 std::tuple<at::Tensor, at::Tensor> network(const at::Tensor& inputs, const at::Tensor& h);
+
+// own_loop.md
+lockstep::Status results_of_a_loop(lockstep::Step& step, lockstep::Optimizer& optimizer,
+                                   const lockstep::Step::Closure& loss) {
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    LOCKSTEP_ASSIGN(const lockstep::StepResult result, step.run(optimizer, loss));
+    if (step.is_first() && result.global_step % 100 == 0)
+      std::printf("%ld: %.4f, norm %.3f\n", long{result.global_step}, result.loss(),
+                  result.grad_norm().value_or(0));
+  }
+}
+
+struct Episodes {
+  double rewards;
+  std::int64_t count;
+};
+struct Policy;
+Episodes play(const Policy& policy, std::uint64_t seed);
+at::Tensor loss_of(const Policy& policy, const Episodes& played);
+
+lockstep::Status sums_of_a_loop(lockstep::Step& step, lockstep::Optimizer& optimizer,
+                                const Policy& policy) {
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    LOCKSTEP_ASSIGN(const lockstep::StepResult result,
+                    step.run(optimizer, [&](lockstep::Share& share) {
+                      const Episodes played = play(policy, share.seed());
+                      share.add("reward", played.rewards, played.count);  // sum and count
+                      return loss_of(policy, played);
+                    }));
+    if (step.is_first()) std::printf("reward: %.2f\n", result.sums["reward"].mean());
+  }
+}
+
+void best_by_a_sum(lockstep::Trainer& trainer) {
+  trainer.best("reward", lockstep::BestMode::kMax);
+  trainer.stop_when([](const lockstep::EpochEnd& end) { return end.sums["reward"].mean() > 450; });
+}
 
 // sequences.md
 lockstep::Status rows_of_a_loop(lockstep::Step& step, lockstep::TrainState& state,

@@ -7,6 +7,7 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cstdio>
 #include <iostream>
 
 #include "lockstep/lockstep.h"
@@ -245,6 +246,11 @@ lockstep::Status several(lockstep::Step& step, lockstep::SGD& means_optimizer,
                          lockstep::Adam& colors_optimizer, const lockstep::Step::Closure& loss) {
   LOCKSTEP_TRY(step.run({&means_optimizer, &colors_optimizer}, loss));
   return {};
+}
+
+void sums(const lockstep::StepResult& result) {
+  for (const auto& [name, sum] : result.sums)  // in the order of the names' bytes
+    std::printf("%s: %.4f\n", name.c_str(), sum.mean());
 }
 
 lockstep::Status ten_times(lockstep::Step& step, lockstep::Adam& optimizer) {

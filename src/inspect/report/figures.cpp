@@ -126,6 +126,7 @@ std::vector<Run> merged(std::vector<Run> runs) {
       if (!((*first).*figure)) (*first).*figure = run.*figure;
     for (const auto& [name, curve] : kCurveKeys)
       if (((*first).*curve).empty()) (*first).*curve = std::move(run.*curve);
+    first->sums.merge(run.sums);
   }
   return all;
 }

@@ -30,6 +30,13 @@ Json json_of(const std::optional<double>& number) {
   return *number;
 }
 
+Json json_of(const std::vector<Point>& curve) {
+  Json json = Json::array();
+  for (const Point& point : curve)
+    json.push_back({json_of(point.epochs), json_of(point.minutes), point.loss});
+  return json;
+}
+
 std::string cell_of(const std::optional<double>& number) {
   return number && std::isfinite(*number) ? shortest(*number) : "";
 }
@@ -108,11 +115,8 @@ std::string report_json(std::span<const Run> runs) {
     Json json{{"name", run.name}, {"path", run.path}};
     for (const auto& [name, figure] : kFigureKeys) json[name] = json_of(run.*figure);
     for (const auto& [name, figure] : kDerivedKeys) json[name] = json_of(derived[i].*figure);
-    for (const auto& [name, curve] : kCurveKeys) {
-      json[name] = Json::array();
-      for (const Point& point : run.*curve)
-        json[name].push_back({json_of(point.epochs), json_of(point.minutes), point.loss});
-    }
+    for (const auto& [name, curve] : kCurveKeys) json[name] = json_of(run.*curve);
+    for (const auto& [name, curve] : run.sums) json["sums"][printable(name)] = json_of(curve);
     list.push_back(std::move(json));
   }
   const Json json{{"runs", std::move(list)}};

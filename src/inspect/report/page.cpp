@@ -1,6 +1,8 @@
 // A report as a page: the table, and losses against minutes of run time, or against epochs where a
 // run has no times.
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "inspect/html.h"
 #include "inspect/report/figures.h"
@@ -28,12 +30,21 @@ std::string table_of(std::span<const Run> runs) {
 
 enum class Axis { kMinutes, kEpochs };
 
-std::vector<Series> series_of(std::span<const Run> runs, std::vector<Point> Run::*curve,
-                              Axis axis) {
+using Curve = std::function<const std::vector<Point>&(const Run&)>;
+
+Curve sum_named(const std::string& name) {
+  return [name](const Run& run) -> const std::vector<Point>& {
+    static const std::vector<Point> none;
+    const auto found = run.sums.find(name);
+    return found == run.sums.end() ? none : found->second;
+  };
+}
+
+std::vector<Series> series_of(std::span<const Run> runs, const Curve& curve, Axis axis) {
   std::vector<Series> all;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Series series{runs[i].name, i, {}};
-    for (const Point& point : runs[i].*curve)
+    for (const Point& point : curve(runs[i]))
       if (axis == Axis::kEpochs || point.minutes)
         series.points.emplace_back(axis == Axis::kEpochs ? point.epochs : *point.minutes,
                                    point.loss);
@@ -42,7 +53,7 @@ std::vector<Series> series_of(std::span<const Run> runs, std::vector<Point> Run:
   return all;
 }
 
-std::string graph(std::span<const Run> runs, std::vector<Point> Run::*curve, Axis axis,
+std::string graph(std::span<const Run> runs, const Curve& curve, Axis axis,
                   const std::string& what) {
   const auto series = series_of(runs, curve, axis);
   const std::string unit = axis == Axis::kMinutes ? "minutes" : "epochs";
@@ -79,12 +90,16 @@ std::string report_html(std::span<const Run> runs) {
           ": missing. Scaling efficiency: T1 / (N · TN) of mean epoch times. Epochs in the budget" +
           budget_of(runs) + ": begun in it.</p>\n";
   const bool all_timed = std::ranges::all_of(runs, has_times);
+  std::set<std::string> names;  // of sums
+  for (const Run& run : runs)
+    for (const auto& [name, curve] : run.sums) names.insert(name);
   std::string graphs;
   for (const Axis axis : {Axis::kMinutes, Axis::kEpochs}) {
     if (axis == Axis::kEpochs && all_timed) continue;
     graphs += graph(runs, &Run::train, axis, "Train loss");
     graphs += graph(runs, &Run::validation, axis, "Validation loss");
     graphs += graph(runs, &Run::test, axis, "Test loss");
+    for (const std::string& name : names) graphs += graph(runs, sum_named(name), axis, name);
   }
   std::string untimed;
   for (const Run& run : runs)

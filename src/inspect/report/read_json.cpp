@@ -15,6 +15,7 @@ Error bad(const std::string& path, const std::string& what) {
   return {ErrorKind::kBadData, "'" + path + "': " + what};
 }
 
+constexpr const char* kNoPoint = "that is not [epochs, minutes or null, loss]";
 constexpr std::string_view kRunSuffix = "-run";
 
 std::string without(std::string_view suffix, std::string name) {
@@ -49,9 +50,16 @@ Result<Run> run_of(const Parsed& json, const std::string& path) {
     for (const Parsed& item : json.value(name, Parsed::array())) {
       const auto point = point_of(item);
       if (!point)
-        return bad(path, "run '" + run.name + "': \"" + name +
-                             "\" has a point that is not [epochs, minutes or null, loss]");
+        return bad(path, "run '" + run.name + "': \"" + name + "\" has a point " + kNoPoint);
       (run.*curve).push_back(*point);
+    }
+  const Parsed sums = json.value("sums", Parsed::object());
+  if (!sums.is_object()) return bad(path, "run '" + run.name + "': \"sums\" is no object");
+  for (const auto& [name, points] : sums.items())
+    for (const Parsed& item : points) {
+      const auto point = point_of(item);
+      if (!point) return bad(path, "run '" + run.name + "': \"sums\" has a point " + kNoPoint);
+      run.sums[name].push_back(*point);
     }
   return run;
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
 #include "base/text.h"
@@ -114,15 +115,35 @@ class Metrics {
   }
 
  private:
+  struct Sum {
+    double sum = 0, count = 0;
+  };
+  using Sums = std::map<std::string, Sum>;
   struct Step {
     double txn = 0, loss = 0;
+    Sums sums = {};
   };
+
+  // "sums":{"reward":[SUM,COUNT]}, null for what is not finite.
+  static void add_sums(const Parsed& line, Sums& sums) {
+    const auto found = line.find("sums");
+    if (found == line.end() || !found->is_object()) return;
+    for (const auto& [name, sum] : found->items()) {
+      if (!sum.is_array() || sum.size() != 2 || !sum[1].is_number()) continue;
+      sums[name].sum += sum[0].is_number() ? sum[0].get<double>() : std::nan("");
+      sums[name].count += sum[1].get<double>();
+    }
+  }
 
   // A step is there with its last update; its loss is the first one's.
   void add_update(const Parsed& line, double epoch, double txn) {
     const double update = number_in(line, "update").value_or(0);
-    if (update == 0) loss_ = number_in(line, "loss_mean").value_or(std::nan(""));  // null
-    if (update + 1 == updates_per_step_) steps_[epoch].push_back({txn, loss_});
+    if (update == 0) {
+      loss_ = number_in(line, "loss_mean").value_or(std::nan(""));  // null
+      sums_ = {};
+    }
+    add_sums(line, sums_);
+    if (update + 1 == updates_per_step_) steps_[epoch].push_back({txn, loss_, sums_});
   }
 
   struct Evaluation {
@@ -192,6 +213,18 @@ class Metrics {
                         minutes_at(steps ? txn : epoch_ends_[epoch]), loss});
   }
 
+  void fill_sums(std::span<const Step> steps, double epochs, std::optional<double> minutes) {
+    Sums sums;
+    for (const Step& step : steps)
+      for (const auto& [name, more] : step.sums) {
+        sums[name].sum += more.sum;
+        sums[name].count += more.count;
+      }
+    for (const auto& [name, sum] : sums)
+      if (std::isfinite(sum.sum / sum.count))
+        run_.sums[name].push_back({epochs, minutes, sum.sum / sum.count});
+  }
+
   // Neighbouring steps become one point, their mean.
   void fill_train() {
     std::size_t all = 0;
@@ -203,10 +236,11 @@ class Metrics {
         const std::size_t end = std::min(at + width, steps.size());
         double sum = 0;
         for (std::size_t i = at; i < end; ++i) sum += steps[i].loss;
+        const double epochs = epoch + static_cast<double>(end) / count;
+        const auto minutes = minutes_at(steps[end - 1].txn);
         const double mean = sum / static_cast<double>(end - at);
-        if (std::isfinite(mean))
-          run_.train.push_back(
-              {epoch + static_cast<double>(end) / count, minutes_at(steps[end - 1].txn), mean});
+        if (std::isfinite(mean)) run_.train.push_back({epochs, minutes, mean});
+        fill_sums(std::span(steps).subspan(at, end - at), epochs, minutes);
       }
     }
   }
@@ -215,6 +249,7 @@ class Metrics {
 
   const double updates_per_step_;
   double loss_ = 0;  // of the step under way
+  Sums sums_;        // of its updates
   Run run_;
   const Times* times_ = nullptr;
   std::map<double, std::vector<Step>> steps_;  // by epoch

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ namespace lockstep::inspect {
 struct Point {
   double epochs = 0;              // since the run's start
   std::optional<double> minutes;  // of run time
-  double loss = 0;                // finite
+  double loss = 0;                // or another figure; finite
 };
 
 struct Run {
@@ -31,6 +32,7 @@ struct Run {
   std::optional<double> best_validation_loss, best_validation_accuracy;  // of any evaluation
   std::optional<double> test_loss, top1;  // of the last one; accuracies are fractions
   std::vector<Point> train, validation, test;
+  std::map<std::string, std::vector<Point>> sums;  // means of what shares add up, by name
 };
 
 // A run directory: manifest.json, metrics.jsonl, and times.jsonl if it is there.

@@ -82,7 +82,7 @@ TEST(Board, TextsHaveRoomForALineOfEachVirtualWorker) {
   const Mapping mapping({5, 100, 64});
   const Board board = mapping.board();
   const std::uint64_t all = board.text_capacity();
-  EXPECT_EQ(all, 2048U + 5 * 256);
+  EXPECT_EQ(all, 4608U + 5 * 256);
   EXPECT_EQ(board.text(Slot(7), Txn(3), 2048), board.lines(Slot(7), Txn(3)).text);
   const char* const first = board.text(Slot(0), Txn(0), all);
   EXPECT_GE(offset(board, first),

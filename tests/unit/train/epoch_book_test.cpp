@@ -209,6 +209,61 @@ TEST(EpochBook, ARunThatBeginsElsewhereKnowsTheLastEpochsLossesOrSaysThatItDoesN
   EXPECT_TRUE(std::isnan(unknown.last_whole().loss));
 }
 
+Sums sums_of(const std::string& name, double sum, std::int64_t count) {
+  Sums sums;
+  sums.add(name, {sum, count});
+  return sums;
+}
+
+TEST(EpochBook, SumsAreOfTheEpochAlone) {
+  EpochBook book;
+  book.add_sums(sums_of("of the epoch before", 1, 1), true);
+  book.add_share(0, {4, 0, 2}, true);
+  book.add_sums(sums_of("a", 1, 2), true);
+  book.add_sums({}, false);
+  book.add_sums(sums_of("a", 0.5, 2), false);
+  book.add_sums(sums_of("b", kNone, 1), false);
+  book.end(0, {0, 0, 0}, 0.1, BestOf::kNothing);
+  const Sums sums = book.last().sums;
+  EXPECT_EQ(sums.size(), 2U);
+  EXPECT_EQ(sums["a"].mean(), 0.375);
+  EXPECT_TRUE(std::isnan(sums["b"].sum));
+  book.add_sums({}, true);
+  EXPECT_TRUE(book.last().sums.empty());
+}
+
+TEST(EpochBook, SumsAreSixteenAnEpoch) {
+  EpochBook book;
+  for (int i = 0; i < 16; ++i)
+    book.add_sums(sums_of(std::string(31, 'a').replace(0, 1, 1, char('a' + i)), i, i), i == 0);
+  EXPECT_EQ(book.last().sums.size(), 16U);
+  EXPECT_TRUE(book.check_sums("step 3", sums_of(std::string(31, 'a'), 1, 1), false).ok());
+  const Status full = book.check_sums("step 3", sums_of("a", 1, 1), false);
+  ASSERT_FALSE(full.ok());
+  EXPECT_EQ(full.error().message.find("step 3: shares add 17 names"), 0U) << full.error().message;
+  EXPECT_TRUE(book.check_sums("step 4", sums_of("a", 1, 1), true).ok());
+}
+
+TEST(EpochBook, TheBestMayBeOfASum) {
+  const auto best = [](BestMode mode) {
+    EpochBook book;
+    std::int64_t epoch = 0;
+    std::string bests;
+    for (const double mean : {kNone, 2.0, 1.0, 3.0, kNone, 3.0}) {
+      book.add_share(0, {4, 0, 2}, true);
+      book.add_sums(sums_of("a", 2 * mean, 2), true);
+      book.end(epoch++, {0, 0, 0}, 0.1, {"a", mode});
+      bests += std::to_string(book.last().best_epoch) + " ";
+    }
+    book.add_share(0, {4, 0, 2}, true);
+    book.add_sums({}, true);  // nobody has added any
+    book.end(epoch, {0, 0, 0}, 0.1, {"a", mode});
+    return bests + std::to_string(book.last().best_epoch);
+  };
+  EXPECT_EQ(best(BestMode::kMin), "-1 1 2 2 2 2 2");
+  EXPECT_EQ(best(BestMode::kMax), "-1 1 1 3 3 3 3");
+}
+
 // What a newcomer copies is all there is.
 TEST(EpochBook, ItsStateIsWhole) {
   EpochBook one, other;
@@ -217,7 +272,12 @@ TEST(EpochBook, ItsStateIsWhole) {
   one.add_share(0, {8, 0, 2}, true);
   for (std::size_t i = 0; i < one.state().size(); ++i)
     other.state()[i].second.copy_(one.state()[i].second);
+  one.add_sums(sums_of("a", 1, 2), true);
+  for (std::size_t i = 0; i < one.sums_state().size(); ++i)
+    other.sums_state()[i].second.copy_(one.sums_state()[i].second);
   for (EpochBook* book : {&one, &other}) {
+    book->add_sums(sums_of("a", 2, 2), false);
+    EXPECT_EQ(book->last().sums["a"].mean(), 0.75);
     book->add_share(0, {4, 0, 1}, false);
     book->end(5, {1, 1, 4}, 0.5, BestOf::kAccuracy);
     EXPECT_EQ(book->last().train_loss, 4.0);

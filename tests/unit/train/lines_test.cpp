@@ -58,7 +58,7 @@ TEST(Lines, OfALossThatIsNoNumberNameItsPlace) {
 
 TEST(Lines, OfAStepHaveItsRates) {
   const auto rates = [](const std::vector<double>& values) {
-    const std::string line = step_metrics(Txn(0), {}, 1, 1, 1, values);
+    const std::string line = step_metrics(Txn(0), {}, {.rates = values});
     return line.substr(line.find("\"lr\""));
   };
   EXPECT_EQ(rates({0.5}), "\"lr\":0.5}\n");
@@ -68,8 +68,8 @@ TEST(Lines, OfAStepHaveItsRates) {
 }
 
 TEST(Lines, WhatIsLeftOutIsCounted) {
-  EXPECT_EQ(step_metrics(Txn(0), {}, 1, 1, 1, {1}).find("replaced"), std::string::npos);
-  EXPECT_NE(step_metrics(Txn(0), {}, 1, 1, 1, {1}, {}, false, 2).find(",\"replaced\":2}\n"),
+  EXPECT_EQ(step_metrics(Txn(0), {}, {.rates = {1}}).find("replaced"), std::string::npos);
+  EXPECT_NE(step_metrics(Txn(0), {}, {.rates = {1}, .replaced = 2}).find(",\"replaced\":2}\n"),
             std::string::npos);
   Score score{5, 30, 40};
   score.left_out = 3;
