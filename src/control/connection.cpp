@@ -96,13 +96,14 @@ void Connection::read() {
   std::array<char, kReadBytes> bytes;
   const ssize_t count = ::recv(socket_.get(), bytes.data(), bytes.size(), 0);
   if (count > 0) return take({bytes.data(), static_cast<std::size_t>(count)});
-  if (count == 0) return on_end_of_stream();
-  if (errno == EAGAIN || errno == EINTR) return;
+  if (count == 0 && send_error_ == 0) return on_end_of_stream();
+  const int error = count == 0 ? send_error_ : errno;
+  if (error == EAGAIN || error == EINTR) return;
   if (state_ == State::kLeaving) return finish();
   // A router says so, or this machine's kernel has waited in vain: nobody has closed it.
-  const bool is_reset = errno == ECONNRESET || errno == EPIPE;
+  const bool is_reset = error == ECONNRESET || error == EPIPE;
   fail({is_reset ? Outcome::kReset : Outcome::kUnreachable,
-        sentence(Outcome::kReset, std::strerror(errno))});
+        sentence(Outcome::kReset, std::strerror(error))});
 }
 
 void Connection::take(std::string_view wire) {
@@ -213,8 +214,10 @@ void Connection::flush() {
     const ssize_t count =
         ::send(socket_.get(), out_.data() + sent_, out_.size() - sent_, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    // What is wrong with it the next read says, after what is still there to be read.
+    // What is wrong with it is said behind what is still there to be read. The kernel tells of an
+    // error once, and then of an end; of one that came behind an end it says EPIPE.
     broken = count < 0 && errno != EAGAIN;
+    if (broken && errno != EPIPE) send_error_ = errno;
     if (count < 0) break;
     sent_ += static_cast<std::size_t>(count);
   }

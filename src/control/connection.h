@@ -109,6 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t sent_ = 0;      // of out_
   bool writes_ = false;       // the loop tells when there is room
   bool shut_ = false;         // nothing more is sent
+  int send_error_ = 0;        // what a send was told, but for EPIPE
   Timers::Timer timer_;
 };
 
