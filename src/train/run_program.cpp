@@ -218,10 +218,7 @@ bool Run::apply(const OptimizerList& chosen) {
 // written to: the masters count.
 Status Run::updated(Txn txn) {
   const Position at = spec_.plan.at(txn);
-  if (!hooks.update_schedules.empty()) {
-    const double loss = StepRecords(spec_, state_, txn, participant_->board()).mean_loss();
-    for (const auto& schedule : hooks.update_schedules) schedule.step(loss);
-  }
+  for (const auto& schedule : hooks.update_schedules) schedule.step(results_.back().loss_mean);
   if (!hooks.on_update.empty()) {
     for (const MasterWeights* masters : state_.master_weights()) copy_to_half_weights(*masters);
     UpdateEnd end;
