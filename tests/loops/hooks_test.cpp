@@ -8,40 +8,20 @@
 
 #include "support/child.h"
 #include "support/output.h"
+#include "worker_run.h"
 
 namespace lockstep::test {
 namespace {
 
-class Hooks : public ::testing::Test {
+class Hooks : public WorkerRun {
  protected:
-  using Words = std::vector<std::string>;
-
-  Outcome again(int workers, const std::string& name, const Words& options = {}) const {
-    Words words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
-                std::to_string(workers)};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), {HOOKS_WORKER, name, folder_ / "run"});
-    return run(words);
-  }
-  Outcome launched(int workers, const std::string& name, const Words& options = {}) const {
-    std::filesystem::remove_all(folder_ / "run");
-    return again(workers, name, options);
-  }
+  Hooks() : WorkerRun(HOOKS_WORKER) {}
   // Weights, the hook's calls, and all of the state.
   static std::string state_in(const Outcome& outcome) {
     const auto at = outcome.out.find("calls ");
     return hash_in(outcome) +
            (at == std::string::npos ? "" : outcome.out.substr(at, outcome.out.find('\n', at) - at));
   }
-  void expect_refused(const char* name, const std::string& words, int code = 2) const {
-    const Outcome outcome = launched(2, name);
-    EXPECT_EQ(outcome.code, code) << name << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
-  }
-  void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
-  }
-  TempFolder folder_;
 };
 
 // Transactions 10 and 11 are steps 10 and 11, or the updates of step 5.

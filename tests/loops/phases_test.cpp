@@ -6,25 +6,14 @@
 
 #include "support/child.h"
 #include "support/output.h"
+#include "worker_run.h"
 
 namespace lockstep::test {
 namespace {
 
-class Phases : public ::testing::Test {
+class Phases : public WorkerRun {
  protected:
-  using Words = std::vector<std::string>;
-
-  Outcome again(int workers, const std::string& name, const Words& options = {}) const {
-    Words words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
-                std::to_string(workers)};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), {PHASES_WORKER, name, folder_ / "run"});
-    return run(words);
-  }
-  Outcome launched(int workers, const std::string& name, const Words& options = {}) const {
-    std::filesystem::remove_all(folder_ / "run");
-    return again(workers, name, options);
-  }
+  Phases() : WorkerRun(PHASES_WORKER) {}
   std::string whole(const std::string& name) const {
     const Outcome outcome = launched(4, name);
     EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
@@ -37,15 +26,6 @@ class Phases : public ::testing::Test {
     EXPECT_GE(killed_in(outcome), 1) << name << ", " << fault << ": " << outcome.err;
     EXPECT_EQ(hash_in(outcome), hash) << name << ", " << fault << ": " << outcome.err;
   }
-  void expect_refused(const char* name, const char* words) const {
-    const Outcome outcome = launched(2, name);
-    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
-  }
-  void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
-  }
-  TempFolder folder_;
 };
 
 TEST_F(Phases, OfOneWorkerHaveThePlainLoopsBits) {

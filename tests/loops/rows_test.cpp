@@ -5,42 +5,20 @@
 
 #include "support/child.h"
 #include "support/output.h"
+#include "worker_run.h"
 
 namespace lockstep::test {
 namespace {
 
-class Rows : public ::testing::Test {
+class Rows : public WorkerRun {
  protected:
-  using Words = std::vector<std::string>;
-
-  Outcome again(int workers, const std::string& name, const Words& options = {},
-                const Words& more = {}) const {
-    Words words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
-                std::to_string(workers)};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), {ROWS_WORKER, name, folder_ / "run"});
-    words.insert(words.end(), more.begin(), more.end());
-    return run(words);
-  }
-  Outcome launched(int workers, const std::string& name, const Words& options = {}) const {
-    std::filesystem::remove_all(folder_ / "run");
-    return again(workers, name, options);
-  }
-  void expect_refused(const char* name, const char* words) const {
-    const Outcome outcome = launched(2, name);
-    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
-  }
+  Rows() : WorkerRun(ROWS_WORKER) {}
   // Weights, and all of the state, in which the rows are.
   static std::string state_in(const Outcome& outcome) {
     const auto at = outcome.out.find("counts ");
     return hash_in(outcome) +
            (at == std::string::npos ? "" : outcome.out.substr(at, outcome.out.find('\n', at) - at));
   }
-  void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
-  }
-  TempFolder folder_;
 };
 
 TEST_F(Rows, AreTheSameWhoeverComesAndGoes) {

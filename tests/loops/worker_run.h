@@ -1,0 +1,50 @@
+// What tests of a worker's cases share: runs of it under the launcher, `WORKER CASE RUN_DIR`.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/child.h"
+#include "support/output.h"
+
+namespace lockstep::test {
+
+class WorkerRun : public ::testing::Test {
+ protected:
+  using Words = std::vector<std::string>;
+
+  explicit WorkerRun(std::string worker) : worker_(std::move(worker)) {}
+
+  // Of the run that is there, or a new one. `options` are the launcher's, `more` the worker's.
+  Outcome again(int workers, const std::string& name, const Words& options = {},
+                const Words& more = {}) const {
+    Words words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
+                std::to_string(workers)};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {worker_, name, folder_ / "run"});
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+  // A new run.
+  Outcome launched(int workers, const std::string& name, const Words& options = {}) const {
+    std::filesystem::remove_all(folder_ / "run");
+    return again(workers, name, options);
+  }
+  void expect_refused(const char* name, const std::string& words, int code = 2) const {
+    const Outcome outcome = launched(2, name);
+    EXPECT_EQ(outcome.code, code) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
+  }
+  void TearDown() override {
+    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
+  }
+
+  const std::string worker_;
+  TempFolder folder_;
+};
+
+}  // namespace lockstep::test
