@@ -84,6 +84,7 @@ void Agent::act(const action::End& end) {
   // Where rank 0 is, errors of the run are told already.
   std::string text = end.text;
   if (end.code != 0) text = worker->rank == Rank(0) ? "" : "the run ends: " + end.text;
+  if (worker->rank == Rank(0)) console_.settle();  // its output is where we have told them
   (void)coord::send(worker->lifeline.get(), message::End{end.code, text}, Deadline::in(0s)).ok();
   if (!worker->end_by) worker->end_by = Deadline::in(2s);
 }

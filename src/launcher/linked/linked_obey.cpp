@@ -126,6 +126,7 @@ void LinkedRun::act(const action::SetFinalRecorded& final) {
 Status LinkedRun::record_finale(const message::Finish& finale) {
   LOCKSTEP_TRY(records_.finish());
   console_.write(Console::kOut, finale.console);
+  console_.settle();  // a rank 0 that was started by hand ends now
   if (finale.summary.empty()) return {};
   return write_atomically(posix_env(), run_dir_->path() + "/result.json", finale.summary);
 }

@@ -247,6 +247,12 @@ bool Console::disk_is_busy() const {
       streams_, [](const Stream& stream) { return stream.file && stream.file->busy(); });
 }
 
+void Console::settle() {
+  const Deadline deadline = Deadline::in(1s);
+  while (flush(), disk_is_busy())
+    if (!disk_.finish(deadline)) return;
+}
+
 bool Console::write_down_to(std::size_t most, std::chrono::milliseconds patience,
                             const std::function<bool()>& enough) {
   Deadline deadline = Deadline::in(patience);

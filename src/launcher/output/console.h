@@ -44,6 +44,9 @@ class Console {
   void bar(const std::string& text);
   // True: nothing is left to write.
   bool flush();
+  // Until the files have all that was written, for a second at most: before a process ends whose
+  // starter then reads them.
+  void settle();
   // What was never written.
   struct Missing {
     std::size_t lines = 0, bytes = 0;

@@ -81,6 +81,28 @@ TEST_F(SlowDisk, OfTheConsoleDelaysItsLinesAlone) {
   EXPECT_EQ(text("out"), all + "after\n");
 }
 
+// Whoever waits for a rank 0 that was started by hand reads its file then.
+TEST_F(SlowDisk, OfTheConsoleIsWaitedForBeforeAProcessEnds) {
+  const UniqueFd out = open("out"), err = open("err");
+  const StandardStream output(out.get(), STDOUT_FILENO), error(err.get(), STDERR_FILENO);
+  Console console(loop_);
+  stands_still = true;
+  console.write(Console::kOut, "first\n");
+  console.write(Console::kOut, "last\n");  // after what the disk is busy with
+  std::thread later([] {
+    std::this_thread::sleep_for(50ms);
+    stands_still = false;
+  });
+  console.settle();
+  EXPECT_EQ(text("out"), "first\nlast\n");
+  later.join();
+  stands_still = true;
+  console.write(Console::kOut, "late\n");
+  console.settle();  // but not for ever
+  EXPECT_EQ(text("out"), "first\nlast\n");
+  stands_still = false;
+}
+
 TEST_F(SlowDisk, BothStreamsInOneFileKeepTheirOrder) {
   const UniqueFd both = open("both");
   const StandardStream output(both.get(), STDOUT_FILENO), error(both.get(), STDERR_FILENO);
