@@ -34,14 +34,18 @@ void add(DType dtype, std::byte* out, const std::byte* a, const std::byte* b, st
   kernels_for(dtype).two(out, a, b, count, 1.0F);
 }
 
-TreeSum::TreeSum(std::span<const coord::Node> nodes, std::uint32_t virtual_workers)
+coord::Node root_of(std::uint32_t virtual_workers) {
+  return {static_cast<std::uint32_t>(std::countr_zero(std::bit_ceil(virtual_workers))), 0};
+}
+
+TreeSum::TreeSum(std::span<const coord::Node> nodes, coord::Node target,
+                 std::uint32_t virtual_workers)
     : inputs_(nodes.size()) {
-  const auto root_level =
-      static_cast<std::uint32_t>(std::countr_zero(std::bit_ceil(virtual_workers)));
   std::vector<Value> stack;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
+    assert(nodes[i].level <= target.level);
     stack.push_back({nodes[i], static_cast<int>(i)});
-    while (stack.back().node.level < root_level) {
+    while (stack.back().node.level < target.level) {
       const coord::Node top = stack.back().node;
       const coord::Node parent{top.level + 1, top.index / 2};
       if (top.index % 2 == 1) {
@@ -63,7 +67,7 @@ TreeSum::TreeSum(std::span<const coord::Node> nodes, std::uint32_t virtual_worke
       }
     }
   }
-  assert(stack.size() == 1 && temporaries_ <= kMaxTemporaries);
+  assert(stack.size() == 1 && stack.back().node == target && temporaries_ <= kMaxTemporaries);
 }
 
 bool TreeSum::operator()(DType dtype, std::span<const std::byte* const> inputs, std::byte* out,

@@ -18,17 +18,21 @@ namespace lockstep::comm {
 // not overlap.
 void add(DType dtype, std::byte* out, const std::byte* a, const std::byte* b, std::size_t count);
 
-// How the root follows from given nodes: made once per ownership, used for every chunk.
+// Covers all leaves.
+coord::Node root_of(std::uint32_t virtual_workers);
+
+// How a node follows from given nodes below it: made once per ownership, used for every chunk.
 class TreeSum {
  public:
   // Nothing to sum.
   TreeSum() = default;
-  // `nodes`: left to right, together exactly the leaves [0, virtual_workers).
-  TreeSum(std::span<const coord::Node> nodes, std::uint32_t virtual_workers);
+  // `nodes`: left to right, together exactly the leaves of `target`, which is the root or a node
+  // below it that has any.
+  TreeSum(std::span<const coord::Node> nodes, coord::Node target, std::uint32_t virtual_workers);
 
   std::size_t inputs() const { return inputs_; }
 
-  // out = root × scale; scale (fp32, converted to double for fp64) of exactly 1 leaves the root
+  // out = target × scale; scale (fp32, converted to double for fp64) of exactly 1 leaves the sum
   // untouched. inputs[i]: nodes[i]'s `count` elements. `past_caches`: write out with non-temporal
   // stores (out 64-byte aligned), already fenced. Memory is read once, in blocks that stay in the
   // first cache.
@@ -43,7 +47,7 @@ class TreeSum {
   };
   std::size_t inputs_ = 0;
   int temporaries_ = 0;
-  std::vector<Step> steps_;  // the last one's result is the root
+  std::vector<Step> steps_;  // the last one's result is the target
 };
 
 }  // namespace lockstep::comm

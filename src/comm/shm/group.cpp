@@ -128,7 +128,8 @@ ShmGroup::ShmGroup(coord::Board board, std::byte* memory, const coord::Table& ta
     leaves.push_back({0, r});
   }
   assert(rank_ < table.members.size() && table.members[rank_].uid == self);
-  tree_ = TreeSum(leaves, static_cast<std::uint32_t>(leaves.size()));
+  const auto count = static_cast<std::uint32_t>(leaves.size());
+  tree_ = TreeSum(leaves, root_of(count), count);
 }
 
 bool ShmGroup::reached(const Word& counter, std::uint64_t count) const {

@@ -33,7 +33,7 @@ void Sums::assign(std::vector<PiecePlace> places, const coord::Ownership& owners
   places_ = std::move(places);
   std::vector<coord::Node> nodes;
   for (const PiecePlace& place : places_) nodes.push_back(place.piece.node);
-  tree_ = TreeSum(nodes, plan_.virtual_workers);
+  tree_ = TreeSum(nodes, root_of(plan_.virtual_workers), plan_.virtual_workers);
   inputs_.resize(places_.size());
   for (std::uint32_t b = 0; b < bucket_.size(); ++b) {
     const std::uint32_t chunks = layout_.chunks(b);
