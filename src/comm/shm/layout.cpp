@@ -35,24 +35,7 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
                                         " bytes; use a multiple of 64"};
   Layout layout;
   layout.virtual_workers_ = plan.virtual_workers;
-  std::uint64_t offset = 0;
-  std::uint64_t chunks = 0;
-  for (const BucketSpec& bucket : plan.buckets) {
-    if (bucket.count > room / size_of(bucket.dtype))
-      return too_large("one bucket's elements", bucket.count, room);
-    const std::uint64_t bytes = bucket.count * size_of(bucket.dtype);
-    layout.bytes_.push_back(bytes);
-    layout.offset_.push_back(offset);
-    layout.chunks_.push_back(
-        static_cast<std::uint32_t>((bytes + plan.chunk_bytes - 1) / plan.chunk_bytes));
-    layout.first_chunk_.push_back(static_cast<std::uint32_t>(chunks));
-    offset += round_up(bytes, kLine);
-    // Each bucket's marks start a line of their own.
-    chunks += round_up(layout.chunks_.back(), kLine / sizeof(coord::Word));
-    if (offset > room) return too_large("the buckets", offset, room);
-  }
-  layout.offset_.push_back(offset);  // so that end() may ask for bucket 0 of a plan without buckets
-  layout.piece_bytes_ = std::max(kPage, round_up(offset, kPage));
+  LOCKSTEP_ASSIGN(const std::uint64_t chunks, layout.place_buckets(plan, room));
   layout.slot_marks_ =
       round_up(plan.virtual_workers * plan.buckets.size() * sizeof(coord::Word), kLine);
 
@@ -63,10 +46,11 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
     return too_large("of what virtual workers carry from step to step, each one's rows",
                      plan.row_bytes, room / rows);
   layout.piece_marks_ = shm_group_bytes();
-  layout.chunk_marks_ = layout.piece_marks_ + coord::kMaxSlots * layout.slot_marks_;
-  layout.not_finite_marks_ = layout.chunk_marks_ + chunks * sizeof(coord::Word);  // whole lines
+  layout.sums_.chunk_marks = layout.piece_marks_ + coord::kMaxSlots * layout.slot_marks_;
+  layout.sums_.not_finite_marks =
+      layout.sums_.chunk_marks + chunks * sizeof(coord::Word);  // whole lines
   layout.left_out_marks_ =
-      round_up(layout.not_finite_marks_ + plan.buckets.size() * sizeof(coord::Word), kLine);
+      round_up(layout.sums_.not_finite_marks + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.buffers_marks_ = round_up(
       layout.left_out_mark(Txn(kTables - 1), 0) + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.row_marks_ = layout.heal_mark() + kLine;
@@ -81,8 +65,8 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   layout.rows_ = layout.buffers_ + kTables * layout.buffers_stride_;
   layout.row_stride_ = round_up(plan.row_bytes, kLine);
   layout.heal_ = round_up(layout.rows_ + rows * layout.row_stride_, kPage);
-  layout.sums_ = layout.heal_ + round_up(plan.state_bytes, kPage);
-  layout.pieces_ = layout.sums_ + layout.piece_bytes_;
+  layout.sums_.values = layout.heal_ + round_up(plan.state_bytes, kPage);
+  layout.pieces_ = layout.sums_.values + layout.piece_bytes_;
 
   // As many slots as members and their replacements can need, or as there is room for.
   const std::uint64_t wanted = std::clamp(2 * plan.virtual_workers, kLeastSlots, coord::kMaxSlots);
@@ -95,14 +79,33 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   return layout;
 }
 
+// Within a piece. Returns how many marks all chunks take, whole lines.
+Result<std::uint64_t> Layout::place_buckets(const ExchangePlan& plan, std::uint64_t room) {
+  std::uint64_t offset = 0;
+  std::uint64_t chunks = 0;
+  for (const BucketSpec& bucket : plan.buckets) {
+    if (bucket.count > room / size_of(bucket.dtype))
+      return too_large("one bucket's elements", bucket.count, room);
+    const std::uint64_t bytes = bucket.count * size_of(bucket.dtype);
+    bytes_.push_back(bytes);
+    offset_.push_back(offset);
+    chunks_.push_back(
+        static_cast<std::uint32_t>((bytes + plan.chunk_bytes - 1) / plan.chunk_bytes));
+    first_chunk_.push_back(static_cast<std::uint32_t>(chunks));
+    offset += round_up(bytes, kLine);
+    // Each bucket's marks start a line of their own.
+    chunks += round_up(chunks_.back(), kLine / sizeof(coord::Word));
+    if (offset > room) return too_large("the buckets", offset, room);
+  }
+  offset_.push_back(offset);  // so that end() may ask for bucket 0 of a plan without buckets
+  piece_bytes_ = std::max(kPage, round_up(offset, kPage));
+  return chunks;
+}
+
 std::uint64_t Layout::piece_mark(std::uint32_t slot, std::uint32_t first_leaf,
                                  std::uint32_t bucket) const {
   const std::uint64_t buckets = bytes_.size();
   return piece_marks_ + slot * slot_marks_ + (first_leaf * buckets + bucket) * sizeof(coord::Word);
-}
-
-std::uint64_t Layout::chunk_mark(std::uint32_t bucket, std::uint32_t chunk) const {
-  return chunk_marks_ + (std::uint64_t{first_chunk_[bucket]} + chunk) * sizeof(coord::Word);
 }
 
 }  // namespace lockstep::comm::shm

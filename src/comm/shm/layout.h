@@ -33,13 +33,27 @@ class Layout {
   // All buckets of one piece, whole pages.
   std::uint64_t piece_bytes() const { return piece_bytes_; }
 
+  // A node's value, all buckets of it, and its marks: of each chunk, and of the last one with an
+  // element that is not finite. Offsets from board.data().
+  struct Area {
+    std::uint64_t values = 0, chunk_marks = 0, not_finite_marks = 0;
+  };
+  const Area& sums() const { return sums_; }  // the root's
+  std::uint64_t value(const Area& area, std::uint32_t bucket) const {
+    return area.values + offset_[bucket];
+  }
+  std::uint64_t chunk_mark(const Area& area, std::uint32_t bucket, std::uint32_t chunk) const {
+    return area.chunk_marks + (std::uint64_t{first_chunk_[bucket]} + chunk) * sizeof(coord::Word);
+  }
+  std::uint64_t not_finite_mark(const Area& area, std::uint32_t bucket) const {
+    return area.not_finite_marks + bucket * sizeof(coord::Word);
+  }
+
   // Offsets from board.data().
   std::uint64_t piece_mark(std::uint32_t slot, std::uint32_t first_leaf,
                            std::uint32_t bucket) const;
-  std::uint64_t chunk_mark(std::uint32_t bucket, std::uint32_t chunk) const;
-  // txn + 1 of the last sum that had an element that is not finite.
-  std::uint64_t not_finite_mark(std::uint32_t bucket) const {
-    return not_finite_marks_ + bucket * sizeof(coord::Word);
+  std::uint64_t chunk_mark(std::uint32_t bucket, std::uint32_t chunk) const {
+    return chunk_mark(sums_, bucket, chunk);
   }
   // txn + 1 where the bucket is left out of that transaction.
   std::uint64_t left_out_mark(Txn txn, std::uint32_t bucket) const {
@@ -63,7 +77,7 @@ class Layout {
     return rows_ + (txn.value() % kTables * virtual_workers_ + v) * row_stride_;
   }
   std::uint64_t heal() const { return heal_; }
-  std::uint64_t sum(std::uint32_t bucket) const { return sums_ + offset_[bucket]; }
+  std::uint64_t sum(std::uint32_t bucket) const { return value(sums_, bucket); }
   std::uint64_t piece(std::uint32_t slot, std::uint32_t position, std::uint32_t bucket) const {
     return pieces_ + (std::uint64_t{slot} * virtual_workers_ + position) * piece_bytes_ +
            offset_[bucket];
@@ -71,14 +85,16 @@ class Layout {
   std::uint64_t end() const { return piece(slots_, 0, 0); }
 
  private:
+  Result<std::uint64_t> place_buckets(const ExchangePlan& plan, std::uint64_t room);
+
   std::uint32_t virtual_workers_ = 0, slots_ = 0, eval_items_ = 0;
   std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
   std::vector<std::uint32_t> chunks_, first_chunk_;  // of each bucket; its first mark
   std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0, row_stride_ = 0,
                 notes_stride_ = 0;
-  std::uint64_t piece_marks_ = 0, chunk_marks_ = 0, not_finite_marks_ = 0, left_out_marks_ = 0,
-                buffers_marks_ = 0, row_marks_ = 0, eval_ = 0, notes_ = 0, buffers_ = 0, rows_ = 0,
-                heal_ = 0, sums_ = 0, pieces_ = 0;
+  Area sums_;
+  std::uint64_t piece_marks_ = 0, left_out_marks_ = 0, buffers_marks_ = 0, row_marks_ = 0,
+                eval_ = 0, notes_ = 0, buffers_ = 0, rows_ = 0, heal_ = 0, pieces_ = 0;
 };
 
 }  // namespace lockstep::comm::shm

@@ -1,5 +1,5 @@
-// One member's part of a transaction's sums: which pieces have come, which chunks are its own to
-// sum, and from where it reads them.
+// One member's part of a transaction's sums: its job, what it lends to that, and whether all of
+// them are whole.
 //
 // A chunk that is its own and lies inside one lent source is read from there and never copied;
 // whatever others sum is copied into the member's piece. Chunks change their owner only when that
@@ -14,17 +14,10 @@
 #include <vector>
 
 #include "comm/exchange.h"
-#include "comm/reduce.h"
+#include "comm/shm/job.h"
 #include "comm/shm/layout.h"
 
 namespace lockstep::comm::shm {
-
-// Where one live member's piece lies.
-struct PiecePlace {
-  coord::Piece piece;
-  std::uint32_t slot = 0;
-  std::uint32_t position = 0;  // of its first leaf among its owner's items
-};
 
 class Sums {
  public:
@@ -43,10 +36,10 @@ class Sums {
             std::span<const std::byte> source, std::byte* piece);
 
   // All live owners' pieces of the bucket are there.
-  bool ready(std::uint32_t bucket);
+  bool ready(std::uint32_t bucket) { return root_.ready(bucket); }
   // Sums own chunks that are ready. False: it had none left.
-  bool progress();
-  bool done() const { return own_left_ == 0; }
+  bool progress() { return root_.progress(lent_, past_caches_); }
+  bool done() const { return root_.done(); }
   // See Exchange::leave_out() and left_out().
   void leave_out(std::uint32_t bucket);
   std::optional<bool> left_out(std::uint32_t bucket) const;
@@ -60,47 +53,27 @@ class Sums {
     std::uint32_t bucket = 0, chunk = 0;
     const coord::Piece* piece = nullptr;  // nullptr: all are there
   };
-  std::optional<Missing> missing();
+  std::optional<Missing> missing() const;
 
-  // First byte and the one behind the last, in the bucket, of what this member sums.
-  struct Range {
-    std::uint64_t first = 0, end = 0;
-  };
-  std::optional<Range> own_range(std::uint32_t bucket) const;
-  std::span<const PiecePlace> places() const { return places_; }
+  std::optional<Job::Range> own_range(std::uint32_t bucket) const {
+    return root_.own_range(bucket);
+  }
+  std::span<const PiecePlace> places() const { return root_.places(); }
 
  private:
-  // All counters only grow in a transaction; a death starts them again.
-  struct Bucket {
-    std::size_t seen = 0;     // pieces seen to be there, in order
-    std::size_t summed = 0;   // of own_chunks
-    std::uint32_t whole = 0;  // chunks seen to be marked, in order
-    std::vector<std::uint32_t> own_chunks;
-    std::vector<const std::byte*> lent;  // by chunk; nullptr: the piece has it
-  };
-
-  void restart();
   void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) const;
-  void sum_own_chunks(std::uint32_t bucket);
-  const std::byte* input(const PiecePlace& place, std::uint32_t bucket, std::uint32_t chunk) const;
   coord::Word& word(std::uint64_t offset) const {
     return *reinterpret_cast<coord::Word*>(data_ + offset);
   }
-  coord::Word& piece_mark(const PiecePlace& place, std::uint32_t bucket) const;
 
   const ExchangePlan& plan_;
   const Layout& layout_;
   std::byte* data_;
   bool past_caches_ = false;
   std::uint64_t mark_ = 0;
-  bool takes_part_ = false;
-  std::optional<std::uint32_t> lender_;  // the leaf whose sources are kept
-  std::vector<PiecePlace> places_;
-  TreeSum tree_;
-  std::vector<Bucket> bucket_;
-  std::vector<const std::byte*> inputs_;
-  std::uint32_t first_open_ = 0;  // buckets below it need nothing more from this member
-  std::size_t own_left_ = 0;      // own chunks not yet summed, over all buckets
+  Lent lent_;
+  Job root_;
+  std::vector<std::uint32_t> whole_;  // of each bucket: chunks seen to be marked, in order
 };
 
 }  // namespace lockstep::comm::shm

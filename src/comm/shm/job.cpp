@@ -1,0 +1,122 @@
+#include "comm/shm/job.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::comm::shm {
+
+void Job::assign(const Target& target, std::vector<PiecePlace> places,
+                 const std::function<bool(std::uint32_t bucket, std::uint32_t chunk)>& is_own) {
+  target_ = target;
+  places_ = std::move(places);
+  std::vector<coord::Node> nodes;
+  for (const PiecePlace& place : places_) nodes.push_back(place.piece.node);
+  tree_ = TreeSum(nodes, target.node, plan_.virtual_workers);
+  inputs_.resize(places_.size());
+  for (std::uint32_t b = 0; b < bucket_.size(); ++b) {
+    auto& own = bucket_[b].own_chunks;
+    own.clear();
+    for (std::uint32_t c = 0; c < layout_.chunks(b); ++c)
+      if (is_own(b, c)) own.push_back(c);
+  }
+  restart();
+}
+
+void Job::begin(std::uint64_t mark, bool takes_part) {
+  mark_ = mark;
+  takes_part_ = takes_part;
+  restart();
+}
+
+// Nothing seen yet. What was marked stays marked.
+void Job::restart() {
+  own_left_ = 0;
+  first_open_ = 0;
+  for (Bucket& bucket : bucket_) {
+    bucket.seen = bucket.summed = 0;
+    if (takes_part_) own_left_ += bucket.own_chunks.size();
+  }
+}
+
+bool Job::owns(std::uint32_t b, std::uint32_t chunk) const {
+  const auto& own = bucket_[b].own_chunks;
+  return std::binary_search(own.begin(), own.end(), chunk);
+}
+
+bool Job::is_there(const PiecePlace& place, std::uint32_t b) const {
+  return word(layout_.piece_mark(place.slot, place.piece.node.first_leaf(), b)).load() == mark_;
+}
+
+bool Job::ready(std::uint32_t b) {
+  std::size_t& seen = bucket_[b].seen;
+  while (seen < places_.size() && is_there(places_[seen], b)) ++seen;
+  return seen == places_.size();
+}
+
+const coord::Piece* Job::missing(std::uint32_t b) const {
+  for (const PiecePlace& place : places_)
+    if (!is_there(place, b)) return &place.piece;
+  return nullptr;
+}
+
+bool Job::progress(const Lent& lent, bool past_caches) {
+  if (done()) return false;
+  for (std::uint32_t b = first_open_; b < bucket_.size(); ++b) {
+    const Bucket& bucket = bucket_[b];
+    if (bucket.summed < bucket.own_chunks.size() && ready(b)) sum(b, lent, past_caches);
+    if (b == first_open_ && bucket.summed == bucket.own_chunks.size()) ++first_open_;
+  }
+  return true;
+}
+
+// Of the next own chunk.
+coord::Word& Job::next_mark(std::uint32_t b) const {
+  const Bucket& bucket = bucket_[b];
+  return word(layout_.chunk_mark(target_.area, b, bucket.own_chunks[bucket.summed]));
+}
+
+void Job::leave_out(std::uint32_t b) {
+  Bucket& bucket = bucket_[b];
+  for (; bucket.summed < bucket.own_chunks.size(); ++bucket.summed, --own_left_) {
+    coord::Word& chunk_mark = next_mark(b);
+    if (chunk_mark.load() < mark_) chunk_mark.store(mark_);
+  }
+}
+
+void Job::sum(std::uint32_t b, const Lent& lent, bool past_caches) {
+  Bucket& bucket = bucket_[b];
+  const DType dtype = plan_.buckets[b].dtype;
+  for (; bucket.summed < bucket.own_chunks.size(); ++bucket.summed, --own_left_) {
+    coord::Word& chunk_mark = next_mark(b);
+    // By an owner that died since, or before we heard of a death. Later: see Sums::whole().
+    if (chunk_mark.load() >= mark_) continue;
+    const std::uint32_t chunk = bucket.own_chunks[bucket.summed];
+    const std::uint64_t first = std::uint64_t{chunk} * plan_.chunk_bytes;
+    const std::uint64_t bytes =
+        std::min<std::uint64_t>(plan_.chunk_bytes, layout_.bucket_bytes(b) - first);
+    for (std::size_t i = 0; i < places_.size(); ++i) inputs_[i] = input(places_[i], b, chunk, lent);
+    const bool finite = tree_(dtype, inputs_, data_ + layout_.value(target_.area, b) + first,
+                              bytes / size_of(dtype), target_.scale, past_caches);
+    // Before the chunk's: told by it.
+    if (!finite) word(layout_.not_finite_mark(target_.area, b)).store(mark_);
+    chunk_mark.store(mark_);
+  }
+}
+
+const std::byte* Job::input(const PiecePlace& place, std::uint32_t b, std::uint32_t chunk,
+                            const Lent& lent) const {
+  const std::byte* const source = lent.sources[b][chunk];
+  if (source != nullptr && place.piece.node.first_leaf() == *lent.leaf) return source;
+  return data_ + layout_.piece(place.slot, place.position, b) +
+         std::uint64_t{chunk} * plan_.chunk_bytes;
+}
+
+std::optional<Job::Range> Job::own_range(std::uint32_t b) const {
+  const auto& own = bucket_[b].own_chunks;
+  if (own.empty()) return std::nullopt;
+  const std::uint64_t last = (std::uint64_t{own.back()} + 1) * plan_.chunk_bytes;
+  return Range{std::uint64_t{own.front()} * plan_.chunk_bytes,
+               std::min(last, layout_.bucket_bytes(b))};
+}
+
+}  // namespace lockstep::comm::shm
