@@ -61,15 +61,10 @@ void Coordinator::State::stop_by(int signal, const std::string& reason) {
   propose();
 }
 
-// Once for each board: members wait until it is recorded, so no table is missed.
 void Coordinator::State::note_stop() {
-  for (const Table& table : tables) {
-    if (table.stop_after_step == 0 || table.stop_after_step == stop_after_step) continue;
-    stop_after_step = table.stop_after_step;
-    act(action::RecordStop{{stop_after_step, static_cast<double>(time_limit) * 1e-9,
-                            static_cast<double>(ran_now()) * 1e-9}},
-        "a table names the last step");
-  }
+  for (const Table& table : tables)
+    if (clock.name_last(table.stop_after_step))
+      act(action::RecordStop{clock.stop(now)}, "a table names the last step");
 }
 
 void Coordinator::State::on(const event::Failed& failed) {
@@ -109,10 +104,9 @@ void Coordinator::State::on(const event::RecordsFailed& failed) {
 }
 
 void Coordinator::State::on(const event::Exited& exited) {
-  const auto it = workers.find(exited.uid);
-  if (it == workers.end()) return;
-  Worker worker = it->second;
-  workers.erase(it);
+  std::optional<Worker> taken = workers.take(exited.uid);
+  if (!taken) return;
+  Worker& worker = *taken;
   ExitStatus status = exited.status;
   // What it had to do is done, and nobody can know more of a process that is not our child.
   if (status.is_unknown() && (worker.left || group == Group::kFinishing)) status = {0, 0};

@@ -34,15 +34,14 @@ void Coordinator::State::spawn_missing() {
     act(action::Spawn{worker.uid, worker.slot, Rank(worker.seat), LocalRank(worker.seat), world,
                       restarts.used(), restarts.most(), worker.newcomer},
         worker.newcomer ? "the group has fewer workers than wanted" : "the group starts");
-    workers.emplace(worker.uid, worker);
+    workers.add(worker);
   }
 }
 
 // The zygote that was to fork them is gone, and nobody knows how far it got: they are asked for
 // again under fresh uids.
 void Coordinator::State::drop_unforked(const char* why) {
-  std::erase_if(workers, [&](const auto& entry) {
-    const Worker& worker = entry.second;
+  workers.remove_if([&](const Worker& worker) {
     if (worker.stage != Stage::kSpawning) return false;
     slots.retire(worker.slot);
     act(action::Kill{worker.uid, SIGKILL}, why);
@@ -100,23 +99,14 @@ void Coordinator::State::write_first_table() {
   furthest = std::max(furthest, applied);
   proposal = table;
   tables = {table};
-  begin_time(first->time);
+  clock.begin(first->time, now);
   act(action::WriteProposal{table}, "all workers are ready");
-  act(action::WriteTable{table, ran_now()}, "all workers are ready");
-}
-
-// Through restarts of the group the time goes on, recovery included. What is recorded is in force.
-void Coordinator::State::begin_time(const RunTime& time) {
-  time_limit = time.limit;
-  stop_after_step = time.stop_after_step;
-  if (ran_from) return;
-  ran = time.ran;
-  ran_from = now;
+  act(action::WriteTable{table, clock.ran(now)}, "all workers are ready");
 }
 
 void Coordinator::State::propose() {
   Table wish;
-  wish.flags = group == Group::kStopping ? kStop : time_is_up ? kTimeIsUp : kNone;
+  wish.flags = group == Group::kStopping ? kStop : clock.is_up() ? kTimeIsUp : kNone;
   std::erase_if(order, [&](WorkerUid uid) {
     const Worker* worker = find(uid);
     return worker == nullptr || worker->leaving();
@@ -133,7 +123,7 @@ void Coordinator::State::propose() {
   proposal = wish;
   act(action::WriteProposal{wish},
       wish.flags == kStop ? "the run is to stop in order"
-      : wish.flags == kTimeIsUp && stop_after_step == 0
+      : wish.flags == kTimeIsUp && clock.last_step() == 0
           ? "the time limit is reached: the next table names the last step"
           : "the members wanted have changed");
 }

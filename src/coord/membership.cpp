@@ -47,10 +47,9 @@ void Coordinator::State::on(const event::Forked& forked) {
 }
 
 void Coordinator::State::on(const event::SpawnFailed& failed) {
-  const auto it = workers.find(failed.uid);
-  if (it == workers.end()) return;
-  const Worker worker = it->second;
-  workers.erase(it);
+  const std::optional<Worker> taken = workers.take(failed.uid);
+  if (!taken) return;
+  const Worker& worker = *taken;
   slots.give_back(worker.slot);
   if (group == Group::kStarting)
     return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
@@ -245,10 +244,11 @@ void Coordinator::State::each_timer(Visit visit) {
     visit(*orphaned_since + timing.orphan_grace, [this] {
       restart_or_stop("all workers that could finish the transaction died", blame_outside());
     });
-  if (watches_time())
-    visit(*ran_from + (time_limit > ran ? time_limit - ran : 0), [this] {
-      time_is_up = true;
-      print(action::Severity::kInfo, "the run's time limit is reached after " + seconds(ran_now()) +
+  if (const auto limit = clock.deadline(); limit && group == Group::kRunning)
+    visit(*limit, [this] {
+      clock.set_up();
+      print(action::Severity::kInfo, "the run's time limit is reached after " +
+                                         seconds(clock.ran(now)) +
                                          "; it stops after the next step");
     });
   if (group == Group::kRunning && worker_signal_at)

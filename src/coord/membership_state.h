@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,8 +15,10 @@
 #include "coord/hang_watch.h"
 #include "coord/incident_book.h"
 #include "coord/membership.h"
+#include "coord/run_clock.h"
 #include "coord/slots.h"
 #include "coord/words.h"
+#include "coord/worker.h"
 
 namespace lockstep::coord {
 
@@ -26,27 +27,6 @@ std::string place_of(const WorkerProgress& seen);
 
 // Of the group. Coordinator::status() has their names, in this order.
 enum class Group { kStarting, kRunning, kRestarting, kFinishing, kStopping, kStopped };
-
-// Of a worker, in order of life.
-enum class Stage {
-  kSpawning,  // asked for
-  kForked,    // a process
-  kGreeted,   // has said Hello
-  kAdmitted,  // loads its state
-  kReady,     // waits for a table
-  kMember,    // in a table
-  kLeaving,   // dropped by a shrink; in a table until the next one
-};
-
-enum class Cause { kOwnDoing, kFromOutside, kHung, kFailedSpawn };
-
-// How a worker was lost.
-struct Death {
-  Cause cause;
-  std::string text;
-  bool ended_well = false;  // exit 0, while the others went on
-  bool by_stop_signal = false;
-};
 
 // A restart of the group that waits for word whether the launcher is to end.
 struct WaitingRestart {
@@ -76,44 +56,6 @@ class Pause {
   std::uint64_t length_ = 50'000'000;
 };
 
-struct Worker {
-  WorkerUid uid;
-  Slot slot;
-  int seat = 0;  // RANK and LOCAL_RANK at its start: the lowest that nobody has
-  Stage stage = Stage::kSpawning;
-  std::uint64_t since = 0;  // start of the stage
-  bool newcomer = false;
-  bool proposed = false;   // was in a proposal: its death belongs on the dead list
-  bool dismissed = false;  // ended by us for no fault of its own
-  bool refused = false;
-  bool may_leave = false;  // was told to, by a shrink or a stop
-  bool left = false;
-  bool signal_answered = false;           // that of `seen`
-  std::optional<std::uint64_t> going_at;  // when it left, or was dismissed
-  std::optional<std::uint64_t> stopped_at;
-  bool stop_told = false;  // of one that is waited for
-  std::optional<std::uint64_t> closed_at;
-  std::optional<std::string> evicted;  // why we kill it
-  Cause evicted_for = Cause::kHung;
-  std::optional<Error> failure;  // its own words
-  Txn next;                      // Ready
-  std::uint64_t state_hash = 0;
-  RunTime time;                  // the same
-  bool complete = false;         // the same: nothing is left to run
-  std::optional<Txn> first_txn;  // of the first table it was seen in
-  WorkerProgress seen;
-  WorkerVitals vitals;
-  bool held = false;             // by these, something outside keeps it from running
-  std::uint64_t start_told = 0;  // of a newcomer: its start had lasted so long when that was said
-
-  bool holds_state() const { return stage == Stage::kMember || stage == Stage::kLeaving; }
-  // Asked for and given up, and the zygote has not answered yet: keeps its slot until it does.
-  bool is_ghost() const { return dismissed && stage == Stage::kSpawning; }
-  bool leaving() const { return stage == Stage::kLeaving || dismissed; }
-  // A newcomer that is not ready yet.
-  bool is_on_its_way() const { return newcomer && stage < Stage::kReady; }
-};
-
 struct Coordinator::State {
   explicit State(const Config& settings);
 
@@ -123,7 +65,7 @@ struct Coordinator::State {
   std::uint64_t now = 0;
   Actions actions;
 
-  std::map<WorkerUid, Worker> workers;  // alive, or asked for
+  Workers workers;
   std::vector<WorkerUid> order;   // members and ready newcomers, in the rank order of the proposal
   std::vector<WorkerUid> dead;    // this board's list
   std::vector<Table> tables;      // as last seen on the board
@@ -158,13 +100,7 @@ struct Coordinator::State {
   int zygote_losses = 0;  // since a worker last said Hello while one was ready
   Pause zygote_pause;     // the same
 
-  // The run's time limit. Its time goes on from what the first start's checkpoint has, through
-  // restarts of the group too.
-  std::uint64_t time_limit = 0;           // ns; 0: none
-  std::uint64_t ran = 0;                  // ns, at ...
-  std::optional<std::uint64_t> ran_from;  // ... the first table of all
-  bool time_is_up = false;
-  std::uint64_t stop_after_step = 0;  // as told to be recorded; of this board
+  RunClock clock;
 
   WorkerUid donor{0};
   std::uint64_t heal_request = 0, heal_asked_at = 0, heal_asked_txn = 0;
@@ -225,7 +161,6 @@ struct Coordinator::State {
   void drop_unforked(const char* why);
   bool is_not_needed(const Worker& worker) const;
   void write_first_table();
-  void begin_time(const RunTime& time);
   void propose();
   void name_donor();
   void grow_or_shrink(std::uint32_t count);
@@ -284,10 +219,6 @@ struct Coordinator::State {
   // ending.cpp
   bool is_stopping() const { return group == Group::kStopping || group == Group::kStopped; }
   bool is_ending() const { return group == Group::kFinishing || is_stopping(); }
-  bool watches_time() const {
-    return group == Group::kRunning && time_limit > 0 && !time_is_up && stop_after_step == 0;
-  }
-  std::uint64_t ran_now() const { return ran + (now - ran_from.value_or(now)); }
   void note_stop();  // a table may name the last step
   // At once. Loops over a process group, and what comes behind a run's end, get `signal` and the
   // grace; in all others nothing of a step is worth a wait. `reason` is printed unless `told`: who
@@ -297,15 +228,8 @@ struct Coordinator::State {
   void kill_all(int signal, const char* why);
   void end_if_empty();
 
-  Worker* find(WorkerUid uid) {
-    const auto it = workers.find(uid);
-    return it == workers.end() ? nullptr : &it->second;
-  }
-  // Workers that count towards the target.
-  std::uint32_t active() const {
-    return static_cast<std::uint32_t>(std::count_if(
-        workers.begin(), workers.end(), [](const auto& entry) { return !entry.second.leaving(); }));
-  }
+  Worker* find(WorkerUid uid) { return workers.find(uid); }
+  std::uint32_t active() const { return workers.active(); }
   // Of a report: the place in the newest table, else the seat.
   Rank rank_of(const Worker& worker) const;
   std::string name(const Worker& worker) const;

@@ -36,10 +36,7 @@ std::vector<WorkerUid> Coordinator::State::awaited() const {
   if (!hangs.any_still()) return found;
   for (const Table& table : tables) {
     const std::uint64_t txn = table.txn.value();
-    const auto worker_of = [&](const Member& member) {
-      const auto it = workers.find(member.uid);
-      return it == workers.end() ? nullptr : &it->second;
-    };
+    const auto worker_of = [&](const Member& member) { return workers.find(member.uid); };
     const auto is_there = [&](const WorkerProgress& seen) {
       return seen.applied > txn ||
              (seen.phase == Phase::kExchange && seen.current_txn.value() == txn);
