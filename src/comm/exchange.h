@@ -41,7 +41,7 @@
 
 #include "base/deadline.h"
 #include "coord/board.h"
-#include "coord/table.h"
+#include "coord/ownership.h"
 #include "lockstep/status.h"
 
 namespace lockstep::comm {

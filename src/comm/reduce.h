@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "comm/exchange.h"
-#include "coord/table.h"
+#include "coord/tree.h"
 
 namespace lockstep::comm {
 

@@ -131,7 +131,7 @@ namespace {
 
 template <class Cell>
 void store_members(Cell& cell, const Table& table) {
-  assert(table.members.size() <= kMaxWorkers);
+  assert(table.members.size() <= kMaxMembers && table.hosts.size() <= kMaxMembers);
   cell.generation.store(table.generation.value(), std::memory_order_relaxed);
   cell.flags.store(table.flags, std::memory_order_relaxed);
   cell.stop_after_step.store(table.stop_after_step, std::memory_order_relaxed);
@@ -140,6 +140,10 @@ void store_members(Cell& cell, const Table& table) {
     cell.uid[i].store(table.members[i].uid.value(), std::memory_order_relaxed);
     cell.slot[i].store(table.members[i].slot.value(), std::memory_order_relaxed);
   }
+  cell.host_count.store(table.hosts.size(), std::memory_order_relaxed);
+  for (std::size_t i = 0; i < table.hosts.size(); ++i)
+    cell.host[i].store(uid_of(table.hosts[i].stay, table.hosts[i].workers).value(),
+                       std::memory_order_relaxed);
 }
 
 template <class Cell>
@@ -149,11 +153,17 @@ Table load_members(const Cell& cell) {
   table.flags = static_cast<std::uint32_t>(cell.flags.load(std::memory_order_relaxed));
   table.stop_after_step = cell.stop_after_step.load(std::memory_order_relaxed);
   const auto count =
-      std::min<std::uint64_t>(cell.count.load(std::memory_order_relaxed), kMaxWorkers);
+      std::min<std::uint64_t>(cell.count.load(std::memory_order_relaxed), kMaxMembers);
   for (std::uint64_t i = 0; i < count; ++i)
     table.members.push_back(
         {WorkerUid(cell.uid[i].load(std::memory_order_relaxed)),
          Slot(static_cast<std::uint32_t>(cell.slot[i].load(std::memory_order_relaxed)))});
+  const auto hosts =
+      std::min<std::uint64_t>(cell.host_count.load(std::memory_order_relaxed), kMaxMembers);
+  for (std::uint64_t i = 0; i < hosts; ++i) {
+    const WorkerUid host(cell.host[i].load(std::memory_order_relaxed));
+    table.hosts.push_back({stay_of(host), static_cast<std::uint32_t>(host.value())});
+  }
   return table;
 }
 

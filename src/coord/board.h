@@ -39,11 +39,14 @@ inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
 // Deaths in the life of one board; then no more replacements.
 inline constexpr std::uint32_t kMaxDead = 4096;
-// The table of t is in t % kTables. A member may still be at t while those three ahead, at t + 3,
-// go on: an epoch's end, two transactions, passes without those who have no part in it (at the
-// run's end three, with an evaluation before it, but nothing comes behind them). The exchange keeps
-// as many generations of buffers and evaluations, for the same reason.
-inline constexpr std::uint32_t kTables = 4;
+// What the exchange keeps of transaction t (buffers, rows, evaluations) is in t % kGenerations. A
+// member may still be at t while those three ahead, at t + 3, go on: an epoch's end, two
+// transactions, passes without those who have no part in it (at the run's end three, with an
+// evaluation before it, but nothing comes behind them).
+inline constexpr std::uint32_t kGenerations = 4;
+// The table of t is in t % kTables: those ahead may have published that of t + 4, and who serves
+// other hosts keeps no copy of t's.
+inline constexpr std::uint32_t kTables = kGenerations + 1;
 // What a transaction may say (CommitLines): kTextBytes, half of them for what shares add up by name
 // (16 names of 31 bytes, each with mean, sum and count), and that much for each virtual worker,
 // which may have lines of its own. Short texts lie in the lines themselves.
@@ -85,8 +88,10 @@ struct TableCell {
   Word flags;
   Word stop_after_step;
   Word count;
-  Word uid[kMaxWorkers];
-  Word slot[kMaxWorkers];
+  Word uid[kMaxMembers];
+  Word slot[kMaxMembers];
+  Word host_count;
+  Word host[kMaxMembers];  // its stay, and in the low half the workers that it was asked for
 };
 
 // The agent's wish for the next table; read once per transaction by whoever publishes it. Written
@@ -98,8 +103,10 @@ struct ProposalCell {
   Word stop_after_step;  // 0: tables have it, not the proposal
   // Members wanted, joiners last; the publisher leaves out joiners that are not ready for this txn.
   Word count;
-  Word uid[kMaxWorkers];
-  Word slot[kMaxWorkers];
+  Word uid[kMaxMembers];
+  Word slot[kMaxMembers];
+  Word host_count;
+  Word host[kMaxMembers];  // its stay, and in the low half the workers that it was asked for
 };
 
 struct Header {

@@ -2,6 +2,7 @@
 #include <csignal>
 
 #include "coord/membership_state.h"
+#include "coord/ownership.h"
 
 namespace lockstep::coord {
 
@@ -68,7 +69,7 @@ void Coordinator::State::note_crash(const Worker& worker) {
     if (self == table.members.end()) continue;
     std::vector<WorkerUid> earlier(dead);
     std::erase(earlier, worker.uid);
-    const Ownership ownership(table, virtual_workers, earlier);
+    const Ownership ownership(table, virtual_workers, stay_of(worker.uid), earlier);
     const auto index = static_cast<std::uint32_t>(self - table.members.begin());
     hopeless = crashes.add(txn, ownership.items_of(index)) || hopeless;
   }

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "coord/membership_state.h"
+#include "coord/ownership.h"
 
 namespace lockstep::coord {
 namespace {
@@ -48,7 +49,7 @@ std::vector<WorkerUid> Coordinator::State::awaited() const {
           worker->seen.applied <= txn && is_there(worker->seen))
         items = worker->seen.items;
     if (!items) continue;
-    const Ownership ownership(table, *items, dead);
+    const Ownership ownership(table, *items, Stay(), dead);
     for (std::uint32_t m = 0; m < table.members.size(); ++m) {
       const Worker* worker = worker_of(table.members[m]);
       if (worker == nullptr || !ownership.alive(m) || is_there(worker->seen)) continue;

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "coord/table.h"
+#include "coord/tree.h"
 
 namespace lockstep::ddp {
 

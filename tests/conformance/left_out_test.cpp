@@ -50,7 +50,7 @@ TYPED_TEST(LeftOutTest, WhatNobodyKnowsAnyMoreIsNotGuessed) {
   cluster.step(table_of(Txn(0), 2));
   EXPECT_EQ(cluster.exchanges[0]->left_out(1), true);
   comm::Exchange& fast = *cluster.exchanges[1];
-  ASSERT_TRUE(fast.begin(table_of(Txn(coord::kTables), 2)).ok());
+  ASSERT_TRUE(fast.begin(table_of(Txn(coord::kGenerations), 2)).ok());
   fast.leave_out(1);
   EXPECT_EQ(cluster.exchanges[0]->left_out(0), false);
   EXPECT_EQ(cluster.exchanges[0]->left_out(1), std::nullopt);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "coord/ownership.h"
 #include "coord/actions.h"
 #include "coord/events.h"
 #include "simulation/world.h"

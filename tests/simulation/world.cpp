@@ -60,7 +60,7 @@ SimBoard::SimBoard(const Plan& plan, const BoardSizes& sizes)
       buffers(sizes.buffers),
       rows(sizes.rows, std::vector<Cell>(plan.virtual_workers)),
       evaluations(sizes.evaluations, std::vector<Cell>(plan.batches)),
-      records(coord::kTables, std::vector<Cell>(plan.virtual_workers)) {}
+      records(coord::kGenerations, std::vector<Cell>(plan.virtual_workers)) {}
 
 std::uint64_t SimBoard::table_mark(std::uint64_t txn) const {
   const auto& cell = tables[txn % tables.size()];
@@ -94,7 +94,7 @@ void check_members(const std::vector<coord::Member>& members) {
     require(uids.insert(member.uid.value()).second, "a worker has two ranks in one table");
     require(slots.insert(member.slot.value()).second, "two members of one table share a slot");
   }
-  require(!members.empty() && members.size() <= coord::kMaxWorkers,
+  require(!members.empty() && members.size() <= coord::kMaxMembers,
           "a table has no member, or too many");
 }
 

@@ -149,10 +149,10 @@ struct Planted {
 // How many transactions' tables, buffers and evaluations the board keeps apart.
 struct BoardSizes {
   std::uint32_t tables = coord::kTables;
-  std::uint32_t evaluations = coord::kTables;
-  std::uint32_t buffers = coord::kTables;
-  std::uint32_t left_out = coord::kTables;
-  std::uint32_t rows = coord::kTables;
+  std::uint32_t evaluations = coord::kGenerations;
+  std::uint32_t buffers = coord::kGenerations;
+  std::uint32_t left_out = coord::kGenerations;
+  std::uint32_t rows = coord::kGenerations;
   bool stops_wait = true;  // for the record of the last step
   Planted planted = {};
 };

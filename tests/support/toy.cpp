@@ -127,7 +127,7 @@ void Toy::step(const coord::Table& table, std::uint64_t txn) {
     if (news) mine().abort_seen_ns.store(monotonic_ns());
     mine().seen_dead.store(dead_seen);
     interrupted_ |= news;
-    const coord::Ownership own(table, shares_, dead);
+    const coord::Ownership own(table, shares_, coord::Stay(), dead);
     const auto self = static_cast<std::uint32_t>(rank_.value());
     if (news) mine().regrouped_ns.store(monotonic_ns());
     compute_shares(own, self, txn);
@@ -308,7 +308,7 @@ Status Toy::finish() {
   const Deadline deadline = Deadline::in(20s);
   bool told = false;
   wait_until([&] {
-    const coord::Ownership own(table, shares_, board_.dead());
+    const coord::Ownership own(table, shares_, coord::Stay(), board_.dead());
     if (!told && table.members[own.first_live()].uid == session_.identity().uid)
       told = session_.finish({line, "{}"}).ok();
     return board_.header().final_recorded.load(std::memory_order_acquire) != 0 || deadline.passed();

@@ -15,7 +15,7 @@
 #include "base/unique_fd.h"
 #include "coord/board.h"
 #include "coord/recorder.h"
-#include "coord/table.h"
+#include "coord/ownership.h"
 #include "support/toy_options.h"
 #include "worker/inject.h"
 #include "worker/session.h"

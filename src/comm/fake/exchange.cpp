@@ -38,9 +38,9 @@ class FakeWorld {
 
   struct Marked {
     fake::Bytes bytes;
-    std::uint64_t mark = 0;                       // txn + 1
-    coord::Node node;                             // pieces
-    std::uint64_t left_out[coord::kTables] = {};  // sums: txn + 1 where there is none
+    std::uint64_t mark = 0;                            // txn + 1
+    coord::Node node;                                  // pieces
+    std::uint64_t left_out[coord::kGenerations] = {};  // sums: txn + 1 where there is none
   };
 
   const ExchangePlan plan;
@@ -51,11 +51,11 @@ class FakeWorld {
   // Writer, first leaf, bucket.
   std::map<std::tuple<WorkerUid, std::uint32_t, std::uint32_t>, Marked> pieces;
   std::vector<Marked> sums;
-  // Of transaction t in t % kTables.
-  Marked buffers[coord::kTables];
-  std::vector<Marked> rows[coord::kTables];
-  std::vector<EvalCell> cells[coord::kTables];
-  std::vector<coord::Word> notes[coord::kTables];
+  // Of transaction t in t % kGenerations.
+  Marked buffers[coord::kGenerations];
+  std::vector<Marked> rows[coord::kGenerations];
+  std::vector<EvalCell> cells[coord::kGenerations];
+  std::vector<coord::Word> notes[coord::kGenerations];
   fake::Bytes heal;
   coord::Word heal_mark{0};
 };
@@ -104,7 +104,7 @@ class FakeExchange final : public Exchange {
   void leave_out(std::uint32_t bucket) override {
     const std::lock_guard lock(world_->mutex);
     FakeWorld::Marked& sum = world_->sums[bucket];
-    std::uint64_t& left_out = sum.left_out[table_.txn.value() % coord::kTables];
+    std::uint64_t& left_out = sum.left_out[table_.txn.value() % coord::kGenerations];
     left_out = std::max(left_out, mark());
     sum.mark = std::max(sum.mark, mark());
     world_->ring();
@@ -112,7 +112,7 @@ class FakeExchange final : public Exchange {
   std::optional<bool> left_out(std::uint32_t bucket) const override {
     const std::lock_guard lock(world_->mutex);
     const std::uint64_t left_out =
-        world_->sums[bucket].left_out[table_.txn.value() % coord::kTables];
+        world_->sums[bucket].left_out[table_.txn.value() % coord::kGenerations];
     if (left_out > mark()) return std::nullopt;
     return left_out == mark();
   }
@@ -140,16 +140,16 @@ class FakeExchange final : public Exchange {
   }
 
   std::span<std::byte> buffers() override {
-    return world_->buffers[table_.txn.value() % coord::kTables].bytes;
+    return world_->buffers[table_.txn.value() % coord::kGenerations].bytes;
   }
   void publish_buffers() override {
     const std::lock_guard lock(world_->mutex);
-    world_->buffers[table_.txn.value() % coord::kTables].mark = mark();
+    world_->buffers[table_.txn.value() % coord::kGenerations].mark = mark();
     world_->ring();
   }
   bool buffers_published() const override {
     const std::lock_guard lock(world_->mutex);
-    return world_->buffers[table_.txn.value() % coord::kTables].mark == mark();
+    return world_->buffers[table_.txn.value() % coord::kGenerations].mark == mark();
   }
 
   std::span<std::byte> row(std::uint32_t v) override { return row_of(v).bytes; }
@@ -163,11 +163,12 @@ class FakeExchange final : public Exchange {
   }
 
   EvalCell& eval(std::uint32_t item) override {
-    return world_->cells[table_.txn.value() % coord::kTables][item];
+    return world_->cells[table_.txn.value() % coord::kGenerations][item];
   }
   std::span<coord::Word> notes(std::uint32_t v) override {
     const std::uint64_t words = world_->plan.note_words;
-    return std::span(world_->notes[table_.txn.value() % coord::kTables]).subspan(v * words, words);
+    return std::span(world_->notes[table_.txn.value() % coord::kGenerations])
+        .subspan(v * words, words);
   }
   std::span<std::byte> heal_region() override { return world_->heal; }
   coord::Word& heal_mark() override { return world_->heal_mark; }
@@ -184,7 +185,7 @@ class FakeExchange final : public Exchange {
   std::uint64_t mark() const { return table_.txn.value() + 1; }
   bool member() const { return self_ < table_.members.size(); }
   FakeWorld::Marked& row_of(std::uint32_t v) const {
-    return world_->rows[table_.txn.value() % coord::kTables][v];
+    return world_->rows[table_.txn.value() % coord::kGenerations][v];
   }
   void fail(Error cause) {
     if (!cause_) cause_ = std::move(cause);
@@ -206,7 +207,7 @@ class FakeExchange final : public Exchange {
 
   void share_out() {
     dead_seen_ = world_->dead.size();
-    ownership_.emplace(table_, items_, world_->dead);
+    ownership_.emplace(table_, items_, coord::stay_of(uid_), world_->dead);
     if (member() && !ownership_->alive(self_))
       fail({ErrorKind::kAborted,
             "exchange: worker " + std::to_string(uid_.value()) + " was declared dead"});

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/exchange.h"
-#include "coord/table.h"
+#include "coord/tree.h"
 
 namespace lockstep::comm::fake {
 

@@ -160,7 +160,7 @@ Status ShmExchange::check(const coord::Table& table, std::uint32_t items, bool s
   LOCKSTEP_TRY(cause_.status());
   const auto where = "exchange: transaction " + std::to_string(table.txn.value());
   const std::size_t most =
-      step ? std::min(plan_.virtual_workers, coord::kMaxWorkers) : coord::kMaxWorkers;
+      step ? std::min(plan_.virtual_workers, coord::kMaxMembers) : coord::kMaxMembers;
   if (table.members.empty() || table.members.size() > most)
     return Error{ErrorKind::kUsage, where + " has " + std::to_string(table.members.size()) +
                                         " members; from 1 to " + std::to_string(most) +
@@ -200,7 +200,7 @@ Status ShmExchange::start(const coord::Table& table, std::uint32_t items, bool s
 void ShmExchange::share_out() {
   const std::vector<WorkerUid> dead = board_.dead();
   dead_seen_ = dead.size();
-  ownership_.emplace(table_, items_, dead);
+  ownership_.emplace(table_, items_, coord::stay_of(uid_), dead);
   if (member() && !ownership_->alive(self_))
     cause_.fail({ErrorKind::kAborted, "exchange: worker " + std::to_string(uid_.value()) +
                                           " was declared dead; transaction " +
@@ -291,7 +291,7 @@ void ShmExchange::ring_members() {
   // worst; the agent rings all bells when it has written one.
   const coord::ProposalCell& wish = board_.header().proposal;
   const auto count =
-      std::min<std::uint64_t>(wish.count.load(std::memory_order_relaxed), coord::kMaxWorkers);
+      std::min<std::uint64_t>(wish.count.load(std::memory_order_relaxed), coord::kMaxMembers);
   for (std::uint64_t i = 0; i < count; ++i) {
     const Slot joiner(static_cast<std::uint32_t>(wish.slot[i].load(std::memory_order_relaxed)));
     const bool known = std::any_of(table_.members.begin(), table_.members.end(),
@@ -328,7 +328,7 @@ std::uint32_t ShmExchange::expected_ranks() const {
     if (cell.mark.load() > newest->mark.load()) newest = &cell;
   if (newest->mark.load() == 0) return 0;
   const std::uint64_t count = newest->count.load(std::memory_order_relaxed);
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, coord::kMaxWorkers)) + 1;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(count, coord::kMaxMembers)) + 1;
 }
 
 void ShmExchange::prefault_pieces(std::uint32_t ranks) {

@@ -41,7 +41,7 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
 
   if (plan.buffer_bytes > room || plan.state_bytes > room)
     return too_large("buffers and state", std::max(plan.buffer_bytes, plan.state_bytes), room);
-  const std::uint64_t rows = std::uint64_t{kTables} * plan.virtual_workers;  // in all generations
+  const std::uint64_t rows = std::uint64_t{kGenerations} * plan.virtual_workers;  // in all generations
   if (plan.row_bytes > room / rows)
     return too_large("of what virtual workers carry from step to step, each one's rows",
                      plan.row_bytes, room / rows);
@@ -52,17 +52,17 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   layout.left_out_marks_ =
       round_up(layout.sums_.not_finite_marks + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.buffers_marks_ = round_up(
-      layout.left_out_mark(Txn(kTables - 1), 0) + plan.buckets.size() * sizeof(coord::Word), kLine);
+      layout.left_out_mark(Txn(kGenerations - 1), 0) + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.row_marks_ = layout.heal_mark() + kLine;
   const std::uint64_t row_marks = plan.row_bytes == 0 ? 0 : rows * sizeof(coord::Word);
   layout.eval_ = round_up(layout.row_marks_ + row_marks, kPage);
   layout.eval_items_ = plan.eval_items;
-  layout.notes_ = round_up(layout.eval_cell(Txn(kTables - 1), plan.eval_items), kPage);
+  layout.notes_ = round_up(layout.eval_cell(Txn(kGenerations - 1), plan.eval_items), kPage);
   layout.notes_stride_ = round_up(plan.note_words * sizeof(coord::Word), kLine);
   layout.buffers_ = round_up(
-      layout.notes_ + std::uint64_t{kTables} * plan.virtual_workers * layout.notes_stride_, kPage);
+      layout.notes_ + std::uint64_t{kGenerations} * plan.virtual_workers * layout.notes_stride_, kPage);
   layout.buffers_stride_ = round_up(plan.buffer_bytes, kPage);
-  layout.rows_ = layout.buffers_ + kTables * layout.buffers_stride_;
+  layout.rows_ = layout.buffers_ + kGenerations * layout.buffers_stride_;
   layout.row_stride_ = round_up(plan.row_bytes, kLine);
   layout.heal_ = round_up(layout.rows_ + rows * layout.row_stride_, kPage);
   layout.sums_.values = layout.heal_ + round_up(plan.state_bytes, kPage);

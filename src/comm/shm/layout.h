@@ -18,8 +18,8 @@
 namespace lockstep::comm::shm {
 
 // Buffers, rows, notes, evaluation cells and the marks of buckets left out of transaction t are in
-// t % kTables, as its table is.
-using coord::kTables;
+// t % kGenerations.
+using coord::kGenerations;
 
 class Layout {
  public:
@@ -57,24 +57,24 @@ class Layout {
   }
   // txn + 1 where the bucket is left out of that transaction.
   std::uint64_t left_out_mark(Txn txn, std::uint32_t bucket) const {
-    return left_out_marks_ + (txn.value() % kTables * bytes_.size() + bucket) * sizeof(coord::Word);
+    return left_out_marks_ + (txn.value() % kGenerations * bytes_.size() + bucket) * sizeof(coord::Word);
   }
-  std::uint64_t buffers_mark(Txn txn) const { return buffers_marks_ + txn.value() % kTables * 64; }
-  std::uint64_t heal_mark() const { return buffers_marks_ + std::uint64_t{kTables} * 64; }
+  std::uint64_t buffers_mark(Txn txn) const { return buffers_marks_ + txn.value() % kGenerations * 64; }
+  std::uint64_t heal_mark() const { return buffers_marks_ + std::uint64_t{kGenerations} * 64; }
   std::uint64_t row_mark(Txn txn, std::uint32_t v) const {
-    return row_marks_ + (txn.value() % kTables * virtual_workers_ + v) * sizeof(coord::Word);
+    return row_marks_ + (txn.value() % kGenerations * virtual_workers_ + v) * sizeof(coord::Word);
   }
   std::uint64_t eval_cell(Txn txn, std::uint32_t item) const {
-    return eval_ + (txn.value() % kTables * eval_items_ + item) * sizeof(EvalCell);
+    return eval_ + (txn.value() % kGenerations * eval_items_ + item) * sizeof(EvalCell);
   }
   std::uint64_t notes(Txn txn, std::uint32_t v) const {
-    return notes_ + (txn.value() % kTables * virtual_workers_ + v) * notes_stride_;
+    return notes_ + (txn.value() % kGenerations * virtual_workers_ + v) * notes_stride_;
   }
   std::uint64_t buffers(Txn txn) const {
-    return buffers_ + txn.value() % kTables * buffers_stride_;
+    return buffers_ + txn.value() % kGenerations * buffers_stride_;
   }
   std::uint64_t row(Txn txn, std::uint32_t v) const {
-    return rows_ + (txn.value() % kTables * virtual_workers_ + v) * row_stride_;
+    return rows_ + (txn.value() % kGenerations * virtual_workers_ + v) * row_stride_;
   }
   std::uint64_t heal() const { return heal_; }
   std::uint64_t sum(std::uint32_t bucket) const { return value(sums_, bucket); }

@@ -44,7 +44,7 @@ TEST(Layout, NothingOverlaps) {
     for (std::uint32_t c = 0; c < layout.chunks(b); ++c) part(layout.chunk_mark(b, c), 8);
     part(layout.sum(b), layout.bucket_bytes(b));
   }
-  for (std::uint64_t t = 0; t < kTables; ++t) {
+  for (std::uint64_t t = 0; t < kGenerations; ++t) {
     part(layout.buffers_mark(Txn(t)), 8);
     for (std::uint32_t b = 0; b < 3; ++b) part(layout.left_out_mark(Txn(t), b), 8);
     part(layout.buffers(Txn(t)), 10);
@@ -55,7 +55,7 @@ TEST(Layout, NothingOverlaps) {
   }
   part(layout.heal_mark(), 8);
   part(layout.heal(), 5000);
-  for (std::uint64_t t = 0; t < kTables; ++t)
+  for (std::uint64_t t = 0; t < kGenerations; ++t)
     for (std::uint32_t i = 0; i < 3; ++i) part(layout.eval_cell(Txn(t), i), sizeof(EvalCell));
   std::erase_if(parts, [](const auto& p) { return p.second == 0; });
   std::sort(parts.begin(), parts.end());

@@ -140,6 +140,22 @@ TEST(TableCell, ATableIsReadForItsTransactionOnly) {
   EXPECT_EQ(read.txn, Txn(7));
 }
 
+TEST(TableCell, AsManyMembersAndHostsAsThereCanBe) {
+  const Mapping mapping({1, 0, 64});
+  Table table{Txn(6), Generation(2), kNone, {}};
+  for (std::uint32_t m = 0; m < kMaxMembers; ++m) {
+    const Stay stay{static_cast<std::uint16_t>(m), 7};
+    table.members.push_back({uid_of(stay, 40'000 + m), Slot(m % kMaxSlots)});
+    table.hosts.push_back({stay, m + 1});
+  }
+  TableCell& cell = mapping.board().table(Txn(6));
+  write_table(cell, table);
+  Table read;
+  ASSERT_TRUE(read_table(cell, Txn(6), read));
+  EXPECT_EQ(read.members, table.members);
+  EXPECT_EQ(read.hosts, table.hosts);
+}
+
 TEST(ProposalCell, AReaderSeesWholeProposalsOnly) {
   const Mapping mapping({1, 0, 64});
   ProposalCell& cell = mapping.board().header().proposal;

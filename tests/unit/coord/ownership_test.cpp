@@ -1,4 +1,4 @@
-#include "coord/table.h"
+#include "coord/ownership.h"
 
 #include <gtest/gtest.h>
 
@@ -21,35 +21,6 @@ std::pair<std::uint32_t, std::uint32_t> range(Node node, std::uint32_t virtual_w
   const std::uint64_t end = (std::uint64_t{node.index} + 1) << node.level;
   return {node.first_leaf(),
           static_cast<std::uint32_t>(std::min<std::uint64_t>(end, virtual_workers))};
-}
-
-TEST(Cover, IsExactInOrderAndAsShortAsCanBe) {
-  for (std::uint32_t v = 1; v <= 33; ++v)
-    for (std::uint32_t first = 0; first < v; ++first)
-      for (std::uint32_t count = 0; first + count <= v; ++count) {
-        std::uint32_t at = first;
-        const auto nodes = cover(first, count, v);
-        for (const Node node : nodes) {
-          const auto [begin, end] = range(node, v);
-          ASSERT_EQ(begin, at);
-          ASSERT_GT(end, at);
-          at = end;
-        }
-        ASSERT_EQ(at, first + count);
-        // Two neighbours that are siblings would be one node.
-        for (std::size_t i = 1; i < nodes.size(); ++i)
-          ASSERT_FALSE(nodes[i - 1].level == nodes[i].level &&
-                       nodes[i - 1].index + 1 == nodes[i].index && nodes[i].index % 2 == 1);
-        ASSERT_LE(nodes.size(), 2U * static_cast<unsigned>(std::bit_width(v)));
-      }
-}
-
-TEST(Cover, KnownCases) {
-  EXPECT_EQ(cover(0, 8, 8), (std::vector<Node>{{3, 0}}));
-  EXPECT_EQ(cover(0, 5, 5), (std::vector<Node>{{3, 0}}));
-  EXPECT_EQ(cover(3, 2, 5), (std::vector<Node>{{0, 3}, {2, 1}}));
-  EXPECT_EQ(cover(1, 5, 8), (std::vector<Node>{{0, 1}, {1, 1}, {1, 2}}));
-  EXPECT_TRUE(cover(3, 0, 8).empty());
 }
 
 void check_pieces(const Ownership& ownership, std::uint32_t items) {
@@ -111,12 +82,12 @@ TEST(Ownership, EveryVAndWInRandomOrdersOfDeath) {
         for (std::uint32_t m = 0; m < w; ++m) order[m] = m;
         std::shuffle(order.begin(), order.end(), random);
         std::vector<WorkerUid> dead{WorkerUid(999)};  // not in the table: ignored
-        Ownership before(table, v, dead);
+        Ownership before(table, v, Stay(), dead);
         check_items(before, v, w);
         check_pieces(before, v);
         for (std::uint32_t d = 0; d + 1 < w; ++d) {
           dead.push_back(table.members[order[d]].uid);
-          const Ownership after(table, v, dead);
+          const Ownership after(table, v, Stay(), dead);
           ASSERT_EQ(after.live_count(), w - d - 1);
           ASSERT_TRUE(after.alive(after.first_live()));
           for (std::uint32_t m = 0; m < after.first_live(); ++m) ASSERT_FALSE(after.alive(m));
@@ -131,7 +102,7 @@ TEST(Ownership, EveryVAndWInRandomOrdersOfDeath) {
 TEST(Ownership, BlocksAreEvenAndContiguous) {
   for (std::uint32_t v = 1; v <= 20; ++v)
     for (std::uint32_t w = 1; w <= v; ++w) {
-      const Ownership ownership(table_of(w), v, {});
+      const Ownership ownership(table_of(w), v, Stay(), {});
       std::uint32_t at = 0;
       for (std::uint32_t m = 0; m < w; ++m) {
         ASSERT_EQ(ownership.block_size(m), v / w + (m < v % w ? 1 : 0));
@@ -142,29 +113,29 @@ TEST(Ownership, BlocksAreEvenAndContiguous) {
 
 TEST(Ownership, ADeathsItemsGoToThoseWithTheFewest) {
   const std::vector<WorkerUid> dead{WorkerUid(1)};
-  const Ownership ownership(table_of(3), 8, dead);  // blocks 3, 3, 2
+  const Ownership ownership(table_of(3), 8, Stay(), dead);  // blocks 3, 3, 2
   EXPECT_EQ(ownership.items_of(1), (std::vector<std::uint32_t>{3, 4, 5, 1}));
   EXPECT_EQ(ownership.items_of(2), (std::vector<std::uint32_t>{6, 7, 0, 2}));
 }
 
 TEST(Ownership, FewerItemsThanMembersAndNone) {
-  const Ownership few(table_of(5), 2, {});
+  const Ownership few(table_of(5), 2, Stay(), {});
   check_items(few, 2, 5);
-  const Ownership none(table_of(5), 0, {});
+  const Ownership none(table_of(5), 0, Stay(), {});
   EXPECT_TRUE(none.items_of(0).empty());
   const std::vector<WorkerUid> dead{WorkerUid(1), WorkerUid(2)};
-  check_items(Ownership(table_of(5), 2, dead), 2, 5);
+  check_items(Ownership(table_of(5), 2, Stay(), dead), 2, 5);
 }
 
 TEST(Ownership, AllDeadLeavesNobody) {
   const std::vector<WorkerUid> dead{WorkerUid(2), WorkerUid(1)};
-  const Ownership ownership(table_of(2), 4, dead);
+  const Ownership ownership(table_of(2), 4, Stay(), dead);
   EXPECT_EQ(ownership.live_count(), 0U);
   EXPECT_TRUE(ownership.pieces().empty());
 }
 
 TEST(Ownership, ChunksAreSharedEvenlyAndSmallBucketsSpread) {
-  const Ownership ownership(table_of(4), 8, {});
+  const Ownership ownership(table_of(4), 8, Stay(), {});
   std::vector<int> count(4, 0);
   for (std::uint32_t chunk = 0; chunk < 100; ++chunk) ++count[ownership.chunk_owner(chunk, 100, 0)];
   EXPECT_EQ(count, std::vector<int>(4, 25));
