@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "base/futex.h"
+#include "base/log.h"
 #include "base/places.h"
 #include "base/text.h"
 #include "rundir/record_file.h"
+#include "rundir/redone.h"
 #include "rundir/times.h"
 
 namespace lockstep::coord {
@@ -57,18 +59,25 @@ class Syncer {
   std::unique_ptr<std::mutex> one_at_a_time_ = std::make_unique<std::mutex>();
 };
 
+constexpr const char* kKeptOutside =
+    "the loss depends on what the program keeps outside of the train state (a counter, a pool, an "
+    "environment, a generator of its own), which no checkpoint has: state.add() takes tensors, "
+    "modules and whatever has a text, carried rows what each virtual worker has, and share.seed() "
+    "begins generators (docs/guide/own_loop.md, \"Steps that are done again\")";
+
 class BoardRecorder final : public Recorder {
  public:
-  BoardRecorder(Syncer syncer, Board board, Txn next, Txn console_from,
+  BoardRecorder(Syncer syncer, Board board, Txn next, Here here,
                 std::function<void(std::string_view)> console, std::unique_ptr<File> ledger,
-                std::unique_ptr<File> metrics, rundir::Times times)
+                rundir::RecordFile metrics, rundir::Times times)
       : syncer_(std::move(syncer)),
         board_(board),
         next_(next),
-        console_from_(console_from),
+        here_(here),
         console_(std::move(console)),
         ledger_(std::move(ledger)),
-        metrics_(std::move(metrics)),
+        metrics_(std::move(metrics.file)),
+        redone_(std::move(metrics.cut)),
         times_(std::move(times)) {
     board_.header().recorded_txn.store(next.value(), std::memory_order_release);
   }
@@ -92,7 +101,7 @@ class BoardRecorder final : public Recorder {
     next_ = end;
     board_.header().recorded_txn.store(end.value(), std::memory_order_release);
     ring_waiting(had_room_below);
-    return {};
+    return refuted_ ? status_.keep(*refuted_) : Status();
   }
 
   Status sync() override {
@@ -145,10 +154,31 @@ class BoardRecorder final : public Recorder {
                                              " bytes, limit " +
                                              std::to_string(board_.text_capacity())};
     const char* const text = board_.text(Slot(source_), txn, bytes);
-    if (txn >= console_from_) batch_.console.append(text, lines.console_bytes);
+    if (txn >= here_.to) batch_.console.append(text, lines.console_bytes);
     batch_.metrics.append(text + lines.console_bytes, lines.metrics_bytes);
+    if (!redone_.over()) compare({text + lines.console_bytes, lines.metrics_bytes}, txn);
     batch_.epochs_end |= lines.ends_epoch != 0;
     return lines.is_step != 0 ? add_ledger_line(lines, txn, batch_.ledger) : Status();
+  }
+
+  // The metrics of a transaction that has been recorded before, which the batch ends with.
+  void compare(std::string_view metrics, Txn txn) {
+    const auto difference = redone_.compare(metrics);
+    if (!difference) return;
+    batch_.metrics.replace(batch_.metrics.size() - metrics.size(), metrics.size(),
+                           difference->lines);
+    if (here_.has(txn) && difference->promised)
+      refuted_ = Error{ErrorKind::kUsage,
+                       difference->text + ". All workers had died, and " + kKeptOutside +
+                           ". The same command goes on from the checkpoint as it is; with "
+                           "--rehearse 0 this ends no run, and equal weights are not promised"};
+    else
+      log_warning(
+          difference->text +
+          ". Either the program, its options, its data, a library or the machine is another "
+          "one by now, or " +
+          kKeptOutside +
+          ". The run goes on; its weights are not those of a run that was never ended");
   }
 
   Status add_ledger_line(const CommitLines& lines, Txn txn, std::string& out) {
@@ -235,9 +265,12 @@ class BoardRecorder final : public Recorder {
 
   Syncer syncer_;
   Board board_;
-  Txn next_, console_from_;
+  Txn next_;
+  const Here here_;
   std::function<void(std::string_view)> console_;
   std::unique_ptr<File> ledger_, metrics_;
+  rundir::Redone redone_;
+  std::optional<Error> refuted_;  // by a step that was done again
   rundir::Times times_;
   Batch batch_;               // keeps its memory from one pump to the next
   std::uint32_t source_ = 0;  // the slot that had the last transaction's lines
@@ -250,18 +283,18 @@ class BoardRecorder final : public Recorder {
 Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& run_dir, Board board,
                                                  Txn next,
                                                  std::function<void(std::string_view)> console,
-                                                 Txn console_from) {
+                                                 Here here) {
   const Txn first(board.plan().first_txn);
   const std::uint32_t before = board.plan().updates - 1;  // a step's ids come with its last update
   LOCKSTEP_ASSIGN(auto ledger,
                   rundir::open_records(env, run_dir + "/ledger.jsonl", Txn(first.value() + before),
                                        next, board.plan().epoch_ends + before));
-  LOCKSTEP_ASSIGN(auto metrics,
-                  rundir::open_records(env, run_dir + "/metrics.jsonl", first, next, 0));
+  LOCKSTEP_ASSIGN(auto metrics, rundir::open_records(env, run_dir + "/metrics.jsonl", first, next,
+                                                     0, rundir::kMostRedoneBytes));
   LOCKSTEP_TRY(env.sync_dir(run_dir));
   LOCKSTEP_ASSIGN(Syncer syncer, Syncer::of(env, run_dir));
   return std::unique_ptr<Recorder>(std::make_unique<BoardRecorder>(
-      std::move(syncer), board, next, console_from, std::move(console), std::move(ledger),
+      std::move(syncer), board, next, here, std::move(console), std::move(ledger.file),
       std::move(metrics), rundir::Times::open(env, run_dir, first, next)));
 }
 

@@ -9,9 +9,14 @@
 //   metrics.jsonl  the lines that the workers' CommitLines carry; they start with {"txn":T, too
 //   times.jsonl    when that was (times.h), which the run does not need
 //
-// Errors: kDisk (sticky: later calls return it; but not that the directory is away, base/places.h:
-// what was written is in it, and it may be put back). Threads: one at a time; but sync() may go on
-// in a second one beside everything else.
+// Steps that are done again, behind a checkpoint, are compared with what metrics.jsonl had of them
+// (rundir/redone.h). The first difference is told, and that line gets the other one as "before". It
+// is an error in what this launcher has recorded before, as nobody has changed the program since;
+// else a warning.
+//
+// Errors: kUsage for such a difference; kDisk; sticky: later calls return them (but not that the
+// directory is away, base/places.h: what was written is in it, and it may be put back). Threads:
+// one at a time; but sync() may go on in a second one beside everything else.
 #pragma once
 
 #include <cmath>
@@ -35,13 +40,19 @@ class Recorder {
     std::uint64_t samples = 0;
   };
 
+  // What this launcher has recorded before rung 3: transactions from .. to - 1. Their lines are not
+  // given to `console` once more.
+  struct Here {
+    Txn from, to;
+    bool has(Txn txn) const { return txn >= from && txn < to; }
+  };
+
   // Cuts the files at `next` (a resume from a checkpoint rewrites what came after it), makes them
-  // if absent, and goes on from there. Lines of transactions below `console_from` are not given to
-  // `console`: a launcher prints each once, also after rung 3.
+  // if absent, and goes on from there.
   static Result<std::unique_ptr<Recorder>> open(Env& env, const std::string& run_dir, Board board,
                                                 Txn next,
                                                 std::function<void(std::string_view)> console,
-                                                Txn console_from = Txn(0));
+                                                Here here = {});
   virtual ~Recorder() = default;
 
   // Records every transaction that some slot in use has applied. Stores header().recorded_txn and

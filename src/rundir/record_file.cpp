@@ -90,21 +90,33 @@ Status scan(Env& env, const std::string& path, LineScan& lines) {
   return {};
 }
 
+// From byte `at` on. What cannot be read is left out: the run does not need it.
+std::string whole_lines(Env& env, const std::string& path, std::uint64_t at, std::uint64_t most) {
+  const auto file = env.open_read(path);
+  if (!file.ok() || (*file)->size() <= at) return "";
+  std::string lines(static_cast<std::size_t>(std::min(most, (*file)->size() - at)), '\0');
+  if (!(*file)->read_at(at, std::as_writable_bytes(std::span(lines))).ok()) return "";
+  lines.resize(lines.rfind('\n') + 1);  // none at all: npos + 1
+  return lines;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn first, Txn next,
-                                           std::uint32_t holes) {
+Result<RecordFile> open_records(Env& env, const std::string& path, Txn first, Txn next,
+                                std::uint32_t holes, std::uint64_t most_cut) {
   LineScan lines(first.value(), next.value(), holes);
+  RecordFile opened;
   if (env.exists(path)) {
     if (next > first) LOCKSTEP_TRY(scan(env, path, lines));
+    if (most_cut > 0) opened.cut = whole_lines(env, path, lines.keep(), most_cut);
     LOCKSTEP_TRY(env.truncate(path, lines.keep()));
   }
   if (const std::string missing = lines.missing(); !missing.empty())
     log_warning("'" + path + "' has no records " + missing + ". The run goes on at transaction " +
                 std::to_string(next.value()) + "; its weights do not depend on them");
-  LOCKSTEP_ASSIGN(auto file, env.open_append(path));
-  LOCKSTEP_TRY(file->sync());
-  return file;
+  LOCKSTEP_ASSIGN(opened.file, env.open_append(path));
+  LOCKSTEP_TRY(opened.file->sync());
+  return opened;
 }
 
 }  // namespace lockstep::rundir

@@ -15,11 +15,17 @@ namespace lockstep::rundir {
 
 inline constexpr std::string_view kRecordStart = "{\"txn\":";
 
+struct RecordFile {
+  std::unique_ptr<File> file;
+  std::string cut;  // what was cut off, as far as it is wanted
+};
+
 // Cuts the file at `next` (a resume from a checkpoint rewrites what came after it), makes it if
-// absent, and opens it at its end. Lines that should be there, from the run's `first` transaction
-// on, and are not are warned of: the run does not need them. Between two steps (the line's "step"
-// is one more) up to `holes` transactions may lack theirs.
-Result<std::unique_ptr<File>> open_records(Env& env, const std::string& path, Txn first, Txn next,
-                                           std::uint32_t holes);
+// absent, and opens it at its end. Of what is cut off the first whole lines are kept, `most_cut`
+// bytes at most. Lines that should be there, from the run's `first` transaction on, and are not are
+// warned of: the run does not need them. Between two steps (the line's "step" is one more) up to
+// `holes` transactions may lack theirs.
+Result<RecordFile> open_records(Env& env, const std::string& path, Txn first, Txn next,
+                                std::uint32_t holes, std::uint64_t most_cut = 0);
 
 }  // namespace lockstep::rundir

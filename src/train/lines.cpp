@@ -133,7 +133,10 @@ constexpr std::array<std::string_view, 30> kKeys{
 
 }  // namespace
 
-bool is_metrics_key(std::string_view name) { return std::ranges::find(kKeys, name) != kKeys.end(); }
+bool is_metrics_key(std::string_view name) {
+  const bool of_redone = name == "redone" || name == "before";
+  return of_redone || std::ranges::find(kKeys, name) != kKeys.end();
+}
 
 std::string whole_lines(std::string text) {
   if (!text.empty() && text.back() != '\n') text += '\n';
@@ -207,7 +210,9 @@ std::string step_metrics(Txn txn, const Position& position, const StepFigures& o
   if (of.grad_norm) rest += ",\"grad_norm\":" + json_number(*of.grad_norm);
   if (of.scale) rest += ",\"scale\":" + json_number(*of.scale);
   if (of.skipped) rest += ",\"skipped\":true";
-  rest += recorded_if_any("replaced", of.replaced) + recorded(of.sums);
+  rest += recorded_if_any("replaced", of.replaced);
+  if (of.redone != nullptr) rest += std::string(",\"redone\":\"") + of.redone + "\"";
+  rest += recorded(of.sums);
   return metrics_of(txn, position, rest, of.has_epochs);
 }
 

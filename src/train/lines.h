@@ -49,11 +49,15 @@ struct StepFigures {
   std::int64_t replaced = 0;             // damaged samples for which others stood in
   std::optional<std::int64_t> update = {};  // from 0, in a run whose steps have several
   bool has_epochs = true;
+  // Where the step, done again behind a checkpoint, may come out otherwise: "warn" is told of, and
+  // ends no run; "off" is not compared.
+  const char* redone = nullptr;
   Sums sums = {};
 };
 // {"txn":T,"step":S,"epoch":E,"update":…,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,
-// "lr":…,"grad_norm":…,"scale":…,"skipped":true,"replaced":…}, without what does not apply; sums
-// last: "reward":MEAN,"sums":{"reward":[SUM,COUNT]}.
+// "lr":…,"grad_norm":…,"scale":…,"skipped":true,"replaced":…,"redone":…}, without what does not
+// apply; sums last: "reward":MEAN,"sums":{"reward":[SUM,COUNT]}. Where it came out otherwise as it
+// was done again the recorder adds "before":{…}, the earlier line.
 std::string step_metrics(Txn txn, const Position& position, const StepFigures& figures);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.

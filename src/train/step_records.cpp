@@ -21,6 +21,12 @@ double loss_of(const coord::ShareRecord& record) {
 
 std::string worker_of(int v) { return "the worker of virtual worker " + std::to_string(v); }
 
+// By what the user has given up. Another V makes other sums.
+const char* redone_of(const RunOptions& options) {
+  if (options.deterministic != Deterministic::kStrict || options.new_virtual_workers) return "off";
+  return options.rehearse == 0 ? "warn" : nullptr;
+}
+
 bool same_order(const coord::ShareRecord& a, const coord::ShareRecord& b) {
   return a.optimizers == b.optimizers &&
          std::equal(a.order, a.order + std::popcount(a.optimizers), b.order);
@@ -177,6 +183,7 @@ std::string StepRecords::metrics(const Committed& committed) const {
   figures.sums = committed.sums;
   if (spec_.plan.updates_per_step > 1) figures.update = position_.update;
   figures.has_epochs = spec_.has_data();
+  figures.redone = redone_of(spec_.options);
   return step_metrics(txn_, position_, figures);
 }
 

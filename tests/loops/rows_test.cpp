@@ -75,6 +75,7 @@ TEST_F(Rows, GoOnFromACheckpointWithAnotherNumberOfWorkers) {
   EXPECT_NE(killed.code, 0);
   const Outcome rest = again(2, "slow");
   EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(count(rest.err, "came out otherwise"), 0) << rest.err;
   EXPECT_NE(rest.err.find("resuming from"), std::string::npos) << rest.err;
   EXPECT_EQ(state_in(rest), state_in(whole));
   const Outcome another = again(2, "slow", {}, {"2"});
@@ -106,6 +107,24 @@ TEST_F(Rows, ThatMakeNoSenseAreRefused) {
   expect_refused("early", "ask after Step::open()");
   expect_refused("late", "carried 'late': add_carried() after the run was opened");
   expect_refused("trainer-name", "two parts named 'optimizer'");
+}
+
+// What is kept beside them is lost where all workers have died. The steps that are done again show
+// it: to the launcher that has done them before, and to the next one.
+TEST_F(Rows, ThatAreKeptOutsideOfTheStateAreFoundAfterTheDeathOfAll) {
+  const std::string found = "came out otherwise as it was done again: its ";
+  const Outcome error =
+      launched(3, "outside-slow",
+               {"--max-restarts", "1", "--inject", "kill txn=10 phase=backward repeat=3"});
+  EXPECT_EQ(error.code, 2) << error.err;
+  EXPECT_NE(error.err.find("resuming from"), std::string::npos) << error.err;
+  EXPECT_EQ(count(error.err, found), 1) << error.err;
+  EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\"before\":"), 1);
+  // From the same checkpoint, with the same loss: it is told again.
+  const Outcome warned = again(3, "outside-slow");
+  EXPECT_EQ(warned.code, 0) << warned.err;
+  EXPECT_EQ(count(warned.err, found), 1) << warned.err;
+  EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\"before\":"), 1);
 }
 
 // The loss is the same, what is carried is not.

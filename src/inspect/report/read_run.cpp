@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "inspect/report/run.h"
 #include "rundir/lines.h"
@@ -264,8 +265,16 @@ Result<Run> read_run_directory(Env& env, const std::string& path) {
   LOCKSTEP_ASSIGN(const RunManifest manifest, manifest_of(env, path));
   Metrics metrics(setting_of(manifest, "updates_per_step").value_or(1));
   Times times;
-  LOCKSTEP_TRY(rundir::read_lines(env, path + "/metrics.jsonl",
-                                  [&](const Parsed& line) { metrics.add(line); }));
+  std::optional<double> redone;  // the first step that came out otherwise
+  LOCKSTEP_TRY(rundir::read_lines(env, path + "/metrics.jsonl", [&](const Parsed& line) {
+    metrics.add(line);
+    const auto before = line.find("before");
+    if (!redone && before != line.end() && before->is_object()) redone = number_in(line, "step");
+  }));
+  if (redone)
+    log_warning("'" + path + "': step " + shortest(*redone) +
+                " came out otherwise as it was done again, after all workers had ended; figures "
+                "from there on are not those of a run that was never ended");
   // Never synced, so a crash of the machine may have damaged it: then there are no times.
   if (env.exists(path + "/times.jsonl") &&
       !rundir::read_lines(env, path + "/times.jsonl", [&](const Parsed& line) {

@@ -8,15 +8,15 @@ namespace lockstep::launcher {
 using namespace std::chrono_literals;
 
 Status Records::open(const std::string& run_dir, const coord::Board& board, Txn next) {
-  LOCKSTEP_ASSIGN(recorder_,
-                  coord::Recorder::open(env_, run_dir, board, next, told_.lines, printed_));
+  if (here_.to == Txn(0)) here_.from = next;
+  LOCKSTEP_ASSIGN(recorder_, coord::Recorder::open(env_, run_dir, board, next, told_.lines, here_));
   ring_ = board.plan().ring;
   return {};
 }
 
 void Records::close() {
   pump();
-  printed_ = std::max(printed_, next());
+  here_.to = std::max(here_.to, next());
   recorder_.reset();
   wanted_.clear();
   syncing_ = false;

@@ -68,7 +68,7 @@ class Records {
   Told told_;
   std::shared_ptr<coord::Recorder> recorder_;  // a sync under way holds it, too
   std::uint32_t ring_ = 1;                     // of the board
-  Txn printed_;                                // lines of transactions below it are told already
+  coord::Recorder::Here here_;                 // by earlier groups of this launcher's
   std::vector<Wanted> wanted_;
   bool syncing_ = false;
   std::optional<Error> error_;

@@ -1,8 +1,9 @@
-// `lockstep report` of what shares add up by name (Share::add()).
+// `lockstep report` of what shares add up by name (Share::add()), and of steps that were done again.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "inspect/commands.h"
 #include "support/temp_folder.h"
 
@@ -52,6 +53,20 @@ TEST(ReportSums, AreDrawnByName) {
   EXPECT_TRUE(has(html, "kl against epochs")) << html;
   EXPECT_TRUE(has(html, "&lt;b&gt; against epochs"));
   EXPECT_FALSE(has(html, "<b>"));
+}
+
+TEST(ReportRedone, AStepThatCameOutOtherwiseIsSaid) {
+  const test::TempFolder folder;
+  folder.write("run/manifest.json", R"({"virtual_workers":"2","initial_weights_sha256":"00"})");
+  std::string log;
+  const LogSink sink([&](std::string_view line) { log += line; });
+  const std::string step = R"({"txn":4,"step":4,"epoch":0,"loss_mean":3)";
+  folder.write("run/metrics.jsonl", step + "}\n");
+  json_of(folder / "run");
+  EXPECT_EQ(log, "");
+  folder.write("run/metrics.jsonl", step + ",\"before\":" + step + "}}\n");
+  json_of(folder / "run");
+  EXPECT_TRUE(has(log, "step 4 came out otherwise as it was done again")) << log;
 }
 
 }  // namespace
