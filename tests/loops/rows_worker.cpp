@@ -74,6 +74,8 @@ lockstep::RunOptions options_of(const Job& job) {
   options.log_every = lockstep::Duration::steps(5);
   if (job.epochs == 0) options.max_steps = 24;
   if (job.is("accumulates")) options.accumulation_steps = 2;
+  if (job.has("unrehearsed")) options.rehearse = 0;
+  if (job.has("may-vary")) options.deterministic = lockstep::Deterministic::kOff;
   if (job.is("another")) options.new_virtual_workers = true;
   return options;
 }

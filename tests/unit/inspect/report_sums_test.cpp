@@ -1,4 +1,4 @@
-// `lockstep report` of what shares add up by name (Share::add()), and of steps that were done again.
+// `lockstep report` of what shares add up by name (Share::add()), and of steps done again.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
