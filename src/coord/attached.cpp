@@ -13,7 +13,7 @@ bool Coordinator::State::anybody_has_come() const {
 
 // Others may be on their way, but not for as long.
 void Coordinator::State::on(const event::StarterGone&) {
-  timing.attach = std::min(timing.attach, now - group_since + timing.attach_orphaned);
+  timing.attach = std::min(timing.attach, turn.now - facts.since + timing.attach_orphaned);
 }
 
 // Nothing is lost with it, and its place waits: a wrong command of one shall not end the others.
@@ -29,10 +29,7 @@ void Coordinator::State::on_lost_at_start(const Worker& worker, ExitStatus statu
 
 void Coordinator::State::refuse_at_start(Worker& worker, const Error& error) {
   worker.refused = true;
-  const std::pair<std::string, Txn> failure{error.message, Txn(0)};
-  // Once for all, where rank 0 is; it leaves the telling of its own to us.
-  if (std::exchange(last_failure, failure) == failure && worker.seat != 0) return;
-  print(action::Severity::kError, name(worker) + " cannot take part: " + error.message);
+  news.tell_refusal(name(worker), worker, error);
 }
 
 std::string Coordinator::State::missing_ranks() const {

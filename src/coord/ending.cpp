@@ -21,35 +21,36 @@ void Coordinator::State::kill_all(int signal, const char* why) {
     if (!told)
       act(action::Kill{uid, signal}, why);
     else if (!worker.failure && !worker.refused)  // else it is about to end by itself
-      act(action::End{uid, stop_code, stop_reason}, why);
+      act(action::End{uid, facts.stop_code, facts.stop_reason}, why);
   }
 }
 
 void Coordinator::State::stop_now(int code, const std::string& reason, bool told, int signal) {
-  if (is_stopping()) return;
-  const bool gently = config.attached || !elastic || group == Group::kFinishing;
+  if (facts.is_stopping()) return;
+  const bool gently = config.attached || !facts.elastic || facts.group == Group::kFinishing;
   for (Incident& incident : incidents.close_all(4))
     act(action::RecordIncident{std::move(incident)}, reason);
-  group = Group::kStopping;
-  stop_code = code;
-  stop_reason = reason;
+  facts.group = Group::kStopping;
+  facts.stop_code = code;
+  facts.stop_reason = reason;
   waiting_restart.reset();
   if (code != 0 && !told) print(action::Severity::kError, reason);
-  if (gently) term_until = now + timing.kill_grace;
-  stop_wait_told_at = now + kStopWaitTold;
+  if (gently) term_until = turn.now + timing.kill_grace;
+  stop_wait_told_at = turn.now + kStopWaitTold;
   kill_all(gently ? signal : SIGKILL, "the run stops");
 }
 
 void Coordinator::State::stop_by(int signal, const std::string& reason) {
   const int code = 128 + signal;
-  if (group != Group::kRunning || !elastic) return stop_now(code, reason, false, signal);
+  if (facts.group != Group::kRunning || !facts.elastic)
+    return stop_now(code, reason, false, signal);
   print(action::Severity::kInfo,
         reason + "; the workers leave at the next step, the same command goes on from there");
-  group = Group::kStopping;
-  stop_code = code;
-  stop_reason = reason;
-  orderly_until = now + timing.orderly;
-  stop_wait_told_at = now + kStopWaitTold;
+  facts.group = Group::kStopping;
+  facts.stop_code = code;
+  facts.stop_reason = reason;
+  orderly_until = turn.now + timing.orderly;
+  stop_wait_told_at = turn.now + kStopWaitTold;
   for (auto& [uid, worker] : workers) {
     if (worker.stopped_at && !config.attached)
       act(action::Kill{uid, SIGCONT}, "it is to leave, and is stopped");
@@ -62,37 +63,39 @@ void Coordinator::State::stop_by(int signal, const std::string& reason) {
 }
 
 void Coordinator::State::note_stop() {
-  for (const Table& table : tables)
+  for (const Table& table : board.tables)
     if (clock.name_last(table.stop_after_step))
-      act(action::RecordStop{clock.stop(now)}, "a table names the last step");
+      act(action::RecordStop{clock.stop(turn.now)}, "a table names the last step");
 }
 
 void Coordinator::State::on(const event::Failed& failed) {
   Worker* worker = find(failed.uid);
-  if (worker == nullptr || worker->refused || worker->dismissed || is_stopping()) return;
-  if (group == Group::kStarting && config.attached) return refuse_at_start(*worker, failed.error);
-  if (group == Group::kRunning && !worker->holds_state() && is_final(failed.error.kind)) {
+  if (worker == nullptr || worker->refused || worker->dismissed || facts.is_stopping()) return;
+  if (facts.group == Group::kStarting && config.attached)
+    return refuse_at_start(*worker, failed.error);
+  if (facts.group == Group::kRunning && !worker->holds_state() && is_final(failed.error.kind)) {
     worker->refused = true;  // its own trouble: the others are training
     return print(action::Severity::kError,
                  name(*worker) + " cannot take part: " + failed.error.message);
   }
   worker->failure = failed.error;
-  if (group != Group::kFinishing && is_final(failed.error.kind))
+  if (facts.group != Group::kFinishing && is_final(failed.error.kind))
     return stop_now(exit_code(failed.error.kind), name(*worker) + ": " + failed.error.message);
-  tell_failure(*worker, failed.error);
+  news.tell_failure(name(*worker), *worker, failed.error);
 }
 
 void Coordinator::State::on(const event::Finished& finished) {
-  const bool in_order = group == Group::kRunning || (group == Group::kStopping && orderly_until);
+  const bool in_order =
+      facts.group == Group::kRunning || (facts.group == Group::kStopping && orderly_until);
   if (find(finished.uid) == nullptr || !in_order) return;
   act(action::SetFinalRecorded{finished.uid},
       "the last transaction is committed and the final checkpoint published");
   for (Incident& incident : incidents.close_all(1))
     act(action::RecordIncident{std::move(incident)}, "the run is finished");
-  group = Group::kFinishing;
-  tell_held();
-  stop_code = 0;
-  stop_reason = "finished";
+  facts.group = Group::kFinishing;
+  news.tell_held(applied, facts.is_ending());
+  facts.stop_code = 0;
+  facts.stop_reason = "finished";
   orderly_until.reset();
   term_until.reset();  // what the program does after the run takes as long as it takes
   for (auto& [uid, worker] : workers)
@@ -109,29 +112,29 @@ void Coordinator::State::on(const event::Exited& exited) {
   Worker& worker = *taken;
   ExitStatus status = exited.status;
   // What it had to do is done, and nobody can know more of a process that is not our child.
-  if (status.is_unknown() && (worker.left || group == Group::kFinishing)) status = {0, 0};
-  if (group == Group::kRunning && elastic && !worker.holds_state())
+  if (status.is_unknown() && (worker.left || facts.group == Group::kFinishing)) status = {0, 0};
+  if (facts.group == Group::kRunning && facts.elastic && !worker.holds_state())
     worker.refused = worker.refused || is_wrong_input(status);
-  hangs.forget(worker.uid);
+  standstills.forget(worker.uid);
 
-  const bool group_works = group != Group::kRestarting && group != Group::kFinishing;
+  const bool group_works = facts.group != Group::kRestarting && facts.group != Group::kFinishing;
   if (worker.proposed && !worker.left && group_works) {
-    dead.push_back(worker.uid);
+    board.dead.push_back(worker.uid);
     act(action::AppendDead{worker.uid}, name(worker) + " is gone: " + describe(status));
   }
   worker.proposed ? slots.retire(worker.slot) : slots.give_back(worker.slot);
-  if (group == Group::kFinishing && status.code != 0 && !worker.dismissed) {
+  if (facts.group == Group::kFinishing && status.code != 0 && !worker.dismissed) {
     print(action::Severity::kWarning,
           name(worker) + " ended with " + describe(status) + " after the run was finished");
     // Killed, it has lost nothing; its own error is one of the program.
-    if (stop_code == 0 && status.signal == 0) stop_code = status.code;
+    if (facts.stop_code == 0 && status.signal == 0) facts.stop_code = status.code;
   }
-  if (group != Group::kStarting && group != Group::kRunning) return;
-  if (group == Group::kStarting && config.attached) return on_lost_at_start(worker, status);
+  if (facts.group != Group::kStarting && facts.group != Group::kRunning) return;
+  if (facts.group == Group::kStarting && config.attached) return on_lost_at_start(worker, status);
   // Once it has left in order, its own end is nobody's business.
   if (worker.dismissed || (worker.left && worker.stage == Stage::kLeaving)) return;
-  if (!elastic && status.signal == 0 && status.code == 0) {
-    --target;  // a loop of its own has come to its end
+  if (!facts.elastic && status.signal == 0 && status.code == 0) {
+    --facts.target;  // a loop of its own has come to its end
     ended_early += (ended_early.empty() ? "" : ", ") + name(worker);
     return;
   }
@@ -153,24 +156,70 @@ void Coordinator::State::end_if_empty() {
   if (!std::all_of(workers.begin(), workers.end(),
                    [](const auto& entry) { return entry.second.is_ghost(); }))
     return;
-  if (group == Group::kRestarting) {
+  if (facts.group == Group::kRestarting) {
     workers.clear();  // a late fork of the old zygote comes with the old board, and is killed at
                       // its first word
     begin_group();
     act(action::RestartGroup{restarts.used()}, "all workers of the old group are gone");
-    if (config.zygote && zygote_losses >= kMostZygoteLosses) {  // given up, and counted anew
-      zygote_losses = 0;
-      zygote_pause = {};
+    if (config.zygote && zygote.given_up()) {  // given up, and counted anew
+      zygote = {};
       act(action::RestartZygote{}, "the group starts again");
     }
     return;
   }
-  const bool loops_done = !elastic && group == Group::kRunning;
-  if (group != Group::kStopping && group != Group::kFinishing && !loops_done) return;
+  const bool loops_done = !facts.elastic && facts.group == Group::kRunning;
+  if (facts.group != Group::kStopping && facts.group != Group::kFinishing && !loops_done) return;
   for (Incident& incident : incidents.close_all(1))
     act(action::RecordIncident{std::move(incident)}, "the run ends");
-  group = Group::kStopped;
-  act(action::Stop{stop_code}, loops_done ? "all workers have exited 0" : stop_reason);
+  facts.group = Group::kStopped;
+  act(action::Stop{facts.stop_code}, loops_done ? "all workers have exited 0" : facts.stop_reason);
+}
+
+// What will be done about failures: once, before the first.
+void Coordinator::State::tell_policy() {
+  if (std::exchange(policy_told, true) || config.asked_for_help) return;
+  if (config.attached)
+    return print(
+        action::Severity::kInfo,
+        std::to_string(config.workers) + " workers, started by hand; " +
+            (facts.elastic ? "the others go on without one that dies, and the same command "
+                             "joins them again"
+                           : "when one dies, all are ended"));
+  std::string first = "when one dies, all are stopped";
+  if (facts.elastic)
+    first = "replacements of those that die: " +
+            std::to_string(std::uint64_t(config.max_replacements)) + " (--max-replacements)";
+  print(action::Severity::kInfo,
+        policy(static_cast<int>(config.workers), first, config.max_restarts));
+}
+
+std::string Coordinator::State::those_left() const {
+  std::string names;
+  for (const auto& [uid, worker] : workers)
+    if (!worker.is_ghost()) names += (names.empty() ? "" : ", ") + name(worker);
+  return names;
+}
+
+void Coordinator::State::tell_stop_wait() {
+  stop_wait_told_at.reset();
+  const auto until = orderly_until ? orderly_until : term_until;
+  const std::string left = those_left();
+  if (until && *until > turn.now && !left.empty())
+    print(action::Severity::kInfo, waiting_for(left, *until - turn.now));
+}
+
+// `members`: those that are to stay. Done: as many as are wanted are in a table, and whoever was to
+// leave is gone.
+void Coordinator::State::tell_scaled(std::uint32_t members) {
+  const bool leaving = std::any_of(workers.begin(), workers.end(), [](const auto& entry) {
+    return entry.second.stage == Stage::kLeaving;
+  });
+  if (!scaled_from || members != facts.target || leaving) return;
+  const std::uint32_t before = *std::exchange(scaled_from, std::nullopt);
+  if (before == facts.target) return;
+  print(action::Severity::kInfo,
+        std::string("the group has ") + (before < facts.target ? "grown" : "shrunk") + " from " +
+            std::to_string(before) + " to " + std::to_string(facts.target) + " workers");
 }
 
 }  // namespace lockstep::coord

@@ -1,5 +1,4 @@
-// How workers come in: spawns, the first table, proposals, copies of the state for newcomers,
-// scaling.
+// How workers come in: spawns, the first table, proposals, scaling.
 #include <csignal>
 
 #include "coord/membership_state.h"
@@ -9,13 +8,13 @@ namespace lockstep::coord {
 // Until its process is gone, so that no two have one local rank and its logs; but for a while only,
 // as a process that does not end must not keep others from joining.
 bool Coordinator::State::holds_seat(const Worker& worker) const {
-  return !worker.going_at || now < *worker.going_at + timing.close_grace;
+  return !worker.going_at || turn.now < *worker.going_at + timing.close_grace;
 }
 
 void Coordinator::State::spawn_missing() {
-  if ((config.zygote && !zygote_ready) || !spawn_pause.over(now)) return;
-  const auto world = static_cast<int>(std::max(target, config.workers));
-  while (active() < target) {
+  if ((config.zygote && !zygote.ready) || !spawns.pause.over(turn.now)) return;
+  const auto world = static_cast<int>(std::max(facts.target, config.workers));
+  while (active() < facts.target) {
     // Below the target: fewer than it has seats hold those who stay.
     int seat = 0;
     while (std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
@@ -29,8 +28,8 @@ void Coordinator::State::spawn_missing() {
     worker.uid = WorkerUid(++last_uid);
     worker.slot = *slot;
     worker.seat = seat;
-    worker.since = now;
-    worker.newcomer = group == Group::kRunning;
+    worker.since = turn.now;
+    worker.newcomer = facts.group == Group::kRunning;
     act(action::Spawn{worker.uid, worker.slot, Rank(worker.seat), LocalRank(worker.seat), world,
                       restarts.used(), restarts.most(), worker.newcomer},
         worker.newcomer ? "the group has fewer workers than wanted" : "the group starts");
@@ -58,7 +57,7 @@ bool Coordinator::State::is_not_needed(const Worker& worker) const {
 }
 
 void Coordinator::State::write_first_table() {
-  if (active() == 0 || active() < target) return;
+  if (active() == 0 || active() < facts.target) return;
   const Worker* first = nullptr;
   for (const auto& [uid, worker] : workers) {
     if (worker.dismissed || is_not_needed(worker)) continue;
@@ -93,20 +92,20 @@ void Coordinator::State::write_first_table() {
     member.proposed = true;
     member.first_txn = table.txn;
   }
-  group = Group::kRunning;
+  facts.group = Group::kRunning;
   tell_policy();
   applied = table.txn.value();
   furthest = std::max(furthest, applied);
   proposal = table;
-  tables = {table};
-  clock.begin(first->time, now);
+  board.tables = {table};
+  clock.begin(first->time, turn.now);
   act(action::WriteProposal{table}, "all workers are ready");
-  act(action::WriteTable{table, clock.ran(now)}, "all workers are ready");
+  act(action::WriteTable{table, clock.ran(turn.now)}, "all workers are ready");
 }
 
 void Coordinator::State::propose() {
   Table wish;
-  wish.flags = group == Group::kStopping ? kStop : clock.is_up() ? kTimeIsUp : kNone;
+  wish.flags = facts.group == Group::kStopping ? kStop : clock.is_up() ? kTimeIsUp : kNone;
   std::erase_if(order, [&](WorkerUid uid) {
     const Worker* worker = find(uid);
     return worker == nullptr || worker->leaving();
@@ -128,63 +127,26 @@ void Coordinator::State::propose() {
           : "the members wanted have changed");
 }
 
-// A donor serves all newcomers with one copy. Another copy is asked for when the donor died, or
-// when the table that a newcomer aimed at is out and does not list it.
-void Coordinator::State::name_donor() {
-  bool waits = false;
-  for (const WorkerUid uid : order) waits = waits || workers.at(uid).stage == Stage::kReady;
-  if (!waits) {
-    if (donor != WorkerUid(0))
-      act(action::NameDonor{WorkerUid(0), heal_request}, "no newcomer waits");
-    donor = WorkerUid(0);
-    return;
-  }
-  const Worker* named = find(donor);
-  const bool lost = named == nullptr || named->left;
-  // As long as it lives it may be in the middle of its copy: two must not write the one region.
-  if (!lost && (named->leaving() || named->evicted)) return;
-  std::uint64_t table_txn = 0;
-  for (const Table& table : tables) table_txn = std::max(table_txn, table.txn.value());
-  const bool missed = table_txn >= heal_asked_txn + 2 && now >= heal_asked_at + timing.heal_retry;
-  if (!lost && !missed) return;
-  if (lost) {
-    donor = WorkerUid(0);
-    // The highest rank: the first one has the table and the checkpoints to write.
-    for (const WorkerUid uid : order) {
-      const Worker& worker = workers.at(uid);
-      if (worker.stage == Stage::kMember && !worker.evicted && !worker.stopped_at) donor = uid;
-    }
-    if (donor == WorkerUid(0)) return;
-  }
-  heal_asked_at = now;
-  heal_asked_txn = 0;
-  for (const auto& [uid, worker] : workers)
-    if (worker.holds_state())
-      heal_asked_txn = std::max(heal_asked_txn, worker.seen.current_txn.value());
-  act(action::NameDonor{donor, ++heal_request},
-      lost ? "newcomers need the state" : "a newcomer missed its table");
-}
-
 void Coordinator::State::dismiss(Worker& worker, const char* why) {
   worker.dismissed = true;
-  worker.going_at = now;
+  worker.going_at = turn.now;
   if (config.attached && worker.stage > Stage::kSpawning)
-    return act(action::End{worker.uid, stop_code, why}, why);
+    return act(action::End{worker.uid, facts.stop_code, why}, why);
   act(action::Kill{worker.uid, SIGKILL}, why);
 }
 
 // Newest first, as long as there are more workers than wanted.
 void Coordinator::State::dismiss_newcomers() {
-  for (auto it = workers.rbegin(); it != workers.rend() && active() > target; ++it)
+  for (auto it = workers.rbegin(); it != workers.rend() && active() > facts.target; ++it)
     if (!it->second.leaving() && !it->second.holds_state())
       dismiss(it->second, "fewer workers are wanted");
 }
 
 void Coordinator::State::grow_or_shrink(std::uint32_t count) {
-  wanted = target = count;
+  facts.wanted = facts.target = count;
   dismiss_newcomers();
   // Then the highest ranks.
-  for (auto it = order.rbegin(); it != order.rend() && active() > target; ++it) {
+  for (auto it = order.rbegin(); it != order.rend() && active() > facts.target; ++it) {
     Worker& worker = workers.at(*it);
     if (worker.stage != Stage::kMember) continue;
     worker.stage = Stage::kLeaving;
@@ -197,23 +159,23 @@ void Coordinator::State::on(const event::Scale& scale) {
     act(action::Reply{scale.request, ok, std::move(text), kind}, "scale");
   };
   const std::string count = std::to_string(scale.workers);
-  if (!elastic)
+  if (!facts.elastic)
     return answer(false,
                   "this program cannot be scaled: it does not run its steps through Lockstep "
                   "(step.run or Trainer)");
-  if (is_ending())
+  if (facts.is_ending())
     return answer(false, "the run is about to end: it takes no more workers and gives none away",
                   ErrorKind::kAborted);
-  if (group != Group::kRunning)
+  if (facts.group != Group::kRunning)
     return answer(false, "the run is not training yet; try again when it has begun a step",
                   ErrorKind::kUnavailable);
   if (scale.workers == 0)
     return answer(false,
                   "cannot scale to 0 workers; end the run with SIGTERM to the launcher instead");
-  if (scale.workers > virtual_workers)
+  if (scale.workers > facts.virtual_workers)
     return answer(false,
                   "cannot scale to " + count + " workers: the run has " +
-                      std::to_string(virtual_workers) +
+                      std::to_string(facts.virtual_workers) +
                       " virtual workers (--virtual-workers), and each worker needs at least one");
   if (scale.workers > kMaxWorkers)
     return answer(false, "cannot scale to " + count + " workers: the limit is " +
@@ -221,9 +183,9 @@ void Coordinator::State::on(const event::Scale& scale) {
   if (scale.workers > config.workers && config.attached)
     return answer(false, "cannot scale to " + count + " workers: the run was started by hand for " +
                              std::to_string(config.workers) + ", and there are no other ranks");
-  if (scale.workers > target && config.zygote && zygote_losses >= kMostZygoteLosses)
+  if (scale.workers > facts.target && config.zygote && zygote.given_up())
     return answer(false, "cannot grow: the program ended before lockstep::init() too often");
-  const std::uint32_t before = target;
+  const std::uint32_t before = facts.target;
   if (!scaled_from) scaled_from = before;
   grow_or_shrink(scale.workers);
   answer(true, "from " + std::to_string(before) + " to " + count + " workers");

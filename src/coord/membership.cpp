@@ -10,31 +10,17 @@ namespace lockstep::coord {
 Coordinator::State::State(const Config& settings)
     : config(settings),
       timing(settings.timing),
-      wanted(settings.workers),
-      target(settings.workers),
-      hangs(settings.timing.strict_hang),
+      donor(timing.heal_retry),
+      standstills(config, turn, workers, board),
       incidents(settings.timing.incident_window),
       replacements(settings.max_replacements, settings.give_back_after),
-      restarts(settings.max_restarts, settings.no_progress_restarts) {}
-
-// In the transaction that it works on; else as the newest table has it.
-Rank Coordinator::State::rank_of(const Worker& worker) const {
-  Rank rank(worker.seat);
-  for (const Table& table : tables)
-    for (std::size_t i = 0; i < table.members.size(); ++i) {
-      if (table.members[i].uid != worker.uid) continue;
-      rank = Rank(static_cast<int>(i));
-      if (table.txn == worker.seen.current_txn) return rank;
-    }
-  return rank;
-}
-
-std::string Coordinator::State::name(const Worker& worker) const {
-  return worker_name(rank_of(worker).value(), worker.uid.value());
+      restarts(settings.max_restarts, settings.no_progress_restarts),
+      news(turn) {
+  facts.wanted = facts.target = settings.workers;
 }
 
 void Coordinator::State::on(const event::Start&) {
-  group_since = now;
+  facts.since = turn.now;
   if (config.zygote) act(action::RestartZygote{}, "first start");
 }
 
@@ -42,7 +28,7 @@ void Coordinator::State::on(const event::Forked& forked) {
   Worker* worker = find(forked.uid);
   if (worker == nullptr) return act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
   worker->stage = Stage::kForked;
-  worker->since = now;
+  worker->since = turn.now;
   if (worker->dismissed) act(action::Kill{forked.uid, SIGKILL}, "it is not wanted any more");
 }
 
@@ -51,9 +37,9 @@ void Coordinator::State::on(const event::SpawnFailed& failed) {
   if (!taken) return;
   const Worker& worker = *taken;
   slots.give_back(worker.slot);
-  if (group == Group::kStarting)
+  if (facts.group == Group::kStarting)
     return stop_now(exit_code(ErrorKind::kUnavailable), "cannot start a worker: " + failed.reason);
-  if (group != Group::kRunning || worker.dismissed) return;
+  if (facts.group != Group::kRunning || worker.dismissed) return;
   on_death(worker, {Cause::kFailedSpawn, "not started: " + failed.reason});
 }
 
@@ -61,21 +47,18 @@ void Coordinator::State::on(const event::Hello& hello) {
   Worker* worker = find(hello.uid);
   if (worker == nullptr) return act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
-  if (zygote_ready) {  // else the next one is still to be started, or given up
-    zygote_losses = 0;
-    zygote_pause = {};
-  }
+  zygote.has_served();
 }
 
 void Coordinator::State::on(const event::Described& described) {
   Worker* worker = find(described.uid);
   if (worker == nullptr || worker->stage >= Stage::kAdmitted || worker->dismissed) return;
-  const bool starts = group == Group::kStarting;
-  if (!starts && group != Group::kRunning) return;
+  const bool starts = facts.group == Group::kStarting;
+  if (!starts && facts.group != Group::kRunning) return;
   std::optional<Error> refusal = described.refusal;
-  if (!refusal && starts && target > described.virtual_workers)
+  if (!refusal && starts && facts.target > described.virtual_workers)
     refusal = Error{ErrorKind::kUsage,
-                    std::to_string(target) + " workers were asked for" +
+                    std::to_string(facts.target) + " workers were asked for" +
                         (config.attached ? "" : " (--nproc-per-node)") + ", but the run has only " +
                         std::to_string(described.virtual_workers) +
                         " virtual workers (--virtual-workers), and each worker needs at least one"};
@@ -87,8 +70,8 @@ void Coordinator::State::on(const event::Described& described) {
     print(action::Severity::kError, name(*worker) + " cannot take part: " + refusal->message);
     return;
   }
-  virtual_workers = described.virtual_workers;
-  elastic = described.elastic;
+  facts.virtual_workers = described.virtual_workers;
+  facts.elastic = described.elastic;
   worker->stage = Stage::kAdmitted;
   worker->newcomer = !starts;
   act(action::Admit{worker->uid, worker->newcomer},
@@ -99,18 +82,17 @@ void Coordinator::State::on(const event::Ready& ready) {
   Worker* worker = find(ready.uid);
   if (worker == nullptr || worker->stage != Stage::kAdmitted || worker->dismissed) return;
   worker->stage = Stage::kReady;
-  spawn_pause = {};
-  failed_spawns = 0;
+  spawns = {};
   worker->next = ready.next;
   worker->state_hash = ready.state_hash;
   worker->time = ready.time;
   worker->complete = ready.complete;
-  if (group == Group::kRunning) order.push_back(worker->uid);
+  if (facts.group == Group::kRunning) order.push_back(worker->uid);
 }
 
 void Coordinator::State::on(const event::Stopped& stopped) {
   Worker* worker = find(stopped.uid);
-  if (worker != nullptr && !worker->stopped_at) worker->stopped_at = now;
+  if (worker != nullptr && !worker->stopped_at) worker->stopped_at = turn.now;
 }
 
 void Coordinator::State::on(const event::Continued& continued) {
@@ -121,11 +103,12 @@ void Coordinator::State::on(const event::Continued& continued) {
   worker->stop_told = false;
   if (!all_were) return;
   for (auto& [uid, other] : workers)  // whoever continues all does it one by one
-    if (other.stopped_at) other.stopped_at = now;
+    if (other.stopped_at) other.stopped_at = turn.now;
 }
 
 void Coordinator::State::on(const event::Progress& report) {
-  if (group == Group::kRunning || group == Group::kStopping || group == Group::kFinishing)
+  if (facts.group == Group::kRunning || facts.group == Group::kStopping ||
+      facts.group == Group::kFinishing)
     note_progress(report);
 }
 
@@ -133,20 +116,20 @@ void Coordinator::State::on(const event::Left& left) {
   Worker* worker = find(left.uid);
   if (worker == nullptr || !worker->may_leave) return;
   worker->left = true;
-  worker->going_at = now;
+  worker->going_at = turn.now;
 }
 
 void Coordinator::State::on(const event::Closed& closed) {
   Worker* worker = find(closed.uid);
-  if (worker != nullptr && !worker->closed_at) worker->closed_at = now;
+  if (worker != nullptr && !worker->closed_at) worker->closed_at = turn.now;
 }
 
-void Coordinator::State::on(const event::ZygoteReady&) { zygote_ready = true; }
+void Coordinator::State::on(const event::ZygoteReady&) { zygote.ready = true; }
 
 void Coordinator::State::on(const event::ZygoteLost& lost) {
   const bool never_served = last_uid == 0;
-  zygote_ready = false;
-  if (is_ending()) return;
+  zygote.ready = false;
+  if (facts.is_ending()) return;
   drop_unforked("its zygote is gone");
   const bool started = lost.not_started.empty();
   const std::string text =
@@ -156,20 +139,20 @@ void Coordinator::State::on(const event::ZygoteLost& lost) {
     if (lost.status.code == 0 && !config.asked_for_help) print(action::Severity::kWarning, text);
     return stop_now(lost.status.code, text, started && is_wrong_input(lost.status));
   }
-  if (++zygote_losses == 1)
+  if (++zygote.losses == 1)
     return act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
-  if (zygote_losses < kMostZygoteLosses) return zygote_pause.begin(now);
-  const std::string often = text + ", " + std::to_string(zygote_losses) + " times in a row";
-  if (group != Group::kRunning) return restart_or_stop(often, is_from_outside(lost.status));
+  if (!zygote.given_up()) return zygote.pause.begin(turn.now);
+  const std::string often = text + ", " + std::to_string(zygote.losses) + " times in a row";
+  if (facts.group != Group::kRunning) return restart_or_stop(often, is_from_outside(lost.status));
   print(action::Severity::kError, often + "; no more workers are started");
-  target = active();
+  facts.target = active();
 }
 
 template <class Visit>
 void Coordinator::State::each_timer_of(Worker& worker, Visit visit) {
-  if (worker.stage == Stage::kSpawning && config.zygote && zygote_ready)
+  if (worker.stage == Stage::kSpawning && config.zygote && zygote.ready)
     visit(worker.since + timing.fork, [this] {
-      zygote_ready = false;
+      zygote.ready = false;
       drop_unforked("its zygote does not answer");
       act(action::RestartZygote{}, "no answer to a fork request for " + seconds(timing.fork));
     });
@@ -178,26 +161,27 @@ void Coordinator::State::each_timer_of(Worker& worker, Visit visit) {
       evict(worker, Cause::kFailedSpawn, "no hello within " + seconds(timing.hello));
     });
   // Once ready it waits for the others alone, through an evaluation of whatever length.
-  const bool joins =
-      group == Group::kRunning && worker.stage >= Stage::kForked && worker.stage < Stage::kReady;
+  const bool joins = facts.group == Group::kRunning && worker.stage >= Stage::kForked &&
+                     worker.stage < Stage::kReady;
   if (joins)
     visit(worker.since + timing.join, [this, &worker] {
       evict(worker, Cause::kFailedSpawn, "not ready within " + seconds(timing.join));
     });
-  if (worker.closed_at && !worker.left && elastic &&
-      (group == Group::kStarting || group == Group::kRunning))
+  if (worker.closed_at && !worker.left && facts.elastic &&
+      (facts.group == Group::kStarting || facts.group == Group::kRunning))
     visit(*worker.closed_at + timing.close_grace, [this, &worker] {
       evict(worker, Cause::kOwnDoing,
             "closed its connection to the launcher and did not end within " +
                 seconds(timing.close_grace));
     });
   const bool awaited =
-      group != Group::kRestarting && !(config.attached && group == Group::kStarting);
+      facts.group != Group::kRestarting && !(config.attached && facts.group == Group::kStarting);
   if (!worker.stopped_at || !awaited) return;
-  const bool last = elastic && worker.holds_state() && restarts.spent() && !goes_on_without(worker);
+  const bool last =
+      facts.elastic && worker.holds_state() && restarts.spent() && !goes_on_without(worker);
   if (last && worker.stop_told) return;
   visit(*worker.stopped_at + timing.stop_grace, [this, &worker, last] {
-    const std::string stopped = "stopped for " + seconds(now - *worker.stopped_at);
+    const std::string stopped = "stopped for " + seconds(turn.now - *worker.stopped_at);
     if (!last) return evict(worker, Cause::kFromOutside, stopped);
     worker.stop_told = true;
     print(action::Severity::kWarning,
@@ -219,39 +203,39 @@ void Coordinator::State::kill_late(std::uint64_t waited, const char* for_what) {
 
 template <class Visit>
 void Coordinator::State::each_timer(Visit visit) {
-  if (group == Group::kStopped) return;
+  if (facts.group == Group::kStopped) return;
   for (auto& [uid, worker] : workers)
     if (!worker.dismissed && !worker.evicted) each_timer_of(worker, visit);
-  if (group == Group::kStarting)
-    visit(group_since + timing.first_table, [this] {
+  if (facts.group == Group::kStarting)
+    visit(facts.since + timing.first_table, [this] {
       stop_now(
           exit_code(ErrorKind::kUnavailable),
           "not all workers were ready within " + seconds(timing.first_table) + missing_ranks());
     });
-  if (group == Group::kStarting && config.attached && !anybody_has_come())
-    visit(group_since + timing.attach, [this] {
+  if (facts.group == Group::kStarting && config.attached && !anybody_has_come())
+    visit(facts.since + timing.attach, [this] {
       stop_now(exit_code(ErrorKind::kUnavailable),
                "no worker has come within " + seconds(timing.attach));
     });
-  if (!is_ending() && zygote_pause.until())
-    visit(*zygote_pause.until(), [this] {
-      zygote_pause.end();
+  if (!facts.is_ending() && zygote.pause.until())
+    visit(*zygote.pause.until(), [this] {
+      zygote.pause.end();
       act(action::RestartZygote{}, "the zygote ended, a while ago");
     });
-  if (group == Group::kRunning && spawn_pause.until())
-    visit(*spawn_pause.until(), [this] { spawn_pause.end(); });  // then settle() tries again
-  if (group == Group::kRunning && orphaned_since)
+  if (facts.group == Group::kRunning && spawns.pause.until())
+    visit(*spawns.pause.until(), [this] { spawns.pause.end(); });  // then settle() tries again
+  if (facts.group == Group::kRunning && orphaned_since)
     visit(*orphaned_since + timing.orphan_grace, [this] {
       restart_or_stop("all workers that could finish the transaction died", blame_outside());
     });
-  if (const auto limit = clock.deadline(); limit && group == Group::kRunning)
+  if (const auto limit = clock.deadline(); limit && facts.group == Group::kRunning)
     visit(*limit, [this] {
       clock.set_up();
       print(action::Severity::kInfo, "the run's time limit is reached after " +
-                                         seconds(clock.ran(now)) +
+                                         seconds(clock.ran(turn.now)) +
                                          "; it stops after the next step");
     });
-  if (group == Group::kRunning && worker_signal_at)
+  if (facts.group == Group::kRunning && worker_signal_at)
     visit(*worker_signal_at + timing.signal_wait, [this] { answer_worker_signals(); });
   if (waiting_restart)
     visit(waiting_restart->since + timing.signal_wait, [this] {
@@ -262,7 +246,7 @@ void Coordinator::State::each_timer(Visit visit) {
     visit(*orderly_until, [this] {
       orderly_until.reset();
       if (!config.attached) return kill_late(timing.orderly, "they were to leave in order");
-      term_until = now + timing.kill_grace;
+      term_until = turn.now + timing.kill_grace;
       kill_all(SIGTERM, "it has not left in time");
     });
   if (term_until)
@@ -270,7 +254,7 @@ void Coordinator::State::each_timer(Visit visit) {
       term_until.reset();
       kill_late(timing.kill_grace, "they were told to end");
     });
-  if (group == Group::kStopping && stop_wait_told_at)
+  if (facts.group == Group::kStopping && stop_wait_told_at)
     visit(*stop_wait_told_at, [this] { tell_stop_wait(); });
 }
 
@@ -279,27 +263,28 @@ void Coordinator::State::fire_timers() {
   for (;;) {
     std::function<void()> due;
     each_timer([&](std::uint64_t at, auto what) {
-      if (!due && at <= now) due = what;
+      if (!due && at <= turn.now) due = what;
     });
     if (!due) break;
     due();
   }
-  if (group == Group::kRunning || group == Group::kFinishing) {
-    tell_standstills();
-    evict_hung();
+  if (facts.group == Group::kRunning || facts.group == Group::kFinishing) {
+    standstills.tell();
+    if (const auto hung = standstills.hung())
+      evict(workers.at(hung->worker), Cause::kHung, hung->why);
   }
-  tell_slow_start();
+  standstills.tell_slow_start(facts);
 }
 
 // Every time that a worker is given, or the group; a run's time limit counts pauses too.
 void Coordinator::State::forget_pause(std::uint64_t gap) {
-  hangs.skip_to(now);
+  standstills.skip_pause();
   for (auto& [uid, worker] : workers) {
     worker.since += gap;
     for (auto* at : {&worker.going_at, &worker.stopped_at, &worker.closed_at})
       if (*at) **at += gap;
   }
-  group_since += gap;
+  facts.since += gap;
   for (auto* at :
        {&orphaned_since, &orderly_until, &term_until, &stop_wait_told_at, &worker_signal_at})
     if (*at) **at += gap;
@@ -308,14 +293,15 @@ void Coordinator::State::forget_pause(std::uint64_t gap) {
 
 void Coordinator::State::settle() {
   end_if_empty();
-  if (group == Group::kRunning && elastic) check_survivors();
-  if (group == Group::kStarting && target == 0)
+  if (facts.group == Group::kRunning && facts.elastic) check_survivors();
+  if (facts.group == Group::kStarting && facts.target == 0)
     restart_or_stop("no worker is left", blame_outside());
   end_if_empty();
-  if (group == Group::kStarting || group == Group::kRunning) spawn_missing();
-  if (group == Group::kStarting) write_first_table();
-  if (group == Group::kRunning || (group == Group::kStopping && orderly_until)) propose();
-  if (group == Group::kRunning) name_donor();
+  if (facts.group == Group::kStarting || facts.group == Group::kRunning) spawn_missing();
+  if (facts.group == Group::kStarting) write_first_table();
+  if (facts.group == Group::kRunning || (facts.group == Group::kStopping && orderly_until))
+    propose();
+  if (facts.group == Group::kRunning) donor.choose(workers, order, board, turn);
 }
 
 Coordinator::Coordinator(const Config& config) : state_(std::make_unique<State>(config)) {}
@@ -323,15 +309,15 @@ Coordinator::~Coordinator() = default;
 
 Actions Coordinator::handle(const Event& event, std::uint64_t now_ns) {
   State& s = *state_;
-  const std::uint64_t gap = s.now == 0 ? 0 : now_ns - s.now;
-  s.now = now_ns;
-  s.actions.clear();
-  if (s.group == Group::kStopped) return {};
+  const std::uint64_t gap = s.turn.now == 0 ? 0 : now_ns - s.turn.now;
+  s.turn.now = now_ns;
+  s.turn.actions.clear();
+  if (s.facts.group == Group::kStopped) return {};
   if (gap > kAgentPause) s.forget_pause(gap);
   std::visit([&](const auto& e) { s.on(e); }, event);
   s.fire_timers();
   s.settle();
-  return std::move(s.actions);
+  return std::move(s.turn.actions);
 }
 
 RunStatus Coordinator::status() const {
@@ -341,10 +327,10 @@ RunStatus Coordinator::status() const {
   const auto members = std::count_if(s.workers.begin(), s.workers.end(), [](const auto& entry) {
     return entry.second.stage == Stage::kMember && !entry.second.dismissed;
   });
-  return {kGroups[static_cast<int>(s.group)],
+  return {kGroups[static_cast<int>(s.facts.group)],
           members,
-          s.target,
-          s.virtual_workers,
+          s.facts.target,
+          s.facts.virtual_workers,
           s.applied,
           s.replacements.left(s.furthest),
           s.config.max_replacements,

@@ -1,7 +1,6 @@
 // The inside of the coordinator, shared by membership.cpp (events and timers), joining.cpp (how
 // workers come in), attached.cpp (those that come by themselves), recovery.cpp (deaths, rungs 1 and
-// 3), standstills.cpp (those that get no further), telling.cpp (what is said of deaths),
-// signals.cpp (what a signal means) and ending.cpp (stops). Nothing else includes it.
+// 3), signals.cpp (what a signal means) and ending.cpp (stops). Nothing else includes it.
 #pragma once
 
 #include <algorithm>
@@ -10,23 +9,24 @@
 #include <string>
 #include <vector>
 
+#include "base/seconds.h"
+#include "coord/board_view.h"
 #include "coord/budget.h"
 #include "coord/crashes.h"
-#include "coord/hang_watch.h"
+#include "coord/death_news.h"
+#include "coord/donor.h"
 #include "coord/incident_book.h"
 #include "coord/membership.h"
 #include "coord/run_clock.h"
+#include "coord/run_facts.h"
 #include "coord/slots.h"
+#include "coord/spawn_tries.h"
+#include "coord/standstills.h"
+#include "coord/turn.h"
 #include "coord/words.h"
 #include "coord/worker.h"
 
 namespace lockstep::coord {
-
-// In which computation it is, as " while computing …"; empty where it waits, or is between steps.
-std::string place_of(const WorkerProgress& seen);
-
-// Of the group. Coordinator::status() has their names, in this order.
-enum class Group { kStarting, kRunning, kRestarting, kFinishing, kStopping, kStopped };
 
 // A restart of the group that waits for word whether the launcher is to end.
 struct WaitingRestart {
@@ -35,59 +35,28 @@ struct WaitingRestart {
   bool from_outside;
 };
 
-inline constexpr int kMostZygoteLosses = 5;  // without a worker that came out of it
-
-inline constexpr int kMostFailedSpawns = 10;  // the same
-
-// Between two tries of what the system refuses: 50 ms, doubled each time up to 1 s.
-class Pause {
- public:
-  // False as long as the pause lasts.
-  bool over(std::uint64_t now) const { return !until_ || now >= *until_; }
-  std::optional<std::uint64_t> until() const { return until_; }
-  void begin(std::uint64_t now) {
-    until_ = now + length_;
-    length_ = std::min<std::uint64_t>(2 * length_, 1'000'000'000);
-  }
-  void end() { until_.reset(); }
-
- private:
-  std::optional<std::uint64_t> until_;
-  std::uint64_t length_ = 50'000'000;
-};
-
 struct Coordinator::State {
   explicit State(const Config& settings);
 
   Config config;
   Timing timing;
-  Group group = Group::kStarting;
-  std::uint64_t now = 0;
-  Actions actions;
+  Turn turn;
+  RunFacts facts;
 
   Workers workers;
+  BoardView board;
   std::vector<WorkerUid> order;   // members and ready newcomers, in the rank order of the proposal
-  std::vector<WorkerUid> dead;    // this board's list
-  std::vector<Table> tables;      // as last seen on the board
   std::optional<Table> proposal;  // as last written
-  std::uint32_t wanted = 0;       // workers asked for: at the start, or by the last scale
-  std::uint32_t target = 0;       // the same, less those that died and are not replaced
   std::optional<std::uint32_t> scaled_from;  // as many were wanted before; until it is done
-  std::uint32_t virtual_workers = 0;         // 0: not yet known
-  bool elastic = true;
   std::uint64_t last_uid = 0, generation = 0;
-  std::uint64_t group_since = 0;  // start of this (re)start
-  std::uint64_t start_told = 0;   // of it: when it had lasted so long, that was said
-  WorkerVitals zygote_vitals;
-  std::uint64_t vitals_at = 0;  // the last event::Vitals
-  std::vector<rundir::Standstill> recorded_standstills;
   std::uint64_t applied = 0;   // transactions applied at best, this board
   std::uint64_t furthest = 0;  // the same, of the run
 
-  Pause spawn_pause;      // since a worker was last ready
-  int failed_spawns = 0;  // the same
+  SpawnTries spawns;
+  Zygote zygote;
   SlotPool slots;
-  HangWatch hangs;
+  Donor donor;
+  Standstills standstills;
   CrashLedger crashes;
   IncidentBook incidents;
   ReplacementBudget replacements;
@@ -96,23 +65,9 @@ struct Coordinator::State {
   bool hopeless = false;                      // one share crashed three owners
   std::optional<std::uint64_t> orphaned_since;
 
-  bool zygote_ready = false;
-  int zygote_losses = 0;  // since a worker last said Hello while one was ready
-  Pause zygote_pause;     // the same
-
   RunClock clock;
 
-  WorkerUid donor{0};
-  std::uint64_t heal_request = 0, heal_asked_at = 0, heal_asked_txn = 0;
-
-  int stop_code = 0;
-  std::string stop_reason;
-  // What a worker said last of its end, and in which transaction: told once.
-  std::pair<std::string, Txn> last_failure;
-  // Deaths by the workers' own doing, as they are told once the transaction is committed. Until
-  // then they may be the program's, and what was to mend them comes to nothing.
-  std::vector<std::string> held;
-  Txn held_txn;
+  DeathNews news;
   bool policy_told = false;
   std::string ended_early;  // of a loop of its own: who has ended with 0 while others went on
   std::optional<std::uint64_t> orderly_until, term_until;    // deadlines of a stop
@@ -143,8 +98,8 @@ struct Coordinator::State {
   void on(const event::ZygoteLost&);
   void on(const event::Signal&);
   void on(const event::Tick&) {}
-  void on(const event::Vitals&);
-  void on(const event::Remembered&);
+  void on(const event::Vitals& report) { standstills.see(report); }
+  void on(const event::Remembered& earlier) { standstills.remember(earlier); }
   // Calls visit(time, what to do then) for every timer that runs.
   template <class Visit>
   void each_timer_of(Worker& worker, Visit visit);
@@ -162,7 +117,6 @@ struct Coordinator::State {
   bool is_not_needed(const Worker& worker) const;
   void write_first_table();
   void propose();
-  void name_donor();
   void grow_or_shrink(std::uint32_t count);
   void dismiss(Worker& worker, const char* why);
   void dismiss_newcomers();
@@ -183,22 +137,15 @@ struct Coordinator::State {
   void note_crash(const Worker& worker);
   // Returns what then happens, in words.
   std::string replace(const Worker& worker, Cause cause, IncidentBook::Entry& incident);
-  // telling.cpp
-  void tell_failure(const Worker& worker, const Error& error);
-  void tell_death(const Worker& worker, const Death& death, std::optional<Txn> interrupted,
-                  const std::string& then);
-  void tell_held();
   void tell_scaled(std::uint32_t members);
   void tell_policy();
   std::string those_left() const;
   void tell_stop_wait();
-  std::string why_none_is_left(const std::string& otherwise);
 
   void note_progress(const event::Progress& report);
   void check_survivors();
   void keep_leavers();
   bool blame_outside();  // no victim of the newest incident ended by its own doing
-  std::string own_error(const std::string& otherwise);
   void restart_or_stop(const std::string& reason, bool from_outside);
   void begin_group();
 
@@ -208,17 +155,7 @@ struct Coordinator::State {
   void let_go(Worker& worker);
   void restart_unless_signalled(const std::string& reason, const Death& death);
 
-  // standstills.cpp
-  std::vector<WorkerUid> awaited() const;
-  void watch_standstills(const event::Progress& report);
-  void evict_hung();
-  void tell_standstills();
-  void tell_slow_start();
-  std::string not_ready(const Worker& worker) const;
-
   // ending.cpp
-  bool is_stopping() const { return group == Group::kStopping || group == Group::kStopped; }
-  bool is_ending() const { return group == Group::kFinishing || is_stopping(); }
   void note_stop();  // a table may name the last step
   // At once. Loops over a process group, and what comes behind a run's end, get `signal` and the
   // grace; in all others nothing of a step is worth a wait. `reason` is printed unless `told`: who
@@ -230,17 +167,13 @@ struct Coordinator::State {
 
   Worker* find(WorkerUid uid) { return workers.find(uid); }
   std::uint32_t active() const { return workers.active(); }
-  // Of a report: the place in the newest table, else the seat.
-  Rank rank_of(const Worker& worker) const;
-  std::string name(const Worker& worker) const;
+  std::string name(const Worker& worker) const { return board.name(worker); }
 
   template <class What>
   void act(What what, std::string reason) {
-    actions.push_back({std::move(what), std::move(reason)});
+    turn.act(std::move(what), std::move(reason));
   }
-  void print(action::Severity severity, std::string text) {
-    act(action::Print{severity, std::move(text)}, "report");
-  }
+  void print(action::Severity severity, std::string text) { turn.print(severity, std::move(text)); }
 };
 
 }  // namespace lockstep::coord

@@ -18,22 +18,22 @@ void Coordinator::State::on_death(const Worker& worker, const Death& death) {
   const bool from_outside = death.cause == Cause::kFromOutside;
   const std::optional<Txn> interrupted = interrupted_by(worker);
   IncidentBook::Entry& incident =
-      incidents.add({worker.uid, rank_of(worker), death.text, error, death.ended_well}, interrupted,
-                    from_outside, worker.seen.fault_fired_ns, now);
+      incidents.add({worker.uid, board.rank_of(worker), death.text, error, death.ended_well},
+                    interrupted, from_outside, worker.seen.fault_fired_ns, turn.now);
   if (death.cause == Cause::kOwnDoing && worker.holds_state()) note_crash(worker);
   const std::string died =
       name(worker) + " died (" + death.text + ")" +
       (ended_early.empty() ? "" : "; before it, with exit 0, ended " + ended_early);
-  if (!elastic) return restart_unless_signalled(died, death);
-  if (group == Group::kStarting && death.cause == Cause::kOwnDoing)
+  if (!facts.elastic) return restart_unless_signalled(died, death);
+  if (facts.group == Group::kStarting && death.cause == Cause::kOwnDoing)
     return restart_or_stop(died, from_outside);
   const bool last = worker.holds_state() &&
                     std::none_of(workers.begin(), workers.end(),
                                  [](const auto& entry) { return entry.second.holds_state(); });
-  const std::string then = last                ? "nobody else holds the state"
-                           : active() < target ? replace(worker, death.cause, incident)
-                                               : "the others go on";
-  tell_death(worker, death, interrupted, then);
+  const std::string then = last                      ? "nobody else holds the state"
+                           : active() < facts.target ? replace(worker, death.cause, incident)
+                                                     : "the others go on";
+  news.tell_death(name(worker), worker, death, interrupted, then);
   if (!interrupted)
     act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
 }
@@ -52,9 +52,9 @@ std::optional<Txn> Coordinator::State::interrupted_by(const Worker& worker) cons
 bool Coordinator::State::goes_on_without(const Worker& worker) const {
   return std::any_of(workers.begin(), workers.end(), [&](const auto& entry) {
     const Worker& other = entry.second;
-    const bool can_stay =
-        other.stage == Stage::kMember || (other.stage == Stage::kLeaving && !other.left &&
-                                          !tables.empty() && tables.back().has(other.uid));
+    const bool can_stay = other.stage == Stage::kMember ||
+                          (other.stage == Stage::kLeaving && !other.left && !board.tables.empty() &&
+                           board.tables.back().has(other.uid));
     return other.uid != worker.uid && can_stay && !other.stopped_at && !other.evicted;
   });
 }
@@ -62,14 +62,14 @@ bool Coordinator::State::goes_on_without(const Worker& worker) const {
 // The shares that it owned count a crash each: one that crashes all its owners is hopeless.
 void Coordinator::State::note_crash(const Worker& worker) {
   const Txn txn = worker.seen.current_txn;
-  for (const Table& table : tables) {
+  for (const Table& table : board.tables) {
     if (table.txn != txn) continue;
     const auto self = std::find_if(table.members.begin(), table.members.end(),
                                    [&](const Member& member) { return member.uid == worker.uid; });
     if (self == table.members.end()) continue;
-    std::vector<WorkerUid> earlier(dead);
+    std::vector<WorkerUid> earlier(board.dead);
     std::erase(earlier, worker.uid);
-    const Ownership ownership(table, virtual_workers, stay_of(worker.uid), earlier);
+    const Ownership ownership(table, facts.virtual_workers, stay_of(worker.uid), earlier);
     const auto index = static_cast<std::uint32_t>(self - table.members.begin());
     hopeless = crashes.add(txn, ownership.items_of(index)) || hopeless;
   }
@@ -78,33 +78,30 @@ void Coordinator::State::note_crash(const Worker& worker) {
 // Charges the budget for a replacement, which settle() then starts; or does without.
 std::string Coordinator::State::replace(const Worker& worker, Cause cause,
                                         IncidentBook::Entry& incident) {
-  const bool has_room = dead.size() + workers.size() < kMaxDead;
+  const bool has_room = board.dead.size() + workers.size() < kMaxDead;
   if (config.attached) {
     incident.replaced = has_room;
-    if (!has_room) --target;
+    if (!has_room) --facts.target;
     return what_goes_on(has_room);
   }
   // Who ends before it takes part, and each time anew: tried less and less often, and not for ever.
   const bool in_vain = cause == Cause::kFailedSpawn || worker.is_on_its_way();
-  if (in_vain) {
-    spawn_pause.begin(now);
-    ++failed_spawns;
-  }
-  const bool tries = failed_spawns < kMostFailedSpawns && !worker.refused;
+  if (in_vain) spawns.fail(turn.now);
+  const bool tries = spawns.again() && !worker.refused;
   // One charge per incident; but each try to start somebody is one, or they would never end. Who
   // was only slow may be healthy, and its next eviction takes twice as long.
-  const bool free = cause == Cause::kHung && !hangs.strict();
+  const bool free = cause == Cause::kHung && !standstills.strict();
   const bool charged = incident.replaced && !in_vain;
   incident.replaced = tries && (charged || (has_room && (free || replacements.charge(furthest))));
   const std::string most = std::to_string(config.max_replacements);
   if (incident.replaced)
     return "a replacement is started (" + std::to_string(replacements.left(furthest)) + " of " +
            most + " left)";
-  --target;
+  --facts.target;
   std::string then = "the others go on without it";
   if (worker.refused) return then;
   if (tries) return then + ": --max-replacements " + most + " is spent";
-  return then + ": " + std::to_string(failed_spawns) + " tries in a row have failed";
+  return then + ": " + std::to_string(spawns.failed) + " tries in a row have failed";
 }
 
 void Coordinator::State::note_progress(const event::Progress& report) {
@@ -116,12 +113,12 @@ void Coordinator::State::note_progress(const event::Progress& report) {
       worker->first_txn = std::min(worker->first_txn.value_or(table.txn), table.txn);
     }
   }
-  if (!report.tables.empty()) tables = report.tables;
+  if (!report.tables.empty()) board.tables = report.tables;
   note_stop();
   // The next table of whoever works may still list the dead; and they may have been ahead of all
   // others, and have published one themselves.
   std::uint64_t last_listed = 0;
-  for (const Table& table : tables) last_listed = std::max(last_listed, table.txn.value());
+  for (const Table& table : board.tables) last_listed = std::max(last_listed, table.txn.value());
   for (const WorkerProgress& seen : report.workers) {
     applied = std::max(applied, seen.applied);
     Worker* worker = find(seen.uid);
@@ -131,9 +128,9 @@ void Coordinator::State::note_progress(const event::Progress& report) {
       last_listed = std::max({last_listed, seen.current_txn.value() + 1, seen.applied + 1});
   }
   furthest = std::max(furthest, applied);
-  tell_held();
+  news.tell_held(applied, facts.is_ending());
   note_worker_signals();
-  watch_standstills(report);
+  standstills.see(report);
 
   std::vector<WorkerProgress> survivors;
   std::uint64_t applied_by_all = std::numeric_limits<std::uint64_t>::max();
@@ -147,16 +144,19 @@ void Coordinator::State::note_progress(const event::Progress& report) {
   if (survivors.empty()) return;
   tell_scaled(members);
   slots.observe(last_listed, applied_by_all);
-  for (Incident& incident : incidents.observe(survivors, applied_by_all, members >= target, now))
+  for (Incident& incident :
+       incidents.observe(survivors, applied_by_all, members >= facts.target, turn.now))
     act(action::RecordIncident{std::move(incident)}, "an incident has moved on");
 }
 
 // Rung 1 needs somebody who can finish the transaction that the run is in.
 void Coordinator::State::check_survivors() {
   if (hopeless)
-    return restart_or_stop(why_none_is_left("a share of one step crashed " +
-                                            std::to_string(CrashLedger::kMostOwners) + " workers"),
-                           false);
+    return restart_or_stop(
+        why_none_is_left(
+            incidents.newest(),
+            "a share of one step crashed " + std::to_string(CrashLedger::kMostOwners) + " workers"),
+        false);
   bool any = false, member = false, able = false;
   for (auto& [uid, worker] : workers) {
     if (!worker.holds_state()) continue;
@@ -165,14 +165,16 @@ void Coordinator::State::check_survivors() {
     able = able || worker.first_txn->value() <= applied;
   }
   if (!any) {
-    return restart_or_stop(why_none_is_left("no worker that holds the state is alive"),
-                           blame_outside());
+    return restart_or_stop(
+        why_none_is_left(incidents.newest(), "no worker that holds the state is alive"),
+        blame_outside());
   }
   if (!member) keep_leavers();
   if (able) {
     orphaned_since.reset();
   } else if (!orphaned_since) {
-    orphaned_since = now;  // the transaction may be whole: then the newcomers apply it any moment
+    orphaned_since =
+        turn.now;  // the transaction may be whole: then the newcomers apply it any moment
   }
 }
 
@@ -181,7 +183,7 @@ void Coordinator::State::check_survivors() {
 void Coordinator::State::keep_leavers() {
   std::uint32_t kept = 0;
   for (auto& [uid, worker] : workers) {
-    if (kept == std::max(target, 1U)) break;
+    if (kept == std::max(facts.target, 1U)) break;
     if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
     worker.stage = Stage::kMember;
     std::erase(order, uid);  // it may not have left the proposal yet
@@ -194,10 +196,12 @@ void Coordinator::State::keep_leavers() {
 void Coordinator::State::restart_or_stop(const std::string& reason, bool from_outside) {
   waiting_restart.reset();
   std::optional<RestartBudget::Place> place;
-  if (elastic) place = {furthest, applied, from_outside ? std::string() : own_error(reason)};
+  if (facts.elastic)
+    place = {furthest, applied,
+             from_outside ? std::string() : own_error(incidents.newest(), reason)};
   const auto verdict = restarts.charge(place);
   if (!from_outside) own_doing_at = furthest;
-  held.clear();
+  news.drop_held();
   const int rung = verdict == RestartBudget::Verdict::kAllowed ? 3 : 4;
   for (Incident& incident : incidents.close_all(rung))
     act(action::RecordIncident{std::move(incident)}, reason);
@@ -211,7 +215,7 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
                       reason + "; nobody starts workers that were started by hand again");
     return stop_now(
         resumable ? exit_code(ErrorKind::kResumable) : 1,
-        reason + (spent  ? "; " + restarts.refusal(elastic ? " from a checkpoint" : "")
+        reason + (spent  ? "; " + restarts.refusal(facts.elastic ? " from a checkpoint" : "")
                   : same ? "; the same error ended the group in the same transaction (" +
                                std::to_string(applied) + ") before: another try would end so, too"
                          : "; " + std::to_string(config.no_progress_restarts) +
@@ -219,7 +223,7 @@ void Coordinator::State::restart_or_stop(const std::string& reason, bool from_ou
                                std::to_string(furthest)));
   }
   print(action::Severity::kWarning, reason + "; " + restarts.announcement());
-  group = Group::kRestarting;
+  facts.group = Group::kRestarting;
   kill_all(SIGKILL, "the group starts again");
 }
 
@@ -230,26 +234,23 @@ bool Coordinator::State::blame_outside() {
 
 // A fresh board: nothing of the old group counts any more.
 void Coordinator::State::begin_group() {
-  group = Group::kStarting;
-  group_since = now;
-  start_told = 0;
+  facts.group = Group::kStarting;
+  facts.since = turn.now;
   ended_early.clear();
   worker_signal_at.reset();
-  last_failure = {};
+  news.begin_group();
+  standstills.begin_group();
   order.clear();
-  dead.clear();
-  tables.clear();
+  board = {};
   proposal.reset();
   applied = 0;
-  spawn_pause = {};
-  failed_spawns = 0;
+  spawns = {};
   slots = {};
   crashes = {};
   hopeless = false;
-  target = wanted;
+  facts.target = facts.wanted;
   orphaned_since.reset();
-  donor = WorkerUid(0);
-  heal_request = 0;
+  donor = Donor(timing.heal_retry);
 }
 
 }  // namespace lockstep::coord

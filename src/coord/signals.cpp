@@ -20,14 +20,14 @@ bool has_unanswered(const Worker& worker) {
 }  // namespace
 
 void Coordinator::State::on(const event::Signal& signal) {
-  if (group == Group::kStopped) return;
+  if (facts.group == Group::kStopped) return;
   const bool again = last_signal && last_signal->first == signal.number &&
-                     now - last_signal->second < timing.same_signal;
-  last_signal = {signal.number, now};
+                     turn.now - last_signal->second < timing.same_signal;
+  last_signal = {signal.number, turn.now};
   if (again) return;
   const std::string by = "stopped by " + signal_name(signal.number);
-  if (group == Group::kFinishing) return stop_by(signal.number, by + ", the run is finished");
-  if (group != Group::kStopping) return stop_by(signal.number, by);
+  if (facts.group == Group::kFinishing) return stop_by(signal.number, by + ", the run is finished");
+  if (facts.group != Group::kStopping) return stop_by(signal.number, by);
   if (signal.number != SIGINT && signal.number != SIGQUIT) return;
   orderly_until.reset();
   term_until.reset();
@@ -35,13 +35,13 @@ void Coordinator::State::on(const event::Signal& signal) {
 }
 
 void Coordinator::State::note_worker_signals() {
-  const bool any = elastic && std::any_of(workers.begin(), workers.end(), [](const auto& entry) {
-                     return has_unanswered(entry.second);
-                   });
+  const bool any =
+      facts.elastic && std::any_of(workers.begin(), workers.end(),
+                                   [](const auto& entry) { return has_unanswered(entry.second); });
   if (!any)
     worker_signal_at.reset();
   else if (!worker_signal_at)
-    worker_signal_at = now;
+    worker_signal_at = turn.now;
 }
 
 // The launcher has had none meanwhile, or the run would be about to stop.
@@ -68,10 +68,10 @@ void Coordinator::State::let_go(Worker& worker) {
   worker.stage = Stage::kLeaving;
   worker.may_leave = true;
   IncidentBook::Entry& incident =
-      incidents.add({worker.uid, rank_of(worker), signal}, std::nullopt, true, 0, now);
+      incidents.add({worker.uid, board.rank_of(worker), signal}, std::nullopt, true, 0, turn.now);
   incident.report.txn = std::max(incident.report.txn, worker.seen.current_txn);
   const std::string then =
-      active() < target ? replace(worker, Cause::kFromOutside, incident) : "the others go on";
+      active() < facts.target ? replace(worker, Cause::kFromOutside, incident) : "the others go on";
   print(action::Severity::kWarning,
         name(worker) + " got " + signal + " and leaves at the next step; " + then);
   act(action::RecordIncident{incident.report}, "a signal takes a worker out");
@@ -84,7 +84,7 @@ void Coordinator::State::restart_unless_signalled(const std::string& reason, con
   if (waiting_restart) return;
   const bool from_outside = death.cause == Cause::kFromOutside;
   if (!death.by_stop_signal || config.attached) return restart_or_stop(reason, from_outside);
-  waiting_restart = WaitingRestart{now, reason, from_outside};
+  waiting_restart = WaitingRestart{turn.now, reason, from_outside};
 }
 
 }  // namespace lockstep::coord

@@ -1,8 +1,10 @@
-// Workers that get no further: who is told of, who is evicted, and how slow a start may be.
+#include "coord/standstills.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "coord/membership_state.h"
+#include "base/seconds.h"
+#include "coord/death_news.h"
 #include "coord/ownership.h"
 
 namespace lockstep::coord {
@@ -32,12 +34,12 @@ std::string time_of(std::uint64_t ns) {
 
 // Those that own something of a transaction in which another member waits, and are not there yet.
 // Who waits has to be able to finish the transaction without them, or their end would be its own.
-std::vector<WorkerUid> Coordinator::State::awaited() const {
+std::vector<WorkerUid> Standstills::awaited() const {
   std::vector<WorkerUid> found;
-  if (!hangs.any_still()) return found;
-  for (const Table& table : tables) {
+  if (!hangs_.any_still()) return found;
+  for (const Table& table : board_.tables) {
     const std::uint64_t txn = table.txn.value();
-    const auto worker_of = [&](const Member& member) { return workers.find(member.uid); };
+    const auto worker_of = [&](const Member& member) { return workers_.find(member.uid); };
     const auto is_there = [&](const WorkerProgress& seen) {
       return seen.applied > txn ||
              (seen.phase == Phase::kExchange && seen.current_txn.value() == txn);
@@ -49,7 +51,7 @@ std::vector<WorkerUid> Coordinator::State::awaited() const {
           worker->seen.applied <= txn && is_there(worker->seen))
         items = worker->seen.items;
     if (!items) continue;
-    const Ownership ownership(table, *items, Stay(), dead);
+    const Ownership ownership(table, *items, Stay(), board_.dead);
     for (std::uint32_t m = 0; m < table.members.size(); ++m) {
       const Worker* worker = worker_of(table.members[m]);
       if (worker == nullptr || !ownership.alive(m) || is_there(worker->seen)) continue;
@@ -60,82 +62,84 @@ std::vector<WorkerUid> Coordinator::State::awaited() const {
   return found;
 }
 
-void Coordinator::State::watch_standstills(const event::Progress& report) {
+void Standstills::see(const event::Progress& report) {
   const std::vector<WorkerUid> owing = awaited();
   for (const WorkerProgress& seen : report.workers) {
-    const Worker* worker = find(seen.uid);
+    const Worker* worker = workers_.find(seen.uid);
     if (worker == nullptr || !worker->holds_state() || worker->left || worker->evicted) continue;
-    hangs.observe(seen, worker->vitals, std::ranges::find(owing, seen.uid) != owing.end(), now);
+    hangs_.observe(seen, worker->vitals, std::ranges::find(owing, seen.uid) != owing.end(),
+                   turn_.now);
   }
-  if (hangs.learnt() == recorded_standstills) return;
-  recorded_standstills = hangs.learnt();
-  act(action::RecordStandstills{recorded_standstills}, "a limit has grown");
+  if (hangs_.learnt() == recorded_) return;
+  recorded_ = hangs_.learnt();
+  turn_.act(action::RecordStandstills{recorded_}, "a limit has grown");
 }
 
-void Coordinator::State::on(const event::Vitals& report) {
+void Standstills::see(const event::Vitals& report) {
   const auto more = [](std::uint64_t after, std::uint64_t before) {
     return after > before ? after - before : 0;
   };
-  const std::uint64_t zygote = more(report.zygote.excused_ns, zygote_vitals.excused_ns);
-  zygote_vitals = report.zygote;
-  for (auto& [uid, worker] : workers)
+  const std::uint64_t zygote = more(report.zygote.excused_ns, zygote_vitals_.excused_ns);
+  zygote_vitals_ = report.zygote;
+  for (auto& [uid, worker] : workers_)
     if (worker.stage == Stage::kSpawning) worker.since += zygote;
   for (const WorkerVitals& vitals : report.workers) {
-    Worker* worker = find(vitals.uid);
+    Worker* worker = workers_.find(vitals.uid);
     if (worker == nullptr) continue;
     const std::uint64_t excused = more(vitals.excused_ns, worker->vitals.excused_ns);
     if (worker->stage > Stage::kSpawning && worker->stage < Stage::kReady) worker->since += excused;
-    worker->held = 2 * excused > now - vitals_at;
+    worker->held = 2 * excused > turn_.now - vitals_at_;
     worker->vitals = vitals;
   }
-  vitals_at = now;
+  vitals_at_ = turn_.now;
 }
 
-void Coordinator::State::on(const event::Remembered& earlier) {
-  hangs.remember(earlier.standstills);
-  recorded_standstills = hangs.learnt();
+void Standstills::remember(const event::Remembered& earlier) {
+  hangs_.remember(earlier.standstills);
+  recorded_ = hangs_.learnt();
 }
 
-void Coordinator::State::evict_hung() {
-  const auto hang = hangs.hung();
-  if (!hang) return;
-  Worker& worker = *find(hang->worker);
-  hangs.evicted(*hang);
+std::optional<Standstills::Hung> Standstills::hung() {
+  const auto hang = hangs_.hung();
+  if (!hang) return std::nullopt;
+  hangs_.evicted(*hang);
   const std::string where =
       hang->phase == Phase::kIdle ? "between steps" : std::string("in ") + to_string(hang->phase);
-  const std::string why = hangs.strict() ? "; --hang-timeout allows more"
-                                         : " while others waited for it; the next one has " +
-                                               time_of(hangs.limit(hang->phase)) + " there";
-  evict(worker, Cause::kHung,
-        "hung " + where + " for " + seconds(hang->counted) + ", " + activity(hang->ran) + why);
+  const std::string why = hangs_.strict() ? "; --hang-timeout allows more"
+                                          : " while others waited for it; the next one has " +
+                                                time_of(hangs_.limit(hang->phase)) + " there";
+  return Hung{hang->worker, "hung " + where + " for " + seconds(hang->counted) + ", " +
+                                activity(hang->ran) + why};
 }
 
-void Coordinator::State::tell_standstills() {
-  for (const HangWatch::Standstill& still : hangs.to_tell()) {
-    const Worker* worker = find(still.worker);
+void Standstills::tell() {
+  for (const HangWatch::Standstill& still : hangs_.to_tell()) {
+    const Worker* worker = workers_.find(still.worker);
     if (worker == nullptr || worker->evicted) continue;
-    const std::string limit = time_of(hangs.limit(still.phase));
+    const std::string limit = time_of(hangs_.limit(still.phase));
     const std::string patience =
-        hangs.strict() ? "--hang-timeout gives it " + limit
-                       : std::string(still.awaited ? "others wait for it" : "nobody waits for it") +
-                             "; it is left alone until others have waited for " + limit +
-                             " (--hang-timeout S: for S seconds, whether they wait or not)";
-    print(action::Severity::kWarning, name(*worker) + " has got no further for " +
-                                          seconds(still.lasted) + where_it_stands(worker->seen) +
-                                          ": it is " + activity(still.ran) + "; " + patience);
+        hangs_.strict()
+            ? "--hang-timeout gives it " + limit
+            : std::string(still.awaited ? "others wait for it" : "nobody waits for it") +
+                  "; it is left alone until others have waited for " + limit +
+                  " (--hang-timeout S: for S seconds, whether they wait or not)";
+    turn_.print(action::Severity::kWarning, board_.name(*worker) + " has got no further for " +
+                                                seconds(still.lasted) +
+                                                where_it_stands(worker->seen) + ": it is " +
+                                                activity(still.ran) + "; " + patience);
   }
 }
 
 // What a worker that is not ready has come to.
-std::string Coordinator::State::not_ready(const Worker& worker) const {
+std::string Standstills::not_ready(const Worker& worker) const {
   const auto of_process = [&](const std::string& what, const WorkerVitals& vitals) {
-    const auto life = static_cast<double>(now - std::min(now, worker.since));
+    const auto life = static_cast<double>(turn_.now - std::min(turn_.now, worker.since));
     return what + ", " + activity(life == 0 ? 0 : static_cast<double>(vitals.ran_ns) / life);
   };
-  const std::string who = name(worker) + " ";
-  if (worker.stage == Stage::kSpawning && config.attached) return who + "has not come";
+  const std::string who = board_.name(worker) + " ";
+  if (worker.stage == Stage::kSpawning && config_.attached) return who + "has not come";
   if (worker.stage == Stage::kSpawning)
-    return of_process(who + "waits for main() to come to lockstep::init()", zygote_vitals);
+    return of_process(who + "waits for main() to come to lockstep::init()", zygote_vitals_);
   if (worker.stage == Stage::kForked)
     return of_process(who + "has not come to lockstep::init()", worker.vitals);
   if (worker.stage == Stage::kGreeted)
@@ -143,29 +147,33 @@ std::string Coordinator::State::not_ready(const Worker& worker) const {
   return of_process(who + "loads its state", worker.vitals);
 }
 
-void Coordinator::State::tell_slow_start() {
+void Standstills::tell_slow_start(const RunFacts& run) {
   const auto due = [](std::uint64_t lasted, std::uint64_t& told) {
     if (lasted < std::max(HangWatch::kFirstTold, 2 * told)) return false;
     told = lasted;
     return true;
   };
-  const bool starts = group == Group::kStarting;
-  if (starts && !due(now - group_since, start_told)) return;
-  if (!starts && group != Group::kRunning) return;
+  const bool starts = run.group == Group::kStarting;
+  if (starts && !due(turn_.now - run.since, start_told_)) return;
+  if (!starts && run.group != Group::kRunning) return;
   std::string missing;
-  for (auto& [uid, worker] : workers) {
+  for (auto& [uid, worker] : workers_) {
     if (worker.stage >= Stage::kReady || worker.dismissed || worker.evicted || worker.refused)
       continue;
     if (starts)
       missing += (missing.empty() ? "" : "; ") + not_ready(worker);
-    else if (!config.attached && due(now - std::min(now, worker.since), worker.start_told))
-      print(action::Severity::kWarning, not_ready(worker) + " for " + seconds(worker.start_told) +
-                                            " by now; it has " + time_of(timing.join));
+    else if (!config_.attached &&
+             due(turn_.now - std::min(turn_.now, worker.since), worker.start_told))
+      turn_.print(action::Severity::kWarning, not_ready(worker) + " for " +
+                                                  seconds(worker.start_told) + " by now; it has " +
+                                                  time_of(config_.timing.join));
   }
   if (starts)
-    print(action::Severity::kWarning,
-          "the start has taken " + seconds(start_told) + " of " + time_of(timing.first_table) +
-              (missing.empty() ? ": main() has not come to lockstep::init()" : ": " + missing));
+    turn_.print(
+        action::Severity::kWarning,
+        "the start has taken " + seconds(start_told_) + " of " +
+            time_of(config_.timing.first_table) +
+            (missing.empty() ? ": main() has not come to lockstep::init()" : ": " + missing));
 }
 
 }  // namespace lockstep::coord
