@@ -1,0 +1,121 @@
+// The times that a host's workers are given.
+#include <algorithm>
+#include <csignal>
+#include <functional>
+
+#include "base/seconds.h"
+#include "coord/host_keeper.h"
+
+namespace lockstep::coord {
+
+// Calls visit(time, what to do then) for every timer that runs.
+template <class Visit>
+void HostKeeper::each_timer_of(Worker& worker, Visit visit) {
+  const Timing& timing = config_.timing;
+  const bool starting = run_.group == Group::kStarting, running = run_.group == Group::kRunning;
+  if (worker.stage == Stage::kSpawning && config_.zygote && zygote_.ready)
+    visit(worker.since + timing.fork, [this] {
+      zygote_.ready = false;
+      drop_unforked("its zygote does not answer");
+      turn_.act(action::RestartZygote{},
+                "no answer to a fork request for " + seconds(config_.timing.fork));
+    });
+  if (worker.stage == Stage::kForked)
+    visit(worker.since + timing.hello, [this, &worker] {
+      evict(worker, Cause::kFailedSpawn, "no hello within " + seconds(config_.timing.hello));
+    });
+  // Once ready it waits for the others alone, through an evaluation of whatever length.
+  if (running && worker.stage >= Stage::kForked && worker.stage < Stage::kReady)
+    visit(worker.since + timing.join, [this, &worker] {
+      evict(worker, Cause::kFailedSpawn, "not ready within " + seconds(config_.timing.join));
+    });
+  if (worker.closed_at && !worker.left && run_.elastic && (starting || running))
+    visit(*worker.closed_at + timing.close_grace, [this, &worker] {
+      evict(worker, Cause::kOwnDoing,
+            "closed its connection to the launcher and did not end within " +
+                seconds(config_.timing.close_grace));
+    });
+  const bool awaited = run_.group != Group::kRestarting && !(config_.attached && starting);
+  if (!worker.stopped_at || !awaited) return;
+  const bool last = run_.elastic && worker.holds_state() && run_.restarts >= config_.max_restarts &&
+                    !goes_on_without(worker);
+  if (last && worker.stop_told) return;
+  visit(*worker.stopped_at + timing.stop_grace, [this, &worker, last] {
+    const std::string stopped = "stopped for " + seconds(turn_.now - *worker.stopped_at);
+    if (!last) return evict(worker, Cause::kFromOutside, stopped);
+    worker.stop_told = true;
+    turn_.print(action::Severity::kWarning,
+                board_.name(worker) + " is " + stopped +
+                    ", and nobody else could go on: the run waits for its SIGCONT");
+  });
+}
+
+template <class Visit>
+void HostKeeper::each_timer(Visit visit) {
+  if (run_.group == Group::kStopped) return;
+  for (auto& [uid, worker] : workers_)
+    if (!worker.dismissed && !worker.evicted) each_timer_of(worker, visit);
+  if (!run_.is_ending() && zygote_.pause.until())
+    visit(*zygote_.pause.until(), [this] {
+      zygote_.pause.end();
+      turn_.act(action::RestartZygote{}, "the zygote ended, a while ago");
+    });
+  if (run_.group == Group::kRunning && tries_.pause.until())
+    visit(*tries_.pause.until(), [this] { tries_.pause.end(); });  // then it is tried again
+  if (run_.group == Group::kRunning && signal_at_)
+    visit(*signal_at_ + config_.timing.signal_wait, [this] { answer_signals(); });
+  if (orderly_until_)
+    visit(*orderly_until_, [this] {
+      orderly_until_.reset();
+      to_run_(report::OutOfTime{});
+      if (!config_.attached)
+        return kill_late(config_.timing.orderly, "they were to leave in order");
+      term_until_ = turn_.now + config_.timing.kill_grace;
+      kill_all(SIGTERM, "it has not left in time");
+    });
+  if (term_until_)
+    visit(*term_until_, [this] {
+      term_until_.reset();
+      kill_late(config_.timing.kill_grace, "they were told to end");
+    });
+  if (run_.group == Group::kStopping && tell_stop_wait_at_)
+    visit(*tell_stop_wait_at_, [this] { tell_stop_wait(); });
+}
+
+// One at a time: what it does may end others.
+bool HostKeeper::fire_timer() {
+  std::function<void()> due;
+  each_timer([&](std::uint64_t at, auto what) {
+    if (!due && at <= turn_.now) due = what;
+  });
+  if (due) due();
+  return due != nullptr;
+}
+
+std::uint64_t HostKeeper::next_deadline(std::uint64_t until) {
+  each_timer([&](std::uint64_t at, const auto&) { until = std::min(until, at); });
+  return until;
+}
+
+void HostKeeper::watch_standstills() {
+  if (run_.group == Group::kRunning || run_.group == Group::kFinishing) {
+    standstills_.tell();
+    if (const auto hung = standstills_.hung())
+      evict(workers_.at(hung->worker), Cause::kHung, hung->why);
+  }
+  standstills_.tell_slow_start(run_);
+}
+
+// Every time that a worker is given.
+void HostKeeper::forget_pause(std::uint64_t gap) {
+  standstills_.skip_pause();
+  for (auto& [uid, worker] : workers_) {
+    worker.since += gap;
+    for (auto* at : {&worker.going_at, &worker.stopped_at, &worker.closed_at})
+      if (*at) **at += gap;
+  }
+  for (auto* at : {&signal_at_, &orderly_until_, &term_until_, &tell_stop_wait_at_})
+    if (*at) **at += gap;
+}
+
+}  // namespace lockstep::coord

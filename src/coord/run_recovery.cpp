@@ -1,0 +1,193 @@
+// Deaths: what they cost, and which rung of the ladder mends them.
+#include <algorithm>
+
+#include "base/signal_name.h"
+#include "coord/run_keeper.h"
+
+namespace lockstep::coord {
+
+void RunKeeper::hear(const report::Lost& lost) {
+  const Worker& worker = lost.worker;
+  const Death& death = lost.death;
+  const std::string name = board_.name(worker);
+  const std::string error = worker.failure ? worker.failure->message : "";  // told already
+  const bool from_outside = death.cause == Cause::kFromOutside;
+  const std::optional<Txn> interrupted = interrupted_by(worker);
+  IncidentBook::Entry& incident =
+      incidents_.add({worker.uid, board_.rank_of(worker), death.text, error, death.ended_well},
+                     interrupted, from_outside, worker.seen.fault_fired_ns, turn_.now);
+  // The shares that it owned count a crash each: one that crashes all its owners is hopeless.
+  if (lost.shares) hopeless_ = crashes_.add(worker.seen.current_txn, *lost.shares) || hopeless_;
+  const std::string died =
+      name + " died (" + death.text + ")" +
+      (ended_early_.empty() ? "" : "; before it, with exit 0, ended " + ended_early_);
+  if (!facts_.elastic) {
+    // Of a loop over a process group. Whoever ended the worker by a signal that asks for an end may
+    // be about to send it to the launcher, too; what the others die of meanwhile is the first one's
+    // death.
+    if (waiting_restart_) return;
+    if (!death.by_stop_signal || config_.attached) return restart_or_stop(died, from_outside);
+    waiting_restart_ = WaitingRestart{turn_.now, died, from_outside};
+    return;
+  }
+  if (facts_.group == Group::kStarting && death.cause == Cause::kOwnDoing)
+    return restart_or_stop(died, from_outside);
+  const bool last = worker.holds_state() &&
+                    !workers_.any([](const Worker& other) { return other.holds_state(); });
+  const bool missed = workers_.active() < facts_.target;
+  const std::string then = last     ? "nobody else holds the state"
+                           : missed ? replace(worker.refused, lost.outlook, incident)
+                                    : "the others go on";
+  news_.tell_death(name, worker, death, interrupted, then);
+  if (!interrupted)
+    turn_.act(action::RecordIncident{incident.report}, "a worker died outside the group's work");
+}
+
+// A death from outside, but one that loses nothing.
+void RunKeeper::hear(const report::LetGo& gone) {
+  const Worker& worker = gone.worker;
+  const std::string signal = signal_name(worker.seen.signal);
+  IncidentBook::Entry& incident = incidents_.add({worker.uid, board_.rank_of(worker), signal},
+                                                 std::nullopt, true, 0, turn_.now);
+  incident.report.txn = std::max(incident.report.txn, worker.seen.current_txn);
+  const std::string then = workers_.active() < facts_.target
+                               ? replace(worker.refused, gone.outlook, incident)
+                               : "the others go on";
+  turn_.print(action::Severity::kWarning,
+              board_.name(worker) + " got " + signal + " and leaves at the next step; " + then);
+  turn_.act(action::RecordIncident{incident.report}, "a signal takes a worker out");
+}
+
+// The newest transaction that somebody works on; none if it had no part in the work.
+std::optional<Txn> RunKeeper::interrupted_by(const Worker& worker) const {
+  if (!worker.holds_state() && !worker.proposed) return std::nullopt;
+  Txn newest = worker.seen.current_txn;
+  for (const auto& [uid, other] : workers_)
+    if (other.holds_state()) newest = std::max(newest, other.seen.current_txn);
+  return newest;
+}
+
+// Charges the budget for a replacement, which the host then starts; or does without. Returns what
+// then happens, in words.
+std::string RunKeeper::replace(bool is_refused, const report::Outlook& next,
+                               IncidentBook::Entry& incident) {
+  const std::string without = "the others go on without it";
+  if (config_.attached) {
+    incident.replaced = next.has_room;
+    if (next.has_room) return "the others go on, and the same command joins them again";
+    --facts_.target;
+    return without;
+  }
+  // One charge per incident; but each try to start somebody is one, or they would never end.
+  const bool charged = incident.replaced && !next.in_vain;
+  incident.replaced =
+      next.again && (charged || (next.has_room && (next.free || replacements_.charge(furthest_))));
+  const std::string most = std::to_string(config_.max_replacements);
+  if (incident.replaced)
+    return "a replacement is started (" + std::to_string(replacements_.left(furthest_)) + " of " +
+           most + " left)";
+  --facts_.target;
+  if (is_refused) return without;
+  if (next.again) return without + ": --max-replacements " + most + " is spent";
+  return without + ": " + std::to_string(next.failed) + " tries in a row have failed";
+}
+
+// Rung 1 needs somebody who can finish the transaction that the run is in.
+void RunKeeper::check_survivors() {
+  if (hopeless_)
+    return restart_or_stop(
+        why_none_is_left(
+            incidents_.newest(),
+            "a share of one step crashed " + std::to_string(CrashLedger::kMostOwners) + " workers"),
+        false);
+  bool any = false, member = false, able = false;
+  for (const auto& [uid, worker] : workers_) {
+    if (!worker.holds_state()) continue;
+    any = true;
+    member = member || worker.stage == Stage::kMember;
+    able = able || worker.first_txn->value() <= applied_;
+  }
+  if (!any)
+    return restart_or_stop(
+        why_none_is_left(incidents_.newest(), "no worker that holds the state is alive"),
+        blame_outside());
+  if (!member) keep_leavers();
+  if (able) {
+    orphaned_since_.reset();
+  } else if (!orphaned_since_) {
+    orphaned_since_ = turn_.now;  // it may be whole: then the newcomers apply it any moment
+  }
+}
+
+// Those who were to leave are the last ones who hold the state: as many as are wanted stay, in the
+// place of newcomers.
+void RunKeeper::keep_leavers() {
+  std::uint32_t kept = 0;
+  for (const auto& [uid, worker] : workers_) {
+    if (kept == std::max(facts_.target, 1U)) break;
+    if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
+    to_hosts_(order::Stay{uid});
+    std::erase(order_, uid);  // it may not have left the proposal yet
+    order_.insert(order_.begin(), uid);
+    ++kept;
+  }
+  to_hosts_(order::Shrink{});
+}
+
+void RunKeeper::restart_or_stop(const std::string& reason, bool from_outside) {
+  waiting_restart_.reset();
+  std::optional<RestartBudget::Place> place;
+  if (facts_.elastic)
+    place = {furthest_, applied_,
+             from_outside ? std::string() : own_error(incidents_.newest(), reason)};
+  const auto verdict = restarts_.charge(place);
+  facts_.restarts = restarts_.used();
+  if (!from_outside) own_doing_at_ = furthest_;
+  news_.drop_held();
+  const bool allowed = verdict == RestartBudget::Verdict::kAllowed;
+  record(incidents_.close_all(allowed ? 3 : 4), reason);
+  if (!allowed) {
+    // Of restarts in a row each has a cause.
+    const bool spent = verdict == RestartBudget::Verdict::kSpent;
+    const bool resumable = from_outside && (spent || own_doing_at_ != furthest_);
+    return stop_now(resumable ? exit_code(ErrorKind::kResumable) : 1, reason + refusal(verdict));
+  }
+  turn_.print(action::Severity::kWarning, reason + "; " + restarts_.announcement());
+  facts_.group = Group::kRestarting;
+  to_hosts_(order::Kill{"the group starts again"});
+}
+
+std::string RunKeeper::refusal(RestartBudget::Verdict verdict) const {
+  if (config_.attached) return "; nobody starts workers that were started by hand again";
+  if (verdict == RestartBudget::Verdict::kSpent)
+    return "; " + restarts_.refusal(facts_.elastic ? " from a checkpoint" : "");
+  if (verdict == RestartBudget::Verdict::kSameError)
+    return "; the same error ended the group in the same transaction (" + std::to_string(applied_) +
+           ") before: another try would end so, too";
+  return "; " + std::to_string(config_.no_progress_restarts) +
+         " restarts in a row got no further than transaction " + std::to_string(furthest_);
+}
+
+bool RunKeeper::blame_outside() {
+  const IncidentBook::Entry* incident = incidents_.newest();
+  return incident != nullptr && incident->from_outside;
+}
+
+// A fresh board: nothing of the old group counts any more.
+void RunKeeper::begin_group() {
+  facts_.group = Group::kStarting;
+  facts_.since = turn_.now;
+  facts_.target = facts_.wanted;
+  ended_early_.clear();
+  news_.begin_group();
+  order_.clear();
+  proposal_.reset();
+  cannot_grow_ = false;
+  applied_ = 0;
+  crashes_ = {};
+  hopeless_ = false;
+  orphaned_since_.reset();
+  to_hosts_(order::Begin{});
+}
+
+}  // namespace lockstep::coord

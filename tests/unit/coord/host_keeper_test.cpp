@@ -1,0 +1,165 @@
+// A host's keeper alone: what it reports, and how it obeys.
+#include "coord/host_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace lockstep::coord {
+namespace {
+
+using testing::ElementsAre;
+
+class HostKeeperTest : public testing::Test {
+ protected:
+  template <class What>
+  void feed(const What& event) {
+    turn.actions.clear();
+    keeper.on(event);
+  }
+  void obey(const Order& order) {
+    turn.actions.clear();
+    keeper.obey(order);
+  }
+  // To `seconds` from the start.
+  void pass_to(std::uint64_t seconds) {
+    turn.now = seconds * 1'000'000'000;
+    turn.actions.clear();
+    while (keeper.fire_timer()) continue;
+  }
+  template <class What>
+  std::vector<What> acts() const {
+    std::vector<What> found;
+    for (const Action& action : turn.actions)
+      if (const auto* what = std::get_if<What>(&action.what)) found.push_back(*what);
+    return found;
+  }
+  // So many, in the first table of a run of 8 shares.
+  void run(std::uint32_t workers) {
+    facts.target = workers;
+    facts.virtual_workers = 8;
+    feed(event::ZygoteReady{});
+    keeper.spawn_missing();
+    Table table;
+    for (const action::Spawn& spawn : acts<action::Spawn>()) {
+      table.members.push_back({spawn.uid, spawn.slot});
+      feed(event::Forked{spawn.uid, 100});
+      feed(event::Hello{spawn.uid});
+      obey(order::Admit{spawn.uid, false});
+      feed(event::Ready{spawn.uid, Txn(0)});
+    }
+    facts.group = Group::kRunning;
+    obey(order::FirstTable{table, 0});
+    reports.clear();
+  }
+  template <class What>
+  What report() const {
+    const auto* what = reports.size() == 1 ? std::get_if<What>(&reports[0]) : nullptr;
+    EXPECT_NE(what, nullptr) << reports.size() << " reports";
+    return what == nullptr ? What{} : *what;
+  }
+
+  Config config{.workers = 3, .timing = {}};
+  RunFacts facts;
+  Turn turn{1'000'000'000, {}};
+  std::vector<Report> reports;
+  HostKeeper keeper{config, facts, turn, [this](const Report& what) { reports.push_back(what); }};
+};
+
+TEST_F(HostKeeperTest, StartsAsManyWorkersAsTheFactsSayOnceTheyCanBeForked) {
+  facts.target = 2;
+  keeper.spawn_missing();
+  EXPECT_TRUE(acts<action::Spawn>().empty());
+  feed(event::ZygoteReady{});
+  keeper.spawn_missing();
+  const auto spawns = acts<action::Spawn>();
+  ASSERT_EQ(spawns.size(), 2U);
+  EXPECT_EQ(spawns[0].rank, Rank(0));
+  EXPECT_EQ(spawns[1].rank, Rank(1));
+  EXPECT_NE(spawns[0].slot, spawns[1].slot);
+  EXPECT_EQ(spawns[0].world_size, 3);  // of the first start
+}
+
+TEST_F(HostKeeperTest, ReportsACrashWithTheSharesThatTheWorkerOwned) {
+  run(3);
+  feed(event::Exited{WorkerUid(1), {-1, SIGSEGV}});
+  EXPECT_EQ(acts<action::AppendDead>().size(), 1U);
+  EXPECT_THAT(report<report::Lost>().shares.value(), ElementsAre(0, 1, 2));
+  reports.clear();
+  feed(event::Exited{WorkerUid(2), {-1, SIGSEGV}});  // with what it has adopted of the first one's
+  EXPECT_THAT(report<report::Lost>().shares.value(), ElementsAre(3, 4, 5, 1));
+  EXPECT_THAT(keeper.board().dead, ElementsAre(WorkerUid(1), WorkerUid(2)));
+}
+
+TEST_F(HostKeeperTest, ADeathFromOutsideCountsForNoShare) {
+  run(3);
+  feed(event::Exited{WorkerUid(1), {-1, SIGKILL}});
+  EXPECT_FALSE(report<report::Lost>().shares.has_value());
+  EXPECT_EQ(report<report::Lost>().death.cause, Cause::kFromOutside);
+}
+
+TEST_F(HostKeeperTest, WhatCannotBeStartedIsTriedLessOften) {
+  run(3);
+  facts.target = 4;
+  turn.actions.clear();
+  keeper.spawn_missing();
+  feed(event::SpawnFailed{acts<action::Spawn>().at(0).uid, "no memory"});
+  const auto outlook = report<report::Lost>().outlook;
+  EXPECT_TRUE(outlook.in_vain && outlook.again);
+  EXPECT_EQ(outlook.failed, 1);
+  turn.actions.clear();
+  keeper.spawn_missing();
+  EXPECT_TRUE(acts<action::Spawn>().empty());
+  turn.now += 50'000'000;
+  keeper.spawn_missing();
+  EXPECT_EQ(acts<action::Spawn>().size(), 1U);
+}
+
+TEST_F(HostKeeperTest, KillsWhoHasNotEndedWithinTheGraceOfAStop) {
+  run(2);
+  facts.group = Group::kStopping;
+  obey(order::Stop{SIGTERM});
+  for (const action::Kill& kill : acts<action::Kill>()) EXPECT_EQ(kill.signal, SIGTERM);
+  EXPECT_EQ(acts<action::Kill>().size(), 2U);
+  feed(event::Exited{WorkerUid(1), {0, 0}});
+  pass_to(30);
+  EXPECT_TRUE(acts<action::Kill>().empty());
+  pass_to(31);
+  ASSERT_EQ(acts<action::Kill>().size(), 1U);
+  EXPECT_EQ(acts<action::Kill>()[0].uid, WorkerUid(2));
+  EXPECT_EQ(acts<action::Kill>()[0].signal, SIGKILL);
+}
+
+TEST_F(HostKeeperTest, SaysWhenTheTimeToLeaveInOrderIsOver) {
+  run(2);
+  facts.group = Group::kStopping;
+  obey(order::StopInOrder{});
+  pass_to(31);
+  report<report::OutOfTime>();
+  EXPECT_EQ(acts<action::Kill>().size(), 2U);
+}
+
+TEST_F(HostKeeperTest, ANewStartOfTheGroupHasAFreshBoard) {
+  run(3);
+  feed(event::Exited{WorkerUid(1), {-1, SIGKILL}});
+  facts.group = Group::kRestarting;
+  obey(order::Kill{"the group starts again"});
+  feed(event::Exited{WorkerUid(2), {-1, SIGKILL}});
+  feed(event::Exited{WorkerUid(3), {-1, SIGKILL}});
+  facts.group = Group::kStarting;
+  facts.restarts = 1;
+  obey(order::Begin{});
+  EXPECT_EQ(acts<action::RestartGroup>().size(), 1U);
+  EXPECT_TRUE(keeper.board().dead.empty() && keeper.board().tables.empty());
+  keeper.spawn_missing();
+  const auto spawns = acts<action::Spawn>();
+  ASSERT_EQ(spawns.size(), 3U);
+  EXPECT_EQ(spawns[0].uid,
+            WorkerUid(4));  // uids are never used again, slots of the fresh board are
+  EXPECT_EQ(spawns[0].slot, Slot(0));
+  EXPECT_EQ(spawns[0].restart_count, 1);
+}
+
+}  // namespace
+}  // namespace lockstep::coord
