@@ -185,8 +185,8 @@ std::uint32_t SimWorker::index_in(const coord::Table& table) const {
 }
 
 void SimWorker::share_out() {
-  ownership_.emplace(table_, host_.plan.items(txn_, table_.stop_after_step),
-                     coord::stay_of(uid()), board_->dead);
+  ownership_.emplace(table_, host_.plan.items(txn_, table_.stop_after_step), coord::stay_of(uid()),
+                     board_->dead);
   ownership_dead_ = board_->dead.size();
 }
 

@@ -7,9 +7,9 @@
 #include <memory>
 #include <optional>
 
-#include "coord/ownership.h"
 #include "coord/actions.h"
 #include "coord/events.h"
+#include "coord/ownership.h"
 #include "simulation/world.h"
 
 namespace lockstep::simulation {

@@ -58,7 +58,8 @@ void SimWorker::depart() {
   require(host_.plan.is_border(txn_, table_.stop_after_step), "a worker leaves within a step");
   // The step under way and its checkpoint.
   const bool stops = newest.has(uid()) && table_.txn.value() == txn_;
-  if (stops && Ownership(table_, 1, coord::stay_of(uid()), board_->dead).first_live() == index_in(table_))
+  if (stops &&
+      Ownership(table_, 1, coord::stay_of(uid()), board_->dead).first_live() == index_in(table_))
     host_.checkpoint = {txn_, value_, memory_, rows_};
   host_.to_agent(uid(), event::Left{uid(), Txn(txn_)});
   end({0, 0});

@@ -14,8 +14,8 @@
 
 #include "base/unique_fd.h"
 #include "coord/board.h"
-#include "coord/recorder.h"
 #include "coord/ownership.h"
+#include "coord/recorder.h"
 #include "support/toy_options.h"
 #include "worker/inject.h"
 #include "worker/session.h"

@@ -41,7 +41,8 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
 
   if (plan.buffer_bytes > room || plan.state_bytes > room)
     return too_large("buffers and state", std::max(plan.buffer_bytes, plan.state_bytes), room);
-  const std::uint64_t rows = std::uint64_t{kGenerations} * plan.virtual_workers;  // in all generations
+  const std::uint64_t rows =
+      std::uint64_t{kGenerations} * plan.virtual_workers;  // in all generations
   if (plan.row_bytes > room / rows)
     return too_large("of what virtual workers carry from step to step, each one's rows",
                      plan.row_bytes, room / rows);
@@ -52,7 +53,8 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   layout.left_out_marks_ =
       round_up(layout.sums_.not_finite_marks + plan.buckets.size() * sizeof(coord::Word), kLine);
   layout.buffers_marks_ = round_up(
-      layout.left_out_mark(Txn(kGenerations - 1), 0) + plan.buckets.size() * sizeof(coord::Word), kLine);
+      layout.left_out_mark(Txn(kGenerations - 1), 0) + plan.buckets.size() * sizeof(coord::Word),
+      kLine);
   layout.row_marks_ = layout.heal_mark() + kLine;
   const std::uint64_t row_marks = plan.row_bytes == 0 ? 0 : rows * sizeof(coord::Word);
   layout.eval_ = round_up(layout.row_marks_ + row_marks, kPage);
@@ -60,7 +62,8 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   layout.notes_ = round_up(layout.eval_cell(Txn(kGenerations - 1), plan.eval_items), kPage);
   layout.notes_stride_ = round_up(plan.note_words * sizeof(coord::Word), kLine);
   layout.buffers_ = round_up(
-      layout.notes_ + std::uint64_t{kGenerations} * plan.virtual_workers * layout.notes_stride_, kPage);
+      layout.notes_ + std::uint64_t{kGenerations} * plan.virtual_workers * layout.notes_stride_,
+      kPage);
   layout.buffers_stride_ = round_up(plan.buffer_bytes, kPage);
   layout.rows_ = layout.buffers_ + kGenerations * layout.buffers_stride_;
   layout.row_stride_ = round_up(plan.row_bytes, kLine);

@@ -57,9 +57,12 @@ class Layout {
   }
   // txn + 1 where the bucket is left out of that transaction.
   std::uint64_t left_out_mark(Txn txn, std::uint32_t bucket) const {
-    return left_out_marks_ + (txn.value() % kGenerations * bytes_.size() + bucket) * sizeof(coord::Word);
+    return left_out_marks_ +
+           (txn.value() % kGenerations * bytes_.size() + bucket) * sizeof(coord::Word);
   }
-  std::uint64_t buffers_mark(Txn txn) const { return buffers_marks_ + txn.value() % kGenerations * 64; }
+  std::uint64_t buffers_mark(Txn txn) const {
+    return buffers_marks_ + txn.value() % kGenerations * 64;
+  }
   std::uint64_t heal_mark() const { return buffers_marks_ + std::uint64_t{kGenerations} * 64; }
   std::uint64_t row_mark(Txn txn, std::uint32_t v) const {
     return row_marks_ + (txn.value() % kGenerations * virtual_workers_ + v) * sizeof(coord::Word);
