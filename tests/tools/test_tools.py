@@ -19,6 +19,13 @@ def load(name):
     return module
 
 
+class Help(unittest.TestCase):
+    def test_needs_no_environment(self):
+        for program in ("tests/fault/chaos", "tests/support/machines", "bench/run", "tools/check_recipes"):
+            done = subprocess.run([ROOT / program, "--help"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stdout.startswith("usage: ")), (0, True), f"{program}: {done.stderr}")
+
+
 class Layers(unittest.TestCase):
     def problems(self, files):
         with tempfile.TemporaryDirectory() as scratch:
