@@ -123,6 +123,9 @@ struct RunOptions {
   // The resolved command line as TOML, for the run directory's config.toml; add_run_options() fills
   // it in. Empty: no such file.
   std::string config = {};
+  // Which of its options the command line had ("--epochs"); add_run_options() fills it in. One that
+  // is without effect in the program, or beside another, is kUsage, with its default value too.
+  std::vector<std::string> given = {};
 };
 
 // A number for RunOptions::identity: the shortest text that reads back as the same one.

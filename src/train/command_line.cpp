@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -271,7 +272,21 @@ void CommandLine::parse(int argc, char** argv) {
   exit_with(status.error());
 }
 
+namespace {
+
+// What the program has added itself is its own business.
+std::vector<std::string> options_to_add(const CommandLine& line) {
+  std::vector<std::string> names;
+  for (const std::string_view option : training::kRunOptions)
+    if (const std::string name = "--" + std::string(option); !line.knows(name))
+      names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
 void add_run_options(CommandLine& line, RunOptions& o) {
+  const std::vector<std::string> names = options_to_add(line);
   const auto add = [&](const auto& rule, const std::string& help) {
     if (!line.knows(rule.name)) line.add(rule.name, o.*rule.field, help, rule.limits);
   };
@@ -333,7 +348,12 @@ void add_run_options(CommandLine& line, RunOptions& o) {
            "steps of this start whose shares are computed twice, to compare the bits; without this "
            "option a new run's first step alone, 0: none",
            training::kRehearse.limits);
-  line.on_parsed([&o](const std::string& toml) { o.config = toml; });
+  line.on_parsed([&line, &o, names](const std::string& toml) {
+    o.config = toml;
+    o.given.clear();
+    std::ranges::copy_if(names, std::back_inserter(o.given),
+                         [&](const std::string& name) { return line.given(name); });
+  });
 }
 
 }  // namespace lockstep

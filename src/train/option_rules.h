@@ -2,6 +2,7 @@
 // code.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -41,6 +42,11 @@ inline constexpr std::array<std::string_view, 20> kRunOptions = {"accumulation-s
                                                                  "seed",
                                                                  "shuffle",
                                                                  "virtual-workers"};
+
+// Whether the command line had it, "--epochs".
+inline bool given(const RunOptions& options, std::string_view name) {
+  return std::ranges::find(options.given, name) != options.given.end();
+}
 
 // In the order of their enums.
 inline constexpr std::array<std::string_view, 3> kOnNan = {"continue", "skip", "stop"};

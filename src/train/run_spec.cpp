@@ -178,7 +178,9 @@ Status settle_batch_size(RunOptions& options, std::int64_t virtual_workers) {
   if (all % virtual_workers != 0)
     return misuse(each + ", which do not divide it: each step is a batch of equal size of each");
   const std::int64_t found = all / virtual_workers;
-  if (options.batch_size != RunOptions().batch_size && options.batch_size != found)
+  const bool named =
+      options.batch_size != RunOptions().batch_size || given(options, "--batch-size");
+  if (named && options.batch_size != found)
     return misuse(each + ", each with " + std::to_string(found) + "; but batch_size is " +
                   std::to_string(options.batch_size) + ": give one of the two");
   options.batch_size = found;
@@ -282,7 +284,7 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   LOCKSTEP_TRY(obey(kVirtualWorkers, options));
   LOCKSTEP_TRY(obey(kEvaluationBatchSize, options));
   if (!has_evaluation(spec, hooks) && !options.evaluate_every.none() &&
-      options.evaluate_every != Duration::epochs(1))
+      (options.evaluate_every != Duration::epochs(1) || given(options, "--evaluate-every")))
     return wrong("--evaluate-every is " + options.evaluate_every.text() +
                  ", but this program evaluates nothing: leave the option out");
   if (hooks.plateau_of_accuracy && (!has_evaluation(spec, hooks) || options.evaluate_every.none()))

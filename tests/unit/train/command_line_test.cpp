@@ -36,6 +36,21 @@ TEST(CommandLine, DefaultsAreThoseOfTheOptions) {
   EXPECT_EQ(parsed.run.epochs, RunOptions().epochs);
   EXPECT_EQ(parsed.run.shuffle, data::Shuffle::kReshuffle);
   EXPECT_NE(parsed.run.config.find("batch-size=100"), std::string::npos) << parsed.run.config;
+  EXPECT_TRUE(parsed.run.given.empty());
+}
+
+TEST(CommandLine, OptionsOfARunThatAreGivenAreKnown) {
+  EXPECT_EQ(parse({"--epochs", "10", "--lr=1", "--batch_size", "100", "--drop-last"}).run.given,
+            (std::vector<std::string>{"--batch-size", "--drop-last", "--epochs"}));
+  // One of the program's own stands for something else.
+  RunOptions run;
+  std::int64_t own = 1;
+  CommandLine line("program", "a test");
+  line.add("--epochs", own, "rounds", {.least = 1});
+  add_run_options(line, run);
+  const char* const words[] = {"program", "--epochs", "3", "--seed", "2"};
+  ASSERT_TRUE(line.try_parse(5, words).ok());
+  EXPECT_EQ(run.given, (std::vector<std::string>{"--seed"}));
 }
 
 TEST(CommandLine, ANumberMayBeGivenWithoutItsName) {

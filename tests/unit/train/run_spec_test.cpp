@@ -114,8 +114,15 @@ TEST(RunSpec, WithoutDataNothingIsSaidOfBatchesOrEpochs) {
   refused("--max-duration", [](RunOptions& o) { o.max_duration = Duration::epochs(2); });
   refused("--checkpoint-every", [](RunOptions& o) { o.checkpoint_every = Duration::epochs(2); });
   refused("--log-every", [](RunOptions& o) { o.log_every = Duration::epochs(2); });
+  // With their default values too, where the command line has them.
+  for (const char* name :
+       {"--batch-size", "--shuffle", "--drop-last", "--epochs", "--new-virtual-workers"})
+    refused(name, [&](RunOptions& o) { o.given = {"--max-steps", name}; });
+  const char* const nothing = "but this program evaluates nothing";
   EXPECT_THAT(said([](RunOptions& o) { o.evaluate_every = Duration::epochs(2); }),
-              HasSubstr("--evaluate-every is 2ep"));
+              HasSubstr(nothing));
+  EXPECT_THAT(said([](RunOptions& o) { o.given = {"--evaluate-every"}; }), HasSubstr(nothing));
+  EXPECT_EQ(said([](RunOptions& o) { o.given = {"--max-steps", "--virtual-workers"}; }), "");
 }
 
 TEST(RunSpec, WithoutDataThereIsOneEpochThatHasNoEnd) {
