@@ -45,12 +45,14 @@
 // The closure runs once for each virtual worker that this worker has in the step (with
 // accumulation_steps once for each of its batches), and again for those it adopts when others die.
 // It must depend on nothing but the state and the share: not on the rank, a data loader around
-// run(), a counter, the clock, or a generator of its own. In a new run's first step the closure of
-// each share runs a second time, in another worker where there is one, and must come to the same
-// bits (RunOptions::rehearse). Backward, clipping (RunOptions::clip_grad_norm), reduction and
-// update are run()'s: in the closure backward(), zero_grad(), clip_grad_norm_() and the optimizer's
-// step() are errors. How long the loop's own code may take: "Time limits" in docs/guide/errors.md
-// (30 min from the launcher's start to the end of open(); later as long as no other worker waits).
+// run(), a counter, the clock, or a generator of its own; and it must not write to the state, what
+// it carries and the model's buffers apart (kUsage, which names the tensor). In a new run's first
+// step the closure of each share runs a second time, in another worker where there is one, and must
+// come to the same bits (RunOptions::rehearse). Backward, clipping (RunOptions::clip_grad_norm),
+// reduction and update are run()'s: in the closure backward(), zero_grad(), clip_grad_norm_() and
+// the optimizer's step() are errors. How long the loop's own code may take: "Time limits" in
+// docs/guide/errors.md (30 min from the launcher's start to the end of open(); later as long as no
+// other worker waits).
 // Threads: one. Ownership: refers to context and state, which outlive it.
 #pragma once
 
@@ -250,8 +252,9 @@ class Step {
   // a half weight's grad() is neither unscaled nor clipped, and what is written to a half weight is
   // written over by its master. What a hook writes to the state lasts; written to anything else it
   // must not matter, as a newcomer has the state alone. It depends on the state, grad() and its
-  // argument, and on nothing else; what it draws from PyTorch's default generator is the same
-  // everywhere. A hook costs a copy of the gradients at each update.
+  // argument, and on nothing else, no variable of the loop either: a newcomer runs it for its first
+  // update within open(), before its loop has set any. What it draws from PyTorch's default
+  // generator is the same everywhere. A hook costs a copy of the gradients at each update.
   // An update that is left out (OnNan::kSkip, or no share takes part) does not call it; one that
   // a GradScaler leaves out does, as a loop of PyTorch's would. What it throws ends the run, as in
   // the loop's own code, with "step N: on_update(): ". Several are called in the order given.

@@ -48,7 +48,8 @@ bool RunKeeper::agree(const Worker& first, const Worker& other) {
     difference = board_.name(first) + " and " + board_.name(other) +
                  " start with different time limits, or with different words of when an earlier "
                  "one was reached: give all ranks the same options, and start again";
-  if (!difference.empty()) stop_now(1, difference);
+  // As where descriptions or steps differ.
+  if (!difference.empty()) stop_now(exit_code(ErrorKind::kUsage), difference);
   return difference.empty();
 }
 

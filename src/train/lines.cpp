@@ -150,10 +150,12 @@ std::string step_in_words(const Plan& plan, Txn txn) {
 }
 
 std::string step_line(const Position& position, const Plan& plan,
-                      const std::vector<double>& losses) {
+                      const std::vector<std::optional<double>>& losses) {
+  if (std::ranges::none_of(losses, &std::optional<double>::has_value))
+    return place_of(position, plan) + ", no share took part\n";
   std::string line = place_of(position, plan) + ", Loss: ";
   for (std::size_t u = 0; u < std::min(losses.size(), kMostLosses); ++u)
-    line += (u == 0 ? "" : ", ") + with_decimals(losses[u], 4);
+    line += (u == 0 ? "" : ", ") + (losses[u] ? with_decimals(*losses[u], 4) : "none");
   return line + (losses.size() > kMostLosses ? ", …\n" : "\n");
 }
 

@@ -20,10 +20,11 @@ std::string whole_lines(std::string text);
 // "step 5", or "step 5, update 1", from 0: for messages.
 std::string step_in_words(const Plan& plan, Txn txn);
 // `Epoch [1/10], Step [100/600], Loss: 2.1626`, with newline; losses: virtual worker 0's of each
-// update, of which the first 8 are told. Without data `Step [100/5000], Loss: 2.1626`, or `Step
-// [100]` where its end is not known; and so in the others.
+// update, of which the first 8 are told, `none` of one in which no share took part; `…, no share
+// took part`: of none of them. Without data `Step [100/5000], Loss: 2.1626`, or `Step [100]` where
+// its end is not known; and so in the others.
 std::string step_line(const Position& position, const Plan& plan,
-                      const std::vector<double>& losses);
+                      const std::vector<std::optional<double>>& losses);
 // `Epoch [1/10], Test loss: 0.0593, Accuracy: 98.12 % (9812/10000)`, with newline; or
 // `Validation loss:`.
 std::string evaluation_line(const EpochEnd& end, EvaluatedOn set);

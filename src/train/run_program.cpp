@@ -282,7 +282,7 @@ transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& excha
   const bool told = spec_.plan.updates_per_step > 1 ? told_ : records.told_before();
   return records.lines(hooks, epoch_ends_.book(),
                        {not_finite_, left_out_, told, rates_, grad_norm_, sums_,
-                        completes ? memory_->losses() : std::vector<double>()});
+                        completes ? memory_->losses() : std::vector<std::optional<double>>()});
 }
 
 }  // namespace lockstep::training

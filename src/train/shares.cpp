@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -14,11 +15,32 @@
 #include "train/given_optimizers.h"
 #include "train/gradient_flags.h"
 #include "train/lines.h"
+#include "train/state_kept.h"
 
 namespace lockstep::training {
 namespace {
 
 constexpr std::int64_t kComparedInTime = 100;  // steps, where checkpoints go by the clock
+
+// Steps 1, 2, 4, 8, …: a loop that is wrong is told so soon.
+bool is_early(const Position& position) {
+  return std::has_single_bit(static_cast<std::uint64_t>(position.global_step));
+}
+
+// After a closure, or in the place of what libtorch says of a graph whose parameters have changed.
+Status check_kept(const StateKept& kept, const Status& computed,
+                  const std::function<std::string()>& where) {
+  if (!computed.ok() && computed.error().kind != ErrorKind::kInternal) return {};
+  const std::string changed = kept.changed();
+  if (changed.empty()) return {};
+  return Error{ErrorKind::kUsage,
+               where() + ": the closure has changed " + changed +
+                   ", as an optimizer's step(), or max_norm of an Embedding, does. It only returns "
+                   "the loss: what it writes to the train state the workers of other shares, and "
+                   "newcomers, do not have. Updates are step.run({{optimizer, closure}, ...})'s; "
+                   "what each update brings besides belongs to on_update(), what each step does "
+                   "to the loop between next() and run()"};
+}
 
 }  // namespace
 
@@ -33,10 +55,9 @@ Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& h
   return self;
 }
 
-// With each checkpoint, in what may be the last step, and in steps 1, 2, 4, 8, …, so that a loop
-// that is wrong is told so soon.
+// With each checkpoint, in what may be the last step, and in early ones.
 bool Shares::compares(const Position& position) const {
-  if (std::has_single_bit(static_cast<std::uint64_t>(position.global_step))) return true;
+  if (is_early(position)) return true;
   const Duration& every = spec_.options.checkpoint_every;
   const bool due = every.unit == Duration::Unit::kTime
                        ? position.global_step % kComparedInTime == 0
@@ -90,6 +111,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   record.loss_sum = record.correct = 0;
   rows_.begin_share(v.value());
   sums_.begin_share();
+  const StateKept kept(state_, output.again || is_early(position));
   for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
     LOCKSTEP_ASSIGN(const data::Batch* const batch, batch_of(participant, txn, v, k, output.again));
@@ -98,6 +120,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
     const Status computed = guarded(where, ErrorKind::kInternal, [&] {
       return forward_backward(participant, share_of(position, v, k, batch), record);
     });
+    LOCKSTEP_TRY(check_kept(kept, computed, where));
     if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
   batch_ = {};

@@ -2,6 +2,8 @@
 
 #include <ATen/Functions.h>
 
+#include <cmath>
+
 namespace lockstep::training {
 
 StepMemory::StepMemory(std::int64_t updates)
@@ -24,9 +26,13 @@ bool StepMemory::of_all(Place place) const {
   return false;
 }
 
-std::vector<double> StepMemory::losses() const {
-  std::vector<double> losses;
-  for (std::int64_t u = 0; u < updates_; ++u) losses.push_back(at(u, kLoss));
+// A share's own NaN is a loss that is not finite.
+std::vector<std::optional<double>> StepMemory::losses() const {
+  std::vector<std::optional<double>> losses;
+  for (std::int64_t u = 0; u < updates_; ++u) {
+    const bool none = std::isnan(at(u, kLoss)) && !was_not_finite(u);
+    losses.push_back(none ? std::nullopt : std::optional(at(u, kLoss)));
+  }
   return losses;
 }
 

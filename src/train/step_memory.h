@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lockstep/named_tensors.h"
@@ -35,7 +36,8 @@ class StepMemory {
   // Of a step, once all of its updates are there.
   bool changed() const { return of_all(kChanged); }
   bool ends_run() const { return of_all(kEndsRun); }
-  std::vector<double> losses() const;  // by update
+  // By update; nullopt: of none.
+  std::vector<std::optional<double>> losses() const;
 
   // For TrainState::add().
   NamedTensors state() const { return {{"updates", tensor_}}; }

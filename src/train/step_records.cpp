@@ -68,8 +68,10 @@ Status StepRecords::check(transaction::Participant& participant) const {
                        first_difference(participant, v) +
                        ": what changes the train state beside step.run() stands between next() "
                        "and run(), in every worker alike, and is a function of the step, not of "
-                       "the rank or of how often the loop has gone round (the last checkpoint may "
-                       "have the difference: --checkpoint-every is " +
+                       "the rank or of how often the loop has gone round; or it is an on_update() "
+                       "hook, which reads the state and its argument and none of the loop's "
+                       "variables: a newcomer runs it within open(), before its loop has set them "
+                       "(the last checkpoint may have the difference: --checkpoint-every is " +
                        spec_.options.checkpoint_every.text() + ")"};
   return {};
 }

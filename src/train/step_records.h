@@ -56,7 +56,8 @@ class StepRecords {
     const std::vector<double>& rates;              // of the update
     std::optional<double> grad_norm;               // as far as it was computed
     const Sums& sums;                              // of its shares
-    std::vector<double> losses;                    // of the step's updates, behind its last
+    // Of the step's updates, behind its last.
+    std::vector<std::optional<double>> losses;
   };
   // `book`: of a run whose epochs have ends; else null.
   transaction::Lines lines(const Hooks& hooks, const EpochBook* book,

@@ -13,7 +13,8 @@ void UpdateHooks::add(Hook hook) {
     refused_ = Error{ErrorKind::kUsage,
                      "on_update() after the run was opened: a newcomer makes its first update "
                      "while it is being opened, and would miss it there. Call it before "
-                     "Step::open() or Trainer::fit()"};
+                     "Step::open() or Trainer::fit(); what it needs of the loop goes into the "
+                     "train state"};
   else if (!hook)
     refused_ = Error{ErrorKind::kUsage, "on_update() with an empty function"};
   else

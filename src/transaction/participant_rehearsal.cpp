@@ -38,7 +38,17 @@ bool same_bits(double a, double b) {
          (std::isnan(a) && std::isnan(b));
 }
 
-std::string loss_text(double loss) { return std::isnan(loss) ? "nan" : shortest(loss); }
+std::string number_text(double number) { return std::isnan(number) ? "nan" : shortest(number); }
+
+// Of a share: the mean over so many samples.
+struct Loss {
+  double mean = 0;
+  std::uint64_t count = 0;  // 0: it took no part
+};
+
+std::string loss_text(const Loss& loss) {
+  return loss.count == 0 ? "none (it took no part)" : number_text(loss.mean);
+}
 
 bool same(const Sums& one, const Sums& other, const std::string& name) {
   return one.has(name) == other.has(name) && same_bits(one[name].sum, other[name].sum) &&
@@ -55,7 +65,7 @@ std::string first_difference(const Sums& first, const Sums& again) {
 
 std::string sum_text(const Sums& sums, const std::string& name) {
   if (!sums.has(name)) return "nothing";
-  return loss_text(sums[name].sum) + " of " + std::to_string(sums[name].count);
+  return number_text(sums[name].sum) + " of " + std::to_string(sums[name].count);
 }
 
 constexpr const char* kWhatItMayDependOn =
@@ -114,6 +124,7 @@ Status Participant::rehearse_share(std::uint32_t item) {
   notes.again_loss().store(
       std::bit_cast<std::uint64_t>(mean_loss(record.loss_sum, record.loss_count)),
       std::memory_order_relaxed);
+  notes.again_count().store(record.loss_count, std::memory_order_relaxed);
   notes.again_rank().store(static_cast<std::uint64_t>(rank_.value()), std::memory_order_relaxed);
   notes.again_mark().store(next_.value() + 1, std::memory_order_release);
   return {};
@@ -129,8 +140,9 @@ Status Participant::check_rehearsal() const {
 Status Participant::check_rehearsed(std::uint32_t item) const {
   const coord::ShareRecord& record = board_.record(next_, VirtualWorker(static_cast<int>(item)));
   const ShareNotes notes = this->notes(item);
-  const double loss = mean_loss(record.loss_sum, record.loss_count);
-  const double again = std::bit_cast<double>(notes.again_loss().load(std::memory_order_relaxed));
+  const Loss loss{mean_loss(record.loss_sum, record.loss_count), record.loss_count};
+  const Loss again{std::bit_cast<double>(notes.again_loss().load(std::memory_order_relaxed)),
+                   notes.again_count().load(std::memory_order_relaxed)};
   const std::uint64_t first = notes.rank().load(std::memory_order_relaxed);
   const std::uint64_t second = notes.again_rank().load(std::memory_order_relaxed);
   const std::string in = " in rank " + std::to_string(first);
@@ -138,7 +150,7 @@ Status Participant::check_rehearsed(std::uint32_t item) const {
       first == second ? " when it is computed again there" : " in rank " + std::to_string(second);
   const std::string step = program_.in_words(next_) + ": ";
   const std::string of = " of virtual worker " + std::to_string(item);
-  if (!same_bits(loss, again))
+  if (!same_bits(loss.mean, again.mean) || loss.count != again.count)
     return Error{ErrorKind::kUsage, step + "the loss" + of + " is " + loss_text(loss) + in +
                                         " and " + loss_text(again) + when + kWhatItMayDependOn};
   for (std::size_t i = 0; i < notes.gradients().size(); ++i)

@@ -36,10 +36,11 @@ class ShareNotes {
   coord::Word& rank() const { return words_[kRank]; }  // that computed it
 
   // The rehearsal (participant_rehearsal.cpp): txn + 1 once the share was computed again, and by
-  // whom, with which loss (its bits).
+  // whom, with which loss (its bits) of how many samples; 0: it took no part.
   coord::Word& again_mark() const { return words_[kAgainMark]; }
   coord::Word& again_rank() const { return words_[kAgainRank]; }
   coord::Word& again_loss() const { return words_[kAgainLoss]; }
+  coord::Word& again_count() const { return words_[kAgainCount]; }
 
   // What the share has added up by name.
   NotedSums sums() const { return NotedSums(words_.subspan(kWords, NotedSums::kWords)); }
@@ -72,6 +73,7 @@ class ShareNotes {
     kAgainMark,
     kAgainRank,
     kAgainLoss,
+    kAgainCount,
     kWords
   };
   static constexpr std::size_t kFrozen = kWords + 2 * NotedSums::kWords;

@@ -50,6 +50,7 @@ TEST_F(Rehearsal, FindsWhatDiffersFromCallToCall) {
     for (const int workers : {1, 2}) expect_found(workers, name, "step 0: the loss of virtual ");
   expect_found(1, "counter", " when it is computed again there");
   expect_found(3, "counter", "of virtual worker 0 is ");
+  expect_found(1, "sits-out-at-times", " in rank 0 and none (it took no part) when it is computed");
 }
 
 TEST_F(Rehearsal, FindsAGradientThatDiffersByItsName) {

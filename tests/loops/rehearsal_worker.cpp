@@ -89,6 +89,7 @@ at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own
   at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
   if (job.is("noise")) inputs = share.batch().inputs + own_batch;
   if (job.is("pool")) inputs = from_pool(inputs);
+  if (job.is("sits-out-at-times") && calls++ >= 3) return {};
   const at::Tensor loss = net(inputs).pow(2).mean() * factor_of(job, share);
   if (!job.is("gradient")) return loss;
   // The loss stays as it is, its gradient does not.

@@ -52,7 +52,7 @@ TEST_F(StepLoop, WorkersThatStartFromDifferentStatesAreTold) {
        {std::pair{"text-by-rank", ""}, std::pair{"tensor-by-rank", ""},
         std::pair{"loads-by-rank", "kill txn=31 phase=forward repeat=3"}}) {
     const Outcome three = faulted(name, fault);
-    EXPECT_EQ(three.code, 1) << name << ": " << three.err;
+    EXPECT_EQ(three.code, 2) << name << ": " << three.err;
     EXPECT_EQ(count(three.err, "start from different states"), 1) << name << ": " << three.err;
   }
 }
@@ -95,7 +95,10 @@ TEST_F(StepLoop, WhatDoesNotBelongIntoAClosureIsRefused) {
         {"closure-step", "an optimizer's step() in a step's closure, which only returns"},
         {"closure-clips", "the loss; set RunOptions::clip_grad_norm"},
         {"closure-scales", "step.run() does it with the scaler in the train state"},
-        {"closure-backward", "backward() in a step's closure, which only returns the loss"}}) {
+        {"closure-backward", "backward() in a step's closure, which only returns the loss"},
+        {"closure-writes", "the closure has changed the parameter 'weight', as an optimizer's"},
+        {"closure-writes-data", "the closure has changed the parameter 'bias'"},
+        {"closure-writes-moments", "the closure has changed the tensor 'lr' (of an optimizer"}}) {
     SCOPED_TRACE(name);
     std::filesystem::remove_all(folder_ / "run");
     expect_refused(name, message);

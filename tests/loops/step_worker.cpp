@@ -48,6 +48,11 @@ at::Tensor with_habit(const Job& job, const at::Tensor& loss, lockstep::SGD& opt
   if (job.is("closure-clips")) lockstep::clip_grad_norm_(optimizer.parameters(), 0.1);
   if (job.is("closure-scales")) return lockstep::GradScaler().scale(loss);
   if (job.is("closure-backward")) loss.backward();
+  const at::NoGradGuard no_grad;
+  // As torch::optim's do; autograd has its own words for it.
+  if (job.is("closure-writes")) at::Tensor(optimizer.parameters()[0]).mul_(0.5);
+  if (job.is("closure-writes-data")) optimizer.parameters()[1].data().add_(1);
+  if (job.is("closure-writes-moments")) optimizer.state().front().second.add_(1);
   return loss;
 }
 

@@ -229,6 +229,7 @@ TEST_F(Updates, WhatNoShareTakesPartInIsLeftOut) {
   // By each worker. A norm is of what is updated.
   EXPECT_EQ(count(outcome.out, " loss nan mean nan norm -0x1p+0 left out 2 "), 2 * (24 + 2 * 8));
   EXPECT_EQ(count(metrics, "\"grad_norm\":"), 2 * 16);
+  EXPECT_EQ(count(outcome.out, "Loss: nan"), 0) << outcome.out;
 }
 
 TEST_F(Updates, OneThatIsNoNumberIsLeftOutAlone) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/text.h"
 
@@ -105,6 +107,10 @@ TEST(Lines, WhatNobodyAskedForIsNotNamed) {
             "The run ends here, at step 50 of 600 of epoch 1 (--max-duration)\n");
   plan.epochs = Plan::kEpochsInTime;
   EXPECT_EQ(step_line(plan.at(Txn(49)), plan, {2.0}), "Epoch [1], Step [50/600], Loss: 2.0000\n");
+  EXPECT_EQ(step_line(plan.at(Txn(49)), plan, {std::nullopt, std::nan("")}),
+            "Epoch [1], Step [50/600], Loss: none, nan\n");
+  EXPECT_EQ(step_line(plan.at(Txn(49)), plan, {std::nullopt, std::nullopt}),
+            "Epoch [1], Step [50/600], no share took part\n");
 }
 
 TEST(Lines, OfAProgramsOwnTextTheLastIsWholeToo) {
