@@ -14,21 +14,15 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/rnn.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <map>
-#include <string>
 #include <tuple>
 
-#include "base/deadline.h"
-#include "lockstep/context.h"
-#include "lockstep/step.h"
+#include "programs/rate_loop.h"
 
 namespace lockstep::bench {
 namespace {
 
 constexpr std::int64_t kRows = 20, kLetters = 30, kVocabulary = 1000, kWidth = 256;
-constexpr int kVirtualWorkers = 2;
 using State = std::tuple<at::Tensor, at::Tensor>;
 
 struct Model : torch::nn::Module {
@@ -66,25 +60,18 @@ class Memory {
   std::map<std::int64_t, State> kept_;
 };
 
-Status train(Context& context, bool carried, std::int64_t warm_up, std::int64_t steps,
-             const char* run_dir) {
+Status train(Context& context, const RateJob& job) {
+  const bool carried = job.form == "carried";
   at::manual_seed(0);
   Model model;
   SGD optimizer(model.parameters(), {.lr = 0.1});
-  const std::vector<std::int64_t> shape{(warm_up + steps) * kVirtualWorkers, kRows, kLetters};
-  const at::Tensor text = at::randint(kVocabulary, shape, at::kLong);
-  LOCKSTEP_ASSIGN(auto set, data::tensor_dataset(text, text));
-  RunOptions options;
-  options.name = "carried_rate";
-  options.output = run_dir;
+  RunOptions options = rate_options("carried_rate", job);
   options.epochs = 1;
   options.batch_size = 1;
   options.shuffle = data::Shuffle::kRows;
-  options.virtual_workers = kVirtualWorkers;
-  options.resume = "never";
-  options.checkpoint_every = {};
-  options.log_every = {};
-  options.rehearse = 0;
+  const at::Tensor text =
+      at::randint(kVocabulary, {job.all() * options.virtual_workers, kRows, kLetters}, at::kLong);
+  LOCKSTEP_ASSIGN(auto set, data::tensor_dataset(text, text));
   TrainState state;
   LOCKSTEP_TRY(state.add("model", model));
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
@@ -93,36 +80,23 @@ Status train(Context& context, bool carried, std::int64_t warm_up, std::int64_t 
   Memory memory(carried);
   Step step(context, state, options);
   LOCKSTEP_TRY(step.open(set));
-  std::uint64_t begin = 0;
-  for (std::int64_t i = 0;; ++i) {
-    if (i == warm_up) begin = monotonic_ns();
-    if (i == warm_up + steps && context.rank() == 0)
-      std::printf("{\"ms\": %.4f}\n",
-                  static_cast<double>(monotonic_ns() - begin) * 1e-6 / static_cast<double>(steps));
+  const auto loss = [&](Share& share) {
+    const at::Tensor letters = share.batch().inputs[0];
+    const auto [out, behind] = model.lstm(model.letters(letters), memory.before(share));
+    memory.behind(share, behind);
+    return torch::nn::functional::cross_entropy(model.next(out).flatten(0, 1), letters.flatten());
+  };
+  return timed(context, job, [&]() -> Result<bool> {
     LOCKSTEP_ASSIGN(const bool more, step.next());
-    if (!more) return {};
-    LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) {
-      const at::Tensor letters = share.batch().inputs[0];
-      const auto [out, behind] = model.lstm(model.letters(letters), memory.before(share));
-      memory.behind(share, behind);
-      return torch::nn::functional::cross_entropy(model.next(out).flatten(0, 1), letters.flatten());
-    }));
-  }
-}
-
-int measure(int argc, char** argv) {
-  const std::string how = argc == 5 ? argv[1] : "";
-  if (how != "carried" && how != "kept") {
-    std::fputs("usage: carried_rate carried|kept WARM_UP STEPS RUN_DIR\n", stderr);
-    return 2;
-  }
-  auto context = init();
-  if (!context.ok()) exit_with(context.error());
-  exit_with(*context,
-            train(*context, how == "carried", std::atol(argv[2]), std::atol(argv[3]), argv[4]));
+    if (more) LOCKSTEP_TRY(step.run(optimizer, loss));
+    return more;
+  });
 }
 
 }  // namespace
 }  // namespace lockstep::bench
 
-int main(int argc, char** argv) { return lockstep::bench::measure(argc, argv); }
+int main(int argc, char** argv) {
+  using namespace lockstep::bench;
+  return rate_main(argc, argv, "carried_rate", "carried", "kept", train);
+}

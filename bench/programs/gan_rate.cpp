@@ -9,36 +9,13 @@
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <string>
-
-#include "base/deadline.h"
-#include "lockstep/context.h"
-#include "lockstep/step.h"
 #include "networks.h"
+#include "programs/rate_loop.h"
 
 namespace lockstep::bench {
 namespace {
 
 constexpr std::int64_t kBatch = 64, kPictures = 4096;
-constexpr int kVirtualWorkers = 2;
-
-RunOptions options_of(bool together, std::int64_t pairs, const char* run_dir) {
-  RunOptions options;
-  options.name = "gan_rate";
-  options.output = run_dir;
-  options.updates_per_step = together ? 2 : 1;
-  options.max_steps = together ? pairs : 2 * pairs;
-  options.epochs = 1'000'000;
-  options.batch_size = kBatch;
-  options.virtual_workers = kVirtualWorkers;
-  options.resume = "never";
-  options.checkpoint_every = {};
-  options.log_every = {};
-  options.rehearse = 0;
-  return options;
-}
 
 // One step, or two; false: the run is over.
 Result<bool> pair(Step& step, bool together, const Step::Update& d, const Step::Update& g) {
@@ -54,8 +31,8 @@ Result<bool> pair(Step& step, bool together, const Step::Update& d, const Step::
   return second;
 }
 
-Status train(Context& context, bool together, std::int64_t warm_up, std::int64_t pairs,
-             const char* run_dir) {
+Status train(Context& context, const RateJob& job) {
+  const bool together = job.form == "together";
   at::manual_seed(0);
   Generator generator;
   Discriminator discriminator;
@@ -78,32 +55,20 @@ Status train(Context& context, bool together, std::int64_t warm_up, std::int64_t
                        }};
   const Step::Update g{g_optimizer,
                        [&](Share& share) { return loss_against(discriminator(fake(share)), 1); }};
-  Step step(context, state, options_of(together, warm_up + pairs, run_dir));
+  RunOptions options = rate_options("gan_rate", job);
+  options.updates_per_step = together ? 2 : 1;
+  options.max_steps = together ? job.all() : 2 * job.all();
+  options.epochs = 1'000'000;
+  options.batch_size = kBatch;
+  Step step(context, state, options);
   LOCKSTEP_TRY(step.open(set));
-  std::uint64_t begin = 0;
-  for (std::int64_t i = 0;; ++i) {
-    if (i == warm_up) begin = monotonic_ns();
-    if (i == warm_up + pairs && context.rank() == 0)
-      std::printf("{\"ms\": %.4f}\n",
-                  static_cast<double>(monotonic_ns() - begin) * 1e-6 / static_cast<double>(pairs));
-    LOCKSTEP_ASSIGN(const bool more, pair(step, together, d, g));
-    if (!more) return {};
-  }
-}
-
-int measure(int argc, char** argv) {
-  const std::string how = argc == 5 ? argv[1] : "";
-  if (how != "together" && how != "alone") {
-    std::fputs("usage: gan_rate together|alone WARM_UP PAIRS RUN_DIR\n", stderr);
-    return 2;
-  }
-  auto context = init();
-  if (!context.ok()) exit_with(context.error());
-  exit_with(*context,
-            train(*context, how == "together", std::atol(argv[2]), std::atol(argv[3]), argv[4]));
+  return timed(context, job, [&] { return pair(step, together, d, g); });
 }
 
 }  // namespace
 }  // namespace lockstep::bench
 
-int main(int argc, char** argv) { return lockstep::bench::measure(argc, argv); }
+int main(int argc, char** argv) {
+  using namespace lockstep::bench;
+  return rate_main(argc, argv, "gan_rate", "together", "alone", train);
+}

@@ -22,6 +22,7 @@
 #include "base/signals_blocked.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
+#include "base/write_all.h"
 #include "data/folder_lock.h"
 
 namespace lockstep::data {
@@ -121,17 +122,6 @@ bool is_there(const Item& item) {
          there.st_mtim.tv_nsec == item.found.st_mtim.tv_nsec;
 }
 
-Status write_all(int fd, const std::string& path, const char* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t written = ::write(fd, data, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return unwritable(path);
-    data += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return {};
-}
-
 Result<std::uint64_t> copy_content(const Item& item, const std::string& temporary,
                                    std::vector<char>& piece, const Stopped& stopped) {
   const UniqueFd in(::open(item.from.c_str(), O_RDONLY | O_CLOEXEC));
@@ -146,7 +136,8 @@ Result<std::uint64_t> copy_content(const Item& item, const std::string& temporar
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return unreadable(item.from);
     if (got == 0) break;
-    LOCKSTEP_TRY(write_all(out.get(), item.to, piece.data(), static_cast<std::size_t>(got)));
+    if (!write_all(out.get(), {piece.data(), static_cast<std::size_t>(got)}).ok())
+      return unwritable(item.to);
     bytes += static_cast<std::uint64_t>(got);
   }
   const std::array<timespec, 2> times{item.found.st_atim, item.found.st_mtim};

@@ -100,21 +100,14 @@ Status GradientFlags::check() const {
   return {};
 }
 
-Status check_flags(const transaction::Participant& participant, Txn txn, coord::Board board,
-                   const Plan& plan) {
-  std::optional<std::uint32_t> first;
-  for (std::uint32_t v = 0; v < board.plan().virtual_workers; ++v) {
-    const VirtualWorker worker(static_cast<int>(v));
-    if (board.record(txn, worker).mark.load(std::memory_order_acquire) != txn.value() + 1) continue;
-    if (!first) first = v;
-    const Words known = participant.notes(*first).frozen(), other = participant.notes(v).frozen();
-    const auto differs = first_different(known, other);
-    if (!differs) continue;
-    const bool is_known = is_frozen(known, *differs);
-    return flags_differ(step_in_words(plan, txn), participant.reducer().parameters()[*differs].name,
-                        worker_with(is_known ? *first : v), worker_with(is_known ? v : *first));
-  }
-  return {};
+Status check_flags(const transaction::Participant& participant, std::uint32_t u, std::uint32_t v,
+                   const Plan& plan, Txn txn) {
+  const Words known = participant.notes(u).frozen(), other = participant.notes(v).frozen();
+  const auto differs = first_different(known, other);
+  if (!differs) return {};
+  const bool is_known = is_frozen(known, *differs);
+  return flags_differ(step_in_words(plan, txn), participant.reducer().parameters()[*differs].name,
+                      worker_with(is_known ? u : v), worker_with(is_known ? v : u));
 }
 
 Status check_inherited_flags(const ddp::Reducer& own, const transaction::ShareNotes& notes,

@@ -38,11 +38,10 @@ class GradientFlags {
   std::vector<TrainState::Named> left_alone_;  // frozen, and of no optimizer
 };
 
-// Of the step under way: kUsage, which names the parameter, if it is frozen in one worker alone, as
-// far as the shares' records are marked. Texts are made for an error alone: it is asked at each
-// wake of who waits.
-Status check_flags(const transaction::Participant& participant, Txn txn, coord::Board board,
-                   const Plan& plan);
+// Of two shares of the step under way whose records are marked: kUsage, which names the parameter,
+// if it is frozen in the worker of one of them alone.
+Status check_flags(const transaction::Participant& participant, std::uint32_t u, std::uint32_t v,
+                   const Plan& plan, Txn txn);
 
 // Whether this worker's flags are those that the dead had for this share, of which it left word.
 Status check_inherited_flags(const ddp::Reducer& own, const transaction::ShareNotes& notes,

@@ -20,6 +20,7 @@
 #include "train/gradient_flags.h"
 #include "train/hooks.h"
 #include "train/lines.h"
+#include "train/marked_shares.h"
 #include "train/run_identity.h"
 #include "train/run_spec.h"
 #include "train/run_start.h"
@@ -135,6 +136,7 @@ class Run final : public transaction::Program {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::optional<StepMemory> memory_;  // made with the plans
   std::optional<GradientFlags> flags_;
+  MarkedShares marked_;                    // of the update under way
   std::vector<GivenUpdate> given_;         // of the step under way
   std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
   bool left_out_ = false;                  // that update

@@ -115,15 +115,17 @@ Status Run::keep_best(Txn txn) {
 }
 
 Status Run::check_marked(Txn txn, coord::Board board) {
-  LOCKSTEP_TRY(check_flags(*participant_, txn, board, spec_.plan));
-  if (state_.optimizers().size() == 1) return {};
-  return StepRecords(spec_, state_, txn, board).check_marked();
+  return marked_.compare_new(txn, board, [&](int u, int v) -> Status {
+    LOCKSTEP_TRY(check_flags(*participant_, static_cast<std::uint32_t>(u),
+                             static_cast<std::uint32_t>(v), spec_.plan, txn));
+    return StepRecords(spec_, state_, txn, board).check_optimizers(u, v);
+  });
 }
 
 Status Run::check(Txn txn, coord::Board board) {
   LOCKSTEP_TRY(state_.check_modules());
   LOCKSTEP_TRY(state_.check_places());
-  LOCKSTEP_TRY(check_flags(*participant_, txn, board, spec_.plan));
+  LOCKSTEP_TRY(check_marked(txn, board));
   const StepRecords records(spec_, state_, txn, board);
   LOCKSTEP_TRY(records.check(*participant_));
   // A newcomer has not seen the loop's choice.
@@ -281,7 +283,7 @@ transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& excha
   const StepRecords records(spec_, state_, txn, board);
   const bool told = spec_.plan.updates_per_step > 1 ? told_ : records.told_before();
   return records.lines(hooks, epoch_ends_.book(),
-                       {not_finite_, left_out_, told, rates_, grad_norm_, sums_,
+                       {not_finite_, left_out_, told, rates_, results_.back(),
                         completes ? memory_->losses() : std::vector<std::optional<double>>()});
 }
 

@@ -34,22 +34,14 @@ bool same_order(const coord::ShareRecord& a, const coord::ShareRecord& b) {
 
 }  // namespace
 
-// At each wake of who waits: texts are made for an error alone.
-Status StepRecords::check_marked() const {
-  std::optional<int> first;
-  for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) {
-    if (record(v).mark.load(std::memory_order_acquire) != txn_.value() + 1) continue;
-    if (!first) first = v;
-    if (same_order(record(*first), record(v))) continue;
-    LOCKSTEP_TRY(same_optimizers(state_, step_in_words(spec_.plan, txn_),
-                                 {optimizers_of(record(*first)), worker_of(*first)},
-                                 {optimizers_of(record(v)), worker_of(v)}));
-  }
-  return {};
+Status StepRecords::check_optimizers(int u, int v) const {
+  if (same_order(record(u), record(v))) return {};  // texts are made for an error alone
+  return same_optimizers(state_, step_in_words(spec_.plan, txn_),
+                         {optimizers_of(record(u)), worker_of(u)},
+                         {optimizers_of(record(v)), worker_of(v)});
 }
 
 Status StepRecords::check(transaction::Participant& participant) const {
-  LOCKSTEP_TRY(check_marked());
   const OptimizerList optimizers = this->optimizers();
   const std::uint64_t rates = rates_hash(state_, optimizers);
   const std::string step = step_in_words(spec_.plan, txn_) + ": ";
@@ -176,13 +168,14 @@ double StepRecords::mean_loss() const {
 }
 
 std::string StepRecords::metrics(const Committed& committed) const {
-  StepFigures figures{.loss = loss(), .loss_mean = mean_loss(), .samples = samples()};
+  const UpdateResult& result = committed.result;
+  StepFigures figures{.loss = result.loss, .loss_mean = result.loss_mean, .samples = samples()};
   for (int v = 0; v < spec_.data_plan.virtual_workers; ++v) figures.replaced += replaced(v);
   figures.rates = committed.rates;
   if (state_.scaler() != nullptr) figures.scale = state_.scaler()->get_scale();
-  figures.grad_norm = committed.grad_norm;
+  figures.grad_norm = result.grad_norm;
   figures.skipped = committed.left_out;
-  figures.sums = committed.sums;
+  figures.sums = result.sums;
   if (spec_.plan.updates_per_step > 1) figures.update = position_.update;
   figures.has_epochs = spec_.has_data();
   figures.redone = redone_of(spec_.options);
@@ -209,7 +202,7 @@ std::string StepRecords::step_lines(const Hooks& hooks, const EpochBook* book,
   const bool cut = position_.global_step + 1 == plan.total_steps() &&
                    (plan.ended_early || position_.step + 1 < plan.steps_per_epoch);
   if (hooks.step_lines) {
-    lines = whole_lines(hooks.step_lines(step_end(book, committed.sums)));
+    lines = whole_lines(hooks.step_lines(step_end(book, committed.result.sums)));
   } else if (prints && (cut || spec_.line_due(position_))) {
     lines = step_line(position_, plan, committed.losses);
   }

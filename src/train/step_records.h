@@ -23,11 +23,11 @@ class StepRecords {
   StepRecords(const RunSpec& spec, const TrainState& state, Txn txn, coord::Board board)
       : spec_(spec), state_(state), txn_(txn), board_(board), position_(spec.plan.at(txn)) {}
 
-  // Each worker updates its own state, with its own loop's optimizer and rate: kUsage where they,
+  // Each worker updates its own state, with its own loop's optimizer and rate: kUsage where rates,
   // or the states that are compared, differ. `participant`: of the step under way.
   Status check(transaction::Participant& participant) const;
-  // The same of the optimizers alone, of those shares whose records are there.
-  Status check_marked() const;
+  // The same of the optimizers, of two shares whose records are there.
+  Status check_optimizers(int u, int v) const;
   // Which the step updates, a bit each: a newcomer has not seen the loop's choice.
   OptimizerList optimizers() const { return optimizers_of(record(0)); }
   // Whether a share takes part in the update at all.
@@ -54,8 +54,7 @@ class StepRecords {
     bool left_out;                                 // for that, or as no share takes part
     bool told_before;                              // of a loss that is not, in the step before
     const std::vector<double>& rates;              // of the update
-    std::optional<double> grad_norm;               // as far as it was computed
-    const Sums& sums;                              // of its shares
+    const UpdateResult& result;                    // of it
     // Of the step's updates, behind its last.
     std::vector<std::optional<double>> losses;
   };

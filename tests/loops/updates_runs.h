@@ -1,34 +1,19 @@
 // Runs of updates_worker.cpp.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
 
-#include "support/child.h"
-#include "support/output.h"
 #include "support/until.h"
+#include "worker_run.h"
 
 namespace lockstep::test {
 
-class Updates : public ::testing::Test {
+class Updates : public WorkerRun {
  protected:
-  std::vector<std::string> command(int workers, const std::string& name,
-                                   const std::vector<std::string>& options = {}) const {
-    std::vector<std::string> words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
-                                   std::to_string(workers)};
-    words.insert(words.end(), options.begin(), options.end());
-    words.insert(words.end(), {UPDATES_WORKER, name, folder_ / "run"});
-    return words;
-  }
-  Outcome launched(int workers, const std::string& name,
-                   const std::vector<std::string>& options = {}) const {
-    std::filesystem::remove_all(folder_ / "run");
-    return run(command(workers, name, options));
-  }
+  Updates() : WorkerRun(UPDATES_WORKER) {}
+
   // What run() gave, each of whose lines all workers have alike.
   std::string metrics() const { return read_text(folder_ / "run/metrics.jsonl"); }
   static std::set<std::string> results_in(const Outcome& outcome) {
@@ -37,11 +22,6 @@ class Updates : public ::testing::Test {
     for (std::string line; std::getline(lines, line);)
       if (line.starts_with("result ")) results.insert(line);
     return results;
-  }
-  void expect_refused(const char* name, const char* words) const {
-    const Outcome outcome = launched(2, name);
-    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
   }
   // Waits until a worker has stopped, and continues it after `meanwhile`.
   template <class Call>
@@ -78,10 +58,6 @@ class Updates : public ::testing::Test {
     }
     return owners;
   }
-  void TearDown() override {
-    EXPECT_TRUE(processes_with(folder_.path()).empty()) << "a process is left behind";
-  }
-  TempFolder folder_;
 };
 
 }  // namespace lockstep::test

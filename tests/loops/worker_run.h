@@ -19,15 +19,20 @@ class WorkerRun : public ::testing::Test {
 
   explicit WorkerRun(std::string worker) : worker_(std::move(worker)) {}
 
-  // Of the run that is there, or a new one. `options` are the launcher's, `more` the worker's.
-  Outcome again(int workers, const std::string& name, const Words& options = {},
+  // `options` are the launcher's, `more` the worker's.
+  Words command(int workers, const std::string& name, const Words& options = {},
                 const Words& more = {}) const {
     Words words{LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node",
                 std::to_string(workers)};
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), {worker_, name, folder_ / "run"});
     words.insert(words.end(), more.begin(), more.end());
-    return run(words);
+    return words;
+  }
+  // Of the run that is there, or a new one.
+  Outcome again(int workers, const std::string& name, const Words& options = {},
+                const Words& more = {}) const {
+    return run(command(workers, name, options, more));
   }
   // A new run.
   Outcome launched(int workers, const std::string& name, const Words& options = {}) const {

@@ -1,11 +1,9 @@
 #include "launcher/output/file_writer.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
+
+#include "base/write_all.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -13,16 +11,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kLate = 5s;
-
-Status write_all(int fd, std::string_view data) {
-  while (!data.empty()) {
-    const ssize_t n = ::write(fd, data.data(), data.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return Error{ErrorKind::kDisk, std::strerror(errno)};
-    data.remove_prefix(static_cast<std::size_t>(n));
-  }
-  return {};
-}
 
 }  // namespace
 
