@@ -69,12 +69,21 @@ TEST_F(Control, StatusIsOfOnePiece) {
   EXPECT_EQ(launcher.wait().code, 130);
 }
 
+// Each field is in the guide, of the whole and of a member.
+void expect_documented(const nlohmann::json& status) {
+  const std::string page = read_text(LOCKSTEP_GUIDE "/inspect.md");
+  for (const nlohmann::json& object : {status, status["members"].front()})
+    for (const auto& [key, value] : object.items())
+      EXPECT_NE(page.find("`" + key + "`"), std::string::npos) << key;
+}
+
 // While the highest ranks are on their way out there are more than wanted, and never "3 of 1".
 TEST_F(Control, StatusSaysHowManyAreAboutToLeave) {
   Child launcher(command({"--nproc-per-node", "3"}, {"--txns", "100000", "--step-us", "1000000"}));
   ASSERT_TRUE(launcher.wait_for_output("step 1\n"));
   EXPECT_THAT(run({LOCKSTEP_PROGRAM, "status", run_dir()}).out,
               HasSubstr("running: 3 of 3 workers,"));
+  expect_documented(nlohmann::json::parse(status().out));
   ASSERT_EQ(scale(1).code, 0);
   EXPECT_THAT(run({LOCKSTEP_PROGRAM, "status", run_dir()}).out,
               HasSubstr("running: 3 workers (2 about to leave),"));

@@ -12,6 +12,9 @@ lockstep checkpoint export runs/a a.pt
 lockstep checkpoint export runs/a model.pt --module model
 lockstep checkpoint diff runs/a a.pt
 
+lockstep status runs/a
+lockstep status runs/a --json
+
 lockstep report runs/a runs/b --out report.html
 lockstep report runs/a runs/b --markdown
 

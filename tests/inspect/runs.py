@@ -100,10 +100,16 @@ class Runs(Temporary):
         out = self.start()
         self.checkpoints(out)
         self.exported()
+        self.documented()
         self.reported(out)
         sheet = (self.folder / "sheet.html").read_text()
         self.assertEqual(sheet.count("<img "), 2 * 10 * 4)
         self.damaged()
+
+    def documented(self):
+        page = (HERE.parents[1] / "docs/guide/inspect.md").read_text()
+        for field in self.json("status", "runs/a"):
+            self.assertIn(f"`{field}`", page)
 
     def checkpoints(self, out):
         listed = self.json("checkpoint", "ls", "runs/a")["checkpoints"]

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <random>
+#include <sstream>
+#include <string>
 #include <tuple>
+#include <vector>
 
 #include "lockstep/lockstep.h"
 
@@ -140,6 +144,63 @@ lockstep::Status with_room(lockstep::Step& step, lockstep::TrainState& state, st
     at::Tensor(used).index_fill_(0, rows, true);
   });
   return {};
+}
+
+lockstep::Status means_of_an_epoch(lockstep::Step& step, lockstep::TrainState& state,
+                                   const Data& train_set, lockstep::Optimizer& optimizer,
+                                   const lockstep::Step::Closure& loss) {
+  at::Tensor epoch = at::zeros({2}, at::kDouble);  // sum and count
+  LOCKSTEP_TRY(state.add("epoch", {{"nll", epoch}}));
+  step.on_update([&](const lockstep::UpdateEnd& end) {
+    const lockstep::Sum nll = end.result.sums["nll"];
+    if (end.step == 0) epoch.zero_();
+    epoch.add_(at::tensor({nll.sum, static_cast<double>(nll.count)}, at::kDouble));
+  });
+  LOCKSTEP_TRY(step.open(train_set));
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    LOCKSTEP_ASSIGN(const lockstep::StepResult result, step.run(optimizer, loss));
+    if (step.is_first() && result.step + 1 == step.steps_per_epoch())
+      std::printf("epoch %ld: %.4f\n", long{result.epoch}, (epoch[0] / epoch[1]).item<double>());
+  }
+}
+
+lockstep::Status numbers_and_lists(lockstep::Step& step, lockstep::TrainState& state) {
+  at::Tensor episodes = at::zeros({}, at::kLong);  // a counter
+  std::vector<double> returns;                     // a list, of any length
+  const auto save = [&] {
+    std::string text;
+    for (const double one : returns) text += lockstep::identity_text(one) + " ";
+    return text;
+  };
+  const auto load = [&](const std::string& text) -> lockstep::Status {
+    std::istringstream numbers(text);
+    returns.assign(std::istream_iterator<double>(numbers), {});
+    return {};
+  };
+  LOCKSTEP_TRY(state.add("counts", {{"episodes", episodes}}));
+  LOCKSTEP_TRY(state.add({"returns", save, load}));
+  step.on_update([&](const lockstep::UpdateEnd& end) {
+    const lockstep::Sum ended = end.result.sums["return"];
+    episodes.add_(ended.count);
+    if (ended.count > 0) returns.push_back(ended.mean());
+  });
+  return step.open();
+}
+
+// reinforcement_learning.md
+lockstep::Status plays_at_first(lockstep::Step& step, lockstep::Adam& optimizer,
+                                const lockstep::Step::Closure& plays_and_learns) {
+  constexpr std::int64_t kOnlyPlays = 100;
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    const bool learns = step.global_step() >= kOnlyPlays;
+    optimizer.set_lr(learns ? 1e-3 : 0);
+    if (step.global_step() == kOnlyPlays) optimizer.reset_state();
+    LOCKSTEP_TRY(step.run(optimizer, plays_and_learns));
+  }
 }
 
 // gans.md
