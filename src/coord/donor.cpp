@@ -7,13 +7,14 @@ namespace {
 
 // The highest rank: the first one has the table and the checkpoints to write.
 WorkerUid highest(const Workers& workers, const std::vector<WorkerUid>& proposed) {
-  for (auto it = proposed.rbegin(); it != proposed.rend(); ++it) {
-    const Worker* worker = workers.find(*it);
+  WorkerUid found(0);
+  for (const WorkerUid uid : proposed) {
+    const Worker* worker = workers.find(uid);
     if (worker != nullptr && worker->stage == Stage::kMember && !worker->dismissed &&
         !worker->evicted && !worker->stopped_at)
-      return *it;
+      found = uid;
   }
-  return WorkerUid(0);
+  return found;
 }
 
 }  // namespace

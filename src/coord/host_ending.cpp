@@ -29,7 +29,7 @@ void HostKeeper::on(const event::Failed& failed) {
     worker->refused = true;
   else
     worker->failure = failed.error;
-  to_run_(report::Failed{failed.uid, failed.error, final, refused});
+  to_run_(report::Failed{failed.uid, board_.rank_of(*worker), failed.error, final, refused});
 }
 
 void HostKeeper::on(const event::Exited& exited) {
@@ -83,7 +83,8 @@ void HostKeeper::judge_exit(Worker& worker, ExitStatus status) {
 }
 
 void HostKeeper::report_lost(const Worker& worker, const Death& death) {
-  report::Lost lost{worker, death, std::nullopt, outlook(worker, death.cause)};
+  report::Lost lost{worker, board_.rank_of(worker), death, std::nullopt,
+                    outlook(worker, death.cause)};
   if (death.cause == Cause::kOwnDoing && worker.holds_state()) lost.shares = shares_of(worker);
   to_run_(lost);
 }

@@ -49,8 +49,8 @@ void HostKeeper::on(const event::Hello& hello) {
 void HostKeeper::on(const event::Described& described) {
   const Worker* worker = workers_.find(described.uid);
   if (worker == nullptr || worker->stage >= Stage::kAdmitted || worker->dismissed) return;
-  to_run_(report::Described{described.uid, described.virtual_workers, described.elastic,
-                            described.refusal});
+  to_run_(report::Described{described.uid, board_.rank_of(*worker), described.virtual_workers,
+                            described.elastic, described.refusal});
 }
 
 void HostKeeper::on(const event::Ready& ready) {
@@ -97,14 +97,16 @@ void HostKeeper::on(const event::Progress& report) {
                       run_.group == Group::kFinishing;
   if (!counts) return;
   note_members(report);
-  std::uint64_t applied = 0;
+  report::Seen best;
+  for (const Table& table : board_.tables)
+    best.last_step = std::max(best.last_step, table.stop_after_step);
   for (const WorkerProgress& seen : report.workers) {
-    applied = std::max(applied, seen.applied);
+    best.applied = std::max(best.applied, seen.applied);
     if (Worker* worker = workers_.find(seen.uid)) worker->seen = seen;
   }
   note_signals();
   note_slots(report);
-  to_run_(report::Seen{applied});
+  to_run_(best);
   standstills_.see(report);
 }
 

@@ -66,7 +66,7 @@ class HostKeeper {
   void spawn_missing();
   void choose_donor() { donor_.choose(workers_, proposed_, board_, turn_); }
 
-  // What it says of its workers, for the run keeper to read.
+  // What it says of its workers, for the run keeper to read; the board is its own.
   const Workers& workers() const { return workers_; }
   const BoardView& board() const { return board_; }
 

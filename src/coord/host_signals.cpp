@@ -47,7 +47,7 @@ void HostKeeper::let_go(Worker& worker) {
     return evict(worker, Cause::kFromOutside, signal_name(worker.seen.signal));
   worker.stage = Stage::kLeaving;
   worker.may_leave = true;
-  to_run_(report::LetGo{worker, outlook(worker, Cause::kFromOutside)});
+  to_run_(report::LetGo{worker, board_.rank_of(worker), outlook(worker, Cause::kFromOutside)});
 }
 
 }  // namespace lockstep::coord

@@ -19,9 +19,12 @@ namespace lockstep::coord {
 
 namespace report {
 
+// `rank`: that a worker has now, for what is told of it (BoardView::rank_of).
+
 // A worker's program, before its state. Answer: Admit or Refuse.
 struct Described {
   WorkerUid uid;
+  Rank rank;
   std::uint32_t virtual_workers = 1;
   bool elastic = true;
   std::optional<Error> refusal;
@@ -30,9 +33,10 @@ struct Described {
 struct Ready {
   WorkerUid uid;
 };
-// What the board shows has changed. `applied`: transactions at best.
+// What the board shows has changed.
 struct Seen {
-  std::uint64_t applied = 0;
+  std::uint64_t applied = 0;    // transactions, at best
+  std::uint64_t last_step = 0;  // Table::stop_after_step
 };
 // What can be said of another worker in the place of a lost one.
 struct Outlook {
@@ -46,6 +50,7 @@ struct Outlook {
 // by its own doing.
 struct Lost {
   Worker worker;
+  Rank rank;
   Death death;
   std::optional<std::vector<std::uint32_t>> shares;
   Outlook outlook;
@@ -53,6 +58,7 @@ struct Lost {
 // A signal has come to a member, and not to all: it is told to leave.
 struct LetGo {
   Worker worker;
+  Rank rank;
   Outlook outlook;
 };
 // A signal has come to all members.
@@ -72,6 +78,7 @@ struct LoopEnded {
 // because of it, and the others go on.
 struct Failed {
   WorkerUid uid;
+  Rank rank;
   Error error;
   bool final = false;
   bool refused = false;

@@ -15,8 +15,8 @@ struct Coordinator::State {
   explicit State(const Config& settings)
       : config(settings),
         host(config, facts, turn, [this](const Report& report) { run.hear(report); }),
-        run(config, facts, host.workers(), host.board(), turn,
-            [this](const Order& order) { host.obey(order); }) {}
+        run(config, facts, host.workers(), turn, [this](const Order& order) { host.obey(order); }) {
+  }
 
   const Config config;
   Turn turn;

@@ -3,6 +3,7 @@
 
 #include "base/signal_name.h"
 #include "coord/run_keeper.h"
+#include "coord/words.h"
 
 namespace lockstep::coord {
 
@@ -39,15 +40,14 @@ void RunKeeper::stop_by(int signal, const std::string& reason) {
 void RunKeeper::hear(const report::OutOfTime&) { facts_.in_order = false; }
 
 // Members wait until it is recorded, so no table is missed.
-void RunKeeper::note_last_step() {
-  for (const Table& table : board_.tables)
-    if (clock_.name_last(table.stop_after_step))
-      turn_.act(action::RecordStop{clock_.stop(turn_.now)}, "a table names the last step");
+void RunKeeper::note_last_step(std::uint64_t step) {
+  if (clock_.name_last(step))
+    turn_.act(action::RecordStop{clock_.stop(turn_.now)}, "a table names the last step");
 }
 
 void RunKeeper::hear(const report::Failed& failed) {
   const Worker& worker = workers_.at(failed.uid);
-  const std::string name = board_.name(worker);
+  const std::string name = worker_name(failed.rank.value(), failed.uid.value());
   if (failed.refused && facts_.group == Group::kStarting)
     return news_.tell_refusal(name, worker, failed.error);
   if (failed.refused)

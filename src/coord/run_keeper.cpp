@@ -4,15 +4,15 @@
 #include <functional>
 
 #include "base/seconds.h"
+#include "coord/words.h"
 
 namespace lockstep::coord {
 
-RunKeeper::RunKeeper(const Config& config, RunFacts& facts, const Workers& workers,
-                     const BoardView& board, Turn& turn, ToHosts to_hosts)
+RunKeeper::RunKeeper(const Config& config, RunFacts& facts, const Workers& workers, Turn& turn,
+                     ToHosts to_hosts)
     : config_(config),
       facts_(facts),
       workers_(workers),
-      board_(board),
       turn_(turn),
       to_hosts_(std::move(to_hosts)),
       incidents_(config.timing.incident_window),
@@ -44,7 +44,7 @@ void RunKeeper::hear(const report::Described& described) {
     return to_hosts_(order::Admit{described.uid, !starts});
   }
   to_hosts_(order::Refuse{described.uid, *refusal});
-  const std::string name = board_.name(worker);
+  const std::string name = worker_name(described.rank.value(), described.uid.value());
   if (starts && config_.attached) return news_.tell_refusal(name, worker, *refusal);
   if (starts) return stop_now(exit_code(refusal->kind), name + ": " + refusal->message);
   turn_.print(action::Severity::kError, name + " cannot take part: " + refusal->message);
@@ -55,7 +55,7 @@ void RunKeeper::hear(const report::Ready& ready) {
 }
 
 void RunKeeper::hear(const report::Seen& seen) {
-  note_last_step();
+  note_last_step(seen.last_step);
   applied_ = std::max(applied_, seen.applied);
   furthest_ = std::max(furthest_, applied_);
   news_.tell_held(applied_, facts_.is_ending());

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "coord/board_view.h"
 #include "coord/budget.h"
 #include "coord/crashes.h"
 #include "coord/death_news.h"
@@ -30,10 +29,10 @@ namespace lockstep::coord {
 
 class RunKeeper {
  public:
-  // All of them outlive it. `facts`: it alone writes them. `workers`, `board`: what the host says.
+  // All of them outlive it. `facts`: it alone writes them. `workers`: what the host says of them.
   // An order is obeyed when it returns.
-  RunKeeper(const Config& config, RunFacts& facts, const Workers& workers, const BoardView& board,
-            Turn& turn, ToHosts to_hosts);
+  RunKeeper(const Config& config, RunFacts& facts, const Workers& workers, Turn& turn,
+            ToHosts to_hosts);
   RunKeeper(const RunKeeper&) = delete;
   RunKeeper& operator=(const RunKeeper&) = delete;
 
@@ -99,7 +98,7 @@ class RunKeeper {
   void begin_group();
 
   // run_ending.cpp
-  void note_last_step();
+  void note_last_step(std::uint64_t step);
   void record(std::vector<Incident> incidents, const std::string& why);
   // At once. Loops over a process group, and what comes behind a run's end, get `signal` and the
   // grace; in all others nothing of a step is worth a wait. `reason` is printed unless `told`: who
@@ -122,7 +121,6 @@ class RunKeeper {
   const Config& config_;
   RunFacts& facts_;
   const Workers& workers_;
-  const BoardView& board_;
   Turn& turn_;
   ToHosts to_hosts_;
 

@@ -3,19 +3,20 @@
 
 #include "base/signal_name.h"
 #include "coord/run_keeper.h"
+#include "coord/words.h"
 
 namespace lockstep::coord {
 
 void RunKeeper::hear(const report::Lost& lost) {
   const Worker& worker = lost.worker;
   const Death& death = lost.death;
-  const std::string name = board_.name(worker);
+  const std::string name = worker_name(lost.rank.value(), worker.uid.value());
   const std::string error = worker.failure ? worker.failure->message : "";  // told already
   const bool from_outside = death.cause == Cause::kFromOutside;
   const std::optional<Txn> interrupted = interrupted_by(worker);
   IncidentBook::Entry& incident =
-      incidents_.add({worker.uid, board_.rank_of(worker), death.text, error, death.ended_well},
-                     interrupted, from_outside, worker.seen.fault_fired_ns, turn_.now);
+      incidents_.add({worker.uid, lost.rank, death.text, error, death.ended_well}, interrupted,
+                     from_outside, worker.seen.fault_fired_ns, turn_.now);
   // The shares that it owned count a crash each: one that crashes all its owners is hopeless.
   if (lost.shares) hopeless_ = crashes_.add(worker.seen.current_txn, *lost.shares) || hopeless_;
   const std::string died =
@@ -47,14 +48,15 @@ void RunKeeper::hear(const report::Lost& lost) {
 void RunKeeper::hear(const report::LetGo& gone) {
   const Worker& worker = gone.worker;
   const std::string signal = signal_name(worker.seen.signal);
-  IncidentBook::Entry& incident = incidents_.add({worker.uid, board_.rank_of(worker), signal},
-                                                 std::nullopt, true, 0, turn_.now);
+  IncidentBook::Entry& incident =
+      incidents_.add({worker.uid, gone.rank, signal}, std::nullopt, true, 0, turn_.now);
   incident.report.txn = std::max(incident.report.txn, worker.seen.current_txn);
   const std::string then = workers_.active() < facts_.target
                                ? replace(worker.refused, gone.outlook, incident)
                                : "the others go on";
-  turn_.print(action::Severity::kWarning,
-              board_.name(worker) + " got " + signal + " and leaves at the next step; " + then);
+  turn_.print(action::Severity::kWarning, worker_name(gone.rank.value(), worker.uid.value()) +
+                                              " got " + signal + " and leaves at the next step; " +
+                                              then);
   turn_.act(action::RecordIncident{incident.report}, "a signal takes a worker out");
 }
 
@@ -71,7 +73,7 @@ std::optional<Txn> RunKeeper::interrupted_by(const Worker& worker) const {
 // then happens, in words.
 std::string RunKeeper::replace(bool is_refused, const report::Outlook& next,
                                IncidentBook::Entry& incident) {
-  const std::string without = "the others go on without it";
+  std::string without = "the others go on without it";
   if (config_.attached) {
     incident.replaced = next.has_room;
     if (next.has_room) return "the others go on, and the same command joins them again";

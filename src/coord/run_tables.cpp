@@ -35,17 +35,19 @@ std::vector<const Worker*> RunKeeper::at_start() const {
 }
 
 bool RunKeeper::agree(const Worker& first, const Worker& other) {
+  const std::string one = worker_name(first.seat, first.uid.value());
+  const std::string another = worker_name(other.seat, other.uid.value());
   std::string difference;
   if (other.next != first.next)
-    difference = board_.name(first) + " is ready for transaction " +
-                 std::to_string(first.next.value()) + ", " + board_.name(other) + " for " +
-                 std::to_string(other.next.value()) + ": they loaded different checkpoints";
+    difference = one + " is ready for transaction " + std::to_string(first.next.value()) + ", " +
+                 another + " for " + std::to_string(other.next.value()) +
+                 ": they loaded different checkpoints";
   else if (other.state_hash != first.state_hash)
-    difference = board_.name(first) + " and " + board_.name(other) +
+    difference = one + " and " + another +
                  " start from different states (weights, optimizer state with its learning rate, "
                  "texts): nothing in it may depend on the rank";
   else if (other.time != first.time)
-    difference = board_.name(first) + " and " + board_.name(other) +
+    difference = one + " and " + another +
                  " start with different time limits, or with different words of when an earlier "
                  "one was reached: give all ranks the same options, and start again";
   // As where descriptions or steps differ.

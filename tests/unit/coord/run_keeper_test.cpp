@@ -18,7 +18,6 @@ class RunKeeperTest : public testing::Test {
   void obey(const Order& order) {
     orders.push_back(order);
     if (const auto* first = std::get_if<order::FirstTable>(&order)) {
-      board.tables = {first->table};
       for (const Member& member : first->table.members) {
         workers.at(member.uid).stage = Stage::kMember;
         workers.at(member.uid).first_txn = first->table.txn;
@@ -52,7 +51,7 @@ class RunKeeperTest : public testing::Test {
   }
   void crash(std::uint64_t uid, std::vector<std::uint32_t> shares) {
     const Worker worker = *workers.take(WorkerUid(uid));
-    hear(report::Lost{worker, {Cause::kOwnDoing, "exit 7"}, std::move(shares), {}});
+    hear(report::Lost{worker, Rank(0), {Cause::kOwnDoing, "exit 7"}, std::move(shares), {}});
   }
   template <class What>
   std::vector<What> ordered() const {
@@ -72,11 +71,9 @@ class RunKeeperTest : public testing::Test {
   Config config{.workers = 3, .max_restarts = 1, .timing = {}};
   RunFacts facts;
   Workers workers;
-  BoardView board;
   Turn turn{1'000'000'000, {}};
   std::vector<Order> orders;
-  RunKeeper keeper{config, facts, workers,
-                   board,  turn,  [this](const Order& order) { obey(order); }};
+  RunKeeper keeper{config, facts, workers, turn, [this](const Order& order) { obey(order); }};
 };
 
 TEST_F(RunKeeperTest, TheFirstTableHasAllThatWereAskedForByTheirSeats) {
@@ -117,7 +114,7 @@ TEST_F(RunKeeperTest, WithoutRoomForAnotherWorkerTheOthersGoOn) {
   const Worker worker = *workers.take(WorkerUid(2));
   report::Outlook full;
   full.has_room = false;
-  hear(report::Lost{worker, {Cause::kFromOutside, "SIGKILL"}, std::nullopt, full});
+  hear(report::Lost{worker, Rank(1), {Cause::kFromOutside, "SIGKILL"}, std::nullopt, full});
   EXPECT_EQ(keeper.replacements_left(), config.max_replacements);
   EXPECT_EQ(facts.target, 2U);
 }
