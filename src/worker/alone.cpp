@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/process_setup.h"
+#include "coord/board_memory.h"
 #include "rundir/lock.h"
 #include "rundir/time_stop.h"
 
@@ -110,8 +111,7 @@ void print_alone(std::string_view lines) {
 
 Result<std::unique_ptr<Session>> open_alone() {
   for (std::uint64_t bytes = coord::kBoardBytes; bytes >= kLeastBytes; bytes /= 4) {
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = coord::map_board(-1, bytes);
     if (memory == MAP_FAILED) continue;
     coord::label_board(coord::Board(memory, {}).header());
     return std::unique_ptr<Session>(

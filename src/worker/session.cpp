@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/process_setup.h"
+#include "coord/board_memory.h"
 #include "coord/channel.h"
 #include "coord/descriptors.h"
 #include "worker/alone.h"
@@ -165,8 +166,7 @@ Result<std::unique_ptr<Session>> start(Birth birth) {
   if (!birth.lifeline) catch_stop_signals();
   birth.blocked.reset();
   LOCKSTEP_TRY(coord::check_board(birth.board.get()));
-  void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_NORESERVE, birth.board.get(), 0);
+  void* memory = coord::map_board(birth.board.get(), coord::kBoardBytes);
   if (memory == MAP_FAILED)
     return Error{
         ErrorKind::kUnavailable,

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <string>
 
+#include "coord/board_memory.h"
+
 namespace lockstep::launcher {
 namespace {
 
@@ -33,8 +35,7 @@ Result<SharedBoard> SharedBoard::make() {
   if (!fd) return no_memory("memfd_create", errno);
   if (::ftruncate(fd.get(), static_cast<off_t>(coord::kBoardBytes)) != 0)
     return no_memory("ftruncate", errno);
-  void* memory = ::mmap(nullptr, coord::kBoardBytes, PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_NORESERVE, fd.get(), 0);
+  void* memory = coord::map_board(fd.get(), coord::kBoardBytes);
   if (memory == MAP_FAILED) return no_memory("mmap", errno);
   SharedBoard board(std::move(fd), memory);
   coord::label_board(board.view().header());

@@ -10,6 +10,7 @@
 #include "coord/channel.h"
 #include "coord/version.h"
 #include "support/child.h"
+#include "support/memory_flags.h"
 #include "worker/fork_point.h"
 
 namespace lockstep::worker {
@@ -37,6 +38,7 @@ TEST(AloneSession, HasABoardWithItsOwnTable) {
   EXPECT_EQ(coord::read_proposal(board.header().proposal).members, table.members);
   EXPECT_EQ(board.slot(Slot(0)).uid.load(), table.members[0].uid.value());
   EXPECT_TRUE((*session)->sync_records(Txn(7), Deadline::in(1s)).ok());
+  EXPECT_TRUE(test::is_kept_from_core_dumps((*session)->memory()));
 }
 
 TEST(AloneSession, ASecondOneOfTheSameDirectoryIsRefused) {
@@ -64,7 +66,8 @@ Result<std::unique_ptr<Session>> open_on_board_of(std::uint64_t version) {
   LOCKSTEP_ASSIGN(auto ends, coord::make_channel());
   const UniqueFd board(::memfd_create("board", MFD_CLOEXEC));
   std::array<std::uint64_t, 512> page{coord::kBoardMagic, version};
-  if (::write(board.get(), page.data(), sizeof page) != sizeof page)
+  if (::write(board.get(), page.data(), sizeof page) != sizeof page ||
+      ::ftruncate(board.get(), static_cast<off_t>(coord::fixed_bytes())) != 0)
     return Error{ErrorKind::kDisk, "the board"};
   const int descriptors[] = {board.get()};
   LOCKSTEP_TRY(
@@ -82,6 +85,13 @@ TEST(Session, ABoardOfAnotherVersionIsLeftAlone) {
       EXPECT_NE(session.error().message.find("version " + std::to_string(named)), std::string::npos)
           << session.error().message;
   }
+}
+
+TEST(Session, ACoreDumpOfAWorkerIsWithoutTheBoard) {
+  const auto session = open_on_board_of(coord::kProtocolVersion);
+  ASSERT_TRUE(session.ok()) << session.error().message;
+  EXPECT_TRUE((*session)->launched());
+  EXPECT_TRUE(test::is_kept_from_core_dumps((*session)->memory()));
 }
 
 #ifndef __SANITIZE_THREAD__  // which has a thread of its own: the fork point refuses it
