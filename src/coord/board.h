@@ -201,7 +201,7 @@ struct ShareRecord {
   std::uint64_t rates;  // and XXH3 of all groups'
   std::uint64_t state;  // XXH3 of its worker's state; 0 in steps that do not compare it
   std::uint64_t ends;   // 1: it asks to end the run after this step (Share::end_run)
-  std::uint64_t epoch_began_ns;  // CLOCK_MONOTONIC, as far as its worker knows
+  std::uint64_t epoch_began_ns;  // of the run's time (ran_ns()), as far as its worker knows
   std::uint64_t ids_count;
   // What was delivered, and what the order has there: another id where that sample cannot be
   // decoded.

@@ -12,12 +12,15 @@
 
 namespace lockstep::training {
 
-std::uint64_t EpochEnds::began_ns(Txn txn) const {
-  return spec_.plan.at(txn).step == 0 || began_ns_ == 0 ? monotonic_ns() : began_ns_;
+std::uint64_t EpochEnds::began_ns(Txn txn, std::uint64_t ran_ns) const {
+  return spec_.plan.at(txn).step == 0 || began_ns_ == 0 ? ran_ns : began_ns_;
 }
 
-double EpochEnds::seconds() const {
-  return began_ns_ == 0 ? 0 : static_cast<double>(monotonic_ns() - began_ns_) * 1e-9;
+void EpochEnds::tell_time(Txn txn, std::uint64_t ran_ns, comm::EvalCell& cell) const {
+  const bool over = spec_.plan.at(txn).kind == Kind::kExport;
+  const bool known = began_ns_ != 0 && began_ns_ < ran_ns;
+  cell.seconds = over ? seconds_ : known ? static_cast<double>(ran_ns - began_ns_) * 1e-9 : 0;
+  cell.run_seconds = static_cast<double>(ran_ns) * 1e-9;
 }
 
 bool EpochEnds::evaluates(Txn txn) const {
@@ -40,7 +43,6 @@ std::uint32_t EpochEnds::most_items() const {
 Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const {
   cell.loss_sum = cell.correct = 0;
   cell.count = cell.left_out = 0;
-  cell.seconds = seconds();
   if (!evaluates(txn)) return {};
   const at::NoGradGuard no_grad;
   at::manual_seed(batch_seed(spec_.options.seed, spec_.plan.at(txn).global_step, index));
@@ -53,7 +55,6 @@ Status EpochEnds::evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) c
     cell.correct = score.correct;
     cell.count = static_cast<std::uint64_t>(score.count);
     cell.left_out = static_cast<std::uint64_t>(score.left_out);
-    cell.seconds = seconds();
     return {};
   });
 }
@@ -116,7 +117,6 @@ Status EpochEnds::export_files(Txn txn, const FileGuard& guard, comm::EvalCell& 
   cell.correct = exported.ok() ? 0 : 1;
   cell.count = written ? 1 : 0;
   cell.left_out = 0;
-  cell.seconds = seconds_;
   return {};
 }
 

@@ -32,14 +32,16 @@ class EpochEnds {
   std::uint32_t items(Txn txn) const;
   std::uint32_t most_items() const;
   // When the epoch of this step began, as share records have it: the word of virtual worker 0's is
-  // taken up at each step's commit, so that newcomers know it, too.
-  std::uint64_t began_ns(Txn txn) const;
+  // taken up at each step's commit, so that newcomers know it, too. `ran_ns`: the run's time now.
+  std::uint64_t began_ns(Txn txn, std::uint64_t ran_ns) const;
   void begun(std::uint64_t at_ns) { began_ns_ = at_ns; }
-  // One batch of the evaluation.
+  // One batch of the evaluation; all of the cell but its times.
   Status evaluate(Txn txn, std::uint32_t index, comm::EvalCell& cell) const;
   // The program's files, and the best checkpoint. cell.count: whether the program wrote something;
   // cell.correct: 1 if it could not.
   Status export_files(Txn txn, const FileGuard& guard, comm::EvalCell& cell) const;
+  // The cell's times: its epoch's so far, and the run's.
+  void tell_time(Txn txn, std::uint64_t ran_ns, comm::EvalCell& cell) const;
   // At the run's end: files that could not be written are tried once more if they are the last
   // epoch's. kDisk: they are still missing, and none of a later epoch are there.
   Status write_what_is_missing(Txn end) const;
@@ -56,7 +58,6 @@ class EpochEnds {
   Score score_of(Txn txn, comm::Exchange& exchange) const;
   Status check(const Score& score) const;
   Status check_best(const Position& position) const;
-  double seconds() const;
   EpochEnd epoch_end(Txn txn) const;
   EpochEnd told_end(Txn txn) const;
   transaction::Lines evaluation_lines(Txn txn, const Score& score) const;
@@ -69,8 +70,8 @@ class EpochEnds {
   const TrainState& state_;
   EpochBook* const book_;
   // For lines, and so no part of the state: another run has others. 0: not known.
-  std::uint64_t began_ns_ = 0;
-  double seconds_ = 0;  // of the epoch that ended last
+  std::uint64_t began_ns_ = 0;  // of the run's time: another worker may have told it
+  double seconds_ = 0;          // of the epoch that ended last
 };
 
 }  // namespace lockstep::training

@@ -105,6 +105,7 @@ class Run final : public transaction::Program {
   RunNotes notes() const;
   std::vector<OptimizerList> given_optimizers() const;
   Status copy_if_due();
+  std::uint64_t run_time() const;  // nanoseconds
   Status check_goes_on_as_before() const;
   Status check_witnessed(Txn txn);
   void tell_of_unused_data();

@@ -73,8 +73,12 @@ bool Run::rehearses(Txn txn, Txn begun) const {
          global_step(origin_ ? spec_.plan.epoch_start(origin_->start.epoch) : Txn(0));
 }
 
+std::uint64_t Run::run_time() const {
+  return coord::ran_ns(participant_->board().header(), monotonic_ns());
+}
+
 Status Run::compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) {
-  output.record.epoch_began_ns = epoch_ends_.began_ns(txn);
+  output.record.epoch_began_ns = epoch_ends_.began_ns(txn, run_time());
   output.notes.idle_steps().store(idle_steps_, std::memory_order_relaxed);
   return shares_->compute(*participant_, txn, v, output);
 }
@@ -87,8 +91,7 @@ Status Run::compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) {
   } else {
     LOCKSTEP_TRY(epoch_ends_.evaluate(txn, index, cell));
   }
-  cell.run_seconds =
-      static_cast<double>(coord::ran_ns(participant_->board().header(), monotonic_ns())) * 1e-9;
+  epoch_ends_.tell_time(txn, run_time(), cell);
   return {};
 }
 
