@@ -55,7 +55,8 @@ struct BucketSpec {
   friend bool operator==(const BucketSpec&, const BucketSpec&) = default;
 };
 
-// The same in all members of a run; the layout of the shared memory follows from it.
+// The same in all members of a run, as they compare (shm/shared_plan.h); the layout of the shared
+// memory follows from it.
 struct ExchangePlan {
   std::uint32_t virtual_workers = 1;
   std::vector<BucketSpec> buckets;
@@ -68,6 +69,7 @@ struct ExchangePlan {
   std::uint32_t chunk_bytes = 128 * 1024;  // of a sum; a multiple of 64
   std::uint64_t board_bytes = coord::kBoardBytes;  // all that is mapped of the board
   std::uint64_t offset = 0;  // of this exchange in the engine's memory, where a run has several
+  friend bool operator==(const ExchangePlan&, const ExchangePlan&) = default;
 };
 
 // What one evaluation batch gave. Added in batch order, in fp64, by everyone.
@@ -177,7 +179,7 @@ class Exchange {
 
 // The shared-memory engine (shm/). `board` must stay mapped. `slot`: this member's. Spins only
 // while the members on this host are no more than the usable CPUs. A plan that does not fit into
-// the board is told by the first begin().
+// the board, or is not the other members', is told by the first begin() (kUsage).
 std::unique_ptr<Exchange> make_shm_exchange(coord::Board board, Slot slot, WorkerUid uid,
                                             const ExchangePlan& plan);
 

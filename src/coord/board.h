@@ -130,6 +130,9 @@ struct Header {
   // The table of transaction t is in table[t % kTables] (Board::table).
   TableCell table[kTables];
   Word claims[kMaxClaims];  // any worker: keys of lines that are said, in the order they came
+  // Members' too: where the plan of the run's exchange lies (comm/shm/shared_plan.h), from the
+  // board's first byte; 0: not there yet.
+  Word exchange_plan;
 
   // Whether nobody has claimed this line before, which then is this worker's to say. More than
   // there is room for: everybody's.

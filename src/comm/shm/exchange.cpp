@@ -16,6 +16,7 @@
 #include "base/cpus.h"
 #include "comm/shm/layout.h"
 #include "comm/shm/pages.h"
+#include "comm/shm/shared_plan.h"
 #include "comm/shm/sums.h"
 #include "comm/shm/wait.h"
 
@@ -150,10 +151,13 @@ ShmExchange::ShmExchange(coord::Board board, Slot slot, WorkerUid uid, const Exc
         Error{ErrorKind::kUsage, "exchange: this worker has slot " + std::to_string(slot.value()) +
                                      ", shared memory has room for slots below " +
                                      std::to_string(layout->slots()) + "; use fewer workers"};
-  if (!layout.ok())
+  if (!layout.ok()) {
     cause_.fail(layout.error());
-  else
-    layout_ = *std::move(layout);
+    return;
+  }
+  layout_ = *std::move(layout);
+  if (const Status agreed = shm::share_plan(board, plan_); !agreed.ok())
+    cause_.fail(agreed.error());
 }
 
 Status ShmExchange::check(const coord::Table& table, std::uint32_t items, bool step) const {

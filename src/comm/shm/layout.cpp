@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "comm/group.h"
+#include "comm/shm/shared_plan.h"
 
 namespace lockstep::comm::shm {
 namespace {
@@ -46,7 +46,7 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   if (plan.row_bytes > room / rows)
     return too_large("of what virtual workers carry from step to step, each one's rows",
                      plan.row_bytes, room / rows);
-  layout.piece_marks_ = shm_group_bytes();
+  layout.piece_marks_ = round_up(shared_plan_offset() + shared_plan_bytes(plan), kLine);
   layout.sums_.chunk_marks = layout.piece_marks_ + coord::kMaxSlots * layout.slot_marks_;
   layout.sums_.not_finite_marks =
       layout.sums_.chunk_marks + chunks * sizeof(coord::Word);  // whole lines
@@ -79,6 +79,7 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
     return too_large("the pieces of two workers, sums and state", layout.pieces_ + 2 * per_slot,
                      room);
   layout.slots_ = static_cast<std::uint32_t>(std::min(wanted, fit));
+  layout.end_ = layout.pieces_ + layout.slots_ * per_slot;
   return layout;
 }
 
@@ -100,7 +101,7 @@ Result<std::uint64_t> Layout::place_buckets(const ExchangePlan& plan, std::uint6
     chunks += round_up(chunks_.back(), kLine / sizeof(coord::Word));
     if (offset > room) return too_large("the buckets", offset, room);
   }
-  offset_.push_back(offset);  // so that end() may ask for bucket 0 of a plan without buckets
+  offset_.push_back(offset);  // so that one may ask where bucket 0 of a plan without buckets lies
   piece_bytes_ = std::max(kPage, round_up(offset, kPage));
   return chunks;
 }

@@ -1,7 +1,7 @@
 // Where everything of an exchange lies in the engine's part of the board: a pure function of the
 // plan and of the room there is, the same in all processes. Sparse: untouched pages cost nothing.
 //
-//   group area | marks | evaluation cells | notes | buffers | heal region | sums |
+//   group area | plan | marks | evaluation cells | notes | buffers | heal region | sums |
 //     pieces [slot][position][bucket]
 //
 // A piece's place is its owner's slot and the position of its first leaf among the owner's items
@@ -85,7 +85,7 @@ class Layout {
     return pieces_ + (std::uint64_t{slot} * virtual_workers_ + position) * piece_bytes_ +
            offset_[bucket];
   }
-  std::uint64_t end() const { return piece(slots_, 0, 0); }
+  std::uint64_t end() const { return end_; }
 
  private:
   Result<std::uint64_t> place_buckets(const ExchangePlan& plan, std::uint64_t room);
@@ -97,7 +97,7 @@ class Layout {
                 notes_stride_ = 0;
   Area sums_;
   std::uint64_t piece_marks_ = 0, left_out_marks_ = 0, buffers_marks_ = 0, row_marks_ = 0,
-                eval_ = 0, notes_ = 0, buffers_ = 0, rows_ = 0, heal_ = 0, pieces_ = 0;
+                eval_ = 0, notes_ = 0, buffers_ = 0, rows_ = 0, heal_ = 0, pieces_ = 0, end_ = 0;
 };
 
 }  // namespace lockstep::comm::shm
