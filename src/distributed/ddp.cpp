@@ -127,11 +127,7 @@ void DdpEngine::Impl::make_exchange(distributed::GroupState& group) {
   plan.virtual_workers = static_cast<std::uint32_t>(table_.members.size());
   plan.buckets = reducer_->bucket_specs();
   plan.scale = 1.0F / static_cast<float>(plan.virtual_workers);
-  plan.board_bytes = group.session.memory_bytes();
-  plan.offset = group.next_exchange;
-  const worker::Identity& me = group.session.identity();
-  exchange_ = comm::make_shm_exchange(group.board, me.slot, me.uid, plan);
-  group.next_exchange = exchange_->end();
+  exchange_ = group.engine.make_exchange(std::move(plan));
   reducer_->attach(*exchange_);
   // Nothing is summed before a backward has begun, and nothing is left of it when it returns.
   reducer_->on_gradients([this](bool first) {

@@ -86,18 +86,19 @@ Result<ProcessGroup> init_process_group(Context& context, ProcessGroupOptions op
   if (const int come = session.release_signals()) std::raise(come);
   const worker::Description description = describe(run_dir, context.world_size());
   LOCKSTEP_ASSIGN(worker::Admission admission, session.describe(description));
+  const coord::Board board(session.memory(), description.board);
+  const worker::Identity& me = session.identity();
   auto state = std::make_unique<distributed::GroupState>(
       distributed::GroupState{session,
                               std::move(options),
                               std::move(admission.run_lock),
-                              coord::Board(session.memory(), description.board),
+                              board,
+                              comm::Engine(board, session.memory_bytes(), me.slot, me.uid),
                               {},
                               nullptr});
   LOCKSTEP_TRY(session.ready(Txn(0), 0));
   state->table = first_table(session, state->board);
-  state->group =
-      comm::make_shm_group(state->board, state->board.data(), state->table, session.identity().uid);
-  state->next_exchange = comm::shm_group_bytes();
+  state->group = state->engine.make_group(state->table);
   return ProcessGroup(std::move(state));
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/unique_fd.h"
+#include "comm/engine.h"
 #include "comm/group.h"
 #include "coord/board.h"
 #include "coord/table.h"
@@ -19,9 +20,9 @@ struct GroupState {
   ProcessGroupOptions options;
   UniqueFd run_lock;
   coord::Board board;
+  comm::Engine engine;
   coord::Table table;  // of the whole program
   std::unique_ptr<comm::Group> group;
-  std::uint64_t next_exchange = 0;  // where in the engine's memory the next exchange begins
 
   Deadline deadline() const { return Deadline::in(options.timeout); }
   // The first member of the table that is dead.

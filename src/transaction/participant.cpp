@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "base/hash.h"
+#include "comm/engine.h"
 #include "coord/hang_watch.h"
 #include "transaction/rows.h"
 #include "transaction/state_image.h"
@@ -56,9 +58,9 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
   plan.eval_items = options.eval_items;
   plan.note_words = self->notes_plan_.words();
   plan.state_bytes = image_bytes(state);
-  plan.board_bytes = session.memory_bytes();
   const worker::Identity& me = session.identity();
-  self->exchange_ = comm::make_shm_exchange(self->board_, me.slot, me.uid, plan);
+  comm::Engine engine(self->board_, session.memory_bytes(), me.slot, me.uid);
+  self->exchange_ = engine.make_exchange(std::move(plan));
   self->reducer_->attach(*self->exchange_);
   // A sign of life, however long the whole backward takes.
   coord::WorkerSlot& slot = self->self_slot();

@@ -1,0 +1,21 @@
+#include "comm/engine.h"
+
+#include <cassert>
+
+namespace lockstep::comm {
+
+std::unique_ptr<Group> Engine::make_group(const coord::Table& table) {
+  assert(next_ == 0);
+  next_ = shm_group_bytes();
+  return make_shm_group(board_, board_.data(), table, uid_);
+}
+
+std::unique_ptr<Exchange> Engine::make_exchange(ExchangePlan plan) {
+  plan.board_bytes = board_bytes_;
+  plan.offset = next_;
+  std::unique_ptr<Exchange> exchange = make_shm_exchange(board_, slot_, uid_, plan);
+  next_ = exchange->end();
+  return exchange;
+}
+
+}  // namespace lockstep::comm
