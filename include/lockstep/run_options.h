@@ -99,12 +99,12 @@ struct RunOptions {
   // never.
   Duration log_every = Duration::steps(100);
   std::int64_t evaluation_batch_size = 0;  // samples of one call of the evaluation; 0: batch_size
-  // Of this start's first so many steps each share is computed twice, by two workers where there
-  // are two, and both must come to the same loss and gradients, bit by bit: kUsage where they do
-  // not, as the loss then depends on something else than the state and its share, and weights would
-  // depend on who lives. The second computation changes nothing: no weight, no buffer, no random
-  // number that is drawn later; but what the loss does besides (a counter, a line) is done once
-  // more. nullopt: 1 in a new run, if `deterministic` is kStrict; else 0.
+  // In so many steps of this start, the first in which a share takes part, and those before, each
+  // share is computed twice, by two workers where there are two, and both must come to the same
+  // loss and gradients, bit by bit: kUsage where they do not, as the loss then depends on more than
+  // the state and its share, and weights would depend on who lives. The second computation changes
+  // no weight, no buffer and no random number that is drawn later; what the loss does besides (a
+  // counter, a line) is done once more. nullopt: 1 in a new run, if `deterministic` is kStrict.
   std::optional<std::int64_t> rehearse = std::nullopt;
   int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
   // PyTorch's word. A parameter that a share's loss does not use gets no gradient in its backward.

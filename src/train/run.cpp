@@ -83,6 +83,8 @@ Status Run::begin() {
   if (spec_.plan.updates_per_step > 1) LOCKSTEP_TRY(state_.add("lockstep.step", memory_->state()));
   flags_.emplace(state_);
   LOCKSTEP_TRY(state_.add(flags_->text()));
+  rehearsals_.emplace(spec_.options, spec_.plan.updates_per_step);
+  LOCKSTEP_TRY(state_.add(rehearsals_->text()));
   LOCKSTEP_TRY(open_rows(spec_, state_));
   state_.keep_places();
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
@@ -156,6 +158,7 @@ Status Run::take_part(RunStart& start) {
   announced_txn_ = next;
   gone_on_from_ = start.gone_on_from();
   if (gone_on_from_) idle_steps_ = gone_on_from_->notes.idle_steps;
+  rehearsals_->begin(spec_.options);
   return participant_->join(next, start.time(), next >= spec_.plan.end());
 }
 

@@ -21,6 +21,7 @@
 #include "train/hooks.h"
 #include "train/lines.h"
 #include "train/marked_shares.h"
+#include "train/rehearsals.h"
 #include "train/run_identity.h"
 #include "train/run_spec.h"
 #include "train/run_start.h"
@@ -80,7 +81,7 @@ class Run final : public transaction::Program {
   void stop_after(std::uint64_t steps) override {
     spec_.plan.stop_after = static_cast<std::int64_t>(steps);
   }
-  bool rehearses(Txn txn, Txn begun) const override;
+  bool rehearses(Txn txn) const override { return rehearsals_->due(spec_.plan.at(txn).update); }
   Status compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   Status check_marked(Txn txn, coord::Board board) override;
@@ -138,6 +139,7 @@ class Run final : public transaction::Program {
   std::optional<StepMemory> memory_;  // made with the plans
   std::optional<GradientFlags> flags_;
   MarkedShares marked_;                    // of the update under way
+  std::optional<Rehearsals> rehearsals_;
   std::vector<GivenUpdate> given_;         // of the step under way
   std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
   bool left_out_ = false;                  // that update

@@ -64,15 +64,6 @@ Status Run::copy_if_due() {
   return {};
 }
 
-// By default in the run's first step, if equal bits are promised.
-bool Run::rehearses(Txn txn, Txn begun) const {
-  const std::optional<std::int64_t>& steps = spec_.options.rehearse;
-  if (steps) return global_step(txn) - global_step(begun) < *steps;
-  if (spec_.options.deterministic != Deterministic::kStrict) return false;
-  return global_step(txn) ==
-         global_step(origin_ ? spec_.plan.epoch_start(origin_->start.epoch) : Txn(0));
-}
-
 std::uint64_t Run::run_time() const {
   return coord::ran_ns(participant_->board().header(), monotonic_ns());
 }
@@ -187,6 +178,7 @@ bool Run::update(Txn txn, coord::Board board) {
   // Where the shares have left the generator depends on which ones this worker had.
   at::manual_seed(commit_seed(spec_.options.seed, position.global_step, position.update));
   left_out_ = skips() || !records.takes_part();
+  if (records.takes_part()) rehearsals_->count(position.update);
   rates_ = records.rates();
   if (EpochBook* const book = epoch_ends_.book()) {
     records.add_to(*book, !left_out_);

@@ -13,8 +13,7 @@ using namespace std::chrono_literals;
 Status Participant::begin_exchange() {
   LOCKSTEP_TRY(log_.wait_for_room(next_));
   self_slot().items.store(program_.items(next_), std::memory_order_relaxed);
-  const Txn begun(board_.header().begun_txn.load(std::memory_order_acquire));
-  rehearsing_ = program_.is_step(next_) && program_.rehearses(next_, begun);
+  rehearsing_ = program_.is_step(next_) && program_.rehearses(next_);
   LOCKSTEP_TRY(program_.is_step(next_)
                    ? exchange_->begin(table_)
                    : exchange_->begin_evaluation(table_, program_.items(next_)));

@@ -44,9 +44,8 @@ class Program {
   // From the table: the run ends after so many steps. Again and again, with the same number.
   virtual void stop_after(std::uint64_t steps) = 0;
 
-  // Whether each share of this step is computed twice; `begun`: the transaction that this start of
-  // the run began with.
-  virtual bool rehearses(Txn txn, Txn begun) const = 0;
+  // Whether each share of this step is computed twice; all members say the same.
+  virtual bool rehearses(Txn txn) const = 0;
 
   // One share of a step: forward and backward of virtual worker v.
   virtual Status compute_share(Txn txn, VirtualWorker v, ShareOutput& output) = 0;

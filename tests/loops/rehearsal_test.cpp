@@ -73,6 +73,34 @@ TEST_F(Rehearsal, FindsWhatComesLaterInAsManyStepsAsAreAsked) {
     }
 }
 
+// Steps in which no share takes part use no rehearsal up, of each update for itself.
+TEST_F(Rehearsal, ComesWithTheFirstShareThatTakesPart) {
+  for (const char* name : {"warms-up", "warms-up-second"})
+    for (const int workers : {1, 3}) {
+      const Outcome outcome = launched(workers, name);
+      EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+      EXPECT_NE(outcome.err.find("step 3"), std::string::npos) << name << ": " << outcome.err;
+      EXPECT_NE(outcome.err.find("the loss of virtual "), std::string::npos) << outcome.err;
+    }
+  EXPECT_EQ(launched(3, "warms-up", "0").code, 0);
+  const std::string whole = hash_in(launched(3, "warms-up-right", "0"));
+  for (const char* fault : {"kill rank=1 txn=1 phase=forward", "kill rank=0 txn=3 phase=backward"})
+    EXPECT_EQ(hash_in(launched(3, "warms-up-right", "2", {"--inject", fault})), whole) << fault;
+}
+
+// Whoever has come in meanwhile, and where all have died, knows that it is to come.
+TEST_F(Rehearsal, IsNotForgottenInTheWarmUp) {
+  for (const char* fault :
+       {"kill rank=1 txn=2 phase=forward", "kill txn=20 phase=forward repeat=3"}) {
+    const Outcome outcome =
+        launched(3, "warms-up-slow", "", {"--max-restarts", "1", "--inject", fault});
+    EXPECT_EQ(outcome.code, 2) << fault << ": " << outcome.err;
+    EXPECT_GE(killed_in(outcome), 1) << fault << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("step 60: the loss of virtual "), std::string::npos)
+        << fault << ": " << outcome.err;
+  }
+}
+
 // The loss is another one because the state is: that is what is told.
 TEST_F(Rehearsal, AStateThatDiffersIsToldBeforeALossThatDoes) {
   const Outcome outcome = launched(3, "pokes-at-4", "10");

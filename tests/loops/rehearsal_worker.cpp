@@ -34,6 +34,8 @@ struct Job {
   std::string name, output;
   std::optional<std::int64_t> rehearse;
   bool is(const char* wanted) const { return name == wanted; }
+  bool warms_up() const { return name.starts_with("warms-up"); }
+  std::int64_t warm_up() const { return is("warms-up-slow") ? 60 : 3; }  // steps
 };
 
 struct NetImpl : torch::nn::Module {
@@ -66,6 +68,7 @@ double factor_of(const Job& job, const Share& share) {
   static std::mt19937 engine{7};
   static at::Generator generator = at::detail::createCPUGenerator(7);
   if (job.is("counter") || (job.is("counter-later") && share.global_step() > 4)) return ++calls;
+  if (job.warms_up() && !job.is("warms-up-right")) return ++calls;
   if (job.is("clock")) return seconds_now();
   if (job.is("rank")) return std::atof(std::getenv("RANK")) + 1;
   if (job.is("context-rank")) return job.context.rank() + 1;
@@ -85,6 +88,7 @@ at::Tensor from_pool(const at::Tensor& inputs) {
 
 at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own_batch) {
   static int calls = 0;
+  if (job.warms_up() && share.global_step() < job.warm_up()) return {};
   const bool other_data = job.is("own-loader") || job.is("unused-data");
   at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
   if (job.is("noise")) inputs = share.batch().inputs + own_batch;
@@ -111,10 +115,11 @@ struct CountingSgd : lockstep::SGD {
 lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options;
   options.output = job.output;
-  options.epochs = 2;
+  options.epochs = job.is("warms-up-slow") ? 8 : 2;
   options.batch_size = 2;
   options.virtual_workers = 3;
   options.rehearse = job.rehearse;
+  if (job.is("warms-up-second")) options.updates_per_step = 2;
   if (job.is("accumulates")) options.accumulation_steps = 2;
   if (job.is("ahead")) options.prefetch_threads = 2;
   if (job.is("skips")) options.on_nan = lockstep::OnNan::kSkip;
@@ -137,7 +142,13 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
     const at::Tensor own =
         job.is("noise") ? at::randn({2, 2})
                         : at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
-    LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) { return loss_of(job, net, share, own); }));
+    if (job.is("warms-up-slow")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const auto loss = [&](Share& share) { return loss_of(job, net, share, own); };
+    const auto right = [&](Share& share) { return net(share.batch().inputs).pow(2).mean(); };
+    if (job.is("warms-up-second"))
+      LOCKSTEP_TRY(step.run({{optimizer, right}, {optimizer, loss}}));
+    else
+      LOCKSTEP_TRY(step.run(optimizer, loss));
     if (step.global_step() != before || step.epoch() != epoch) std::printf("another step\n");
     if (job.is("count-after")) net->count.add_(1);
     if (job.is("draws")) std::printf("drawn %.9g\n", at::rand({}).item<double>());

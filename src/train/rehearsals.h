@@ -1,0 +1,37 @@
+// In which steps each share is computed twice (transaction/participant_rehearsal.cpp): the first
+// ones in which a share takes part, of each of a step's updates for itself. How many of them are
+// left is counted by all workers alike, from what is committed, and goes to newcomers and into
+// checkpoints as a text of the state: a step in which no share takes part uses none up.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lockstep/run_options.h"
+#include "lockstep/state.h"
+
+namespace lockstep::training {
+
+class Rehearsals {
+ public:
+  // A new run's: RunOptions::rehearse, or one if equal bits are promised.
+  Rehearsals(const RunOptions& options, std::int64_t updates);
+
+  // For TrainState::add(), which may outlive this; empty: none is left.
+  TrainState::Text text() const;
+  // The state is that of this start's first step. What `options` ask for is of each start.
+  void begin(const RunOptions& options);
+
+  bool due(std::int64_t update) const { return (*left_)[static_cast<std::size_t>(update)] > 0; }
+  // A share has taken part in it.
+  void count(std::int64_t update);
+
+ private:
+  using Left = std::vector<std::int64_t>;  // by update
+  std::shared_ptr<Left> left_;
+};
+
+}  // namespace lockstep::training
