@@ -3,6 +3,8 @@
 // left is counted by all workers alike, from what is committed, and goes to newcomers and into
 // checkpoints as a text of the state: a step in which no share takes part uses none up.
 //
+// And which updates of a newcomer have not been compared yet (participant_newcomer.cpp there).
+//
 // Threads: one.
 #pragma once
 
@@ -29,9 +31,15 @@ class Rehearsals {
   // A share has taken part in it.
   void count(std::int64_t update);
 
+  // This worker has come in: of each update one share is to be compared with an older member's.
+  void come_in(const RunOptions& options);
+  bool must_prove(std::int64_t update) const { return unproved_[static_cast<std::size_t>(update)]; }
+  void proved(std::int64_t update) { unproved_[static_cast<std::size_t>(update)] = false; }
+
  private:
   using Left = std::vector<std::int64_t>;  // by update
   std::shared_ptr<Left> left_;
+  std::vector<bool> unproved_;  // by update
 };
 
 }  // namespace lockstep::training

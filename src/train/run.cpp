@@ -145,6 +145,7 @@ Status Run::take_part(RunStart& start) {
       std::make_unique<Checkpoints>(session, state_, spec_.options, manifest_, run_lock_.get());
   if (admission.newcomer) {
     steps_watched_.reset();
+    rehearsals_->come_in(spec_.options);
     LOCKSTEP_TRY(participant_->heal());
     renew_half_weights();
     announced_txn_ = at();

@@ -82,6 +82,10 @@ class Run final : public transaction::Program {
     spec_.plan.stop_after = static_cast<std::int64_t>(steps);
   }
   bool rehearses(Txn txn) const override { return rehearsals_->due(spec_.plan.at(txn).update); }
+  bool must_prove(Txn txn) const override {
+    return rehearsals_->must_prove(spec_.plan.at(txn).update);
+  }
+  void proved(Txn txn) override { rehearsals_->proved(spec_.plan.at(txn).update); }
   Status compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) override;
   Status compute_batch(Txn txn, std::uint32_t index, comm::EvalCell& cell) override;
   Status check_marked(Txn txn, coord::Board board) override;

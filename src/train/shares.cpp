@@ -55,9 +55,10 @@ Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& h
   return self;
 }
 
-// With each checkpoint, in what may be the last step, and in early ones.
-bool Shares::compares(const Position& position) const {
-  if (is_early(position)) return true;
+// With each checkpoint, where somebody has come in, in what may be the last step, and in early ones.
+bool Shares::compares(const Position& position, bool newcomers) const {
+  if (position.update > 0) return false;
+  if (newcomers || is_early(position)) return true;
   const Duration& every = spec_.options.checkpoint_every;
   const bool due = every.unit == Duration::Unit::kTime
                        ? position.global_step % kComparedInTime == 0
@@ -102,7 +103,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   coord::ShareRecord& record = output.record;
   LOCKSTEP_TRY(announce_choice(participant.reducer(), txn, output));
   record.state = 0;
-  if (position.update == 0 && compares(position)) hash_state(txn, output);
+  if (compares(position, participant.has_newcomers())) hash_state(txn, output);
   const auto where = [&] {
     return (spec_.has_data() ? "epoch " + std::to_string(position.epoch) + ", " : "") + "step " +
            std::to_string(position.step) + ", virtual worker " + std::to_string(v.value());

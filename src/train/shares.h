@@ -46,7 +46,7 @@ class Shares {
  private:
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
       : spec_(spec), hooks_(hooks), state_(state), rows_(state) {}
-  bool compares(const Position& position) const;
+  bool compares(const Position& position, bool newcomers) const;
   Status announce_choice(const ddp::Reducer& reducer, Txn txn,
                          const transaction::ShareOutput& output);
   void hash_state(Txn txn, const transaction::ShareOutput& output);

@@ -110,8 +110,13 @@ Result<Participant::Turn> Participant::turn() {
     passed = cell.mark.load(std::memory_order_acquire) > next_.value() + 1;
     return passed || coord::read_table(cell, next_, table_);
   };
+  const std::vector<coord::Member> before = table_.members;
   await(self_slot().bell, told);
   if (passed) return Turn::kLeft;
+  if (!before.empty() && before != table_.members)  // empty: it has just begun
+    newcomers_ = newcomers_ || std::ranges::any_of(table_.members, [&](const coord::Member& m) {
+                   return std::ranges::find(before, m) == before.end();
+                 });
   const auto self =
       std::find_if(table_.members.begin(), table_.members.end(),
                    [&](const coord::Member& m) { return m.uid == session_.identity().uid; });
@@ -155,6 +160,7 @@ Status Participant::run() {
   marked_ = 0;
   changed_ = false;
   whole_since_ns_ = 0;
+  proof_tried_ = false;
   LOCKSTEP_TRY(begin_exchange());
   if (overtaken()) return skip();
   if (slot.seen_dead.load(std::memory_order_relaxed) !=

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "comm/exchange.h"
@@ -65,6 +66,8 @@ class Participant {
   const coord::Board& board() const { return board_; }
   // Of the step under way.
   ShareNotes notes(std::uint32_t v) const { return {exchange_->notes(v), notes_plan_}; }
+  // Whether somebody has come in since the last step; all members say the same.
+  bool has_newcomers() const { return newcomers_; }
   // Whether that share's record is this worker's, once the step is whole.
   bool computed(std::uint32_t v) const {
     return notes(v).rank().load(std::memory_order_relaxed) ==
@@ -101,9 +104,18 @@ class Participant {
   std::uint32_t rehearser(std::uint32_t item) const;
   bool rehearsed(std::uint32_t item) const;
   Status rehearse();
+  Status compute_again(std::uint32_t item, ScratchOutput& scratch);
   Status rehearse_share(std::uint32_t item);
   Status check_rehearsal() const;
   Status check_rehearsed(std::uint32_t item) const;
+
+  // participant_newcomer.cpp: whether its shares are those of the others.
+  std::optional<std::uint32_t> share_of_the_eldest() const;
+  bool recorded(std::uint32_t item) const;
+  bool wait_for_record(std::uint32_t item);
+  Status prove();
+  bool asked_alike(std::uint32_t item, const ShareOutput& here) const;
+  Status check_proof(std::uint32_t item, const ShareOutput& here) const;
 
   // participant_membership.cpp: who takes part next; heal().
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
@@ -136,7 +148,10 @@ class Participant {
   std::vector<std::byte> start_buffers_;
   std::vector<std::byte> spare_row_;  // of one virtual worker: what is there already goes here
   NotesPlan notes_plan_;
-  bool rehearsing_ = false;  // this transaction
+  bool rehearsing_ = false;   // this transaction
+  bool newcomers_ = false;    // see has_newcomers()
+  bool proof_tried_ = false;  // in this transaction
+  std::uint32_t proofs_tried_ = 0;
 };
 
 }  // namespace lockstep::transaction

@@ -7,11 +7,10 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <bit>
-#include <cmath>
 
-#include "base/text.h"
 #include "transaction/participant.h"
 #include "transaction/rows.h"
+#include "transaction/share_comparison.h"
 #include "transaction/state_image.h"
 
 namespace lockstep::transaction {
@@ -30,43 +29,6 @@ class GeneratorKept {
   at::Generator generator_;
   at::Tensor state_;
 };
-
-double mean_loss(double sum, std::uint64_t count) { return sum / static_cast<double>(count); }
-
-bool same_bits(double a, double b) {
-  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
-         (std::isnan(a) && std::isnan(b));
-}
-
-std::string number_text(double number) { return std::isnan(number) ? "nan" : shortest(number); }
-
-// Of a share: the mean over so many samples.
-struct Loss {
-  double mean = 0;
-  std::uint64_t count = 0;  // 0: it took no part
-};
-
-std::string loss_text(const Loss& loss) {
-  return loss.count == 0 ? "none (it took no part)" : number_text(loss.mean);
-}
-
-bool same(const Sums& one, const Sums& other, const std::string& name) {
-  return one.has(name) == other.has(name) && same_bits(one[name].sum, other[name].sum) &&
-         one[name].count == other[name].count;
-}
-
-// The first name that one has and the other has otherwise, or not; empty: none.
-std::string first_difference(const Sums& first, const Sums& again) {
-  for (const Sums* sums : {&first, &again})
-    for (const auto& [name, sum] : *sums)
-      if (!same(first, again, name)) return name;
-  return "";
-}
-
-std::string sum_text(const Sums& sums, const std::string& name) {
-  if (!sums.has(name)) return "nothing";
-  return number_text(sums[name].sum) + " of " + std::to_string(sums[name].count);
-}
 
 constexpr const char* kWhatItMayDependOn =
     ". A share's loss may depend on the train state and on its Share alone: batch(), "
@@ -103,28 +65,31 @@ Status Participant::rehearse() {
   return {};
 }
 
-Status Participant::rehearse_share(std::uint32_t item) {
+// Into `scratch`, whose rows are the spare one, and to no sum.
+Status Participant::compute_again(std::uint32_t item, ScratchOutput& scratch) {
   const GeneratorKept kept;
-  ScratchOutput scratch(board_.plan(), notes_plan_);
-  scratch.output().again = true;
-  scratch.output().rows = spare_row_;
-  const std::span<coord::Word> hashes = scratch.output().notes.gradients();
+  transaction::ShareOutput& output = scratch.output();
+  output.again = true;
+  output.rows = spare_row_;
   if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
   reducer_->begin_rehearsal(item);
-  reducer_->hash_gradients(hashes);
-  LOCKSTEP_TRY(
-      program_.compute_share(next_, VirtualWorker(static_cast<int>(item)), scratch.output()));
-  LOCKSTEP_TRY(reducer_->end_share());
+  reducer_->hash_gradients(output.notes.gradients());
+  LOCKSTEP_TRY(program_.compute_share(next_, VirtualWorker(static_cast<int>(item)), output));
+  return reducer_->end_share();
+}
+
+Status Participant::rehearse_share(std::uint32_t item) {
+  ScratchOutput scratch(board_.plan(), notes_plan_);
+  LOCKSTEP_TRY(compute_again(item, scratch));
   // While another death is being noticed two may do this, and write the same.
-  const coord::ShareRecord& record = scratch.output().record;
-  const ShareNotes notes = this->notes(item);
-  for (std::size_t i = 0; i < hashes.size(); ++i) notes.again_gradients()[i].store(hashes[i]);
+  const ShareNotes again = scratch.output().notes, notes = this->notes(item);
+  for (std::size_t i = 0; i < again.gradients().size(); ++i)
+    notes.again_gradients()[i].store(again.gradients()[i]);
   hash_row(state_, scratch.output().rows, notes.again_rows());
-  notes.again_sums().write(scratch.output().notes.sums().read());
-  notes.again_loss().store(
-      std::bit_cast<std::uint64_t>(mean_loss(record.loss_sum, record.loss_count)),
-      std::memory_order_relaxed);
-  notes.again_count().store(record.loss_count, std::memory_order_relaxed);
+  notes.again_sums().write(again.sums().read());
+  const ShareLoss loss = loss_of(scratch.output().record);
+  notes.again_loss().store(std::bit_cast<std::uint64_t>(loss.mean), std::memory_order_relaxed);
+  notes.again_count().store(loss.count, std::memory_order_relaxed);
   notes.again_rank().store(static_cast<std::uint64_t>(rank_.value()), std::memory_order_relaxed);
   notes.again_mark().store(next_.value() + 1, std::memory_order_release);
   return {};
@@ -140,9 +105,9 @@ Status Participant::check_rehearsal() const {
 Status Participant::check_rehearsed(std::uint32_t item) const {
   const coord::ShareRecord& record = board_.record(next_, VirtualWorker(static_cast<int>(item)));
   const ShareNotes notes = this->notes(item);
-  const Loss loss{mean_loss(record.loss_sum, record.loss_count), record.loss_count};
-  const Loss again{std::bit_cast<double>(notes.again_loss().load(std::memory_order_relaxed)),
-                   notes.again_count().load(std::memory_order_relaxed)};
+  const ShareLoss loss = loss_of(record);
+  const ShareLoss again{std::bit_cast<double>(notes.again_loss().load(std::memory_order_relaxed)),
+                        notes.again_count().load(std::memory_order_relaxed)};
   const std::uint64_t first = notes.rank().load(std::memory_order_relaxed);
   const std::uint64_t second = notes.again_rank().load(std::memory_order_relaxed);
   const std::string in = " in rank " + std::to_string(first);
@@ -150,7 +115,7 @@ Status Participant::check_rehearsed(std::uint32_t item) const {
       first == second ? " when it is computed again there" : " in rank " + std::to_string(second);
   const std::string step = program_.in_words(next_) + ": ";
   const std::string of = " of virtual worker " + std::to_string(item);
-  if (!same_bits(loss.mean, again.mean) || loss.count != again.count)
+  if (!same_loss(loss, again))
     return Error{ErrorKind::kUsage, step + "the loss" + of + " is " + loss_text(loss) + in +
                                         " and " + loss_text(again) + when + kWhatItMayDependOn};
   for (std::size_t i = 0; i < notes.gradients().size(); ++i)

@@ -88,7 +88,9 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
     exchange_->publish_buffers();
   }
   if (!carried) exchange_->publish_row(item);
-  if (!recorded) record.mark.store(mark, std::memory_order_release);
+  if (recorded) return {};
+  if (done_ + 1 == exchange_->ownership().items_of(exchange_->self()).size()) LOCKSTEP_TRY(prove());
+  record.mark.store(mark, std::memory_order_release);
   return {};
 }
 
@@ -207,6 +209,7 @@ Status Participant::commit() {
     LOCKSTEP_TRY(reducer_->check_left_out());
     reducer_->set_gradients();
     LOCKSTEP_TRY(update());
+    newcomers_ = false;
   } else {
     LOCKSTEP_TRY(program_.end_epoch(next_, *exchange_));
   }

@@ -46,6 +46,10 @@ class Program {
 
   // Whether each share of this step is computed twice; all members say the same.
   virtual bool rehearses(Txn txn) const = 0;
+  // Whether this worker, which has come in, is to compare what it computes with what an older
+  // member does, before its own shares of this step count; and that it has, and both are the same.
+  virtual bool must_prove(Txn txn) const = 0;
+  virtual void proved(Txn txn) = 0;
 
   // One share of a step: forward and backward of virtual worker v.
   virtual Status compute_share(Txn txn, VirtualWorker v, ShareOutput& output) = 0;

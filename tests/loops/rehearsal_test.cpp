@@ -149,6 +149,35 @@ TEST_F(Rehearsal, DeathsInItDoNotMatter) {
   }
 }
 
+// A target network, a replay buffer, a mode or an environment that only those have who were there
+// from the start: told before what the newcomer computes counts.
+TEST_F(Rehearsal, ANewcomersFirstSharesAreComparedWithTheOthers) {
+  const std::vector<std::string> dies{"--inject", "kill rank=1 txn=6 phase=forward"};
+  for (const auto& [name, words] :
+       {std::pair{"joined-target", "the loss of virtual worker "},
+        {"joined-target-second", "the loss of virtual worker "},
+        {"joined-replay", " and none (it took no part) in rank 2, "},
+        {"joined-eval", "the loss of virtual worker "},
+        {"joined-world", "differs from that of rank 0 in the buffer 'count'"}}) {
+    const Outcome outcome = launched(3, name, "", dies);
+    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(", which has just joined the run"), std::string::npos)
+        << name << ": " << outcome.err;
+    const auto at = outcome.err.find(": step ");
+    ASSERT_NE(at, std::string::npos) << name << ": " << outcome.err;
+    EXPECT_LE(count(read_text(folder_ / "run/ledger.jsonl"), "\n"),
+              std::stoi(outcome.err.substr(at + 7)))
+        << name;
+  }
+  EXPECT_EQ(launched(3, "joined-target", "0", dies).code, 0);
+  const std::string whole = hash_in(launched(3, "joined"));
+  for (const int workers : {2, 3})
+    for (const char* fault : {"kill rank=1 txn=6 phase=forward",
+                              "kill rank=1 txn=6 phase=forward; kill rank=0 txn=50 phase=backward"})
+      EXPECT_EQ(hash_in(launched(workers, "joined", "", {"--inject", fault})), whole) << fault;
+}
+
 // As the noise of a GAN: drawn between next() and run(), for all shares.
 TEST_F(Rehearsal, WhatTheLoopDrawsIsAFunctionOfTheStep) {
   const std::string whole = hash_in(launched(3, "noise"));

@@ -35,6 +35,9 @@ struct Job {
   std::optional<std::int64_t> rehearse;
   bool is(const char* wanted) const { return name == wanted; }
   bool warms_up() const { return name.starts_with("warms-up"); }
+  // Long enough for somebody to come in.
+  bool joined() const { return name.starts_with("joined"); }
+  bool slow() const { return is("warms-up-slow") || joined(); }
   std::int64_t warm_up() const { return is("warms-up-slow") ? 60 : 3; }  // steps
 };
 
@@ -62,6 +65,24 @@ double seconds_now() {
   return 1 + std::fmod(std::chrono::duration<double>(now).count(), 1);
 }
 
+// What a process keeps outside of the train state: the same in all that were there from the start.
+struct Kept {
+  int replay = 0, world = 0;
+  double target = 1;
+};
+Kept& kept() {
+  static Kept it;
+  return it;
+}
+
+// Between next() and run().
+void play(const Job& job, Net& net, long step) {
+  kept().target *= 1.01;
+  ++kept().replay;
+  if (job.is("joined-world")) net->count.fill_(++kept().world);
+  if (job.is("joined-eval") && step == 2) net->eval();
+}
+
 // What a loss is multiplied by that has more than the state and its share.
 double factor_of(const Job& job, const Share& share) {
   static int calls = 0;
@@ -69,6 +90,7 @@ double factor_of(const Job& job, const Share& share) {
   static at::Generator generator = at::detail::createCPUGenerator(7);
   if (job.is("counter") || (job.is("counter-later") && share.global_step() > 4)) return ++calls;
   if (job.warms_up() && !job.is("warms-up-right")) return ++calls;
+  if (job.name.starts_with("joined-target")) return kept().target;
   if (job.is("clock")) return seconds_now();
   if (job.is("rank")) return std::atof(std::getenv("RANK")) + 1;
   if (job.is("context-rank")) return job.context.rank() + 1;
@@ -89,6 +111,7 @@ at::Tensor from_pool(const at::Tensor& inputs) {
 at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own_batch) {
   static int calls = 0;
   if (job.warms_up() && share.global_step() < job.warm_up()) return {};
+  if (job.is("joined-replay") && kept().replay < 3) return {};
   const bool other_data = job.is("own-loader") || job.is("unused-data");
   at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
   if (job.is("noise")) inputs = share.batch().inputs + own_batch;
@@ -115,11 +138,11 @@ struct CountingSgd : lockstep::SGD {
 lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options;
   options.output = job.output;
-  options.epochs = job.is("warms-up-slow") ? 8 : 2;
+  options.epochs = job.slow() ? 8 : 2;
   options.batch_size = 2;
   options.virtual_workers = 3;
   options.rehearse = job.rehearse;
-  if (job.is("warms-up-second")) options.updates_per_step = 2;
+  if (job.name.ends_with("-second")) options.updates_per_step = 2;
   if (job.is("accumulates")) options.accumulation_steps = 2;
   if (job.is("ahead")) options.prefetch_threads = 2;
   if (job.is("skips")) options.on_nan = lockstep::OnNan::kSkip;
@@ -142,10 +165,11 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
     const at::Tensor own =
         job.is("noise") ? at::randn({2, 2})
                         : at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
-    if (job.is("warms-up-slow")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (job.slow()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (job.joined()) play(job, net, before);
     const auto loss = [&](Share& share) { return loss_of(job, net, share, own); };
     const auto right = [&](Share& share) { return net(share.batch().inputs).pow(2).mean(); };
-    if (job.is("warms-up-second"))
+    if (job.name.ends_with("-second"))
       LOCKSTEP_TRY(step.run({{optimizer, right}, {optimizer, loss}}));
     else
       LOCKSTEP_TRY(step.run(optimizer, loss));
