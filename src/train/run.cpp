@@ -87,6 +87,7 @@ Status Run::begin() {
   LOCKSTEP_TRY(state_.add(rehearsals_->text()));
   LOCKSTEP_TRY(open_rows(spec_, state_));
   state_.keep_places();
+  let_go_.emplace(state_);
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
   if (origin_ && epoch_ends_.book() != nullptr) epoch_ends_.book()->begin_at(origin_->start);
@@ -252,6 +253,7 @@ Result<StepResult> Run::run_next(std::vector<GivenUpdate> updates) {
     LOCKSTEP_TRY(check_given());
     LOCKSTEP_TRY(check_goes_on_as_before());
     if (stopping_) return leave_stopped();
+    while (const auto remark = let_go_->next()) log_once(*remark, LogLevel::kWarning);
     LOCKSTEP_TRY(checkpoints_->hand_over(given_optimizers()));
     trained_ = true;
     return run_updates();

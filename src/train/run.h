@@ -19,6 +19,7 @@
 #include "train/given_optimizers.h"
 #include "train/gradient_flags.h"
 #include "train/hooks.h"
+#include "train/let_go.h"
 #include "train/lines.h"
 #include "train/marked_shares.h"
 #include "train/rehearsals.h"
@@ -144,6 +145,7 @@ class Run final : public transaction::Program {
   std::optional<GradientFlags> flags_;
   MarkedShares marked_;                    // of the update under way
   std::optional<Rehearsals> rehearsals_;
+  std::optional<LetGo> let_go_;
   std::vector<GivenUpdate> given_;         // of the step under way
   std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
   bool left_out_ = false;                  // that update

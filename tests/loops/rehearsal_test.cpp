@@ -321,6 +321,14 @@ TEST_F(Rehearsal, ARunThatDoesNotUseItsDataSetIsToldSoOnce) {
   EXPECT_EQ(count(launched(3, "right").err, "no share has asked"), 0);
 }
 
+TEST_F(Rehearsal, ATensorOfTheStateThatWasLetGoOfIsToldOnce) {
+  const Outcome outcome = launched(3, "lets-go");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "the program has let go of 'average.bias'"), 1) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "let go of"), 1) << outcome.err;
+  EXPECT_EQ(count(launched(3, "right").err, "let go of"), 0);
+}
+
 TEST_F(Rehearsal, SparseGradientsAreRefused) {
   Outcome outcome = launched(2, "sparse");
   EXPECT_EQ(outcome.code, 2) << outcome.err;
