@@ -97,7 +97,7 @@ TEST_F(RunKeeperTest, StatesThatDifferStopTheRun) {
   look();
   EXPECT_TRUE(ordered<order::FirstTable>().empty());
   EXPECT_EQ(ordered<order::Stop>().size(), 1U);
-  EXPECT_EQ(facts.stop_code, 1);
+  EXPECT_EQ(facts.stop_code, exit_code(ErrorKind::kUsage));
 }
 
 TEST_F(RunKeeperTest, ADeathIsChargedAndProposesTheOthers) {
