@@ -49,7 +49,7 @@ void HostKeeper::on(const event::Exited& exited) {
     turn_.act(action::AppendDead{worker.uid},
               board_.name(worker) + " is gone: " + describe(status));
   }
-  worker.proposed ? slots_.retire(worker.slot) : slots_.give_back(worker.slot);
+  spawner_.note_gone(worker);
   if (run_.group == Group::kFinishing && status.code != 0 && !worker.dismissed) {
     turn_.print(action::Severity::kWarning, board_.name(worker) + " ended with " +
                                                 describe(status) + " after the run was finished");
@@ -95,9 +95,9 @@ report::Outlook HostKeeper::outlook(const Worker& worker, Cause cause) {
   // Who ends before it takes part, and each time anew: tried less and less often, and not for ever.
   next.in_vain = cause == Cause::kFailedSpawn || worker.is_on_its_way();
   const bool missed = run_.elastic && !config_.attached && workers_.active() < run_.target;
-  if (next.in_vain && missed) tries_.fail(turn_.now);
-  next.failed = tries_.failed;
-  next.again = tries_.again() && !worker.refused;
+  if (next.in_vain && missed) spawner_.note_in_vain();
+  next.failed = spawner_.failed();
+  next.again = spawner_.tries_on() && !worker.refused;
   next.free = cause == Cause::kHung && !standstills_.strict();
   return next;
 }

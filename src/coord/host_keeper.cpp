@@ -11,12 +11,9 @@ HostKeeper::HostKeeper(const Config& config, const RunFacts& run, Turn& turn, To
       run_(run),
       turn_(turn),
       to_run_(std::move(to_run)),
+      spawner_(config, run, turn, workers_),
       donor_(config.timing.heal_retry),
       standstills_(config, turn, workers_, board_) {}
-
-void HostKeeper::on(const event::Start&) {
-  if (config_.zygote) turn_.act(action::RestartZygote{}, "first start");
-}
 
 void HostKeeper::on(const event::Forked& forked) {
   Worker* worker = workers_.find(forked.uid);
@@ -30,7 +27,7 @@ void HostKeeper::on(const event::Forked& forked) {
 void HostKeeper::on(const event::SpawnFailed& failed) {
   const std::optional<Worker> worker = workers_.take(failed.uid);
   if (!worker) return;
-  slots_.give_back(worker->slot);
+  spawner_.note_gone(*worker);
   if (run_.group == Group::kStarting)
     return to_run_(report::MustEnd{exit_code(ErrorKind::kUnavailable),
                                    "cannot start a worker: " + failed.reason});
@@ -43,7 +40,7 @@ void HostKeeper::on(const event::Hello& hello) {
   if (worker == nullptr)
     return turn_.act(action::Kill{hello.uid, SIGKILL}, "it is not wanted any more");
   if (worker->stage < Stage::kGreeted) worker->stage = Stage::kGreeted;
-  zygote_.has_served();
+  spawner_.note_hello();
 }
 
 void HostKeeper::on(const event::Described& described) {
@@ -57,7 +54,7 @@ void HostKeeper::on(const event::Ready& ready) {
   Worker* worker = workers_.find(ready.uid);
   if (worker == nullptr || worker->stage != Stage::kAdmitted || worker->dismissed) return;
   worker->stage = Stage::kReady;
-  tries_ = {};
+  spawner_.note_ready();
   worker->next = ready.next;
   worker->state_hash = ready.state_hash;
   worker->time = ready.time;
@@ -136,7 +133,7 @@ void HostKeeper::note_slots(const event::Progress& report) {
   for (const auto& [uid, worker] : workers_)
     if (worker.holds_state())
       applied_by_all = std::min(applied_by_all.value_or(worker.seen.applied), worker.seen.applied);
-  if (applied_by_all) slots_.observe(last_listed, *applied_by_all);
+  if (applied_by_all) spawner_.note_slots(last_listed, *applied_by_all);
 }
 
 void HostKeeper::on(const event::Left& left) {
@@ -149,6 +146,10 @@ void HostKeeper::on(const event::Left& left) {
 void HostKeeper::on(const event::Closed& closed) {
   Worker* worker = workers_.find(closed.uid);
   if (worker != nullptr && !worker->closed_at) worker->closed_at = turn_.now;
+}
+
+void HostKeeper::on(const event::ZygoteLost& lost) {
+  if (const auto report = spawner_.on(lost)) to_run_(*report);
 }
 
 void HostKeeper::obey(const Order& order) {
@@ -166,6 +167,17 @@ void HostKeeper::obey(const order::Admit& admit) {
 void HostKeeper::obey(const order::Refuse& refuse) {
   workers_.at(refuse.uid).refused = true;
   turn_.act(action::Refuse{refuse.uid, refuse.error}, "it does not fit the run");
+}
+
+void HostKeeper::obey(const order::Begin&) {
+  workers_.clear();  // a late fork of the old zygote comes with the old board, and is killed at
+                     // its first word
+  board_ = {};
+  proposed_.clear();
+  donor_ = Donor(config_.timing.heal_retry);
+  standstills_.begin_group();
+  signal_at_.reset();
+  spawner_.start_again();
 }
 
 void HostKeeper::obey(const order::FirstTable& first) {

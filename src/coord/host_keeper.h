@@ -1,6 +1,6 @@
 // The keeper of a host in a run of a linked program: its workers from their start to their end,
-// their seats and slots, the process that forks them, who gets no further and is evicted, and the
-// list of deaths of its board. What the run is to do about it the run keeper says (run_keeper.h).
+// who gets no further and is evicted, and the list of deaths of its board. Parts of it are Spawner,
+// Standstills and Donor. What the run is to do about it the run keeper says (run_keeper.h).
 // A pure state machine: events of the agent and orders go in, actions (into the turn) and reports
 // come out. docs/design/membership.md has the rules.
 //
@@ -18,8 +18,7 @@
 #include "coord/keeper_messages.h"
 #include "coord/run_facts.h"
 #include "coord/settings.h"
-#include "coord/slots.h"
-#include "coord/spawn_tries.h"
+#include "coord/spawner.h"
 #include "coord/standstills.h"
 #include "coord/turn.h"
 #include "coord/worker.h"
@@ -34,7 +33,7 @@ class HostKeeper {
   HostKeeper& operator=(const HostKeeper&) = delete;
 
   // host_keeper.cpp
-  void on(const event::Start&);
+  void on(const event::Start&) { spawner_.start(); }
   void on(const event::Forked&);
   void on(const event::SpawnFailed&);
   void on(const event::Hello&);
@@ -47,8 +46,7 @@ class HostKeeper {
   void on(const event::Closed&);
   void on(const event::Vitals& report) { standstills_.see(report); }
   void on(const event::Remembered& earlier) { standstills_.remember(earlier); }
-  // host_spawns.cpp
-  void on(const event::ZygoteReady&);
+  void on(const event::ZygoteReady& zygote) { spawner_.on(zygote); }
   void on(const event::ZygoteLost&);
   // host_ending.cpp
   void on(const event::Failed&);
@@ -62,8 +60,8 @@ class HostKeeper {
   void forget_pause(std::uint64_t gap);  // of the agent's own silence, which nobody could use
   void watch_standstills();              // after the timers
 
-  // host_spawns.cpp: what follows from the state as it is now.
-  void spawn_missing();
+  // What follows from the state as it is now.
+  void spawn_missing() { spawner_.start_missing(); }
   void choose_donor() { donor_.choose(workers_, proposed_, board_, turn_); }
 
   // What it says of its workers, for the run keeper to read; the board is its own.
@@ -88,10 +86,6 @@ class HostKeeper {
   void each_timer_of(Worker& worker, Visit visit);
   template <class Visit>
   void each_timer(Visit visit);
-
-  bool holds_seat(const Worker& worker) const;
-  std::optional<int> free_seat(int world) const;
-  void drop_unforked(const char* why);
 
   void note_members(const event::Progress& report);
   void note_slots(const event::Progress& report);
@@ -121,10 +115,7 @@ class HostKeeper {
   Workers workers_;
   BoardView board_;
   std::vector<WorkerUid> proposed_;  // as last written, in rank order
-  std::uint64_t last_uid_ = 0;
-  SlotPool slots_;
-  Zygote zygote_;
-  SpawnTries tries_;
+  Spawner spawner_;
   Donor donor_;
   Standstills standstills_;
   std::optional<std::uint64_t> signal_at_;                   // the first that is not answered

@@ -13,13 +13,8 @@ template <class Visit>
 void HostKeeper::each_timer_of(Worker& worker, Visit visit) {
   const Timing& timing = config_.timing;
   const bool starting = run_.group == Group::kStarting, running = run_.group == Group::kRunning;
-  if (worker.stage == Stage::kSpawning && config_.zygote && zygote_.ready)
-    visit(worker.since + timing.fork, [this] {
-      zygote_.ready = false;
-      drop_unforked("its zygote does not answer");
-      turn_.act(action::RestartZygote{},
-                "no answer to a fork request for " + seconds(config_.timing.fork));
-    });
+  if (const auto at = spawner_.fork_deadline(worker))
+    visit(*at, [this] { spawner_.give_zygote_up(); });
   if (worker.stage == Stage::kForked)
     visit(worker.since + timing.hello, [this, &worker] {
       evict(worker, Cause::kFailedSpawn, "no hello within " + seconds(config_.timing.hello));
@@ -55,13 +50,10 @@ void HostKeeper::each_timer(Visit visit) {
   if (run_.group == Group::kStopped) return;
   for (auto& [uid, worker] : workers_)
     if (!worker.dismissed && !worker.evicted) each_timer_of(worker, visit);
-  if (!run_.is_ending() && zygote_.pause.until())
-    visit(*zygote_.pause.until(), [this] {
-      zygote_.pause.end();
-      turn_.act(action::RestartZygote{}, "the zygote ended, a while ago");
-    });
-  if (run_.group == Group::kRunning && tries_.pause.until())
-    visit(*tries_.pause.until(), [this] { tries_.pause.end(); });  // then it is tried again
+  if (const auto at = spawner_.zygote_pause(); at && !run_.is_ending())
+    visit(*at, [this] { spawner_.end_zygote_pause(); });
+  if (const auto at = spawner_.pause(); at && run_.group == Group::kRunning)
+    visit(*at, [this] { spawner_.end_pause(); });
   if (run_.group == Group::kRunning && signal_at_)
     visit(*signal_at_ + config_.timing.signal_wait, [this] { answer_signals(); });
   if (orderly_until_)

@@ -1,19 +1,32 @@
-// How a host's workers are started: seats, slots, and the process that forks them.
-#include <algorithm>
+#include "coord/spawner.h"
+
 #include <csignal>
 
-#include "coord/host_keeper.h"
+#include "base/seconds.h"
 
 namespace lockstep::coord {
 
+void Spawner::start() {
+  if (config_.zygote) turn_.act(action::RestartZygote{}, "first start");
+}
+
+void Spawner::start_again() {
+  tries_ = {};
+  slots_ = {};
+  turn_.act(action::RestartGroup{run_.restarts}, "all workers of the old group are gone");
+  if (!config_.zygote || zygote_.losses < kMostZygotes) return;
+  zygote_ = {};  // given up, and counted anew
+  turn_.act(action::RestartZygote{}, "the group starts again");
+}
+
 // Until its process is gone, so that no two have one local rank and its logs; but for a while only,
 // as a process that does not end must not keep others from joining.
-bool HostKeeper::holds_seat(const Worker& worker) const {
+bool Spawner::holds_seat(const Worker& worker) const {
   return !worker.going_at || turn_.now < *worker.going_at + config_.timing.close_grace;
 }
 
 // None: one becomes free as soon as those who leave are gone.
-std::optional<int> HostKeeper::free_seat(int world) const {
+std::optional<int> Spawner::free_seat(int world) const {
   for (int seat = 0; seat < world; ++seat)
     if (!workers_.any(
             [&](const Worker& worker) { return worker.seat == seat && holds_seat(worker); }))
@@ -21,7 +34,7 @@ std::optional<int> HostKeeper::free_seat(int world) const {
   return std::nullopt;
 }
 
-void HostKeeper::spawn_missing() {
+void Spawner::start_missing() {
   if ((config_.zygote && !zygote_.ready) || !tries_.pause.over(turn_.now)) return;
   const auto world = static_cast<int>(std::max(run_.target, config_.workers));
   while (workers_.active() < run_.target) {
@@ -44,7 +57,7 @@ void HostKeeper::spawn_missing() {
 
 // The zygote that was to fork them is gone, and nobody knows how far it got: they are asked for
 // again under fresh uids.
-void HostKeeper::drop_unforked(const char* why) {
+void Spawner::drop_unforked(const char* why) {
   workers_.remove_if([&](const Worker& worker) {
     if (worker.stage != Stage::kSpawning) return false;
     slots_.retire(worker.slot);
@@ -53,12 +66,10 @@ void HostKeeper::drop_unforked(const char* why) {
   });
 }
 
-void HostKeeper::on(const event::ZygoteReady&) { zygote_.ready = true; }
-
-void HostKeeper::on(const event::ZygoteLost& lost) {
+std::optional<Report> Spawner::on(const event::ZygoteLost& lost) {
   const bool never_served = last_uid_ == 0;
   zygote_.ready = false;
-  if (run_.is_ending()) return;
+  if (run_.is_ending()) return std::nullopt;
   drop_unforked("its zygote is gone");
   const bool started = lost.not_started.empty();
   const std::string text =
@@ -67,29 +78,49 @@ void HostKeeper::on(const event::ZygoteLost& lost) {
   if (never_served && lost.status.signal == 0) {  // --help, a wrong option, one without init()
     if (lost.status.code == 0 && !config_.asked_for_help)
       turn_.print(action::Severity::kWarning, text);
-    return to_run_(report::MustEnd{lost.status.code, text, started && is_wrong_input(lost.status)});
+    return report::MustEnd{lost.status.code, text, started && is_wrong_input(lost.status)};
   }
-  if (++zygote_.losses == 1)
-    return turn_.act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
-  if (!zygote_.given_up()) return zygote_.pause.begin(turn_.now);
-  to_run_(report::NoMoreWorkers{text + ", " + std::to_string(zygote_.losses) + " times in a row",
-                                is_from_outside(lost.status)});
+  if (++zygote_.losses >= kMostZygotes)
+    return report::NoMoreWorkers{text + ", " + std::to_string(zygote_.losses) + " times in a row",
+                                 is_from_outside(lost.status)};
+  if (zygote_.losses == 1)
+    turn_.act(action::RestartZygote{}, "the zygote ended with " + describe(lost.status));
+  else
+    zygote_.pause.begin(turn_.now);
+  return std::nullopt;
 }
 
-void HostKeeper::obey(const order::Begin&) {
-  workers_.clear();  // a late fork of the old zygote comes with the old board, and is killed at
-                     // its first word
-  board_ = {};
-  proposed_.clear();
-  tries_ = {};
-  slots_ = {};
-  donor_ = Donor(config_.timing.heal_retry);
-  standstills_.begin_group();
-  signal_at_.reset();
-  turn_.act(action::RestartGroup{run_.restarts}, "all workers of the old group are gone");
-  if (!config_.zygote || !zygote_.given_up()) return;
-  zygote_ = {};  // given up, and counted anew
-  turn_.act(action::RestartZygote{}, "the group starts again");
+// While none is ready, the next one is still to be started, or given up.
+void Spawner::note_hello() {
+  if (!zygote_.ready) return;
+  zygote_.losses = 0;
+  zygote_.pause = {};
+}
+
+void Spawner::note_in_vain() {
+  tries_.pause.begin(turn_.now);
+  ++tries_.failed;
+}
+
+void Spawner::note_gone(const Worker& worker) {
+  worker.proposed ? slots_.retire(worker.slot) : slots_.give_back(worker.slot);
+}
+
+std::optional<std::uint64_t> Spawner::fork_deadline(const Worker& worker) const {
+  if (worker.stage != Stage::kSpawning || !config_.zygote || !zygote_.ready) return std::nullopt;
+  return worker.since + config_.timing.fork;
+}
+
+void Spawner::give_zygote_up() {
+  zygote_.ready = false;
+  drop_unforked("its zygote does not answer");
+  turn_.act(action::RestartZygote{},
+            "no answer to a fork request for " + seconds(config_.timing.fork));
+}
+
+void Spawner::end_zygote_pause() {
+  zygote_.pause.end();
+  turn_.act(action::RestartZygote{}, "the zygote ended, a while ago");
 }
 
 }  // namespace lockstep::coord
