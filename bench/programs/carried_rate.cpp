@@ -97,6 +97,6 @@ Status train(Context& context, const RateJob& job) {
 }  // namespace lockstep::bench
 
 int main(int argc, char** argv) {
-  using namespace lockstep::bench;
-  return rate_main(argc, argv, "carried_rate", "carried", "kept", train);
+  return lockstep::bench::rate_main(argc, argv, "carried_rate", "carried", "kept",
+                                    lockstep::bench::train);
 }

@@ -69,6 +69,6 @@ Status train(Context& context, const RateJob& job) {
 }  // namespace lockstep::bench
 
 int main(int argc, char** argv) {
-  using namespace lockstep::bench;
-  return rate_main(argc, argv, "gan_rate", "together", "alone", train);
+  return lockstep::bench::rate_main(argc, argv, "gan_rate", "together", "alone",
+                                    lockstep::bench::train);
 }
