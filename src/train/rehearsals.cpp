@@ -15,6 +15,7 @@ std::int64_t asked_for(const RunOptions& options) {
 
 Rehearsals::Rehearsals(const RunOptions& options, std::int64_t updates)
     : left_(std::make_shared<Left>(static_cast<std::size_t>(updates), asked_for(options))),
+      promised_(options.deterministic == Deterministic::kStrict && options.rehearse != 0),
       unproved_(static_cast<std::size_t>(updates)) {}
 
 TrainState::Text Rehearsals::text() const {
@@ -38,11 +39,6 @@ TrainState::Text Rehearsals::text() const {
 void Rehearsals::begin(const RunOptions& options) {
   for (std::int64_t& steps : *left_)
     steps = options.rehearse ? *options.rehearse : std::min(steps, asked_for(options));
-}
-
-void Rehearsals::come_in(const RunOptions& options) {
-  const bool promised = options.deterministic == Deterministic::kStrict;
-  unproved_.assign(unproved_.size(), promised && options.rehearse != 0);
 }
 
 void Rehearsals::count(std::int64_t update) {

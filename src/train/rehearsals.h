@@ -31,14 +31,17 @@ class Rehearsals {
   // A share has taken part in it.
   void count(std::int64_t update);
 
+  // Equal bits, whoever computes what; and that is to be compared.
+  bool promised() const { return promised_; }
   // This worker has come in: of each update one share is to be compared with an older member's.
-  void come_in(const RunOptions& options);
+  void come_in() { unproved_.assign(unproved_.size(), promised_); }
   bool must_prove(std::int64_t update) const { return unproved_[static_cast<std::size_t>(update)]; }
   void proved(std::int64_t update) { unproved_[static_cast<std::size_t>(update)] = false; }
 
  private:
   using Left = std::vector<std::int64_t>;  // by update
   std::shared_ptr<Left> left_;
+  bool promised_;
   std::vector<bool> unproved_;  // by update
 };
 

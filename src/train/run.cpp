@@ -88,6 +88,7 @@ Status Run::begin() {
   LOCKSTEP_TRY(open_rows(spec_, state_));
   state_.keep_places();
   let_go_.emplace(state_);
+  modes_.emplace(state_);
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
   if (origin_ && epoch_ends_.book() != nullptr) epoch_ends_.book()->begin_at(origin_->start);
@@ -119,6 +120,7 @@ transaction::ParticipantOptions Run::participant_options() const {
   options.eval_items = plan.txns_between_steps() > 0 ? epoch_ends_.most_items() : 0;
   options.run_dir = spec_.options.output;
   if (plan.knows_its_end()) options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
+  options.training_words = modes_->words();
   options.reducer.find_unused_parameters = spec_.options.find_unused_parameters;
   options.reducer.may_freeze = true;
   options.reducer.copy_gradients = !hooks.on_update.empty() || has_optimizer_of_its_own(state_);
@@ -146,7 +148,7 @@ Status Run::take_part(RunStart& start) {
       std::make_unique<Checkpoints>(session, state_, spec_.options, manifest_, run_lock_.get());
   if (admission.newcomer) {
     steps_watched_.reset();
-    rehearsals_->come_in(spec_.options);
+    rehearsals_->come_in();
     LOCKSTEP_TRY(participant_->heal());
     renew_half_weights();
     announced_txn_ = at();
@@ -284,6 +286,7 @@ Status Run::run_updates() {
     LOCKSTEP_TRY(state_.check_places());
     LOCKSTEP_TRY(flags_->check());
     participant_->reducer().read_frozen();
+    modes_->read();
     shares_->choose(given_[u].optimizers, *given_[u].loss);
     participant_->reducer().choose(set_of(given_[u].optimizers));
     LOCKSTEP_TRY(participant_->run());

@@ -29,6 +29,7 @@
 #include "train/shares.h"
 #include "train/step_memory.h"
 #include "train/step_records.h"
+#include "train/training_modes.h"
 #include "transaction/participant.h"
 #include "transaction/program.h"
 
@@ -83,6 +84,7 @@ class Run final : public transaction::Program {
     spec_.plan.stop_after = static_cast<std::int64_t>(steps);
   }
   bool rehearses(Txn txn) const override { return rehearsals_->due(spec_.plan.at(txn).update); }
+  std::string doubt(Txn txn) override;
   bool must_prove(Txn txn) const override {
     return rehearsals_->must_prove(spec_.plan.at(txn).update);
   }
@@ -143,7 +145,8 @@ class Run final : public transaction::Program {
   std::unique_ptr<Checkpoints> checkpoints_;
   std::optional<StepMemory> memory_;  // made with the plans
   std::optional<GradientFlags> flags_;
-  MarkedShares marked_;                    // of the update under way
+  MarkedShares marked_;  // of the update under way
+  std::optional<TrainingModes> modes_;
   std::optional<Rehearsals> rehearsals_;
   std::optional<LetGo> let_go_;
   std::vector<GivenUpdate> given_;         // of the step under way

@@ -4,6 +4,7 @@
 
 #include <unordered_set>
 
+#include "base/log.h"
 #include "checkpoint/store.h"
 #include "optim/grad_norm.h"
 #include "train/run.h"
@@ -71,6 +72,7 @@ std::uint64_t Run::run_time() const {
 Status Run::compute_share(Txn txn, VirtualWorker v, transaction::ShareOutput& output) {
   output.record.epoch_began_ns = epoch_ends_.began_ns(txn, run_time());
   output.notes.idle_steps().store(idle_steps_, std::memory_order_relaxed);
+  modes_->write(output.notes.training());
   return shares_->compute(*participant_, txn, v, output);
 }
 
@@ -106,6 +108,21 @@ Status Run::keep_best(Txn txn) {
   if (spec_.options.checkpoint_every.none() || spec_.plan.in_broken_end(txn)) return {};
   LOCKSTEP_TRY(participant_->record_all());
   return checkpoints_->save_best(spec_.plan, txn, notes());
+}
+
+// Whether it matters, the second computation shows: of a module that is not in the loss, or has no
+// dropout, it does not.
+std::string Run::doubt(Txn txn) {
+  if (!rehearsals_->promised()) return "";
+  const auto differs = modes_->difference(*participant_, spec_.virtual_workers());
+  if (!differs) return "";
+  const std::string remedy =
+      ": call train() and eval() in every worker alike, between next() and run() of each step; a "
+      "worker that evaluates goes back to train() before the next step";
+  log_once(in_words(txn) + ": " + *differs + remedy +
+               ". As long as they differ each share is computed twice, to see whether it matters",
+           LogLevel::kWarning, "modules' modes");
+  return ". " + *differs + remedy;
 }
 
 Status Run::check_marked(Txn txn, coord::Board board) {

@@ -48,7 +48,8 @@ Result<std::unique_ptr<Participant>> Participant::create(worker::Session& sessio
   std::unique_ptr<Participant> self(new Participant(session, state, program, options));
   LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(summed_parameters(state), options.reducer));
   self->notes_plan_ = {state.tensor_count(), self->reducer_->parameters().size(),
-                       state.carried_rows().size(), self->reducer_->frozen_words()};
+                       state.carried_rows().size(), self->reducer_->frozen_words(),
+                       options.training_words};
   comm::ExchangePlan plan;
   plan.virtual_workers = options.board.virtual_workers;
   plan.buckets = self->reducer_->bucket_specs();

@@ -29,6 +29,7 @@ struct ParticipantOptions {
   std::string run_dir;
   std::uint64_t total_steps = 0;  // for people; 0: not known
   ddp::ReducerOptions reducer;
+  std::size_t training_words = 0;  // see ShareNotes::training()
 };
 
 class Participant {
@@ -103,6 +104,7 @@ class Participant {
   // participant_rehearsal.cpp: each share of a step once more.
   std::uint32_t rehearser(std::uint32_t item) const;
   bool rehearsed(std::uint32_t item) const;
+  bool has_doubts();
   Status rehearse();
   Status compute_again(std::uint32_t item, ScratchOutput& scratch);
   Status rehearse_share(std::uint32_t item);
@@ -149,6 +151,7 @@ class Participant {
   std::vector<std::byte> spare_row_;  // of one virtual worker: what is there already goes here
   NotesPlan notes_plan_;
   bool rehearsing_ = false;   // this transaction
+  std::string doubt_;         // why, if it was not to be at its start
   bool newcomers_ = false;    // see has_newcomers()
   bool proof_tried_ = false;  // in this transaction
   std::uint32_t proofs_tried_ = 0;

@@ -54,6 +54,16 @@ bool Participant::rehearsed(std::uint32_t item) const {
   return notes(item).again_mark().load(std::memory_order_acquire) >= next_.value() + 1;
 }
 
+// All records are marked. In a step that is rehearsed anyway, or by now, there is nothing to doubt.
+bool Participant::has_doubts() {
+  if (rehearsing_ || !program_.is_step(next_)) return false;
+  doubt_ = program_.doubt(next_);
+  if (doubt_.empty()) return false;
+  rehearsing_ = true;
+  marked_ = 0;
+  return true;
+}
+
 Status Participant::rehearse() {
   if (!rehearsing_) return {};
   for (std::uint32_t item = 0; item < program_.items(next_); ++item) {
@@ -114,30 +124,31 @@ Status Participant::check_rehearsed(std::uint32_t item) const {
   const std::string when =
       first == second ? " when it is computed again there" : " in rank " + std::to_string(second);
   const std::string step = program_.in_words(next_) + ": ";
+  const std::string why = doubt_.empty() ? kWhatItMayDependOn : doubt_;
   const std::string of = " of virtual worker " + std::to_string(item);
   if (!same_loss(loss, again))
     return Error{ErrorKind::kUsage, step + "the loss" + of + " is " + loss_text(loss) + in +
-                                        " and " + loss_text(again) + when + kWhatItMayDependOn};
+                                        " and " + loss_text(again) + when + why};
+  if (const std::string other = first_difference(notes.sums().read(), notes.again_sums().read());
+      !other.empty())
+    return Error{ErrorKind::kUsage, step + "what virtual worker " + std::to_string(item) +
+                                        " adds up as '" + other + "' is " +
+                                        sum_text(notes.sums().read(), other) + in + " and " +
+                                        sum_text(notes.again_sums().read(), other) + when + why};
+  if (!doubt_.empty()) return {};  // nothing else was noted of the first computation
   for (std::size_t i = 0; i < notes.gradients().size(); ++i)
     if (notes.gradients()[i].load(std::memory_order_relaxed) !=
         notes.again_gradients()[i].load(std::memory_order_relaxed))
       return Error{ErrorKind::kUsage, step + "the gradient of '" + reducer_->parameters()[i].name +
                                           "'" + of + " has other bits" + in + " than" + when +
                                           ", though its loss is the same, " + loss_text(loss) +
-                                          kWhatItMayDependOn};
-  if (const std::string other = first_difference(notes.sums().read(), notes.again_sums().read());
-      !other.empty())
-    return Error{ErrorKind::kUsage,
-                 step + "what virtual worker " + std::to_string(item) + " adds up as '" + other +
-                     "' is " + sum_text(notes.sums().read(), other) + in + " and " +
-                     sum_text(notes.again_sums().read(), other) + when + kWhatItMayDependOn};
+                                          why};
   for (std::size_t i = 0; i < notes.rows().size(); ++i)
     if (notes.rows()[i].load(std::memory_order_relaxed) !=
         notes.again_rows()[i].load(std::memory_order_relaxed))
       return Error{ErrorKind::kUsage, step + "what virtual worker " + std::to_string(item) +
                                           " carries as '" + state_.carried_rows()[i].name +
-                                          "' has other bits" + in + " than" + when +
-                                          kWhatItMayDependOn};
+                                          "' has other bits" + in + " than" + when + why};
   return {};
 }
 

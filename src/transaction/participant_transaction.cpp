@@ -1,6 +1,7 @@
 // One transaction: own items, the wait for the others' and for those of the dead, the commit.
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "transaction/participant.h"
 #include "transaction/rows.h"
@@ -14,6 +15,7 @@ Status Participant::begin_exchange() {
   LOCKSTEP_TRY(log_.wait_for_room(next_));
   self_slot().items.store(program_.items(next_), std::memory_order_relaxed);
   rehearsing_ = program_.is_step(next_) && program_.rehearses(next_);
+  doubt_.clear();
   LOCKSTEP_TRY(program_.is_step(next_)
                    ? exchange_->begin(table_)
                    : exchange_->begin_evaluation(table_, program_.items(next_)));
@@ -131,9 +133,10 @@ bool Participant::table_published() {
 // Called when all own items are done.
 Status Participant::wait_whole() {
   enter(coord::Phase::kExchange);
-  bool joiner_missing = false;
+  bool joiner_missing = false, doubted = false;
   const auto rest_is_whole = [&] {
     if (!items_marked()) return false;
+    if (has_doubts()) return doubted = true;
     if (table_published()) return true;
     if (exchange_->ownership().first_live() != exchange_->self()) return false;
     joiner_missing = !settle_joiners();
@@ -146,6 +149,11 @@ Status Participant::wait_whole() {
     joiner_missing = false;
     LOCKSTEP_ASSIGN(const comm::Wait outcome,
                     exchange_->wait(rest_is_whole, sound, Deadline::never()));
+    if (outcome == comm::Wait::kWhole && std::exchange(doubted, false)) {
+      LOCKSTEP_TRY(rehearse());
+      enter(coord::Phase::kExchange);
+      continue;
+    }
     if (outcome == comm::Wait::kWhole) {
       if (!joiner_missing) return {};
       // Nobody else is waited for: look again when it rings, and soon in any case.

@@ -1,7 +1,7 @@
 // What a step's members compare of each share beside its sum and its record: words in the
 // exchange's memory (comm::Exchange::notes()), or scratch ones that nobody reads.
 //
-//   words | sums | sums computed again | which parameters are frozen
+//   words | sums | sums computed again | which parameters are frozen | which modules train
 //         | hashes of the state's tensors | of the gradients
 //         | of the rows that it carries | of the gradients computed again | of those rows
 //
@@ -20,7 +20,7 @@
 namespace lockstep::transaction {
 
 struct NotesPlan {
-  std::size_t state_tensors = 0, gradients = 0, rows = 0, frozen = 0;
+  std::size_t state_tensors = 0, gradients = 0, rows = 0, frozen = 0, training = 0;
   std::size_t words() const;
 };
 
@@ -50,8 +50,12 @@ class ShareNotes {
 
   // See ddp::Reducer::write_frozen().
   std::span<coord::Word> frozen() const { return words_.subspan(kFrozen, plan_.frozen); }
+  // See training::TrainingModes.
+  std::span<coord::Word> training() const {
+    return words_.subspan(kFrozen + plan_.frozen, plan_.training);
+  }
   std::span<coord::Word> state() const {
-    return words_.subspan(kFrozen + plan_.frozen, plan_.state_tensors);
+    return words_.subspan(kFrozen + plan_.frozen + plan_.training, plan_.state_tensors);
   }
   std::span<coord::Word> gradients() const { return words_.subspan(first(), plan_.gradients); }
   std::span<coord::Word> rows() const {
@@ -77,14 +81,16 @@ class ShareNotes {
     kWords
   };
   static constexpr std::size_t kFrozen = kWords + 2 * NotedSums::kWords;
-  std::size_t first() const { return kFrozen + plan_.frozen + plan_.state_tensors; }
+  std::size_t first() const {
+    return kFrozen + plan_.frozen + plan_.training + plan_.state_tensors;
+  }
   std::size_t again() const { return first() + plan_.gradients + plan_.rows; }
   std::span<coord::Word> words_;
   NotesPlan plan_;
 };
 
 inline std::size_t NotesPlan::words() const {
-  return ShareNotes::kFrozen + frozen + state_tensors + 2 * (gradients + rows);
+  return ShareNotes::kFrozen + frozen + training + state_tensors + 2 * (gradients + rows);
 }
 
 // What one share's computation fills in.

@@ -101,6 +101,25 @@ TEST_F(Rehearsal, IsNotForgottenInTheWarmUp) {
   }
 }
 
+// In the very step; a module to which it is the same is warned of.
+TEST_F(Rehearsal, FindsAWorkerWhoseModulesAreInAnotherMode) {
+  for (const char* name : {"stays-in-eval", "evaluates-at-2"})
+    for (const int workers : {2, 3}) {
+      const Outcome outcome = launched(workers, name);
+      EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+      EXPECT_NE(outcome.err.find("step 2: the loss of virtual worker "), std::string::npos)
+          << name << ": " << outcome.err;
+      EXPECT_NE(outcome.err.find("'net' is in eval() in the worker of virtual worker 0, and trains "
+                                 "in the worker of virtual worker "),
+                std::string::npos)
+          << name << ": " << outcome.err;
+    }
+  EXPECT_EQ(launched(3, "stays-in-eval", "0").code, 0);
+  const Outcome harmless = launched(3, "turns-in-eval");
+  EXPECT_EQ(hash_in(harmless), hash_in(launched(3, "turns"))) << harmless.err;
+  EXPECT_EQ(count(harmless.err, "'a' is in eval()"), 1) << harmless.err;
+}
+
 // The loss is another one because the state is: that is what is told.
 TEST_F(Rehearsal, AStateThatDiffersIsToldBeforeALossThatDoes) {
   const Outcome outcome = launched(3, "pokes-at-4", "10");

@@ -165,7 +165,8 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
       net->last->bias.add_(1);
     }
     if (job.is("count-before")) net->count.add_(1);
-    if (job.is("stays-in-eval") && before == 2 && step.is_first()) net->eval();
+    if ((job.is("stays-in-eval") || job.is("evaluates-at-2")) && before == 2 && step.is_first())
+      net->eval();
     // As a loader that is asked for each rank's next batch.
     const at::Tensor own =
         job.is("noise") ? at::randn({2, 2})
@@ -179,6 +180,7 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
       LOCKSTEP_TRY(step.run({{optimizer, right}, {optimizer, loss}}));
     else
       LOCKSTEP_TRY(step.run(optimizer, loss));
+    if (job.is("evaluates-at-2") && before == 2) net->train();
     if (step.global_step() != before || step.epoch() != epoch) std::printf("another step\n");
     if (job.is("count-after")) net->count.add_(1);
     if (job.is("draws")) std::printf("drawn %.9g\n", at::rand({}).item<double>());
@@ -275,6 +277,7 @@ Status take_turns(const Job& job) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
+    if (job.is("turns-in-eval") && step.is_first()) a->eval();
     const bool first = job.is("turns-by-rank") && step.global_step() == 5
                            ? job.context.rank() == 0
                            : step.global_step() % 2 == 0;
