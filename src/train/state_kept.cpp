@@ -21,11 +21,21 @@ std::vector<std::uint32_t> versions_of(const TrainState& state) {
   return versions;
 }
 
+// Of the program's. What a closure freezes, of which the library has a text, is undone behind it.
+std::vector<std::string> own_texts(const TrainState& state) {
+  std::vector<std::string> texts;
+  for (const TrainState::Text& text : state.texts())
+    texts.push_back(text.hashed && !text.name.starts_with("lockstep.") ? text.save() : "");
+  return texts;
+}
+
 }  // namespace
 
 StateKept::StateKept(const TrainState& state, bool by_content)
     : state_(state), versions_(versions_of(state)) {
-  if (by_content) hashes_ = state.hashes();
+  if (!by_content) return;
+  hashes_ = state.hashes();
+  texts_ = own_texts(state);
 }
 
 std::string StateKept::changed() const {
@@ -42,6 +52,9 @@ std::string StateKept::changed() const {
   for (std::size_t i = 0; i < hashes.size(); ++i)
     if (hashes[i] != hashes_[i] && (i < parameters || i >= parameters + buffers))
       return state_.tensor_in_words(i);
+  const std::vector<std::string> texts = own_texts(state_);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    if (texts[i] != texts_[i]) return "the text '" + state_.texts()[i].name + "'";
   return "";
 }
 

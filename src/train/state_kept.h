@@ -16,7 +16,7 @@ namespace lockstep::training {
 class StateKept {
  public:
   // By the tensors' version counters, 5 ns each; `by_content`: by hashes too, as what is written
-  // by way of Tensor::data() has a counter of its own.
+  // by way of Tensor::data() has a counter of its own, and by the texts.
   StateKept(const TrainState& state, bool by_content);
   // What is another than at its construction, in words; empty: nothing.
   std::string changed() const;
@@ -25,6 +25,7 @@ class StateKept {
   const TrainState& state_;
   std::vector<std::uint32_t> versions_;
   std::vector<std::uint64_t> hashes_;  // empty: not compared
+  std::vector<std::string> texts_;     // "": one that may change
 };
 
 }  // namespace lockstep::training

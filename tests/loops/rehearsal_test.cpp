@@ -340,6 +340,14 @@ TEST_F(Rehearsal, ARunThatDoesNotUseItsDataSetIsToldSoOnce) {
   EXPECT_EQ(count(launched(3, "right").err, "no share has asked"), 0);
 }
 
+// Its tensors: StepLoop.
+TEST_F(Rehearsal, FindsALossThatChangesATextOfTheState) {
+  const Outcome outcome = launched(2, "writes-text");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("the closure has changed the text 'world'"), std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(Rehearsal, ATensorOfTheStateThatWasLetGoOfIsToldOnce) {
   const Outcome outcome = launched(3, "lets-go");
   EXPECT_EQ(outcome.code, 0) << outcome.err;

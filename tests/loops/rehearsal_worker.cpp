@@ -75,6 +75,14 @@ Kept& kept() {
   return it;
 }
 
+lockstep::TrainState::Text world_text() {
+  const auto load = [](const std::string& text) {
+    kept().world = std::stoi(text);
+    return Status();
+  };
+  return {"world", [] { return std::to_string(kept().world); }, load};
+}
+
 at::Tensor& target() {
   static at::Tensor it = at::zeros({1});
   return it;
@@ -115,6 +123,7 @@ at::Tensor from_pool(const at::Tensor& inputs) {
 
 at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own_batch) {
   static int calls = 0;
+  if (job.is("writes-text")) ++kept().world;
   if (job.warms_up() && share.global_step() < job.warm_up()) return {};
   if (job.is("joined-replay") && kept().replay < 3) return {};
   const bool other_data = job.is("own-loader") || job.is("unused-data");
@@ -198,6 +207,7 @@ Status train(const Job& job) {
   LOCKSTEP_TRY(state.add("net", *net));
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
   if (job.is("scaler")) LOCKSTEP_TRY(state.add("scaler", scaler));
+  if (job.is("writes-text")) LOCKSTEP_TRY(state.add(world_text()));
   if (job.is("lets-go"))
     LOCKSTEP_TRY(state.add("average", {{"bias", target()}, {"given", at::zeros({2})}}));
   lockstep::Step step(job.context, state, options_of(job));
