@@ -25,8 +25,8 @@ struct FileGuard {
 class EpochEnds {
  public:
   // `book` is in the train state; null: epochs have no end of their own.
-  EpochEnds(const RunSpec& spec, const Hooks& hooks, const TrainState& state, EpochBook* book)
-      : spec_(spec), hooks_(hooks), state_(state), book_(book) {}
+  EpochEnds(const RunSpec& spec, const Hooks& hooks, EpochBook* book)
+      : spec_(spec), hooks_(hooks), book_(book) {}
 
   EpochBook* book() const { return book_; }
   std::uint32_t items(Txn txn) const;
@@ -67,7 +67,6 @@ class EpochEnds {
 
   const RunSpec& spec_;
   const Hooks& hooks_;
-  const TrainState& state_;
   EpochBook* const book_;
   // For lines, and so no part of the state: another run has others. 0: not known.
   std::uint64_t began_ns_ = 0;  // of the run's time: another worker may have told it

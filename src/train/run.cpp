@@ -23,7 +23,7 @@
 namespace lockstep::training {
 
 Run::Run(Context& context, TrainState& state, RunOptions options, EpochBook* book)
-    : context_(context), state_(state), epoch_ends_(spec_, hooks, state, book) {
+    : context_(context), state_(state), epoch_ends_(spec_, hooks, book) {
   spec_.options = std::move(options);
 }
 

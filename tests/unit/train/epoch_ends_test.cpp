@@ -21,8 +21,7 @@ class EpochTimes : public testing::Test {
   }
   RunSpec spec_;
   const Hooks hooks_;
-  const TrainState state_;
-  EpochEnds ends_{spec_, hooks_, state_, nullptr};
+  EpochEnds ends_{spec_, hooks_, nullptr};
 };
 
 // By the run's time: what another worker has told of its start is as good as one's own.
