@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 
 get_property(rooms GLOBAL PROPERTY LOCKSTEP_ROOMS)
-list(REMOVE_ITEM rooms lockstep_control lockstep_star lockstep_launcher lockstep_inspect lockstep_store)  # programs' insides, not for linking
+list(REMOVE_ITEM rooms lockstep_link lockstep_control lockstep_star lockstep_launcher lockstep_inspect lockstep_store)  # programs' insides, not for linking
 if(TARGET lockstep_library)
   list(APPEND rooms lockstep_library)
 endif()
