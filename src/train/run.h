@@ -84,7 +84,7 @@ class Run final : public transaction::Program {
     spec_.plan.stop_after = static_cast<std::int64_t>(steps);
   }
   bool rehearses(Txn txn) const override { return rehearsals_->due(spec_.plan.at(txn).update); }
-  std::string doubt(Txn txn) override;
+  std::string doubt() const override;
   bool must_prove(Txn txn) const override {
     return rehearsals_->must_prove(spec_.plan.at(txn).update);
   }

@@ -112,17 +112,13 @@ Status Run::keep_best(Txn txn) {
 
 // Whether it matters, the second computation shows: of a module that is not in the loss, or has no
 // dropout, it does not.
-std::string Run::doubt(Txn txn) {
+std::string Run::doubt() const {
   if (!rehearsals_->promised()) return "";
   const auto differs = modes_->difference(*participant_, spec_.virtual_workers());
   if (!differs) return "";
-  const std::string remedy =
-      ": call train() and eval() in every worker alike, between next() and run() of each step; a "
-      "worker that evaluates goes back to train() before the next step";
-  log_once(in_words(txn) + ": " + *differs + remedy +
-               ". As long as they differ each share is computed twice, to see whether it matters",
-           LogLevel::kWarning, "modules' modes");
-  return ". " + *differs + remedy;
+  return *differs +
+         ": call train() and eval() in every worker alike, between next() and run() of each step; "
+         "a worker that evaluates goes back to train() before the next step";
 }
 
 Status Run::check_marked(Txn txn, coord::Board board) {

@@ -195,6 +195,20 @@ bool Participant::overtaken() {
   return !program_.is_step(next_) && items_marked() && table_published() && leaving();
 }
 
+// What members have noted of a step (ShareNotes) lies where that of four transactions later comes
+// to lie. Whoever leaves may be as late as that: what it has read since then, and what differs in
+// it, means nothing. One that stays is waited for in the steps between.
+//
+// Asked after what was read; then it holds for all of it.
+bool Participant::overrun() const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const Txn over(next_.value() + coord::kGenerations), before(over.value() - 1);
+  if (board_.table(over).mark.load(std::memory_order_acquire) <= over.value()) return false;
+  coord::Table table;
+  return !coord::read_table(board_.table(before), before, table) ||
+         !table.has(session_.identity().uid);
+}
+
 Status Participant::close(const std::function<Status()>& last_words) {
   enter(coord::Phase::kDone);
   bool spoken = false;

@@ -85,6 +85,7 @@ class Participant {
   Status skip();
   bool leaving() const;
   bool overtaken();
+  bool overrun() const;
 
   // participant_transaction.cpp: one of them.
   Status begin_exchange();
@@ -99,6 +100,7 @@ class Participant {
   void note_membership_change();
   void note_commit();
   Status update();
+  Status check();
   Status commit();
 
   // participant_rehearsal.cpp: each share of a step once more.

@@ -8,6 +8,7 @@
 
 #include <bit>
 
+#include "base/log.h"
 #include "transaction/participant.h"
 #include "transaction/rows.h"
 #include "transaction/share_comparison.h"
@@ -57,8 +58,12 @@ bool Participant::rehearsed(std::uint32_t item) const {
 // All records are marked. In a step that is rehearsed anyway, or by now, there is nothing to doubt.
 bool Participant::has_doubts() {
   if (rehearsing_ || !program_.is_step(next_)) return false;
-  doubt_ = program_.doubt(next_);
-  if (doubt_.empty()) return false;
+  const std::string doubt = program_.doubt();
+  if (doubt.empty() || overrun()) return false;
+  log_once(program_.in_words(next_) + ": " + doubt +
+               ". As long as they differ each share is computed twice, to see whether it matters",
+           LogLevel::kWarning, "doubt");
+  doubt_ = ". " + doubt;
   rehearsing_ = true;
   marked_ = 0;
   return true;
@@ -91,7 +96,9 @@ Status Participant::compute_again(std::uint32_t item, ScratchOutput& scratch) {
 Status Participant::rehearse_share(std::uint32_t item) {
   ScratchOutput scratch(board_.plan(), notes_plan_);
   LOCKSTEP_TRY(compute_again(item, scratch));
-  // While another death is being noticed two may do this, and write the same.
+  // While another death is being noticed two may do this, and write the same. One of them may have
+  // to leave, and be late.
+  if (rehearsed(item)) return {};
   const ShareNotes again = scratch.output().notes, notes = this->notes(item);
   for (std::size_t i = 0; i < again.gradients().size(); ++i)
     notes.again_gradients()[i].store(again.gradients()[i]);

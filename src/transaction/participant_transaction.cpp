@@ -142,8 +142,10 @@ Status Participant::wait_whole() {
     joiner_missing = !settle_joiners();
     return true;
   };
-  const auto sound = [&] {
-    return program_.is_step(next_) ? program_.check_marked(next_, board_) : Status();
+  const auto sound = [&]() -> Status {
+    if (!program_.is_step(next_)) return {};
+    Status marked = program_.check_marked(next_, board_);
+    return !marked.ok() && overrun() ? Status() : marked;
   };
   for (;;) {
     joiner_missing = false;
@@ -208,13 +210,19 @@ Status Participant::update() {
   return {};
 }
 
+Status Participant::check() {
+  LOCKSTEP_TRY(program_.check(next_, board_));  // first: losses of other states are other ones
+  LOCKSTEP_TRY(check_rehearsal());
+  return reducer_->check_left_out();
+}
+
 Status Participant::commit() {
   enter(coord::Phase::kOptimizer);
   const bool step = program_.is_step(next_);
   if (step) {
-    LOCKSTEP_TRY(program_.check(next_, board_));  // first: losses of other states are other ones
-    LOCKSTEP_TRY(check_rehearsal());
-    LOCKSTEP_TRY(reducer_->check_left_out());
+    const Status sound = check();
+    if (overrun()) return skip();  // it leaves, with an epoch's end that is whole: see overtaken()
+    LOCKSTEP_TRY(sound);
     reducer_->set_gradients();
     LOCKSTEP_TRY(update());
     newcomers_ = false;

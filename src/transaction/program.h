@@ -49,7 +49,7 @@ class Program {
   // Once all records of a step are marked: what about them casts doubt on them, in words for people
   // (workers whose modules are in other modes), the same for all members. Then each share is
   // computed twice before the step is whole. Empty: nothing.
-  virtual std::string doubt(Txn txn) = 0;
+  virtual std::string doubt() const = 0;
   // Whether this worker, which has come in, is to compare what it computes with what an older
   // member does, before its own shares of this step count; and that it has, and both are the same.
   virtual bool must_prove(Txn txn) const = 0;

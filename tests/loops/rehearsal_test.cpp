@@ -120,6 +120,21 @@ TEST_F(Rehearsal, FindsAWorkerWhoseModulesAreInAnotherMode) {
   EXPECT_EQ(count(harmless.err, "'a' is in eval()"), 1) << harmless.err;
 }
 
+// It finds its last step's notes in the midst of being written over, and differences that are none.
+TEST_F(Rehearsal, AWorkerThatLeavesLateEndsNothing) {
+  for (const char* name : {"leaves-modes", "leaves-flags"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    Child job({LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node", "3", "--inject",
+               "stop rank=2 phase=exchange repeat=100000", REHEARSAL_WORKER, name,
+               folder_ / "run"});
+    ASSERT_TRUE(until([&] { return count(read_text(folder_ / "run/metrics.jsonl"), "\n") > 9; }));
+    EXPECT_EQ(run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", "2"}).code, 0);
+    const Outcome outcome = job.wait(std::chrono::seconds(20));
+    EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
+    EXPECT_EQ(count(outcome.err, "is in eval()"), 0) << name << ": " << outcome.err;
+  }
+}
+
 // The loss is another one because the state is: that is what is told.
 TEST_F(Rehearsal, AStateThatDiffersIsToldBeforeALossThatDoes) {
   const Outcome outcome = launched(3, "pokes-at-4", "10");

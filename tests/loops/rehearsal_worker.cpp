@@ -4,11 +4,13 @@
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <signal.h>
 #include <torch/nn/functional/embedding.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
@@ -21,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "late_leaver.h"
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
 
@@ -336,6 +339,32 @@ Status sparse(const Job& job) {
   }
 }
 
+Status leave_late(const Job& job) {
+  torch::nn::Linear net(2, 1);
+  lockstep::SGD optimizer(net->parameters(), {.lr = 0.01});
+  lockstep::TrainState state;
+  LOCKSTEP_TRY(state.add("net", *net));
+  LOCKSTEP_TRY(state.add("optimizer", optimizer));
+  lockstep::RunOptions options;
+  options.output = job.output;
+  options.virtual_workers = 3;
+  options.max_steps = 100000;
+  lockstep::Step step(job.context, state, options);
+  LOCKSTEP_TRY(step.open());
+  LateLeaver leaver(job.context.rank(), job.output + ".leaver");
+  for (;;) {
+    LOCKSTEP_ASSIGN(const bool more, step.next());
+    if (!more) return {};
+    const bool odd = step.global_step() / 4 % 2 != 0;
+    if (job.is("leaves-modes")) net->train(odd);
+    if (job.is("leaves-flags")) net->bias.requires_grad_(odd);
+    LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) {
+      leaver.wake(share);
+      return net(at::ones({2, 2})).pow(2).mean();
+    }));
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -346,6 +375,7 @@ int main(int argc, char** argv) {
   const Job job{*context, argv[1], argv[2],
                 argc > 3 ? std::optional<std::int64_t>(std::atol(argv[3])) : std::nullopt};
   if (job.name.starts_with("alternate")) lockstep::exit_with(*context, alternate(job));
+  if (job.name.starts_with("leaves")) lockstep::exit_with(*context, leave_late(job));
   if (job.name.starts_with("turns")) lockstep::exit_with(*context, take_turns(job));
   lockstep::exit_with(*context, job.name.starts_with("sparse") ? sparse(job) : train(job));
 }

@@ -1,0 +1,49 @@
+// A worker that leaves, and is late: stopped (--inject) in each step behind its share, it is woken
+// in the next by rank 1; once the others' table is without it, by rank 0 four steps later, as that
+// is in the midst of its shares. What the loop sets each step changes every four steps.
+#pragma once
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "lockstep/step.h"
+
+class LateLeaver {
+ public:
+  LateLeaver(int rank, std::string path) : path_(std::move(path)), rank_(rank) {
+    if (rank_ == 2) std::ofstream(path_) << ::getpid();
+  }
+  // In each share's closure.
+  void wake(lockstep::Share& share) {
+    const std::int64_t v = share.virtual_worker();
+    if (rank_ == 1 && v == 1 && share.global_step() > 0) wake();
+    if (rank_ == 0 && v == 1) ++without_;
+    if (rank_ == 0 && v == 0 && without_ == 3) {
+      wake();
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    if (without_ == 20) share.end_run();
+  }
+
+ private:
+  void wake() const {
+    long pid = 0;
+    std::ifstream(path_) >> pid;
+    const std::string stat = "/proc/" + std::to_string(pid) + "/stat";
+    for (int i = 0; i < 10000; ++i) {
+      std::string name, state;
+      std::ifstream(stat) >> pid >> name >> state;
+      if (state == "T") break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ::kill(static_cast<pid_t>(pid), SIGCONT);
+  }
+  std::string path_;  // of a file with the leaver's process
+  int rank_, without_ = 0;
+};
