@@ -128,6 +128,11 @@ bool Hosts::fault_of_leader() {
     --left_.leaders;
     see("leaders lost");
     note([&] { return "FAULT the leader is lost"; });
+    if (trouble_.quorum && random_.chance(0.5)) {
+      see("leaders deposed");
+      deposed_.push_back(
+          {std::move(leader_), static_cast<link::HostIndex>(leader_host_), in_force_});
+    }
     leader_.reset();
     return true;
   }
@@ -135,7 +140,7 @@ bool Hosts::fault_of_leader() {
   if (left_.suspicions == 0 || !live(host) || !in_set(host) || lively() <= 1) return false;
   auto without = leader_->round().set;
   std::erase(without, hosts_[host].stay.host);
-  if (trouble_.quorum && (host == leader_host_ || !quorum(without))) return false;
+  if (trouble_.quorum && (host == leader_host_ || !quorum(without, in_force_))) return false;
   --left_.suspicions;
   see("false suspicions");
   note([&] {
@@ -143,7 +148,7 @@ bool Hosts::fault_of_leader() {
   });
   leader_->lose_host(hosts_[host].stay);
   gone_.push_back(hosts_[host].stay);
-  tell_round();
+  tell_round(*leader_);
   return true;
 }
 

@@ -71,6 +71,7 @@ void Hosts::make_actors() {
     }
   }
   add([this] { return watch(); });
+  add([this] { return lead_on(); });
   add([this] { return recover(); });
 }
 
@@ -154,7 +155,8 @@ void Hosts::check_end() {
   std::vector<link::HostIndex> there;
   for (std::size_t h = 0; h < hosts_.size(); ++h)
     if (hosts_[h].alive && in_set(h)) there.push_back(hosts_[h].stay.host);
-  if (trouble_.quorum && (there.empty() || !quorum(there))) return see("ends without a quorum");
+  if (trouble_.quorum && (there.empty() || !quorum(there, in_force_)))
+    return see("ends without a quorum");
   for (const Worker& worker : workers_) {
     if (!worker.alive || !hosts_[worker.host].alive || !in_set(worker.host)) continue;
     require(worker.txn >= trouble_.shape.transactions,

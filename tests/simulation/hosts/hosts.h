@@ -83,13 +83,19 @@ class Hosts {
     std::vector<std::size_t> workers;
     // The agent:
     std::unique_ptr<link::HostRounds> rounds;
-    std::deque<std::variant<link::Round, link::Fills>> inbox;
+    std::map<std::uint64_t, std::deque<std::variant<link::Round, link::Fills>>> inbox;  // by term
     std::unique_ptr<link::HostRounds> stale;  // planted: as of before the newest round
     // The link:
     bool link_alive = true, link_paused = false;
     link::Orders told, orders;  // what it has obeyed, and what it makes of that
     std::unique_ptr<link::BoardOwners> owners;
     link::Landings landings;
+  };
+  // A leader that does not know that it is one no more.
+  struct Deposed {
+    std::unique_ptr<link::RoundKeeper> keeper;
+    link::HostIndex host = 0;
+    std::vector<link::HostIndex> in_force;  // as it knows
   };
   using Report = std::variant<link::Answer, link::Appended>;
   struct Actor {
@@ -105,7 +111,8 @@ class Hosts {
   bool someone_acts();
   bool is_through() const;
   void check_end();
-  bool quorum(const std::vector<link::HostIndex>& hosts) const;
+  bool quorum(const std::vector<link::HostIndex>& hosts,
+              const std::vector<link::HostIndex>& set) const;
   bool live(std::size_t host) const;    // with a worker
   bool in_set(std::size_t host) const;  // as far as the leader has decided
   std::size_t lively() const;           // hosts of the set that are live
@@ -149,19 +156,23 @@ class Hosts {
   bool make(std::size_t a, std::size_t b);
   void close_end(std::size_t at, std::size_t other);
   void lose(std::size_t from, std::size_t to);  // all that is under way
-  bool obey(std::size_t host);
-  void start_link(std::size_t host);
+  bool obey(std::size_t index);
+  void start_link(std::size_t index);
 
   // agents.cpp
-  bool attend(std::size_t host);
+  bool attend(std::size_t index);
+  link::Answer told(std::size_t index, link::Answer answer);
+  void report(std::size_t host, Report report);
+
+  // leaders.cpp
+  void step_down();
   bool lead(std::size_t from);
+  bool lead_on();
   bool watch();
   bool elect();
-  void tell_round();
-  void fill();
-  link::Answer told(std::size_t host, link::Answer answer);
-  std::vector<link::Fills> planned_fills() const;
-  void report(std::size_t host, Report report);
+  void tell_round(const link::RoundKeeper& leader);
+  void fill(link::RoundKeeper& leader, std::vector<link::HostIndex>& in_force);
+  std::vector<link::Fills> planned_fills(const link::RoundKeeper& leader) const;
   std::vector<Stay> stays() const;
 
   // faults.cpp
@@ -190,9 +201,10 @@ class Hosts {
   std::vector<char> cut_;   // for good; symmetric
   std::vector<Actor> actors_;
   std::unique_ptr<link::RoundKeeper> leader_;
+  std::vector<Deposed> deposed_;
   std::size_t leader_host_ = 0;
   std::uint64_t term_ = 1;
-  link::Stamp filled_;                       // the round whose fills are told
+  link::Stamp newest_in_force_;
   std::vector<link::HostIndex> in_force_;    // the set
   std::vector<Stay> gone_;                   // out of the tables, as the leader knows
   std::vector<std::deque<Report>> reports_;  // by host

@@ -1,6 +1,7 @@
 // Each mistake put in on purpose is found, in a run and among faults that give it an occasion.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -17,6 +18,7 @@ struct Mistake {
   Planted planted;
   Trouble trouble;
   std::uint64_t most = 4000;  // schedules
+  double faults = 0;          // their rate; 0: several
 };
 
 // Two transactions, one worker a host, and no other faults than these.
@@ -46,6 +48,7 @@ constexpr Budget kDeaths{.workers = 1, .hosts = 1, .breaks = 0};
 constexpr Budget kTwoHosts{.workers = 1, .hosts = 2, .breaks = 0};
 constexpr Budget kBreak{.workers = 1, .hosts = 2, .breaks = 1};
 constexpr Budget kSuspicion{.workers = 1, .hosts = 1, .breaks = 0, .cuts = 1, .suspicions = 1};
+constexpr Budget kLeaders{.workers = 0, .hosts = 0, .breaks = 0, .suspicions = 2, .leaders = 3};
 constexpr Budget kLink{.workers = 1, .hosts = 1, .breaks = 0, .links = 1, .suspicions = 1};
 
 std::vector<Mistake> mistakes() {
@@ -64,23 +67,24 @@ std::vector<Mistake> mistakes() {
       {"no exclusion", Planted::kNoExclusion, small(3, kBreak)},
       {"scope 0", Planted::kScope0, small(3, kTwoHosts), 10'000},
       {"scope 2", Planted::kScope2, lopsided(kHost), 10'000},
-      {"base", Planted::kBase, small(4, {.workers = 3, .hosts = 1, .breaks = 0}), 10'000},
+      {"base", Planted::kBase, small(4, {.workers = 3, .hosts = 1, .breaks = 0}), 20'000, 0.03},
       {"no acknowledgement", Planted::kNoAck, small(3, kTwoHosts)},
       {"reopen all", Planted::kReopenAll, small(3, kSuspicion)},
       {"a link forgets", Planted::kLinkForgets, small(3, kLink)},
       {"a leader forgets", Planted::kForget, small(3, kSuspicion)},
+      {"no promise", Planted::kNoPromise, small(3, kLeaders), 40'000, 0.2},
       {"four tables", Planted::kNone, small(3, kNone)},
       {"three regions", Planted::kNone, small(3, kNone)},
-      {"tables not first", Planted::kNoGuard, lopsided(kHost), 40'000},
+      {"tables not first", Planted::kNoGuard, lopsided(kHost), 40'000, 0.3},
   };
   for (Mistake& mistake : all) {
     Trouble& trouble = mistake.trouble;
     if (mistake.name == "two lists") {
       trouble.shape.workers = {3, 1};
       trouble.shape.virtual_workers = 8;
-    } else if (mistake.name == "a leader forgets") {
+    } else if (mistake.name == "a leader forgets" || mistake.name == "no promise") {
       trouble.quorum = true;
-      trouble.budget.leaders = 1;
+      trouble.budget.leaders = std::max(trouble.budget.leaders, 1);
     } else if (mistake.name == "four tables" || mistake.name == "three regions") {
       trouble.shape.chunks = {1};
       trouble.shape.transactions = 5;
@@ -89,7 +93,6 @@ std::vector<Mistake> mistakes() {
       trouble.shape.virtual_workers = 8;
       trouble.shape.depth = 2;
       trouble.aim = Aim::kOutrunning;
-      trouble.faults = 0.3;
     } else if (mistake.planted == Planted::kBase) {
       trouble.aim = Aim::kOutOfTable;
     }
@@ -100,7 +103,7 @@ std::vector<Mistake> mistakes() {
 Outcome play(const Mistake& mistake, std::uint64_t seed, bool planted) {
   constexpr double rates[] = {0.005, 0.01, 0.02, 0.04, 0.08, 0.16};
   Trouble trouble = mistake.trouble;
-  if (trouble.aim == Aim::kAnyone) trouble.faults = rates[seed % std::size(rates)];
+  trouble.faults = mistake.faults > 0 ? mistake.faults : rates[seed % std::size(rates)];
   if (!planted) return run_hosts(seed, trouble);
   trouble.planted = mistake.planted;
   if (mistake.name == "four tables") trouble.tables = 4;

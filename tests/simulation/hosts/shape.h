@@ -30,7 +30,7 @@ struct Budget {
   int leaders = 0;
 };
 
-// Mistakes, each of which the oracle must find. Those of shared/reference's model of rounds.
+// Mistakes, each of which the oracle must find.
 enum class Planted {
   kNone,
   kTwoLists,     // hosts and workers in lists of their own
@@ -53,6 +53,7 @@ enum class Planted {
   kLinkForgets,  // a link that is started again knows of no round
   kForget,       // a new leader knows what boards have appended, and no more
   kNoGuard,      // tables need not come first
+  kNoPromise,    // who has voted still hears an older leader
 };
 
 // Which hosts die whole.

@@ -183,11 +183,11 @@ bool Hosts::make(std::size_t a, std::size_t b) {
     direction.pair->obey(trouble_.planted == Planted::kFillsLost
                              ? link::Orders{.closed = {}, .out = hosts_[at].orders.out, .fills = {}}
                              : hosts_[at].orders);
-    Frame have{.state = Frame::kFlying,
-               .have = link::have_of(*hosts_[at].board, plan_),
-               .item = {},
-               .table = {}};
-    direction.flight.assign(1, std::move(have));
+    const Frame have{.state = Frame::kFlying,
+                     .have = link::have_of(*hosts_[at].board, plan_),
+                     .item = {},
+                     .table = {}};
+    direction.flight.assign(1, have);
     direction.aside.clear();
     ++direction.changed;
   }
