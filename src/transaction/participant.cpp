@@ -114,10 +114,12 @@ Result<Participant::Turn> Participant::turn() {
   const std::vector<coord::Member> before = table_.members;
   await(self_slot().bell, told);
   if (passed) return Turn::kLeft;
-  if (!before.empty() && before != table_.members)  // empty: it has just begun
-    newcomers_ = newcomers_ || std::ranges::any_of(table_.members, [&](const coord::Member& m) {
-                   return std::ranges::find(before, m) == before.end();
-                 });
+  const auto is_new = [&](const coord::Member& m) {
+    return std::ranges::find(before, m) == before.end();
+  };
+  // Empty: it has just begun.
+  if (!before.empty() && before != table_.members && std::ranges::any_of(table_.members, is_new))
+    newcomers_ = unproved_ = true;
   const auto self =
       std::find_if(table_.members.begin(), table_.members.end(),
                    [&](const coord::Member& m) { return m.uid == session_.identity().uid; });
@@ -145,8 +147,7 @@ Status Participant::heed_stop() {
 bool Participant::first_live() const {
   const std::vector<WorkerUid> dead = board_.dead();
   for (const coord::Member& m : table_.members)
-    if (std::find(dead.begin(), dead.end(), m.uid) == dead.end())
-      return m.uid == session_.identity().uid;
+    if (!coord::is_dead(dead, m.uid)) return m.uid == session_.identity().uid;
   return false;
 }
 
@@ -161,7 +162,7 @@ Status Participant::run() {
   marked_ = 0;
   changed_ = false;
   whole_since_ns_ = 0;
-  proof_tried_ = false;
+  witnesses_.assign(program_.items(next_), false);
   LOCKSTEP_TRY(begin_exchange());
   if (overtaken()) return skip();
   if (slot.seen_dead.load(std::memory_order_relaxed) !=

@@ -93,6 +93,7 @@ class Participant {
   Status compute_item(std::uint32_t item, bool adopted);
   Status compute_step_share(std::uint32_t item, bool adopted);
   void take_over_rows();
+  bool marks_its_last() const;
   ddp::FoldStep fold_for(std::uint32_t item, bool adopted) const;
   bool items_marked();
   bool table_published();
@@ -114,12 +115,16 @@ class Participant {
   Status check_rehearsed(std::uint32_t item) const;
 
   // participant_newcomer.cpp: whether its shares are those of the others.
-  std::optional<std::uint32_t> share_of_the_eldest() const;
+  bool may_prove() const;
+  std::optional<std::uint32_t> next_witness() const;
   bool recorded(std::uint32_t item) const;
   bool wait_for_record(std::uint32_t item);
   Status prove();
+  Status compare_with(std::uint32_t item);
   bool asked_alike(std::uint32_t item, const ShareOutput& here) const;
   Status check_proof(std::uint32_t item, const ShareOutput& here) const;
+  Status check_hashes(std::uint32_t item, const ShareOutput& here) const;
+  std::string which_came_in() const;
 
   // participant_membership.cpp: who takes part next; heal().
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
@@ -152,11 +157,13 @@ class Participant {
   std::vector<std::byte> start_buffers_;
   std::vector<std::byte> spare_row_;  // of one virtual worker: what is there already goes here
   NotesPlan notes_plan_;
-  bool rehearsing_ = false;   // this transaction
-  std::string doubt_;         // why, if it was not to be at its start
-  bool newcomers_ = false;    // see has_newcomers()
-  bool proof_tried_ = false;  // in this transaction
-  std::uint32_t proofs_tried_ = 0;
+  bool rehearsing_ = false;      // this transaction
+  std::string doubt_;            // why, if it was not to be at its start
+  bool hashing_ = false;         // this transaction's shares note hashes of gradients and rows
+  bool newcomers_ = false;       // see has_newcomers()
+  bool unproved_ = false;        // the same, until a step in which they can prove themselves
+  Txn came_in_{0};               // a newcomer's first transaction
+  std::vector<bool> witnesses_;  // of this transaction's shares those that it has looked at
 };
 
 }  // namespace lockstep::transaction

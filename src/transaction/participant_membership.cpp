@@ -21,8 +21,7 @@ std::vector<coord::Member> Participant::wanted_joiners(const coord::Table& wish)
   std::vector<coord::Member> joiners;
   if (!program_.is_border(Txn(next_.value() + 1))) return joiners;
   for (const coord::Member& m : wish.members)
-    if (!table_.has(m.uid) && std::find(dead.begin(), dead.end(), m.uid) == dead.end())
-      joiners.push_back(m);
+    if (!table_.has(m.uid) && !coord::is_dead(dead, m.uid)) joiners.push_back(m);
   return joiners;
 }
 
@@ -35,7 +34,7 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
                            : table_;
   const std::vector<WorkerUid> dead = board_.dead();
   std::erase_if(table.members, [&](const coord::Member& m) {
-    if (std::find(dead.begin(), dead.end(), m.uid) != dead.end()) return true;
+    if (coord::is_dead(dead, m.uid)) return true;
     return !table_.has(m.uid) && std::find(joiners.begin(), joiners.end(), m) == joiners.end();
   });
   // Nobody of today's in tomorrow's table (all were asked to leave at once): go on as we are.
@@ -137,6 +136,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   const auto told = [&] { return cell.mark.load(std::memory_order_acquire) >= mark + 1; };
   await(self_slot().bell, told);
   if (!coord::read_table(cell, Txn(mark), after) || !after.has(me.uid)) return false;
+  came_in_ = Txn(mark);
   // From here on the others wait for our first share, so this transaction's sums stay.
   done_ = 0;
   marked_ = 0;

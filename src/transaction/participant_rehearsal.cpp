@@ -107,6 +107,7 @@ Status Participant::rehearse_share(std::uint32_t item) {
   const ShareLoss loss = loss_of(scratch.output().record);
   notes.again_loss().store(std::bit_cast<std::uint64_t>(loss.mean), std::memory_order_relaxed);
   notes.again_count().store(loss.count, std::memory_order_relaxed);
+  notes.again_ends().store(scratch.output().record.ends, std::memory_order_relaxed);
   notes.again_rank().store(static_cast<std::uint64_t>(rank_.value()), std::memory_order_relaxed);
   notes.again_mark().store(next_.value() + 1, std::memory_order_release);
   return {};
@@ -142,7 +143,12 @@ Status Participant::check_rehearsed(std::uint32_t item) const {
                                         " adds up as '" + other + "' is " +
                                         sum_text(notes.sums().read(), other) + in + " and " +
                                         sum_text(notes.again_sums().read(), other) + when + why};
-  if (!doubt_.empty()) return {};  // nothing else was noted of the first computation
+  if (record.ends != notes.again_ends().load(std::memory_order_relaxed))
+    return Error{ErrorKind::kUsage,
+                 step + "the share" + of + (record.ends != 0 ? " ends the run" : " goes on") + in +
+                     (record.ends != 0 ? " and does not" : " and ends the run") + when + why};
+  // In the first of the steps that are doubted nothing else was noted of the first computation.
+  if (notes.hashed_mark().load(std::memory_order_relaxed) != next_.value() + 1) return {};
   for (std::size_t i = 0; i < notes.gradients().size(); ++i)
     if (notes.gradients()[i].load(std::memory_order_relaxed) !=
         notes.again_gradients()[i].load(std::memory_order_relaxed))

@@ -15,6 +15,7 @@ Status Participant::begin_exchange() {
   LOCKSTEP_TRY(log_.wait_for_room(next_));
   self_slot().items.store(program_.items(next_), std::memory_order_relaxed);
   rehearsing_ = program_.is_step(next_) && program_.rehearses(next_);
+  hashing_ = rehearsing_ || unproved_ || !doubt_.empty();  // doubts last for some steps
   doubt_.clear();
   LOCKSTEP_TRY(program_.is_step(next_)
                    ? exchange_->begin(table_)
@@ -65,11 +66,12 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   const std::uint64_t mark = next_.value() + 1;
   const VirtualWorker v(static_cast<int>(item));
   coord::ShareRecord& record = board_.record(next_, v);
-  if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
-  reducer_->begin_share(fold_for(item, adopted));
   // A record that the dead had marked stays, and its notes; what is computed again for its pieces
   // goes to scratch ones.
-  const bool recorded = record.mark.load(std::memory_order_acquire) >= mark;
+  const bool recorded = this->recorded(item);
+  if (recorded) LOCKSTEP_TRY(prove());
+  if (!start_buffers_.empty()) load_buffers(state_, start_buffers_);
+  reducer_->begin_share(fold_for(item, adopted));
   // So does what it carries.
   const bool carried = exchange_->row_published(item);
   const std::span<std::byte> rows = carried ? std::span(spare_row_) : exchange_->row(item);
@@ -80,9 +82,10 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   } else {
     ShareOutput output{record, notes(item), rows};
     output.notes.rank().store(static_cast<std::uint64_t>(rank_.value()), std::memory_order_relaxed);
-    if (rehearsing_) reducer_->hash_gradients(output.notes.gradients());
+    if (hashing_) reducer_->hash_gradients(output.notes.gradients());
     LOCKSTEP_TRY(program_.compute_share(next_, v, output));
-    if (rehearsing_) hash_row(state_, exchange_->row(item), output.notes.rows());
+    if (hashing_) hash_row(state_, exchange_->row(item), output.notes.rows());
+    output.notes.hashed_mark().store(hashing_ ? mark : 0, std::memory_order_relaxed);
   }
   LOCKSTEP_TRY(reducer_->end_share());
   if (item == 0 && !start_buffers_.empty() && !exchange_->buffers_published()) {
@@ -91,9 +94,16 @@ Status Participant::compute_step_share(std::uint32_t item, bool adopted) {
   }
   if (!carried) exchange_->publish_row(item);
   if (recorded) return {};
-  if (done_ + 1 == exchange_->ownership().items_of(exchange_->self()).size()) LOCKSTEP_TRY(prove());
+  if (marks_its_last()) LOCKSTEP_TRY(prove());
   record.mark.store(mark, std::memory_order_release);
   return {};
+}
+
+// Of the own items those behind the one under way were marked by the dead.
+bool Participant::marks_its_last() const {
+  const std::vector<std::uint32_t>& own = exchange_->ownership().items_of(exchange_->self());
+  return std::all_of(own.begin() + static_cast<std::ptrdiff_t>(done_) + 1, own.end(),
+                     [&](std::uint32_t item) { return recorded(item); });
 }
 
 ddp::FoldStep Participant::fold_for(std::uint32_t item, bool adopted) const {
@@ -226,6 +236,7 @@ Status Participant::commit() {
     reducer_->set_gradients();
     LOCKSTEP_TRY(update());
     newcomers_ = false;
+    unproved_ = unproved_ && !may_prove();
   } else {
     LOCKSTEP_TRY(program_.end_epoch(next_, *exchange_));
   }

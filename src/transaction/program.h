@@ -51,7 +51,8 @@ class Program {
   // computed twice before the step is whole. Empty: nothing.
   virtual std::string doubt() const = 0;
   // Whether this worker, which has come in, is to compare what it computes with what an older
-  // member does, before its own shares of this step count; and that it has, and both are the same.
+  // member does, before what it computes in this step counts; and that it has, and both are the
+  // same.
   virtual bool must_prove(Txn txn) const = 0;
   virtual void proved(Txn txn) = 0;
 

@@ -34,13 +34,17 @@ class ShareNotes {
   // The steps before this one that changed nothing, in a row, as far as the share's worker knows.
   coord::Word& idle_steps() const { return words_[kIdleSteps]; }
   coord::Word& rank() const { return words_[kRank]; }  // that computed it
+  // txn + 1 where gradients() and rows() are filled in, too.
+  coord::Word& hashed_mark() const { return words_[kHashedMark]; }
 
   // The rehearsal (participant_rehearsal.cpp): txn + 1 once the share was computed again, and by
-  // whom, with which loss (its bits) of how many samples; 0: it took no part.
+  // whom, with which loss (its bits) of how many samples; 0: it took no part; as the record's
+  // `ends`.
   coord::Word& again_mark() const { return words_[kAgainMark]; }
   coord::Word& again_rank() const { return words_[kAgainRank]; }
   coord::Word& again_loss() const { return words_[kAgainLoss]; }
   coord::Word& again_count() const { return words_[kAgainCount]; }
+  coord::Word& again_ends() const { return words_[kAgainEnds]; }
 
   // What the share has added up by name.
   NotedSums sums() const { return NotedSums(words_.subspan(kWords, NotedSums::kWords)); }
@@ -74,10 +78,12 @@ class ShareNotes {
     kChoiceMark,
     kIdleSteps,
     kRank,
+    kHashedMark,
     kAgainMark,
     kAgainRank,
     kAgainLoss,
     kAgainCount,
+    kAgainEnds,
     kWords
   };
   static constexpr std::size_t kFrozen = kWords + 2 * NotedSums::kWords;

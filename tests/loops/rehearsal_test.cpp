@@ -114,25 +114,15 @@ TEST_F(Rehearsal, FindsAWorkerWhoseModulesAreInAnotherMode) {
                 std::string::npos)
           << name << ": " << outcome.err;
     }
+  const Outcome gradient = launched(3, "gradient-by-mode");
+  EXPECT_EQ(gradient.code, 2) << gradient.err;
+  EXPECT_NE(gradient.err.find("step 3: the gradient of 'last.weight' of virtual worker "),
+            std::string::npos)
+      << gradient.err;
   EXPECT_EQ(launched(3, "stays-in-eval", "0").code, 0);
   const Outcome harmless = launched(3, "turns-in-eval");
   EXPECT_EQ(hash_in(harmless), hash_in(launched(3, "turns"))) << harmless.err;
   EXPECT_EQ(count(harmless.err, "'a' is in eval()"), 1) << harmless.err;
-}
-
-// It finds its last step's notes in the midst of being written over, and differences that are none.
-TEST_F(Rehearsal, AWorkerThatLeavesLateEndsNothing) {
-  for (const char* name : {"leaves-modes", "leaves-flags"}) {
-    std::filesystem::remove_all(folder_ / "run");
-    Child job({LOCKSTEP_PROGRAM, "run", "--standalone", "--nproc-per-node", "3", "--inject",
-               "stop rank=2 phase=exchange repeat=100000", REHEARSAL_WORKER, name,
-               folder_ / "run"});
-    ASSERT_TRUE(until([&] { return count(read_text(folder_ / "run/metrics.jsonl"), "\n") > 9; }));
-    EXPECT_EQ(run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", "2"}).code, 0);
-    const Outcome outcome = job.wait(std::chrono::seconds(20));
-    EXPECT_EQ(outcome.code, 0) << name << ": " << outcome.err;
-    EXPECT_EQ(count(outcome.err, "is in eval()"), 0) << name << ": " << outcome.err;
-  }
 }
 
 // The loss is another one because the state is: that is what is told.
@@ -181,35 +171,6 @@ TEST_F(Rehearsal, DeathsInItDoNotMatter) {
     EXPECT_EQ(killed_in(outcome), 1) << fault << ": " << outcome.err;
     EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
   }
-}
-
-// A target network, a replay buffer, a mode or an environment that only those have who were there
-// from the start: told before what the newcomer computes counts.
-TEST_F(Rehearsal, ANewcomersFirstSharesAreComparedWithTheOthers) {
-  const std::vector<std::string> dies{"--inject", "kill rank=1 txn=6 phase=forward"};
-  for (const auto& [name, words] :
-       {std::pair{"joined-target", "the loss of virtual worker "},
-        {"joined-target-second", "the loss of virtual worker "},
-        {"joined-replay", " and none (it took no part) in rank 2, "},
-        {"joined-eval", "the loss of virtual worker "},
-        {"joined-world", "differs from that of rank 0 in the buffer 'count'"}}) {
-    const Outcome outcome = launched(3, name, "", dies);
-    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(words), std::string::npos) << name << ": " << outcome.err;
-    EXPECT_NE(outcome.err.find(", which has just joined the run"), std::string::npos)
-        << name << ": " << outcome.err;
-    const auto at = outcome.err.find(": step ");
-    ASSERT_NE(at, std::string::npos) << name << ": " << outcome.err;
-    EXPECT_LE(count(read_text(folder_ / "run/ledger.jsonl"), "\n"),
-              std::stoi(outcome.err.substr(at + 7)))
-        << name;
-  }
-  EXPECT_EQ(launched(3, "joined-target", "0", dies).code, 0);
-  const std::string whole = hash_in(launched(3, "joined"));
-  for (const int workers : {2, 3})
-    for (const char* fault : {"kill rank=1 txn=6 phase=forward",
-                              "kill rank=1 txn=6 phase=forward; kill rank=0 txn=50 phase=backward"})
-      EXPECT_EQ(hash_in(launched(workers, "joined", "", {"--inject", fault})), whole) << fault;
 }
 
 // As the noise of a GAN: drawn between next() and run(), for all shares.

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "late_leaver.h"
+#include "come_and_go.h"
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
 
@@ -50,6 +50,7 @@ struct NetImpl : torch::nn::Module {
     register_module("norm", norm);
     register_module("dropout", dropout);
     register_module("last", last);
+    register_module("idle", idle);
     count = register_buffer("count", at::zeros({}));
   }
   at::Tensor forward(const at::Tensor& inputs) {
@@ -57,7 +58,7 @@ struct NetImpl : torch::nn::Module {
   }
   torch::nn::Linear first{2, 4}, last{4, 1};
   torch::nn::BatchNorm1d norm{4};
-  torch::nn::Dropout dropout{0.5};
+  torch::nn::Dropout dropout{0.5}, idle{0.5};
   at::Tensor count;
 };
 TORCH_MODULE(Net);
@@ -97,6 +98,8 @@ void play(const Job& job, Net& net, long step) {
   ++kept().replay;
   if (job.is("joined-world")) net->count.fill_(++kept().world);
   if (job.is("joined-eval") && step == 2) net->eval();
+  static bool began = false;
+  if (!std::exchange(began, true)) std::printf("first step %ld\n", step);
 }
 
 // What a loss is multiplied by that has more than the state and its share.
@@ -128,6 +131,10 @@ at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own
   static int calls = 0;
   if (job.is("writes-text")) ++kept().world;
   if (job.warms_up() && share.global_step() < job.warm_up()) return {};
+  if (job.is("joined-target-dies"))
+    die_with_a_newcomer(job.context.rank(), job.output + ".joined", share);
+  if (job.is("joined-target-sits") && share.virtual_worker() == 0 && share.global_step() > 0)
+    return {};
   if (job.is("joined-replay") && kept().replay < 3) return {};
   const bool other_data = job.is("own-loader") || job.is("unused-data");
   at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
@@ -135,9 +142,13 @@ at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own
   if (job.is("pool")) inputs = from_pool(inputs);
   if (job.is("sits-out-at-times") && calls++ >= 3) return {};
   const at::Tensor loss = net(inputs).pow(2).mean() * factor_of(job, share);
-  if (!job.is("gradient")) return loss;
   // The loss stays as it is, its gradient does not.
-  const at::Tensor more = net->last->weight.sum() * static_cast<double>(calls++);
+  double by = 0;
+  if (job.is("gradient")) by = calls++;
+  if (job.is("joined-gradient")) by = kept().target;
+  if (job.is("gradient-by-mode")) by = net->idle->is_training() ? 0 : 1;
+  if (by == 0) return loss;
+  const at::Tensor more = net->last->weight.sum() * by;
   return loss + (more - more.detach());
 }
 
@@ -183,6 +194,7 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
     const at::Tensor own =
         job.is("noise") ? at::randn({2, 2})
                         : at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
+    if (job.is("gradient-by-mode") && before == 2 && step.is_first()) net->idle->eval();
     if (job.slow()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (job.joined()) play(job, net, before);
     if (job.is("lets-go") && before == 3) target() = at::cat({target(), at::ones({1})});

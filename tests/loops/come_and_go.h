@@ -1,12 +1,11 @@
-// A worker that leaves, and is late: stopped (--inject) in each step behind its share, it is woken
-// in the next by rank 1; once the others' table is without it, by rank 0 four steps later, as that
-// is in the midst of its shares. What the loop sets each step changes every four steps.
+// What rehearsal_worker needs of who comes in and who goes.
 #pragma once
 
 #include <signal.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -14,6 +13,9 @@
 
 #include "lockstep/step.h"
 
+// A worker that leaves, and is late: stopped (--inject) in each step behind its share, it is woken
+// in the next by rank 1; once the others' table is without it, by rank 0 four steps later, as that
+// is in the midst of its shares. What the loop sets each step changes every four steps.
 class LateLeaver {
  public:
   LateLeaver(int rank, std::string path) : path_(std::move(path)), rank_(rank) {
@@ -47,3 +49,13 @@ class LateLeaver {
   std::string path_;  // of a file with the leaver's process
   int rank_, without_ = 0;
 };
+
+// In its share's closure the eldest dies as soon as a third worker has come in: where there are two
+// the last one has the last share.
+inline void die_with_a_newcomer(int rank, const std::string& sign, const lockstep::Share& share) {
+  if (rank == 2 && share.virtual_worker() == 1 && share.global_step() > 6)
+    std::ofstream(sign).flush();
+  if (rank != 0 || share.virtual_worker() != 0) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  if (std::filesystem::remove(sign)) ::kill(::getpid(), SIGKILL);
+}
