@@ -19,6 +19,7 @@ class Dealer {
   void deal(std::map<HostIndex, Fills>& fills) {
     std::uint64_t low = ~std::uint64_t{0}, high = 0;
     for (const auto& [host, answer] : answers_) {
+      if (answer.have.first == kNever) continue;
       low = std::min(low, answer.have.lowest);
       high = std::max(high, answer.have.lowest + coord::kTables);
     }
@@ -53,7 +54,7 @@ class Dealer {
     if (holder == answers_.end()) return;
     for (const Stay stay : round_.table) {
       const auto lacks = answers_.find(stay.host);
-      if (lacks == answers_.end() || lacks->second.have.has(item)) continue;
+      if (lacks == answers_.end() || !lacks->second.have.lacks(item)) continue;
       fills[stay.host].get.push_back(item);
       fills[holder->first].send.push_back({.to = stay.host, .item = item});
     }

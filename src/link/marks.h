@@ -54,9 +54,14 @@ class Marks {
   virtual std::uint64_t newest_table() const = 0;
   // In the order in which this board has appended them.
   virtual std::span<const WorkerUid> deaths() const = 0;
+  // The first transaction that this board has anything of, or needs: of a newcomer, the one at
+  // whose start its state is; while it has none, kNever.
+  virtual std::uint64_t first() const { return 0; }
   // The lowest transaction that is not whole on this board.
   virtual std::uint64_t first_not_whole() const = 0;
 };
+
+inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
 
 // What is marked stays; a later mark says that the item was there.
 inline bool has(const Marks& marks, const Item& item) {

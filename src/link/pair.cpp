@@ -6,7 +6,7 @@ namespace lockstep::link {
 
 void Pair::open(const Have& theirs) {
   open_ = true;
-  lowest_ = theirs.lowest;
+  lowest_ = theirs.first == kNever ? 0 : theirs.lowest;
   known_.clear();
   known_.insert(theirs.marked.begin(), theirs.marked.end());
   find_due();
@@ -42,11 +42,17 @@ void Pair::know(const Item& item) {
 
 void Pair::sent(const Item& item) { know(item); }
 
+void Pair::comes(std::optional<std::uint64_t> txn) {
+  coming_ = txn;
+  if (txn) lowest_ = std::max(lowest_, *txn);
+}
+
 bool Pair::serves(const Marks& marks, const coord::Table& table) const {
   const auto gone = [&](Stay stay) {
     return contains(out_, stay) || coord::is_dead(marks.deaths(), coord::death_of(stay));
   };
-  return takes_part(table, other_) && !gone(self_) && !gone(other_);
+  const bool comes = coming_ && table.txn.value() >= *coming_;
+  return (comes || takes_part(table, other_)) && !gone(self_) && !gone(other_);
 }
 
 // What the other must have before an item of txn, and before it what that one's transaction needs.

@@ -44,6 +44,9 @@ class Pair {
   // lacks. A table goes before what is made under it. Empty while the pair is not open.
   std::vector<Item> sendable(const Marks& marks, BoardOwners& owners) const;
   void sent(const Item& item);
+  // The other is a newcomer, which has the state of the start of this transaction and gets its
+  // items, although no table lists it yet. None: it is one no more.
+  void comes(std::optional<std::uint64_t> txn);
   // A table has come from the other side.
   void came(const Item& table) { know(table); }
 
@@ -63,6 +66,7 @@ class Pair {
 
   Stay self_, other_;
   bool open_ = false;
+  std::optional<std::uint64_t> coming_;
   std::uint64_t lowest_ = 0;                  // of its Have
   std::unordered_set<Item, ItemHash> known_;  // in its Have, sent, or, of tables, come
   std::vector<Stay> out_;

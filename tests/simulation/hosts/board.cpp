@@ -199,6 +199,13 @@ void SimBoard::advance() {
   }
 }
 
+void SimBoard::begin_at(std::uint64_t txn) {
+  first_ = txn;
+  lowest_ = txn == link::kNever ? 0 : std::max(lowest_, txn);
+  if (txn != link::kNever) advance();
+  touch();
+}
+
 void SimBoard::append(WorkerUid death) {
   const bool host = death == coord::death_of(coord::stay_of(death));
   const auto worker = std::ranges::find_if(

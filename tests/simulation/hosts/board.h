@@ -69,7 +69,9 @@ class SimBoard : public link::Marks {
   const coord::Table* table(std::uint64_t txn) const override;
   std::uint64_t newest_table() const override { return newest_table_; }
   std::span<const WorkerUid> deaths() const override { return deaths_; }
+  std::uint64_t first() const override { return first_; }
   std::uint64_t first_not_whole() const override { return lowest_; }
+  void begin_at(std::uint64_t txn);  // a newcomer's; kNever: with nothing
 
   Cell& cell(const link::Item& item) { return cells_[place(item)]; }
   const Cell& cell(const link::Item& item) const { return cells_[place(item)]; }
@@ -110,7 +112,7 @@ class SimBoard : public link::Marks {
   std::vector<Cell> cells_, pieces_;
   std::vector<coord::Table> table_;
   std::vector<WorkerUid> deaths_;
-  std::uint64_t lowest_ = 0, newest_table_ = 0, version_ = 1;
+  std::uint64_t first_ = 0, lowest_ = 0, newest_table_ = 0, version_ = 1;
   struct Owned {
     std::uint64_t txn = 0;
     std::size_t deaths = 0;

@@ -34,9 +34,10 @@ void Hosts::make_hosts() {
       host.workers.push_back(workers_.size());
       workers_.push_back(
           {.uid = coord::uid_of(host.stay, w + 1), .host = h, .place = w, .job = {}});
-      first.members.push_back({workers_.back().uid, Slot(w)});
+      workers_.back().comes = trouble_.shape.comer == h;
+      if (!workers_.back().comes) first.members.push_back({workers_.back().uid, Slot(w)});
     }
-    first.hosts.push_back({host.stay, workers[h]});
+    if (trouble_.shape.comer != h) first.hosts.push_back({host.stay, workers[h]});
   }
   ways_.resize(hosts_.size() * hosts_.size());
   ends_.resize(ways_.size());
@@ -45,7 +46,10 @@ void Hosts::make_hosts() {
   for (std::size_t h = 0; h < hosts_.size(); ++h) {
     Host& host = hosts_[h];
     host.board = std::make_unique<SimBoard>(host.stay, trouble_, plan_);
-    host.board->set_table(first, 0);
+    if (trouble_.shape.comer == h)
+      host.board->begin_at(link::kNever);
+    else
+      host.board->set_table(first, 0);
     host.owners = std::make_unique<link::BoardOwners>(plan_);
     host.rounds = std::make_unique<link::HostRounds>(host.stay, in_force_);
     for (std::size_t other = 0; other < hosts_.size(); ++other)
@@ -140,13 +144,15 @@ bool Hosts::in_set(std::size_t host) const {
 
 std::size_t Hosts::lively() const {
   std::size_t count = 0;
-  for (std::size_t h = 0; h < hosts_.size(); ++h) count += live(h) && in_set(h) ? 1 : 0;
+  for (std::size_t h = 0; h < hosts_.size(); ++h)
+    count += live(h) && in_set(h) && trouble_.shape.comer != h ? 1 : 0;
   return count;
 }
 
 bool Hosts::is_through() const {
   return std::ranges::all_of(workers_, [this](const Worker& worker) {
-    return !worker.alive || !in_set(worker.host) || worker.txn >= trouble_.shape.transactions;
+    return !worker.alive || !in_set(worker.host) || worker.comes ||
+           worker.txn >= trouble_.shape.transactions;
   });
 }
 
@@ -159,6 +165,14 @@ void Hosts::check_end() {
     return see("ends without a quorum");
   for (const Worker& worker : workers_) {
     if (!worker.alive || !hosts_[worker.host].alive || !in_set(worker.host)) continue;
+    if (worker.comes) {  // in no table that counts
+      for (std::size_t other = 0; worker.has_image && other < hosts_.size(); ++other) {
+        const coord::Table* next = hosts_[other].board->table(worker.txn + 1);
+        require(!live(other) || !counts(other) || next == nullptr || !next->has(worker.uid),
+                "I7: a newcomer is listed and does not come");
+      }
+      continue;
+    }
     require(worker.txn >= trouble_.shape.transactions,
             "I7: nothing moves, and a worker of host " + std::to_string(worker.host) +
                 " is still in t" + std::to_string(worker.txn));
@@ -192,6 +206,11 @@ Trouble draw(std::uint64_t seed) {
   while (random.chance(0.5)) {
     const std::uint64_t ends = random.between(1, 31);
     if ((ends & ends >> 1 & ends >> 2) == 0) shape.ends = ends;
+  }
+  if (random.chance(0.3)) {
+    shape.comer = random.between(0, hosts - 1);
+    shape.workers[*shape.comer] = 1;
+    if (hosts == 2) shape.comer.reset();
   }
   shape.cells = static_cast<std::uint32_t>(random.between(1, 3));
   shape.buffers = random.chance(0.7);

@@ -51,6 +51,7 @@ class Hosts {
     WorkerUid uid;
     std::uint32_t host = 0, place = 0;  // among its host's
     bool alive = true, paused = false;
+    bool comes = false, has_image = false;  // a newcomer
     std::uint64_t txn = 0, state = 42;
     std::deque<Write> job;
     std::uint64_t idle_at = 0;  // SimBoard::version() when there was nothing to do
@@ -124,6 +125,7 @@ class Hosts {
 
   // members.cpp
   bool work(Worker& worker);
+  bool come(Worker& worker);
   bool go_on(Worker& worker);
   void begin(Worker& worker, Write& write);
   void end(Worker& worker, Write& write);
@@ -133,6 +135,7 @@ class Hosts {
   void add_chunks(Worker& worker, std::uint32_t me, std::vector<std::deque<Write>>& jobs);
   std::deque<Write> share_job(const Worker& worker, std::uint32_t v) const;
   std::optional<std::uint64_t> sum(const Worker& worker, Write& write) const;
+  void add_comer(coord::Table& table, std::uint64_t txn, const SimBoard& board);
   coord::Table next_table(const Worker& worker);
 
   // oracle.cpp
@@ -156,6 +159,7 @@ class Hosts {
   bool make(std::size_t a, std::size_t b);
   void close_end(std::size_t at, std::size_t other);
   void lose(std::size_t from, std::size_t to);  // all that is under way
+  std::optional<std::uint64_t> coming(std::size_t host) const;
   bool obey(std::size_t index);
   void start_link(std::size_t index);
 
@@ -208,6 +212,7 @@ class Hosts {
   std::vector<link::HostIndex> in_force_;    // the set
   std::vector<Stay> gone_;                   // out of the tables, as the leader knows
   std::vector<std::deque<Report>> reports_;  // by host
+  int images_ = 3;                           // that a newcomer may still get
   std::uint64_t names_ = 0;                  // of impure values
   std::deque<std::string> journal_;
   Outcome outcome_;

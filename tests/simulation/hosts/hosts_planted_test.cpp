@@ -73,6 +73,7 @@ std::vector<Mistake> mistakes() {
       {"a link forgets", Planted::kLinkForgets, small(3, kLink)},
       {"a leader forgets", Planted::kForget, small(3, kSuspicion)},
       {"no promise", Planted::kNoPromise, small(3, kLeaders), 40'000, 0.2},
+      {"a comer answers late", Planted::kComerLate, small(3, kDeaths), 20'000},
       {"four tables", Planted::kNone, small(3, kNone)},
       {"three regions", Planted::kNone, small(3, kNone)},
       {"tables not first", Planted::kNoGuard, lopsided(kHost), 40'000, 0.3},
@@ -89,6 +90,10 @@ std::vector<Mistake> mistakes() {
       trouble.shape.chunks = {1};
       trouble.shape.transactions = 5;
       trouble.shape.ends = 6;  // t1 and t2
+    } else if (mistake.planted == Planted::kComerLate) {
+      trouble.shape.chunks = {1};
+      trouble.shape.transactions = 3;
+      trouble.shape.comer = 2;
     } else if (mistake.planted == Planted::kNoGuard) {
       trouble.shape.virtual_workers = 8;
       trouble.shape.depth = 2;

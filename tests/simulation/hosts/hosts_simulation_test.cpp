@@ -43,6 +43,7 @@ const std::map<std::string, std::uint64_t> kOccasions{
     {"items filled", 300},
     {"fills by a host out of the table", 30},
     {"hosts out of the table alone", 100},
+    {"newcomers that came in", 50},
     {"tables of others", 300},
     {"folded nodes", 1000},
     {"torn frames", 0},

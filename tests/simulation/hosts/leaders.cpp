@@ -84,6 +84,14 @@ void Hosts::tell_round(const link::RoundKeeper& leader) {
       if (!link::contains(told.set, host.stay.host)) told.set.push_back(host.stay.host);
   for (const link::HostIndex host : round.set)
     hosts_[host].inbox[round.stamp.term].emplace_back(told);
+  if (trouble_.planted == Planted::kComerLate && leader_)
+    for (const Worker& worker : workers_)
+      if (worker.comes)
+        (void)leader_->hear(link::Answer{.stamp = round.stamp,
+                                         .host = hosts_[worker.host].stay.host,
+                                         .have = {.first = link::kNever},
+                                         .tables = {},
+                                         .appended = {}});
 }
 
 // The change is in force.

@@ -10,6 +10,7 @@ bool Hosts::work(Worker& worker) {
   if (!worker.alive || worker.paused || host.paused || worker.txn >= trouble_.shape.transactions)
     return false;
   if (!worker.job.empty()) return go_on(worker);
+  if (worker.comes) return come(worker);
   if (worker.idle_at == host.board->version()) return false;
   const coord::Table* table = host.board->table(worker.txn);
   if (table != nullptr && table->has(worker.uid)) {
@@ -21,6 +22,47 @@ bool Hosts::work(Worker& worker) {
   }
   worker.idle_at = host.board->version();
   return false;
+}
+
+// A newcomer copies the state of the start of t, and applies t if the table of t + 1 lists it.
+bool Hosts::come(Worker& worker) {
+  SimBoard& board = *hosts_[worker.host].board;
+  const auto tell = [&](std::optional<std::uint64_t> txn) {
+    worker.has_image = txn.has_value();
+    for (std::size_t other = 0; other < hosts_.size(); ++other) {
+      if (other == worker.host) continue;
+      way(other, worker.host).pair->comes(txn);
+      ++way(other, worker.host).changed;
+    }
+  };
+  if (!worker.has_image) {
+    const Worker& donor = workers_[random_.between(0, workers_.size() - 1)];
+    if (images_ == 0 || !donor.alive || donor.comes || !counts(donor.host) || !live(donor.host) ||
+        donor.txn >= trouble_.shape.transactions || (images_ < 3 && donor.txn <= worker.txn))
+      return false;
+    --images_;
+    worker.txn = donor.txn;
+    worker.state = donor.state;
+    note([&] { return "a newcomer has the state of the start of t" + std::to_string(donor.txn); });
+    board.begin_at(donor.txn);
+    tell(donor.txn);
+    return true;
+  }
+  if (!board.whole(worker.txn)) return false;
+  const coord::Table* next = board.table(worker.txn + 1);
+  if (next == nullptr || !next->has(worker.uid)) {
+    note([&] { return std::string("the newcomer is not listed"); });
+    tell({});
+    return true;
+  }
+  apply(worker);
+  worker.comes = false;
+  tell({});
+  see("newcomers that came in");
+  const auto check = [&](const Item& item) { check_value(worker.host, item); };
+  plan_.contents(worker.txn - 1).for_each(worker.txn - 1, check);
+  check(link::table_of(worker.txn));
+  return true;
 }
 
 // Each write has a beginning and an end.
@@ -203,6 +245,21 @@ std::optional<std::uint64_t> Hosts::sum(const Worker& worker, Write& write) cons
   return Reference::chunk(root, write.item.index);
 }
 
+void Hosts::add_comer(coord::Table& table, std::uint64_t txn, const SimBoard& board) {
+  for (const Worker& worker : workers_) {
+    const Host& host = hosts_[worker.host];
+    if (!worker.comes || !worker.has_image || worker.txn != txn || !worker.alive ||
+        coord::is_dead(board.deaths(), worker.uid) || random_.chance(0.2))
+      continue;
+    const auto behind = [&](const auto& one) { return one.stay > host.stay; };
+    table.hosts.insert(std::ranges::find_if(table.hosts, behind), {host.stay, 1});
+    const auto member = std::ranges::find_if(table.members, [&](const coord::Member& one) {
+      return coord::stay_of(one.uid) > host.stay;
+    });
+    table.members.insert(member, {worker.uid, Slot(0)});
+  }
+}
+
 // Without those that are dead, as this board knows; of other hosts' workers as the leader may have
 // proposed. A host with nobody alive stays until its round.
 coord::Table Hosts::next_table(const Worker& worker) {
@@ -224,6 +281,7 @@ coord::Table Hosts::next_table(const Worker& worker) {
     next.members.insert(next.members.end(), members.begin(), members.end());
     next.hosts.push_back(host);
   }
+  add_comer(next, worker.txn, board);
   return next;
 }
 

@@ -18,7 +18,8 @@ std::string Hosts::name(const Item& item) const {
 }
 
 bool Hosts::counts(std::size_t host) const {
-  return hosts_[host].alive && link::contains(in_force_, hosts_[host].stay.host);
+  const bool outside = trouble_.shape.comer == host && workers_[hosts_[host].workers[0]].comes;
+  return hosts_[host].alive && !outside && link::contains(in_force_, hosts_[host].stay.host);
 }
 
 // I5, I6.
@@ -42,6 +43,10 @@ void Hosts::check_overwrite(std::size_t host, const Item& item) const {
   // A table is read until its transaction has been applied, as the others are.
   for (const Worker& worker : workers_) {
     if (!worker.alive || worker.txn >= old || !counts(worker.host)) continue;
+    // Nobody waits for a newcomer before the first table that lists it.
+    const coord::Table* later = board.table(old);
+    if (trouble_.shape.comer == worker.host && (later == nullptr || !later->has(worker.uid)))
+      continue;
     if (worker.host != host &&
         coord::is_dead(board.deaths(), coord::death_of(hosts_[worker.host].stay)))
       continue;
@@ -65,7 +70,9 @@ void Hosts::end_write(std::size_t host, const Item& item, std::uint64_t value,
 
 // I1, I4.
 void Hosts::check_value(std::size_t host, const Item& item) const {
-  if (item.kind == Kind::kNode) return;  // half overwritten ones may come, and are not summed
+  const bool outside = trouble_.shape.comer == host && workers_[hosts_[host].workers[0]].comes;
+  if (item.kind == Kind::kNode || outside)
+    return;  // half overwritten ones may come, and are not summed
   const std::uint64_t value = hosts_[host].board->cell(item).value;
   require(value != kTorn,
           "I1: a torn " + name(item) + " is marked on host " + std::to_string(host));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct Shape {
   std::uint64_t ends = 0;   // bit t: transaction t is an evaluation,
   std::uint32_t cells = 1;  // of so many batches
   bool buffers = true, rows = true;
-  std::size_t depth = 2;  // frames on their way, of each direction
+  std::optional<std::size_t> comer;  // this host, of one worker, is in no table at first
+  std::size_t depth = 2;             // frames on their way, of each direction
 };
 
 // How many of each kind may come.
@@ -53,6 +55,7 @@ enum class Planted {
   kLinkForgets,  // a link that is started again knows of no round
   kForget,       // a new leader knows what boards have appended, and no more
   kNoGuard,      // tables need not come first
+  kComerLate,    // a newcomer's answer is not waited for
   kNoPromise,    // who has voted still hears an older leader
 };
 

@@ -161,6 +161,13 @@ void Hosts::landed(std::size_t from, std::size_t to, const Frame& frame) {
   ++back.changed;
 }
 
+// The transaction at whose start a newcomer's state is, as the links know that send to it.
+std::optional<std::uint64_t> Hosts::coming(std::size_t host) const {
+  const Worker& worker = workers_[hosts_[host].workers[0]];
+  if (!worker.comes || !worker.has_image) return {};
+  return worker.txn;
+}
+
 // Also the other end notices that one is closed; until then it reads on.
 bool Hosts::make(std::size_t a, std::size_t b) {
   for (const auto& [at, other] : {std::pair(a, b), std::pair(b, a)})
@@ -183,6 +190,7 @@ bool Hosts::make(std::size_t a, std::size_t b) {
     direction.pair->obey(trouble_.planted == Planted::kFillsLost
                              ? link::Orders{.closed = {}, .out = hosts_[at].orders.out, .fills = {}}
                              : hosts_[at].orders);
+    direction.pair->comes(coming(other));
     const Frame have{.state = Frame::kFlying,
                      .have = link::have_of(*hosts_[at].board, plan_),
                      .item = {},

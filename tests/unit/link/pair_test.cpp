@@ -110,6 +110,19 @@ TEST_F(PairTest, AFillWaitsForItsTable) {
   EXPECT_THAT(sendable(), ElementsAre(record(1, 2)));
 }
 
+TEST_F(PairTest, ANewcomerGetsWhatItHasTheStateOfBeforeATableListsIt) {
+  Pair pair(kA, Stay{3, 1});
+  board_.put(table_with(1, {kA, kB, kC})).put(record(0, 0)).put(record(1, 0));
+  pair.open({.first = kNever});
+  EXPECT_THAT(pair.sendable(board_, owners_), IsEmpty());
+  pair.comes(1);
+  EXPECT_THAT(pair.sendable(board_, owners_), ElementsAre(table_of(1))) << "its first";
+  pair.sent(table_of(1));
+  EXPECT_THAT(pair.sendable(board_, owners_), ElementsAre(record(1, 0)));
+  pair.comes({});
+  EXPECT_THAT(pair.sendable(board_, owners_), IsEmpty());
+}
+
 TEST(Landings, OneInAPlaceWhateverItsTransaction) {
   FakeBoard board;
   Landings landings;

@@ -8,8 +8,10 @@
 namespace lockstep::link {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 using testing::UnorderedElementsAre;
 
 class RoundKeeperTest : public testing::Test {
@@ -50,6 +52,17 @@ TEST_F(RoundKeeperTest, TheDeadsItemsGoToWhoLacksThemFromTheLowestHolder) {
   EXPECT_THAT(b.send, ElementsAre(Fills::Send{2, record(0, 0)}));
   EXPECT_THAT(c.send, ElementsAre(Fills::Send{1, chunk(0, 0)}));
   EXPECT_THAT(b.order, ElementsAre(kA));
+}
+
+TEST_F(RoundKeeperTest, ANewcomerHoldsNothingFromBeforeItsStateAndNeedsNothing) {
+  keeper_.lose_host(kC);
+  Answer comer = answer(0, {table_of(1)}, {table_with(1, {kA, kB, kC})});
+  comer.have.first = comer.have.lowest = 1;
+  (void)keeper_.hear(comer);
+  (void)keeper_.hear(answer(1, {table_of(0), record(0, 2)}, {first_}));
+  EXPECT_THAT(fills_for(0).get, IsEmpty());
+  EXPECT_THAT(fills_for(0).send, Not(Contains(testing::Field(&Fills::Send::item, chunk(0, 2)))));
+  EXPECT_THAT(fills_for(1).get, IsEmpty());
 }
 
 TEST_F(RoundKeeperTest, WithoutATableEverythingIsFilled) {
