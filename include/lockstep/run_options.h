@@ -99,12 +99,15 @@ struct RunOptions {
   // never.
   Duration log_every = Duration::steps(100);
   std::int64_t evaluation_batch_size = 0;  // samples of one call of the evaluation; 0: batch_size
-  // In so many steps of this start, the first in which a share takes part, and those before, each
-  // share is computed twice, by two workers where there are two, and both must come to the same
-  // loss and gradients, bit by bit: kUsage where they do not, as the loss then depends on more than
-  // the state and its share, and weights would depend on who lives. The second computation changes
-  // no weight, no buffer and no random number that is drawn later; what the loss does besides (a
-  // counter, a line) is done once more. nullopt: 1 in a new run, if `deterministic` is kStrict.
+  // The rehearsal: until so many steps of this start have had a share that takes part, each share
+  // is computed twice, by two workers where there are two, and both must come to the same loss,
+  // gradients, sums and rows, bit by bit: kUsage where they do not, as the loss then depends on
+  // more than the state and its share, and weights would depend on who lives. The second
+  // computation changes no weight, no buffer and no random number that is drawn later; what the
+  // loss does besides (a counter, a line) is done once more. nullopt: 1 in a new run if
+  // `deterministic` is kStrict, else 0. A given 0 also leaves out that newcomers' shares and
+  // modules' modes are compared, and a step that comes out otherwise as it is done again is a
+  // warning.
   std::optional<std::int64_t> rehearse = std::nullopt;
   int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
   // PyTorch's word. A parameter that a share's loss does not use gets no gradient in its backward.
@@ -123,8 +126,9 @@ struct RunOptions {
   // The resolved command line as TOML, for the run directory's config.toml; add_run_options() fills
   // it in. Empty: no such file.
   std::string config = {};
-  // Which of its options the command line had ("--epochs"); add_run_options() fills it in. One that
-  // is without effect in the program, or beside another, is kUsage, with its default value too.
+  // Which of its options the command line had ("--epochs"); add_run_options() fills it in. One of
+  // batches, epochs or evaluations that is without effect in the program is kUsage, with its
+  // default value too.
   std::vector<std::string> given = {};
 };
 

@@ -1,6 +1,6 @@
 // Signals that ask for an end, in launched workers that take part in transactions: a worker does
 // not die of one in the middle of a step. What is to become of it, or of the run, the coordinator
-// decides (coord/signals.cpp), which sees on the board that it has come.
+// decides (coord/host_signals.cpp), which sees on the board that it has come.
 //
 // A process has one set of handlers: this is the process's. Threads: main's; signals come to any.
 #pragma once
