@@ -80,6 +80,7 @@ void CarriedRows::write(const std::string& name, const at::Tensor& next) {
                                          "; the row that add_carried() was given is " +
                                          tensor_in_words(now) + " on " + now.device().str()});
   const at::NoGradGuard no_grad;
+  carried_any_ = true;
   carried_[number] = next.detach().clone(at::MemoryFormat::Contiguous);
 }
 

@@ -27,6 +27,7 @@ class CarriedRows {
  public:
   explicit CarriedRows(const TrainState& state) : state_(state) {}
 
+  void begin_update() { carried_any_ = false; }
   void begin_share(std::int64_t virtual_worker);
   // Numbers the calls of closures: a Share is of one of them.
   std::uint64_t begin_call() { return ++call_; }
@@ -34,6 +35,8 @@ class CarriedRows {
 
   at::Tensor read(const std::string& name) const;
   void write(const std::string& name, const at::Tensor& next);
+  // Whether a share of this update has carried something, here.
+  bool carried_any() const { return carried_any_; }
   // Of the share: what it carries to its next step, see transaction/rows.h.
   void store(std::span<std::byte> block) const;
 
@@ -42,6 +45,7 @@ class CarriedRows {
   const TrainState& state_;
   std::int64_t virtual_worker_ = 0;
   std::uint64_t call_ = 0;
+  bool carried_any_ = false;
   std::vector<at::Tensor> carried_;  // by number; undefined: not so far
 };
 

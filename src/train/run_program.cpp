@@ -30,6 +30,13 @@ std::vector<at::Tensor> parameters_of(const TrainState& state, const OptimizerLi
   return parameters;
 }
 
+constexpr const char* kCarriedInVain =
+    ": shares have carried rows, which are dropped with the update, as no share took part in it "
+    "(all "
+    "closures returned an undefined tensor). What is to be kept while nothing learns yet needs an "
+    "update of rate 0, and reset_state() once it begins (docs/guide/reinforcement_learning.md, \"A "
+    "warm-up that only plays\")";
+
 // Their masters' gradients stay.
 void copy_to_half_weights(const MasterWeights& masters) {
   const at::NoGradGuard no_grad;
@@ -191,7 +198,10 @@ bool Run::update(Txn txn, coord::Board board) {
   // Where the shares have left the generator depends on which ones this worker had.
   at::manual_seed(commit_seed(spec_.options.seed, position.global_step, position.update));
   left_out_ = skips() || !records.takes_part();
-  if (records.takes_part()) rehearsals_->count(position.update);
+  if (records.takes_part())
+    rehearsals_->count(position.update);
+  else if (shares_->carried_any())
+    log_once(in_words(txn) + kCarriedInVain, LogLevel::kWarning, kCarriedInVain);
   rates_ = records.rates();
   if (EpochBook* const book = epoch_ends_.book()) {
     records.add_to(*book, !left_out_);

@@ -55,7 +55,7 @@ Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& h
   return self;
 }
 
-// With each checkpoint, where somebody has come in, in what may be the last step, and in early ones.
+// With each checkpoint, where somebody has come in, in what may be the last step, in early ones.
 bool Shares::compares(const Position& position, bool newcomers) const {
   if (position.update > 0) return false;
   if (newcomers || is_early(position)) return true;
@@ -112,7 +112,8 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   record.loss_sum = record.correct = 0;
   rows_.begin_share(v.value());
   sums_.begin_share();
-  const StateKept kept(state_, output.again || is_early(position));
+  const StateKept kept(
+      state_, output.again || position.global_step == 0 || is_early(position) || puts_back_);
   for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
     LOCKSTEP_ASSIGN(const data::Batch* const batch, batch_of(participant, txn, v, k, output.again));
@@ -122,6 +123,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
       return forward_backward(participant, share_of(position, v, k, batch), record);
     });
     LOCKSTEP_TRY(check_kept(kept, computed, where));
+    puts_back_ = puts_back_ || kept.written();
     if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
   batch_ = {};

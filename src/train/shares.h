@@ -33,6 +33,7 @@ class Shares {
     optimizers_ = std::move(optimizers);
     loss_ = &loss;
     heard_choice_ = false;
+    rows_.begin_update();
   }
   // Whether one that died in this update has left word of its choice, the same.
   bool heard_choice() const { return heard_choice_; }
@@ -40,6 +41,8 @@ class Shares {
                  transaction::ShareOutput& output);
   // Whether a loss has asked for its share's batch, here and so far.
   bool asked_for_batch() const { return asked_for_batch_; }
+  // Whether a share of this update has carried a row, here.
+  bool carried_any() const { return rows_.carried_any(); }
   // Damaged samples of the training set, among those that this worker has looked at.
   std::int64_t left_out() const { return loader_ != nullptr ? loader_->left_out() : 0; }
 
@@ -72,7 +75,8 @@ class Shares {
   // A step's batches of own shares, for its later updates, by virtual worker and number.
   std::map<std::pair<int, std::int64_t>, data::Batch> kept_;
   std::int64_t kept_step_ = -1;
-  data::Batch batch_;  // that is not kept
+  data::Batch batch_;       // that is not kept
+  bool puts_back_ = false;  // a closure has written to the state, and put it back
   bool checked_draws_ = false, asked_for_batch_ = false, heard_choice_ = false;
   CarriedRows rows_;
   ShareSums sums_;

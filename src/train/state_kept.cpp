@@ -42,7 +42,9 @@ std::string StateKept::changed() const {
   const std::size_t parameters = state_.parameters().size(), buffers = state_.buffers().size();
   const std::size_t tensors = state_.tensor_count();
   const std::vector<std::uint32_t> versions = versions_of(state_);
-  for (std::size_t i = 0; i < versions.size(); ++i) {
+  // Half weights have no hashes: their masters have.
+  const std::size_t hashed = hashes_.empty() ? 0 : tensors - buffers;
+  for (std::size_t i = hashed; i < versions.size(); ++i) {
     if (versions[i] == versions_[i]) continue;
     const std::size_t number = i < parameters ? i : i + buffers;
     return state_.tensor_in_words(number < tensors ? number : number - tensors);
@@ -57,5 +59,7 @@ std::string StateKept::changed() const {
     if (texts[i] != texts_[i]) return "the text '" + state_.texts()[i].name + "'";
   return "";
 }
+
+bool StateKept::written() const { return versions_of(state_) != versions_; }
 
 }  // namespace lockstep::training

@@ -15,11 +15,14 @@ namespace lockstep::training {
 
 class StateKept {
  public:
-  // By the tensors' version counters, 5 ns each; `by_content`: by hashes too, as what is written
-  // by way of Tensor::data() has a counter of its own, and by the texts.
+  // By the tensors' version counters, 5 ns each; `by_content`: by hashes, and by the texts. These
+  // know of what was written by way of Tensor::data(), which has a counter of its own, and of what
+  // was put back (averaged weights for a while) or written beside a view, which is no change.
   StateKept(const TrainState& state, bool by_content);
   // What is another than at its construction, in words; empty: nothing.
   std::string changed() const;
+  // Whether something was written, be it what was there before.
+  bool written() const;
 
  private:
   const TrainState& state_;

@@ -55,8 +55,7 @@ TEST_F(NodesAsk, WhileItFormsAndRunsAndIsStopped) {
   EXPECT_EQ(status()["state"], "forming");
   const std::string page = read_text(LOCKSTEP_GUIDE "/many_nodes.md");
   for (const nlohmann::json& object : {status(), status()["members"].front()})
-    for (const auto& [key, value] : object.items())
-      EXPECT_THAT(page, HasSubstr("`" + key + "`"));
+    for (const auto& [key, value] : object.items()) EXPECT_THAT(page, HasSubstr("`" + key + "`"));
   EXPECT_GT(status()["left_s"], 500);
   EXPECT_THAT(ask({"status", endpoint_}).out, HasSubstr("waits for node 2 (never seen)"));
   start(2);

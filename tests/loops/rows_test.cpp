@@ -54,6 +54,9 @@ TEST_F(Rows, NewcomersHaveThem) {
 TEST_F(Rows, AreThoseOfCommittedUpdates) {
   const auto counts = [&](const char* name) {
     const Outcome outcome = launched(2, name);
+    EXPECT_EQ(count(outcome.err, "shares have carried rows, which are dropped"),
+              name == std::string("left-out") ? 1 : 0)
+        << name << ": " << outcome.err;
     const auto at = outcome.out.find("counts ");
     return at == std::string::npos ? -1 : std::stoi(outcome.out.substr(at + 7));
   };

@@ -105,6 +105,17 @@ TEST_F(StepLoop, WhatDoesNotBelongIntoAClosureIsRefused) {
   }
 }
 
+TEST_F(StepLoop, WhatAClosurePutsBackIsNoChange) {
+  const Outcome plain = launched("plain");
+  std::filesystem::remove_all(folder_ / "run");
+  const Outcome puts_back = launched("puts-back");
+  EXPECT_EQ(puts_back.code, 0) << puts_back.err;
+  const auto weights = [](const Outcome& outcome) {
+    return outcome.out.substr(outcome.out.find("weights sha256"));
+  };
+  EXPECT_EQ(weights(puts_back), weights(plain));
+}
+
 TEST_F(StepLoop, AScheduleThatIsNotInTheStateIsRefused) {
   expect_refused("schedule-left-out",
                  "has a scheduler (StepLR step_size=2 gamma=0.5) that is not in the train state");

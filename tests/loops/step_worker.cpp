@@ -56,12 +56,22 @@ at::Tensor with_habit(const Job& job, const at::Tensor& loss, lockstep::SGD& opt
   return loss;
 }
 
+// As a forward pass of averaged weights: what it writes it puts back.
+void look_elsewhere(torch::nn::Linear& model, const at::Tensor& inputs) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor weight = model->weight.clone();
+  model->weight.mul_(0.5);
+  model->forward(inputs);
+  model->weight.copy_(weight);
+}
+
 Status loop(const Job& job, Step& step, lockstep::SGD& optimizer,
             std::optional<lockstep::StepLR>& scheduler, torch::nn::Linear& model) {
   const auto loss = [&](lockstep::Share& share) {
     if (job.is("throws") && share.global_step() == 5) throw std::runtime_error("no such class");
     if (job.is("crashes") && share.global_step() == 5) ::raise(SIGSEGV);
     if (job.is("ends") && share.global_step() == 7 && share.virtual_worker() == 1) share.end_run();
+    if (job.is("puts-back")) look_elsewhere(model, share.batch().inputs);
     if (job.accumulates()) return loss_of_part(share, model);
     if (job.name.starts_with("unused")) return share.batch().inputs.matmul(model->weight.t()).sum();
     if (job.is("unreduced")) return model->forward(share.batch().inputs).expand({2, 1});
