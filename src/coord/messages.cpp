@@ -75,7 +75,7 @@ void fields(auto& io, M& m) {
 }
 template <Is<msg::Admit> M>
 void fields(auto& io, M& m) {
-  io(m.newcomer), io(m.checkpointed);
+  io(m.newcomer), io(m.checkpointed), io(m.begun);
 }
 template <Is<msg::Attach> M>
 void fields(auto& io, M& m) {

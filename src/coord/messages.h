@@ -131,6 +131,7 @@ struct Finish {
 struct Admit {
   bool newcomer = false;
   bool checkpointed = false;  // this launch has published a checkpoint
+  bool begun = false;         // or a table, so that what is recorded is its own
   friend bool operator==(const Admit&, const Admit&) = default;
 };
 struct Refuse {

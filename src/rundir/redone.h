@@ -38,7 +38,7 @@ class Redone {
 
  private:
   std::string_view front() const;  // with its end; not over
-  void end() { before_ = {}, at_ = 0; }
+  void end() { before_.clear(), before_.shrink_to_fit(), at_ = 0; }
 
   std::string before_;
   std::size_t at_ = 0;  // of the next line

@@ -157,7 +157,7 @@ Status Run::take_part(RunStart& start) {
   }
   LOCKSTEP_TRY(
       rundir::check_run_directory(options.run_dir, run_lock_.get()));  // else from nothing again
-  LOCKSTEP_ASSIGN(const Txn next, start.settle(manifest_, *checkpoints_, admission.checkpointed));
+  LOCKSTEP_ASSIGN(const Txn next, start.settle(manifest_, *checkpoints_, admission));
   renew_half_weights();
   announced_txn_ = next;
   gone_on_from_ = start.gone_on_from();

@@ -103,27 +103,29 @@ Result<std::optional<Origin>> RunStart::bring_origin() {
 }
 
 // One that is not refused writes its manifest before all else: without it the rest would be taken
-// for somebody else's.
+// for somebody else's. Once this launch has begun the run, the files are its own, also with
+// `--resume never`: steps that are done again are compared with their records.
 Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& checkpoints,
-                             bool checkpointed) {
+                             const worker::Admission& admission) {
   const RunOptions& options = spec_.options;
   const bool first = context_.rank() == 0;
   // 0 ns would be none.
   time_.limit = spec_.max_seconds > 0
                     ? static_cast<std::uint64_t>(std::max(1.0, spec_.max_seconds * 1e9))
                     : 0;
-  if (options.resume == "never" && !checkpointed) {
+  const bool own = admission.begun || admission.checkpointed;
+  if (options.resume == "never" && !own) {
     if (first) LOCKSTEP_TRY(start_over(manifest));
     return Txn(0);
   }
   if (before_.has_value())
     LOCKSTEP_TRY(manifest.same_as(*before_, options.output,
                                   options.new_virtual_workers ? rundir::kVirtualWorkersKey : ""));
-  if (options.resume == "auto" || checkpointed)
+  if (options.resume == "auto" || own)
     LOCKSTEP_TRY(heed_stop(first));
   else if (first)  // what it goes back behind
     LOCKSTEP_TRY(rundir::remove_time_stop(posix_env(), options.output));
-  LOCKSTEP_ASSIGN(const auto loaded, checkpoints.load(spec_.plan, checkpointed, first));
+  LOCKSTEP_ASSIGN(const auto loaded, checkpoints.load(spec_.plan, admission.checkpointed, first));
   gone_on_from_ = loaded;
   std::optional<Txn> start;
   if (loaded) {

@@ -13,6 +13,7 @@
 #include "train/checkpoints.h"
 #include "train/run_identity.h"
 #include "train/run_spec.h"
+#include "worker/session.h"
 
 namespace lockstep::training {
 
@@ -31,9 +32,9 @@ class RunStart {
   // A run begins elsewhere at its first start alone; from then on its manifest says so. Started
   // again before its first checkpoint, it needs those weights again, and no others.
   Result<std::optional<Origin>> bring_origin();
-  // The state is that of the start of this transaction. `checkpointed`: see Checkpoints::load().
+  // The state is that of the start of this transaction.
   Result<Txn> settle(const rundir::RunManifest& manifest, Checkpoints& checkpoints,
-                     bool checkpointed);
+                     const worker::Admission& admission);
   // After settle(): the time limit, what it has used of it, and the stop that is in force.
   coord::RunTime time() const { return time_; }
   const std::optional<Checkpoints::Loaded>& gone_on_from() const { return gone_on_from_; }

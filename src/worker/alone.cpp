@@ -38,7 +38,7 @@ class AloneSession final : public Session {
     run_dir_ = description.run_dir;
     LOCKSTEP_ASSIGN(UniqueFd lock, rundir::lock_run_directory(run_dir_, Deadline::in(5s)));
     rundir::remove_leftovers(run_dir_);
-    return Admission{false, false, std::move(lock)};
+    return Admission{false, false, false, std::move(lock)};
   }
 
   // What the agent does for launched workers: the first table and the proposal, both with this

@@ -66,7 +66,8 @@ class LaunchedSession final : public Session {
     const auto* admit = std::get_if<message::Admit>(&answer.message);
     if (admit == nullptr || answer.descriptors.size() != 1) return unexpected();
     identity_.newcomer = admit->newcomer;
-    return Admission{admit->newcomer, admit->checkpointed, std::move(answer.descriptors[0])};
+    return Admission{admit->newcomer, admit->checkpointed, admit->begun,
+                     std::move(answer.descriptors[0])};
   }
 
   Status ready(Txn next, std::uint64_t state_hash, const coord::RunTime& time,

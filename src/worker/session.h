@@ -61,6 +61,7 @@ struct Description {
 struct Admission {
   bool newcomer = false;      // heal; otherwise load the newest checkpoint or start from the seed
   bool checkpointed = false;  // since the launcher's start: a restarted group goes on from there
+  bool begun = false;         // since then a group had begun: what it has recorded is this run's
   UniqueFd run_lock;  // descriptor of the run directory's flock; keep it open while writing there
 };
 

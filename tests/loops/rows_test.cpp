@@ -116,7 +116,7 @@ TEST_F(Rows, ThatMakeNoSenseAreRefused) {
 // it: to the launcher that has done them before, and to the next one.
 TEST_F(Rows, ThatAreKeptOutsideOfTheStateAreFoundAfterTheDeathOfAll) {
   const std::string found = "came out otherwise as it was done again: its ";
-  const Words all_die{"--max-restarts", "1", "--inject", "kill txn=10 phase=backward repeat=3"};
+  const Words all_die{"--max-restarts", "1", "--inject", "kill txn=15 phase=backward repeat=3"};
   for (const auto& [name, told] :
        {std::pair{"outside-slow-unrehearsed", 1}, {"outside-slow-may-vary", 0}, {"slow", 0}}) {
     const Outcome outcome = launched(3, name, all_die);
@@ -134,6 +134,18 @@ TEST_F(Rows, ThatAreKeptOutsideOfTheStateAreFoundAfterTheDeathOfAll) {
   EXPECT_EQ(warned.code, 0) << warned.err;
   EXPECT_EQ(count(warned.err, found), 1) << warned.err;
   EXPECT_EQ(count(read_text(folder_ / "run/metrics.jsonl"), "\"before\":"), 1);
+}
+
+// Before the first checkpoint, too. What an earlier launch has recorded is none of it.
+TEST_F(Rows, WhatIsDoneAgainFromTheStartIsCompared) {
+  EXPECT_EQ(launched(3, "right").code, 0);
+  const Outcome error =
+      again(3, "by-start-never",
+            {"--max-restarts", "1", "--inject", "kill txn=10 phase=forward repeat=3"});
+  EXPECT_EQ(error.code, 2) << error.err;
+  EXPECT_NE(error.err.find("step 0 came out otherwise as it was done again: its loss is "),
+            std::string::npos)
+      << error.err;
 }
 
 // The loss is the same, what is carried is not.

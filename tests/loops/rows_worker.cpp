@@ -64,7 +64,9 @@ at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
   share.carry("count", share.carried("count") + 1);
   if (job.has("outside")) outside[v] = next.detach();
   if (job.is("by-rank")) share.carry("h", h + double(job.context.rank()));
-  return job.taken(share, (next - share.batch().targets.mean(0)).pow(2).mean());
+  const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
+  const double by = job.has("by-start") && restarts != nullptr ? 1 + std::atoi(restarts) : 1;
+  return job.taken(share, (next - share.batch().targets.mean(0)).pow(2).mean() * by);
 }
 
 lockstep::RunOptions options_of(const Job& job) {
@@ -75,6 +77,10 @@ lockstep::RunOptions options_of(const Job& job) {
   if (job.epochs == 0) options.max_steps = 24;
   if (job.is("accumulates")) options.accumulation_steps = 2;
   if (job.has("unrehearsed")) options.rehearse = 0;
+  if (job.has("never")) {
+    options.resume = "never";
+    options.checkpoint_every = lockstep::Duration::steps(100);
+  }
   if (job.has("may-vary")) options.deterministic = lockstep::Deterministic::kOff;
   if (job.is("another")) options.new_virtual_workers = true;
   return options;

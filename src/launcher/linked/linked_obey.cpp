@@ -57,6 +57,7 @@ void LinkedRun::act(const action::WriteTable& first) {
   header.ran_ns.store(first.ran_ns, std::memory_order_relaxed);
   header.ran_from_ns.store(monotonic_ns(), std::memory_order_release);
   header.stop_recorded.store(table.stop_after_step, std::memory_order_release);
+  begun_ = true;
   coord::write_table(header.table[table.txn.value() % coord::kTables], table);
   ring_ = true;
 }
@@ -98,7 +99,7 @@ void LinkedRun::act(const action::NameDonor& donor) {
 
 void LinkedRun::act(const action::Admit& admit) {
   const int descriptors[] = {run_dir_->lock()};
-  send_to(admit.uid, message::Admit{admit.newcomer, checkpointed_}, descriptors);
+  send_to(admit.uid, message::Admit{admit.newcomer, checkpointed_, begun_}, descriptors);
 }
 
 void LinkedRun::act(const action::Refuse& refuse) {

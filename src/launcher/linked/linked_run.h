@@ -131,6 +131,7 @@ class LinkedRun {
   coord::Progress progress_;
   Incidents incidents_;
   std::uint64_t time_limit_ns_ = 0;  // as the first member has told; 0: none
+  bool begun_ = false;               // a group has had its first table since then, too
   bool checkpointed_ = false;  // a worker has published a checkpoint since the launcher's start
   Descriptions descriptions_;
   std::optional<Deadline> lock_deadline_;  // while they wait for the run directory's
