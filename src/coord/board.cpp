@@ -176,9 +176,8 @@ std::uint64_t ran_ns(const Header& header, std::uint64_t now_ns) {
 }
 
 void write_table(TableCell& cell, const Table& table) {
-  // The agent reads tables at any time: it must not take a half-written one. A mark that no table
-  // of this cell has, and never less than one before: who is late sees that others are ahead.
-  cell.mark.store(table.txn.value(), std::memory_order_relaxed);
+  // The agent reads tables at any time: it must not take a half-written one.
+  cell.mark.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
   store_members(cell, table);
   cell.mark.store(table.txn.value() + 1, std::memory_order_release);

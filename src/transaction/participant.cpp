@@ -204,7 +204,11 @@ bool Participant::overtaken() {
 bool Participant::overrun() const {
   std::atomic_thread_fence(std::memory_order_acquire);
   const Txn over(next_.value() + coord::kGenerations), before(over.value() - 1);
-  if (board_.table(over).mark.load(std::memory_order_acquire) <= over.value()) return false;
+  // In any cell: its own may be being written for a later one, without a mark, and no other one is.
+  const auto is_out = [&](const coord::TableCell& cell) {
+    return cell.mark.load(std::memory_order_acquire) > over.value();
+  };
+  if (std::ranges::none_of(board_.header().table, is_out)) return false;
   coord::Table table;
   return !coord::read_table(board_.table(before), before, table) ||
          !table.has(session_.identity().uid);
