@@ -37,7 +37,7 @@ std::string_view first_line(std::string_view lines) {
 std::string figure(const Line& value) { return value.is_null() ? "not finite" : json_text(value); }
 
 std::string loss_in(const Line& line) {
-  const std::string hex = line["loss_hex"].get<std::string>();  // nan, inf: they have no number
+  std::string hex = line["loss_hex"].get<std::string>();  // nan, inf: they have no number
   const auto loss = line.find("loss");
   if (loss == line.end() || !loss->is_number()) return hex;
   return shortest(loss->get<double>()) + " (" + hex + ")";
