@@ -32,10 +32,9 @@ std::vector<at::Tensor> parameters_of(const TrainState& state, const OptimizerLi
 
 constexpr const char* kCarriedInVain =
     ": shares have carried rows, which are dropped with the update, as no share took part in it "
-    "(all "
-    "closures returned an undefined tensor). What is to be kept while nothing learns yet needs an "
-    "update of rate 0, and reset_state() once it begins (docs/guide/reinforcement_learning.md, \"A "
-    "warm-up that only plays\")";
+    "(all closures returned an undefined tensor). What is to be kept while nothing learns yet "
+    "needs an update of rate 0, and reset_state() once it begins "
+    "(docs/guide/reinforcement_learning.md, \"A warm-up that only plays\")";
 
 // Their masters' gradients stay.
 void copy_to_half_weights(const MasterWeights& masters) {

@@ -123,7 +123,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
       return forward_backward(participant, share_of(position, v, k, batch), record);
     });
     LOCKSTEP_TRY(check_kept(kept, computed, where));
-    puts_back_ = puts_back_ || kept.written();
+    puts_back_ = puts_back_ || kept.put_back();
     if (!computed.ok()) return with_remedy(computed.error(), spec_);
   }
   batch_ = {};

@@ -60,6 +60,6 @@ std::string StateKept::changed() const {
   return "";
 }
 
-bool StateKept::written() const { return versions_of(state_) != versions_; }
+bool StateKept::put_back() const { return !hashes_.empty() && versions_of(state_) != versions_; }
 
 }  // namespace lockstep::training

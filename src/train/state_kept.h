@@ -21,8 +21,8 @@ class StateKept {
   StateKept(const TrainState& state, bool by_content);
   // What is another than at its construction, in words; empty: nothing.
   std::string changed() const;
-  // Whether something was written, be it what was there before.
-  bool written() const;
+  // By content, and nothing is changed: whether something was written all the same.
+  bool put_back() const;
 
  private:
   const TrainState& state_;
