@@ -1,10 +1,9 @@
 // The times that a host's workers are given.
-#include <algorithm>
 #include <csignal>
-#include <functional>
 
 #include "base/seconds.h"
 #include "coord/host_keeper.h"
+#include "coord/timers.h"
 
 namespace lockstep::coord {
 
@@ -74,19 +73,12 @@ void HostKeeper::each_timer(Visit visit) {
     visit(*tell_stop_wait_at_, [this] { tell_stop_wait(); });
 }
 
-// One at a time: what it does may end others.
 bool HostKeeper::fire_timer() {
-  std::function<void()> due;
-  each_timer([&](std::uint64_t at, auto what) {
-    if (!due && at <= turn_.now) due = what;
-  });
-  if (due) due();
-  return due != nullptr;
+  return fire_one(turn_.now, [this](const auto& visit) { each_timer(visit); });
 }
 
 std::uint64_t HostKeeper::next_deadline(std::uint64_t until) {
-  each_timer([&](std::uint64_t at, const auto&) { until = std::min(until, at); });
-  return until;
+  return earliest(until, [this](const auto& visit) { each_timer(visit); });
 }
 
 void HostKeeper::watch_standstills() {

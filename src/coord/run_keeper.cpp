@@ -1,9 +1,9 @@
 #include "coord/run_keeper.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/seconds.h"
+#include "coord/timers.h"
 #include "coord/words.h"
 
 namespace lockstep::coord {
@@ -136,17 +136,11 @@ void RunKeeper::each_timer(Visit visit) {
 }
 
 bool RunKeeper::fire_timer() {
-  std::function<void()> due;
-  each_timer([&](std::uint64_t at, auto what) {
-    if (!due && at <= turn_.now) due = what;
-  });
-  if (due) due();
-  return due != nullptr;
+  return fire_one(turn_.now, [this](const auto& visit) { each_timer(visit); });
 }
 
 std::uint64_t RunKeeper::next_deadline(std::uint64_t until) {
-  each_timer([&](std::uint64_t at, const auto&) { until = std::min(until, at); });
-  return until;
+  return earliest(until, [this](const auto& visit) { each_timer(visit); });
 }
 
 // Every time that the group is given; a run's time limit counts pauses too.
