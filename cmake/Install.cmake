@@ -3,11 +3,11 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 
 get_property(rooms GLOBAL PROPERTY LOCKSTEP_ROOMS)
-list(REMOVE_ITEM rooms lockstep_link lockstep_control lockstep_star lockstep_launcher lockstep_inspect lockstep_store)  # programs' insides, not for linking
+list(REMOVE_ITEM rooms lockstep_link lockstep_links lockstep_carrier lockstep_control lockstep_star lockstep_launcher lockstep_inspect lockstep_store)  # programs' insides, not for linking
 if(TARGET lockstep_library)
   list(APPEND rooms lockstep_library)
 endif()
-install(TARGETS lockstep lockstep-inspect RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS lockstep lockstep-inspect lockstep-link RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ${rooms} EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT lockstepTargets NAMESPACE lockstep:: DESTINATION ${package_dir})

@@ -85,7 +85,7 @@ function(lockstep_room name)
   set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ROOMS lockstep_${name})  # for cmake/Install.cmake
 endfunction()
 
-# lockstep_program(NAME DEPS rooms...): one of the two that a user calls, from main.cpp. It lies in bin/ of the build folder (of
+# lockstep_program(NAME DEPS rooms...): the one that a user calls, or one that this executes, from main.cpp. It lies in bin/ of the build folder (of
 # the project around this one too, where its programs look for it), unless that project has another place for programs.
 function(lockstep_program name)
   cmake_parse_arguments(P "" "" "DEPS" ${ARGN})

@@ -82,7 +82,7 @@ def weights_hash(text):
     return found[0]
 
 
-MICRO = ("exchange_bench", "image_bench", "checkpoint_bench", "loader_bench", "nodes_bench")
+MICRO = ("exchange_bench", "image_bench", "checkpoint_bench", "control_bench", "links_bench", "loader_bench", "nodes_bench")
 
 
 class Bench:

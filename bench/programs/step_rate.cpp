@@ -70,12 +70,19 @@ at::Tensor loss_of(Model& model, const data::Batch& batch) {
   return torch::nn::functional::cross_entropy(model.forward(batch.inputs), batch.targets);
 }
 
+std::size_t gradient_bytes(const Model& model) {
+  std::size_t bytes = 0;
+  for (const at::Tensor& parameter : model.module->parameters()) bytes += parameter.nbytes();
+  return bytes;
+}
+
 void print_rate(const Work& work, const Model& model, std::uint64_t begin_ns, double loss) {
   const double seconds = static_cast<double>(monotonic_ns() - begin_ns) * 1e-9;
   std::printf(
-      "{\"model\": \"%s\", \"images_per_s_rank\": %.2f, \"steps_per_s\": %.3f, \"loss\": %.9g}\n",
+      "{\"model\": \"%s\", \"images_per_s_rank\": %.2f, \"steps_per_s\": %.3f, \"loss\": %.9g, "
+      "\"gradient_bytes\": %zu}\n",
       work.name.c_str(), static_cast<double>(model.batch_size * work.steps) / seconds,
-      static_cast<double>(work.steps) / seconds, loss);
+      static_cast<double>(work.steps) / seconds, loss, gradient_bytes(model));
   std::fflush(stdout);
 }
 

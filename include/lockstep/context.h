@@ -51,7 +51,10 @@ class Context {
   Context(Context&&) noexcept;
   Context& operator=(Context&&) noexcept;
 
-  // As of the start; membership may change later. torchrun's meaning.
+  // As of the start; membership may change later. torchrun's meaning. What a step computes must
+  // depend on none of them: how many shares a step has is V, which is another number than
+  // world_size() as soon as workers have come or gone, or with --virtual-workers. run_so_far()
+  // (run_options.h) says it before the run, and a Share which of them it is.
   int rank() const;
   int local_rank() const;
   int world_size() const;

@@ -1,6 +1,7 @@
 // Optimizers with the bits of Python's torch.optim (single-tensor form, torch 2.11). The C++
 // frontend's Adam rounds differently (mul_ + add_ in place of lerp_), hence these. Names, meanings
-// and defaults are PyTorch's (betas are beta1 and beta2).
+// and defaults are PyTorch's, but that its betas are two fields: betas=(0.5, 0.999) is
+// {.beta1 = 0.5, .beta2 = 0.999}.
 //
 //   lockstep::SGD sgd(model->parameters(), {.lr = 0.1, .momentum = 0.9});
 //   lockstep::AdamW adamw({{encoder->parameters(), {.lr = 1e-5}},

@@ -54,7 +54,8 @@ struct RunOptions {
   // though it had never stopped.
   double max_seconds = 0;
   // How long the whole run is, in place of `epochs`: so many of them; or those that so many steps,
-  // samples or seconds need. max_steps and max_seconds hold beside it. none: `epochs`.
+  // samples or seconds need. Of it, max_steps and max_seconds the shortest counts. none: `epochs`.
+  // --epochs on the command line beside it is kUsage, as it would be without effect.
   Duration max_duration = {};
   std::int64_t batch_size = 100;  // of each virtual worker
   // Of all virtual workers together, in place of batch_size: V must divide it (kUsage). In the
@@ -105,9 +106,9 @@ struct RunOptions {
   // more than the state and its share, and weights would depend on who lives. The second
   // computation changes no weight, no buffer and no random number that is drawn later; what the
   // loss does besides (a counter, a line) is done once more. nullopt: 1 in a new run if
-  // `deterministic` is kStrict, else 0. A given 0 also leaves out that newcomers' shares and
-  // modules' modes are compared, and a step that comes out otherwise as it is done again is a
-  // warning.
+  // `deterministic` is kStrict, else 0. With kStrict one share is computed twice in steps 1, 2, 4,
+  // 8, … besides. A given 0 also leaves that out, and that newcomers' shares and modules' modes are
+  // compared, and a step that comes out otherwise as it is done again is a warning.
   std::optional<std::int64_t> rehearse = std::nullopt;
   int prefetch_threads = 0;  // of each worker's loader; 0: batches are made when they are needed
   // PyTorch's word. A parameter that a share's loss does not use gets no gradient in its backward.

@@ -3,7 +3,8 @@
 // here, so nothing can be forgotten.
 //
 // Ownership: keeps references; what is added must outlive it. Errors: kUsage for a name given
-// twice, a tensor's full name too. Threads: one at a time.
+// twice, a tensor's full name too, and for an optimizer or a scheduler that is there already.
+// Threads: one at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,9 +22,14 @@
 #include "lockstep/optim.h"
 #include "lockstep/status.h"
 
-namespace torch::nn {
+namespace torch {
+namespace nn {
 class Module;
 }
+namespace optim {
+class Optimizer;
+}
+}  // namespace torch
 
 namespace lockstep {
 
@@ -30,6 +37,19 @@ namespace lockstep {
 // parameters, its buffers, then its children's), for save_safetensors(), save_checkpoint() and
 // weights_sha256(). The tensors are the module's own.
 NamedTensors state_dict(const torch::nn::Module& module);
+
+// What TrainState::add() takes by itself; and what holds something: a module holder of torch::nn
+// (torch::nn::Linear), a std::shared_ptr, a pointer.
+template <class T>
+concept StatePart =
+    std::is_convertible_v<T&, torch::nn::Module&> || std::is_convertible_v<T&, Optimizer&> ||
+    std::is_convertible_v<T&, LRScheduler&> || std::is_convertible_v<T&, GradScaler&> ||
+    std::is_convertible_v<T&, MasterWeights&> || std::is_convertible_v<T&, const NamedTensors&>;
+template <class T>
+concept Holder = !StatePart<T> && requires(T & holder) {
+  holder ? 0 : 1;
+  *holder;
+};
 
 class TrainState {
  public:
@@ -68,6 +88,16 @@ class TrainState {
   // gradients are summed, and they are part of model(), as "NAME.KEY".
   Status add(const std::string& name, const NamedTensors& tensors);
   Status add(Text text);
+  // What it holds, which has to stay there: `torch::nn::Linear net(2, 1); add("model", net)`.
+  // Errors: also kUsage where it holds nothing (nullptr).
+  template <Holder T>
+  Status add(const std::string& name, T& holder) {
+    if (!holder) return holds_nothing(name);
+    return add(name, *holder);
+  }
+  // Anything else, said in one sentence.
+  template <class T>
+  requires(!StatePart<T> && !Holder<T>) Status add(const std::string& name, T&& other);
 
   // What each virtual worker's share carries to its next step: the hidden state of truncated
   // backpropagation through time, an environment that lives on. The library makes a row for each
@@ -116,13 +146,14 @@ class TrainState {
   // The same over the other tensors and the texts too.
   std::string sha256() const;
 
-  // XXH3-64 of each tensor (parameters, buffers, the others), and of all: what workers compare now
-  // and then.
   std::size_t tensor_count() const;
+  // XXH3-64 of each part (parameters, buffers, the other tensors, the program's own hashed texts),
+  // and of all: what workers compare now and then.
+  std::size_t part_count() const;
   std::vector<std::uint64_t> hashes() const;
   std::uint64_t xxh3() const;
   // Of those, in words: "the parameter 'fc.weight'".
-  std::string tensor_in_words(std::size_t number) const;
+  std::string part_in_words(std::size_t number) const;
 
   // One line per tensor of the model: name, shape, dtype and, where it is not contiguous, strides.
   std::string signature() const;
@@ -164,6 +195,8 @@ class TrainState {
   static Error moved(const std::string& what, const at::Tensor& tensor, const Place& before);
   std::vector<Named> others(bool updated) const;
   Status claim(const std::string& name);
+  static Error holds_nothing(const std::string& name);
+  friend class Trainer;
   std::vector<std::string> names_;
   std::vector<Added> modules_;
   std::vector<std::string> order_;  // names of parameters_ and buffers_ as in a state_dict
@@ -179,5 +212,24 @@ class TrainState {
   std::vector<Named> carried_;
   std::int64_t carried_for_ = 0;  // virtual workers; 0: no run is open
 };
+
+template <class T>
+requires(!StatePart<T> && !Holder<T>) Status TrainState::add(const std::string&, T&&) {
+  using Part = std::remove_cvref_t<T>;
+  constexpr bool kOfTorch = std::is_base_of_v<torch::optim::Optimizer, Part>;
+  constexpr bool kTensor = std::is_base_of_v<at::TensorBase, Part>;
+  static_assert(!kOfTorch,
+                "an optimizer of torch::optim does not fit, as its state has no fixed place: take "
+                "lockstep::SGD, Adam or AdamW (lockstep/optim.h), with the names and bits of "
+                "Python's");
+  static_assert(!kTensor,
+                "a tensor of the train state has a name in its group: "
+                "state.add(\"counts\", {{\"episodes\", episodes}})");
+  static_assert(kOfTorch || kTensor,
+                "the train state takes a torch::nn module, a lockstep optimizer, scheduler, "
+                "GradScaler or MasterWeights, none of them const, or tensors with their names, "
+                "{{\"key\", tensor}}; whatever else has a text: state.add({\"name\", save, load})");
+  return {};
+}
 
 }  // namespace lockstep

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -41,7 +42,13 @@ class [[nodiscard]] Result {
   Result(Error error) : state_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
-  explicit operator bool() const { return ok(); }
+  // As a condition: ok(). One of a bool is none, as its value could be meant.
+  explicit operator bool() const {
+    static_assert(!std::is_same_v<T, bool>,
+                  "a Result<bool> is no condition: it would be ok(), and not its value. Write "
+                  "LOCKSTEP_ASSIGN(const bool more, step.next()); if (!more) break;");
+    return ok();
+  }
 
   // Undefined unless ok().
   T& value() & { return std::get<0>(state_); }

@@ -261,7 +261,7 @@ class Step {
   // UpdateEnd::end_run() ends the run with this step.
   // Before open(): later is kUsage, from next() or run().
   void on_update(std::function<void(UpdateEnd&)> hook);
-  // See Trainer::on_finished().
+  // See Trainer::on_finished(). Before the last next(), which calls it.
   void on_finished(std::function<Status()> call);
   // For schedules; after open(). The run ends after `epochs` or `max_steps`, whichever comes first,
   // by a time limit, which total_steps() does not count, or by end_run() of a Share or an
@@ -291,7 +291,8 @@ class Step {
   // kUsage, which names it: a tensor of the state that has other memory, shape or dtype than at
   // open() (set_data(), set_(), resize_()); one that was unfrozen and is of no optimizer.
   // A worker that comes in with a step has no result of it: what a loop does with results must not
-  // change the train state, unless it is in every worker a function of this step's alone.
+  // change the train state, unless it is in every worker a function of this step's alone. Nor has
+  // one that is taken out of its last step: kLeft.
   Result<StepResult> run(const Optimizers& optimizers, const Closure& closure);
   // A whole step of RunOptions::updates_per_step updates, one after the other, each from what the
   // one before has left: they see the same batches, and whoever comes, goes, stops or saves does so

@@ -32,6 +32,7 @@
 #include "lockstep/optim.h"
 #include "lockstep/run_options.h"
 #include "lockstep/score.h"
+#include "lockstep/state.h"
 #include "lockstep/status.h"
 #include "lockstep/sums.h"
 
@@ -160,11 +161,20 @@ class Trainer {
   // is added outlives the trainer.
   void add(const std::string& name, torch::nn::Module& module);
   void add(const std::string& name, const NamedTensors& tensors);
+  template <Holder T>
+  void add(const std::string& name, T& holder) {
+    if (holder)
+      add(name, *holder);
+    else
+      refuse(TrainState::holds_nothing(name));
+  }
   // See TrainState::add_carried(); for a loss of the share. A name is not one of the trainer's
   // parts ("model", "optimizer", "epochs", "scheduler", "scaler", …). Errors: fit()'s.
   void add_carried(const std::string& name, const at::Tensor& row);
   // Called under NoGradGuard, with the whole model in evaluation mode; after it each module is in
   // its own mode and has its own buffers again. What it draws is seeded by (seed, step, batch).
+  // Of some evaluations one batch is computed twice, and compared, by two workers where there are
+  // two.
   // (Nothing else touches modes: a part that was put into eval() stays there while the rest
   // trains.)
   void evaluation(Evaluation evaluation, EvaluatedOn set = EvaluatedOn::kTestSet);
@@ -245,7 +255,8 @@ class Trainer {
 
   // Called in one worker, with the final weights, after the final checkpoint and before the run
   // counts as finished: the place for an export. Once; again in another worker if that one dies
-  // meanwhile, and when the same command is given for a finished run. The others wait for it.
+  // meanwhile, and when the same command is given for a finished run. The others wait for it. Given
+  // again, the last one counts.
   void on_finished(std::function<Status()> call);
 
   // Trains to the end, resumes or heals as the options say. Prints the tutorial's lines and, last,
@@ -263,6 +274,7 @@ class Trainer {
              std::shared_ptr<const data::Dataset> test = nullptr);
 
  private:
+  void refuse(Error error);  // by fit()
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -3,6 +3,7 @@
 // it; the second for what others may have done meanwhile.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 
@@ -14,6 +15,10 @@ inline std::uint64_t clock_ns(clockid_t clock) {
   ::clock_gettime(clock, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
          static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+constexpr std::uint64_t ns(std::chrono::milliseconds time) {
+  return static_cast<std::uint64_t>(time.count()) * 1'000'000;
 }
 
 }  // namespace lockstep

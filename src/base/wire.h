@@ -26,6 +26,15 @@ namespace lockstep {
 static_assert(std::endian::native == std::endian::little,
               "the wire format is written in host order");
 
+// A message that is written, and so const, or read.
+template <class M, class Want>
+concept Is = std::is_same_v<std::remove_const_t<M>, Want>;
+
+// One that says all by its type.
+template <class M>
+requires std::is_empty_v<M>
+void fields(auto& /*io*/, M& /*message*/) {}
+
 template <class T>
 concept WireNumber = std::is_integral_v<T> && !std::is_same_v<T, bool>;
 
@@ -145,6 +154,10 @@ class WireReader {
     if (!in_.empty()) fail(std::to_string(in_.size()) + " bytes follow the last field");
   }
   const std::string& fault() const { return fault_; }
+  // What was read cannot be. The first fault is kept.
+  void fail(std::string what) {
+    if (fault_.empty()) fault_ = std::move(what);
+  }
 
  private:
   bool need(std::size_t bytes, const char* what) {
@@ -153,9 +166,6 @@ class WireReader {
     fail(std::string(what) + " of " + std::to_string(bytes) + " bytes, but " +
          std::to_string(in_.size()) + " are left");
     return false;
-  }
-  void fail(std::string what) {
-    if (fault_.empty()) fault_ = std::move(what);
   }
 
   std::string_view in_;

@@ -64,7 +64,9 @@ Verdict compare_run(Env& env, const std::string& path, const Manifest& manifest,
                    " virtual workers, this run has " + std::to_string(*expected.virtual_workers) +
                    "; use the same number, or --new-virtual-workers (again)");
   if (const auto other = other_parts(manifest, parts)) return foreign(*other);
-  if (!expected.run_identity || *expected.run_identity == manifest.run_identity) return {};
+  if (!expected.run_identity || *expected.run_identity == manifest.run_identity ||
+      expected.other_identity == manifest.run_identity)
+    return {};
   const std::string differs = first_difference(env, path, parts);
   if (!differs.empty()) return foreign("it is of another model: " + differs);
   return foreign("it is of another run: identity " + quote(manifest.run_identity) +

@@ -18,6 +18,7 @@ namespace lockstep::checkpoint {
 struct Expectation {
   std::optional<std::string> run_identity;
   std::optional<std::uint32_t> virtual_workers;
+  std::optional<std::string> other_identity = {};  // as good as run_identity
 };
 
 // A part to load: all tensors of it, by name.

@@ -172,16 +172,12 @@ Status retain(Env& env, const std::string& run_dir, std::uint64_t txn, unsigned 
   const std::string folder = checkpoints_dir(run_dir);
   const auto best = pointed_at(env, folder, "best");
   LOCKSTEP_ASSIGN(const auto steps, list_steps(env, run_dir));
-  LOCKSTEP_ASSIGN(const Manifest own, read_manifest(env, folder + "/" + rundir::step_name(txn)));
   unsigned kept = 1;
   for (const std::uint64_t step : steps) {
-    if (step == txn) continue;
-    const auto manifest = read_manifest(env, folder + "/" + rundir::step_name(step));
-    const bool renumbered = manifest.ok() && manifest->virtual_workers != own.virtual_workers;
-    if (step > txn && !renumbered) continue;
-    if (kept < keep_last && !renumbered) {
-      if (manifest.ok()) ++kept;
-    } else if (best != step || renumbered) {
+    if (step >= txn) continue;
+    if (kept < keep_last) {
+      if (read_manifest(env, folder + "/" + rundir::step_name(step)).ok()) ++kept;
+    } else if (best != step) {
       LOCKSTEP_TRY(forget(env, folder, step));
     }
   }

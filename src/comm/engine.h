@@ -24,7 +24,7 @@ class Engine {
   // At most once, and before any exchange.
   std::unique_ptr<Group> make_group(const coord::Table& table);
   // Behind all made before: all workers make the same ones in the same order. The plan's
-  // `board_bytes` and `offset` are the engine's to say.
+  // `board_bytes`, `offset` and `hosts` are the engine's to say.
   std::unique_ptr<Exchange> make_exchange(ExchangePlan plan);
 
  private:

@@ -66,6 +66,7 @@ struct ExchangePlan {
   std::uint32_t eval_items = 0;            // most batches of one evaluation
   std::uint64_t note_words = 0;            // of each virtual worker's share; see notes()
   std::uint64_t state_bytes = 0;           // a copy of the state, for newcomers
+  std::uint32_t hosts = 1;                 // that the run may have: places for what each supplies
   std::uint32_t chunk_bytes = 128 * 1024;  // of a sum; a multiple of 64
   std::uint64_t board_bytes = coord::kBoardBytes;  // all that is mapped of the board
   std::uint64_t offset = 0;  // of this exchange in the engine's memory, where a run has several
@@ -111,8 +112,9 @@ class Exchange {
   // The piece is complete. `node`: one of this member's in ownership().pieces().
   virtual void publish(coord::Node node, std::uint32_t bucket) = 0;
   // This transaction has no sum of `bucket`: nobody publishes a piece of it, and this member marks
-  // those chunks of it that are its own. All members leave out the same ones; each does once what
-  // they know that from (a share's record) is marked, and again after kChanged.
+  // those chunks of it that are its own, over several hosts once all shares' records are there. All
+  // members leave out the same ones; each does once what they know that from (a share's record) is
+  // marked, and again after kChanged.
   virtual void leave_out(std::uint32_t bucket) = 0;
   // Whether somebody has left it out of this transaction; nullopt: the others, who do not wait for
   // this member any more, are so far ahead that nobody knows.
@@ -135,8 +137,10 @@ class Exchange {
   virtual bool finite(std::uint32_t bucket) const = 0;
 
   // Rings all other live members' bells: a word of theirs to look at has changed.
-  // Newcomers in the agent's proposal are rung too.
+  // Newcomers in the agent's proposal are rung too, and whoever carries marks to other hosts.
   virtual void ring_members() = 0;
+  // The latter alone, if there is one: something is marked that nobody here waits for yet.
+  virtual void ring_link() {}
 
   // Virtual worker 0's buffers of this transaction: written by its owner, then marked (and all
   // bells rung). They stay readable until every member has applied the transaction.
@@ -159,10 +163,21 @@ class Exchange {
   // otherwise, by a mark.
   virtual std::span<coord::Word> notes(std::uint32_t v) = 0;
 
+  // Of a run on several hosts: txn + 1 once an older worker, on whichever host, has computed this
+  // transaction's share of that virtual worker too, which a newcomer has computed.
+  virtual coord::Word& judged_mark(std::uint32_t v) = 0;
+
   // One region per run that a donor fills for newcomers; state_bytes long.
   virtual std::span<std::byte> heal_region() = 0;
   // txn + 1 of the copy it holds; 0 while it is being written.
   virtual coord::Word& heal_mark() = 0;
+
+  // Of somebody who is to come in, on whichever host, as marks (txn + 1): the state that its host
+  // has a copy of for it, and the one that it has loaded; 0: none.
+  struct Newcomer {
+    std::uint64_t copied = 0, ready = 0;
+  };
+  virtual Newcomer newcomer(const coord::Member& member) const = 0;
 
   // Faults in this member's pages: pieces of its block and one death's worth, others' that it sums,
   // sums; with `heal` the heal region too. Before the first begin the block is guessed from the

@@ -82,7 +82,10 @@ Context& Context::operator=(Context&&) noexcept = default;
 
 int Context::rank() const { return session_->identity().rank.value(); }
 int Context::local_rank() const { return session_->identity().local_rank.value(); }
-int Context::world_size() const { return session_->identity().world_size; }
+int Context::world_size() const {
+  session_->note_world_size();
+  return session_->identity().world_size;
+}
 bool Context::launched() const { return session_->launched(); }
 
 worker::Session& session_of(Context& context) { return *context.session_; }

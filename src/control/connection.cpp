@@ -259,6 +259,14 @@ void Connection::fail_later(Failure failure) {
   });
 }
 
+bool Connection::is_stuck() const {
+  constexpr int kMostTries = 2;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return socket_ && ::getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
+         info.tcpi_backoff >= kMostTries;
+}
+
 void Connection::close() {
   if (state_ != State::kOpening && state_ != State::kOpen) return;
   if (state_ == State::kOpen) say(frame_of({}));

@@ -63,6 +63,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Says goodbye after all that is on its way. The socket stays for it, 1 s at most.
   void close();
   bool is_open() const { return state_ == State::kOpen; }
+  // What was sent has been sent again in vain. The kernel waits twice as long each time, and so for
+  // long after a cut is over: another connection gets through before.
+  bool is_stuck() const;
   // The socket is closed: after close(), what was sent has arrived or never will.
   bool is_over() const { return state_ == State::kOver; }
 

@@ -139,11 +139,8 @@ int Dial::connect(const Address& address) {
   UniqueFd socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return errno;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_MAXSEG, &kSegment, sizeof kSegment);
-  const auto& from = plan_.from;
   const int number = socket.get();
-  if ((from && ::bind(number, from->data(), from->size()) != 0) ||
-      (::connect(number, address.data(), address.size()) != 0 && errno != EINPROGRESS))
-    return errno;
+  if (const int error = begin_connect(number, address, plan_.from); error != 0) return error;
   const Status watched = loop_.add(
       number, [this, number] { on_connected(number); }, Loop::kWritable);
   if (!watched.ok()) return ENOMEM;

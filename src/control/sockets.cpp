@@ -103,6 +103,12 @@ Result<UniqueFd> listen_at(const Address& address) {
                         address.text());
 }
 
+int begin_connect(int socket, const Address& to, const std::optional<Address>& from) {
+  if (from && ::bind(socket, from->data(), from->size()) != 0) return errno;
+  const bool begun = ::connect(socket, to.data(), to.size()) == 0 || errno == EINPROGRESS;
+  return begun ? 0 : errno;
+}
+
 int error_of_connect(int socket) {
   int code = 0;
   socklen_t size = sizeof code;

@@ -20,6 +20,9 @@ Result<UniqueFd> listen_everywhere(int port);
 // On this address alone.
 Result<UniqueFd> listen_at(const Address& address);
 
+// Begins to connect a socket of `to`'s family. `from`: its own address; none: the kernel chooses.
+// 0: it is writable once that is over. Else an errno.
+int begin_connect(int socket, const Address& to, const std::optional<Address>& from);
 // The errno of a connect(2) that is over, or 0. A port of this machine that nobody listens on may
 // be the very one that the kernel has chosen for us: that is ECONNREFUSED.
 int error_of_connect(int socket);

@@ -53,11 +53,12 @@ struct AppendDead {
 struct WriteProposal {
   Table wish;
 };
-// write_table() into board.table(txn): the first table of a board; the proposal comes with
-// it as WriteProposal.
+// The group begins: write_table() into board.table(txn), the first of a board; the proposal comes
+// with it as WriteProposal.
 struct WriteTable {
   Table table;
   std::uint64_t ran_ns = 0;  // by now: header().ran_ns
+  bool here = true;          // else another host writes the table, and all but that is done
 };
 // A table has named the run's last step: RUN_DIR/stop.json, then header().stop_recorded, and ring
 // all bells, since everybody waits for it. An error is event RecordsFailed.

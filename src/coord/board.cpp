@@ -116,6 +116,13 @@ ShareRecord& Board::record(Txn txn, VirtualWorker v) const {
   return *reinterpret_cast<ShareRecord*>(base_ + records_offset_ + index * record_bytes_);
 }
 
+bool Board::has_room(Txn txn) const {
+  const std::uint64_t from = header().recorded_from.load(std::memory_order_acquire);
+  if (from == 0) return true;  // nobody has come in on it
+  const std::uint64_t recorded = header().recorded_txn.load(std::memory_order_acquire);
+  return txn < no_room_from(Txn(std::max(recorded, from - 1)));
+}
+
 std::vector<WorkerUid> Board::dead() const {
   const Header& h = header();
   const auto count =
@@ -179,6 +186,7 @@ void write_table(TableCell& cell, const Table& table) {
   // The agent reads tables at any time: it must not take a half-written one.
   cell.mark.store(0, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_release);
+  cell.parts.store(word_of(table.parts), std::memory_order_relaxed);
   store_members(cell, table);
   cell.mark.store(table.txn.value() + 1, std::memory_order_release);
 }
@@ -186,6 +194,7 @@ void write_table(TableCell& cell, const Table& table) {
 bool read_table(const TableCell& cell, Txn txn, Table& table) {
   if (cell.mark.load(std::memory_order_acquire) != txn.value() + 1) return false;
   table = load_members(cell);
+  table.parts = parts_of(cell.parts.load(std::memory_order_relaxed));
   table.txn = txn;
   std::atomic_thread_fence(std::memory_order_acquire);
   return cell.mark.load(std::memory_order_relaxed) == txn.value() + 1;

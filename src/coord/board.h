@@ -16,6 +16,7 @@
 // SharedBoard (launcher/linked/shared_board.h) or to the worker's session (worker/session.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -35,8 +36,13 @@ using Word = std::atomic<std::uint64_t>;
 static_assert(Word::is_always_lock_free);
 
 inline constexpr std::uint64_t kBoardMagic = 0x4c4f434b53544550;  // "LOCKSTEP"
-// The memfd is sparse and this long; untouched pages cost nothing.
+// The memfd is sparse and this long; untouched pages cost nothing. The thread sanitizer leaves a
+// process some 1.5 TiB of address space, which has to hold several boards in tests.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 36;
+#else
 inline constexpr std::uint64_t kBoardBytes = std::uint64_t{1} << 40;
+#endif
 // Deaths in the life of one board; then no more replacements.
 inline constexpr std::uint32_t kMaxDead = 4096;
 // What the exchange keeps of transaction t (buffers, rows, evaluations) is in t % kGenerations. A
@@ -81,12 +87,21 @@ inline void grow(Word& word, std::uint64_t by) {
   word.store(word.load(std::memory_order_relaxed) + by, std::memory_order_release);
 }
 
+// coord::Parts in one word; 0: nobody has said.
+constexpr std::uint64_t word_of(const Parts& parts) {
+  return std::uint64_t{parts.items} * 2 + (parts.is_step ? 1 : 0);
+}
+constexpr Parts parts_of(std::uint64_t word) {
+  return {static_cast<std::uint32_t>(word / 2), word % 2 != 0};
+}
+
 // The table in shared memory: written by one process, then marked.
 struct TableCell {
   Word mark;  // txn + 1
   Word generation;
   Word flags;
   Word stop_after_step;
+  Word parts;  // word_of()
   Word count;
   Word uid[kMaxMembers];
   Word slot[kMaxMembers];
@@ -117,7 +132,10 @@ struct Header {
   Word dead_uid[kMaxDead];
   ProposalCell proposal;
   Word recorded_txn;  // transactions below it are in the run directory's files (not yet synced)
-  Word started_ns;    // CLOCK_MONOTONIC when the launcher published its first table; 0: no launcher
+  // t + 1 of the first transaction that is recorded from this board; 0: not known yet. On the board
+  // of a host that comes the first worker that has come in stores it.
+  Word recorded_from;
+  Word started_ns;  // CLOCK_MONOTONIC when the launcher published its first table; 0: no launcher
   // The run's time: it had run for `ran_ns` at CLOCK_MONOTONIC `ran_from_ns`, its first table.
   Word ran_ns, ran_from_ns;
   Word stop_recorded;   // RUN_DIR/stop.json has this stop_after_step: it may take effect
@@ -125,14 +143,20 @@ struct Header {
   Word heal_donor;      // uid of the member that copies its state for newcomers; 0: none wanted
   Word heal_request;    // number of the request; the donor copies once per number
   Word fault_fired[kMaxFaults];  // how often each injected fault fired; any worker increments
-  // Members' words. The transaction that this start began with: all who begin it store the same.
-  Word begun_txn;
+  // Members' words. What the transaction that this start begins with consists of, as word_of(): all
+  // who begin with it store the same, before they are ready.
+  Word first_parts;
   // The table of transaction t is in table[t % kTables] (Board::table).
   TableCell table[kTables];
   Word claims[kMaxClaims];  // any worker: keys of lines that are said, in the order they came
   // Members' too: where the plan of the run's exchange lies (comm/shm/shared_plan.h), from the
   // board's first byte; 0: not there yet.
   Word exchange_plan;
+  // Of a run on several hosts. The agent's, before any worker is there: how many hosts there may
+  // be; 0: one.
+  Word hosts;
+  // Rung where members ring each other, for the process that carries marks to other hosts.
+  Doorbell link_bell;
 
   // Whether nobody has claimed this line before, which then is this worker's to say. More than
   // there is room for: everybody's.
@@ -180,10 +204,8 @@ struct BoardPlan {
   std::uint32_t virtual_workers = 1;  // V
   std::uint32_t ids_capacity = 0;     // most sample ids of one share
   std::uint32_t ring = 64;            // transactions kept for the agent to record; a power of two
-  // Of the run's records; above 0 where it began from weights of elsewhere.
-  std::uint64_t first_txn = 0;
-  std::uint32_t epoch_ends = 1;  // transactions between two steps, at most
-  std::uint32_t updates = 1;     // of a step: so many transactions it is
+  std::uint32_t epoch_ends = 1;       // transactions between two steps, at most
+  std::uint32_t updates = 1;          // of a step: so many transactions it is
   friend bool operator==(const BoardPlan&, const BoardPlan&) = default;
 };
 
@@ -260,6 +282,12 @@ class Board {
 
   // dead_uid[0 .. dead_count), acquire.
   std::vector<WorkerUid> dead() const;
+  // Whether a member may begin it: nothing that is still to be recorded is written over.
+  bool has_room(Txn txn) const;
+  // The first transaction that has none while only those below `recorded` are in the files. Other
+  // hosts' members have room on their own boards, and what they record comes here: up to
+  // kGenerations - 1 transactions behind the one at whose start this host's wait.
+  Txn no_room_from(Txn recorded) const { return Txn(recorded.value() + plan_.ring - kGenerations); }
 
  private:
   std::byte* base_ = nullptr;
@@ -285,5 +313,17 @@ void write_proposal(ProposalCell& cell, const Table& wish);  // the agent only; 
 // The newest whole proposal. Retries while the agent writes; an agent that died while writing takes
 // us with it.
 Table read_proposal(const ProposalCell& cell);
+// visit(member) of whom it lists, without a wait: a torn read names somebody else at worst, and no
+// slot that a board has not.
+void each_proposed(const ProposalCell& cell, auto visit) {
+  const auto count =
+      std::min<std::uint64_t>(cell.count.load(std::memory_order_relaxed), kMaxMembers);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Member member{
+        WorkerUid(cell.uid[i].load(std::memory_order_relaxed)),
+        Slot(static_cast<std::uint32_t>(cell.slot[i].load(std::memory_order_relaxed)))};
+    if (member.slot.value() < kMaxSlots) visit(member);
+  }
+}
 
 }  // namespace lockstep::coord

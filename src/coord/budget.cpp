@@ -19,18 +19,20 @@ bool ReplacementBudget::charge(std::uint64_t committed) {
 RestartBudget::Verdict RestartBudget::charge(const std::optional<Place>& place) {
   if (spent()) return Verdict::kSpent;
   if (place) {
-    if (!place->error.empty() && !errors_.emplace(place->txn, place->error).second)
+    const std::string error = place->error.substr(0, kMostError);
+    if (!error.empty() && !used_.errors.emplace(place->txn, error).second)
       return Verdict::kSameError;
-    without_progress_ = used_ > 0 && place->furthest <= furthest_ ? without_progress_ + 1 : 0;
-    if (without_progress_ >= most_without_progress_) return Verdict::kNoProgress;
-    furthest_ = place->furthest;
+    const bool none = used_.restarts > 0 && place->furthest <= used_.furthest;
+    used_.without_progress = none ? used_.without_progress + 1 : 0;
+    if (used_.without_progress >= most_without_progress_) return Verdict::kNoProgress;
+    used_.furthest = place->furthest;
   }
-  ++used_;
+  ++used_.restarts;
   return Verdict::kAllowed;
 }
 
 std::string RestartBudget::announcement() const {
-  return "the group starts again (restart " + std::to_string(used_) + " of " +
+  return "the group starts again (restart " + std::to_string(used_.restarts) + " of " +
          std::to_string(most_) + ")";
 }
 

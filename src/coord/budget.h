@@ -22,10 +22,14 @@ class ReplacementBudget {
   bool charge(std::uint64_t committed);
   int left(std::uint64_t committed);
 
+  // Transactions committed when each was made.
+  const std::deque<std::uint64_t>& charges() const { return charges_; }
+  void go_on(std::deque<std::uint64_t> charges) { charges_ = std::move(charges); }
+
  private:
   int most_;
   std::uint64_t give_back_after_;
-  std::deque<std::uint64_t> charges_;  // transactions committed when each was made
+  std::deque<std::uint64_t> charges_;
 };
 
 // --max-restarts, and the end of a run that restarts without getting any further. What a program
@@ -39,6 +43,13 @@ class RestartBudget {
     std::uint64_t txn = 0;       // the one that the group was in
     std::string error;           // of the workers' own doing; empty: it came from outside
   };
+  // So far.
+  struct Used {
+    int restarts = 0, without_progress = 0;
+    std::uint64_t furthest = 0;
+    std::set<std::pair<std::uint64_t, std::string>> errors = {};  // cut at kMostError
+  };
+  static constexpr std::size_t kMostError = 256;
 
   RestartBudget(int most, int most_without_progress)
       : most_(most), most_without_progress_(most_without_progress) {}
@@ -49,15 +60,16 @@ class RestartBudget {
   // What is said of an allowed restart, and of a spent budget. `from`: " from a checkpoint".
   std::string announcement() const;
   std::string refusal(const std::string& from = "") const;
-  bool spent() const { return used_ >= most_; }
-  int used() const { return used_; }
+  bool spent() const { return used_.restarts >= most_; }
+  int used() const { return used_.restarts; }
   int most() const { return most_; }
+
+  const Used& all_used() const { return used_; }
+  void go_on(Used used) { used_ = std::move(used); }
 
  private:
   int most_, most_without_progress_;
-  int used_ = 0, without_progress_ = 0;
-  std::uint64_t furthest_ = 0;
-  std::set<std::pair<std::uint64_t, std::string>> errors_;
+  Used used_;
 };
 
 }  // namespace lockstep::coord

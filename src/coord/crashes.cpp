@@ -1,15 +1,18 @@
 #include "coord/crashes.h"
 
+#include "coord/board.h"
+
 namespace lockstep::coord {
 
 bool CrashLedger::add(Txn txn, std::span<const std::uint32_t> shares) {
-  if (txn != txn_) crashes_.clear();
-  txn_ = txn;
   bool hopeless = false;
-  for (const std::uint32_t share : shares) {
-    if (share >= crashes_.size()) crashes_.resize(share + 1);
-    hopeless = ++crashes_[share] >= kMostOwners || hopeless;
-  }
+  for (const std::uint32_t share : shares)
+    hopeless = ++crashes_[{txn, share}] >= kMostOwners || hopeless;
+  if (crashes_.empty()) return hopeless;
+  // Nobody is so far behind.
+  const std::uint64_t newest = crashes_.rbegin()->first.first.value();
+  std::erase_if(crashes_,
+                [&](const auto& one) { return one.first.first.value() + kGenerations < newest; });
   return hopeless;
 }
 

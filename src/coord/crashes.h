@@ -1,10 +1,11 @@
-// Shares that crash whoever computes them: counts, within one transaction, how many owners of a
-// share ended by their own doing. Threads: one at a time.
+// Shares that crash whoever computes them: counts, by transaction, how many owners of a share ended
+// by their own doing, on whichever hosts. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
-#include <vector>
+#include <utility>
 
 #include "base/ids.h"
 
@@ -18,9 +19,13 @@ class CrashLedger {
   // another try is pointless.
   bool add(Txn txn, std::span<const std::uint32_t> shares);
 
+  // By share; of the newest transactions.
+  using Counts = std::map<std::pair<Txn, std::uint32_t>, int>;
+  const Counts& counts() const { return crashes_; }
+  void go_on(Counts counts) { crashes_ = std::move(counts); }
+
  private:
-  Txn txn_;
-  std::vector<int> crashes_;  // by share
+  Counts crashes_;
 };
 
 }  // namespace lockstep::coord

@@ -58,21 +58,23 @@ std::string why_none_is_left(const IncidentBook::Entry* newest, const std::strin
   return otherwise;
 }
 
-void DeathNews::tell_failure(const std::string& name, const Worker& worker, const Error& error) {
+void DeathNews::tell_failure(const std::string& name, const WorkerView& worker,
+                             const Error& error) {
   std::pair<std::string, Txn> failure{substance(error.message), worker.seen.current_txn};
   if (failure == last_failure_) return;
   last_failure_ = std::move(failure);
   turn_.print(action::Severity::kError, name + ": " + error.message);
 }
 
-void DeathNews::tell_refusal(const std::string& name, const Worker& worker, const Error& error) {
+void DeathNews::tell_refusal(const std::string& name, const WorkerView& worker,
+                             const Error& error) {
   const std::pair<std::string, Txn> failure{error.message, Txn(0)};
   // Once for all, where rank 0 is; it leaves the telling of its own to us.
   if (std::exchange(last_failure_, failure) == failure && worker.seat != 0) return;
   turn_.print(action::Severity::kError, name + " cannot take part: " + error.message);
 }
 
-void DeathNews::tell_death(const std::string& name, const Worker& worker, const Death& death,
+void DeathNews::tell_death(const std::string& name, const WorkerView& worker, const Death& death,
                            std::optional<Txn> interrupted, const std::string& then) {
   const bool own = death.cause == Cause::kOwnDoing && interrupted;
   const bool between = worker.seen.applied > worker.seen.current_txn.value();

@@ -28,11 +28,11 @@ class DeathNews {
   explicit DeathNews(Turn& turn) : turn_(turn) {}
 
   // A worker's own words.
-  void tell_failure(const std::string& name, const Worker& worker, const Error& error);
+  void tell_failure(const std::string& name, const WorkerView& worker, const Error& error);
   // Why it cannot take part, of one that was started by hand.
-  void tell_refusal(const std::string& name, const Worker& worker, const Error& error);
+  void tell_refusal(const std::string& name, const WorkerView& worker, const Error& error);
   // `interrupted`: the transaction, if any. `then`: what is done about it.
-  void tell_death(const std::string& name, const Worker& worker, const Death& death,
+  void tell_death(const std::string& name, const WorkerView& worker, const Death& death,
                   std::optional<Txn> interrupted, const std::string& then);
   // Deaths by the workers' own doing, once their transaction is committed, or there is none left:
   // until then they may be the program's, and what was to mend them comes to nothing.

@@ -63,6 +63,8 @@ struct Described {
   bool elastic = true;
   // Why it cannot take part: first_difference(), the run directory's lock, a plan beyond a limit.
   std::optional<Error> refusal;
+  std::uint64_t program = 0;  // digest_of() what it is about to run; 0: nobody compares it
+  std::string what = {};      // bytes_of() it, from one of a host's workers
 };
 struct Ready {
   WorkerUid uid;

@@ -9,6 +9,7 @@
 // Errors: none; an event about an unknown or dead uid is ignored.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -28,6 +29,7 @@ struct RunStatus {
   std::uint64_t committed = 0;  // transactions
   int replacements_left = 0, max_replacements = 0;
   int restarts = 0, max_restarts = 0;
+  std::size_t node = 0, nodes = 1;  // of a linked program's run: this one, by its index
 };
 
 class Head {

@@ -1,4 +1,5 @@
 // How a host's workers end: by themselves, or because the run does.
+#include <algorithm>
 #include <csignal>
 
 #include "coord/board.h"
@@ -15,6 +16,11 @@ bool is_final(ErrorKind kind) {
          kind == ErrorKind::kResumable;
 }
 
+bool computes_a_share(const WorkerProgress& seen) {
+  return seen.phase == Phase::kData || seen.phase == Phase::kForward ||
+         seen.phase == Phase::kBackward;
+}
+
 }  // namespace
 
 void HostKeeper::on(const event::Failed& failed) {
@@ -29,7 +35,7 @@ void HostKeeper::on(const event::Failed& failed) {
     worker->refused = true;
   else
     worker->failure = failed.error;
-  to_run_(report::Failed{failed.uid, board_.rank_of(*worker), failed.error, final, refused});
+  say(report::Failed{failed.uid, board_.rank_of(*worker), failed.error, final, refused});
 }
 
 void HostKeeper::on(const event::Exited& exited) {
@@ -49,29 +55,38 @@ void HostKeeper::on(const event::Exited& exited) {
     turn_.act(action::AppendDead{worker.uid},
               board_.name(worker) + " is gone: " + describe(status));
   }
+  stopped_ = stopped_ || has_stopped(worker);
   spawner_.note_gone(worker);
   if (run_.group == Group::kFinishing && status.code != 0 && !worker.dismissed) {
     turn_.print(action::Severity::kWarning, board_.name(worker) + " ended with " +
                                                 describe(status) + " after the run was finished");
     // Killed, it has lost nothing; its own error is one of the program.
-    if (status.signal == 0) to_run_(report::EndedLate{status.code});
+    if (status.signal == 0) say(report::EndedLate{status.code});
   }
   if (run_.group == Group::kStarting || run_.group == Group::kRunning) judge_exit(worker, status);
+  if (run_.in_order && !worker.left && !worker.dismissed)
+    turn_.print(action::Severity::kWarning, board_.name(worker) + " died (" +
+                                                worker.evicted.value_or(describe(status)) +
+                                                ") as the run stops");
+}
+
+bool HostKeeper::has_stopped(const Worker& worker) const {
+  return worker.left && std::ranges::any_of(board_.tables, [&](const Table& table) {
+           return (table.flags & kStop) != 0 && table.txn.value() <= worker.seen.applied;
+         });
 }
 
 void HostKeeper::judge_exit(Worker& worker, ExitStatus status) {
   const std::string name = board_.name(worker);
   if (run_.group == Group::kStarting && config_.attached)
-    return to_run_(report::LostAtStart{name + " is gone before the first step (" +
-                                           (worker.evicted ? *worker.evicted : describe(status)) +
-                                           ")",
-                                       worker.refused});
+    return say(report::LostAtStart{name + " is gone before the first step (" +
+                                       (worker.evicted ? *worker.evicted : describe(status)) + ")",
+                                   worker.refused});
   // Once it has left in order, its own end is nobody's business.
   if (worker.dismissed || (worker.left && worker.stage == Stage::kLeaving)) return;
-  if (!run_.elastic && status.signal == 0 && status.code == 0)
-    return to_run_(report::LoopEnded{name});
+  if (!run_.elastic && status.signal == 0 && status.code == 0) return say(report::LoopEnded{name});
   if (is_wrong_input(status) && !worker.refused)
-    return to_run_(report::MustEnd{
+    return say(report::MustEnd{
         status.code, name + " ended with " + describe(status) +
                          ": wrong usage or bad data, another try would end the same way"});
   if (worker.evicted && status.signal == SIGKILL)
@@ -86,7 +101,10 @@ void HostKeeper::report_lost(const Worker& worker, const Death& death) {
   report::Lost lost{worker, board_.rank_of(worker), death, std::nullopt,
                     outlook(worker, death.cause)};
   if (death.cause == Cause::kOwnDoing && worker.holds_state()) lost.shares = shares_of(worker);
-  to_run_(lost);
+  if (lost.shares && computes_a_share(worker.seen) &&
+      std::ranges::find(*lost.shares, worker.seen.item) == lost.shares->end())
+    lost.shares.reset();  // another's, once more: its own it had done, or not begun
+  say(lost);
 }
 
 report::Outlook HostKeeper::outlook(const Worker& worker, Cause cause) {
@@ -94,7 +112,7 @@ report::Outlook HostKeeper::outlook(const Worker& worker, Cause cause) {
   next.has_room = board_.dead.size() + workers_.size() < kMaxDead;
   // Who ends before it takes part, and each time anew: tried less and less often, and not for ever.
   next.in_vain = cause == Cause::kFailedSpawn || worker.is_on_its_way();
-  const bool missed = run_.elastic && !config_.attached && workers_.active() < run_.target;
+  const bool missed = run_.elastic && !config_.attached && workers_.active() < own().target;
   if (next.in_vain && missed) spawner_.note_in_vain();
   next.failed = spawner_.failed();
   next.again = spawner_.tries_on() && !worker.refused;
@@ -111,7 +129,7 @@ std::optional<std::vector<std::uint32_t>> HostKeeper::shares_of(const Worker& wo
     if (self == table.members.end()) continue;
     std::vector<WorkerUid> earlier(board_.dead);
     std::erase(earlier, worker.uid);
-    const Ownership ownership(table, run_.virtual_workers, stay_of(worker.uid), earlier);
+    const Ownership ownership(table, run_.virtual_workers, stay_, earlier);
     return ownership.items_of(static_cast<std::uint32_t>(self - table.members.begin()));
   }
   return std::nullopt;
@@ -123,7 +141,9 @@ void HostKeeper::obey(const order::StopInOrder&) {
   for (auto& [uid, worker] : workers_) {
     if (worker.stopped_at && !config_.attached)
       turn_.act(action::Kill{uid, SIGCONT}, "it is to leave, and is stopped");
-    if (worker.holds_state())
+    // In the first table, which may not have come here.
+    const bool is_seated = worker.stage == Stage::kReady && !worker.newcomer;
+    if (worker.holds_state() || is_seated)
       worker.may_leave = true;
     else if (!worker.dismissed)
       dismiss(worker, "the run stops");
@@ -144,6 +164,12 @@ void HostKeeper::obey(const order::Kill& kill) {
 
 // What the program does after the run takes as long as it takes.
 void HostKeeper::obey(const order::Finish&) {
+  const bool any = workers_.any([](const Worker& worker) { return worker.holds_state(); });
+  if (!any && !finished_ && run_.hosts.size() > 1)
+    turn_.print(action::Severity::kWarning,
+                "the run has ended while this node had no worker in it: the other nodes have the "
+                "last checkpoint, result.json and the end of the records");
+  record_final();
   orderly_until_.reset();
   term_until_.reset();
   for (auto& [uid, worker] : workers_)

@@ -27,13 +27,14 @@ namespace lockstep::coord {
 
 class HostKeeper {
  public:
-  // All of them outlive it. A report may come back as an order before it returns.
-  HostKeeper(const Config& config, const RunFacts& run, Turn& turn, ToRun to_run);
+  // All of them outlive it. `stay`: the host's first; of the only host of a run, all zero, for
+  // good. A report may come back as an order before it returns.
+  HostKeeper(const Config& config, Stay stay, const RunFacts& run, Turn& turn, ToRun to_run);
   HostKeeper(const HostKeeper&) = delete;
   HostKeeper& operator=(const HostKeeper&) = delete;
 
   // host_keeper.cpp
-  void on(const event::Start&) { spawner_.start(); }
+  void on(const event::Start&);
   void on(const event::Forked&);
   void on(const event::SpawnFailed&);
   void on(const event::Hello&);
@@ -51,8 +52,13 @@ class HostKeeper {
   // host_ending.cpp
   void on(const event::Failed&);
   void on(const event::Exited&);
+  void on(const event::Finished&);
 
   void obey(const Order& order);
+  // Where another host leads: it is the run's business.
+  void pass_on(const report::Told& told) { say(told); }
+  // A round has taken a host out of the tables: it is appended to the board's list of deaths.
+  void append(Stay out);
 
   // host_timers.cpp: does what is due first. False: nothing is.
   bool fire_timer();
@@ -61,22 +67,25 @@ class HostKeeper {
   void watch_standstills();              // after the timers
 
   // What follows from the state as it is now.
-  void spawn_missing() { spawner_.start_missing(); }
-  void choose_donor() { donor_.choose(workers_, proposed_, board_, turn_); }
+  void spawn_missing();
+  void choose_donor() { donor_.choose(workers_, proposed_, board_, serves_, turn_); }
 
-  // What it says of its workers, for the run keeper to read; the board is its own.
-  const Workers& workers() const { return workers_; }
+  // What it says of its workers; the board is its own.
+  HostView view() const;
   const BoardView& board() const { return board_; }
+  std::uint64_t obeyed() const { return obeyed_; }  // orders
 
  private:
   void obey(const order::Admit&);
   void obey(const order::Refuse&);
+  void obey(const order::RecordStop&);
   void obey(const order::Begin&);
   void obey(const order::FirstTable&);
   void obey(const order::Propose&);
   void obey(const order::Shrink&);
-  void obey(const order::Leave&);
-  void obey(const order::Stay&);
+  void obey(const order::LetGo&);
+  void obey(const order::Serve& serve) { serves_ = serve.others; }
+  void obey(const order::Keep&);
   void obey(const order::StopInOrder&);
   void obey(const order::Stop&);
   void obey(const order::Kill&);
@@ -87,9 +96,12 @@ class HostKeeper {
   template <class Visit>
   void each_timer(Visit visit);
 
+  void say(const Report& report);
+  const HostFacts& own() const { return run_.hosts[stay_.host]; }
   void note_members(const event::Progress& report);
   void note_slots(const event::Progress& report);
-  bool goes_on_without(const Worker& worker) const;
+  bool goes_on_without(const Worker* worker) const;
+  bool has_stopped(const Worker& worker) const;
   void evict(Worker& worker, Cause cause, std::string text);
   // A death that takes the run's work back or a worker away.
   void report_lost(const Worker& worker, const Death& death);
@@ -99,22 +111,29 @@ class HostKeeper {
 
   // host_signals.cpp
   void note_signals();
-  void answer_signals();
+  int signal_to_all() const;
   void let_go(Worker& worker);
 
+  void record_final();
   void dismiss(Worker& worker, const char* why);
   void kill_all(int signal, const std::string& why);
   void kill_late(std::uint64_t waited, const char* for_what);  // tells whom, and the option
   void tell_stop_wait();
 
   const Config& config_;
+  Stay stay_;
   const RunFacts& run_;
   Turn& turn_;
   ToRun to_run_;
+  std::uint64_t reported_ = 0, obeyed_ = 0;
 
   Workers workers_;
   BoardView board_;
-  std::vector<WorkerUid> proposed_;  // as last written, in rank order
+  std::vector<WorkerUid> proposed_;    // as last written, in rank order
+  Generation generation_;              // of that
+  bool serves_ = false;                // newcomers on other hosts
+  std::optional<WorkerUid> finished_;  // who has said so last
+  bool final_recorded_ = false, stopped_ = false;
   Spawner spawner_;
   Donor donor_;
   Standstills standstills_;

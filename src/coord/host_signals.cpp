@@ -25,17 +25,17 @@ void HostKeeper::note_signals() {
     signal_at_ = turn_.now;
 }
 
-// The launcher has had none meanwhile, or the run would be about to stop.
-void HostKeeper::answer_signals() {
-  signal_at_.reset();
+int HostKeeper::signal_to_all() const {
   int signal = 0;
-  bool all = true;
   for (const auto& [uid, worker] : workers_) {
     if (!counts(worker)) continue;
-    all = all && worker.seen.signal != 0;
+    if (worker.seen.signal == 0) return 0;
     if (signal == 0) signal = worker.seen.signal;
   }
-  if (all && signal != 0) return to_run_(report::AllSignalled{signal});
+  return signal;
+}
+
+void HostKeeper::obey(const order::LetGo&) {
   for (auto& [uid, worker] : workers_)
     if (has_unanswered(worker)) let_go(worker);
 }
@@ -47,7 +47,7 @@ void HostKeeper::let_go(Worker& worker) {
     return evict(worker, Cause::kFromOutside, signal_name(worker.seen.signal));
   worker.stage = Stage::kLeaving;
   worker.may_leave = true;
-  to_run_(report::LetGo{worker, board_.rank_of(worker), outlook(worker, Cause::kFromOutside)});
+  say(report::LetGo{worker, board_.rank_of(worker), outlook(worker, Cause::kFromOutside)});
 }
 
 }  // namespace lockstep::coord

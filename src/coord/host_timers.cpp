@@ -23,7 +23,7 @@ void HostKeeper::each_timer_of(Worker& worker, Visit visit) {
     visit(worker.since + timing.join, [this, &worker] {
       evict(worker, Cause::kFailedSpawn, "not ready within " + seconds(config_.timing.join));
     });
-  if (worker.closed_at && !worker.left && run_.elastic && (starting || running))
+  if (worker.closed_at && !worker.left && run_.elastic && (starting || run_.is_training()))
     visit(*worker.closed_at + timing.close_grace, [this, &worker] {
       evict(worker, Cause::kOwnDoing,
             "closed its connection to the launcher and did not end within " +
@@ -32,7 +32,7 @@ void HostKeeper::each_timer_of(Worker& worker, Visit visit) {
   const bool awaited = run_.group != Group::kRestarting && !(config_.attached && starting);
   if (!worker.stopped_at || !awaited) return;
   const bool last = run_.elastic && worker.holds_state() && run_.restarts >= config_.max_restarts &&
-                    !goes_on_without(worker);
+                    !goes_on_without(&worker);
   if (last && worker.stop_told) return;
   visit(*worker.stopped_at + timing.stop_grace, [this, &worker, last] {
     const std::string stopped = "stopped for " + seconds(turn_.now - *worker.stopped_at);
@@ -54,11 +54,14 @@ void HostKeeper::each_timer(Visit visit) {
   if (const auto at = spawner_.pause(); at && run_.group == Group::kRunning)
     visit(*at, [this] { spawner_.end_pause(); });
   if (run_.group == Group::kRunning && signal_at_)
-    visit(*signal_at_ + config_.timing.signal_wait, [this] { answer_signals(); });
+    visit(*signal_at_ + config_.timing.signal_wait, [this] {
+      signal_at_.reset();
+      say(report::Signalled{});
+    });
   if (orderly_until_)
     visit(*orderly_until_, [this] {
       orderly_until_.reset();
-      to_run_(report::OutOfTime{});
+      say(report::OutOfTime{});
       if (!config_.attached)
         return kill_late(config_.timing.orderly, "they were to leave in order");
       term_until_ = turn_.now + config_.timing.kill_grace;
@@ -82,17 +85,17 @@ std::uint64_t HostKeeper::next_deadline(std::uint64_t until) {
 }
 
 void HostKeeper::watch_standstills() {
-  if (run_.group == Group::kRunning || run_.group == Group::kFinishing) {
+  if (run_.is_training() || run_.group == Group::kFinishing) {
     standstills_.tell();
     if (const auto hung = standstills_.hung())
       evict(workers_.at(hung->worker), Cause::kHung, hung->why);
   }
-  standstills_.tell_slow_start(run_);
+  standstills_.tell_slow_start();
 }
 
 // Every time that a worker is given.
 void HostKeeper::forget_pause(std::uint64_t gap) {
-  standstills_.skip_pause();
+  standstills_.skip_pause(gap);
   for (auto& [uid, worker] : workers_) {
     worker.since += gap;
     for (auto* at : {&worker.going_at, &worker.stopped_at, &worker.closed_at})

@@ -25,16 +25,16 @@ void take_stamps(IncidentPhases& phases, std::span<const WorkerProgress> survivo
 
 IncidentBook::Entry& IncidentBook::add(Victim victim, std::optional<Txn> txn, bool from_outside,
                                        std::uint64_t death_ns, std::uint64_t now) {
-  const bool joins =
-      !open_.empty() && (!open_.back().committed || now - open_.back().last_victim <= window_);
+  const bool joins = !pages_.open.empty() && (!pages_.open.back().committed ||
+                                              now - pages_.open.back().last_victim <= window_);
   if (!joins) {
-    Entry& fresh = open_.emplace_back();
-    fresh.report.number = ++count_;
+    Entry& fresh = pages_.open.emplace_back();
+    fresh.report.number = ++pages_.count;
     fresh.report.phases.death = death_ns;
     fresh.report.phases.noticed = now;
     fresh.committed = true;  // until a victim interrupts a transaction
   }
-  Entry& entry = open_.back();
+  Entry& entry = pages_.open.back();
   entry.report.victims.push_back(std::move(victim));
   entry.from_outside = entry.from_outside && from_outside;
   entry.last_victim = now;
@@ -50,7 +50,7 @@ IncidentBook::Entry& IncidentBook::add(Victim victim, std::optional<Txn> txn, bo
 std::vector<Incident> IncidentBook::observe(std::span<const WorkerProgress> survivors,
                                             std::uint64_t applied, bool whole, std::uint64_t now) {
   std::vector<Incident> changed;
-  for (Entry& entry : open_) {
+  for (Entry& entry : pages_.open) {
     IncidentPhases& phases = entry.report.phases;
     const bool commits = !entry.committed && applied > entry.report.txn.value();
     if (commits) {
@@ -64,7 +64,7 @@ std::vector<Incident> IncidentBook::observe(std::span<const WorkerProgress> surv
     if (commits || rejoins) changed.push_back(entry.report);
   }
   // The window keeps the newest one open for late victims.
-  std::erase_if(open_, [&](const Entry& entry) {
+  std::erase_if(pages_.open, [&](const Entry& entry) {
     return entry.committed && (!entry.replaced || entry.report.phases.rejoined != 0) &&
            now - entry.last_victim > window_;
   });
@@ -73,11 +73,11 @@ std::vector<Incident> IncidentBook::observe(std::span<const WorkerProgress> surv
 
 std::vector<Incident> IncidentBook::close_all(int rung) {
   std::vector<Incident> reports;
-  for (Entry& entry : open_) {
-    entry.report.rung = entry.committed && &entry != &open_.back() ? entry.report.rung : rung;
+  for (Entry& entry : pages_.open) {
+    entry.report.rung = entry.committed && &entry != &pages_.open.back() ? entry.report.rung : rung;
     reports.push_back(entry.report);
   }
-  open_.clear();
+  pages_.open.clear();
   return reports;
 }
 

@@ -25,11 +25,19 @@ class IncidentBook {
     std::uint64_t last_victim = 0;
   };
 
+  // All of it: how many there have been, and those that are not over.
+  struct Pages {
+    std::uint64_t count = 0;
+    std::vector<Entry> open = {};
+  };
+  const Pages& pages() const { return pages_; }
+  void go_on(Pages pages) { pages_ = std::move(pages); }
+
   // `txn`: the newest transaction that survivors work on; none for a death that interrupted nothing
   // (a newcomer's).
   Entry& add(Victim victim, std::optional<Txn> txn, bool from_outside, std::uint64_t death_ns,
              std::uint64_t now);
-  Entry* newest() { return open_.empty() ? nullptr : &open_.back(); }
+  Entry* newest() { return pages_.open.empty() ? nullptr : &pages_.open.back(); }
 
   // `survivors`: live members. `applied`: transactions that all of them have applied. `whole`: as
   // many members as wanted. Returns the reports that have changed in a way worth writing:
@@ -41,8 +49,7 @@ class IncidentBook {
 
  private:
   std::uint64_t window_;
-  std::uint64_t count_ = 0;
-  std::vector<Entry> open_;
+  Pages pages_;
 };
 
 }  // namespace lockstep::coord

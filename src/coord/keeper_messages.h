@@ -1,8 +1,14 @@
-// What the two keepers of a run of a linked program say to each other: the host's (host_keeper.h)
+// What the keepers of a run of a linked program say to each other: each host's (host_keeper.h)
 // reports, the run's (run_keeper.h) gives orders; beside these, each host reads RunFacts. Plain
-// values, in order.
+// values that may cross a network:
+//
+//   reports   come with the host's HostView of that moment, and are numbered there: each is heard
+//             once, in order, whoever repeats it. Seen has no number: only the newest counts
+//   orders    come in order, none twice; what is not for a host any more it ignores
+//   facts     those of an order are there before it
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -11,6 +17,9 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "coord/actions.h"
+#include "coord/events.h"
+#include "coord/host_view.h"
 #include "coord/table.h"
 #include "coord/worker.h"
 #include "lockstep/status.h"
@@ -23,21 +32,15 @@ namespace report {
 
 // A worker's program, before its state. Answer: Admit or Refuse.
 struct Described {
-  WorkerUid uid;
+  event::Described what;
   Rank rank;
-  std::uint32_t virtual_workers = 1;
-  bool elastic = true;
-  std::optional<Error> refusal;
 };
 // It can take part.
 struct Ready {
   WorkerUid uid;
 };
-// What the board shows has changed.
-struct Seen {
-  std::uint64_t applied = 0;    // transactions, at best
-  std::uint64_t last_step = 0;  // Table::stop_after_step
-};
+// What the board shows may have changed: see the HostView.
+struct Seen {};
 // What can be said of another worker in the place of a lost one.
 struct Outlook {
   bool has_room = true;  // on the board's list of deaths
@@ -49,7 +52,7 @@ struct Outlook {
 // A worker is dead; `worker` as it was. `shares`: of its transaction, that it owned, where it ended
 // by its own doing.
 struct Lost {
-  Worker worker;
+  WorkerView worker;
   Rank rank;
   Death death;
   std::optional<std::vector<std::uint32_t>> shares;
@@ -57,14 +60,13 @@ struct Lost {
 };
 // A signal has come to a member, and not to all: it is told to leave.
 struct LetGo {
-  Worker worker;
+  WorkerView worker;
   Rank rank;
   Outlook outlook;
 };
-// A signal has come to all members.
-struct AllSignalled {
-  int signal = 0;
-};
+// Signals have come to workers, and by now to whoever else was to get one. Answer: LetGo, or the
+// run stops.
+struct Signalled {};
 // Attached: a worker is gone before the first table. `told`: its reason has been.
 struct LostAtStart {
   std::string fact;
@@ -83,6 +85,10 @@ struct Failed {
   bool final = false;
   bool refused = false;
 };
+// A member has committed the run's last transaction, and published its checkpoint.
+struct Finished {
+  WorkerUid uid;
+};
 // Another try would end the same way: so does the run. `told`: the reason has been.
 struct MustEnd {
   int code = 1;
@@ -100,27 +106,28 @@ struct EndedLate {
 };
 // The time to leave in order is over.
 struct OutOfTime {};
+// What is the run's business has come to the launcher of a host that does not lead.
+struct Told {
+  std::variant<event::Signal, event::RecordsFailed> what;
+};
 
 }  // namespace report
 
 using Report =
     std::variant<report::Described, report::Ready, report::Seen, report::Lost, report::LetGo,
-                 report::AllSignalled, report::LostAtStart, report::LoopEnded, report::Failed,
-                 report::MustEnd, report::NoMoreWorkers, report::EndedLate, report::OutOfTime>;
+                 report::Signalled, report::LostAtStart, report::LoopEnded, report::Failed,
+                 report::Finished, report::MustEnd, report::NoMoreWorkers, report::EndedLate,
+                 report::OutOfTime, report::Told>;
 
 namespace order {
 
-struct Admit {
-  WorkerUid uid;
-  bool newcomer = false;
-};
-struct Refuse {
-  WorkerUid uid;
-  Error error;
-};
-// A new start of the group, on a fresh board: none of the old one's workers lives.
+using action::Admit;
+using action::RecordStop;
+using action::Refuse;
+// A fresh board, and a new stay: none of the old one's workers lives. Of all hosts: the group
+// starts again.
 struct Begin {};
-// The first of a board.
+// The first of a run's boards. The table's first host writes it; the others' links get it.
 struct FirstTable {
   Table table;
   std::uint64_t ran_ns = 0;
@@ -129,14 +136,17 @@ struct Propose {
   Table wish;
   std::string reason;
 };
-// Newcomers that are more than RunFacts::target are dismissed, the newest first.
+// Of more workers than the host's HostFacts::target newcomers are dismissed, the newest first; then
+// the highest ranks leave with the next table.
 struct Shrink {};
-// A member is to leave after the next table.
-struct Leave {
-  WorkerUid uid;
+// Workers to which a signal has come leave.
+struct LetGo {};
+// Members copy their state for newcomers on other hosts, which wait for it.
+struct Serve {
+  bool others = false;
 };
 // One that was to leave is a member again.
-struct Stay {
+struct Keep {
   WorkerUid uid;
 };
 // The run stops: all that hold the state are to leave after the next table.
@@ -149,17 +159,19 @@ struct Stop {
 struct Kill {
   std::string why;
 };
-// The run has come to its end: members end by themselves, the others are dismissed.
+// The run has come to its end: it is recorded, members end by themselves, the others are
+// dismissed.
 struct Finish {};
 
 }  // namespace order
 
-using Order = std::variant<order::Admit, order::Refuse, order::Begin, order::FirstTable,
-                           order::Propose, order::Shrink, order::Leave, order::Stay,
-                           order::StopInOrder, order::Stop, order::Kill, order::Finish>;
+using Order =
+    std::variant<order::Admit, order::Refuse, order::RecordStop, order::Begin, order::FirstTable,
+                 order::Propose, order::Shrink, order::LetGo, order::Serve, order::Keep,
+                 order::StopInOrder, order::Stop, order::Kill, order::Finish>;
 
-// Where they go: in one agent, function calls.
-using ToRun = std::function<void(const Report&)>;
-using ToHosts = std::function<void(const Order&)>;
+// Where they go: in one agent, function calls. Hosts by their index (Stay::host).
+using ToRun = std::function<void(const HostView&, const Report&)>;
+using ToHosts = std::function<void(const std::vector<HostIndex>& hosts, const Order&)>;
 
 }  // namespace lockstep::coord

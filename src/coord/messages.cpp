@@ -12,15 +12,6 @@ namespace {
 
 // Each message's fields, in the order of the wire; the one list serves writer and reader.
 namespace msg = message;
-template <class M, class Want>
-concept Is = std::is_same_v<std::remove_const_t<M>, Want>;
-
-template <class M>
-requires Is<M, msg::StatusQuery> || Is<M, msg::Done>
-void fields(auto& io, M& m) {
-  static_cast<void>(io);
-  static_cast<void>(m);
-}
 
 template <Is<msg::ZygoteReady> M>
 void fields(auto& io, M& m) {
@@ -47,8 +38,8 @@ void fields(auto& io, M& m) {
 template <Is<msg::Describe> M>
 void fields(auto& io, M& m) {
   io(m.run_dir), io(m.manifest), io(m.parameters);
-  io(m.board.virtual_workers), io(m.board.ids_capacity), io(m.board.ring), io(m.board.first_txn),
-      io(m.board.epoch_ends), io(m.board.updates);
+  io(m.board.virtual_workers), io(m.board.ids_capacity), io(m.board.ring), io(m.board.epoch_ends),
+      io(m.board.updates);
   io(m.virtual_workers), io(m.total_txns), io(m.total_steps), io(m.elastic);
 }
 template <Is<msg::Ready> M>

@@ -196,5 +196,17 @@ Result<Message> decode(std::span<const std::byte> datagram);
 // Names the first difference between what a worker describes and what the first one described;
 // empty: none. Texts are compared line by line, so that the differing parameter or option is told.
 std::string first_difference(const message::Describe& first, const message::Describe& other);
+// The same of two nodes of a run, where each has its run directory, by bytes_of(). Empty: none that
+// can be named.
+struct NodeDescription {
+  std::size_t node = 0;
+  std::string bytes;
+};
+std::string difference_of_nodes(const NodeDescription& first, const NodeDescription& other);
+// kMostDescription at most: where there are more, without the parameters. Empty: it is too long.
+inline constexpr std::size_t kMostDescription = std::size_t{128} << 10;
+std::string bytes_of(message::Describe description);
+// Of all that it compares but the run directory, which each host has at a place of its own.
+std::uint64_t digest_of(const message::Describe& description);
 
 }  // namespace lockstep::coord

@@ -16,13 +16,25 @@ std::vector<std::uint32_t> weights_of(const Table& table) {
   return weights.empty() ? ones(1) : weights;
 }
 
-// As many as there are: none.
-std::uint32_t index_of(const Table& table, Stay stay) {
-  if (table.hosts.empty()) return 0;
-  const auto found = std::find_if(table.hosts.begin(), table.hosts.end(),
-                                  [stay](const Host& host) { return host.stay == stay; });
-  return static_cast<std::uint32_t>(found - table.hosts.begin());
-}
+// Of a table's hosts. As many as there are: it is not in it.
+class HostPlaces {
+ public:
+  explicit HostPlaces(const Table& table) {
+    for (const Host& host : table.hosts)
+      sorted_.emplace_back(host.stay, static_cast<std::uint32_t>(sorted_.size()));
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+  std::uint32_t of(Stay stay) const {
+    if (sorted_.empty()) return 0;
+    const auto found = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(stay, 0U));
+    return found != sorted_.end() && found->first == stay
+               ? found->second
+               : static_cast<std::uint32_t>(sorted_.size());
+  }
+
+ private:
+  std::vector<std::pair<Stay, std::uint32_t>> sorted_;
+};
 
 // Of `count` holders, who has this chunk of so many.
 std::uint32_t holder_of_chunk(std::uint32_t chunk, std::uint32_t chunks, std::uint32_t bucket,
@@ -82,15 +94,16 @@ std::uint32_t Blocks::give(std::uint32_t item) {
 Ownership::Ownership(const Table& table, std::uint32_t items, Stay self,
                      std::span<const WorkerUid> deaths)
     : items_(items),
-      self_(index_of(table, self)),
       alive_(table.members.size(), true),
       host_of_(items),
       owner_(items),
       hosts_(0, items, weights_of(table)) {
   assert(!table.members.empty() && table.members.size() <= kMaxMembers);
+  const HostPlaces hosts(table);
+  self_ = hosts.of(self);
   members_of_.resize(std::max<std::size_t>(table.hosts.size(), 1));
   for (std::uint32_t m = 0; m < table.members.size(); ++m) {
-    const std::uint32_t host = index_of(table, stay_of(table.members[m].uid));
+    const std::uint32_t host = hosts.of(stay_of(table.members[m].uid));
     assert(host < members_of_.size());
     host_of_member_.push_back(host);
     members_of_[host].push_back(m);
@@ -105,16 +118,18 @@ Ownership::Ownership(const Table& table, std::uint32_t items, Stay self,
       }
   }
   for (const WorkerUid death : deaths) {
-    const std::uint32_t host = index_of(table, stay_of(death));
+    const std::uint32_t host = hosts.of(stay_of(death));
     if (host == members_of_.size() || !hosts_.alive(host)) continue;
     if (death == death_of(stay_of(death))) {
       lose(host, std::nullopt);
       continue;
     }
-    const auto found = std::find_if(table.members.begin(), table.members.end(),
-                                    [&](const Member& member) { return member.uid == death; });
-    const auto lost = static_cast<std::uint32_t>(found - table.members.begin());
-    if (found != table.members.end() && host == self_ && alive_[lost]) lose(host, lost);
+    if (host != self_) continue;
+    const std::vector<std::uint32_t>& here = members_of_[host];
+    const auto lost = std::find_if(here.begin(), here.end(), [&](std::uint32_t member) {
+      return table.members[member].uid == death;
+    });
+    if (lost != here.end() && alive_[*lost]) lose(host, *lost);
   }
 }
 
@@ -146,11 +161,12 @@ std::uint32_t Ownership::live_count() const {
   return static_cast<std::uint32_t>(inside_[self_].live().size());
 }
 
-std::uint32_t Ownership::first_live() const {
-  assert(!hosts_.live().empty());
+std::optional<std::uint32_t> Ownership::first_live() const {
+  if (hosts_.live().empty()) return std::nullopt;
   const std::uint32_t host = hosts_.live().front();
-  assert(!inside_[host].live().empty());
-  return members_of_[host][inside_[host].live().front()];
+  const std::vector<std::uint32_t>& live = inside_[host].live();
+  if (live.empty()) return std::nullopt;
+  return members_of_[host][live.front()];
 }
 
 const std::vector<std::uint32_t>& Ownership::items_of(std::uint32_t member) const {
@@ -161,6 +177,10 @@ const std::vector<std::uint32_t>& Ownership::items_of(std::uint32_t member) cons
 
 std::uint32_t Ownership::block_size(std::uint32_t member) const {
   return inside_[host_of_member_[member]].size(place_of(member));
+}
+
+std::uint32_t Ownership::block_first(std::uint32_t member) const {
+  return inside_[host_of_member_[member]].first(place_of(member));
 }
 
 std::vector<Piece> Ownership::pieces() const {
@@ -185,31 +205,45 @@ std::vector<Piece> Ownership::pieces() const {
   return pieces;
 }
 
-const std::vector<std::uint32_t>& Ownership::live_in(std::uint32_t host, const Loss& after) const {
-  return host == self_ ? after.here : members_of_[host];
+std::vector<Node> Ownership::folded() const {
+  if (members_of_.size() == 1 || self_ == members_of_.size()) return {};
+  return cover(hosts_.first(self_), hosts_.size(self_), items_);
+}
+
+bool Ownership::in_block(std::uint32_t item) const {
+  return self_ < members_of_.size() && item >= hosts_.first(self_) &&
+         item - hosts_.first(self_) < hosts_.size(self_);
+}
+
+// As if everybody lived.
+Ownership::ChunkPlace Ownership::place_of_chunk(std::uint32_t chunk, std::uint32_t chunks,
+                                                std::uint32_t bucket) const {
+  const auto hosts = static_cast<std::uint32_t>(members_of_.size());
+  const std::uint32_t host = holder_of_chunk(chunk, chunks, bucket, hosts);
+  if (chunks < hosts) return {host, 0, 1};
+  const std::uint32_t first = first_chunk(host, chunks, hosts);
+  return {host, chunk - first, first_chunk(host + 1, chunks, hosts) - first};
 }
 
 std::uint32_t Ownership::chunk_owner(std::uint32_t chunk, std::uint32_t chunks,
                                      std::uint32_t bucket) const {
-  const auto hosts = static_cast<std::uint32_t>(members_of_.size());
-  std::uint32_t host = holder_of_chunk(chunk, chunks, bucket, hosts);
-  // Its own ones are numbered from 0 inside a host.
-  const bool alone = chunks < hosts;
-  const std::uint32_t first = alone ? chunk : first_chunk(host, chunks, hosts);
-  const std::uint32_t own = alone ? 1 : first_chunk(host + 1, chunks, hosts) - first;
-  const std::vector<std::uint32_t>& members = members_of_[host];
-  std::uint32_t owner = members[holder_of_chunk(chunk - first, own, bucket,
-                                                static_cast<std::uint32_t>(members.size()))];
-  for (const Loss& loss : losses_) {
-    if (loss.host != host || (loss.member && *loss.member != owner) || loss.hosts.empty()) continue;
-    if (!loss.member) {
+  std::uint32_t host = place_of_chunk(chunk, chunks, bucket).host;
+  for (const Loss& loss : losses_)
+    if (!loss.member && loss.host == host && !loss.hosts.empty())
       host = loss.hosts[chunk % loss.hosts.size()];
-      owner = members_of_[host].front();  // should none of them live
-    }
-    const std::vector<std::uint32_t>& live = live_in(host, loss);
-    if (!live.empty()) owner = live[chunk % live.size()];
-  }
-  return owner;
+  return host == self_ ? chunk_reader(chunk, chunks, bucket) : members_of_[host].front();
+}
+
+std::uint32_t Ownership::chunk_reader(std::uint32_t chunk, std::uint32_t chunks,
+                                      std::uint32_t bucket) const {
+  assert(self_ < members_of_.size());
+  const std::vector<std::uint32_t>& members = members_of_[self_];
+  const auto count = static_cast<std::uint32_t>(members.size());
+  const ChunkPlace place = place_of_chunk(chunk, chunks, bucket);
+  std::uint32_t reader = members[holder_of_chunk(place.chunk, place.chunks, bucket, count)];
+  for (const Loss& loss : losses_)
+    if (loss.member == reader && !loss.here.empty()) reader = loss.here[chunk % loss.here.size()];
+  return reader;
 }
 
 }  // namespace lockstep::coord

@@ -51,7 +51,7 @@ class Ownership {
   // appended them; those not in the table are ignored. Hosts share the items in proportion to the
   // workers they were asked for, and chunks of sums evenly; each host's members share its block
   // evenly. What the living own never moves.
-  // Precondition: 1 <= members <= kMaxMembers.
+  // Precondition: 1 <= members <= kMaxMembers, as many hosts as have members, in their order.
   Ownership(const Table& table, std::uint32_t items, Stay self, std::span<const WorkerUid> deaths);
 
   // Of another host's member: whether its host is.
@@ -59,8 +59,8 @@ class Ownership {
   // Of this host.
   std::uint32_t live_count() const;
   // The first live host's first live member: publishes the next table. Of another host: its first
-  // one. Precondition: a host is alive; live_count() > 0, if it is this one.
-  std::uint32_t first_live() const;
+  // one. None: no host is alive, or the first that is is this one, and nobody of it.
+  std::optional<std::uint32_t> first_live() const;
 
   // Index in the table's hosts; with none named there, 0.
   std::uint32_t host_of(std::uint32_t item) const { return host_of_[item]; }
@@ -70,7 +70,9 @@ class Ownership {
   std::uint32_t owner(std::uint32_t item) const { return owner_[item]; }
   // The member's own block, ascending; then what it took over, in that order.
   const std::vector<std::uint32_t>& items_of(std::uint32_t member) const;
+  // Of its own block, whoever has taken that over.
   std::uint32_t block_size(std::uint32_t member) const;
+  std::uint32_t block_first(std::uint32_t member) const;
 
   // A node whose value one member supplies, or another host.
   struct Piece {
@@ -83,10 +85,26 @@ class Ownership {
   std::vector<Piece> pieces() const;
 
   // Owner of fixed chunk `chunk` of a bucket of `chunks` chunks; `bucket` spreads buckets of few
-  // chunks. Moves only when its owner dies. Of another host's: as owner().
+  // chunks. Moves only when its owner dies. Of another host's: any of its members.
   std::uint32_t chunk_owner(std::uint32_t chunk, std::uint32_t chunks, std::uint32_t bucket) const;
+  // This host's member that alone reads this chunk of what the host's members supply: it sums it
+  // where the host owns it, else it folds it for the host that does. Moves only when it dies: a
+  // chunk that comes to this host from a dead one is summed by whoever has folded it.
+  // Precondition: this host is in the table.
+  std::uint32_t chunk_reader(std::uint32_t chunk, std::uint32_t chunks, std::uint32_t bucket) const;
+
+  // The nodes of this host's block, left to right: what its members' pieces are folded into for
+  // other hosts. With one host there is nobody to fold for: none.
+  std::vector<Node> folded() const;
+  // A leaf of this host's block, whoever has it by now; else, if it is this host's, it was taken
+  // over from another one.
+  bool in_block(std::uint32_t item) const;
 
  private:
+  struct ChunkPlace {
+    std::uint32_t host = 0, chunk = 0, chunks = 1;  // the host's own ones, numbered from 0
+  };
+  ChunkPlace place_of_chunk(std::uint32_t chunk, std::uint32_t chunks, std::uint32_t bucket) const;
   struct Loss {
     std::uint32_t host = 0;
     std::optional<std::uint32_t> member;  // none: the host
@@ -96,10 +114,9 @@ class Ownership {
   std::uint32_t place_of(std::uint32_t member) const;  // among its host's
   void give(std::uint32_t item, std::uint32_t host);
   void lose(std::uint32_t host, std::optional<std::uint32_t> member);
-  const std::vector<std::uint32_t>& live_in(std::uint32_t host, const Loss& after) const;
 
   std::uint32_t items_;
-  std::uint32_t self_;  // index in the table's hosts; as many as there are: it is not in it
+  std::uint32_t self_ = 0;  // index in the table's hosts; as many as there are: it is not in it
   std::vector<std::uint32_t> host_of_member_;
   std::vector<std::vector<std::uint32_t>> members_of_;  // of each host
   std::vector<bool> alive_;

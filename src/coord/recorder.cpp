@@ -1,5 +1,6 @@
 #include "coord/recorder.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "base/log.h"
 #include "base/places.h"
 #include "base/text.h"
+#include "rundir/manifest.h"
 #include "rundir/record_file.h"
 #include "rundir/redone.h"
 #include "rundir/times.h"
@@ -60,8 +62,9 @@ class Syncer {
 };
 
 constexpr const char* kKeptOutside =
-    "the loss depends on what the program keeps outside of the train state (a counter, a pool, an "
-    "environment, a generator of its own), which no checkpoint has: state.add() takes tensors, "
+    "the loss, a hook or what the loop writes depends on what the program keeps outside of the "
+    "train state (a counter, a pool, an environment, a generator of its own), which no checkpoint "
+    "has: state.add() takes tensors, "
     "modules and whatever has a text, carried rows what each virtual worker has, and share.seed() "
     "begins generators (docs/guide/own_loop.md, \"Steps that are done again\")";
 
@@ -80,6 +83,7 @@ class BoardRecorder final : public Recorder {
         redone_(std::move(metrics.cut)),
         times_(std::move(times)) {
     board_.header().recorded_txn.store(next.value(), std::memory_order_release);
+    board_.header().recorded_from.store(next.value() + 1, std::memory_order_release);
   }
 
   Status pump() override {
@@ -97,10 +101,10 @@ class BoardRecorder final : public Recorder {
     if (Status written = write(); !written.ok()) return status_.keep(written);
     const Txn last(end.value() - 1);
     times_.add(last, members(last), batch_.epochs_end);
-    const std::uint64_t had_room_below = next_.value() + board_.plan().ring;
+    const Txn no_room_from = board_.no_room_from(next_);
     next_ = end;
     board_.header().recorded_txn.store(end.value(), std::memory_order_release);
-    ring_waiting(had_room_below);
+    ring_waiting(no_room_from);
     return refuted_ ? status_.keep(*refuted_) : Status();
   }
 
@@ -255,11 +259,11 @@ class BoardRecorder final : public Recorder {
     return {};
   }
 
-  // Those whose next transaction had no room in the ring before.
-  void ring_waiting(std::uint64_t had_room_below) {
+  // Those whose transaction had no room in the ring before.
+  void ring_waiting(Txn no_room_from) {
     for (std::uint32_t i = 0; i < kMaxSlots; ++i) {
       WorkerSlot& slot = board_.slot(Slot(i));
-      if (slot.current_txn.load(std::memory_order_relaxed) >= had_room_below) ring(slot.bell);
+      if (slot.current_txn.load(std::memory_order_relaxed) >= no_room_from.value()) ring(slot.bell);
     }
   }
 
@@ -284,7 +288,7 @@ Result<std::unique_ptr<Recorder>> Recorder::open(Env& env, const std::string& ru
                                                  Txn next,
                                                  std::function<void(std::string_view)> console,
                                                  Here here) {
-  const Txn first(board.plan().first_txn);
+  const Txn first = std::min(rundir::records_from(env, run_dir), next);
   const std::uint32_t before = board.plan().updates - 1;  // a step's ids come with its last update
   LOCKSTEP_ASSIGN(auto ledger,
                   rundir::open_records(env, run_dir + "/ledger.jsonl", Txn(first.value() + before),

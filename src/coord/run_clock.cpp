@@ -12,6 +12,19 @@ void RunClock::begin(const RunTime& time, std::uint64_t now) {
   from_ = now;
 }
 
+RunClock::Known RunClock::known(std::uint64_t now) const {
+  return {
+      {.ran = ran(now), .limit = limit_, .stop_after_step = last_step_}, from_.has_value(), up_};
+}
+
+void RunClock::go_on(const Known& known, std::uint64_t now) {
+  limit_ = known.time.limit;
+  ran_ = known.time.ran;
+  last_step_ = known.time.stop_after_step;
+  up_ = known.up;
+  if (known.runs) from_ = now;
+}
+
 std::optional<std::uint64_t> RunClock::deadline() const {
   if (limit_ == 0 || up_ || last_step_ != 0) return std::nullopt;
   return *from_ + (limit_ - std::min(limit_, ran_));

@@ -27,6 +27,15 @@ class RunClock {
   std::uint64_t last_step() const { return last_step_; }  // 0: not yet named
   rundir::TimeStop stop(std::uint64_t now) const;         // to be recorded
 
+  // All that is known of it now.
+  struct Known {
+    RunTime time;       // `ran` by now
+    bool runs = false;  // since the first table of all
+    bool up = false;
+  };
+  Known known(std::uint64_t now) const;
+  void go_on(const Known& known, std::uint64_t now);
+
  private:
   std::uint64_t limit_ = 0;            // 0: none
   std::uint64_t ran_ = 0;              // at ...

@@ -1,4 +1,5 @@
 // How a run ends: by itself, by a signal, by an error, or because nothing can be mended any more.
+#include <algorithm>
 #include <utility>
 
 #include "base/signal_name.h"
@@ -20,7 +21,7 @@ void RunKeeper::stop_now(int code, const std::string& reason, bool told, int sig
   facts_.stop_reason = reason;
   waiting_restart_.reset();
   if (code != 0 && !told) turn_.print(action::Severity::kError, reason);
-  to_hosts_(order::Stop{gently ? std::optional(signal) : std::nullopt});
+  tell_all(order::Stop{gently ? std::optional(signal) : std::nullopt});
 }
 
 void RunKeeper::stop_by(int signal, const std::string& reason) {
@@ -33,39 +34,80 @@ void RunKeeper::stop_by(int signal, const std::string& reason) {
   facts_.in_order = true;
   facts_.stop_code = code;
   facts_.stop_reason = reason;
-  to_hosts_(order::StopInOrder{});
+  tell_all(order::StopInOrder{});
   propose();
 }
 
-void RunKeeper::hear(const report::OutOfTime&) { facts_.in_order = false; }
+void RunKeeper::hear(std::size_t, const report::OutOfTime&) { facts_.in_order = false; }
 
-// Members wait until it is recorded, so no table is missed.
-void RunKeeper::note_last_step(std::uint64_t step) {
-  if (clock_.name_last(step))
-    turn_.act(action::RecordStop{clock_.stop(turn_.now)}, "a table names the last step");
+// Where nobody can finish the step under way, nobody is waited for. Once one has left, it is whole.
+void RunKeeper::check_leavers() {
+  const bool is_done = std::any_of(hosts_.begin(), hosts_.end(), [](const RunHost& host) {
+    return host.view.stopped || host.finished;
+  });
+  if (!anybody_holds_state() && !is_done) return none_holds_state();
+  check_orphans();
 }
 
-void RunKeeper::hear(const report::Failed& failed) {
-  const Worker& worker = workers_.at(failed.uid);
+void RunKeeper::give_leavers_up(const std::string& reason) {
+  facts_.in_order = false;
+  turn_.print(action::Severity::kWarning,
+              reason +
+                  "; the run stops without the step that was under way, and the same command "
+                  "goes on from the last checkpoint");
+  record(incidents_.close_all(4), reason);
+  tell_all(order::Kill{reason});
+}
+
+// Members wait until it is recorded, so no table is missed. Each host records it for its own.
+void RunKeeper::note_last_step(std::size_t host, std::uint64_t step) {
+  if (step == 0 || step == hosts_[host].stop_known) return;
+  hosts_[host].stop_known = step;
+  clock_.name_last(step);
+  tell(host, order::RecordStop{clock_.stop(turn_.now)});
+}
+
+void RunKeeper::hear(std::size_t host, const report::Failed& failed) {
+  const WorkerView* found = hosts_[host].view.find(failed.uid);
+  if (found == nullptr) return;
+  const WorkerView worker = *found;
   const std::string name = worker_name(failed.rank.value(), failed.uid.value());
   if (failed.refused && facts_.group == Group::kStarting)
     return news_.tell_refusal(name, worker, failed.error);
   if (failed.refused)
     return turn_.print(action::Severity::kError,
                        name + " cannot take part: " + failed.error.message);
+  // It cannot go on with what is left of the group, and a checkpoint can.
+  if (facts_.group == Group::kRunning && facts_.elastic &&
+      failed.error.kind == ErrorKind::kResumable)
+    return restart_or_stop(name + ": " + failed.error.message, true);
   if (facts_.group != Group::kFinishing && failed.final)
     return stop_now(exit_code(failed.error.kind), name + ": " + failed.error.message);
   news_.tell_failure(name, worker, failed.error);
 }
 
-void RunKeeper::hear(const report::MustEnd& end) { stop_now(end.code, end.text, end.told); }
+// The reason has been told on its own node alone.
+void RunKeeper::hear(std::size_t host, const report::MustEnd& end) {
+  if (facts_.group == Group::kFinishing) return;
+  if (!is_several()) return stop_now(end.code, end.text, end.told);
+  const std::string there = end.told ? "; what it says there tells why" : "";
+  stop_now(end.code, "node " + std::to_string(host) + ": " + end.text + there);
+}
 
-void RunKeeper::hear(const report::EndedLate& ended) {
+void RunKeeper::hear(std::size_t, const report::EndedLate& ended) {
   if (facts_.stop_code == 0) facts_.stop_code = ended.code;
 }
 
-void RunKeeper::hear(const report::AllSignalled& all) {
-  stop_by(all.signal, "stopped by " + signal_name(all.signal) + " to all workers");
+// To all workers of all hosts: the run is meant. Else those workers alone.
+void RunKeeper::hear(std::size_t host, const report::Signalled&) {
+  if (facts_.group != Group::kRunning) return;
+  const int signal = hosts_[host].view.signal;
+  const bool all = std::all_of(hosts_.begin(), hosts_.end(), [](const RunHost& other) {
+    return other.view.signal != 0 ||
+           !other.view.any([](const WorkerView& worker) { return worker.holds_state(); });
+  });
+  if (!all || signal == 0) return tell(host, order::LetGo{});
+  stop_by(signal, "stopped by " + signal_name(signal) + " to all workers");
 }
 
 void RunKeeper::on(const event::Signal& signal) {
@@ -79,21 +121,32 @@ void RunKeeper::on(const event::Signal& signal) {
   if (facts_.group != Group::kStopping) return stop_by(signal.number, by);
   if (signal.number != SIGINT && signal.number != SIGQUIT) return;
   facts_.in_order = false;
-  to_hosts_(order::Kill{"a second signal: at once"});
+  tell_all(order::Kill{"a second signal: at once"});
 }
 
-void RunKeeper::on(const event::Finished& finished) {
-  const bool in_order = facts_.group == Group::kRunning || facts_.in_order;
-  if (workers_.find(finished.uid) == nullptr || !in_order) return;
-  turn_.act(action::SetFinalRecorded{finished.uid},
-            "the last transaction is committed and the final checkpoint published");
-  record(incidents_.close_all(1), "the run is finished");
+void RunKeeper::hear(std::size_t host, const report::Finished&) {
+  hosts_[host].finished = true;
+  finish_if_all_have();
+}
+
+// A host that nobody of is left need not.
+void RunKeeper::finish_if_all_have() {
+  if (!facts_.is_training()) return;
+  bool any = false;
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
+    const RunHost& host = hosts_[h];
+    any = any || host.finished;
+    if (!host.finished && facts_.hosts[h].standing == Standing::kHere && anybody_holds_state(h))
+      return;
+  }
+  if (!any) return;
   facts_.group = Group::kFinishing;
   facts_.in_order = false;
   facts_.stop_code = 0;
   facts_.stop_reason = "finished";
+  tell_all(order::Finish{});
+  record(incidents_.close_all(1), "the run is finished");
   news_.tell_held(applied_, true);
-  to_hosts_(order::Finish{});
 }
 
 void RunKeeper::on(const event::RecordsFailed& failed) {
@@ -101,8 +154,12 @@ void RunKeeper::on(const event::RecordsFailed& failed) {
 }
 
 void RunKeeper::end_if_empty() {
-  if (waiting_restart_ || workers_.any([](const Worker& worker) { return !worker.is_ghost(); }))
-    return;
+  const auto is_done = [](const RunHost& host) {
+    return host.is_current() && host.view.is_empty();
+  };
+  for (std::size_t h = 0; h < hosts_.size(); ++h)
+    if (facts_.hosts[h].standing != Standing::kOut && !is_done(hosts_[h])) return;
+  if (waiting_restart_) return;
   if (facts_.group == Group::kRestarting) return begin_group();
   const bool loops_done = !facts_.elastic && facts_.group == Group::kRunning;
   if (facts_.group != Group::kStopping && facts_.group != Group::kFinishing && !loops_done) return;

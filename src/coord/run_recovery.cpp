@@ -7,8 +7,9 @@
 
 namespace lockstep::coord {
 
-void RunKeeper::hear(const report::Lost& lost) {
-  const Worker& worker = lost.worker;
+void RunKeeper::hear(std::size_t host, const report::Lost& lost) {
+  if (!works()) return;
+  const WorkerView& worker = lost.worker;
   const Death& death = lost.death;
   const std::string name = worker_name(lost.rank.value(), worker.uid.value());
   const std::string error = worker.failure ? worker.failure->message : "";  // told already
@@ -33,11 +34,11 @@ void RunKeeper::hear(const report::Lost& lost) {
   }
   if (facts_.group == Group::kStarting && death.cause == Cause::kOwnDoing)
     return restart_or_stop(died, from_outside);
-  const bool last = worker.holds_state() &&
-                    !workers_.any([](const Worker& other) { return other.holds_state(); });
-  const bool missed = workers_.active() < facts_.target;
+  const bool last = holds_state(worker) &&
+                    !hosts_.any([&](const WorkerView& other) { return holds_state(other); });
+  const bool missed = hosts_[host].view.active() < facts_.hosts[host].target;
   const std::string then = last     ? "nobody else holds the state"
-                           : missed ? replace(worker.refused, lost.outlook, incident)
+                           : missed ? replace(host, worker.refused, lost.outlook, incident)
                                     : "the others go on";
   news_.tell_death(name, worker, death, interrupted, then);
   if (!interrupted)
@@ -45,14 +46,15 @@ void RunKeeper::hear(const report::Lost& lost) {
 }
 
 // A death from outside, but one that loses nothing.
-void RunKeeper::hear(const report::LetGo& gone) {
-  const Worker& worker = gone.worker;
+void RunKeeper::hear(std::size_t host, const report::LetGo& gone) {
+  if (!works()) return;
+  const WorkerView& worker = gone.worker;
   const std::string signal = signal_name(worker.seen.signal);
   IncidentBook::Entry& incident =
       incidents_.add({worker.uid, gone.rank, signal}, std::nullopt, true, 0, turn_.now);
   incident.report.txn = std::max(incident.report.txn, worker.seen.current_txn);
-  const std::string then = workers_.active() < facts_.target
-                               ? replace(worker.refused, gone.outlook, incident)
+  const std::string then = hosts_[host].view.active() < facts_.hosts[host].target
+                               ? replace(host, worker.refused, gone.outlook, incident)
                                : "the others go on";
   turn_.print(action::Severity::kWarning, worker_name(gone.rank.value(), worker.uid.value()) +
                                               " got " + signal + " and leaves at the next step; " +
@@ -61,23 +63,24 @@ void RunKeeper::hear(const report::LetGo& gone) {
 }
 
 // The newest transaction that somebody works on; none if it had no part in the work.
-std::optional<Txn> RunKeeper::interrupted_by(const Worker& worker) const {
+std::optional<Txn> RunKeeper::interrupted_by(const WorkerView& worker) const {
   if (!worker.holds_state() && !worker.proposed) return std::nullopt;
   Txn newest = worker.seen.current_txn;
-  for (const auto& [uid, other] : workers_)
-    if (other.holds_state()) newest = std::max(newest, other.seen.current_txn);
+  hosts_.each([&](const WorkerView& other) {
+    if (holds_state(other)) newest = std::max(newest, other.seen.current_txn);
+  });
   return newest;
 }
 
 // Charges the budget for a replacement, which the host then starts; or does without. Returns what
 // then happens, in words.
-std::string RunKeeper::replace(bool is_refused, const report::Outlook& next,
+std::string RunKeeper::replace(std::size_t host, bool is_refused, const report::Outlook& next,
                                IncidentBook::Entry& incident) {
   std::string without = "the others go on without it";
   if (config_.attached) {
     incident.replaced = next.has_room;
     if (next.has_room) return "the others go on, and the same command joins them again";
-    --facts_.target;
+    facts_.hosts[host].want_one_less();
     return without;
   }
   // One charge per incident; but each try to start somebody is one, or they would never end.
@@ -88,7 +91,7 @@ std::string RunKeeper::replace(bool is_refused, const report::Outlook& next,
   if (incident.replaced)
     return "a replacement is started (" + std::to_string(replacements_.left(furthest_)) + " of " +
            most + " left)";
-  --facts_.target;
+  facts_.hosts[host].want_one_less();
   if (is_refused) return without;
   if (next.again) return without + ": --max-replacements " + most + " is spent";
   return without + ": " + std::to_string(next.failed) + " tries in a row have failed";
@@ -102,38 +105,78 @@ void RunKeeper::check_survivors() {
             incidents_.newest(),
             "a share of one step crashed " + std::to_string(CrashLedger::kMostOwners) + " workers"),
         false);
-  bool any = false, member = false, able = false;
-  for (const auto& [uid, worker] : workers_) {
-    if (!worker.holds_state()) continue;
+  if (!anybody_holds_state()) return none_holds_state();
+  if (!hosts_.any([this](const WorkerView& worker) {
+        return holds_state(worker) && worker.stage != Stage::kLeaving;
+      }))
+    keep_leavers();
+  check_orphans();
+}
+
+bool RunKeeper::anybody_holds_state() {
+  const bool any = hosts_.any([this](const WorkerView& worker) { return holds_state(worker); });
+  if (any) none_since_.reset();
+  return any;
+}
+
+// Of several hosts a newcomer may be in a table already, and its host has not told of that yet.
+void RunKeeper::none_holds_state() {
+  const bool may_be = is_several() && hosts_.any([this](const WorkerView& worker) {
+    return worker.stage == Stage::kReady && !worker.dismissed && proposal_ &&
+           proposal_->has(worker.uid);
+  });
+  if (!may_be) return give_up("no worker that holds the state is alive");
+  if (!none_since_) none_since_ = turn_.now;
+}
+
+void RunKeeper::give_up(const char* reason) {
+  if (facts_.in_order) return give_leavers_up(reason);
+  restart_or_stop(why_none_is_left(incidents_.newest(), reason), blame_outside());
+}
+
+// What has been applied on a host that is not lost is whole, or will be, on each board. As long as
+// nobody has told of any, as behind a takeover, it is what the run knows.
+void RunKeeper::check_orphans() {
+  std::uint64_t applied = 0;
+  for (std::size_t h = 0; h < hosts_.size(); ++h)
+    if (facts_.hosts[h].standing != Standing::kOut) applied = std::max(applied, hosts_[h].applied);
+  if (applied == 0) applied = applied_;
+  for (std::size_t h = 0; h < hosts_.size(); ++h) check_orphans(h, applied);
+}
+
+void RunKeeper::check_orphans(std::size_t host, std::uint64_t applied) {
+  RunHost& known = hosts_[host];
+  bool any = false, able = false;
+  for (const WorkerView& worker : known.view.workers) {
+    if (!holds_state(worker)) continue;
     any = true;
-    member = member || worker.stage == Stage::kMember;
-    able = able || worker.first_txn->value() <= applied_;
+    able = able || worker.first_txn.value_or(Txn(0)).value() <= applied;
   }
-  if (!any)
-    return restart_or_stop(
-        why_none_is_left(incidents_.newest(), "no worker that holds the state is alive"),
-        blame_outside());
-  if (!member) keep_leavers();
-  if (able) {
-    orphaned_since_.reset();
-  } else if (!orphaned_since_) {
-    orphaned_since_ = turn_.now;  // it may be whole: then the newcomers apply it any moment
+  if (able || !any || facts_.hosts[host].standing != Standing::kHere) {
+    known.orphaned_since.reset();
+  } else if (!known.orphaned_since) {
+    known.orphaned_since = turn_.now;  // it may be whole: then the newcomers apply it any moment
   }
 }
 
 // Those who were to leave are the last ones who hold the state: as many as are wanted stay, in the
 // place of newcomers.
 void RunKeeper::keep_leavers() {
-  std::uint32_t kept = 0;
-  for (const auto& [uid, worker] : workers_) {
-    if (kept == std::max(facts_.target, 1U)) break;
-    if (worker.stage != Stage::kLeaving || worker.dismissed || worker.left) continue;
-    to_hosts_(order::Stay{uid});
-    std::erase(order_, uid);  // it may not have left the proposal yet
-    order_.insert(order_.begin(), uid);
-    ++kept;
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
+    if (facts_.hosts[h].standing != Standing::kHere || !hosts_[h].is_current()) continue;
+    std::vector<WorkerUid> kept;
+    for (const WorkerView& worker : hosts_[h].view.workers)
+      if (worker.stage == Stage::kLeaving && !worker.dismissed && !worker.left &&
+          kept.size() < std::max(facts_.hosts[h].target, 1U))
+        kept.push_back(worker.uid);
+    for (const WorkerUid uid : kept) {
+      tell(h, order::Keep{uid});
+      std::vector<WorkerUid>& ranks = hosts_[h].ranks;
+      std::erase(ranks, uid);  // it may not have left the proposal yet
+      ranks.insert(ranks.begin(), uid);
+    }
+    tell(h, order::Shrink{});
   }
-  to_hosts_(order::Shrink{});
 }
 
 void RunKeeper::restart_or_stop(const std::string& reason, bool from_outside) {
@@ -156,7 +199,7 @@ void RunKeeper::restart_or_stop(const std::string& reason, bool from_outside) {
   }
   turn_.print(action::Severity::kWarning, reason + "; " + restarts_.announcement());
   facts_.group = Group::kRestarting;
-  to_hosts_(order::Kill{"the group starts again"});
+  tell_all(order::Kill{"the group starts again"});
 }
 
 std::string RunKeeper::refusal(RestartBudget::Verdict verdict) const {
@@ -178,18 +221,24 @@ bool RunKeeper::blame_outside() {
 // A fresh board: nothing of the old group counts any more.
 void RunKeeper::begin_group() {
   facts_.group = Group::kStarting;
-  facts_.since = turn_.now;
-  facts_.target = facts_.wanted;
+  began_at_ = turn_.now;
   ended_early_.clear();
   news_.begin_group();
-  order_.clear();
+  server_.reset();
   proposal_.reset();
-  cannot_grow_ = false;
   applied_ = 0;
   crashes_ = {};
   hopeless_ = false;
-  orphaned_since_.reset();
-  to_hosts_(order::Begin{});
+  none_since_.reset();
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
+    HostFacts& facts = facts_.hosts[h];
+    if (facts.standing == Standing::kOut) {
+      hosts_[h].off_tables = true;  // no table of this board had it
+      continue;
+    }
+    facts.target = facts.wanted;
+    begin(h);
+  }
 }
 
 }  // namespace lockstep::coord

@@ -8,33 +8,35 @@
 namespace lockstep::coord {
 
 bool RunKeeper::anybody_has_come() const {
-  return workers_.any([](const Worker& worker) { return worker.stage > Stage::kSpawning; });
+  return hosts_.any([](const WorkerView& worker) { return worker.stage > Stage::kSpawning; });
 }
 
 std::string RunKeeper::missing_ranks() const {
   if (!config_.attached) return "";
   std::string ranks;
-  for (const auto& [uid, worker] : workers_)
+  hosts_.each([&](const WorkerView& worker) {
     if (worker.stage == Stage::kSpawning)
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(worker.seat);
+  });
   if (ranks.empty()) return "";
-  return ": of " + std::to_string(config_.workers) + " nobody has come as rank " + ranks +
+  return ": of " + std::to_string(facts_.asked()) + " nobody has come as rank " + ranks +
          ". Start each rank with the same address and number of ranks";
 }
 
-// Who is to be in the first table. A place for a rank that is started by hand and has not come is
-// not needed where nothing is left to run: the others of its run may have ended long ago.
-std::vector<const Worker*> RunKeeper::at_start() const {
-  const bool complete = workers_.any([](const Worker& worker) { return worker.complete; });
-  std::vector<const Worker*> found;
-  for (const auto& [uid, worker] : workers_) {
+// Who of a host is to be in the first table. A place for a rank that is started by hand and has not
+// come is not needed where nothing is left to run: the others of its run may have ended long ago.
+std::vector<const WorkerView*> RunKeeper::at_start(std::size_t host) const {
+  const HostView& view = hosts_[host].view;
+  const bool complete = view.any([](const WorkerView& worker) { return worker.complete; });
+  std::vector<const WorkerView*> found;
+  for (const WorkerView& worker : view.workers) {
     const bool is_not_needed = config_.attached && worker.stage == Stage::kSpawning && complete;
     if (!worker.dismissed && !is_not_needed) found.push_back(&worker);
   }
   return found;
 }
 
-bool RunKeeper::agree(const Worker& first, const Worker& other) {
+bool RunKeeper::agree(const WorkerView& first, const WorkerView& other) {
   const std::string one = worker_name(first.seat, first.uid.value());
   const std::string another = worker_name(other.seat, other.uid.value());
   std::string difference;
@@ -55,44 +57,142 @@ bool RunKeeper::agree(const Worker& first, const Worker& other) {
   return difference.empty();
 }
 
+// Who is to be in the first table. None: somebody is not ready, or they do not fit together.
+std::optional<RunKeeper::Seats> RunKeeper::seats() {
+  Seats seats(hosts_.size());
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
+    const HostFacts& facts = facts_.hosts[h];
+    if (facts.standing == Standing::kOut || facts.target == 0) continue;
+    const std::uint32_t active = hosts_[h].view.active();
+    if (!hosts_[h].is_current() || active == 0 || active < facts.target) return {};
+    seats[h] = at_start(h);
+    for (const WorkerView* worker : seats[h])
+      if (worker->stage != Stage::kReady || !agree(*seats[h][0], *worker)) return {};
+    std::sort(seats[h].begin(), seats[h].end(),
+              [](const WorkerView* a, const WorkerView* b) { return a->seat < b->seat; });
+  }
+  return seats;
+}
+
+// Hosts whose workers have an older state than others come in later, with a copy.
+void RunKeeper::leave_behind(Seats& seats) {
+  Txn newest;
+  for (const auto& seated : seats)
+    if (!seated.empty()) newest = std::max(newest, seated[0]->next);
+  for (std::size_t h = 0; h < seats.size(); ++h) {
+    if (seats[h].empty() || seats[h][0]->next == newest) continue;
+    const Txn next = seats[h][0]->next;
+    seats[h].clear();
+    turn_.print(action::Severity::kWarning,
+                "node " + std::to_string(h) + " has an older state than the others (transaction " +
+                    std::to_string(next.value()) + ", not " + std::to_string(newest.value()) +
+                    "): it comes in later, with a copy of theirs");
+    close(h);
+    hosts_[h].off_tables = true;  // no table has it
+  }
+}
+
+// How they all begin, but for who they are. None: nobody does. What one has recorded of a time
+// limit's last step is in force for all, and the time is that of whoever has run longest: each has
+// it by its own clock.
+std::optional<WorkerView> RunKeeper::start_of(const Seats& seats) {
+  std::optional<WorkerView> start;
+  std::uint64_t stop = 0, ran = 0;
+  for (const auto& seated : seats) {
+    if (seated.empty()) continue;
+    if (!start) start = *seated.front();
+    stop = std::max(stop, seated.front()->time.stop_after_step);
+    ran = std::max(ran, seated.front()->time.ran);
+  }
+  if (start) start->time.stop_after_step = stop, start->time.ran = ran;
+  return start;
+}
+
 void RunKeeper::write_first_table() {
-  if (workers_.active() == 0 || workers_.active() < facts_.target) return;
-  std::vector<const Worker*> seated = at_start();
-  if (seated.empty()) return;
-  for (const Worker* worker : seated)
-    if (worker->stage != Stage::kReady || !agree(*seated[0], *worker)) return;
-  std::sort(seated.begin(), seated.end(),
-            [](const Worker* a, const Worker* b) { return a->seat < b->seat; });
-  const Worker& first = *seated[0];
-  const RunTime time = first.time;
-  Table table{first.next, Generation(++generation_), kNone, {}, time.stop_after_step};
-  for (const Worker* worker : seated) {
-    table.members.push_back({worker->uid, worker->slot});
-    order_.push_back(worker->uid);
+  std::optional<Seats> seats = this->seats();
+  if (!seats) return;
+  leave_behind(*seats);
+  const std::optional<WorkerView> start = start_of(*seats);
+  if (!start) return;
+  const std::uint64_t stop = start->time.stop_after_step;
+  Table table{start->next, Generation(++generation_), kNone, {}, stop};
+  for (std::size_t h = 0; h < seats->size(); ++h) {
+    const auto& seated = (*seats)[h];
+    if (seated.empty()) continue;
+    WorkerView first = *seated.front();
+    hosts_[h].stop_known = std::exchange(first.time.stop_after_step, stop);
+    first.time.ran = start->time.ran;
+    if (!agree(*start, first)) return;
+    add(table, h, seated);
   }
   facts_.group = Group::kRunning;
   tell_policy();
   applied_ = table.txn.value();
   furthest_ = std::max(furthest_, applied_);
   proposal_ = table;
-  clock_.begin(time, turn_.now);
-  to_hosts_(order::FirstTable{table, clock_.ran(turn_.now)});
+  clock_.begin(start->time, turn_.now);
+  tell_first(table);
+}
+
+void RunKeeper::tell_first(const Table& table) {
+  const order::FirstTable order{table, clock_.ran(turn_.now)};
+  std::vector<HostIndex> hosts;
+  for (const Host& host : table.hosts.empty() ? std::vector{Host{}} : table.hosts) {
+    RunHost& known = hosts_[host.stay.host];
+    known.was_member = known.has_come = true;
+    known.applied = std::max(known.applied, table.txn.value());
+    hosts.push_back(host.stay.host);
+  }
+  tell(hosts, order);
+}
+
+// The host that was to write it is gone with it, and no board has it.
+void RunKeeper::write_first_table_again() {
+  Table table{Txn(applied_), Generation(++generation_), kNone, {}, clock_.last_step()};
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
+    std::vector<const WorkerView*> members;
+    for (const WorkerUid uid : hosts_[h].ranks)
+      if (const WorkerView* worker = hosts_[h].view.find(uid);
+          worker != nullptr && holds_state(*worker))
+        members.push_back(worker);
+    if (!members.empty()) add(table, h, members);
+  }
+  if (table.members.empty()) return;
+  proposal_ = table;
+  tell_first(table);
+}
+
+// Those of a host, behind the others'.
+void RunKeeper::add(Table& table, std::size_t host, const std::vector<const WorkerView*>& members) {
+  hosts_[host].ranks.clear();
+  if (members.empty()) return;
+  HostFacts& facts = facts_.hosts[host];
+  facts.standing = Standing::kHere;
+  if (is_several()) table.hosts.push_back({facts.stay, std::max(facts.wanted, 1U)});
+  for (const WorkerView* worker : members) {
+    table.members.push_back({worker->uid, worker->slot});
+    hosts_[host].ranks.push_back(worker->uid);
+  }
 }
 
 void RunKeeper::propose() {
   Table wish;
   wish.flags = facts_.in_order ? kStop : clock_.is_up() ? kTimeIsUp : kNone;
-  std::erase_if(order_, [&](WorkerUid uid) {
-    const Worker* worker = workers_.find(uid);
-    return worker == nullptr || worker->leaving();
-  });
-  for (const WorkerUid uid : order_) wish.members.push_back({uid, workers_.at(uid).slot});
-  if (wish.members.empty() ||
-      (proposal_ && wish.members == proposal_->members && wish.flags == proposal_->flags))
+  for (std::size_t h = 0; h < hosts_.size(); ++h) {
+    if (is_several() && !hosts_[h].has_come) continue;
+    std::vector<const WorkerView*> members;
+    for (const WorkerUid uid : hosts_[h].ranks)
+      if (const WorkerView* worker = hosts_[h].view.find(uid);
+          worker != nullptr && !worker->leaving())
+        members.push_back(worker);
+    add(wish, h, members);
+  }
+  if (wish.members.empty() || (proposal_ && wish.members == proposal_->members &&
+                               wish.hosts == proposal_->hosts && wish.flags == proposal_->flags))
     return;
   wish.generation = Generation(++generation_);
   proposal_ = wish;
-  to_hosts_(
+  tell_all(
       order::Propose{wish, wish.flags == kStop ? "the run is to stop in order"
                            : wish.flags == kTimeIsUp && clock_.last_step() == 0
                                ? "the time limit is reached: the next table names the last step"
@@ -105,7 +205,7 @@ void RunKeeper::tell_policy() {
   if (config_.attached)
     return turn_.print(
         action::Severity::kInfo,
-        std::to_string(config_.workers) + " workers, started by hand; " +
+        std::to_string(facts_.asked()) + " workers, started by hand; " +
             (facts_.elastic ? "the others go on without one that dies, and the same command "
                               "joins them again"
                             : "when one dies, all are ended"));
@@ -115,7 +215,7 @@ void RunKeeper::tell_policy() {
                 " (--max-replacements)"
           : "when one dies, all are stopped";
   turn_.print(action::Severity::kInfo,
-              policy(static_cast<int>(config_.workers), first, config_.max_restarts));
+              policy(static_cast<int>(facts_.asked()), first, config_.max_restarts));
 }
 
 }  // namespace lockstep::coord

@@ -5,6 +5,11 @@
 #include "base/seconds.h"
 
 namespace lockstep::coord {
+namespace {
+
+int seats_of(const HostFacts& host) { return static_cast<int>(std::max(host.target, host.asked)); }
+
+}  // namespace
 
 void Spawner::start() {
   if (config_.zygote) turn_.act(action::RestartZygote{}, "first start");
@@ -26,8 +31,8 @@ bool Spawner::holds_seat(const Worker& worker) const {
 }
 
 // None: one becomes free as soon as those who leave are gone.
-std::optional<int> Spawner::free_seat(int world) const {
-  for (int seat = 0; seat < world; ++seat)
+std::optional<int> Spawner::free_seat(int seats) const {
+  for (int seat = 0; seat < seats; ++seat)
     if (!workers_.any(
             [&](const Worker& worker) { return worker.seat == seat && holds_seat(worker); }))
       return seat;
@@ -36,19 +41,24 @@ std::optional<int> Spawner::free_seat(int world) const {
 
 void Spawner::start_missing() {
   if ((config_.zygote && !zygote_.ready) || !tries_.pause.over(turn_.now)) return;
-  const auto world = static_cast<int>(std::max(run_.target, config_.workers));
-  while (workers_.active() < run_.target) {
-    const auto seat = free_seat(world);
+  const HostFacts& own = run_.hosts[stay_.host];
+  int first = 0, world = 0;  // the rank of its first seat; of all
+  for (const HostFacts& host : run_.hosts) {
+    if (&host == &own) first = world;
+    world += seats_of(host);
+  }
+  while (workers_.active() < own.target) {
+    const auto seat = free_seat(seats_of(own));
     if (!seat) return;
     const auto slot = slots_.take();
     if (!slot) return;  // one becomes free when the interrupted transaction is committed
     Worker worker;
-    worker.uid = WorkerUid(++last_uid_);
+    worker.uid = uid_of(stay_, ++last_number_);
     worker.slot = *slot;
     worker.seat = *seat;
     worker.since = turn_.now;
     worker.newcomer = run_.group == Group::kRunning;
-    turn_.act(action::Spawn{worker.uid, worker.slot, Rank(*seat), LocalRank(*seat), world,
+    turn_.act(action::Spawn{worker.uid, worker.slot, Rank(first + *seat), LocalRank(*seat), world,
                             run_.restarts, config_.max_restarts, worker.newcomer},
               worker.newcomer ? "the group has fewer workers than wanted" : "the group starts");
     workers_.add(worker);
@@ -67,7 +77,7 @@ void Spawner::drop_unforked(const char* why) {
 }
 
 std::optional<Report> Spawner::on(const event::ZygoteLost& lost) {
-  const bool never_served = last_uid_ == 0;
+  const bool never_served = last_number_ == 0;
   zygote_.ready = false;
   if (run_.is_ending()) return std::nullopt;
   drop_unforked("its zygote is gone");

@@ -39,8 +39,9 @@ class Spawner {
   static constexpr int kMostZygotes = 5;  // without a worker that comes out of one
 
   // All of them outlive it. It adds workers, and drops those that have not been forked.
-  Spawner(const Config& config, const RunFacts& run, Turn& turn, Workers& workers)
-      : config_(config), run_(run), turn_(turn), workers_(workers) {}
+  // `stay`: its host's.
+  Spawner(const Config& config, const Stay& stay, const RunFacts& run, Turn& turn, Workers& workers)
+      : config_(config), stay_(stay), run_(run), turn_(turn), workers_(workers) {}
 
   void start();
   // On a fresh board.
@@ -86,15 +87,16 @@ class Spawner {
   };
 
   bool holds_seat(const Worker& worker) const;
-  std::optional<int> free_seat(int world) const;
+  std::optional<int> free_seat(int seats) const;
   void drop_unforked(const char* why);
 
   const Config& config_;
+  const Stay& stay_;
   const RunFacts& run_;
   Turn& turn_;
   Workers& workers_;
 
-  std::uint64_t last_uid_ = 0;
+  std::uint32_t last_number_ = 0;  // of a uid
   SlotPool slots_;
   Tries tries_;
   Zygote zygote_;

@@ -30,7 +30,33 @@ std::string time_of(std::uint64_t ns) {
   return ns < 2 * kMinute ? seconds(ns) : std::to_string((ns + kMinute / 2) / kMinute) + " min";
 }
 
+// It could finish what it waits for.
+bool can_wait(const Worker& worker) {
+  return !worker.stopped_at && !worker.held && !worker.evicted;
+}
+
 }  // namespace
+
+Waits Standstills::waits() const {
+  Waits newest;
+  for (const auto& [uid, worker] : workers_) {
+    const WorkerProgress& seen = worker.seen;
+    if (worker.holds_state() && can_wait(worker) && seen.phase == Phase::kExchange &&
+        (newest.items == 0 || seen.current_txn > newest.txn))
+      newest = {seen.current_txn, seen.items};
+  }
+  return newest;
+}
+
+// On another host a member waits in this transaction.
+bool Standstills::waits_elsewhere(Txn txn, std::uint32_t& items) const {
+  return run_.any([&](const HostFacts& host) {
+    const bool waits = host.stay.host != stay_.host && host.standing == Standing::kHere &&
+                       host.waits.items > 0 && host.waits.txn == txn;
+    if (waits) items = host.waits.items;
+    return waits;
+  });
+}
 
 // Those that own something of a transaction in which another member waits, and are not there yet.
 // Who waits has to be able to finish the transaction without them, or their end would be its own.
@@ -44,14 +70,17 @@ std::vector<WorkerUid> Standstills::awaited() const {
       return seen.applied > txn ||
              (seen.phase == Phase::kExchange && seen.current_txn.value() == txn);
     };
-    std::optional<std::uint32_t> items;  // as one says that waits
+    std::uint32_t items = 0;  // as one says that waits
+    bool waits = waits_elsewhere(table.txn, items);
     for (const Member& member : table.members)
-      if (const Worker* worker = worker_of(member);
-          worker != nullptr && !worker->stopped_at && !worker->held && !worker->evicted &&
-          worker->seen.applied <= txn && is_there(worker->seen))
+      if (const Worker* worker = worker_of(member); worker != nullptr && can_wait(*worker) &&
+                                                    worker->seen.applied <= txn &&
+                                                    is_there(worker->seen)) {
+        waits = true;
         items = worker->seen.items;
-    if (!items) continue;
-    const Ownership ownership(table, *items, Stay(), board_.dead);
+      }
+    if (!waits) continue;
+    const Ownership ownership(table, items, stay_, board_.dead);
     for (std::uint32_t m = 0; m < table.members.size(); ++m) {
       const Worker* worker = worker_of(table.members[m]);
       if (worker == nullptr || !ownership.alive(m) || is_there(worker->seen)) continue;
@@ -147,15 +176,15 @@ std::string Standstills::not_ready(const Worker& worker) const {
   return of_process(who + "loads its state", worker.vitals);
 }
 
-void Standstills::tell_slow_start(const RunFacts& run) {
+void Standstills::tell_slow_start() {
   const auto due = [](std::uint64_t lasted, std::uint64_t& told) {
     if (lasted < std::max(HangWatch::kFirstTold, 2 * told)) return false;
     told = lasted;
     return true;
   };
-  const bool starts = run.group == Group::kStarting;
-  if (starts && !due(turn_.now - run.since, start_told_)) return;
-  if (!starts && run.group != Group::kRunning) return;
+  const bool starts = run_.group == Group::kStarting;
+  if (starts && !due(turn_.now - began_at_, start_told_)) return;
+  if (!starts && run_.group != Group::kRunning) return;
   std::string missing;
   for (auto& [uid, worker] : workers_) {
     if (worker.stage >= Stage::kReady || worker.dismissed || worker.evicted || worker.refused)

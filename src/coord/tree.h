@@ -19,6 +19,10 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
+constexpr bool covers(const Node& node, std::uint32_t leaf) {
+  return leaf >> node.level == node.index;
+}
+
 // The fewest nodes that together cover exactly the leaves [first, first + count), left to right.
 // `virtual_workers` matters at the right edge: a node that reaches over V counts as covering up to
 // V only.

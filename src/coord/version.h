@@ -10,7 +10,7 @@ namespace lockstep::coord {
 // Of all that processes of one run share: the note, their talk (messages.h), the board's layout
 // (board.h), the exchange's (comm/exchange.h), and what a replacement heals from (TrainState's
 // image, the epochs' book in it). Goes up with every change of one of them.
-inline constexpr std::uint32_t kProtocolVersion = 25;
+inline constexpr std::uint32_t kProtocolVersion = 30;
 
 // kUsage: both versions, and what to do.
 Error wrong_version(std::uint64_t program, std::uint64_t launcher);

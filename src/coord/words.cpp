@@ -3,11 +3,13 @@
 #include <cstdio>
 
 #include "coord/exit_status.h"
+#include "coord/table.h"
 
 namespace lockstep::coord {
 
 std::string worker_name(int rank, std::uint64_t uid) {
-  return "rank " + std::to_string(rank) + " (worker " + std::to_string(uid) + ")";
+  return "rank " + std::to_string(rank) + " (worker " +
+         std::to_string(number_in_host(WorkerUid(uid))) + ")";
 }
 
 std::string policy(int workers, const std::string& first, int max_restarts) {

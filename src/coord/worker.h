@@ -36,25 +36,17 @@ struct Death {
   bool by_stop_signal = false;
 };
 
-struct Worker {
+// Of a worker, what the run's keeper is told.
+struct WorkerView {
   WorkerUid uid;
   Slot slot;
-  int seat = 0;  // RANK and LOCAL_RANK at its start: the lowest that nobody has
+  int seat = 0;  // LOCAL_RANK at its start: the lowest that nobody on its host has
   Stage stage = Stage::kSpawning;
-  std::uint64_t since = 0;  // start of the stage
   bool newcomer = false;
   bool proposed = false;   // was in a proposal: its death belongs on the dead list
   bool dismissed = false;  // ended by us for no fault of its own
   bool refused = false;
-  bool may_leave = false;  // was told to, by a shrink or a stop
   bool left = false;
-  bool signal_answered = false;           // that of `seen`
-  std::optional<std::uint64_t> going_at;  // when it left, or was dismissed
-  std::optional<std::uint64_t> stopped_at;
-  bool stop_told = false;  // of one that is waited for
-  std::optional<std::uint64_t> closed_at;
-  std::optional<std::string> evicted;  // why we kill it
-  Cause evicted_for = Cause::kHung;
   std::optional<Error> failure;  // its own words
   Txn next;                      // Ready
   std::uint64_t state_hash = 0;
@@ -62,14 +54,27 @@ struct Worker {
   bool complete = false;         // the same: nothing is left to run
   std::optional<Txn> first_txn;  // of the first table it was seen in
   WorkerProgress seen;
-  WorkerVitals vitals;
-  bool held = false;             // by these, something outside keeps it from running
-  std::uint64_t start_told = 0;  // of a newcomer: its start had lasted so long when that was said
 
   bool holds_state() const { return stage == Stage::kMember || stage == Stage::kLeaving; }
   // Asked for and given up, and the zygote has not answered yet: keeps its slot until it does.
   bool is_ghost() const { return dismissed && stage == Stage::kSpawning; }
   bool leaving() const { return stage == Stage::kLeaving || dismissed; }
+};
+
+struct Worker : WorkerView {
+  std::uint64_t since = 0;                // start of the stage
+  bool may_leave = false;                 // was told to, by a shrink or a stop
+  bool signal_answered = false;           // that of `seen`
+  std::optional<std::uint64_t> going_at;  // when it left, or was dismissed
+  std::optional<std::uint64_t> stopped_at;
+  bool stop_told = false;  // of one that is waited for
+  std::optional<std::uint64_t> closed_at;
+  std::optional<std::string> evicted;  // why we kill it
+  Cause evicted_for = Cause::kHung;
+  WorkerVitals vitals;
+  bool held = false;             // by these, something outside keeps it from running
+  std::uint64_t start_told = 0;  // of a newcomer: its start had lasted so long when that was said
+
   // A newcomer that is not ready yet.
   bool is_on_its_way() const { return newcomer && stage < Stage::kReady; }
 };

@@ -22,6 +22,8 @@ at::Tensor over(std::byte* memory, const at::Tensor& like) {
              : at::from_blob(memory, like.sizes(), options);
 }
 
+constexpr std::uint64_t kNoGradient = 1;  // in the place of a hash
+
 std::uint64_t hash_of(const at::Tensor& gradient) {
   const at::Tensor elements = gradient.contiguous();
   return xxh3({static_cast<const std::byte*>(elements.const_data_ptr()), elements.nbytes()});
@@ -158,15 +160,28 @@ void Reducer::begin_rehearsal(std::uint32_t leaf) {
   begin();
 }
 
-void Reducer::hash_gradients(std::span<coord::Word> hashes) {
+void Reducer::hash_gradients(std::span<coord::Word> hashes, bool there) {
   hashes_ = hashes;
-  for (coord::Word& hash : hashes_) hash.store(0, std::memory_order_relaxed);
+  for (coord::Word& hash : hashes_)
+    if (!there) hash.store(0, std::memory_order_relaxed);
+}
+
+Status Reducer::note_hash(std::size_t index, std::uint64_t hash) {
+  if (hashes_.empty()) return {};
+  coord::Word& word = hashes_[index];
+  const std::uint64_t there = word.load(std::memory_order_relaxed);
+  if (there == 0) word.store(hash, std::memory_order_relaxed);
+  if (there == 0 || there == hash) return {};
+  if (!other_gradient_) other_gradient_ = index;
+  return Error{ErrorKind::kUsage, "the gradient of '" + parameters_[index].name +
+                                      "' has other bits than where it was computed before"};
 }
 
 // What a backward of the loop's own has left would count in whoever's first share this is.
 void Reducer::begin() {
   if (!options_.keep_gradients) clear_gradients();
   hashes_ = {};
+  other_gradient_.reset();
   refused_ = {};
   in_share_ = true;
   more_ = several_ = absent_ = false;
@@ -190,19 +205,18 @@ void Reducer::on_gradient(std::size_t index) {
   const at::NoGradGuard no_grad;
   if (gradient_call_) gradient_call_(seen_ == 0);
   ++seen_;
+  at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
   if (!wanted(index))
-    parameters_[index].tensor.mutable_grad().reset();
-  else if (!more_)
+    gradient.reset();
+  else if (!more_ && gradient.defined())  // frozen behind the forward it has none: see all_fired()
     take(index);
 }
 
 void Reducer::take(std::size_t index) {
   at::Tensor& gradient = parameters_[index].tensor.mutable_grad();
   if (refused_.ok()) refused_ = refuse_sparse(index);
-  if (refused_.ok()) {
-    if (!hashes_.empty()) hashes_[index].store(hash_of(gradient), std::memory_order_relaxed);
-    deposit(index, gradient);
-  }
+  if (refused_.ok() && !hashes_.empty()) refused_ = note_hash(index, hash_of(gradient));
+  if (refused_.ok()) deposit(index, gradient);
   if (!options_.keep_gradients) gradient.reset();
 }
 
@@ -267,11 +281,13 @@ Status Reducer::end_share() {
 Status Reducer::share_is_whole() {
   for (std::size_t i = 0; several_ && i < parameters_.size(); ++i)  // not in the last backward
     if (wanted(i) && !fired_[i] && parameters_[i].tensor.grad().defined()) take(i);
+  const bool zeros = options_.find_unused_parameters || absent_;
+  for (std::size_t i = 0; zeros && refused_.ok() && i < parameters_.size(); ++i)
+    if (wanted(i) && !fired_[i]) refused_ = note_hash(i, kNoGradient);
   if (!refused_.ok()) {
     in_share_ = false;
     return refused_;
   }
-  const bool zeros = options_.find_unused_parameters || absent_;
   if (zeros && !rehearsal_) {
     if (options_.find_unused_parameters) publish_used();
     for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -26,6 +26,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -84,10 +85,13 @@ class Reducer {
   void begin_share(FoldStep step);
   // A share whose gradients go nowhere: only their hashes are wanted.
   void begin_rehearsal(std::uint32_t leaf);
-  // After either of the two: XXH3 of each parameter's gradient, in parameters()' order, 0 where
-  // there is none, as backward produces them. `hashes` has one word for each, and outlives the
-  // share.
-  void hash_gradients(std::span<coord::Word> hashes);
+  // After either of the two: XXH3 of each parameter's gradient, in parameters()' order, as backward
+  // produces them, and before anything of it is published; 1 where the share has none, 0 where none
+  // is wanted, or not yet. `hashes` has one word for each, and outlives the share. `there`: words
+  // that are not 0 stay, and a gradient of another hash is refused before it is given to a sum.
+  void hash_gradients(std::span<coord::Word> hashes, bool there = false);
+  // Of the last share, the first that was refused so.
+  std::optional<std::size_t> other_gradient() const { return other_gradient_; }
   Status end_share();
   // The share of which this is the end takes no part: what it has no gradients for counts as zeros.
   void take_no_part() { absent_ = true; }
@@ -126,6 +130,7 @@ class Reducer {
   void take(std::size_t index);
   void begin();
   Status refuse_sparse(std::size_t index) const;
+  Status note_hash(std::size_t index, std::uint64_t hash);
   void deposit(std::size_t index, const at::Tensor& gradient);
   void put(std::size_t index, const at::Tensor& gradient);
   void bucket_done(std::uint32_t bucket);
@@ -146,7 +151,8 @@ class Reducer {
   std::vector<std::uint32_t> left_out_;  // ascending
   FoldStep step_;
   bool in_share_ = false, rehearsal_ = false;
-  std::span<coord::Word> hashes_;        // empty: not wanted
+  std::span<coord::Word> hashes_;  // empty: not wanted
+  std::optional<std::size_t> other_gradient_;
   Status refused_;                       // a gradient of this share that cannot be summed
   std::uint64_t seen_ = 0;               // gradients, in this share
   bool more_ = false, several_ = false;  // see more_backwards()

@@ -57,14 +57,10 @@ Agent::Agent(LaunchOptions options, Program program, std::optional<Spawned> spaw
       log_sink_([this](std::string_view line) { console_.write(Console::kErr, line); }),
       spawner_(options_, program_, std::move(spawned), loop_,
                [this](coord::Event event) { on_spawner(std::move(event)); }),
-      nodes_(options_.nodes.nnodes > 1 ? std::make_unique<NodesRun>(NodesRun::Around{
-                                             options_, loop_, [this] { feed(event::Tick{}); },
-                                             [this](int signal, const std::string& by) {
-                                               feed(event::Signal{signal, by});
-                                             },
-                                             failures_})
-                                       : nullptr),
-      head_(head_for(options_, program_, spawner_.uses_zygote(), attached_, nodes_.get())),
+      nodes_(make_nodes()),
+      hosts_(make_hosts()),
+      head_(head_for(options_, program_, spawner_.uses_zygote(), attached_, nodes_.get(),
+                     hosts_.get())),
       linked_(program_.linked ? std::make_unique<LinkedRun>(around_linked()) : nullptr) {}
 
 Agent::~Agent() = default;
@@ -77,6 +73,25 @@ Result<std::unique_ptr<Agent>> Agent::open(LaunchOptions options, Program progra
                                          std::move(attached), std::move(loop)));
   LOCKSTEP_TRY(agent->prepare());
   return agent;
+}
+
+std::unique_ptr<NodesRun> Agent::make_nodes() {
+  if (options_.nodes.nnodes == 1 || program_.linked) return nullptr;
+  return std::make_unique<NodesRun>(NodesRun::Around{options_, loop_,
+                                                     [this] { feed(event::Tick{}); },
+                                                     [this](int signal, const std::string& by) {
+                                                       feed(event::Signal{signal, by});
+                                                     },
+                                                     failures_});
+}
+
+std::unique_ptr<HostsRun> Agent::make_hosts() {
+  if (options_.nodes.nnodes == 1 || !program_.linked) return nullptr;
+  return std::make_unique<HostsRun>(HostsRun::Around{
+      options_, loop_, [this] { feed(event::Tick{}); }, [this] { return linked_->board_fd(); },
+      [this] { return linked_->board(); }, [this]() -> Records& { return linked_->records(); },
+      [this] { return linked_->directory(); },
+      [this](Txn next, std::uint64_t ran_ns) { linked_->begin_records(next, ran_ns); }});
 }
 
 LinkedRun::Around Agent::around_linked() {
@@ -126,6 +141,7 @@ Status Agent::prepare() {
                 " workers share one; unset it, or set OMP_PROC_BIND=false");
   if (linked_) {
     LOCKSTEP_TRY(linked_->open());
+    if (hosts_) LOCKSTEP_TRY(hosts_->open());
   } else if (options_.nproc_per_node > 1 && !thread_variable().empty()) {
     log_info(
         "OMP_NUM_THREADS is set to 1 in each worker, as torchrun does; set it yourself for another "
@@ -155,6 +171,7 @@ void Agent::feed(coord::Event event) {
     if (linked_) linked_->ring_if_due();
     if (!exit_code_ && head_->looks_for_left()) end_left();
     if (nodes_ && !exit_code_ && nodes_->go_on()) events_.push(event::Tick{});
+    if (hosts_ && !exit_code_ && hosts_->go_on()) events_.push(event::Tick{});
   }
   feeding_ = false;
 }
@@ -165,8 +182,8 @@ Deadline Agent::next_wake() const {
   if (linked_) left = std::min(left, linked_->pause());
   if (console_.waits_unwatched() || (arrivals_ && arrivals_->anybody_waits()))
     left = std::min<std::chrono::nanoseconds>(left, 20ms);
-  if (const auto next = helpers_.next())
-    left = std::min<std::chrono::nanoseconds>(left, next->left());
+  for (const auto& next : {helpers_.next(), terminal_stops_.next()})
+    if (next) left = std::min<std::chrono::nanoseconds>(left, next->left());
   return Deadline::in(left);
 }
 
@@ -182,6 +199,7 @@ void Agent::tick() {
   }
   give_up_lost_children();
   helpers_.look();
+  terminal_stops_.look();
   feed(event::Tick{});
   if (linked_) linked_->tell_incidents();
 }
@@ -231,6 +249,7 @@ void Agent::on_children() {
   while (const auto child = next_child_event(ended)) {
     if (spawner_.zygote_event(*child)) continue;
     if (nodes_ && nodes_->watcher_event(*child)) continue;
+    if (hosts_ && hosts_->event(*child)) continue;
     if (Worker* worker = workers_.of_process(child->pid))
       worker_gone(*worker, *child);
     else if (!workers_.unforked().empty())
@@ -241,7 +260,8 @@ void Agent::on_children() {
 
 // What is no worker, and nothing that one has left behind.
 bool Agent::keeps(pid_t child) const {
-  return spawner_.keeps(child) || (nodes_ && nodes_->keeps(child));
+  return spawner_.keeps(child) || (nodes_ && nodes_->keeps(child)) ||
+         (hosts_ && hosts_->keeps(child));
 }
 
 // Before the next attempt.
@@ -277,6 +297,10 @@ void Agent::forget_unstarted(WorkerUid uid) {
 
 void Agent::worker_gone(Worker& worker, const ChildEvent& child) {
   const WorkerUid uid = worker.uid;
+  if (child.kind != ChildEvent::kStopped)
+    terminal_stops_.goes_on();
+  else if (spawner_.shares_terminal())
+    terminal_stops_.stopped(child.status);
   if (child.kind == ChildEvent::kStopped) return feed(event::Stopped{uid});
   if (child.kind == ChildEvent::kContinued) return feed(event::Continued{uid});
   if (typed_.answered()) {

@@ -23,6 +23,7 @@
 #include "launcher/background.h"
 #include "launcher/by_hand/arrivals.h"
 #include "launcher/by_hand/attached.h"
+#include "launcher/hosts/hosts_run.h"
 #include "launcher/linked/linked_run.h"
 #include "launcher/nodes/nodes_run.h"
 #include "launcher/options/options.h"
@@ -36,6 +37,7 @@
 #include "launcher/reports/error_files.h"
 #include "launcher/reports/failure_report.h"
 #include "launcher/store/master_port.h"
+#include "launcher/terminal_stops.h"
 #include "launcher/typed_signals.h"
 #include "launcher/workers.h"
 #include "lockstep/status.h"
@@ -59,6 +61,9 @@ class Agent {
   Agent(LaunchOptions options, Program program, std::optional<Spawned> spawned,
         std::optional<Attached> attached, Loop loop);
   LinkedRun::Around around_linked();
+  std::unique_ptr<NodesRun> make_nodes();
+  std::unique_ptr<HostsRun> make_hosts();
+  Place place_of(const coord::action::Spawn& spawn) const;
   Status prepare();  // signals, logs, port, board
 
   // agent.cpp: the loop.
@@ -116,12 +121,14 @@ class Agent {
   std::optional<Logs> logs_;
   std::optional<ErrorFiles> error_files_;  // of plain programs without a log directory
   Spawner spawner_;
-  std::unique_ptr<NodesRun> nodes_;  // of a run on several
+  std::unique_ptr<NodesRun> nodes_;  // of a plain program's run on several
+  std::unique_ptr<HostsRun> hosts_;  // of a linked program's
   std::unique_ptr<coord::Head> head_;
   std::unique_ptr<LinkedRun> linked_;  // of programs that link Lockstep; plain ones have none
   std::optional<MasterPort> master_;   // of a run on this node alone
   UniqueFd signals_;
   TypedSignals typed_;
+  TerminalStops terminal_stops_;
   std::unique_ptr<Arrivals> arrivals_;
   std::map<Rank, coord::action::Spawn> places_;  // open
 

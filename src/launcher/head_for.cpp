@@ -44,7 +44,8 @@ coord::Config config_of(const LaunchOptions& options, const Program& program, bo
 
 std::unique_ptr<coord::Head> head_for(const LaunchOptions& options, const Program& program,
                                       bool zygote, const std::optional<Attached>& attached,
-                                      NodesRun* nodes) {
+                                      NodesRun* nodes, HostsRun* hosts) {
+  if (hosts != nullptr) return hosts->make_head(config_of(options, program, zygote, attached));
   if (program.linked)
     return std::make_unique<coord::Coordinator>(config_of(options, program, zygote, attached));
   coord::plain::HostConfig config;

@@ -36,6 +36,16 @@ void Agent::give_error_file(Worker& worker, const std::string& folder) const {
   if (name.ok()) worker.error_file = *std::move(name);
 }
 
+Place Agent::place_of(const action::Spawn& spawn) const {
+  if (nodes_) return nodes_->place();
+  Place place = place_on_one_host(options_, spawn, master_->number(), master_->serves_store());
+  if (!hosts_) return place;
+  place.local_world_size = options_.nproc_per_node;
+  place.group_rank = hosts_->self();
+  place.group_world_size = options_.nodes.nnodes;
+  return place;
+}
+
 void Agent::act(const action::Spawn& spawn) {
   if (attached_) {
     places_.insert_or_assign(spawn.rank, spawn);
@@ -45,9 +55,7 @@ void Agent::act(const action::Spawn& spawn) {
   if (!outputs.ok()) return feed(event::SpawnFailed{spawn.uid, outputs.error().message});
   Worker& worker = workers_.add(spawn);
   give_error_file(worker, outputs->folder);
-  const Place place =
-      nodes_ ? nodes_->place()
-             : place_on_one_host(options_, spawn, master_->number(), master_->serves_store());
+  const Place place = place_of(spawn);
   if (nodes_) spawner_.on_node(nodes_->lock(), nodes_->free_slot());
   const Variables variables = worker_variables(options_, spawn, place, worker.error_file);
   UniqueFd control = spawner_.start(spawn, variables, linked_ ? linked_->board_fd() : -1, *outputs);
@@ -96,6 +104,7 @@ void Agent::act(const action::RestartGroup& restart) {
   errors_told_.clear();
   helpers_.left_by_all([this](pid_t child) { return keeps(child); });
   if (linked_) linked_->renew_board();
+  if (hosts_) hosts_->renew_board();
   if (master_ && !linked_) master_->begin_anew();
 }
 

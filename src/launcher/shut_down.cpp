@@ -28,6 +28,7 @@ using namespace std::chrono_literals;
 void Agent::shut_down() {
   if (linked_) linked_->end_bar();
   if (nodes_) nodes_->leave();
+  if (hosts_) hosts_->leave();
   arrivals_.reset();  // whoever comes now begins another run
   spawner_.close();
   end_children();

@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/errors.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "coord/channel.h"
@@ -105,7 +106,11 @@ void LinkedRun::on_describe(Worker& worker, message::Describe description) {
   worker.described = true;
   const std::uint32_t virtual_workers = description.virtual_workers;
   const bool elastic = description.elastic, first = descriptions_.first() == nullptr;
-  const Status added = descriptions_.add(worker.uid, std::move(description), options_);
+  Status added = descriptions_.add(worker.uid, std::move(description), options_);
+  if (added.ok() && !elastic && options_.nodes.nnodes > 1)
+    added = misuse(
+        "a loop over a process group (DistributedDataParallel, Horovod) runs on one "
+        "node in this version; give --nnodes 1, or use Trainer or Step");
   if (!added.ok())
     return feed(event::Described{worker.uid, virtual_workers, elastic, added.error()});
   if (first) board_->set_plan(descriptions_.first()->board);
@@ -168,7 +173,7 @@ std::string LinkedRun::status_json() const {
     const bool outside = place == table.members.end();  // not a member (yet)
     const auto rank = static_cast<std::size_t>(place - table.members.begin());
     members[{outside, outside ? seen.uid.value() : rank}] = {
-        {"uid", seen.uid.value()},
+        {"uid", coord::number_in_host(seen.uid)},
         {"pid", worker.pid},
         {"rank", outside ? OrderedJson() : OrderedJson(rank)},
         {"local_rank", worker.local_rank.value()},
@@ -178,22 +183,23 @@ std::string LinkedRun::status_json() const {
   OrderedJson in_order = OrderedJson::array();
   for (auto& [place, member] : members) in_order.push_back(std::move(member));
   const coord::RunStatus status = around_.status();
-  return json_text(
-      OrderedJson{{"schema", 1},
-                  {"run_id", options_.run_id},
-                  {"launcher_pid", ::getpid()},
-                  {"state", status.state},
-                  {"world_size", table.members.size()},  // of which the members' ranks are
-                  {"target_world_size", status.target_world_size},
-                  {"virtual_workers", status.virtual_workers},
-                  {"committed", status.committed},
-                  {"replacements_left", status.replacements_left},
-                  {"max_replacements", status.max_replacements},
-                  {"restarts", status.restarts},
-                  {"max_restarts", status.max_restarts},
-                  {"generation", table.generation.value()},
-                  {"recorded", records_.next().value()},
-                  {"members", in_order}});
+  OrderedJson json{{"schema", 1},
+                   {"run_id", options_.run_id},
+                   {"launcher_pid", ::getpid()},
+                   {"state", status.state},
+                   {"world_size", table.members.size()},  // of which the members' ranks are
+                   {"target_world_size", status.target_world_size},
+                   {"virtual_workers", status.virtual_workers},
+                   {"committed", status.committed},
+                   {"replacements_left", status.replacements_left},
+                   {"max_replacements", status.max_replacements},
+                   {"restarts", status.restarts},
+                   {"max_restarts", status.max_restarts},
+                   {"generation", table.generation.value()},
+                   {"recorded", records_.next().value()},
+                   {"members", in_order}};
+  if (status.nodes > 1) json.update({{"node", status.node}, {"nodes", status.nodes}});
+  return json_text(json);
 }
 
 }  // namespace lockstep::launcher

@@ -18,11 +18,12 @@ using Answers = std::map<HostIndex, Answer>;
 // list.)
 std::vector<Stay> order_of(const Round& round, const Answers& answers);
 
-// What all boards that answer have appended.
+// What all boards that answer have appended, but those that have no state yet: they own nothing.
 std::vector<Stay> appended_by_all(const Answers& answers);
 
 // One for each that answers. Each item of those being taken out goes to each of round.table that
-// lacks it, from the holder with the lowest index. Whose an item is follows from the tables in the
+// lacks it, from the next holder by index, the lowest behind the highest: so no one has to send to
+// all. Whose an item is follows from the tables in the
 // answers and `base`; of a transaction whose table is in no answer everything is filled.
 std::vector<Fills> fills_of(const Round& round, const Answers& answers,
                             const std::vector<Stay>& order, const std::vector<Stay>& base,

@@ -16,12 +16,13 @@ namespace lockstep::link {
 struct Have {
   std::uint64_t first = 0;   // Marks::first(): of those before it nothing is there, or needed
   std::uint64_t lowest = 0;  // not whole there; from first on all of those before it is there
-  // Of `lowest` and the three behind it, and tables up to that of lowest + 4; in order.
+  // Of `lowest` and the three behind it, and tables up to that of lowest + 4; of a newcomer, for
+  // whom nobody waits, of all that its board has; in order.
   std::vector<Item> marked = {};
 
-  // Of a node: false, it is not told.
+  // Of what is never told here: false.
   bool has(const Item& item) const {
-    if (item.kind == Kind::kNode) return false;
+    if (!is_in_have(item.kind)) return false;
     if (item.txn.value() < lowest) return item.txn.value() >= first;
     return std::binary_search(marked.begin(), marked.end(), item);
   }
@@ -33,10 +34,13 @@ inline Have have_of(const Marks& marks, const Plan& plan) {
   const auto add = [&](const Item& item) {
     if (has(marks, item)) have.marked.push_back(item);
   };
-  if (have.first == kNever) return have;
-  for (std::uint64_t t = have.lowest; t < have.lowest + coord::kTables; ++t) {
+  const std::uint64_t newest = marks.newest_table();
+  std::uint64_t from = have.lowest;
+  if (have.first == kNever) from = newest - std::min<std::uint64_t>(newest, coord::kGenerations);
+  const std::uint64_t behind = std::max(from + coord::kTables, newest + 1);
+  for (std::uint64_t t = from; t < behind; ++t) {
     add(table_of(t));
-    if (t < have.lowest + coord::kGenerations) plan.contents(t).for_each(t, add);
+    plan.contents(t).for_each(t, add);
   }
   return have;
 }

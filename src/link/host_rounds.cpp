@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "link/messages.h"
+
 namespace lockstep::link {
 
 HostRounds::HostRounds(Stay self, std::vector<HostIndex> set) : self_(self) {
@@ -65,12 +67,18 @@ std::optional<Answer> HostRounds::answer(const Marks& marks, const Plan& plan,
   Answer answer{.stamp = round_.stamp,
                 .host = self_.host,
                 .have = have_of(marks, plan),
-                .tables = {},
+                .other_tables = {},
                 .appended = {}};
   const std::uint64_t newest = marks.newest_table();
   for (std::uint64_t t = newest - std::min<std::uint64_t>(newest, coord::kTables - 1); t <= newest;
        ++t)
-    if (const coord::Table* table = marks.table(t)) answer.tables.push_back(*table);
+    if (const coord::Table* table = marks.table(t)) {
+      const std::uint64_t content = content_of(*table);
+      if (contains(round_.known, content))
+        answer.known_tables.push_back({t, content});
+      else
+        answer.other_tables.push_back(*table);
+    }
   for (const WorkerUid death : marks.deaths())
     if (death == coord::death_of(coord::stay_of(death)))
       answer.appended.push_back(coord::stay_of(death));
@@ -79,8 +87,11 @@ std::optional<Answer> HostRounds::answer(const Marks& marks, const Plan& plan,
 
 std::optional<HostRounds::Append> HostRounds::append(const Marks& marks) {
   if (appended_ || !fills_) return {};
-  if (!std::ranges::all_of(fills_->get, [&](const Item& item) { return has(marks, item); }))
-    return {};
+  // A newcomer may have begun later since it has answered.
+  const auto missing = [&](const Item& item) {
+    return item.txn.value() >= marks.first() && !has(marks, item);
+  };
+  if (std::ranges::any_of(fills_->get, missing)) return {};
   appended_ = true;
   Append append{.hosts = {}, .told = {.stamp = round_.stamp, .host = self_.host}};
   for (const Stay stay : fills_->order)

@@ -19,12 +19,16 @@ class HostRounds {
   // `set`: the hosts of the run's first set.
   HostRounds(Stay self, std::vector<HostIndex> set);
 
+  // The host opens the board of its next stay.
+  void enter(Stay self) { self_ = self; }
+
   // False: older than what it knows.
   bool hear(const Round& round);
   bool hear(const Fills& fills);
   // Promises a term to a new leader, and says what it has heard last: from now on nothing of an
   // older term counts.
   Round vote(std::uint64_t term);
+  std::uint64_t promised() const { return promised_; }  // the newest term
 
   // For the link: before it dials or accepts, and at each change.
   const Orders& orders() const { return orders_; }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "coord/table.h"
@@ -35,12 +37,32 @@ struct Contents {
   }
 };
 
+// What of it a transaction of these parts has; of parts that nobody has said, all.
+inline Contents narrowed(Contents contents, const coord::Parts& parts) {
+  if (parts.items == 0) return contents;
+  if (!parts.is_step) return {.chunks = {}, .cells = parts.items};
+  contents.records = parts.items;
+  contents.cells = 0;
+  return contents;
+}
+
 // The run's: the same on all hosts.
 class Plan {
  public:
   virtual ~Plan() = default;
-  // Behind the run's end: nothing. The reference is good for as long as the plan.
+  // At least all that it has; its table says exactly what (narrowed()). Behind the run's end:
+  // nothing, or what nobody will make. The reference is good for as long as the plan.
   virtual const Contents& contents(std::uint64_t txn) const = 0;
+};
+
+// All transactions may have the same.
+class SamePlan final : public Plan {
+ public:
+  explicit SamePlan(Contents most) : most_(std::move(most)) {}
+  const Contents& contents(std::uint64_t) const override { return most_; }
+
+ private:
+  Contents most_;
 };
 
 class Marks {
@@ -59,9 +81,36 @@ class Marks {
   virtual std::uint64_t first() const { return 0; }
   // The lowest transaction that is not whole on this board.
   virtual std::uint64_t first_not_whole() const = 0;
+  // What is marked of this host's newcomers, kLoading and kReady, as of this moment: so whoever has
+  // seen a mark that a member has set after one of these sees that one, too.
+  virtual std::vector<Item> newcomers() const { return {}; }
+  // The copy of the state that this host's members have made, where one of that host's newcomers
+  // waits for it: a host that comes, and is in no table.
+  virtual std::optional<Item> image_for(coord::Stay) const { return std::nullopt; }
+  // A table that is here lists this host: so others may wait for it. Nobody waits for one that
+  // comes, however far behind it is.
+  virtual bool is_listed() const { return true; }
+  // What is marked of kJudged in transactions whose tables are here.
+  virtual std::vector<Item> judged() const { return {}; }
 };
 
 inline constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+// A board that has the agent's list of deaths, and no plan yet: its workers are still to come.
+class BareMarks final : public Marks {
+ public:
+  explicit BareMarks(std::vector<WorkerUid> deaths) : deaths_(std::move(deaths)) {}
+  std::uint64_t mark(const Item&) const override { return 0; }
+  const coord::Table* table(std::uint64_t) const override { return nullptr; }
+  std::uint64_t newest_table() const override { return 0; }
+  std::span<const WorkerUid> deaths() const override { return deaths_; }
+  std::uint64_t first() const override { return kNever; }
+  std::uint64_t first_not_whole() const override { return 0; }
+  bool is_listed() const override { return false; }
+
+ private:
+  std::vector<WorkerUid> deaths_;
+};
 
 // What is marked stays; a later mark says that the item was there.
 inline bool has(const Marks& marks, const Item& item) {

@@ -12,19 +12,19 @@ constexpr Stay kNobody{0xffff, 0};
 
 Owners::Owners(const coord::Table& table, const Contents& contents,
                std::span<const WorkerUid> deaths)
-    : contents_(contents) {
+    : contents_(narrowed(contents, table.parts)) {
   const auto dead = [&](const coord::Host& host) {
     return std::ranges::find(deaths, coord::death_of(host.stay)) != deaths.end();
   };
   if (!table.hosts.empty() && std::ranges::all_of(table.hosts, dead)) return;
-  const coord::Ownership all(table, contents.shares(), kNobody, deaths);
+  const coord::Ownership all(table, contents_.shares(), kNobody, deaths);
   const auto stay = [&](std::uint32_t member) { return coord::stay_of(table.members[member].uid); };
-  first_ = stay(all.first_live());
-  for (std::uint32_t i = 0; i < contents.shares(); ++i) shares_.push_back(stay(all.owner(i)));
-  for (std::uint32_t b = 0; b < contents.chunks.size(); ++b) {
+  first_ = stay(*all.first_live());
+  for (std::uint32_t i = 0; i < contents_.shares(); ++i) shares_.push_back(stay(all.owner(i)));
+  for (std::uint32_t b = 0; b < contents_.chunks.size(); ++b) {
     std::vector<Stay>& owners = chunks_.emplace_back();
-    for (std::uint32_t c = 0; c < contents.chunks[b]; ++c)
-      owners.push_back(stay(all.chunk_owner(c, contents.chunks[b], b)));
+    for (std::uint32_t c = 0; c < contents_.chunks[b]; ++c)
+      owners.push_back(stay(all.chunk_owner(c, contents_.chunks[b], b)));
   }
   for (const coord::Piece& piece : all.pieces()) nodes_[stay(piece.member)].push_back(piece.node);
 }

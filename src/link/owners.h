@@ -22,7 +22,7 @@ using coord::Stay;
 // Of one transaction's items.
 class Owners {
  public:
-  // Of `deaths` only those of hosts count. `contents` must outlive it.
+  // Of `deaths` only those of hosts count. `contents`: as the plan has them.
   Owners(const coord::Table& table, const Contents& contents, std::span<const WorkerUid> deaths);
 
   // None: all hosts of the table are dead, or the transaction has no such item. Of nodes: no
@@ -30,10 +30,10 @@ class Owners {
   std::optional<Stay> owner(const Item& item) const;
   // The nodes of the tree whose values a host supplies; none of a dead one's.
   const std::vector<coord::Node>& nodes(Stay host) const;
-  const Contents& contents() const { return contents_; }
+  const Contents& contents() const { return contents_; }  // as the table has them
 
  private:
-  const Contents& contents_;
+  Contents contents_;
   std::optional<Stay> first_;
   std::vector<Stay> shares_;
   std::vector<std::vector<Stay>> chunks_;  // of each bucket

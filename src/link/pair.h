@@ -41,14 +41,15 @@ class Pair {
   void obey(const Orders& orders);
 
   // All that may be sent now, in the order of need: fills, then what this host owns and the other
-  // lacks. A table goes before what is made under it. Empty while the pair is not open.
+  // lacks, last a copy of the state where the other comes. A table goes before what is made under
+  // it. Empty while the pair is not open.
   std::vector<Item> sendable(const Marks& marks, BoardOwners& owners) const;
   void sent(const Item& item);
   // The other is a newcomer, which has the state of the start of this transaction and gets its
   // items, although no table lists it yet. None: it is one no more.
   void comes(std::optional<std::uint64_t> txn);
-  // A table has come from the other side.
-  void came(const Item& table) { know(table); }
+  // A table, or kJudged, has come from the other side.
+  void came(const Item& item) { know(item); }
 
  protected:
   // The other may have this transaction's items.
@@ -63,6 +64,11 @@ class Pair {
   std::optional<Item> table_first(const Marks& marks, std::uint64_t txn) const;
   void add_own(const Marks& marks, const Owners& owners, std::uint64_t txn,
                std::vector<Item>& items) const;
+  void add_newcomers(const Marks& marks, std::vector<Item>& items) const;
+  void add_judged(const Marks& marks, std::vector<Item>& items) const;
+  void add_image(const Marks& marks, std::vector<Item>& items) const;
+  bool is_gone(const Marks& marks, Stay stay) const;
+  std::vector<Item>& wanted(const Owners& owners, std::uint64_t txn, std::size_t deaths) const;
 
   Stay self_, other_;
   bool open_ = false;
@@ -72,6 +78,13 @@ class Pair {
   std::vector<Stay> out_;
   std::vector<Item> fills_;  // as the leader has told
   std::set<Item> due_;       // of them, not sent on this connection
+  // Of a transaction what this host owns, and its nodes of what the other owns, without what it
+  // knows that the other has: so that asking again costs a look at what is left.
+  struct Wanted {
+    std::size_t deaths = 0;  // on the board
+    std::vector<Item> items;
+  };
+  mutable std::map<std::uint64_t, Wanted> wanted_;
 };
 
 // What comes in, of all pairs of one link: at any moment at most one landing in a place.

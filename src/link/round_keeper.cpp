@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "link/messages.h"
+
 namespace lockstep::link {
 
 RoundKeeper::RoundKeeper(const Plan& plan, std::uint64_t term, std::vector<Stay> hosts)
@@ -19,9 +21,29 @@ RoundKeeper::RoundKeeper(const Plan& plan, std::uint64_t term, std::vector<Stay>
   if (newest.stamp != Stamp{}) {
     round_ = newest;
     round_.stamp = {term, 0};
+    for (const Stay stay : newest.table) {
+      std::erase_if(hosts_, [stay](Stay one) { return one.host == stay.host; });
+      hosts_.push_back(stay);
+    }
     for (const Stay stay : hosts_)
       if (!contains(newest.table, stay)) out_of_table_.push_back(stay);
   }
+  begin();
+}
+
+void RoundKeeper::know(const Marks& marks) {
+  knows_.clear();
+  const std::uint64_t newest = marks.newest_table();
+  for (std::uint64_t t = newest - std::min<std::uint64_t>(newest, coord::kTables - 1); t <= newest;
+       ++t)
+    if (const coord::Table* table = marks.table(t)) knows_.try_emplace(content_of(*table), *table);
+}
+
+void RoundKeeper::join(Stay stay) {
+  std::erase_if(hosts_, [stay](Stay one) { return one.host == stay.host; });
+  hosts_.push_back(stay);
+  std::erase(out_of_table_, stay);  // as who leads anew has found it
+  if (!contains(round_.set, stay.host)) round_.set.push_back(stay.host);
   begin();
 }
 
@@ -42,13 +64,33 @@ void RoundKeeper::begin() {
   for (const Stay stay : hosts_)
     if (contains(round_.set, stay.host) && !contains(out_of_table_, stay))
       round_.table.push_back(stay);
+  known_ = knows_;
+  round_.known.clear();
+  for (const auto& [content, table] : known_) round_.known.push_back(content);
   answers_.clear();
+  tabled_.clear();
   appended_.clear();
 }
 
 bool RoundKeeper::hear(const Answer& answer) {
   if (answer.stamp != round_.stamp || !contains(round_.set, answer.host)) return false;
-  answers_.emplace(answer.host, answer);
+  return keep(answer);
+}
+
+// Of tables that several have, one is enough.
+bool RoundKeeper::keep(Answer answer) {
+  for (const Answer::Same& same : answer.known_tables)
+    if (!known_.contains(same.content)) return false;
+  std::erase_if(answer.other_tables, [this](const coord::Table& table) {
+    return !tabled_.insert(table.txn.value()).second;
+  });
+  for (const Answer::Same& same : std::exchange(answer.known_tables, {})) {
+    if (!tabled_.insert(same.txn).second) continue;
+    answer.other_tables.push_back(known_.at(same.content));
+    answer.other_tables.back().txn = Txn(same.txn);
+  }
+  const HostIndex host = answer.host;
+  answers_.emplace(host, std::move(answer));
   return true;
 }
 

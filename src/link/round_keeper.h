@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -25,7 +26,14 @@ class RoundKeeper {
   RoundKeeper(const Plan& plan, std::uint64_t term, std::vector<Stay> hosts,
               const std::vector<Round>& votes);
 
+  // What the leader's board has now: tables that are the same need not be told in the rounds that
+  // begin from now on.
+  void know(const Marks& marks);
+
   // Each begins a round.
+  // The host comes, or comes back, as a new stay, which has a board: all know of it once the round
+  // is answered, and tables may list it from then on. Its last stay is no longer being taken out.
+  void join(Stay stay);
   void lose_workers(Stay stay);  // its last worker is dead: out of the tables
   void lose_host(Stay stay);     // its agent is silent, or it is excluded: out of the set
 
@@ -41,8 +49,12 @@ class RoundKeeper {
 
  private:
   void begin();
+  bool keep(Answer answer);
 
   const Plan& plan_;
+  using Tables = std::map<std::uint64_t, coord::Table>;  // by content
+  Tables knows_, known_;                                 // now; as the round began
+  std::set<std::uint64_t> tabled_;  // transactions whose table is in some answer
   std::vector<Stay> hosts_;
   std::vector<Stay> out_of_table_;  // also those of them that are out of the set
   Round round_;

@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "optim/closure.h"
 #include "optim/grad_norm.h"
+#include "optim/tensor_bytes.h"
 
 namespace lockstep {
 namespace {
@@ -145,9 +146,7 @@ std::vector<double> Optimizer::rates() const {
   return {first, first + groups()};
 }
 
-std::uint64_t Optimizer::rates_hash() const {
-  return xxh3({static_cast<const std::byte*>(lr_.const_data_ptr()), lr_.nbytes()});
-}
+std::uint64_t Optimizer::rates_hash() const { return xxh3(optim::bytes_of(lr_)); }
 
 NamedTensors Optimizer::state() { return {{"lr", lr_}}; }
 

@@ -10,13 +10,12 @@
 
 #include "base/hash.h"
 #include "optim/dense.h"
+#include "optim/tensor_bytes.h"
 
 namespace lockstep {
 namespace {
 
-std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
-  return {static_cast<const std::byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
-}
+using optim::bytes_of;
 
 void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
   std::sort(tensors.begin(), tensors.end(),
@@ -25,6 +24,11 @@ void hash_sorted(Sha256& hash, std::vector<TrainState::Named> tensors) {
     hash.update(named.name);
     hash.update(bytes_of(named.tensor.detach().contiguous()));
   }
+}
+
+// Of the program's. The library's own follow from the rest, or are undone behind a closure.
+bool is_compared(const TrainState::Text& text) {
+  return text.hashed && !text.name.starts_with("lockstep.");
 }
 
 // As state_dict() of torch/nn/modules/module.py goes through them.
@@ -58,6 +62,12 @@ Status TrainState::claim(const std::string& name) {
   return {};
 }
 
+Error TrainState::holds_nothing(const std::string& name) {
+  return {ErrorKind::kUsage, "'" + name +
+                                 "' is a module holder or a pointer that is empty (nullptr): "
+                                 "make the module before it is added to the train state"};
+}
+
 std::vector<const torch::nn::Module*> TrainState::modules() const {
   std::vector<const torch::nn::Module*> modules;
   for (const Added& added : modules_) modules.push_back(added.module);
@@ -87,7 +97,19 @@ Status TrainState::add(const std::string& name, torch::nn::Module& module) {
   return {};
 }
 
+namespace {
+
+// It would be saved, copied and stepped twice.
+Status twice(const std::string& name, const char* what) {
+  return Error{ErrorKind::kUsage, "'" + name + "' is a" + what +
+                                      " that the train state has already, under another name: add "
+                                      "(Trainer::schedule()) each once"};
+}
+
+}  // namespace
+
 Status TrainState::add(const std::string& name, Optimizer& optimizer) {
+  if (std::ranges::count(optimizers_, &optimizer) != 0) return twice(name, "n optimizer");
   LOCKSTEP_TRY(claim(name));
   const std::string prefix = optimizers_.empty() ? "" : name + ".";
   for (auto& [key, tensor] : optimizer.state()) other_tensors_.push_back({prefix + key, tensor});
@@ -97,6 +119,7 @@ Status TrainState::add(const std::string& name, Optimizer& optimizer) {
 }
 
 Status TrainState::add(const std::string& name, LRScheduler& scheduler) {
+  if (std::ranges::count(schedulers_, &scheduler) != 0) return twice(name, " scheduler");
   LOCKSTEP_TRY(add(name, scheduler.state()));
   schedulers_.push_back(&scheduler);
   return {};
@@ -192,11 +215,21 @@ std::size_t TrainState::tensor_count() const {
   return parameters_.size() + buffers_.size() + other_tensors_.size();
 }
 
+std::size_t TrainState::part_count() const {
+  return tensor_count() +
+         static_cast<std::size_t>(std::count_if(texts_.begin(), texts_.end(), is_compared));
+}
+
 std::vector<std::uint64_t> TrainState::hashes() const {
   std::vector<std::uint64_t> hashes;
   for (const auto* tensors : {&parameters_, &buffers_, &other_tensors_})
     for (const Named& named : *tensors)
       hashes.push_back(lockstep::xxh3(bytes_of(named.tensor.detach().contiguous())));
+  for (const Text& text : texts_) {
+    if (!is_compared(text)) continue;
+    const std::string content = text.save();
+    hashes.push_back(lockstep::xxh3(std::as_bytes(std::span(content))));
+  }
   return hashes;
 }
 
@@ -205,12 +238,18 @@ std::uint64_t TrainState::xxh3() const {
   return lockstep::xxh3(std::as_bytes(std::span(all)));
 }
 
-std::string TrainState::tensor_in_words(std::size_t number) const {
+std::string TrainState::part_in_words(std::size_t number) const {
   if (number < parameters_.size()) return "the parameter '" + parameters_[number].name + "'";
   number -= parameters_.size();
   if (number < buffers_.size()) return "the buffer '" + buffers_[number].name + "'";
-  return "the tensor '" + other_tensors_[number - buffers_.size()].name +
-         "' (of an optimizer, a schedule, or the program's own)";
+  number -= buffers_.size();
+  if (number < other_tensors_.size())
+    return "the tensor '" + other_tensors_[number].name +
+           "' (of an optimizer, a schedule, or the program's own)";
+  number -= other_tensors_.size();
+  for (const Text& text : texts_)
+    if (is_compared(text) && number-- == 0) return "the text '" + text.name + "'";
+  return "a text";
 }
 
 std::string TrainState::signature() const {

@@ -74,9 +74,9 @@ Status TrainState::check_places() const {
   for (const auto* tensors : {&parameters_, &buffers_, &other_tensors_, &leaves_})
     for (const Named& named : *tensors)
       if (const Place& before = places_[number++]; !is_at(named.tensor, before))
-        return moved(tensors == &leaves_ ? "the parameter '" + named.name + "'"
-                                         : tensor_in_words(number - 1),
-                     named.tensor, before);
+        return moved(
+            tensors == &leaves_ ? "the parameter '" + named.name + "'" : part_in_words(number - 1),
+            named.tensor, before);
   return {};
 }
 

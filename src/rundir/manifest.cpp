@@ -1,5 +1,6 @@
 #include "rundir/manifest.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -48,10 +49,19 @@ void RunManifest::set(const std::string& key, const std::string& value) {
 
 std::string RunManifest::json() const { return json_text(nlohmann::json(values_)); }
 
-std::string RunManifest::identity() const {
-  auto values = values_;
-  values.erase(kVirtualWorkersKey);
+static std::string hash_without(std::map<std::string, std::string> values,
+                                std::initializer_list<const char*> keys) {
+  for (const char* key : keys) values.erase(key);
   return sha256_hex(json_text(nlohmann::json(values)));
+}
+
+std::string RunManifest::identity() const {
+  return hash_without(values_, {kVirtualWorkersKey, kRecordsFromKey, kInitialWeightsKey,
+                                kStartEpochKey, kStartBestKey});
+}
+
+std::string RunManifest::identity_with_start() const {
+  return hash_without(values_, {kVirtualWorkersKey, kRecordsFromKey});
 }
 
 Result<RunManifest> RunManifest::parse(const std::string& text) {
@@ -85,34 +95,38 @@ Result<std::uint32_t> RunManifest::virtual_workers() const {
                                         "', not a number above 0; --resume never starts over"};
 }
 
-Status RunManifest::same_as(const RunManifest& before, const std::string& run_dir,
-                            const std::string& ignore) const {
-  const auto differs = [&](const std::string& key, const std::string& now,
-                           const std::string& then) -> Status {
-    return Error{ErrorKind::kUsage,
-                 "'" + run_dir + "' holds another run: " + key + " was " + then + ", now it is " +
-                     now + ". To go on with that one, " + way_back(key, then) +
-                     ". For a new one, give another --output, or --resume never, which removes "
-                     "what is there and starts over"};
-  };
+std::optional<ManifestDifference> RunManifest::first_difference(const RunManifest& before,
+                                                                const std::string& ignore) const {
   std::set<std::string> keys;
   for (const auto* each : {&values_, &before.values_})
     for (const auto& [key, value] : *each)
-      if (key != ignore) keys.insert(key);
+      if (key != ignore && key != kRecordsFromKey) keys.insert(key);
   const auto value_of = [](const RunManifest& manifest, const std::string& key) {
     const auto found = manifest.values_.find(key);
     return found == manifest.values_.end() ? "absent" : found->second;
   };
-  // The program, then its settings, then hashes: what follows from another one says less.
+  // What follows from another one says less.
   const auto rank = [](const std::string& key) {
     return key == kProgramKey ? 0 : is_hash(key) ? 2 : 1;
   };
   for (const int of : {0, 1, 2})
     for (const std::string& key : keys) {
       const std::string now = value_of(*this, key), then = value_of(before, key);
-      if (rank(key) == of && now != then) return differs(key, now, then);
+      if (rank(key) == of && now != then) return ManifestDifference{key, now, then};
     }
-  return {};
+  return std::nullopt;
+}
+
+Status RunManifest::same_as(const RunManifest& before, const std::string& run_dir,
+                            const std::string& ignore) const {
+  const auto differs = first_difference(before, ignore);
+  if (!differs) return {};
+  const auto& [key, now, then] = *differs;
+  return Error{ErrorKind::kUsage,
+               "'" + run_dir + "' holds another run: " + key + " was " + then + ", now it is " +
+                   now + ". To go on with that one, " + way_back(key, then) +
+                   ". For a new one, give another --output, or --resume never, which removes "
+                   "what is there and starts over"};
 }
 
 bool has_manifest(Env& env, const std::string& run_dir) { return env.exists(path_in(run_dir)); }
@@ -137,6 +151,13 @@ Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& ru
 
 Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& manifest) {
   return write_atomically(env, path_in(run_dir), manifest.json() + "\n");
+}
+
+Txn records_from(Env& env, const std::string& run_dir) {
+  const auto manifest = read_manifest(env, run_dir);
+  if (!manifest.ok() || !*manifest) return Txn(0);
+  const std::int64_t from = (*manifest)->number(kRecordsFromKey).value_or(0);
+  return Txn(static_cast<std::uint64_t>(std::max<std::int64_t>(from, 0)));
 }
 
 }  // namespace lockstep::rundir

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "base/ids.h"
 #include "lockstep/status.h"
 
 namespace lockstep::rundir {
@@ -19,6 +20,17 @@ namespace lockstep::rundir {
 // Keys that more than the writer of a manifest knows.
 inline constexpr const char* kVirtualWorkersKey = "virtual_workers";
 inline constexpr const char* kInitialWeightsKey = "initial_weights_sha256";  // every run has it
+// Of a run that began from weights of elsewhere (Trainer::start_from).
+inline constexpr const char* kStartEpochKey = "start_epoch";
+inline constexpr const char* kStartBestKey = "start_best";
+// The first transaction that is recorded in this directory, where it is not 0: the run began from
+// a checkpoint or weights of elsewhere. It is the directory's alone: equal runs may differ in it.
+inline constexpr const char* kRecordsFromKey = "records_from";
+
+// What differs between two.
+struct ManifestDifference {
+  std::string key, now, then;  // "absent": it is not there
+};
 
 class RunManifest {
  public:
@@ -32,11 +44,17 @@ class RunManifest {
   Result<std::uint32_t> virtual_workers() const;
 
   std::string json() const;  // keys sorted, one line
-  // SHA-256 of everything but the number of virtual workers, which checkpoints keep by itself.
+  // For checkpoints, a SHA-256: without what a run began from and kRecordsFromKey, as it goes on
+  // anywhere; and without the number of virtual workers, which checkpoints keep by itself.
   std::string identity() const;
+  std::string identity_with_start() const;  // older checkpoints': with what the run began from
   static Result<RunManifest> parse(const std::string& text);
 
-  // `ignore`: a key that may differ. The error speaks to whoever gave the command.
+  // The one that says most: the program, then its settings, then hashes. `ignore`: a key that may
+  // differ.
+  std::optional<ManifestDifference> first_difference(const RunManifest& before,
+                                                     const std::string& ignore = "") const;
+  // The error speaks to whoever gave the command.
   Status same_as(const RunManifest& before, const std::string& run_dir,
                  const std::string& ignore = "") const;
 
@@ -50,5 +68,7 @@ bool is_run(Env& env, const std::string& folder);
 // nullopt: no run there yet.
 Result<std::optional<RunManifest>> read_manifest(Env& env, const std::string& run_dir);
 Status write_manifest(Env& env, const std::string& run_dir, const RunManifest& manifest);
+// kRecordsFromKey of the run there; 0 where nothing says so.
+Txn records_from(Env& env, const std::string& run_dir);
 
 }  // namespace lockstep::rundir

@@ -64,8 +64,9 @@ class LineScan {
   bool follows(const Place& place) const {
     if (!last_) return place.txn == first_;
     if (place.txn == last_->txn + 1) return true;
-    return place.txn > last_->txn && place.txn <= last_->txn + 1 + holes_ &&
-           place.step == last_->step + 1;
+    const std::uint64_t txns = place.txn - last_->txn, steps = place.step - last_->step;
+    // As many steps or fewer would be lost ones, other numbers are another V's.
+    return place.txn > last_->txn && txns <= 1 + holes_ && (steps < 2 || steps > txns);
   }
   std::string between(std::uint64_t txn) const {
     return (last_ ? "after transaction " + std::to_string(last_->txn) + " and " : std::string()) +
@@ -78,12 +79,11 @@ class LineScan {
   std::optional<Place> last_;
 };
 
-Status scan(Env& env, const std::string& path, LineScan& lines) {
-  LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
+Status scan(ReadableFile& file, const std::string& path, LineScan& lines, std::uint64_t from = 0) {
   std::string piece;
-  for (std::uint64_t at = 0; at < file->size(); at += piece.size()) {
-    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, file->size() - at)));
-    LOCKSTEP_TRY(file->read_at(at, std::as_writable_bytes(std::span(piece))));
+  for (std::uint64_t at = from; at < file.size(); at += piece.size()) {
+    piece.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kPiece, file.size() - at)));
+    LOCKSTEP_TRY(file.read_at(at, std::as_writable_bytes(std::span(piece))));
     LOCKSTEP_ASSIGN(const bool found, lines.feed(piece, path));
     if (found) break;
   }
@@ -100,14 +100,54 @@ std::string whole_lines(Env& env, const std::string& path, std::uint64_t at, std
   return lines;
 }
 
+// Behind the first end of a line from there on; the file's end if there is none.
+Result<std::uint64_t> next_line(ReadableFile& file, std::uint64_t at) {
+  constexpr std::uint64_t kStretch = 4096;
+  std::string text;
+  for (; at < file.size(); at += text.size()) {
+    text.resize(static_cast<std::size_t>(std::min(kStretch, file.size() - at)));
+    LOCKSTEP_TRY(file.read_at(at, std::as_writable_bytes(std::span(text))));
+    if (const auto end = text.find('\n'); end != text.npos) return at + end + 1;
+  }
+  return at;
+}
+
+// Whether the line that begins there is of an earlier transaction. One that cannot be read is not.
+Result<bool> is_before(ReadableFile& file, std::uint64_t at, Txn txn) {
+  std::string head(static_cast<std::size_t>(std::min<std::uint64_t>(kHead, file.size() - at)), 0);
+  LOCKSTEP_TRY(file.read_at(at, std::as_writable_bytes(std::span(head))));
+  const auto place = place_of(head);
+  return place && place->txn < txn.value();
+}
+
 }  // namespace
+
+Result<std::uint64_t> place_of_record(Env& env, const std::string& path, Txn txn) {
+  if (!env.exists(path)) return 0;
+  LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
+  // The line is between them; at `low` one begins.
+  std::uint64_t low = 0, high = file->size();
+  while (high - low > kPiece) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    LOCKSTEP_ASSIGN(const std::uint64_t line, next_line(*file, middle));
+    if (line >= high) break;
+    LOCKSTEP_ASSIGN(const bool before, is_before(*file, line, txn));
+    (before ? low : high) = before ? line : middle;
+  }
+  LineScan lines(0, txn.value(), 0);
+  LOCKSTEP_TRY(scan(*file, path, lines, low));
+  return low + lines.keep();
+}
 
 Result<RecordFile> open_records(Env& env, const std::string& path, Txn first, Txn next,
                                 std::uint32_t holes, std::uint64_t most_cut) {
   LineScan lines(first.value(), next.value(), holes);
   RecordFile opened;
   if (env.exists(path)) {
-    if (next > first) LOCKSTEP_TRY(scan(env, path, lines));
+    if (next > first) {
+      LOCKSTEP_ASSIGN(const auto file, env.open_read(path));
+      LOCKSTEP_TRY(scan(*file, path, lines));
+    }
     if (most_cut > 0) opened.cut = whole_lines(env, path, lines.keep(), most_cut);
     LOCKSTEP_TRY(env.truncate(path, lines.keep()));
   }

@@ -53,11 +53,17 @@ std::string difference_in(const Line& now, const Line& then, const std::string& 
 
 // The first figure that differs, with both values; empty: none.
 std::string difference_of(const Line& now, const Line& then) {
+  // What explains the others comes first.
+  if (!difference_in(now, then, "state_xxh3", "").empty())
+    return "its train state is another one at the step's start";
   if (now["loss_hex"] != then["loss_hex"])
     return "its loss is " + loss_in(now) + ", it was " + loss_in(then);
   for (const auto& [key, name] : std::array<std::pair<const char*, const char*>, 2>{
            {{"loss_mean", "its mean loss over all shares"}, {"grad_norm", "its gradients' norm"}}})
     if (std::string text = difference_in(now, then, key, name); !text.empty()) return text;
+  const auto ends = [](const Line& line) { return line.value("ends", Line(false)) == true; };
+  if (ends(now) != ends(then))
+    return ends(now) ? "it ends the run, it did not" : "it does not end the run, it did";
   const auto sums = now.find("sums"), before = then.find("sums");
   if (sums == now.end() || before == then.end() || !sums->is_object() || !before->is_object())
     return "";

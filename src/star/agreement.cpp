@@ -80,6 +80,15 @@ std::optional<Refused> disagreement(const Hello& theirs, const std::string& from
             ? "both are steps of Slurm, whose ports come from their numbers, here the "
               "same one: give one of them --nnodes and --rdzv-endpoint HOST:PORT"
             : "give the same on all nodes of one run, and each run an endpoint of its own");
+  if (theirs.version != ours.version)
+    return differ(Reason::kOtherOption, "the version of Lockstep", theirs.version, ours.version,
+                  "install the same one on all machines");
+  const auto kind = [](bool linked) {
+    return linked ? "it links Lockstep" : "it does not link Lockstep";
+  };
+  if (theirs.linked != ours.linked)
+    return differ(Reason::kOtherOption, "the program", kind(theirs.linked), kind(ours.linked),
+                  equal);
   if (theirs.nodes != ours.nodes)
     return differ(Reason::kOtherOption, "--nnodes", std::to_string(theirs.nodes),
                   std::to_string(ours.nodes), equal);

@@ -22,8 +22,7 @@ using control::Outcome;
 
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr auto kFirstWord = 5s;
-constexpr std::size_t kMostLeaving = 256, kMostSaid = 64;
-constexpr std::size_t kMoreStrangers = 16;
+constexpr std::size_t kMostLeaving = 256;
 
 // Within the machine there is none to be seen.
 std::string address_of(const Connection& connection) {
@@ -64,39 +63,12 @@ Status Hub::listen(std::vector<ListenSocket> sockets) {
       come(connection, first);
     };
     events.store = events_.store;
-    events.turned_away = [this](const control::Failure& failure) { turned_away(failure); };
+    events.turned_away = [this](const control::Failure& failure) { not_let_in_.note(failure); };
     LOCKSTEP_ASSIGN(auto listener, control::Listener::open(loop_, timers_, std::move(socket.socket),
                                                            std::move(plan), std::move(events)));
     listeners_.push_back(std::move(listener));
   }
   return {};
-}
-
-// Who closes without a word is a probe of somebody's; who has another key or version is perhaps a
-// node of this run.
-void Hub::turned_away(const control::Failure& failure) {
-  switch (failure.outcome) {
-    case Outcome::kWrongKey:
-    case Outcome::kKeyMissing:
-    case Outcome::kOtherVersion:
-    case Outcome::kOtherUser:
-      break;
-    default:
-      // Somebody's torchrun, or a worker of another run: perhaps a node of this one.
-      if (failure.outcome == Outcome::kNotLockstep &&
-          failure.text.find("TCPStore") != std::string::npos)
-        break;
-      return log_debug("turned away: " + failure.text);
-  }
-  if (may_say(control::to_string(failure.outcome), failure.from))
-    log_warning("not let in: " + failure.text);
-}
-
-// A line now and then for each kind and address: who comes again and again fills no log.
-bool Hub::may_say(const std::string& kind, const std::string& address) {
-  std::erase_if(silent_about_, [](const auto& entry) { return entry.second.passed(); });
-  return silent_about_.size() < kMostSaid &&
-         silent_about_.try_emplace({kind, address}, Deadline::in(kLineEvery)).second;
 }
 
 void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view first) {
@@ -112,11 +84,11 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   if (auto refused = disagreement(*hello, address, plan_.self)) {
     if (refused->reason == message::Reason::kOtherRun)
       refused->text += "; that leader has been there for " + lockstep::seconds(now() - begun_ns_);
-    if (may_say(refused->option, address)) log_warning("not let in: " + refused->text);
+    not_let_in_.say(refused->option, address, refused->text);
     return refuse(*connection, *refused);
   }
   if (const std::string other = translation(hello->host, hello->local_address, address);
-      !other.empty() && may_say("translation", address))
+      !other.empty() && not_let_in_.may_say("translation", address))
     log_warning(other);
   const nodes::Link link = ++last_link_;
   Connection::Events events;
@@ -183,7 +155,7 @@ void Hub::hear(nodes::Link link, std::string_view frame) {
   }
   if (const std::string doubt = implausible(*word, plan_.own.incarnation, now()); !doubt.empty()) {
     const Peer& peer = found->second;
-    if (may_say("doubt", peer.address))
+    if (not_let_in_.may_say("doubt", peer.address))
       log_warning("let go: " + peer.hello.host + " (" + peer.address +
                   ") says what cannot be true: " + doubt);
     found->second.connection->close();

@@ -31,8 +31,12 @@
 #include "control/listener.h"
 #include "nodes/leader.h"
 #include "star/messages.h"
+#include "star/not_let_in.h"
 
 namespace lockstep::star {
+
+// Connections without a rank: so many, beside two for each node.
+inline constexpr std::size_t kMoreStrangers = 16;
 
 class Hub {
  public:
@@ -99,11 +103,9 @@ class Hub {
   void make_room();
   void drop_silent();
   void let_go(std::shared_ptr<control::Connection> connection);
-  bool may_say(const std::string& kind, const std::string& address);
   void hear(nodes::Link link, std::string_view frame);
   void lose(nodes::Link link, const control::Failure& failure);
   void drop(nodes::Link link);
-  void turned_away(const control::Failure& failure);
   void beat();
   void tell_missing();
   void tell_changes();
@@ -126,7 +128,7 @@ class Hub {
   nodes::Attempt kept_ = 0;
   control::Timers::Timer beat_;
   Deadline tell_missing_at_;
-  std::map<std::pair<std::string, std::string>, Deadline> silent_about_;  // until then, in the log
+  NotLetIn not_let_in_;
   bool other_program_told_ = false;
 };
 

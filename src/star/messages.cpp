@@ -13,14 +13,12 @@ namespace {
 
 // Each message's fields, in the order of the wire; the one list serves writer and reader.
 namespace msg = message;
-template <class M, class Want>
-concept Is = std::is_same_v<std::remove_const_t<M>, Want>;
 
 template <Is<msg::Hello> M>
 void fields(auto& io, M& m) {
   io(m.run_id), io(m.host), io(m.nodes), io(m.max_restarts), io(m.rank_given), io(m.limit_ns);
   io(m.program);
-  io(m.local_address);
+  io(m.local_address), io(m.version), io(m.linked);
 }
 template <Is<msg::Welcome> M>
 void fields(auto& io, M& m) {
@@ -104,6 +102,25 @@ template <Is<msg::Failed> M>
 void fields(auto& io, M& m) {
   io(m.rank), io(m.local_rank), io(m.pid), io(m.exit_code), io(m.time_ms), io(m.host);
   io(m.error_file), io(m.is_file), io(m.text);
+}
+
+template <Is<msg::Claim> M>
+void fields(auto& io, M& m) {
+  io(m.rank), io(m.incarnation), io(m.workers), io(m.link_port), io(m.agent_port), io(m.run);
+}
+template <Is<msg::Formed::Host> M>
+void fields(auto& io, M& m) {
+  io(m.address), io(m.link_port), io(m.agent_port), io(m.incarnation), io(m.workers);
+  io(m.cookie);
+}
+template <Is<msg::Formed> M>
+void fields(auto& io, M& m) {
+  io(m.self), io(m.run);
+  io.list(m.hosts, [](auto& of, auto& host) { fields(of, host); });
+}
+template <Is<msg::Talk> M>
+void fields(auto& io, M& m) {
+  io(m.frame);
 }
 
 }  // namespace

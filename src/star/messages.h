@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -34,6 +35,8 @@ struct Hello {
   std::vector<std::string> program;  // name and arguments
   // This end's address on the connection: behind a NAT the other end sees another.
   std::string local_address;
+  std::string version;  // of Lockstep, and of what its programs and links say
+  bool linked = false;  // the program links Lockstep
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -88,12 +91,49 @@ struct Answer {
   nodes::View view;
 };
 
+// Of a run of a linked program on several hosts. Agent -> the one at the endpoint, and, once all
+// have come, another that it dials; behind Hello: who it is.
+struct Claim {
+  std::optional<std::int32_t> rank;  // --node-rank
+  std::uint64_t incarnation = 0;
+  std::uint32_t workers = 1;
+  std::uint16_t link_port = 0;  // where its link listens
+  // Where it answers other agents; within one machine 65,536 and then link_port: no port, but the
+  // name of an abstract socket.
+  std::uint32_t agent_port = 0;
+  std::uint64_t run = 0;  // Formed's, that it takes part in; 0: in none yet
+  friend bool operator==(const Claim&, const Claim&) = default;
+};
+// The agent at the endpoint -> each other, once all have come, and again on each connection: who
+// takes part.
+struct Formed {
+  struct Host {
+    std::string address;  // numeric, as it is seen at the endpoint; "": that one's own
+    std::uint16_t link_port = 0;
+    std::uint32_t agent_port = 0;
+    std::uint64_t incarnation = 0;
+    std::uint32_t workers = 1;
+    std::string cookie;  // of its pair with the agent that this is for: links::Cookie's bytes
+    friend bool operator==(const Host&, const Host&) = default;
+  };
+  std::int32_t self = 0;    // the agent's index
+  std::uint64_t run = 0;    // drawn at random
+  std::vector<Host> hosts;  // by index
+  friend bool operator==(const Formed&, const Formed&) = default;
+};
+// Both ways, behind Formed: a frame of link/agent_talk.h.
+struct Talk {
+  std::string frame;
+  friend bool operator==(const Talk&, const Talk&) = default;
+};
+
 }  // namespace message
 
 // In the order of their types, from 1.
-using Message = std::variant<message::Hello, message::Welcome, message::Refused, nodes::NodeWord,
-                             nodes::LeaderWord, message::Failed, message::StatusQuery,
-                             message::StopOrder, message::Answer>;
+using Message =
+    std::variant<message::Hello, message::Welcome, message::Refused, nodes::NodeWord,
+                 nodes::LeaderWord, message::Failed, message::StatusQuery, message::StopOrder,
+                 message::Answer, message::Claim, message::Formed, message::Talk>;
 
 // Whether its sender is no node: StatusQuery, StopOrder.
 inline bool is_question(const Message& message) {

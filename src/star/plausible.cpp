@@ -54,6 +54,26 @@ void cut(std::string& text) {
 
 }  // namespace
 
+std::string implausible(const message::Formed& formed, std::size_t hosts) {
+  constexpr std::size_t kCookieBytes = 32;
+  constexpr std::uint32_t kMostAgentPort = 2 * 65'536 - 1;  // Claim
+  Doubts doubts;
+  if (formed.hosts.size() != hosts)
+    doubts.doubt("the number of nodes", std::to_string(formed.hosts.size()));
+  if (formed.self < 0 || static_cast<std::size_t>(formed.self) >= formed.hosts.size())
+    doubts.doubt("this node", "node " + std::to_string(formed.self));
+  if (formed.run == 0) doubts.doubt("the run's id", "0");
+  for (const message::Formed::Host& host : formed.hosts) {
+    doubts.range("a number of a port", host.agent_port, kMostAgentPort);
+    if (host.workers == 0) doubts.doubt("the number of workers", "0");
+    doubts.range("the number of workers", host.workers, kMostWorkersOfHost);
+    if (host.cookie.size() != kCookieBytes)
+      doubts.doubt("a cookie", "of " + std::to_string(host.cookie.size()) + " bytes");
+    doubts.text("an address", host.address);
+  }
+  return doubts.first();
+}
+
 std::string implausible(const nodes::NodeWord& word, nodes::Incarnation leader, std::uint64_t now) {
   Doubts doubts;
   if (word.row.workers == 0) doubts.doubt("the number of workers", "0");

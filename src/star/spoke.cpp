@@ -179,7 +179,7 @@ void Spoke::dial_again() {
 }
 
 void Spoke::tell_trouble() {
-  if (!tell_at_.passed()) return;
+  if (quiet_ || !tell_at_.passed()) return;
   tell_at_ = Deadline::in(kLineEvery);
   log_warning("the launcher at " + endpoint_text(plan_.host, plan_.port) +
               " is not reached: " + trouble_ + events_.tries_on());
@@ -214,10 +214,11 @@ void Spoke::is_elsewhere(const Connection& from, const std::string& why) {
   lost(failure);
 }
 
-// By the connection: what was dialled beside it is not needed.
+// By the connection: what was dialled beside it is not needed, if this side is heard as well.
 void Spoke::heard() {
   heard_by_ = Deadline::in(std::chrono::nanoseconds(limit_ns_ / 3));
-  if (!std::exchange(beside_, false)) return;
+  if (!beside_ || connection_->is_stuck()) return;
+  beside_ = false;
   drop_dials();
   drop_fresh();
   trouble_.clear();
@@ -296,7 +297,8 @@ void Spoke::watch() {
     drop_fresh();
     failed_beside({Outcome::kTooLate, plan_.host + ": no answer"});
   }
-  if (connection_ && !beside_ && heard_by_.passed()) {
+  const bool is_stuck = connection_ && open_ && connection_->is_stuck();
+  if (connection_ && !beside_ && (is_stuck || heard_by_.passed())) {
     if (open_) {
       dial_beside();
     } else {
@@ -319,9 +321,15 @@ void Spoke::say(const nodes::NodeWord& word) {
   if (const auto text = encode(word); text.ok()) connection_->send(*text);
 }
 
-void Spoke::tell(const message::Failed& failed) {
+void Spoke::on_hosts(const Message& message) {
   if (!open_) return;
-  if (const auto text = encode(failed); text.ok()) connection_->send(*text);
+  if (old_) std::exchange(old_, nullptr)->close();
+  events_.of_hosts(message);
+}
+
+void Spoke::tell(const Message& message) {
+  if (!open_) return;
+  if (const auto text = encode(message); text.ok()) connection_->send(*text);
 }
 
 void Spoke::leave() {

@@ -2,8 +2,9 @@
 // what must agree, carries words between nodes::Node and the leader, and dials again where the
 // connection ends.
 //
-// Where nothing comes for L / 3 it dials beside the connection, which stays: a pause or a cut may
-// pass, and then whichever comes through first is the connection. So silence is no close: closed()
+// Where nothing comes for L / 3, or nothing that is said gets through, it dials beside the
+// connection, which stays: a pause or a cut may pass, and then whichever works first, both ways, is
+// the connection. So silence is no close: closed()
 // is what the other side has done (goodbye, its process or machine gone, nobody listens any more).
 //
 // Once a leader has answered it is dialled at that address first, and by the endpoint's name beside
@@ -53,6 +54,8 @@ class Spoke {
     std::function<void(const nodes::LeaderWord&)> word;
     std::function<void(const message::Failed&)> failed;  // elsewhere: why the run ends
     std::function<void()> closed;                        // by the other side
+    // Of linked programs, in the words' place: Formed or Talk.
+    std::function<void(const Message&)> of_hosts = [](const Message&) {};
     // By this machine, before there ever was a connection: who leads may be this node.
     std::function<void()> refused_here = [] {};
     // Behind what is told of a dial that failed, or of a leader that does not let it in.
@@ -69,7 +72,7 @@ class Spoke {
 
   // Does nothing where no leader has agreed.
   void say(const nodes::NodeWord& word);
-  void tell(const message::Failed& failed);
+  void tell(const Message& message);
   bool is_open() const { return open_; }
   // This end's address, numeric; "127.0.0.1" within the machine. Valid once it was open.
   const std::string& local_address() const { return local_address_; }
@@ -77,6 +80,8 @@ class Spoke {
   const std::string& leader_address() const { return leader_address_; }
   // Why there is no connection; "": there is one.
   const std::string& trouble() const { return trouble_; }
+  // No more lines of why there is no connection.
+  void be_quiet() { quiet_ = true; }
   void leave();
   bool has_left() const { return !connection_ || connection_->is_over(); }
 
@@ -99,6 +104,9 @@ class Spoke {
   void on(const message::Refused& refused);
   void on(const nodes::LeaderWord& word);
   void on(const message::Failed& failed) { events_.failed(failed); }
+  void on(const message::Formed& formed) { on_hosts(formed); }
+  void on(const message::Talk& talk) { on_hosts(talk); }
+  void on_hosts(const Message& message);
   template <class Other>
   void on(const Other& /*nothing that a leader says*/) {}
   void dial_again();
@@ -120,6 +128,7 @@ class Spoke {
   // the new one: before that its end would look like this node's.
   std::shared_ptr<control::Connection> fresh_, old_;
   bool open_ = false;  // the leader has said Welcome
+  bool quiet_ = false;
   bool was_open_ = false;
   std::uint64_t limit_ns_;
   std::string local_address_ = "127.0.0.1";

@@ -71,13 +71,14 @@ Result<std::optional<checkpoint::Found>> Checkpoints::load_newest(
                    ". --resume never starts over"};
 }
 
-Result<std::optional<Checkpoints::Loaded>> Checkpoints::load(const Plan& plan, bool checkpointed,
+Result<std::optional<Checkpoints::Loaded>> Checkpoints::load(Plan& plan, bool checkpointed,
                                                              bool first) {
   if (first) LOCKSTEP_TRY(checkpoint::remove_unpublished(posix_env(), options_.output));
   const std::vector<CheckpointPart> parts = parts_of(state_);
   LOCKSTEP_ASSIGN(auto targets, checkpoint::Targets::of(parts));
   checkpoint::Expectation expected;
   expected.run_identity = manifest_.identity();
+  expected.other_identity = manifest_.identity_with_start();
   if (!options_.new_virtual_workers) expected.virtual_workers = *manifest_.virtual_workers();
 
   // A restarted group has checkpoints of its own, unless it died before the first.
@@ -90,11 +91,11 @@ Result<std::optional<Checkpoints::Loaded>> Checkpoints::load(const Plan& plan, b
     LOCKSTEP_ASSIGN(found, load_path(expected, targets.parts(), first));
   }
   if (!found) return std::optional<Loaded>();
-  LOCKSTEP_ASSIGN(const Txn next, place_of(plan, *found));
   LOCKSTEP_TRY(targets.finish());
   LOCKSTEP_ASSIGN(const RunNotes notes, load_texts(state_, found->state));
+  if (!same_virtual_workers(*found)) LOCKSTEP_TRY(go_on_otherwise(plan, *found));
   if (first) log_info("resuming from '" + found->path + "'");
-  const Loaded loaded{next, own, notes};
+  const Loaded loaded{Txn(found->manifest.cursor.txn), own, notes};
   if (own && same_virtual_workers(*found)) newest_ = loaded;
   return std::optional(loaded);
 }
@@ -126,10 +127,13 @@ bool Checkpoints::same_virtual_workers(const checkpoint::Found& found) const {
 }
 
 // With another V steps per epoch differ, so the place in the run is kept only at an epoch's start.
-Result<Txn> Checkpoints::place_of(const Plan& plan, const checkpoint::Found& found) const {
+Status Checkpoints::go_on_otherwise(Plan& plan, const checkpoint::Found& found) {
   const RunCursor& cursor = found.manifest.cursor;
-  if (same_virtual_workers(found)) return Txn(cursor.txn);
-  if (cursor.step == 0) return plan.epoch_start(static_cast<std::int64_t>(cursor.epoch));
+  if (cursor.step == 0) {
+    const auto epoch = static_cast<std::int64_t>(cursor.epoch);
+    plan.first_txn = static_cast<std::int64_t>(cursor.txn) - epoch * plan.txns_per_epoch();
+    return {};
+  }
   return Error{ErrorKind::kUsage,
                "--new-virtual-workers: checkpoint '" + found.path + "' is in the middle of epoch " +
                    std::to_string(cursor.epoch) + " (step " + std::to_string(cursor.step) +

@@ -41,8 +41,8 @@ class Checkpoints {
   // Into the state. nullopt: none yet, start from the seed. `first`: this worker removes what a
   // killed writer left, and says what was skipped. `checkpointed`: this launch has published one,
   // which comes before --resume PATH. With --new-virtual-workers a checkpoint of another V is taken
-  // at an epoch's start.
-  Result<std::optional<Loaded>> load(const Plan& plan, bool checkpointed, bool first);
+  // at an epoch's start; `plan`, which is the state's, goes on from its number.
+  Result<std::optional<Loaded>> load(Plan& plan, bool checkpointed, bool first);
 
   // kDisk: one could not be saved, and the run is to stop for it.
   Status check() const;
@@ -74,7 +74,7 @@ class Checkpoints {
                                       bool first) const;
   bool from_path() const;
   bool same_virtual_workers(const checkpoint::Found& found) const;
-  Result<Txn> place_of(const Plan& plan, const checkpoint::Found& found) const;
+  static Status go_on_otherwise(Plan& plan, const checkpoint::Found& found);
   bool is_there(const Plan& plan, Txn next) const;
   // Of a state, beside its tensors, which the writer has.
   struct Copy {

@@ -7,6 +7,7 @@
 
 #include "base/guard.h"
 #include "base/hash.h"
+#include "optim/tensor_bytes.h"
 
 namespace lockstep::training {
 namespace {
@@ -25,7 +26,7 @@ std::vector<std::int64_t> probes(std::int64_t size) {
 void add(Xxh3& hash, const at::Tensor& tensor) {
   if (!tensor.defined()) return;
   const at::Tensor here = tensor.detach().cpu().contiguous();
-  hash.update({static_cast<const std::byte*>(here.const_data_ptr()), here.nbytes()});
+  hash.update(optim::bytes_of(here));
 }
 
 }  // namespace

@@ -52,8 +52,9 @@ class EpochEnds {
   bool ends_run(Txn txn) const;
   transaction::Lines lines(Txn txn, comm::Exchange& exchange) const;
 
+  bool evaluates(Txn txn) const;  // batches of the test set
+
  private:
-  bool evaluates(Txn txn) const;
   Result<bool> call_exports(const EpochEnd& end) const;
   Score score_of(Txn txn, comm::Exchange& exchange) const;
   Status check(const Score& score) const;

@@ -16,6 +16,11 @@ constexpr std::size_t kMostLosses = 8;
 // JSON has no word for what is not finite.
 std::string json_number(double value) { return std::isfinite(value) ? shortest(value) : "null"; }
 
+std::string hex_digits(std::uint64_t word) {
+  std::array<char, 16> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), word, 16).ptr};
+}
+
 // C's %a: every bit, readable by Python's float.fromhex().
 std::string hex(double value) {
   if (!std::isfinite(value)) return shortest(value);
@@ -119,7 +124,7 @@ std::string two_digits(std::int64_t number) {
 }
 
 // All that the functions below write.
-constexpr std::array<std::string_view, 30> kKeys{
+constexpr std::array<std::string_view, 32> kKeys{
     "txn",           "step",           "epoch",
     "update",        "loss",           "loss_hex",
     "loss_mean",     "samples",        "lr",
@@ -129,7 +134,8 @@ constexpr std::array<std::string_view, 30> kKeys{
     "epoch_step",    "exported",       "test_loss",
     "test_accuracy", "test_correct",   "test_samples",
     "test_left_out", "valid_loss",     "valid_accuracy",
-    "valid_correct", "valid_samples",  "valid_left_out"};
+    "valid_correct", "valid_samples",  "valid_left_out",
+    "ends",          "state_xxh3"};
 
 }  // namespace
 
@@ -212,7 +218,9 @@ std::string step_metrics(Txn txn, const Position& position, const StepFigures& o
   if (of.grad_norm) rest += ",\"grad_norm\":" + json_number(*of.grad_norm);
   if (of.scale) rest += ",\"scale\":" + json_number(*of.scale);
   if (of.skipped) rest += ",\"skipped\":true";
+  if (of.ends) rest += ",\"ends\":true";
   rest += recorded_if_any("replaced", of.replaced);
+  if (of.state) rest += ",\"state_xxh3\":\"" + hex_digits(*of.state) + "\"";
   if (of.redone != nullptr) rest += std::string(",\"redone\":\"") + of.redone + "\"";
   rest += recorded(of.sums);
   return metrics_of(txn, position, rest, of.has_epochs);

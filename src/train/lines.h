@@ -47,18 +47,21 @@ struct StepFigures {
   std::optional<double> grad_norm = {};  // before clipping; nullopt: not computed
   std::optional<double> scale = {};      // with a GradScaler: the next step's
   bool skipped = false;                  // by --on-nan, or as no share took part
+  bool ends = false;                     // the run, by a share or a hook
   std::int64_t replaced = 0;             // damaged samples for which others stood in
   std::optional<std::int64_t> update = {};  // from 0, in a run whose steps have several
   bool has_epochs = true;
   // Where the step, done again behind a checkpoint, may come out otherwise: "warn" is told of, and
   // ends no run; "off" is not compared.
   const char* redone = nullptr;
+  std::optional<std::uint64_t> state = {};  // XXH3 of the state at the step's start
   Sums sums = {};
 };
 // {"txn":T,"step":S,"epoch":E,"update":…,"loss":…,"loss_hex":"0x1.…","loss_mean":…,"samples":…,
-// "lr":…,"grad_norm":…,"scale":…,"skipped":true,"replaced":…,"redone":…}, without what does not
-// apply; sums last: "reward":MEAN,"sums":{"reward":[SUM,COUNT]}. Where it came out otherwise as it
-// was done again the recorder adds "before":{…}, the earlier line.
+// "lr":…,"grad_norm":…,"scale":…,"skipped":true,"ends":true,"replaced":…,"state_xxh3":"…",
+// "redone":…}, without what does not apply; sums last: "reward":MEAN,"sums":{"reward":[SUM,COUNT]}.
+// Where it came out otherwise as it was done again the recorder adds "before":{…}, the earlier
+// line.
 std::string step_metrics(Txn txn, const Position& position, const StepFigures& figures);
 // {…,"train_loss":…,"lr":…}, "train_accuracy" where it is counted and, with a test set,
 // "test_loss", "test_accuracy", "test_correct", "test_samples"; "valid_…" with a validation set.

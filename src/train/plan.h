@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "base/ids.h"
@@ -23,6 +24,14 @@ struct Position {
   Kind kind = Kind::kStep;
   std::int64_t global_step = 0;  // steps of the run before this transaction
   std::int64_t update = 0;       // of its step, from 0
+  // Steps 1, 2, 4, 8, …, where workers are compared: a loop that is wrong is told so soon, and all
+  // of it costs little.
+  bool is_early() const { return std::has_single_bit(static_cast<std::uint64_t>(global_step)); }
+  // Its record has a hash of the state at its start, for whoever does the step again: whatever the
+  // options are, so that records do not depend on how often a checkpoint is taken.
+  bool notes_state() const {
+    return kind == Kind::kStep && update == 0 && (is_early() || global_step % 32 == 0);
+  }
 };
 
 struct Plan {
@@ -46,6 +55,9 @@ struct Plan {
   std::int64_t evaluation_every = 0;  // and each epoch in it, after so many steps; 0: only there
   std::int64_t updates_per_step = 1;  // a transaction each
   bool has_epochs = true;  // false: of a run without data, one that has no end of its own
+  // That of epoch 0; not 0 once the run has gone on with another V: its transactions are numbered
+  // on, whatever number its steps have now. Below 0 where there are more of them than before.
+  std::int64_t first_txn = 0;
 
   void end_after(std::int64_t steps) {
     max_steps = steps;
@@ -57,10 +69,20 @@ struct Plan {
     return std::min(batches_per_step, batches_per_epoch - first_batch(step));
   }
 
+  // Each 64th step and, as what changes by the epoch changes there, each epoch's first one, if that
+  // is no more often.
+  bool looks_again(const Position& position) const {
+    constexpr std::int64_t kEvery = 64;
+    return position.global_step % kEvery == 0 || (position.step == 0 && steps_per_epoch >= kEvery);
+  }
+
   // As the program was started: no time limit changes it, so schedules may stand on it.
   std::int64_t planned_steps() const {
     const std::int64_t all = steps_per_epoch * epochs;
     return max_steps > 0 ? std::min(all, max_steps) : all;
+  }
+  std::int64_t planned_epochs() const {  // with a last one that is not whole
+    return (planned_steps() + steps_per_epoch - 1) / steps_per_epoch;
   }
   // Otherwise a time limit alone ends it, or the program.
   bool knows_its_end() const { return has_epochs ? epochs < kEpochsInTime : max_steps > 0; }
@@ -89,7 +111,7 @@ struct Plan {
   // The last transaction of its epoch, which is no step.
   bool closes_epoch(Kind kind) const { return kind == (exports ? Kind::kExport : Kind::kEpochEnd); }
   Txn epoch_start(std::int64_t epoch) const {
-    return Txn(static_cast<std::uint64_t>(epoch * txns_per_epoch()));
+    return Txn(static_cast<std::uint64_t>(first_txn + epoch * txns_per_epoch()));
   }
   // Behind the last step and its evaluation or, where its epoch is whole, behind that epoch's end.
   // A longer time limit goes on from here: so checkpoints never have a later place.
@@ -117,8 +139,9 @@ struct Plan {
     return position.kind == Kind::kStep && position.update + 1 == updates_per_step;
   }
   bool in_broken_end(Txn txn) const { return breaks_epoch() && txn >= place_of_end(); }
+  // Of a transaction of this V.
   Position at(Txn txn) const {
-    const auto t = static_cast<std::int64_t>(txn.value());
+    const std::int64_t t = static_cast<std::int64_t>(txn.value()) - first_txn;
     Position position;
     if (in_broken_end(txn)) {
       position.epoch = stop_after / steps_per_epoch;

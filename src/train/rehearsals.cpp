@@ -1,6 +1,7 @@
 #include "train/rehearsals.h"
 
 #include <algorithm>
+#include <bit>
 #include <sstream>
 #include <string>
 
@@ -14,7 +15,8 @@ std::int64_t asked_for(const RunOptions& options) {
 }  // namespace
 
 Rehearsals::Rehearsals(const RunOptions& options, std::int64_t updates)
-    : left_(std::make_shared<Left>(static_cast<std::size_t>(updates), asked_for(options))),
+    : asked_(asked_for(options)),
+      left_(std::make_shared<Left>(static_cast<std::size_t>(updates), asked_)),
       promised_(options.deterministic == Deterministic::kStrict && options.rehearse != 0),
       unproved_(static_cast<std::size_t>(updates)) {}
 
@@ -39,6 +41,24 @@ TrainState::Text Rehearsals::text() const {
 void Rehearsals::begin(const RunOptions& options) {
   for (std::int64_t& steps : *left_)
     steps = options.rehearse ? *options.rehearse : std::min(steps, asked_for(options));
+}
+
+// The next virtual worker's each time: steps 1, 2, 4 and so on are the first, second and third. In
+// each update of a step it is another one's, so that who repeats it has not done so in the update
+// before: what the closure has kept there it does not have. For the same reason one share is left
+// out, in turn, behind the first of the steps in which all are.
+std::vector<bool> Rehearsals::due(const Position& position, std::uint32_t virtual_workers,
+                                  bool buffers) const {
+  const std::int64_t left = (*left_)[static_cast<std::size_t>(position.update)];
+  std::vector<bool> shares(virtual_workers, left > 0);
+  if (left > 0 && left < asked_ && virtual_workers > 1)
+    shares[static_cast<std::uint64_t>(position.global_step + position.update) % virtual_workers] =
+        false;
+  if (left > 0 || !promised_ || !position.is_early()) return shares;
+  const auto number = std::bit_width(static_cast<std::uint64_t>(position.global_step));
+  shares[static_cast<std::uint32_t>(number + position.update) % virtual_workers] = true;
+  if (buffers && position.global_step > 1) shares.front() = true;
+  return shares;
 }
 
 void Rehearsals::count(std::int64_t update) {

@@ -1,7 +1,13 @@
-// In which steps each share is computed twice (transaction/participant_rehearsal.cpp): the first
-// ones in which a share takes part, of each of a step's updates for itself. How many of them are
-// left is counted by all workers alike, from what is committed, and goes to newcomers and into
-// checkpoints as a text of the state: a step in which no share takes part uses none up.
+// Which shares are computed twice (transaction/participant_rehearsal.cpp).
+//
+// All of the first step in which a share takes part, and all but one of those that --rehearse N
+// adds behind it, of each of a step's updates for itself. How many of them are left is counted by
+// all workers alike, from what is committed, and goes to newcomers and into checkpoints as a text
+// of the state: a step in which no share takes part uses none up. And one of each early step: what
+// a closure keeps from step to step (a pool of each virtual worker) is empty in the first steps,
+// and shows where another worker computes the share; of each of its updates another one, which
+// shows what it keeps from update to update. Beside it virtual worker 0's, if the model has
+// buffers: those that its share leaves are the state's, and no other share's are.
 //
 // And which updates of a newcomer have not been compared yet (participant_newcomer.cpp there).
 //
@@ -14,6 +20,7 @@
 
 #include "lockstep/run_options.h"
 #include "lockstep/state.h"
+#include "train/plan.h"
 
 namespace lockstep::training {
 
@@ -27,7 +34,9 @@ class Rehearsals {
   // The state is that of this start's first step. What `options` ask for is of each start.
   void begin(const RunOptions& options);
 
-  bool due(std::int64_t update) const { return (*left_)[static_cast<std::size_t>(update)] > 0; }
+  // By virtual worker, of so many: whether that share is. `buffers`: the model has some.
+  std::vector<bool> due(const Position& position, std::uint32_t virtual_workers,
+                        bool buffers = false) const;
   // A share has taken part in it.
   void count(std::int64_t update);
 
@@ -40,6 +49,7 @@ class Rehearsals {
 
  private:
   using Left = std::vector<std::int64_t>;  // by update
+  std::int64_t asked_;
   std::shared_ptr<Left> left_;
   bool promised_;
   std::vector<bool> unproved_;  // by update

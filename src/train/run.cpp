@@ -8,6 +8,7 @@
 
 #include "base/guard.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "checkpoint/store.h"
 #include "checkpoint/user_file.h"
 #include "context/session_of.h"
@@ -18,7 +19,6 @@
 #include "train/closing_remarks.h"
 #include "train/determinism.h"
 #include "train/finale.h"
-#include "train/given_optimizers.h"
 
 namespace lockstep::training {
 
@@ -62,7 +62,21 @@ Status Run::open(std::shared_ptr<const data::Dataset> train,
   return status;
 }
 
+// So that newcomers and checkpoints have it. The state may outlive this.
+TrainState::Text Run::first_txn() const {
+  const auto save = [held = std::weak_ptr(plan_)] {
+    const auto plan = held.lock();
+    return plan == nullptr || plan->first_txn == 0 ? "" : std::to_string(plan->first_txn);
+  };
+  const auto load = [held = std::weak_ptr(plan_)](const std::string& text) -> Status {
+    if (const auto plan = held.lock()) plan->first_txn = number_of<std::int64_t>(text).value_or(0);
+    return {};
+  };
+  return {"lockstep.first_txn", save, load, /*hashed=*/false, /*optional=*/true};
+}
+
 Status Run::begin() {
+  let_go_.emplace(state_);
   hooks.on_update.close();
   LOCKSTEP_TRY(hooks.on_update.check());
   LOCKSTEP_TRY(check_options(spec_, hooks, state_));
@@ -75,6 +89,8 @@ Status Run::begin() {
   LOCKSTEP_TRY(start.read_directory());
   LOCKSTEP_ASSIGN(const int virtual_workers, start.virtual_workers());
   LOCKSTEP_TRY(make_plans(spec_, hooks, virtual_workers, epoch_ends_.book() != nullptr));
+  if (const EpochBook* book = epoch_ends_.book(); book != nullptr && spec_.plan.knows_its_end())
+    LOCKSTEP_TRY(book->check_epochs(spec_.plan.planned_epochs()));
   if (spec_.has_data())
     if (const auto warning = warning_of_batches_of_one(spec_, state_))
       log_once(*warning, LogLevel::kWarning);
@@ -85,9 +101,9 @@ Status Run::begin() {
   LOCKSTEP_TRY(state_.add(flags_->text()));
   rehearsals_.emplace(spec_.options, spec_.plan.updates_per_step);
   LOCKSTEP_TRY(state_.add(rehearsals_->text()));
+  LOCKSTEP_TRY(state_.add(first_txn()));
   LOCKSTEP_TRY(open_rows(spec_, state_));
   state_.keep_places();
-  let_go_.emplace(state_);
   modes_.emplace(state_);
   LOCKSTEP_ASSIGN(shares_, Shares::make(spec_, hooks, state_));
   LOCKSTEP_ASSIGN(origin_, start.bring_origin());
@@ -116,11 +132,11 @@ transaction::ParticipantOptions Run::participant_options() const {
   options.board.ring = coord::ring_for(options.board.virtual_workers, options.board.ids_capacity);
   options.board.epoch_ends = static_cast<std::uint32_t>(plan.txns_between_steps());
   options.board.updates = static_cast<std::uint32_t>(plan.updates_per_step);
-  if (origin_) options.board.first_txn = plan.epoch_start(origin_->start.epoch).value();
   options.eval_items = plan.txns_between_steps() > 0 ? epoch_ends_.most_items() : 0;
   options.run_dir = spec_.options.output;
   if (plan.knows_its_end()) options.total_steps = static_cast<std::uint64_t>(plan.planned_steps());
   options.training_words = modes_->words();
+  options.hooks = !hooks.on_update.empty();
   options.reducer.find_unused_parameters = spec_.options.find_unused_parameters;
   options.reducer.may_freeze = true;
   options.reducer.copy_gradients = !hooks.on_update.empty() || has_optimizer_of_its_own(state_);
@@ -146,6 +162,7 @@ Status Run::take_part(RunStart& start) {
   flags_->watch(participant_->reducer().parameters());
   checkpoints_ =
       std::make_unique<Checkpoints>(session, state_, spec_.options, manifest_, run_lock_.get());
+  let_go_->begin();
   if (admission.newcomer) {
     steps_watched_.reset();
     rehearsals_->come_in();
@@ -200,13 +217,14 @@ Result<bool> Run::announce() {
   switch (turn) {
     case Turn::kRun:
       LOCKSTEP_TRY(copy_if_due());
+      tell_of_world_size();
       announced_ = true;
       announced_txn_ = at();
       // Where the shares have left the generator depends on which ones this worker had.
       at::manual_seed(loop_seed(spec_.options.seed, global_step(at())));
       return true;
     case Turn::kStopped:
-      if (participant_->first_live())
+      if (participant_->first_of_host())
         LOCKSTEP_TRY(checkpoints_->copy_of_stop(spec_.plan, at(), notes()));
       // With several optimizers the checkpoint has which of them comes next, and that only run()
       // is told: so it is run() that stops.
@@ -236,7 +254,7 @@ Status Run::leave() {
 // next() has copied it there: what the loop has done since is no part of it.
 Status Run::leave_stopped() {
   RunNotes notes = this->notes();
-  if (stopping_) notes.optimizers = given_optimizers();
+  if (stopping_) notes.optimizers = given_.choices();
   if (checkpoints_->has_copy()) LOCKSTEP_TRY(checkpoints_->save(spec_.plan, at(), notes));
   LOCKSTEP_TRY(session_of(context_).leave(at()));
   return Error{ErrorKind::kResumable, "stopped by the launcher; the same command goes on"};
@@ -247,16 +265,16 @@ Result<StepResult> Run::run_next(std::vector<GivenUpdate> updates) {
   const Busy busy(busy_);
   if (!std::exchange(announced_, false))
     return Error{ErrorKind::kUsage, "run() without next(): next() announces each step, once"};
-  given_ = std::move(updates);
+  given_.give(std::move(updates));
   results_.clear();
   const auto where = [&] { return in_words(at()); };
   Status status = guarded(where, ErrorKind::kInternal, [&]() -> Status {
     LOCKSTEP_TRY(hooks.on_update.check());
-    LOCKSTEP_TRY(check_given());
+    LOCKSTEP_TRY(given_.check(global_step(at())));
     LOCKSTEP_TRY(check_goes_on_as_before());
     if (stopping_) return leave_stopped();
     while (const auto remark = let_go_->next()) log_once(*remark, LogLevel::kWarning);
-    LOCKSTEP_TRY(checkpoints_->hand_over(given_optimizers()));
+    LOCKSTEP_TRY(checkpoints_->hand_over(given_.choices()));
     trained_ = true;
     return run_updates();
   });
@@ -269,27 +287,21 @@ Result<StepResult> Run::run_next(std::vector<GivenUpdate> updates) {
   return result;
 }
 
-Status Run::check_given() const {
-  const auto wanted = static_cast<std::size_t>(spec_.plan.updates_per_step);
-  if (given_.size() == wanted) return {};
-  return Error{ErrorKind::kUsage,
-               "step " + std::to_string(global_step(at())) + ": run() was given " +
-                   std::to_string(given_.size()) + (given_.size() == 1 ? " update" : " updates") +
-                   ", and RunOptions::updates_per_step is " + std::to_string(wanted) +
-                   ": each step has so many. An update in which all losses are undefined tensors "
-                   "is left out"};
-}
-
 Status Run::run_updates() {
-  for (std::size_t u = 0; u < given_.size(); ++u) {
-    if (u > 0) LOCKSTEP_TRY(go_on_in_step());
+  bool first = true;
+  for (const GivenUpdate& update : given_.updates()) {
+    if (!std::exchange(first, false)) LOCKSTEP_TRY(go_on_in_step());
     LOCKSTEP_TRY(state_.check_places());
     LOCKSTEP_TRY(flags_->check());
     participant_->reducer().read_frozen();
     modes_->read();
-    shares_->choose(given_[u].optimizers, *given_[u].loss);
-    participant_->reducer().choose(set_of(given_[u].optimizers));
+    shares_->choose(update.optimizers, *update.loss);
+    participant_->reducer().choose(set_of(update.optimizers));
+    const bool has_result = is_step(at());
+    const std::size_t before = results_.size();
     LOCKSTEP_TRY(participant_->run());
+    // This worker leaves with it, and has not read what the others have.
+    if (has_result && results_.size() == before) return leave();
   }
   return {};
 }
@@ -304,26 +316,29 @@ Status Run::go_on_in_step() {
 RunNotes Run::notes() const {
   RunNotes notes;
   notes.idle_steps = idle_steps_;
+  notes.workers = session_of(context_).identity().world_size;
   return notes;
-}
-
-// By update; none where there is no choice.
-std::vector<OptimizerList> Run::given_optimizers() const {
-  std::vector<OptimizerList> given;
-  if (state_.optimizers().size() > 1)
-    for (const GivenUpdate& update : given_) given.push_back(update.optimizers);
-  return given;
 }
 
 // Where all have died nobody is left to compare with, but the checkpoint knows.
 Status Run::check_goes_on_as_before() const {
   if (!gone_on_from_ || !gone_on_from_->own || gone_on_from_->next != at()) return {};
-  const std::vector<OptimizerList>& then = gone_on_from_->notes.optimizers;
-  for (std::size_t u = 0; u < std::min(then.size(), given_.size()); ++u)
-    LOCKSTEP_TRY(same_optimizers(state_, in_words(Txn(at().value() + u)),
-                                 {then[u], "the start before"},
-                                 {given_[u].optimizers, "this one"}));
-  return {};
+  return given_.check_as_before(at(), gone_on_from_->notes.optimizers);
+}
+
+// Behind a stop in order nothing is done again, so that nothing else shows it.
+void Run::tell_of_world_size() {
+  const worker::Session& session = session_of(context_);
+  const int before = gone_on_from_ && gone_on_from_->own ? gone_on_from_->notes.workers : 0;
+  const int now = session.identity().world_size;
+  if (before == 0 || before == now || !session.world_size_was_asked()) return;
+  log_once("the run goes on with world_size() " + std::to_string(now) + ", it was " +
+               std::to_string(before) +
+               " in the start before, and the program asks for it: a rate, a loss or a batch size "
+               "that depends on it makes other weights. V stays: run_so_far().virtual_workers "
+               "(docs/guide/own_loop.md, \"How many shares there are\"). A program that only "
+               "prints it may pass this over",
+           LogLevel::kWarning, "world_size");
 }
 
 // A loop that has data of its own around run() compiles, trains, and is not exact.

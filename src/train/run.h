@@ -15,8 +15,9 @@
 #include "lockstep/trainer.h"
 #include "rundir/manifest.h"
 #include "train/checkpoints.h"
+#include "train/committed_update.h"
 #include "train/epoch_ends.h"
-#include "train/given_optimizers.h"
+#include "train/given_step.h"
 #include "train/gradient_flags.h"
 #include "train/hooks.h"
 #include "train/let_go.h"
@@ -34,12 +35,6 @@
 #include "transaction/program.h"
 
 namespace lockstep::training {
-
-// One of a step's updates, as the program's loop has given it.
-struct GivenUpdate {
-  OptimizerList optimizers;
-  const Step::Closure* loss = nullptr;
-};
 
 class Run final : public transaction::Program {
  public:
@@ -83,8 +78,20 @@ class Run final : public transaction::Program {
   void stop_after(std::uint64_t steps) override {
     spec_.plan.stop_after = static_cast<std::int64_t>(steps);
   }
-  bool rehearses(Txn txn) const override { return rehearsals_->due(spec_.plan.at(txn).update); }
+  bool looks_again(Txn txn) const override {
+    return rehearsals_->promised() && spec_.plan.looks_again(spec_.plan.at(txn));
+  }
+  bool evaluates(Txn txn) const override {
+    return spec_.plan.at(txn).kind != Kind::kExport && epoch_ends_.evaluates(txn);
+  }
+  std::vector<bool> rehearsed(Txn txn) const override {
+    return rehearsals_->due(spec_.plan.at(txn), spec_.virtual_workers(), !state_.buffers().empty());
+  }
   std::string doubt() const override;
+  std::string module_in_words(std::size_t number) const override {
+    return modes_->module_in_words(number);
+  }
+  bool promised() const override { return rehearsals_->promised(); }
   bool must_prove(Txn txn) const override {
     return rehearsals_->must_prove(spec_.plan.at(txn).update);
   }
@@ -100,6 +107,7 @@ class Run final : public transaction::Program {
 
  private:
   Status begin();
+  TrainState::Text first_txn() const;
   transaction::ParticipantOptions participant_options() const;
   Status take_part(RunStart& start);
   void renew_half_weights();
@@ -107,35 +115,27 @@ class Run final : public transaction::Program {
   Result<bool> announce();
   Status leave_stopped();
   Status leave();
-  Status check_given() const;
   Status run_updates();
   Status go_on_in_step();
   RunNotes notes() const;
-  std::vector<OptimizerList> given_optimizers() const;
   Status copy_if_due();
   std::uint64_t run_time() const;  // nanoseconds
   Status check_goes_on_as_before() const;
   Status check_witnessed(Txn txn);
   void tell_of_unused_data();
+  void tell_of_world_size();
   Status last_words();
   void tell_what_is_missing() const;
   bool checkpoint_due(Txn txn) const;
   Status secure_origin(Txn txn);
   Status keep_best(Txn txn);
-  std::optional<std::string> not_finite(const StepRecords& records) const;
-  Result<Sums> sums_of(Txn txn) const;
-  bool skips() const { return not_finite_ && spec_.options.on_nan == OnNan::kSkip; }
-  // Gradients are set. False: the scaler has left the update out.
-  bool apply(const OptimizerList& chosen);
-  bool update_by(const OptimizerList& chosen);
+  void remember(const Position& position, const StepRecords& records);
   void heed_end(const Position& position);
-  // Clips, if that is asked for.
-  std::optional<double> grad_norm(const OptimizerList& chosen) const;
-  LeftOut left_out(const StepRecords& records) const;
 
   Context& context_;
   TrainState& state_;
   RunSpec spec_;
+  std::shared_ptr<Plan> plan_{std::make_shared<bool>(), &spec_.plan};  // while this lives
   rundir::RunManifest manifest_;
   std::optional<Origin> origin_;
   UniqueFd run_lock_;  // of the run directory: the next launcher waits for the last holder
@@ -149,15 +149,10 @@ class Run final : public transaction::Program {
   std::optional<TrainingModes> modes_;
   std::optional<Rehearsals> rehearsals_;
   std::optional<LetGo> let_go_;
-  std::vector<GivenUpdate> given_;         // of the step under way
-  std::optional<std::string> not_finite_;  // of the update that is being committed: what, in words
-  bool left_out_ = false;                  // that update
-  std::vector<double> rates_;              // of that update: schedules come behind it
-  bool stepped_ = false;                   // in it an optimizer
-  std::optional<double> grad_norm_;        // of it
-  Sums sums_;                              // of its shares
+  GivenStep given_{spec_, state_};         // of the step under way
+  CommittedUpdate update_{spec_, state_};  // that is being committed
+  bool told_ = false;                      // that it is not finite, in the step before, of several
   std::vector<UpdateResult> results_;      // of the step under way
-  bool told_ = false;                      // of it in the step before, where a step has several
   Status files_;  // by who has the last words: whether some of the program's are missing
   std::uint64_t started_ns_ = 0;
   std::uint64_t checkpointed_ns_ = 0;  // by this worker; 0: never

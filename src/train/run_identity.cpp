@@ -27,8 +27,6 @@ namespace lockstep::training {
 namespace {
 
 constexpr std::uint64_t kMostConfigBytes = std::uint64_t{1} << 20;
-constexpr const char* kStartEpoch = "start_epoch";
-constexpr const char* kStartBest = "start_best";
 
 void add_data_plan(rundir::RunManifest& manifest, const data::DataPlan& plan,
                    const RunOptions& options) {
@@ -90,9 +88,9 @@ std::string resolved(std::string config, std::int64_t virtual_workers) {
 }  // namespace
 
 std::optional<Origin> origin_of(const rundir::RunManifest& manifest) {
-  const auto epoch = manifest.number(kStartEpoch);
+  const auto epoch = manifest.number(rundir::kStartEpochKey);
   if (!epoch) return std::nullopt;
-  const auto best = number_of<double>(manifest.value(kStartBest));
+  const auto best = number_of<double>(manifest.value(rundir::kStartBestKey));
   return Origin{{*epoch, best.value_or(std::numeric_limits<double>::quiet_NaN())},
                 manifest.value(rundir::kInitialWeightsKey),
                 false};
@@ -123,9 +121,9 @@ Result<rundir::RunManifest> make_manifest(const Context& context, const RunSpec&
   if (const std::string frozen = state.frozen(); !frozen.empty())
     manifest.set("frozen", std::to_string(std::ranges::count(frozen, '\n')) + " parameters, " +
                                sha256_hex(frozen));
-  if (origin) manifest.set(kStartEpoch, origin->start.epoch);
+  if (origin) manifest.set(rundir::kStartEpochKey, origin->start.epoch);
   if (origin && !std::isnan(origin->start.best))
-    manifest.set(kStartBest, shortest(origin->start.best));
+    manifest.set(rundir::kStartBestKey, shortest(origin->start.best));
   for (std::size_t i = 0; i < state.optimizers().size(); ++i)
     manifest.set("optimizer_" + std::to_string(i), state.optimizers()[i]->settings());
   for (std::size_t i = 0; i < state.schedulers().size(); ++i)

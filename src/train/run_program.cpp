@@ -2,33 +2,14 @@
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 
-#include <unordered_set>
-
 #include "base/log.h"
 #include "checkpoint/store.h"
-#include "optim/grad_norm.h"
 #include "train/run.h"
 #include "train/step_records.h"
+#include "transaction/causes.h"
 
 namespace lockstep::training {
 namespace {
-
-std::vector<const Optimizer*> optimizers_of(const TrainState& state, const OptimizerList& chosen) {
-  std::vector<const Optimizer*> optimizers;
-  for (const std::size_t number : chosen) optimizers.push_back(state.optimizers()[number]);
-  return optimizers;
-}
-
-// All gradients of the update together; one that two optimizers have counts once.
-std::vector<at::Tensor> parameters_of(const TrainState& state, const OptimizerList& chosen) {
-  if (chosen.size() == 1) return state.optimizers()[chosen.front()]->parameters();
-  std::vector<at::Tensor> parameters;
-  std::unordered_set<const at::TensorImpl*> seen;
-  for (const std::size_t number : chosen)
-    for (const at::Tensor& parameter : state.optimizers()[number]->parameters())
-      if (seen.insert(parameter.unsafeGetTensorImpl()).second) parameters.push_back(parameter);
-  return parameters;
-}
 
 constexpr const char* kCarriedInVain =
     ": shares have carried rows, which are dropped with the update, as no share took part in it "
@@ -62,7 +43,7 @@ bool Run::checkpoint_due(Txn txn) const {
 // so that is of before it.
 Status Run::copy_if_due() {
   LOCKSTEP_TRY(checkpoints_->check());
-  if (!checkpoint_due(at()) || !participant_->first_live()) return {};
+  if (!checkpoint_due(at()) || !participant_->first_of_host()) return {};
   participant_->enter(coord::Phase::kSnapshot);
   LOCKSTEP_TRY(participant_->record_all());
   checkpointed_ns_ = monotonic_ns();
@@ -122,9 +103,7 @@ std::string Run::doubt() const {
   if (!rehearsals_->promised()) return "";
   const auto differs = modes_->difference(*participant_, spec_.virtual_workers());
   if (!differs) return "";
-  return *differs +
-         ": call train() and eval() in every worker alike, between next() and run() of each step; "
-         "a worker that evaluates goes back to train() before the next step";
+  return *differs + transaction::kSetModesAlike;
 }
 
 Status Run::check_marked(Txn txn, coord::Board board) {
@@ -145,24 +124,11 @@ Status Run::check(Txn txn, coord::Board board) {
   participant_->reducer().choose(set_of(records.optimizers()));
   participant_->reducer().set_frozen(participant_->notes(0).frozen());
   LOCKSTEP_TRY(check_witnessed(txn));
-  LOCKSTEP_ASSIGN(sums_, sums_of(txn));
-  if (const EpochBook* const book = epoch_ends_.book())
-    LOCKSTEP_TRY(book->check_sums(in_words(txn) + ", with the epoch's steps before", sums_,
-                                  epoch_step(txn) == 0));
-  not_finite_ = not_finite(records);
-  if (!not_finite_ || spec_.options.on_nan != OnNan::kStop) return {};
-  return Error{ErrorKind::kBadData,
-               in_words(txn) + " (epoch " + std::to_string(epoch(txn)) + ", step " +
-                   std::to_string(epoch_step(txn)) + "): " + *not_finite_ +
-                   "; stopped before its update (--on-nan stop). Checkpoints are of before it"};
-}
-
-Result<Sums> Run::sums_of(Txn txn) const {
-  Sums sums;
-  for (std::uint32_t v = 0; v < spec_.virtual_workers(); ++v)
-    sums += participant_->notes(v).sums().read();
-  LOCKSTEP_TRY(check_sum_names(in_words(txn), sums));
-  return sums;
+  LOCKSTEP_TRY(update_.read(txn, records, *participant_));
+  const EpochBook* const book = epoch_ends_.book();
+  if (book == nullptr) return {};
+  return book->check_sums(in_words(txn) + ", with the epoch's steps before", update_.sums(),
+                          epoch_step(txn) == 0);
 }
 
 // A newcomer's loop has just begun: that the optimizers it gives are the right ones shows in each
@@ -181,45 +147,38 @@ Status Run::check_witnessed(Txn txn) {
                    "The same command goes on from the last checkpoint, which does"};
 }
 
-// Gradients under a GradScaler overflow now and then: that is its own business.
-std::optional<std::string> Run::not_finite(const StepRecords& records) const {
-  if (auto loss = records.loss_not_finite()) return loss;
-  if (state_.scaler() != nullptr) return std::nullopt;
-  const std::string* const name = participant_->reducer().first_not_finite();
-  if (name == nullptr) return std::nullopt;
-  return "the gradient of '" + *name + "' is not finite";
-}
-
 bool Run::update(Txn txn, coord::Board board) {
   announced_txn_ = txn;  // a newcomer's first one is not announced: a hook may ask for its step
   const StepRecords records(spec_, state_, txn, board);
   const Position position = spec_.plan.at(txn);
   // Where the shares have left the generator depends on which ones this worker had.
   at::manual_seed(commit_seed(spec_.options.seed, position.global_step, position.update));
-  left_out_ = skips() || !records.takes_part();
+  update_.make(records);
   if (records.takes_part())
     rehearsals_->count(position.update);
   else if (shares_->carried_any())
     log_once(in_words(txn) + kCarriedInVain, LogLevel::kWarning, kCarriedInVain);
-  rates_ = records.rates();
   if (EpochBook* const book = epoch_ends_.book()) {
-    records.add_to(*book, !left_out_);
-    book->add_sums(skips() ? Sums() : sums_, position.step == 0);
+    records.add_to(*book, !update_.left_out());
+    book->add_sums(update_.skipped() ? Sums() : update_.sums(), position.step == 0);
   }
   epoch_ends_.begun(records.epoch_began_ns());
-  grad_norm_.reset();
-  stepped_ = !left_out_ && apply(records.optimizers());
-  results_.push_back({records.loss(), records.mean_loss(), grad_norm_, left_out(records), sums_});
+  results_.push_back(update_.result());
+  remember(position, records);
+  return !update_.left_out();
+}
+
+// For the step's later updates, for what ends the run, and for newcomers.
+void Run::remember(const Position& position, const StepRecords& records) {
   const bool not_finite = records.loss_not_finite().has_value();
   told_ = not_finite && memory_->was_not_finite(position.update);
-  memory_->add(position.update, {records.loss(), stepped_, records.end_run(), not_finite});
-  if (!spec_.plan.completes_step(position)) return !left_out_;
+  memory_->add(position.update, {records.loss(), update_.stepped(), records.end_run(), not_finite});
+  if (!spec_.plan.completes_step(position)) return;
   // The word of virtual worker 0's worker, so that newcomers know it, too.
   idle_steps_ = memory_->changed()
                     ? 0
                     : participant_->notes(0).idle_steps().load(std::memory_order_relaxed) + 1;
   heed_end(position);
-  return !left_out_;
 }
 
 // In the last step too: a run that is given more epochs later stays ended.
@@ -228,16 +187,11 @@ void Run::heed_end(const Position& position) {
     spec_.plan.end_after(position.global_step + 1);
 }
 
-bool Run::apply(const OptimizerList& chosen) {
-  for (MasterWeights* masters : state_.master_weights()) masters->model_grads_to_master_grads();
-  return update_by(chosen);
-}
-
 // With half weights these follow the masters, whose gradients the hooks may read, and both may be
 // written to: the masters count.
 Status Run::updated(Txn txn) {
   const Position at = spec_.plan.at(txn);
-  for (const auto& schedule : hooks.update_schedules) schedule.step(results_.back().loss_mean);
+  for (const auto& schedule : hooks.update_schedules) schedule.step(update_.result().loss_mean);
   if (!hooks.on_update.empty()) {
     for (const MasterWeights* masters : state_.master_weights()) copy_to_half_weights(*masters);
     UpdateEnd end;
@@ -245,8 +199,8 @@ Status Run::updated(Txn txn) {
     end.step = at.step;
     end.global_step = at.global_step;
     end.update = at.update;
-    end.stepped = stepped_;
-    end.result = results_.back();
+    end.stepped = update_.stepped();
+    end.result = update_.result();
     LOCKSTEP_TRY(hooks.on_update.run(end, [&] { return in_words(txn) + ": on_update()"; }));
     if (end.ends_run()) {
       memory_->end_run(at.update);
@@ -255,36 +209,6 @@ Status Run::updated(Txn txn) {
   }
   renew_half_weights();
   return {};
-}
-
-bool Run::update_by(const OptimizerList& chosen) {
-  GradScaler* const scaler = state_.scaler();
-  bool changed = scaler == nullptr;
-  if (scaler != nullptr) scaler->unscale_(optimizers_of(state_, chosen));
-  grad_norm_ = grad_norm(chosen);
-  for (const std::size_t number : chosen) {
-    Optimizer& optimizer = *state_.optimizers()[number];
-    if (scaler == nullptr)
-      optimizer.step();
-    else
-      changed = scaler->step(optimizer) || changed;
-  }
-  if (scaler != nullptr) scaler->update();
-  return changed;
-}
-
-std::optional<double> Run::grad_norm(const OptimizerList& chosen) const {
-  const double most = spec_.options.clip_grad_norm;
-  if (most > 0) return clip_grad_norm_(parameters_of(state_, chosen), most);
-  if (!spec_.options.grad_norm) return std::nullopt;
-  const at::Tensor norm = optim::total_norm(parameters_of(state_, chosen));
-  return norm.defined() ? norm.item<double>() : 0;
-}
-
-LeftOut Run::left_out(const StepRecords& records) const {
-  if (skips()) return LeftOut::kNotFinite;
-  if (!records.takes_part()) return LeftOut::kNoShare;
-  return stepped_ ? LeftOut::kNo : LeftOut::kScaler;
 }
 
 Status Run::end_epoch(Txn txn, comm::Exchange& exchange) {
@@ -300,7 +224,8 @@ transaction::Lines Run::lines(Txn txn, coord::Board board, comm::Exchange& excha
   const StepRecords records(spec_, state_, txn, board);
   const bool told = spec_.plan.updates_per_step > 1 ? told_ : records.told_before();
   return records.lines(hooks, epoch_ends_.book(),
-                       {not_finite_, left_out_, told, rates_, results_.back(),
+                       {update_.not_finite(), update_.left_out(), told, update_.rates(),
+                        update_.result(), completes && memory_->ends_run(),
                         completes ? memory_->losses() : std::vector<std::optional<double>>()});
 }
 

@@ -13,7 +13,8 @@ Result<RunSoFar> run_so_far(Context& context, const RunOptions& options) {
   }
   RunSoFar run;
   LOCKSTEP_ASSIGN(run.virtual_workers,
-                  training::virtual_workers_of(options, before ? &*before : nullptr, context));
+                  training::virtual_workers_of(options, before ? &*before : nullptr,
+                                               session_of(context).identity().world_size));
   if (before) run.manifest = before->values();
   return run;
 }

@@ -169,6 +169,25 @@ data::DataPlan data_plan_of(const RunSpec& spec, int virtual_workers) {
   return plan;
 }
 
+// A program's own number of epochs may be its default; one that is asked for is to have an effect.
+Status check_one_length(const RunOptions& options) {
+  if (options.max_duration.none() || !given(options, "--epochs")) return {};
+  const std::string most = options.max_duration.text();
+  return misuse("--epochs is " + std::to_string(options.epochs) + ", but --max-duration is " +
+                most + ", which says in its place how long the run is: give one of the two" +
+                (given(options, "--max-duration")
+                     ? ""
+                     : " (the program sets --max-duration; 0 leaves it to --epochs)"));
+}
+
+// What one option takes its meaning from another.
+Status check_has_effect(const RunOptions& options) {
+  if (!options.new_virtual_workers || options.resume != "never") return {};
+  return misuse(
+      "--new-virtual-workers lets a run go on with another V, and --resume never starts over, with "
+      "whatever V: leave one of the two out");
+}
+
 // In place of global_batch_size, where that is given.
 Status settle_batch_size(RunOptions& options, std::int64_t virtual_workers) {
   const std::int64_t all = options.global_batch_size;
@@ -279,6 +298,8 @@ Status check_options(const RunSpec& spec, const Hooks& hooks, const TrainState& 
   }
   if (negative(options.max_duration))
     return wrong("--max-duration is " + options.max_duration.text() + "; at least 0");
+  LOCKSTEP_TRY(check_one_length(options));
+  LOCKSTEP_TRY(check_has_effect(options));
   LOCKSTEP_TRY(obey(kKeepCheckpoints, options));
   LOCKSTEP_TRY(obey(kRehearse, options));
   LOCKSTEP_TRY(obey(kVirtualWorkers, options));

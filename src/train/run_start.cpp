@@ -33,19 +33,21 @@ Status RunStart::read_directory() {
 }
 
 Result<int> virtual_workers_of(const RunOptions& options, const rundir::RunManifest* gone_on_with,
-                               const Context& context) {
+                               int world_size) {
   if (options.virtual_workers != 0) return options.virtual_workers;
-  if (gone_on_with == nullptr) return context.world_size();
+  if (gone_on_with == nullptr) return world_size;
   LOCKSTEP_ASSIGN(const std::uint32_t then, gone_on_with->virtual_workers());
   return static_cast<int>(then);
 }
 
 Result<int> RunStart::virtual_workers() const {
-  LOCKSTEP_ASSIGN(const int chosen,
-                  virtual_workers_of(spec_.options, goes_on() ? &*before_ : nullptr, context_));
-  if (context_.world_size() > chosen && !session_of(context_).identity().newcomer)
+  const worker::Identity& me = session_of(context_).identity();
+  LOCKSTEP_ASSIGN(
+      const int chosen,
+      virtual_workers_of(spec_.options, goes_on() ? &*before_ : nullptr, me.world_size));
+  if (me.world_size > chosen && !me.newcomer)
     return Error{ErrorKind::kUsage,
-                 std::to_string(context_.world_size()) +
+                 std::to_string(me.world_size) +
                      " workers were asked for (--nproc-per-node, or the number of ranks), but the "
                      "run has " +
                      std::to_string(chosen) +
@@ -108,7 +110,7 @@ Result<std::optional<Origin>> RunStart::bring_origin() {
 Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& checkpoints,
                              const worker::Admission& admission) {
   const RunOptions& options = spec_.options;
-  const bool first = context_.rank() == 0;
+  const bool first = context_.local_rank() == 0;  // each host has files of its own
   // 0 ns would be none.
   time_.limit = spec_.max_seconds > 0
                     ? static_cast<std::uint64_t>(std::max(1.0, spec_.max_seconds * 1e9))
@@ -134,7 +136,7 @@ Result<Txn> RunStart::settle(const rundir::RunManifest& manifest, Checkpoints& c
     LOCKSTEP_ASSIGN(start, begin_elsewhere(first));
   }
   if (!first) return start.value_or(Txn(0));
-  LOCKSTEP_TRY(write_identity(spec_, manifest));
+  LOCKSTEP_TRY(write_identity(spec_, for_directory(manifest, start.value_or(Txn(0)))));
   if (!start) return Txn(0);
   const Position position = spec_.plan.at(*start);
   if (hooks_.on_resume) hooks_.on_resume(position.epoch, position.step);
@@ -191,6 +193,18 @@ std::string RunStart::what_else_begins() const {
   const double best = origin_->start.best;
   return what + (std::isnan(best) ? "; the best so far is not known"
                                   : "; the best so far is " + shortest(best));
+}
+
+// With the place where the records of its directory begin: where the first start there does, or a
+// later one that has gone back behind it.
+rundir::RunManifest RunStart::for_directory(rundir::RunManifest manifest, Txn next) const {
+  Txn from = next;
+  if (before_) {
+    const std::int64_t known = before_->number(rundir::kRecordsFromKey).value_or(0);
+    from = std::min(next, Txn(static_cast<std::uint64_t>(known)));
+  }
+  if (from > Txn(0)) manifest.set(rundir::kRecordsFromKey, static_cast<std::int64_t>(from.value()));
+  return manifest;
 }
 
 Status RunStart::start_over(const rundir::RunManifest& manifest) const {

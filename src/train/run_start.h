@@ -19,7 +19,7 @@ namespace lockstep::training {
 
 // V: the option, else that of the run that is gone on with, else the number of workers asked for.
 Result<int> virtual_workers_of(const RunOptions& options, const rundir::RunManifest* gone_on_with,
-                               const Context& context);
+                               int world_size);
 
 class RunStart {
  public:
@@ -45,6 +45,7 @@ class RunStart {
   Result<std::optional<Txn>> begin_elsewhere(bool first);
   std::string what_else_begins() const;
   Status start_over(const rundir::RunManifest& manifest) const;
+  rundir::RunManifest for_directory(rundir::RunManifest manifest, Txn next) const;
   void say_finished(Txn committed) const;
   Status heed_stop(bool first);
 

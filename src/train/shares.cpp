@@ -3,7 +3,6 @@
 #include <ATen/Context.h>
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <string>
 #include <utility>
@@ -19,13 +18,6 @@
 
 namespace lockstep::training {
 namespace {
-
-constexpr std::int64_t kComparedInTime = 100;  // steps, where checkpoints go by the clock
-
-// Steps 1, 2, 4, 8, …: a loop that is wrong is told so soon.
-bool is_early(const Position& position) {
-  return std::has_single_bit(static_cast<std::uint64_t>(position.global_step));
-}
 
 // After a closure, or in the place of what libtorch says of a graph whose parameters have changed.
 Status check_kept(const StateKept& kept, const Status& computed,
@@ -55,27 +47,27 @@ Result<std::unique_ptr<Shares>> Shares::make(const RunSpec& spec, const Hooks& h
   return self;
 }
 
-// With each checkpoint, where somebody has come in, in what may be the last step, in early ones.
-bool Shares::compares(const Position& position, bool newcomers) const {
+// With each checkpoint, in what may be the last step, where records have the state's hash.
+bool Shares::compares(const Position& position, bool anyway) const {
   if (position.update > 0) return false;
-  if (newcomers || is_early(position)) return true;
-  const Duration& every = spec_.options.checkpoint_every;
-  const bool due = every.unit == Duration::Unit::kTime
-                       ? position.global_step % kComparedInTime == 0
-                       : position.global_step == 0 || spec_.checkpoint_due(position);
-  return position.global_step + 1 == spec_.plan.total_steps() ||
-         (hooks_.stop_when && position.step + 1 == spec_.plan.steps_per_epoch) ||
-         (due && !every.none());
+  return anyway || position.notes_state() || spec_.checkpoint_due(position) ||
+         position.global_step + 1 == spec_.plan.total_steps() ||
+         (hooks_.stop_when && position.step + 1 == spec_.plan.steps_per_epoch);
 }
 
-// Of the step's start, once for all own shares: buffers too are as they were then, whatever share
-// was computed before.
-void Shares::hash_state(Txn txn, const transaction::ShareOutput& output) {
+// Of the update's start, once for all shares: each begins from that, buffers too, whatever share
+// was computed before. None where there is nothing to look at.
+const std::vector<std::uint64_t>& Shares::state_hashes(Txn txn) {
   if (hashed_at_ != txn) hashes_ = state_.hashes();
   hashed_at_ = txn;
-  output.record.state = xxh3(std::as_bytes(std::span(hashes_)));
-  for (std::size_t i = 0; i < hashes_.size(); ++i)
-    output.notes.state()[i].store(hashes_[i], std::memory_order_relaxed);
+  return hashes_;
+}
+
+void Shares::note_state(Txn txn, const transaction::ShareOutput& output) {
+  const std::vector<std::uint64_t>& hashes = state_hashes(txn);
+  output.record.state = xxh3(std::as_bytes(std::span(hashes)));
+  for (std::size_t i = 0; i < hashes.size(); ++i)
+    output.notes.state()[i].store(hashes[i], std::memory_order_relaxed);
 }
 
 // Whoever inherits a share of which nothing else is there yet knows what the dead was given.
@@ -103,7 +95,7 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   coord::ShareRecord& record = output.record;
   LOCKSTEP_TRY(announce_choice(participant.reducer(), txn, output));
   record.state = 0;
-  if (compares(position, participant.has_newcomers())) hash_state(txn, output);
+  if (compares(position, participant.compares_states())) note_state(txn, output);
   const auto where = [&] {
     return (spec_.has_data() ? "epoch " + std::to_string(position.epoch) + ", " : "") + "step " +
            std::to_string(position.step) + ", virtual worker " + std::to_string(v.value());
@@ -112,8 +104,14 @@ Status Shares::compute(transaction::Participant& participant, Txn txn, VirtualWo
   record.loss_sum = record.correct = 0;
   rows_.begin_share(v.value());
   sums_.begin_share();
-  const StateKept kept(
-      state_, output.again || position.global_step == 0 || is_early(position) || puts_back_);
+  // A pass over the whole state each time: not in each of many steps in which nobody takes part,
+  // all of which are rehearsed.
+  const bool rehearses =
+      output.again && output.notes.idle_steps().load(std::memory_order_relaxed) == 0;
+  const bool by_content =
+      rehearses || position.global_step == 0 || position.is_early() || puts_back_;
+  const StateKept kept(state_, by_content ? std::span(std::as_const(state_hashes(txn)))
+                                          : std::span<const std::uint64_t>());
   for (std::int64_t k = 0; k < spec_.plan.batches_of(position.step); ++k) {
     participant.enter(coord::Phase::kData, static_cast<std::uint32_t>(v.value()));
     LOCKSTEP_ASSIGN(const data::Batch* const batch, batch_of(participant, txn, v, k, output.again));

@@ -49,10 +49,11 @@ class Shares {
  private:
   Shares(const RunSpec& spec, const Hooks& hooks, const TrainState& state)
       : spec_(spec), hooks_(hooks), state_(state), rows_(state) {}
-  bool compares(const Position& position, bool newcomers) const;
+  bool compares(const Position& position, bool anyway) const;
   Status announce_choice(const ddp::Reducer& reducer, Txn txn,
                          const transaction::ShareOutput& output);
-  void hash_state(Txn txn, const transaction::ShareOutput& output);
+  const std::vector<std::uint64_t>& state_hashes(Txn txn);
+  void note_state(Txn txn, const transaction::ShareOutput& output);
   // Of the share's batches, number k.
   data::ShareId id_of(const Position& position, std::int64_t v, std::int64_t k) const;
   Share share_of(const Position& position, VirtualWorker v, std::int64_t k,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,11 @@ namespace lockstep::training {
 
 class StateKept {
  public:
-  // By the tensors' version counters, 5 ns each; `by_content`: by hashes, and by the texts. These
-  // know of what was written by way of Tensor::data(), which has a counter of its own, and of what
-  // was put back (averaged weights for a while) or written beside a view, which is no change.
-  StateKept(const TrainState& state, bool by_content);
+  // By the tensors' version counters, 5 ns each; with `hashes`, TrainState::hashes() of now: by
+  // these, too, and by the texts. They know of what was written by way of Tensor::data(), which has
+  // a counter of its own, and of what was put back (averaged weights for a while) or written beside
+  // a view, which is no change. `hashes` outlive this.
+  StateKept(const TrainState& state, std::span<const std::uint64_t> hashes);
   // What is another than at its construction, in words; empty: nothing.
   std::string changed() const;
   // By content, and nothing is changed: whether something was written all the same.
@@ -27,8 +29,7 @@ class StateKept {
  private:
   const TrainState& state_;
   std::vector<std::uint32_t> versions_;
-  std::vector<std::uint64_t> hashes_;  // empty: not compared
-  std::vector<std::string> texts_;     // "": one that may change
+  std::span<const std::uint64_t> hashes_;  // empty: not compared
 };
 
 }  // namespace lockstep::training

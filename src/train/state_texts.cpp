@@ -20,6 +20,7 @@ constexpr const char* kEndedEarly = "lockstep:ended_early";
 constexpr const char* kRan = "lockstep:ran_ns";
 constexpr const char* kStopped = "lockstep:stopped";
 constexpr const char* kIdleSteps = "lockstep:idle_steps";
+constexpr const char* kWorkers = "lockstep:workers";
 constexpr const char* kOptimizers = "lockstep:next_optimizers";
 constexpr const char* kOptimizer = "lockstep:next_optimizer";  // of checkpoints before 0.10
 
@@ -92,6 +93,7 @@ std::string texts_json(const TrainState& state, const std::vector<std::string>& 
   texts[kRan] = std::to_string(notes.ran_ns);
   if (notes.stopped) texts[kStopped] = "yes";
   if (notes.idle_steps > 0) texts[kIdleSteps] = std::to_string(notes.idle_steps);
+  if (notes.workers > 0) texts[kWorkers] = std::to_string(notes.workers);
   if (!notes.optimizers.empty()) texts[kOptimizers] = optimizers_text(notes.optimizers);
   return json_text(texts);
 }
@@ -113,6 +115,7 @@ Result<RunNotes> load_texts(const TrainState& state, const std::string& text) {
   notes.stopped = texts.contains(kStopped);
   notes.ran_ns = number_in(texts, kRan).value_or(0);
   notes.idle_steps = number_in(texts, kIdleSteps).value_or(0);
+  notes.workers = static_cast<int>(number_in(texts, kWorkers).value_or(0));
   notes.optimizers = optimizers_in(texts);
   return notes;
 }

@@ -21,6 +21,7 @@ struct RunNotes {
   bool stopped = false;
   std::uint64_t ran_ns = 0;      // run time
   std::uint64_t idle_steps = 0;  // in a row, up to here, that changed nothing
+  int workers = 0;               // world_size(), as the program was told it; 0: not known
   // Of several: which ones the step behind the checkpoint was given, by update, each a list of
   // numbers in the state; empty: not known.
   std::vector<std::vector<std::size_t>> optimizers = {};

@@ -10,6 +10,7 @@
 #include "train/given_optimizers.h"
 #include "train/lines.h"
 #include "train/unsigned_nan.h"
+#include "transaction/causes.h"
 
 namespace lockstep::training {
 namespace {
@@ -58,13 +59,9 @@ Status StepRecords::check(transaction::Participant& participant) const {
                    step + "the state of virtual worker " + std::to_string(v) +
                        "'s worker differs from that of virtual worker 0's in " +
                        first_difference(participant, v) +
-                       ": what changes the train state beside step.run() stands between next() "
-                       "and run(), in every worker alike, and is a function of the step, not of "
-                       "the rank or of how often the loop has gone round; or it is an on_update() "
-                       "hook, which reads the state and its argument and none of the loop's "
-                       "variables: a newcomer runs it within open(), before its loop has set them "
-                       "(the last checkpoint may have the difference: --checkpoint-every is " +
-                       spec_.options.checkpoint_every.text() + ")"};
+                       transaction::causes_of_states(participant.has_hooks()) +
+                       "\n  The last checkpoint may have the difference: --checkpoint-every is " +
+                       spec_.options.checkpoint_every.text()};
   return {};
 }
 
@@ -85,7 +82,7 @@ std::string StepRecords::first_difference(transaction::Participant& participant,
   const auto other = participant.notes(static_cast<std::uint32_t>(v)).state();
   for (std::size_t i = 0; i < first.size(); ++i)
     if (first[i].load(std::memory_order_relaxed) != other[i].load(std::memory_order_relaxed))
-      return state_.tensor_in_words(i);
+      return state_.part_in_words(i);
   return "some tensor";
 }
 
@@ -175,9 +172,11 @@ std::string StepRecords::metrics(const Committed& committed) const {
   if (state_.scaler() != nullptr) figures.scale = state_.scaler()->get_scale();
   figures.grad_norm = result.grad_norm;
   figures.skipped = committed.left_out;
+  figures.ends = committed.ends;
   figures.sums = result.sums;
   if (spec_.plan.updates_per_step > 1) figures.update = position_.update;
   figures.has_epochs = spec_.has_data();
+  if (position_.notes_state()) figures.state = record(0).state;
   figures.redone = redone_of(spec_.options);
   return step_metrics(txn_, position_, figures);
 }

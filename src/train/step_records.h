@@ -55,6 +55,7 @@ class StepRecords {
     bool told_before;                              // of a loss that is not, in the step before
     const std::vector<double>& rates;              // of the update
     const UpdateResult& result;                    // of it
+    bool ends;                                     // the run, with the step
     // Of the step's updates, behind its last.
     std::vector<std::optional<double>> losses;
   };

@@ -10,17 +10,21 @@ class Trainer::Impl {
  public:
   Impl(Context& context, torch::nn::Module& module, Optimizer& optimizer, RunOptions options)
       : model(module),
-        epochs(options.epochs),
         updates_per_step(options.updates_per_step),
         run(context, state, std::move(options), &book) {
     added = state.add("model", model);
     if (added.ok()) added = state.add("optimizer", optimizer);
     if (added.ok()) added = state.add("epochs", book.state());
   }
+  // Once the run is open it is the run that tells: fit() has asked before.
+  void take(const Status& status) {
+    if (!added.ok() || status.ok()) return;
+    added = status;
+    if (run.opened()) run.hooks.on_update.refuse(status.error());
+  }
   void add(LRScheduler& scheduler) {
     const std::size_t number = state.schedulers().size();
-    if (added.ok())
-      added = state.add("scheduler" + (number == 0 ? "" : std::to_string(number)), scheduler);
+    take(state.add("scheduler" + (number == 0 ? "" : std::to_string(number)), scheduler));
   }
   void add(LRScheduler& scheduler, std::function<void(const EpochEnd&)> step) {
     add(scheduler);
@@ -40,15 +44,9 @@ class Trainer::Impl {
   }
 
   torch::nn::Module& model;
-  const std::int64_t epochs, updates_per_step;
+  const std::int64_t updates_per_step;
   training::EpochBook book;
   TrainState state;
-  // Once the run is open it is the run that tells: fit() has asked before.
-  void take(const Status& status) {
-    if (!added.ok() || status.ok()) return;
-    added = status;
-    if (run.opened()) run.hooks.on_update.refuse(status.error());
-  }
 
   // The state has a part for sums where shares can add any: checkpoints of others are as before.
   Status settle_sums() {
@@ -99,6 +97,8 @@ void Trainer::add(const std::string& name, const NamedTensors& tensors) {
   impl_->take(impl_->state.add(name, tensors));
 }
 
+void Trainer::refuse(Error error) { impl_->take(std::move(error)); }
+
 void Trainer::add_carried(const std::string& name, const at::Tensor& row) {
   impl_->take(impl_->state.add_carried(name, row));
 }
@@ -138,16 +138,12 @@ void Trainer::schedule(ReduceLROnPlateau& scheduler, Per per) {
   });
 }
 
-void Trainer::scaler(GradScaler& scaler) {
-  if (impl_->added.ok()) impl_->added = impl_->state.add("scaler", scaler);
-}
+void Trainer::scaler(GradScaler& scaler) { impl_->take(impl_->state.add("scaler", scaler)); }
 
-void Trainer::keep_history() {
-  if (impl_->added.ok()) impl_->added = impl_->state.add(impl_->book.keep_history());
-}
+void Trainer::keep_history() { impl_->take(impl_->state.add(impl_->book.keep_history())); }
 
 void Trainer::master_weights(MasterWeights& masters) {
-  if (impl_->added.ok()) impl_->added = impl_->state.add("master_weights", masters);
+  impl_->take(impl_->state.add("master_weights", masters));
 }
 
 void Trainer::on_update(std::function<void(UpdateEnd&)> hook) {
@@ -209,7 +205,6 @@ Status Trainer::fit(std::shared_ptr<const data::Dataset> train,
   if (const auto* others = dynamic_cast<const data::PictureSet*>(test.get()); pictures && others)
     LOCKSTEP_TRY(data::check_same_classes(*pictures, *others, "the test set"));
   LOCKSTEP_TRY(impl_->settle_sums());
-  LOCKSTEP_TRY(impl_->book.check_epochs(impl_->epochs));
   LOCKSTEP_TRY(impl_->run.open(std::move(train), std::move(test)));
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, impl_->run.next());

@@ -2,7 +2,7 @@
 
 #include <torch/nn/module.h>
 
-#include <bit>
+#include "transaction/share_comparison.h"
 
 namespace lockstep::training {
 
@@ -31,23 +31,23 @@ void TrainingModes::write(std::span<coord::Word> words) const {
     words[i].store(modes_[i], std::memory_order_relaxed);
 }
 
+std::string TrainingModes::module_in_words(std::size_t number) const {
+  return "'" + modules_[number].first + "'";
+}
+
 std::optional<std::string> TrainingModes::difference(const transaction::Participant& participant,
                                                      std::uint32_t virtual_workers) const {
-  const std::span<const coord::Word> first = participant.notes(0).training();
-  for (std::uint32_t v = 1; v < virtual_workers; ++v)
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      const std::uint64_t here = first[i].load(std::memory_order_relaxed);
-      const std::uint64_t differ =
-          here ^ participant.notes(v).training()[i].load(std::memory_order_relaxed);
-      if (differ == 0) continue;
-      const auto bit = static_cast<std::size_t>(std::countr_zero(differ));
-      const bool first_trains = (here >> bit & 1) != 0;
-      const auto worker = [&](bool trains) {
-        return "the worker of virtual worker " + std::to_string(trains == first_trains ? 0 : v);
-      };
-      return "'" + modules_[i * 64 + bit].first + "' is in eval() in " + worker(false) +
-             ", and trains in " + worker(true);
-    }
+  const transaction::Words first = participant.notes(0).training();
+  for (std::uint32_t v = 1; v < virtual_workers; ++v) {
+    const auto differs = transaction::first_mode(first, participant.notes(v).training());
+    if (!differs) continue;
+    const auto& [module, first_trains] = *differs;
+    const auto worker = [&, trains = first_trains](bool wanted) {
+      return "the worker of virtual worker " + std::to_string(wanted == trains ? 0 : v);
+    };
+    return module_in_words(module) + " is in eval() in " + worker(false) + ", and trains in " +
+           worker(true);
+  }
   return std::nullopt;
 }
 

@@ -28,6 +28,8 @@ class TrainingModes {
   void read();
   std::size_t words() const { return modes_.size(); }
   void write(std::span<coord::Word> words) const;
+  // "'net'", for a bit's number.
+  std::string module_in_words(std::size_t number) const;
   // Of the step under way, whose records are all marked: the first module that trains in one worker
   // and does not in another, in words for people. nullopt: none.
   std::optional<std::string> difference(const transaction::Participant& participant,

@@ -47,10 +47,7 @@ Status CommitLog::open(const std::string& run_dir, Txn next, std::uint64_t total
 }
 
 Status CommitLog::wait_for_room(Txn txn) {
-  const auto room = [&] {
-    return board_.header().recorded_txn.load(std::memory_order_acquire) + board_.plan().ring >
-           txn.value();
-  };
+  const auto room = [&] { return board_.has_room(txn); };
   if (room()) return {};
   if (!session_.launched()) return recorder_->pump();
   await(slot().bell, room);  // for the launcher to record them

@@ -27,7 +27,7 @@ class CommitLog {
   // run`). `total_steps`: 0: not known. `limit_ns`: of run time; 0: none.
   Status open(const std::string& run_dir, Txn next, std::uint64_t total_steps,
               std::uint64_t limit_ns);
-  // Until what is committed `ring` transactions before this one is recorded.
+  // Until enough of what is committed is recorded (Board::has_room).
   Status wait_for_room(Txn txn);
   // Before the commit is announced.
   Status write(const Program& program, Txn txn, const Lines& lines);

@@ -40,16 +40,17 @@ Participant::Participant(worker::Session& session, TrainState& state, Program& p
       board_(session.memory(), options.board),
       log_(session, board_),
       start_buffers_(buffer_bytes(state)),
-      spare_row_(row_bytes(state)) {}
+      spare_row_(row_bytes(state)),
+      written_(state) {}
 
 Result<std::unique_ptr<Participant>> Participant::create(worker::Session& session,
                                                          TrainState& state, Program& program,
                                                          const ParticipantOptions& options) {
   std::unique_ptr<Participant> self(new Participant(session, state, program, options));
   LOCKSTEP_ASSIGN(self->reducer_, ddp::Reducer::create(summed_parameters(state), options.reducer));
-  self->notes_plan_ = {state.tensor_count(), self->reducer_->parameters().size(),
-                       state.carried_rows().size(), self->reducer_->frozen_words(),
-                       options.training_words};
+  self->notes_plan_ = {
+      state.part_count(),     self->reducer_->parameters().size(), state.carried_rows().size(),
+      state.buffers().size(), self->reducer_->frozen_words(),      options.training_words};
   comm::ExchangePlan plan;
   plan.virtual_workers = options.board.virtual_workers;
   plan.buckets = self->reducer_->bucket_specs();
@@ -86,9 +87,15 @@ void Participant::enter(coord::Phase phase, std::uint32_t share) {
 
 Status Participant::join(Txn next, const coord::RunTime& time, bool complete) {
   next_ = next;
-  board_.header().begun_txn.store(next.value(), std::memory_order_release);
+  written_.begin_anew();
+  board_.header().first_parts.store(coord::word_of(parts(next)), std::memory_order_release);
   LOCKSTEP_TRY(session_.ready(next, session_.launched() ? state_hash() : 0, time, complete));
   return log_.open(options_.run_dir, next, options_.total_steps, time.limit);
+}
+
+coord::Parts Participant::parts(Txn txn) const {
+  if (txn >= program_.end()) return {};
+  return {program_.items(txn), program_.is_step(txn)};
 }
 
 // Workers that begin together must begin alike.
@@ -118,8 +125,10 @@ Result<Participant::Turn> Participant::turn() {
     return std::ranges::find(before, m) == before.end();
   };
   // Empty: it has just begun.
-  if (!before.empty() && before != table_.members && std::ranges::any_of(table_.members, is_new))
-    newcomers_ = unproved_ = true;
+  if (!before.empty() && before != table_.members) {
+    newcomers_ = newcomers_ || std::ranges::any_of(table_.members, is_new);
+    evaluations_ = 0;
+  }
   const auto self =
       std::find_if(table_.members.begin(), table_.members.end(),
                    [&](const coord::Member& m) { return m.uid == session_.identity().uid; });
@@ -151,6 +160,15 @@ bool Participant::first_live() const {
   return false;
 }
 
+bool Participant::first_of_host() const {
+  const WorkerUid self = session_.identity().uid;
+  const std::vector<WorkerUid> dead = board_.dead();
+  for (const coord::Member& m : table_.members)
+    if (coord::stay_of(m.uid) == coord::stay_of(self) && !coord::is_dead(dead, m.uid))
+      return m.uid == self;
+  return false;
+}
+
 Status Participant::run() {
   const Txn txn = next_;
   coord::WorkerSlot& slot = self_slot();
@@ -162,7 +180,6 @@ Status Participant::run() {
   marked_ = 0;
   changed_ = false;
   whole_since_ns_ = 0;
-  witnesses_.assign(program_.items(next_), false);
   LOCKSTEP_TRY(begin_exchange());
   if (overtaken()) return skip();
   if (slot.seen_dead.load(std::memory_order_relaxed) !=
@@ -170,8 +187,9 @@ Status Participant::run() {
     note_membership_change();
   LOCKSTEP_TRY(donate_if_asked());
   if (!start_buffers_.empty()) store_buffers(state_, start_buffers_);
+  written_.look(start_buffers_);
   LOCKSTEP_TRY(compute_owned());
-  LOCKSTEP_TRY(rehearse());
+  LOCKSTEP_TRY(rehearse(false));
   LOCKSTEP_TRY(wait_whole());
   return leaving() ? skip() : commit();
 }
@@ -216,6 +234,7 @@ bool Participant::overrun() const {
 
 Status Participant::close(const std::function<Status()>& last_words) {
   enter(coord::Phase::kDone);
+  exchange_->ring_members();  // see check_nobody_ended()
   bool spoken = false;
   const auto recorded = [&] {
     return board_.header().final_recorded.load(std::memory_order_acquire) != 0;
@@ -225,11 +244,11 @@ Status Participant::close(const std::function<Status()>& last_words) {
     return last_words();
   }
   while (!recorded()) {
-    if (!spoken && first_live()) {
+    if (!spoken && first_of_host()) {
       LOCKSTEP_TRY(last_words());
       spoken = true;
     }
-    await(self_slot().bell, [&] { return recorded() || (!spoken && first_live()); });
+    await(self_slot().bell, [&] { return recorded() || (!spoken && first_of_host()); });
   }
   return {};
 }

@@ -17,7 +17,11 @@
 #include "ddp/reducer.h"
 #include "lockstep/state.h"
 #include "transaction/commit_log.h"
+#include "transaction/join_patience.h"
 #include "transaction/program.h"
+#include "transaction/repeats.h"
+#include "transaction/share_comparison.h"
+#include "transaction/written_state.h"
 #include "worker/inject.h"
 #include "worker/session.h"
 
@@ -30,6 +34,7 @@ struct ParticipantOptions {
   std::uint64_t total_steps = 0;  // for people; 0: not known
   ddp::ReducerOptions reducer;
   std::size_t training_words = 0;  // see ShareNotes::training()
+  bool hooks = false;              // the program has some, for messages
 };
 
 class Participant {
@@ -51,10 +56,11 @@ class Participant {
   Status run();
   Txn next() const { return next_; }
 
-  // After kEnd: the first live member says `last_words` once (final checkpoint, finish); the others
-  // wait until the agent has them.
+  // After kEnd: the first live member of each host says `last_words` once (final checkpoint,
+  // finish); the others wait until the agent has them.
   Status close(const std::function<Status()>& last_words);
-  bool first_live() const;
+  bool first_live() const;     // of the run
+  bool first_of_host() const;  // of this one, which has files of its own
 
   // See CommitLog.
   Status record_all() { return log_.record_all(); }
@@ -67,8 +73,11 @@ class Participant {
   const coord::Board& board() const { return board_; }
   // Of the step under way.
   ShareNotes notes(std::uint32_t v) const { return {exchange_->notes(v), notes_plan_}; }
-  // Whether somebody has come in since the last step; all members say the same.
-  bool has_newcomers() const { return newcomers_; }
+  // Whether states are compared in this step anyway: somebody has come in since the last one, or
+  // shares are computed twice, and a loss may be another one because the state is. All members say
+  // the same.
+  bool compares_states() const { return compares_states_; }
+  bool has_hooks() const { return options_.hooks; }
   // Whether that share's record is this worker's, once the step is whole.
   bool computed(std::uint32_t v) const {
     return notes(v).rank().load(std::memory_order_relaxed) ==
@@ -81,6 +90,7 @@ class Participant {
 
   // participant.cpp: from transaction to transaction.
   std::uint64_t state_hash() const;
+  coord::Parts parts(Txn txn) const;
   Status heed_stop();
   Status skip();
   bool leaving() const;
@@ -92,44 +102,69 @@ class Participant {
   Status compute_owned();
   Status compute_item(std::uint32_t item, bool adopted);
   Status compute_step_share(std::uint32_t item, bool adopted);
+  void begin_notes(const ShareNotes& notes);
   void take_over_rows();
-  bool marks_its_last() const;
   ddp::FoldStep fold_for(std::uint32_t item, bool adopted) const;
   bool items_marked();
   bool table_published();
   Status wait_whole();
+  Status check_nobody_ended() const;
   void note_membership_change();
   void note_commit();
   Status update();
   Status check();
   Status commit();
 
-  // participant_rehearsal.cpp: each share of a step once more.
-  std::uint32_t rehearser(std::uint32_t item) const;
-  bool rehearsed(std::uint32_t item) const;
+  // participant_rehearsal.cpp: shares of a step once more.
+  ShareMarks share_marks(std::uint32_t item) const;
+  Repeats repeats() const;  // of the step under way
   bool has_doubts();
-  Status rehearse();
+  bool has_ends();
+  Status rehearse(bool all_marked);
   Status compute_again(std::uint32_t item, ScratchOutput& scratch);
-  Status rehearse_share(std::uint32_t item);
+  Result<bool> rehearse_share(std::uint32_t item);
   Status check_rehearsal() const;
   Status check_rehearsed(std::uint32_t item) const;
+  ComputedShare computed_first(std::uint32_t item) const;
+  ComputedShare computed_again(std::uint32_t item) const;
+  NamesOfWords names_of_words() const;
 
   // participant_newcomer.cpp: whether its shares are those of the others.
-  bool may_prove() const;
-  std::optional<std::uint32_t> next_witness() const;
+  bool unproved(std::uint32_t item) const;
+  Status tell_judged(std::uint32_t item);
+  void tell_unvouched();
+  Status check_proofs() const;
+  Status check_proof(std::uint32_t item) const;
+  std::optional<std::uint32_t> item_of(std::uint64_t rank) const;
+  std::string which_came_in(std::uint32_t item) const;
+  void note_proofs();
+
+  // participant_again.cpp: from time to time, what a worker that came in later computes.
+  std::vector<std::uint32_t> members_here() const;
+  enum class Came { kEarlier, kLater };
+  std::vector<std::uint32_t> members_that_came(Came came) const;
+  void look_again();
+  // As the table says, which a newcomer has, too, for the transaction that it applies late.
+  bool moved() const { return (table_.flags & coord::kMoved) != 0; }
+  std::optional<std::uint32_t> share_to_repeat(const std::vector<std::uint32_t>& members) const;
+  std::optional<std::uint32_t> batch_to_repeat() const;
+  Status evaluate_again();
+  Status check_evaluated_again() const;
+
+  // participant_heir.cpp: what it computes, beside what the dead has left of the share.
   bool recorded(std::uint32_t item) const;
-  bool wait_for_record(std::uint32_t item);
-  Status prove();
-  Status compare_with(std::uint32_t item);
-  bool asked_alike(std::uint32_t item, const ShareOutput& here) const;
-  Status check_proof(std::uint32_t item, const ShareOutput& here) const;
-  Status check_hashes(std::uint32_t item, const ShareOutput& here) const;
-  std::string which_came_in() const;
+  Status check_inherited(std::uint32_t item, const ShareOutput& here, std::uint64_t before);
+
+  // participant_written.cpp: what one worker alone has written to the state.
+  Status check_written();
 
   // participant_membership.cpp: who takes part next; heal().
   std::vector<coord::Member> wanted_joiners(const coord::Table& wish) const;
-  void publish_table(std::vector<coord::Member> joiners);
+  void publish_table(const std::vector<coord::Member>& ready);
+  void ring_newcomers(const std::vector<coord::Member>& joiners) const;
   bool settle_joiners();
+  bool comes_from_elsewhere(const coord::Member& newcomer) const;
+  void tell_crossing() const;
   Status donate_if_asked();
   Result<bool> try_heal(std::uint64_t mark);
 
@@ -150,20 +185,24 @@ class Participant {
   std::uint32_t marked_ = 0;  // items seen marked, a prefix
   std::uint64_t handled_request_ = 0;
   std::uint64_t whole_since_ns_ = 0;  // waiting only for a joiner since; 0: not
-  std::uint32_t doublings_ = 0;       // of the patience with one that was too late, so far
-  bool changed_ = false;              // a death in this transaction
+  JoinPatience patience_;
+  bool changed_ = false;  // a death in this transaction
   Rank rank_{coord::kNewcomer};
   bool prefaulted_ = false;
   std::vector<std::byte> start_buffers_;
   std::vector<std::byte> spare_row_;  // of one virtual worker: what is there already goes here
+  WrittenState written_;
   NotesPlan notes_plan_;
-  bool rehearsing_ = false;      // this transaction
-  std::string doubt_;            // why, if it was not to be at its start
-  bool hashing_ = false;         // this transaction's shares note hashes of gradients and rows
-  bool newcomers_ = false;       // see has_newcomers()
-  bool unproved_ = false;        // the same, until a step in which they can prove themselves
-  Txn came_in_{0};               // a newcomer's first transaction
-  std::vector<bool> witnesses_;  // of this transaction's shares those that it has looked at
+  SharesTwice twice_;
+  bool doubted_ = false;  // that was not to be at its start
+  bool compares_states_ = false;
+  bool hashing_ = false;    // all of this transaction's shares note hashes of gradients, rows
+  bool newcomers_ = false;  // somebody has come in since the last step
+  std::int64_t hash_through_ = -1;  // that step, as somebody may not have proved itself by then
+  Txn came_in_{0};                  // a newcomer's first transaction
+  std::uint64_t evaluations_ = 0;   // since that, those of transactions that evaluate
+  std::optional<std::uint32_t> repeated_batch_;  // of this evaluation
+  comm::EvalCell repeated_{};
 };
 
 }  // namespace lockstep::transaction

@@ -2,52 +2,47 @@
 // "A newcomer").
 #include <algorithm>
 
+#include "base/log.h"
+#include "base/seconds.h"
+#include "coord/next_table.h"
 #include "transaction/participant.h"
 #include "transaction/state_image.h"
 
 namespace lockstep::transaction {
-namespace {
-
-// How long members wait for a newcomer that the copy is there for (design: survivors stall at most
-// 20 ms). Doubled each time that it was too short, up to 1.9 s; and then from the start again, as
-// one that never loads shall not hold the others up for good.
-constexpr std::uint64_t kJoinPatience_ns = 15'000'000;
-constexpr std::uint32_t kDoublings = 7;
-
-}  // namespace
 
 std::vector<coord::Member> Participant::wanted_joiners(const coord::Table& wish) const {
-  const std::vector<WorkerUid> dead = board_.dead();
-  std::vector<coord::Member> joiners;
-  if (!program_.is_border(Txn(next_.value() + 1))) return joiners;
-  for (const coord::Member& m : wish.members)
-    if (!table_.has(m.uid) && !coord::is_dead(dead, m.uid)) joiners.push_back(m);
-  return joiners;
+  if (!program_.is_border(Txn(next_.value() + 1))) return {};
+  return coord::joiners(table_, wish, board_.dead());
 }
 
-// The next table: the proposal's members that live, and of the joiners those given. Within a step
-// it is today's, less the dead.
-void Participant::publish_table(std::vector<coord::Member> joiners) {
+void Participant::publish_table(const std::vector<coord::Member>& ready) {
   session_.look_at_time();
-  coord::Table table = program_.is_border(Txn(next_.value() + 1))
-                           ? coord::read_proposal(board_.header().proposal)
-                           : table_;
+  const Txn txn(next_.value() + 1);
+  const coord::Table wish = coord::read_proposal(board_.header().proposal);
   const std::vector<WorkerUid> dead = board_.dead();
-  std::erase_if(table.members, [&](const coord::Member& m) {
-    if (coord::is_dead(dead, m.uid)) return true;
-    return !table_.has(m.uid) && std::find(joiners.begin(), joiners.end(), m) == joiners.end();
-  });
-  // Nobody of today's in tomorrow's table (all were asked to leave at once): go on as we are.
-  if (table.members.empty()) table.members = table_.members;
-  table.txn = Txn(next_.value() + 1);
-  const bool time_is_up = (table.flags & coord::kTimeIsUp) != 0;
-  table.flags &= ~coord::kTimeIsUp;
-  table.stop_after_step = table_.stop_after_step;
-  if (time_is_up && table.stop_after_step == 0)
-    table.stop_after_step = program_.steps_if_last(table.txn);
-  coord::write_table(board_.table(table.txn), table);
+  coord::Table table = coord::next_table({.today = table_,
+                                          .wish = wish,
+                                          .dead = dead,
+                                          .ready = ready,
+                                          .begins_step = program_.is_border(txn),
+                                          .last_step = program_.steps_if_last(txn)});
+  table.parts = parts(txn);
+  coord::write_table(board_.table(txn), table);
   exchange_->ring_members();
-  for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
+  ring_newcomers(ready);
+}
+
+// Those of this host; others are rung by their link.
+void Participant::ring_newcomers(const std::vector<coord::Member>& joiners) const {
+  for (const coord::Member& m : joiners)
+    if (coord::stay_of(m.uid) == coord::stay_of(session_.identity().uid))
+      ring(board_.slot(m.slot).bell);
+}
+
+// From a host that no table has: its copy crosses a network.
+bool Participant::comes_from_elsewhere(const coord::Member& newcomer) const {
+  return !table_.hosts.empty() && std::ranges::find(table_.hosts, coord::stay_of(newcomer.uid),
+                                                    &coord::Host::stay) == table_.hosts.end();
 }
 
 // The first live member's last part of a transaction: the next table, with the joiners that are
@@ -55,22 +50,36 @@ void Participant::publish_table(std::vector<coord::Member> joiners) {
 // says nothing: it may wait for a CPU longer than a short update takes.
 bool Participant::settle_joiners() {
   const std::uint64_t mark = next_.value() + 1;
-  const bool copied = exchange_->heal_mark().load(std::memory_order_acquire) == mark;
+  bool copied = exchange_->heal_mark().load(std::memory_order_acquire) == mark, loading = false;
+  std::uint64_t crossing = 0;  // bytes
   std::vector<coord::Member> ready;
-  bool loading = false;
   for (const coord::Member& m : wanted_joiners(coord::read_proposal(board_.header().proposal))) {
-    if (board_.slot(m.slot).ready_txn.load(std::memory_order_acquire) == mark)
+    const comm::Exchange::Newcomer newcomer = exchange_->newcomer(m);
+    copied = copied || newcomer.copied == mark;
+    if (newcomer.ready == mark) {
       ready.push_back(m);
-    else
-      loading = copied;
+    } else if (newcomer.copied == mark) {
+      loading = true;
+      if (comes_from_elsewhere(m)) crossing = exchange_->heal_region().size();
+    }
   }
   const std::uint64_t now = monotonic_ns();
   if (whole_since_ns_ == 0) whole_since_ns_ = now;
-  if (loading && now - whole_since_ns_ < kJoinPatience_ns << doublings_) return false;
-  if (copied) doublings_ = loading ? (doublings_ + 1) % (kDoublings + 1) : 0;
+  if (loading && now - whole_since_ns_ < patience_.now(crossing)) return false;
+  if (copied) loading ? patience_.was_too_short(crossing) : patience_.was_enough();
   coord::grow(self_slot().join_stall_ns, now - whole_since_ns_);
-  publish_table(std::move(ready));
+  publish_table(ready);
   return true;
+}
+
+void Participant::tell_crossing() const {
+  const std::uint64_t bytes = exchange_->heal_region().size();
+  const std::uint64_t time = bytes * JoinPatience::kPerByte;
+  if (time < 1'000'000'000) return;
+  log_once("a node comes in: its copy of the state, " + std::to_string(bytes / 1'000'000) +
+               " MB, has to cross the network, and the others wait for it (" + seconds(time) +
+               " at 100 MB/s)",
+           LogLevel::kInfo, "crossing");
 }
 
 Status Participant::donate_if_asked() {
@@ -83,6 +92,8 @@ Status Participant::donate_if_asked() {
   handled_request_ = request;
   const std::vector<coord::Member> joiners = wanted_joiners(coord::read_proposal(header.proposal));
   if (joiners.empty()) return {};
+  if (std::ranges::any_of(joiners, [&](const auto& m) { return comes_from_elsewhere(m); }))
+    tell_crossing();
   enter(coord::Phase::kHeal);
   const std::uint64_t begin = monotonic_ns();
   exchange_->heal_mark().store(0, std::memory_order_release);
@@ -90,7 +101,8 @@ Status Participant::donate_if_asked() {
   LOCKSTEP_TRY(store_image(state_, exchange_->heal_region()));
   exchange_->heal_mark().store(next_.value() + 1, std::memory_order_release);
   coord::grow(self_slot().heal_stall_ns, monotonic_ns() - begin);
-  for (const coord::Member& m : joiners) ring(board_.slot(m.slot).bell);
+  ring_newcomers(joiners);
+  exchange_->ring_link();
   return {};
 }
 
@@ -137,6 +149,8 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   await(self_slot().bell, told);
   if (!coord::read_table(cell, Txn(mark), after) || !after.has(me.uid)) return false;
   came_in_ = Txn(mark);
+  std::uint64_t nobody = 0;
+  board_.header().recorded_from.compare_exchange_strong(nobody, mark);
   // From here on the others wait for our first share, so this transaction's sums stay.
   done_ = 0;
   marked_ = 0;
@@ -144,6 +158,7 @@ Result<bool> Participant::try_heal(std::uint64_t mark) {
   if (!start_buffers_.empty()) store_buffers(state_, start_buffers_);
   LOCKSTEP_TRY(wait_whole());
   LOCKSTEP_TRY(commit());
+  evaluations_ = 0;
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/ids.h"
 #include "comm/exchange.h"
@@ -44,15 +45,23 @@ class Program {
   // From the table: the run ends after so many steps. Again and again, with the same number.
   virtual void stop_after(std::uint64_t steps) = 0;
 
-  // Whether each share of this step is computed twice; all members say the same.
-  virtual bool rehearses(Txn txn) const = 0;
+  // Of a step, by virtual worker: whether its share is computed twice. All members say the same.
+  virtual std::vector<bool> rehearsed(Txn txn) const = 0;
+  // Of a step: where somebody has come or gone since this start, a share of one of them is computed
+  // twice.
+  virtual bool looks_again(Txn txn) const = 0;
+  // Of an evaluation: whether it scores batches.
+  virtual bool evaluates(Txn txn) const = 0;
   // Once all records of a step are marked: what about them casts doubt on them, in words for people
   // (workers whose modules are in other modes), the same for all members. Then each share is
   // computed twice before the step is whole. Empty: nothing.
   virtual std::string doubt() const = 0;
-  // Whether this worker, which has come in, is to compare what it computes with what an older
-  // member does, before what it computes in this step counts; and that it has, and both are the
-  // same.
+  // A module whose mode is noted (ShareNotes::training()), by its bit's number: "'net'".
+  virtual std::string module_in_words(std::size_t number) const = 0;
+  // Equal shares, whoever computes them; and that is to be compared.
+  virtual bool promised() const = 0;
+  // Whether this worker has come in, and what it computes in this step counts only once an older
+  // one has come to the same; and that one has, of a share that takes part.
   virtual bool must_prove(Txn txn) const = 0;
   virtual void proved(Txn txn) = 0;
 

@@ -3,10 +3,14 @@
 //
 //   words | sums | sums computed again | which parameters are frozen | which modules train
 //         | hashes of the state's tensors | of the gradients
-//         | of the rows that it carries | of the gradients computed again | of those rows
+//         | of the rows that it carries | of the buffers that it leaves
+//         | of these three computed again
+//         | of what has been written to buffers and rows before the step (written_state.h)
 //
-// All but `choice_mark` and `again_mark` are vouched for by the share's record, or by `again_mark`.
-// Ownership: a view. Threads: one writer at a time, as of the record.
+// All but `choice_mark`, `hashing_mark`, `again_claim` and `again_mark` are vouched for by the
+// share's record, or by `again_mark`; rank() and gradients() by `hashing_mark`, too.
+// Ownership: a view. Threads: one writer at a time, as of the record; of what is computed again
+// whoever holds `again_claim`.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +24,9 @@
 namespace lockstep::transaction {
 
 struct NotesPlan {
-  std::size_t state_tensors = 0, gradients = 0, rows = 0, frozen = 0, training = 0;
+  std::size_t state_tensors = 0, gradients = 0, rows = 0, buffers = 0, frozen = 0, training = 0;
   std::size_t words() const;
+  std::size_t computed() const { return gradients + rows + buffers; }  // in each computation
 };
 
 class ShareNotes {
@@ -34,13 +39,22 @@ class ShareNotes {
   // The steps before this one that changed nothing, in a row, as far as the share's worker knows.
   coord::Word& idle_steps() const { return words_[kIdleSteps]; }
   coord::Word& rank() const { return words_[kRank]; }  // that computed it
-  // txn + 1 where gradients() and rows() are filled in, too.
+  // txn + 1: a newcomer that has not proved itself has computed it (participant_newcomer.cpp), in
+  // the run since that transaction.
+  coord::Word& unproved_mark() const { return words_[kUnprovedMark]; }
+  coord::Word& came_in() const { return words_[kCameIn]; }
+  // txn + 1 from when on each word of gradients() is 0 or the hash of what somebody has given, or
+  // is about to give, to the sums; and where those, rows() and buffers() are complete.
+  coord::Word& hashing_mark() const { return words_[kHashingMark]; }
   coord::Word& hashed_mark() const { return words_[kHashedMark]; }
+  // txn + 1: written() has hashes.
+  coord::Word& written_mark() const { return words_[kWrittenMark]; }
 
   // The rehearsal (participant_rehearsal.cpp): txn + 1 once the share was computed again, and by
   // whom, with which loss (its bits) of how many samples; 0: it took no part; as the record's
   // `ends`.
   coord::Word& again_mark() const { return words_[kAgainMark]; }
+  coord::Word& again_claim() const { return words_[kAgainClaim]; }  // see AgainClaim
   coord::Word& again_rank() const { return words_[kAgainRank]; }
   coord::Word& again_loss() const { return words_[kAgainLoss]; }
   coord::Word& again_count() const { return words_[kAgainCount]; }
@@ -65,11 +79,21 @@ class ShareNotes {
   std::span<coord::Word> rows() const {
     return words_.subspan(first() + plan_.gradients, plan_.rows);
   }
+  std::span<coord::Word> buffers() const {
+    return words_.subspan(first() + plan_.gradients + plan_.rows, plan_.buffers);
+  }
   std::span<coord::Word> again_gradients() const {
     return words_.subspan(again(), plan_.gradients);
   }
   std::span<coord::Word> again_rows() const {
     return words_.subspan(again() + plan_.gradients, plan_.rows);
+  }
+  std::span<coord::Word> again_buffers() const {
+    return words_.subspan(again() + plan_.gradients + plan_.rows, plan_.buffers);
+  }
+  // Of buffers, then of rows; 0: nothing was written to it.
+  std::span<coord::Word> written() const {
+    return words_.subspan(again() + plan_.computed(), plan_.buffers + plan_.rows);
   }
 
  private:
@@ -78,8 +102,13 @@ class ShareNotes {
     kChoiceMark,
     kIdleSteps,
     kRank,
+    kUnprovedMark,
+    kCameIn,
+    kHashingMark,
     kHashedMark,
+    kWrittenMark,
     kAgainMark,
+    kAgainClaim,
     kAgainRank,
     kAgainLoss,
     kAgainCount,
@@ -90,13 +119,13 @@ class ShareNotes {
   std::size_t first() const {
     return kFrozen + plan_.frozen + plan_.training + plan_.state_tensors;
   }
-  std::size_t again() const { return first() + plan_.gradients + plan_.rows; }
+  std::size_t again() const { return first() + plan_.computed(); }
   std::span<coord::Word> words_;
   NotesPlan plan_;
 };
 
 inline std::size_t NotesPlan::words() const {
-  return ShareNotes::kFrozen + frozen + training + state_tensors + 2 * (gradients + rows);
+  return ShareNotes::kFrozen + frozen + training + state_tensors + 2 * computed() + buffers + rows;
 }
 
 // What one share's computation fills in.

@@ -6,6 +6,9 @@
 #include <cassert>
 #include <cstring>
 
+#include "base/hash.h"
+#include "optim/tensor_bytes.h"
+
 namespace lockstep::transaction {
 namespace {
 
@@ -115,6 +118,25 @@ void store_buffers(const TrainState& state, std::span<std::byte> image) {
 void load_buffers(const TrainState& state, std::span<const std::byte> image) {
   assert(image.size() >= buffer_bytes(state));
   load_from(image.data(), state.buffers());
+}
+
+std::span<const std::byte> buffer_in(const TrainState& state, std::span<const std::byte> image,
+                                     std::size_t number) {
+  for (std::size_t i = 0; i < number; ++i) image = image.subspan(padded(state.buffers()[i].tensor));
+  return image.first(state.buffers()[number].tensor.nbytes());
+}
+
+void hash_buffers(const TrainState& state, std::span<coord::Word> hashes) {
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    const at::Tensor buffer = state.buffers()[i].tensor.detach().contiguous();
+    hashes[i].store(xxh3(optim::bytes_of(buffer)), std::memory_order_relaxed);
+  }
+}
+
+void hash_buffers(const TrainState& state, std::span<const std::byte> image,
+                  std::span<coord::Word> hashes) {
+  for (std::size_t i = 0; i < hashes.size(); ++i)
+    hashes[i].store(xxh3(buffer_in(state, image, i)), std::memory_order_relaxed);
 }
 
 }  // namespace lockstep::transaction

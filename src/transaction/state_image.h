@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "coord/board.h"
 #include "lockstep/state.h"
 #include "lockstep/status.h"
 
@@ -32,5 +33,12 @@ Status load_texts(const TrainState& state, const std::vector<std::string>& conte
 std::uint64_t buffer_bytes(const TrainState& state);
 void store_buffers(const TrainState& state, std::span<std::byte> image);
 void load_buffers(const TrainState& state, std::span<const std::byte> image);
+// One of them.
+std::span<const std::byte> buffer_in(const TrainState& state, std::span<const std::byte> image,
+                                     std::size_t number);
+// XXH3-64 of each: of the state's, or of those in an image.
+void hash_buffers(const TrainState& state, std::span<coord::Word> hashes);
+void hash_buffers(const TrainState& state, std::span<const std::byte> image,
+                  std::span<coord::Word> hashes);
 
 }  // namespace lockstep::transaction

@@ -17,6 +17,7 @@
 // inside.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -86,6 +87,9 @@ class Session {
 
   virtual bool launched() const = 0;
   virtual const Identity& identity() const = 0;
+  // The program has been told identity().world_size, and may depend on it. Any thread.
+  void note_world_size() { world_size_noted_.store(true, std::memory_order_relaxed); }
+  bool world_size_was_asked() const { return world_size_noted_.load(std::memory_order_relaxed); }
   // The board's first byte, and its size; sparse, zero at first.
   virtual std::byte* memory() const = 0;
   virtual std::uint64_t memory_bytes() const { return coord::kBoardBytes; }
@@ -132,6 +136,7 @@ class Session {
 
  private:
   bool described_ = false;
+  std::atomic<bool> world_size_noted_ = false;
 };
 
 }  // namespace lockstep::worker

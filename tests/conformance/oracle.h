@@ -65,11 +65,15 @@ std::uint64_t bits_of(T value) {
   return bits;
 }
 
-inline std::uint64_t add(DType dtype, std::uint64_t a, std::uint64_t b) {
+// The bits of op(get), which gets numbers from their bits: halves as float32, to which they are
+// rounded once.
+template <class Op>
+std::uint64_t computed(DType dtype, const Op& op) {
   const auto half = [&](HalfFormat f) -> std::uint64_t {
-    const auto x = static_cast<float>(decode(static_cast<std::uint16_t>(a), f));
-    const auto y = static_cast<float>(decode(static_cast<std::uint16_t>(b), f));
-    return encode(x + y, f);
+    return encode(op([f](std::uint64_t bits) {
+                    return static_cast<float>(decode(static_cast<std::uint16_t>(bits), f));
+                  }),
+                  f);
   };
   switch (dtype) {
     case DType::kBFloat16:
@@ -77,29 +81,20 @@ inline std::uint64_t add(DType dtype, std::uint64_t a, std::uint64_t b) {
     case DType::kFloat16:
       return half(kFp16);
     case DType::kFloat32:
-      return bits_of(of_bits<float>(a) + of_bits<float>(b));
+      return bits_of(op(of_bits<float>));
     case DType::kFloat64:
-      return bits_of(of_bits<double>(a) + of_bits<double>(b));
+      return bits_of(op(of_bits<double>));
   }
   return 0;
 }
 
+inline std::uint64_t add(DType dtype, std::uint64_t a, std::uint64_t b) {
+  return computed(dtype, [&](const auto& get) { return get(a) + get(b); });
+}
+
 inline std::uint64_t scale(DType dtype, std::uint64_t a, float factor) {
-  const auto half = [&](HalfFormat f) -> std::uint64_t {
-    return encode(static_cast<float>(decode(static_cast<std::uint16_t>(a), f)) * factor, f);
-  };
   if (factor == 1.0F) return a;
-  switch (dtype) {
-    case DType::kBFloat16:
-      return half(kBf16);
-    case DType::kFloat16:
-      return half(kFp16);
-    case DType::kFloat32:
-      return bits_of(of_bits<float>(a) * factor);
-    case DType::kFloat64:
-      return bits_of(of_bits<double>(a) * static_cast<double>(factor));
-  }
-  return 0;
+  return computed(dtype, [&](const auto& get) { return get(a) * factor; });
 }
 
 inline std::uint64_t mix(std::uint64_t x) {  // splitmix64's finaliser (Steele et al., 2014)
@@ -117,18 +112,7 @@ enum class Values {
 };
 
 inline std::uint64_t from_double(DType dtype, double value) {
-  const auto narrow = static_cast<float>(value);
-  switch (dtype) {
-    case DType::kFloat32:
-      return bits_of(narrow);
-    case DType::kFloat64:
-      return bits_of(value);
-    case DType::kBFloat16:
-      return encode(narrow, kBf16);
-    case DType::kFloat16:
-      return encode(narrow, kFp16);
-  }
-  return 0;
+  return computed(dtype, [&](const auto& get) { return static_cast<decltype(get(0))>(value); });
 }
 
 inline bool is_finite(DType dtype, std::uint64_t value) {

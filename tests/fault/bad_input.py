@@ -285,8 +285,8 @@ class Checkpoints(BadInput):
         self.assertEqual(hashes[0], hashes[1])
         self.assertNotEqual(hashes[0]["weights_sha256"], self.run_to_end(2, four).hashes()["weights_sha256"])
 
-    def test_more_virtual_workers_number_fewer_transactions(self):
-        """The new checkpoints have smaller numbers than the old ones, and count."""
+    def test_more_virtual_workers(self):
+        """An epoch has fewer transactions then; the new checkpoints come behind the old ones, and count."""
         run = self.run_to_end(2, ("--epochs", 1, "--virtual-workers", 2))
         eight = ("--epochs", 2, "--virtual-workers", 8)
         self.assertIn("resuming from", self.run_to_end(3, eight, output=run.output, flags=("--new-virtual-workers",)).err)

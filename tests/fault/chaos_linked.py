@@ -9,7 +9,6 @@ faults has not happened, within twice its time, fails. The moments are the machi
 run: --life K lives that one alone, again and again. The suite's runs are short; by hand: chaos --linked --seconds 600 --seed 7
 """
 import collections
-import concurrent.futures
 import functools
 import itertools
 import os
@@ -22,6 +21,7 @@ import tempfile
 import time
 import traceback
 
+from chaos_lives import play
 from harness import LOCKSTEP, Run, built, ending, processes_of, records, scratch, undisturbed, until
 
 MOST = 4  # workers: all programs have so many virtual workers
@@ -259,27 +259,6 @@ def live(seed, number, only):
 
 def main(given):
     """True: all is well."""
-    begun, lives, fired = time.monotonic(), itertools.count(), collections.Counter()
     print(f"seed {given.seed}", flush=True)
     scratch()  # before there are threads
-
-    def missing():
-        return [kind for kind in KINDS if not fired[kind]] if given.life is None else []
-
-    def one_after_the_other(_):
-        for count in itertools.count():
-            lasted = time.monotonic() - begun
-            if lasted > given.seconds and (not missing() or lasted > 2 * given.seconds):
-                return count
-            happened = live(given.seed, next(lives) if given.life is None else given.life, given.only)
-            if happened is None:
-                return None
-            fired.update(happened)
-    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
-        counts = list(pool.map(one_after_the_other, range(given.jobs)))
-    print(f"{sum(count or 0 for count in counts)} lives: {dict(fired)}", flush=True)
-    if None in counts:
-        return False
-    if missing():
-        print(f"faults that did not happen: {', '.join(missing())}", flush=True)
-    return not missing()
+    return play(given, KINDS, lambda number, _: live(given.seed, number, given.only))

@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -27,6 +28,7 @@ SEED = int(os.environ.get("LOCKSTEP_FAULT_SEED", random.SystemRandom().randrange
 # Data sets of noise, by name: images for training and for evaluation. 'short': 53 on 8 virtual workers at batch 2 are padded, and
 # an epoch is 4 steps, the last one short, and an evaluation, so that transactions 0-3 are steps, 4 is an evaluation, and so on.
 # 'evaluate': the same with an evaluation of 3 batches, two of 1,000 images and a short one. 'long': an epoch is 50 steps.
+MANY = (405, 5017)  # the set of runs over several hosts
 DATA = {"short": (53, 17), "evaluate": (53, 2017), "long": (1595, 17)}
 STEPS, PER_EPOCH = 4, 5
 BASE = ("--virtual-workers", 8, "--batch-size", 2, "--lr", 0.05, "--momentum", 0.9, "--log-every", 0, "--data", "short")
@@ -58,7 +60,18 @@ def write_idx(folder, train, test):
     return folder
 
 
-@functools.cache
+def once(function):
+    """functools.cache, for threads: one computes it, the others wait."""
+    lock, cached = threading.RLock(), functools.cache(function)
+
+    @functools.wraps(function)
+    def computed(*arguments, **words):
+        with lock:
+            return cached(*arguments, **words)
+    return computed
+
+
+@once
 def scratch():
     """A folder of this process's own: data, runs, and all the temporary files that programs may want to make."""
     folder = tempfile.TemporaryDirectory(prefix="lockstep-fault-")
@@ -232,7 +245,7 @@ def ending(run):
     return {"hashes": run.hashes(), **{name: records(run.output / name) for name in ("ledger.jsonl", "metrics.jsonl")}}
 
 
-@functools.cache
+@once
 def undisturbed(options=(), program=None):
     """The same options on one worker without the launcher; `program`: gives the words of another command for a run directory."""
     output = pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="reference-")) / "run"

@@ -11,7 +11,7 @@ import sys
 import time
 
 from nodes import parallel
-from nodes.case import MIDDLE, OnMachines
+from nodes.case import END, MIDDLE, OnMachines
 from nodes.job import FORMING, LIMIT, QUICK
 
 SOON = 5.0
@@ -154,6 +154,32 @@ class Coming(OnMachines):
         self.assertGreater(time.monotonic() - began, LIMIT + 1 - 0.1)
         self.assertIn("another program or other arguments: this run begins anew, with restart count 0", job.log())
         self.ends_well(job)
+
+
+class CutAtTheEnd(OnMachines):
+    """The last worker ends while another node, whose own have ended, does not hear the leader, or is not heard: in all for less than
+    L less 1 s."""
+
+    def cut(self, how, seconds):
+        job = self.job(worker=("--linger", "2:0.8"))
+        self.at(END, job)
+        time.sleep(0.2)
+        how(job.bed)
+        last = job.worker_on(job.bed[3])
+        job.witness.wait(lambda: last.gone, "the last worker's end")
+        time.sleep(seconds)
+        self.assertGreater(job.bed.dropped(), 0)
+        job.bed.heal()
+        job.expect(0)
+        self.assertEqual(job.witness.attempt(), 0)
+
+    def test_healed_in_time(self):
+        for how in (lambda bed: bed.cut([1], [2]), lambda bed: bed.cut_one_way([1], [2]), lambda bed: bed.cut_one_way([2], [1])):
+            with self.subTest(how):
+                self.cut(how, 0.2 * LIMIT)
+
+    def test_between_others(self):
+        self.cut(lambda bed: bed.cut([2], [3]), LIMIT + 1)
 
 
 class Networks(OnMachines):

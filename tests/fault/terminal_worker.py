@@ -87,6 +87,12 @@ def state_of(pid):
         return file.read().rsplit(") ", 1)[1][0]
 
 
+def is_pending(pid, number):
+    with open(f"/proc/{pid}/status") as file:
+        masks = [int(line.split()[1], 16) for line in file if line.startswith(("SigPnd", "ShdPnd"))]
+    return any(mask >> (number - 1) & 1 for mask in masks)
+
+
 def wait_until(what, seconds=30):
     end = time.time() + seconds
     while not what():
@@ -187,6 +193,29 @@ except KeyboardInterrupt:
         t.wait_for("51")
         wait_until(lambda: state_of(worker) == "T")
         wait_until(lambda: t.shows("jobs\n", "Stopped"))  # the shell knows it: what it takes for running fg does not continue
+        t.type("fg\n")
+        wait_until(lambda: state_of(worker) == "S")
+        t.type("hello\n")
+        t.wait_for("got hello")
+        t.type("exit $?\n")
+        self.assertEqual(t.end(), 0)
+
+    def test_continued_after_its_worker(self):
+        """As bg does where the worker is faster: the launcher's new stop is taken back by the signal that continues it."""
+        t = self.start("import os\nprint('pid', os.getpid(), os.getppid(), end='.', flush=True)\n"
+                       "print('got', input('? '))\n", shell=True)
+        t.wait_for("pid ")
+        worker, launcher = map(int, t.wait_for(".").split())
+        t.wait_for("? ")
+        t.type("\x1a")
+        t.wait_for("Stopped")
+        wait_until(lambda: state_of(worker) == "T")
+        os.kill(worker, signal.SIGCONT)  # it reads, and is in the background
+        wait_until(lambda: is_pending(launcher, signal.SIGTTIN))
+        self.assertEqual(state_of(worker), "T")
+        os.kill(launcher, signal.SIGCONT)
+        wait_until(lambda: state_of(launcher) == "T")
+        wait_until(lambda: t.shows("jobs\n", "Stopped"))
         t.type("fg\n")
         wait_until(lambda: state_of(worker) == "S")
         t.type("hello\n")

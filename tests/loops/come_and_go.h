@@ -30,7 +30,10 @@ class LateLeaver {
       wake();
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
-    if (without_ == 20) share.end_run();
+    // In a step to come, so that all shares of it say the same, whoever computes them.
+    if (without_ == 20) std::ofstream(path_ + ".end") << share.global_step() + 2 << std::flush;
+    std::int64_t last = 0;
+    if (std::ifstream(path_ + ".end") >> last && share.global_step() == last) share.end_run();
   }
 
  private:
@@ -50,10 +53,13 @@ class LateLeaver {
   int rank_, without_ = 0;
 };
 
-// In its share's closure the eldest dies as soon as a third worker has come in: where there are two
-// the last one has the last share.
-inline void die_with_a_newcomer(int rank, const std::string& sign, const lockstep::Share& share) {
-  if (rank == 2 && share.virtual_worker() == 1 && share.global_step() > 6)
+struct Newcomer {
+  int rank, share;  // its own, the last that it computes
+};
+// In its first share's closure the eldest dies as soon as that one has come in.
+inline void die_with_a_newcomer(int rank, const Newcomer& newcomer, const std::string& sign,
+                                const lockstep::Share& share) {
+  if (rank == newcomer.rank && share.virtual_worker() == newcomer.share && share.global_step() > 6)
     std::ofstream(sign).flush();
   if (rank != 0 || share.virtual_worker() != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(30));

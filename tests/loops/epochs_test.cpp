@@ -28,6 +28,20 @@ TEST_F(Epochs, SchedulesTheBestLinesAndFilesAreTheSameForAnyNumberOfWorkers) {
   EXPECT_EQ(three.best, one.best);
 }
 
+// Schedules, the best and the end go by it, and all workers have the same figures.
+TEST_F(Epochs, AnEvaluationThatGoesByMoreThanTheStateIsFound) {
+  const std::string twice = " was computed twice, and comes to a loss of ";
+  for (const Run& run :
+       {alone({"counts"}), launched("three", {}, {"counts"}),
+        launched("thirds", {}, {"counts", "thirds"}),
+        launched("one-batch", {}, {"counts", "one-batch"}),
+        launched("dies", {"--inject", "kill rank=1 txn=6 phase=forward"}, {"average", "slow"})}) {
+    EXPECT_EQ(run.outcome.code, 2) << run.outcome.err;
+    EXPECT_NE(run.outcome.err.find(twice), std::string::npos) << run.outcome.err;
+  }
+  EXPECT_EQ(launched("average", {}, {"average"}).outcome.code, 0);
+}
+
 TEST_F(Epochs, APlateauOfTheGreatestIsOneOfAccuracy) {
   const Run one = alone({"maximum"});
   ASSERT_EQ(one.outcome.code, 0) << one.outcome.err;
@@ -167,6 +181,16 @@ TEST_F(Epochs, KilledBeforeItsFirstCheckpointARunBeginsWhereItBegan) {
   const Run behind = interrupted(given("behind-an-export"), "epoch 3/6");
   EXPECT_NE(behind.outcome.err.find("resuming from"), std::string::npos) << behind.outcome.err;
   EXPECT_EQ(last_line(behind.outcome.out), last_line(whole.outcome.out));
+  // Its checkpoint has all that it began with: it goes on in a directory of its own, without them.
+  const Run four = launched(given("four"), {}, {"snapshot", "four"});
+  std::filesystem::remove_all(files("four"));
+  const std::string from = "from=" + (folder_ / "four/checkpoints/last");
+  for (const char* resume : {from.c_str(), from.c_str(), "from=auto"}) {
+    const Run other = launched("other", {}, {"snapshot", resume});
+    EXPECT_EQ(other.outcome.code, 0) << resume << ": " << other.outcome.err;
+    EXPECT_EQ(other.outcome.err.find("has no records"), std::string::npos) << other.outcome.err;
+    EXPECT_EQ(last_line(other.outcome.out), last_line(whole.outcome.out)) << resume;
+  }
 }
 
 // Whoever is killed over it, and whoever comes new: all end where it was said.

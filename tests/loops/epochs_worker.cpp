@@ -7,8 +7,10 @@
 // is evaluated, too; `sparse`: so many of training's that virtual workers have steps without any;
 // `none`: all of training's; `uncounted`: the best by an accuracy that nobody counts; `wordy`:
 // an epoch's end has more to say than there is room for; `by-sum`: the best, and the end, by what
-// shares add; `unknown-sum`, `loss-sum`, `batch-sum`, `many-sums`: by what none adds, by a name
-// that is none, by a loss of the batch, and 18 names in an epoch.
+// shares add; `average`, `counts`: what is evaluated is no part of the state, or has a counter in
+// it; `unknown-sum`, `loss-sum`, `batch-sum`, `many-sums`: by what none adds, by a name
+// that is none, by a loss of the batch, and 18 names in an epoch; `thirds`: each third epoch alone
+// is evaluated; `one-batch`: in one batch.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <torch/nn/functional/loss.h>
@@ -24,6 +26,7 @@
 #include <thread>
 
 #include "lockstep/lockstep.h"
+#include "worker_main.h"
 
 namespace {
 
@@ -82,7 +85,10 @@ class Job {
     options.epochs = has("few") ? 2 : has("four") ? 4 : 6;
     options.virtual_workers = 3;
     options.checkpoint_every = lockstep::Duration::steps(has("snapshot") ? 0 : 3);
-    options.evaluation_batch_size = 5;
+    options.evaluation_batch_size = has("one-batch") ? 13 : 5;
+    if (has("thirds")) options.evaluate_every = lockstep::Duration::epochs(3);
+    for (const std::string_view word : words_)
+      if (word.starts_with("from=")) options.resume = word.substr(5);
     lockstep::Adam optimizer(model_->parameters(), {.lr = 0.1});
     lockstep::StepLR steps(optimizer, 4, 0.5);
     using Mode = lockstep::ReduceLROnPlateauOptions::Mode;
@@ -93,8 +99,12 @@ class Job {
       trainer.loss([&](const Batch& batch) { return loss_of(batch); });
     else
       trainer.loss([&](lockstep::Share& share) { return loss_of(share); });
+    if (has("average"))
+      trainer.on_update([&](const lockstep::UpdateEnd&) { average_.add_(model_->linear->bias); });
     trainer.evaluation([&](const Batch& batch) {
-      const at::Tensor out = model_->forward(batch.inputs);
+      at::Tensor out = model_->forward(batch.inputs);
+      if (has("average")) out = out + average_;
+      if (has("counts")) out = out + ++evaluated_;
       model_->seen.add_(static_cast<double>(out.size(0)));  // is undone
       const double noise = 1e-3 * at::rand({1}).item<double>();
       return lockstep::Score{
@@ -204,14 +214,13 @@ class Job {
   std::string run_, folder_;
   std::vector<std::string> words_;
   Net model_;
+  at::Tensor average_ = at::zeros({1});
+  double evaluated_ = 0;
 };
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  at::manual_seed(0);
-  lockstep::exit_with(*context, Job(*context, argc, argv).train());
+  loops::run_worker([&](lockstep::Context& context) { return Job(context, argc, argv).train(); });
 }

@@ -4,10 +4,12 @@
 
 #include <filesystem>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "support/child.h"
 #include "support/output.h"
+#include "support/until.h"
 #include "worker_run.h"
 
 namespace lockstep::test {
@@ -55,6 +57,38 @@ TEST_F(Hooks, RunOnceAnUpdateWhoeverDiesInThem) {
   const Outcome outcome = launched(3, "dies-updates", {"--max-restarts", "2"});
   EXPECT_EQ(killed_in(outcome), 2) << outcome.err;
   EXPECT_EQ(state_in(outcome), updates) << outcome.err;
+}
+
+// No loss shows what it writes to the state, but the state does, in the steps that are done again.
+TEST_F(Hooks, ThatCountOutsideOfTheStateAreFoundAfterTheDeathOfAll) {
+  const Words all_die{"--max-restarts", "1", "--inject", "kill txn=9 phase=backward repeat=3"};
+  const std::string found =
+      "came out otherwise as it was done again: its train state is another one at the step's start";
+  const Outcome right = launched(3, "slow", all_die);
+  EXPECT_EQ(right.code, 0) << right.err;
+  EXPECT_NE(right.err.find("resuming from"), std::string::npos) << right.err;
+  EXPECT_EQ(count(right.err, "came out otherwise"), 0) << right.err;
+  const Outcome error = launched(3, "counts-outside-slow", all_die);
+  EXPECT_NE(error.err.find("resuming from"), std::string::npos) << error.err;
+  EXPECT_EQ(error.code, 2) << error.err;
+  EXPECT_EQ(count(error.err, found), 1) << error.err;
+}
+
+// Behind a stop in order nothing is done again: what stands on the number of workers would go on
+// with another one, without a word.
+TEST_F(Hooks, AnotherNumberOfWorkersIsToldToWhoAsksForIt) {
+  for (const auto& [name, workers, told] :
+       {std::tuple{"asks-slow", 2, 1}, {"asks-slow", 3, 0}, {"slow", 2, 0}}) {
+    std::filesystem::remove_all(folder_ / "run");
+    Child job(command(3, name));
+    ASSERT_TRUE(until([&] { return count(read_text(folder_ / "run/metrics.jsonl"), "\n") > 4; }));
+    job.send(SIGTERM);
+    EXPECT_EQ(job.wait().code, 143) << job.err();
+    const Outcome outcome = again(workers, name);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(count(outcome.err, "world_size() 2, it was 3 in the start before"), told)
+        << name << ", " << workers << ": " << outcome.err;
+  }
 }
 
 // A replacement makes its first update inside open().
@@ -171,6 +205,16 @@ TEST_F(Hooks, MayEndTheRun) {
   }
 }
 
+// It hung: who goes on waits for those that have ended.
+TEST_F(Hooks, EndTheRunInAllWorkersOrInNone) {
+  for (const char* name : {"first-stops", "others-stop"}) {
+    const Outcome outcome = launched(3, name);
+    EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("has ended the run before it"), std::string::npos)
+        << name << ": " << outcome.err;
+  }
+}
+
 // Each worker has gradients of its own for it, and its next step begins with none.
 TEST_F(Hooks, MayWriteToGradients) {
   for (const char* name : {"writes-gradient", "clips-gradient", "optimizer-writes"}) {
@@ -194,6 +238,9 @@ TEST_F(Hooks, ThatMakeNoSenseAreRefused) {
   expect_refused("trainer-name", "two parts named 'optimizer'");
   expect_refused("adds-late", "takes no 'more' any more");
   expect_refused("trainer-adds-late", "takes no 'more' any more");
+  expect_refused("trainer-scales-late", "takes no 'scaler' any more");
+  expect_refused("trainer-remembers-late", "any more: the run was opened");
+  expect_refused("trainer-schedules-late", "takes no 'scheduler' any more");
   for (const char* name : {"next-in-hook", "next-in-closure"})
     expect_refused(name, "next() was called within a step");
   for (const char* name : {"run-in-hook", "run-in-closure"})

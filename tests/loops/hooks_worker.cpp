@@ -23,6 +23,7 @@
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
 #include "loop_job.h"
+#include "worker_main.h"
 
 namespace {
 
@@ -106,6 +107,8 @@ void hook(const Job& job, Parts& parts, UpdateEnd& end) {
     for (const std::int64_t step : {3, 10}) die_at(job, step, end);
   if (job.has("slow"))  // and so some apply later than others
     std::this_thread::sleep_for(std::chrono::milliseconds(10 + 5 * job.context.rank()));
+  static int outside = 0;
+  if (job.has("counts-outside")) parts.seen[1] += ++outside;
   parts.calls += 1;
   parts.steps += end.stepped ? 1 : 0;
   const at::Tensor& gradient = parts.net->layer->weight.grad();
@@ -118,6 +121,9 @@ void hook(const Job& job, Parts& parts, UpdateEnd& end) {
   if (parts.rows.defined()) parts.rows.mul_(0.5);
   parts.seen[3] += parts.optimizer.lr();  // of the next update already
   if (job.has("ends") && end.global_step == 7 && end.update == 0) end.end_run();
+  const bool first = job.context.rank() == 0;
+  if (end.global_step == 7 && (job.is("first-stops") ? first : job.is("others-stop") && !first))
+    end.end_run();
   parts.net->layer->weight.clamp_(-0.5, 0.5);
   parts.net->written.add_(parts.net->layer->weight.sum());
   parts.seen[4] += parts.net->layer->weight.sum();
@@ -137,6 +143,7 @@ lockstep::RunOptions options_of(const Job& job) {
   lockstep::RunOptions options = job.options();
   options.batch_size = 4;
   if (job.epochs == 0) options.max_steps = 16;
+  if (job.has("outside")) options.checkpoint_every = lockstep::Duration::steps(5);
   if (job.is("clips")) options.clip_grad_norm = 0.1;
   if (job.is("right")) options.grad_norm = true;  // which changes nothing
   return options;
@@ -150,6 +157,7 @@ void print(const Parts& parts, const lockstep::TrainState& state) {
 Status train(const Job& job, const Data& set) {
   Parts parts;
   parts.optimizer.scales = job.is("optimizer-writes");
+  if (job.has("asks")) std::printf("of %d\n", job.context.world_size());
   lockstep::TrainState state;
   LOCKSTEP_TRY(state.add("model", *parts.net));
   LOCKSTEP_TRY(state.add("average", *parts.average));
@@ -213,6 +221,14 @@ struct Schedules {
   }
 };
 
+void given_late(const Job& job, Parts& parts, Schedules& schedules, lockstep::Trainer& trainer) {
+  if (job.is("trainer-adds-late")) trainer.add("more", *parts.average);
+  if (job.is("trainer-scales-late")) trainer.scaler(parts.scaler);
+  if (job.is("trainer-remembers-late")) trainer.keep_history();
+  if (job.is("trainer-schedules-late"))
+    trainer.schedule(schedules.lambda.emplace(parts.optimizer, [](std::int64_t) { return 1.0; }));
+}
+
 Status trainer(const Job& job, const Data& set) {
   Parts parts;
   Schedules schedules;
@@ -226,8 +242,7 @@ Status trainer(const Job& job, const Data& set) {
   trainer.loss([&](Share& share) {
     if (job.is("trainer-late") && share.global_step() == 2)
       trainer.on_update([](const UpdateEnd&) {});
-    if (job.is("trainer-adds-late") && share.global_step() == 2)
-      trainer.add("more", *parts.average);
+    if (share.global_step() == 2) given_late(job, parts, schedules, trainer);
     return loss_of(job, parts, share);
   });
   trainer.on_finished([&] {
@@ -279,13 +294,11 @@ Status masters(const Job& job, const Data& set) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  at::manual_seed(0);
-  const auto set = lockstep::data::tensor_dataset(at::randn({96, 3}), at::randn({96, 2}));
-  if (!set.ok()) lockstep::exit_with(set.error());
-  const Job job{*context, argv[1], argv[2], 4, argc > 3 ? std::atol(argv[3]) : 0};
-  if (job.is("masters")) lockstep::exit_with(*context, masters(job, *set));
-  lockstep::exit_with(*context,
-                      job.name.starts_with("trainer") ? trainer(job, *set) : train(job, *set));
+  loops::run_worker([&](lockstep::Context& context) -> Status {
+    LOCKSTEP_ASSIGN(const auto set,
+                    lockstep::data::tensor_dataset(at::randn({96, 3}), at::randn({96, 2})));
+    const Job job{context, argv[1], argv[2], 4, argc > 3 ? std::atol(argv[3]) : 0};
+    if (job.is("masters")) return masters(job, set);
+    return job.name.starts_with("trainer") ? trainer(job, set) : train(job, set);
+  });
 }

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "support/child.h"
+#include "support/output.h"
 
 namespace lockstep::test {
 namespace {
@@ -48,6 +49,31 @@ TEST_F(OwnLoop, EndsWithTheSameWeightsHoweverManyWorkersItHasAndLoses) {
     EXPECT_EQ(hash(outcome), alone) << fault;
     EXPECT_NE(outcome.err.find("replacement is started"), std::string::npos) << outcome.err;
   }
+}
+
+// The guide's: epochs of 6 steps, the best of them by a validation, kept in the train state.
+TEST_F(OwnLoop, KeepsTheBestWeightsWhoeverDies) {
+  const auto best_of = [&](int workers, const Words& options) {
+    std::filesystem::remove_all(folder_ / "run");
+    std::filesystem::remove_all(folder_ / "best.pt");
+    Words words{LOCKSTEP_PROGRAM, "run", "--nproc-per-node", std::to_string(workers)};
+    words.insert(words.end(), options.begin(), options.end());
+    words.insert(words.end(), {BEST, folder_ / "run", folder_ / "best.pt"});
+    const Outcome outcome = run(words);
+    const auto at = outcome.out.find("best ");
+    return hash(outcome) + read_text(folder_ / "best.pt") +
+           (at == std::string::npos ? "" : outcome.out.substr(at, outcome.out.find('\n', at) - at));
+  };
+  const std::string whole = best_of(1, {});
+  const auto at = whole.rfind("best "), last = whole.rfind(", last ");
+  ASSERT_NE(last, std::string::npos);
+  EXPECT_LT(std::stod(whole.substr(at + 5)), std::stod(whole.substr(last + 7)));
+  // In an epoch's last update and behind it, one and all.
+  for (const char* fault :
+       {"kill rank=1 txn=11 phase=optimizer", "kill rank=0 txn=12 phase=data",
+        "kill rank=2 txn=23 phase=exchange; kill rank=0 txn=29 phase=backward",
+        "kill txn=17 phase=optimizer repeat=3", "kill txn=24 phase=forward repeat=3"})
+    EXPECT_TRUE(best_of(3, {"--max-restarts", "1", "--inject", fault}) == whole) << fault;
 }
 
 TEST_F(OwnLoop, ExamplesRefuseOptionsThatMakeNoSense) {

@@ -89,6 +89,8 @@ TEST_F(Phases, ThatMakeNoSenseAreRefused) {
   expect_refused("by-rank",
                  "step 5: 'head.weight' is frozen (requires_grad false) in the worker of");
   expect_refused("freezes-in-closure", "frozen in the closure: body.weight, body.bias. A step's");
+  for (const char* name : {"freezes-behind-0", "freezes-behind-3"})
+    expect_refused(name, "frozen in the closure: body.weight, body.bias. A step's");
   expect_refused("unfreezes-in-closure",
                  "unfrozen in the closure: body.weight, body.bias. A step's");
   expect_refused("all-frozen", "where all that it depends on is frozen");

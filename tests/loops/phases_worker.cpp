@@ -19,6 +19,7 @@
 #include "lockstep/checkpoint.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "worker_main.h"
 
 namespace {
 
@@ -110,6 +111,8 @@ at::Tensor with_habit(const Job& job, Parts& parts, Share& share) {
   if (job.begins("gan") && share.update() == 1)
     return parts.critic(inputs_of(step, share.virtual_worker())).pow(2).mean();
   at::Tensor loss = loss_of(parts, step, share.virtual_worker());
+  if (job.begins("freezes-behind") && step == (job.is("freezes-behind-0") ? 0 : 3))
+    set_gradients(*parts.net->body, false);
   if (job.begins("gan"))
     loss = loss + parts.critic(parts.net(inputs_of(step, 1)).expand({6, 3})).mean();
   return loss;
@@ -247,8 +250,5 @@ Status run(const Job& job) {
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  at::manual_seed(0);
-  lockstep::exit_with(*context, run({*context, argv[1], argv[2]}));
+  loops::run_worker([&](lockstep::Context& context) { return run({context, argv[1], argv[2]}); });
 }

@@ -64,13 +64,31 @@ TEST_F(Rehearsal, FindsAGradientThatDiffersByItsName) {
 TEST_F(Rehearsal, FindsWhatComesLaterInAsManyStepsAsAreAsked) {
   for (const char* name : {"counter-later", "pool", "alternate-by-step-counter", "stays-in-eval"})
     for (const int workers : {1, 2, 3}) {
-      if (workers == 1 && name == std::string("stays-in-eval")) continue;  // the same both times
+      const bool modes = name == std::string("stays-in-eval");
+      if (workers == 1 && modes) continue;  // the same both times
       const Outcome outcome = launched(workers, name, "10");
       const std::string where = name + (", " + std::to_string(workers)) + ": " + outcome.err;
       EXPECT_EQ(outcome.code, 2) << where;
-      EXPECT_NE(outcome.err.find("the train state and on its Share alone"), std::string::npos)
+      EXPECT_NE(outcome.err.find(modes ? "step 2: 'net' is in eval() in rank 0"
+                                       : "the train state and on its Share alone"),
+                std::string::npos)
           << where;
     }
+}
+
+// Its worker's alone: the same in the first step. With more steps no later: whoever repeats a share
+// has not done so each time before.
+TEST_F(Rehearsal, FindsWhatAShareKeepsInItsWorker) {
+  for (const int workers : {1, 2, 3}) {
+    for (const char* rehearse : {"", "5"}) {
+      const Outcome outcome = launched(workers, "own-pool", rehearse);
+      const std::string where = std::to_string(workers) + ": " + outcome.err;
+      EXPECT_EQ(outcome.code, 2) << where;
+      EXPECT_LE(std::stoi(outcome.err.substr(outcome.err.find(": step ") + 7)), 4) << where;
+      EXPECT_NE(outcome.err.find("a pool, a replay buffer"), std::string::npos) << where;
+    }
+    EXPECT_EQ(launched(workers, "own-pool", "0").code, 0);
+  }
 }
 
 // Steps in which no share takes part use no rehearsal up, of each update for itself.
@@ -107,16 +125,17 @@ TEST_F(Rehearsal, FindsAWorkerWhoseModulesAreInAnotherMode) {
     for (const int workers : {2, 3}) {
       const Outcome outcome = launched(workers, name);
       EXPECT_EQ(outcome.code, 2) << name << ": " << outcome.err;
-      EXPECT_NE(outcome.err.find("step 2: the loss of virtual worker "), std::string::npos)
+      EXPECT_NE(outcome.err.find("; the loss of virtual worker "), std::string::npos)
           << name << ": " << outcome.err;
-      EXPECT_NE(outcome.err.find("'net' is in eval() in the worker of virtual worker 0, and trains "
-                                 "in the worker of virtual worker "),
-                std::string::npos)
-          << name << ": " << outcome.err;
+      // Who was about to warn of it may be ended by the error first.
+      const std::string said = "step 2: 'net' is in eval() in rank 0, and trains in rank ";
+      EXPECT_NE(outcome.err.find(said), std::string::npos) << name << ": " << outcome.err;
     }
   const Outcome gradient = launched(3, "gradient-by-mode");
   EXPECT_EQ(gradient.code, 2) << gradient.err;
-  EXPECT_NE(gradient.err.find("step 3: the gradient of 'last.weight' of virtual worker "),
+  EXPECT_NE(gradient.err.find("step 6: 'net.idle' is in eval() in rank "), std::string::npos)
+      << gradient.err;
+  EXPECT_NE(gradient.err.find("; the gradient of 'last.weight' of virtual worker "),
             std::string::npos)
       << gradient.err;
   EXPECT_EQ(launched(3, "stays-in-eval", "0").code, 0);
@@ -127,11 +146,14 @@ TEST_F(Rehearsal, FindsAWorkerWhoseModulesAreInAnotherMode) {
 
 // The loss is another one because the state is: that is what is told.
 TEST_F(Rehearsal, AStateThatDiffersIsToldBeforeALossThatDoes) {
-  const Outcome outcome = launched(3, "pokes-at-4", "10");
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("step 4: the state of virtual worker 1's worker differs"),
-            std::string::npos)
-      << outcome.err;
+  for (const auto& [name, step] : {std::pair{"pokes-at-4", "step 4: "}, {"pokes", "step 3: "}}) {
+    const Outcome outcome = launched(3, name, "10");
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(
+        outcome.err.find(step + std::string("the state of virtual worker 1's worker differs")),
+        std::string::npos)
+        << outcome.err;
+  }
 }
 
 TEST_F(Rehearsal, CanBeLeftOut) { EXPECT_EQ(launched(2, "counter", "0").code, 0); }
@@ -162,11 +184,17 @@ TEST_F(Rehearsal, ChangesNothing) {
 // Also in the share that is computed again: virtual worker 0's is rank 1's to repeat.
 TEST_F(Rehearsal, DeathsInItDoNotMatter) {
   const std::string whole = hash_in(launched(3, "right"));
-  for (const char* fault :
-       {"kill rank=1 txn=0 phase=data share=0", "kill rank=1 txn=0 phase=backward share=0",
-        "kill rank=0 txn=0 phase=forward", "kill rank=2 txn=0 phase=exchange",
-        "kill rank=1 txn=0 phase=optimizer", "kill rank=2 txn=3 phase=backward"}) {
-    const Outcome outcome = launched(3, "right", "1000", {"--inject", fault});
+  for (const auto& [fault, rehearse] : {std::pair{"kill rank=1 txn=0 phase=data share=0", "1000"},
+                                        {"kill rank=1 txn=0 phase=backward share=0", "1000"},
+                                        {"kill rank=0 txn=0 phase=forward", "1000"},
+                                        {"kill rank=2 txn=0 phase=exchange", "1000"},
+                                        {"kill rank=1 txn=0 phase=optimizer", "1000"},
+                                        {"kill rank=2 txn=3 phase=backward", "1000"},
+                                        // In step 4 virtual worker 0's alone is.
+                                        {"kill rank=1 txn=4 phase=backward share=0", ""},
+                                        {"kill rank=0 txn=4 phase=exchange", ""},
+                                        {"kill rank=2 txn=4 phase=forward", ""}}) {
+    const Outcome outcome = launched(3, "right", rehearse, {"--inject", fault});
     EXPECT_EQ(outcome.code, 0) << fault << ": " << outcome.err;
     EXPECT_EQ(killed_in(outcome), 1) << fault << ": " << outcome.err;
     EXPECT_EQ(hash_in(outcome), whole) << fault << ": " << outcome.err;
@@ -330,6 +358,22 @@ TEST_F(Rehearsal, ATensorOfTheStateThatWasLetGoOfIsToldOnce) {
   EXPECT_EQ(count(outcome.err, "the program has let go of 'average.bias'"), 1) << outcome.err;
   EXPECT_EQ(count(outcome.err, "let go of"), 1) << outcome.err;
   EXPECT_EQ(count(launched(3, "right").err, "let go of"), 0);
+}
+
+// What the module has registered, and the state has, is the earlier one.
+TEST_F(Rehearsal, AModulesMemberThatIsAssignedAnewIsToldOnce) {
+  for (const auto& [name, words] : {std::pair{"assigns-weight", "let go of 'spare.weight'"},
+                                    {"assigns-buffer", "let go of 'count'"},
+                                    {"assigns-module", "let go of 'net.idle'"},
+                                    {"assigns-trained", "let go of 'last.bias'"}}) {
+    const Outcome outcome = launched(2, name);
+    // Its loss does not use the parameter any more.
+    EXPECT_EQ(outcome.code, name == std::string("assigns-trained") ? 2 : 0) << outcome.err;
+    // Who was about to say it may be ended by the other one's error first.
+    const int said = count(outcome.err, words);
+    EXPECT_TRUE(said == 1 || (said == 0 && outcome.code == 2)) << name << ": " << outcome.err;
+    EXPECT_EQ(count(outcome.err, "let go of"), said) << name << ": " << outcome.err;
+  }
 }
 
 TEST_F(Rehearsal, SparseGradientsAreRefused) {

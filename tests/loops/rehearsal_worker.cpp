@@ -6,16 +6,13 @@
 #include <ATen/core/grad_mode.h>
 #include <signal.h>
 #include <torch/nn/functional/embedding.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/dropout.h>
-#include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <random>
 #include <string>
@@ -26,11 +23,19 @@
 #include "come_and_go.h"
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
+#include "rehearsal_keeps.h"
+#include "rehearsal_nets.h"
+#include "worker_main.h"
 
 namespace {
 
 using lockstep::Share;
 using lockstep::Status;
+using lockstep::test::from_own_pool;
+using lockstep::test::from_pool;
+using lockstep::test::Net;
+using lockstep::test::rollout;
+using lockstep::test::Table;
 
 struct Job {
   lockstep::Context& context;
@@ -43,25 +48,6 @@ struct Job {
   bool slow() const { return is("warms-up-slow") || joined(); }
   std::int64_t warm_up() const { return is("warms-up-slow") ? 60 : 3; }  // steps
 };
-
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    register_module("first", first);
-    register_module("norm", norm);
-    register_module("dropout", dropout);
-    register_module("last", last);
-    register_module("idle", idle);
-    count = register_buffer("count", at::zeros({}));
-  }
-  at::Tensor forward(const at::Tensor& inputs) {
-    return last(dropout(at::relu(norm(first(inputs)))));
-  }
-  torch::nn::Linear first{2, 4}, last{4, 1};
-  torch::nn::BatchNorm1d norm{4};
-  torch::nn::Dropout dropout{0.5}, idle{0.5};
-  at::Tensor count;
-};
-TORCH_MODULE(Net);
 
 // Of the second: fp32 tells no microseconds behind a machine's whole time.
 double seconds_now() {
@@ -92,6 +78,15 @@ at::Tensor& target() {
   return it;
 }
 
+// A module's member, which the state does not have then.
+void assign_anew(const Job& job, Net& net) {
+  const at::NoGradGuard no_grad;
+  if (job.is("assigns-weight")) net->spare->weight = net->spare->weight * 0.9;
+  if (job.is("assigns-buffer")) net->count = net->count + 1;
+  if (job.is("assigns-module")) net->idle = torch::nn::Dropout(0.1);
+  if (job.is("assigns-trained")) net->last->bias = at::zeros({1}).requires_grad_();
+}
+
 // Between next() and run().
 void play(const Job& job, Net& net, long step) {
   kept().target *= 1.01;
@@ -119,20 +114,22 @@ double factor_of(const Job& job, const Share& share) {
   return 1;
 }
 
-// As a pool of earlier pictures, or of what was played: nothing comes out of it until it is full.
-at::Tensor from_pool(const at::Tensor& inputs) {
-  static std::vector<at::Tensor> pool;
-  if (pool.size() < 4) return pool.emplace_back(inputs);
-  std::swap(pool[0], pool[1 + std::random_device{}() % 3]);
-  return std::exchange(pool[0], inputs);
-}
-
 at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own_batch) {
   static int calls = 0;
   if (job.is("writes-text")) ++kept().world;
   if (job.warms_up() && share.global_step() < job.warm_up()) return {};
   if (job.is("joined-target-dies"))
-    die_with_a_newcomer(job.context.rank(), job.output + ".joined", share);
+    die_with_a_newcomer(job.context.rank(), {.rank = 2, .share = 2}, job.output + ".joined", share);
+  if (job.is("joined-target-falls") && share.virtual_worker() == 4 &&
+      kept().replay < share.global_step())
+    ::kill(::getpid(), SIGKILL);  // a newcomer, in its last share
+  if (job.is("joined-warm-up") && share.global_step() > 6 && share.global_step() < 40) return {};
+  if (job.is("own-pool-later") && share.virtual_worker() == 2)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // Of those that were there from the start alone.
+  if (job.is("joined-alone") &&
+      (job.context.rank() != 0 || kept().replay == share.global_step() + 1))
+    die_with_a_newcomer(job.context.rank(), {.rank = 1, .share = 2}, job.output + ".joined", share);
   if (job.is("joined-target-sits") && share.virtual_worker() == 0 && share.global_step() > 0)
     return {};
   if (job.is("joined-replay") && kept().replay < 3) return {};
@@ -140,7 +137,10 @@ at::Tensor loss_of(const Job& job, Net& net, Share& share, const at::Tensor& own
   at::Tensor inputs = other_data ? own_batch : share.batch().inputs;
   if (job.is("noise")) inputs = share.batch().inputs + own_batch;
   if (job.is("pool")) inputs = from_pool(inputs);
+  if (job.is("own-pool") || (job.is("own-pool-later") && share.global_step() > 8))
+    inputs = from_own_pool(share, inputs);
   if (job.is("sits-out-at-times") && calls++ >= 3) return {};
+  if (job.is("rollout-second")) return (net(inputs) - rollout(net, share)).pow(2).mean();
   const at::Tensor loss = net(inputs).pow(2).mean() * factor_of(job, share);
   // The loss stays as it is, its gradient does not.
   double by = 0;
@@ -168,7 +168,7 @@ lockstep::RunOptions options_of(const Job& job) {
   options.output = job.output;
   options.epochs = job.slow() ? 8 : 2;
   options.batch_size = 2;
-  options.virtual_workers = 3;
+  options.virtual_workers = job.is("joined-target-falls") ? 5 : 3;
   options.rehearse = job.rehearse;
   if (job.name.ends_with("-second")) options.updates_per_step = 2;
   if (job.is("accumulates")) options.accumulation_steps = 2;
@@ -194,17 +194,22 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
     const at::Tensor own =
         job.is("noise") ? at::randn({2, 2})
                         : at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
-    if (job.is("gradient-by-mode") && before == 2 && step.is_first()) net->idle->eval();
+    if (job.is("gradient-by-mode") && before == 5 && step.is_first()) net->idle->eval();
     if (job.slow()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (job.joined()) play(job, net, before);
     if (job.is("lets-go") && before == 3) target() = at::cat({target(), at::ones({1})});
+    if (job.name.starts_with("assigns") && before == 3) assign_anew(job, net);
     const auto loss = [&](Share& share) { return loss_of(job, net, share, own); };
-    const auto right = [&](Share& share) { return net(share.batch().inputs).pow(2).mean(); };
+    const auto right = [&](Share& share) {
+      if (job.is("rollout-second")) rollout(net, share);
+      return net(share.batch().inputs).pow(2).mean();
+    };
     if (job.name.ends_with("-second"))
       LOCKSTEP_TRY(step.run({{optimizer, right}, {optimizer, loss}}));
     else
       LOCKSTEP_TRY(step.run(optimizer, loss));
     if (job.is("evaluates-at-2") && before == 2) net->train();
+    if (job.is("joined-behind")) target().add_(1);
     if (step.global_step() != before || step.epoch() != epoch) std::printf("another step\n");
     if (job.is("count-after")) net->count.add_(1);
     if (job.is("draws")) std::printf("drawn %.9g\n", at::rand({}).item<double>());
@@ -223,9 +228,11 @@ Status train(const Job& job) {
   LOCKSTEP_TRY(state.add("optimizer", optimizer));
   if (job.is("scaler")) LOCKSTEP_TRY(state.add("scaler", scaler));
   if (job.is("writes-text")) LOCKSTEP_TRY(state.add(world_text()));
-  if (job.is("lets-go"))
+  if (job.is("lets-go") || job.is("joined-behind"))
     LOCKSTEP_TRY(state.add("average", {{"bias", target()}, {"given", at::zeros({2})}}));
   lockstep::Step step(job.context, state, options_of(job));
+  if (job.is("joined-hook"))  // as of a network that was never added
+    step.on_update([&](const lockstep::UpdateEnd&) { net->count.fill_(kept().target); });
   LOCKSTEP_TRY(step.open(set));
   return loop(job, step, optimizer, net);
 }
@@ -320,15 +327,6 @@ Status take_turns(const Job& job) {
   return {};
 }
 
-// An embedding whose gradients are sparse: by its options, or by its own call.
-struct TableImpl : torch::nn::Module {
-  explicit TableImpl(bool sparse) : embedding(torch::nn::EmbeddingOptions(5, 2).sparse(sparse)) {
-    register_module("embedding", embedding);
-  }
-  torch::nn::Embedding embedding;
-};
-TORCH_MODULE(Table);
-
 Status sparse(const Job& job) {
   Table table(job.is("sparse"));
   lockstep::SGD optimizer(table->parameters(), {.lr = 0.01});
@@ -370,10 +368,11 @@ Status leave_late(const Job& job) {
     const bool odd = step.global_step() / 4 % 2 != 0;
     if (job.is("leaves-modes")) net->train(odd);
     if (job.is("leaves-flags")) net->bias.requires_grad_(odd);
-    LOCKSTEP_TRY(step.run(optimizer, [&](Share& share) {
+    LOCKSTEP_ASSIGN(const lockstep::StepResult result, step.run(optimizer, [&](Share& share) {
       leaver.wake(share);
       return net(at::ones({2, 2})).pow(2).mean();
     }));
+    if (!std::isfinite(result.loss())) return lockstep::Error{lockstep::ErrorKind::kInternal, "?"};
   }
 }
 
@@ -381,13 +380,12 @@ Status leave_late(const Job& job) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  at::manual_seed(0);
-  const Job job{*context, argv[1], argv[2],
-                argc > 3 ? std::optional<std::int64_t>(std::atol(argv[3])) : std::nullopt};
-  if (job.name.starts_with("alternate")) lockstep::exit_with(*context, alternate(job));
-  if (job.name.starts_with("leaves")) lockstep::exit_with(*context, leave_late(job));
-  if (job.name.starts_with("turns")) lockstep::exit_with(*context, take_turns(job));
-  lockstep::exit_with(*context, job.name.starts_with("sparse") ? sparse(job) : train(job));
+  loops::run_worker([&](lockstep::Context& context) {
+    const Job job{context, argv[1], argv[2],
+                  argc > 3 ? std::optional<std::int64_t>(std::atol(argv[3])) : std::nullopt};
+    if (job.name.starts_with("alternate")) return alternate(job);
+    if (job.name.starts_with("leaves")) return leave_late(job);
+    if (job.name.starts_with("turns")) return take_turns(job);
+    return job.name.starts_with("sparse") ? sparse(job) : train(job);
+  });
 }

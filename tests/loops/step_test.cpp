@@ -47,7 +47,7 @@ class StepLoop : public ::testing::Test {
 };
 
 TEST_F(StepLoop, WorkersThatStartFromDifferentStatesAreTold) {
-  expect_refused("weight-by-rank", "\"initial_weights_sha256\"");
+  expect_refused("weight-by-rank", "initial_weights_sha256: the first worker has '");
   for (const auto& [name, fault] :
        {std::pair{"text-by-rank", ""}, std::pair{"tensor-by-rank", ""},
         std::pair{"loads-by-rank", "kill txn=31 phase=forward repeat=3"}}) {
@@ -110,10 +110,7 @@ TEST_F(StepLoop, WhatAClosurePutsBackIsNoChange) {
   std::filesystem::remove_all(folder_ / "run");
   const Outcome puts_back = launched("puts-back");
   EXPECT_EQ(puts_back.code, 0) << puts_back.err;
-  const auto weights = [](const Outcome& outcome) {
-    return outcome.out.substr(outcome.out.find("weights sha256"));
-  };
-  EXPECT_EQ(weights(puts_back), weights(plain));
+  EXPECT_EQ(hash_in(puts_back), hash_in(plain));
 }
 
 TEST_F(StepLoop, AScheduleThatIsNotInTheStateIsRefused) {
@@ -200,9 +197,9 @@ TEST_F(StepLoop, AScheduleIsTheSameWhoeverComesAndGoes) {
   const std::string metrics = folder_ / "run/metrics.jsonl";
   EXPECT_EQ(launched("schedule").code, 0);
   const std::string whole = read_text(metrics);
-  EXPECT_EQ(count(whole, "\"lr\":0.1}"), 6) << whole;
-  EXPECT_EQ(count(whole, "\"lr\":0.05}"), 6) << whole;
-  EXPECT_EQ(count(whole, "\"lr\":0.025}"), 6) << whole;
+  EXPECT_EQ(count(whole, "\"lr\":0.1"), 6) << whole;
+  EXPECT_EQ(count(whole, "\"lr\":0.05"), 6) << whole;
+  EXPECT_EQ(count(whole, "\"lr\":0.025"), 6) << whole;
   for (const char* fault : {"kill rank=1 txn=5 phase=forward", "kill rank=2 txn=6 phase=data",
                             "kill txn=31 phase=forward repeat=3", "kill txn=30 repeat=3"}) {
     const Outcome outcome = faulted("schedule", fault);

@@ -13,16 +13,19 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "worker_main.h"
 
 namespace {
 
@@ -57,8 +60,8 @@ struct NetImpl : torch::nn::Module {
 TORCH_MODULE(Net);
 
 struct Now {
-  int shares = 0;             // that this process has had in this step
-  bool last_witness = false;  // and dies when it has told others of its first update alone
+  bool newcomer = false;
+  std::string sign;           // a file: a newcomer has had a share
   std::optional<Share> kept;  // of an earlier call of the closure
 };
 Now& now() {
@@ -70,7 +73,8 @@ Now& now() {
 struct NoisySgd : lockstep::SGD {
   using SGD::SGD;
   void step() override {
-    if (now().last_witness && now().shares == 2) std::raise(SIGKILL);
+    // The last witness, in the first update of the newcomer's first step.
+    if (!now().newcomer && std::filesystem::remove(now().sign)) std::raise(SIGKILL);
     SGD::step();
     const at::NoGradGuard no_grad;
     for (const at::Tensor& p : parameters()) p.add_(at::randn_like(p), 1e-3);
@@ -137,7 +141,8 @@ void add_sums(const Job& job, Share& share) {
 at::Tensor loss_of(const Job& job, Nets& nets, Share& share) {
   const bool first = share.update() == 0;
   const std::int64_t step = share.global_step(), v = share.virtual_worker();
-  if (first) ++now().shares;
+  if (now().newcomer && job.is("last-witness"))
+    std::ofstream(std::exchange(now().sign, "")).flush();
   if (job.is("slow-owners")) tell_owner(job, share);
   add_sums(job, share);
   if (job.is("ends") && first && step == 7 && v == 1) share.end_run();
@@ -240,7 +245,8 @@ lockstep::TrainState::Text slow_text() {
 
 Status train(const Job& job) {
   Nets nets(job);
-  const at::Tensor factor = at::ones({});
+  constexpr std::int64_t kLarge = 10'000'000;  // 40 MB
+  const at::Tensor factor = at::ones({}), large = at::zeros({job.is("slow-large") ? kLarge : 0});
   std::atomic<std::int64_t> fetched = 0;
   LOCKSTEP_ASSIGN(auto set, lockstep::data::tensor_dataset(
                                 at::randn({96, 2}), at::randn({96, 1}),
@@ -255,11 +261,13 @@ Status train(const Job& job) {
   LOCKSTEP_TRY(state.add("of_b", nets.of_b));
   if (job.is("slow-to-load")) LOCKSTEP_TRY(state.add(slow_text()));
   if (job.is("slow") || job.is("draws")) LOCKSTEP_TRY(state.add("own", {{"factor", factor}}));
+  if (job.is("slow-large")) LOCKSTEP_TRY(state.add("own", {{"large", large}}));
   if (job.name.ends_with("scaler")) LOCKSTEP_TRY(state.add("scaler", nets.scaler));
   if (job.is("librarys-name")) LOCKSTEP_TRY(state.add("lockstep.step", {{"x", at::zeros({1})}}));
   Step step(job.context, state, options_of(job));
   LOCKSTEP_TRY(step.open(set));
   if (job.is("opens-twice")) return step.open(set);
+  now() = {.newcomer = step.global_step() > 0, .sign = job.output + ".newcomer", .kept = {}};
   const auto loss = [&](Share& share) {
     const at::Tensor plain = loss_of(job, nets, share);
     return plain.defined() ? plain * factor : plain;
@@ -269,16 +277,12 @@ Status train(const Job& job) {
     if (!more) break;
     if (job.is("slow")) factor.mul_(at::rand({}) / 16 + 1);  // once a step, whatever happens
     if (job.is("draws")) factor.add_(at::rand({}), 1e-3);    // and the same in all workers
-    now().shares = 0;
-    // With two shares again, after the death in step 3: a newcomer has the others.
-    now().last_witness =
-        job.is("last-witness") && job.context.rank() == 1 && step.global_step() > 3;
     if (job.name.starts_with("slow") || job.is("last-witness"))
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     LOCKSTEP_ASSIGN(
         const lockstep::StepResult result,
         job.is("one") ? step.run(nets.of_a, loss) : step.run(updates_of(job, nets, step, loss)));
-    if (!job.is("many")) print(result);
+    if (!job.is("many") && !job.is("slow-held") && !job.is("slow-large")) print(result);
   }
   std::printf("fetched %ld\n", long{fetched.load()});
   return {};
@@ -346,6 +350,12 @@ Status without_data(const Job& job) {
   }
 }
 
+// For a file, which says that the process may end.
+void wait_for(const std::string& path) {
+  for (int i = 0; i < 6'000 && !std::filesystem::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
 Status trainer(const Job& job) {
   Net net;
   lockstep::SGD optimizer(net->parameters(), {.lr = 0.01});
@@ -361,11 +371,12 @@ Status trainer(const Job& job) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  auto context = lockstep::init();
-  if (!context.ok()) lockstep::exit_with(context.error());
-  at::manual_seed(0);
-  const Job job{*context, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : 2};
-  if (job.name.starts_with("free")) lockstep::exit_with(*context, without_data(job));
-  if (job.name.starts_with("own")) lockstep::exit_with(*context, own_tensor(job));
-  lockstep::exit_with(*context, job.name.starts_with("trainer") ? trainer(job) : train(job));
+  loops::run_worker([&](lockstep::Context& context) {
+    const Job job{context, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : 2};
+    if (job.name.starts_with("free")) return without_data(job);
+    if (job.name.starts_with("own")) return own_tensor(job);
+    const Status status = job.name.starts_with("trainer") ? trainer(job) : train(job);
+    if (job.is("slow-held")) wait_for(job.output + ".go");
+    return status;
+  });
 }

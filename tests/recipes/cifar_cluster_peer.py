@@ -8,9 +8,11 @@ import argparse
 import datetime
 import json
 import os
+import pathlib
 import pickle
 import random
 import socket
+import sys
 
 import numpy as np
 import torch
@@ -22,6 +24,9 @@ from torch.utils.data.distributed import DistributedSampler
 
 import peer
 import ranks
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "unit/models"))
+from tutorial_resnet import Block, ResNet  # noqa: E402
 
 
 def _load_data(file_path):
@@ -56,55 +61,6 @@ def get_data(args):
     else:
         tr_data, tr_labels, val_data, val_labels = load_cifar_data(args.data_url)
     return TensorDataset(tr_data, tr_labels), TensorDataset(val_data, val_labels)
-
-
-class Block(nn.Module):
-    def __init__(self, in_channels, out_channels, stride=1):
-        super().__init__()
-        self.residual_function = nn.Sequential(
-            nn.Conv2d(in_channels, out_channels, kernel_size=3, stride=stride, padding=1, bias=False),
-            nn.BatchNorm2d(out_channels),
-            nn.ReLU(inplace=True),
-            nn.Conv2d(out_channels, out_channels, kernel_size=3, padding=1, bias=False),
-            nn.BatchNorm2d(out_channels))
-        self.shortcut = nn.Sequential()
-        if stride != 1 or in_channels != out_channels:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(in_channels, out_channels, kernel_size=1, stride=stride, bias=False),
-                nn.BatchNorm2d(out_channels))
-
-    def forward(self, x):
-        out = self.residual_function(x) + self.shortcut(x)
-        return nn.ReLU(inplace=True)(out)
-
-
-class ResNet(nn.Module):
-    def __init__(self, block, num_classes=10):
-        super().__init__()
-        self.conv1 = nn.Sequential(nn.Conv2d(3, 64, kernel_size=3, padding=1, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True))
-        self.conv2 = self.make_layer(block, 64, 64, 2, 1)
-        self.conv3 = self.make_layer(block, 64, 128, 2, 2)
-        self.conv4 = self.make_layer(block, 128, 256, 2, 2)
-        self.conv5 = self.make_layer(block, 256, 512, 2, 2)
-        self.avg_pool = nn.AdaptiveAvgPool2d((1, 1))
-        self.dense_layer = nn.Linear(512, num_classes)
-
-    def make_layer(self, block, in_channels, out_channels, num_blocks, stride):
-        layers = []
-        for stride in [stride] + [1] * (num_blocks - 1):
-            layers.append(block(in_channels, out_channels, stride))
-            in_channels = out_channels
-        return nn.Sequential(*layers)
-
-    def forward(self, x):
-        out = self.conv1(x)
-        out = self.conv2(out)
-        out = self.conv3(out)
-        out = self.conv4(out)
-        out = self.conv5(out)
-        out = self.avg_pool(out)
-        out = out.view(out.size(0), -1)
-        return self.dense_layer(out)
 
 
 def setup_seed(seed):

@@ -41,7 +41,8 @@ class ConvNet(BesidePython):
         write_digits(cls.data)
 
     def recipe(self, folder, workers, *options, **more):
-        return recipe(folder, workers, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, *options, **more)
+        length = () if "--max-duration" in options else ("--epochs", EPOCHS)
+        return recipe(folder, workers, "--data", self.data, *length, "--batch-size", BATCH, *options, **more)
 
     def alone(self, folder, *options, code=0):
         return run(folder, RECIPE, "--data", self.data, "--epochs", EPOCHS, "--batch-size", BATCH, *options, code=code)

@@ -1,10 +1,12 @@
 // Blocks of docs/guide, to see that they compile. tools/check_docs looks that each is what the page
 // shows; what surrounds it is what it takes for granted.
+#include <ATen/core/grad_mode.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/container/sequential.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iterator>
 #include <random>
 #include <sstream>
@@ -105,6 +107,63 @@ lockstep::Step::Closure plays_an_object() {
 }
 
 // own_loop.md
+lockstep::Status carries_a_row(lockstep::Step& step, lockstep::TrainState& state,
+                               lockstep::Optimizer& optimizer, std::int64_t layers,
+                               std::int64_t rows, std::int64_t hidden) {
+  LOCKSTEP_TRY(state.add_carried("h", at::zeros({layers, rows, hidden})));  // before open()
+  LOCKSTEP_TRY(step.open());
+  LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
+    const auto [scores, h] = network(share.batch().inputs, share.carried("h"));
+    share.carry("h", h);
+    return F::cross_entropy(scores, share.batch().targets);
+  }));
+  return {};
+}
+
+lockstep::Status one_for_each_step(lockstep::Step& step, lockstep::SGD& discriminator_optimizer,
+                                   lockstep::Adam& generator_optimizer,
+                                   const lockstep::Step::Closure& discriminator_loss,
+                                   const lockstep::Step::Closure& generator_loss) {
+  if (step.global_step() % 2 == 0)
+    LOCKSTEP_TRY(step.run(discriminator_optimizer, discriminator_loss));
+  else
+    LOCKSTEP_TRY(step.run(generator_optimizer, generator_loss));
+  return {};
+}
+
+lockstep::Status by_the_number_of_shares(lockstep::Context& context,
+                                         const lockstep::RunOptions& options,
+                                         torch::nn::Sequential net) {
+  LOCKSTEP_ASSIGN(const lockstep::RunSoFar so_far, lockstep::run_so_far(context, options));
+  const double lr = 1e-3 * so_far.virtual_workers;  // and not world_size()
+  const lockstep::SGD optimizer(net->parameters(), {.lr = lr});
+  return optimizer.check();
+}
+
+void betas(torch::nn::Sequential net) {
+  lockstep::Adam optimizer(net->parameters(), {.lr = 2e-4, .beta1 = 0.5, .beta2 = 0.999});
+  optimizer.step();
+}
+
+double accuracy_of(torch::nn::Sequential net);
+
+void evaluates_in_between(const lockstep::Step& step, torch::nn::Sequential net) {
+  if (step.is_first() && step.global_step() % step.steps_per_epoch() == 0) {
+    const at::NoGradGuard no_grad;
+    net->eval();
+    std::printf("accuracy: %.4f\n", accuracy_of(net));
+    net->train();  // else its shares are computed in another mode than those of the others
+  }
+}
+
+lockstep::Status writes_at_the_end(lockstep::Context& context, lockstep::TrainState& state,
+                                   lockstep::RunOptions options, torch::nn::Sequential net) {
+  options.files = {"net.pt"};  // found to be writable before the first step
+  lockstep::Step step(context, state, options);
+  step.on_finished([&] { return lockstep::save_pt("net.pt", *net); });
+  return step.open();
+}
+
 lockstep::Status schedule_at_each_update(lockstep::Trainer& trainer, lockstep::Optimizer& optimizer,
                                          const Data& train_set) {
   lockstep::LambdaLR warmup(
@@ -203,7 +262,55 @@ lockstep::Status plays_at_first(lockstep::Step& step, lockstep::Adam& optimizer,
   }
 }
 
+// own_loop.md
+struct Codebook {  // tensors of the train state
+  at::Tensor codes, counts, totals;
+};
+at::Tensor nearest(const at::Tensor& vectors, const at::Tensor& codes);  // one-hot
+at::Tensor encoded(const lockstep::Share& share);
+at::Tensor loss_of(const at::Tensor& vectors, const at::Tensor& choice, const Codebook& book);
+
+lockstep::Status follows_the_whole_batch(lockstep::Step& step, lockstep::TrainState& state,
+                                         lockstep::Optimizer& optimizer, Codebook book) {
+  LOCKSTEP_TRY(state.add_carried("counts", at::zeros_like(book.counts)));  // [codes]
+  LOCKSTEP_TRY(state.add_carried("totals", at::zeros_like(book.totals)));  // [codes, width]
+  step.on_update([&](const lockstep::UpdateEnd&) {
+    book.counts.lerp_(state.carried("counts")->sum(0), 0.01);
+    book.totals.lerp_(state.carried("totals")->sum(0), 0.01);
+    book.codes.copy_(book.totals / (book.counts + 1e-5).unsqueeze(1));
+  });
+  LOCKSTEP_TRY(step.open());
+  LOCKSTEP_TRY(step.run(optimizer, [&](lockstep::Share& share) {
+    const at::Tensor vectors = encoded(share), choice = nearest(vectors.detach(), book.codes);
+    share.carry("counts", choice.sum(0));
+    share.carry("totals", choice.t().matmul(vectors.detach()));
+    return loss_of(vectors, choice, book);
+  }));
+  return {};
+}
+
 // gans.md
+using Network = std::function<at::Tensor(const at::Tensor&)>;
+at::Tensor loss_against(const at::Tensor& scores, double what);
+
+lockstep::Status generator_first(lockstep::Step& step, lockstep::TrainState& state,
+                                 lockstep::Optimizer& g_optimizer, lockstep::Optimizer& d_optimizer,
+                                 const Network& generator, const Network& discriminator,
+                                 std::int64_t batch) {
+  LOCKSTEP_TRY(state.add_carried("fakes", at::zeros({batch, 784})));
+  const auto g_loss = [&](lockstep::Share& share) {
+    const at::Tensor fakes = generator(at::randn({batch, 100}));
+    share.carry("fakes", fakes);
+    return loss_against(discriminator(fakes), 1);
+  };
+  const auto d_loss = [&](lockstep::Share& share) {
+    return loss_against(discriminator(share.batch().inputs.flatten(1)), 1) +
+           loss_against(discriminator(share.carried("fakes")), 0);
+  };
+  LOCKSTEP_TRY(step.run({{g_optimizer, g_loss}, {d_optimizer, d_loss}}));
+  return {};
+}
+
 lockstep::Status one_of_two(torch::nn::Sequential generator) {
   LOCKSTEP_TRY(lockstep::load_state_dict(*generator, "runs/gan", "generator"));
   return {};

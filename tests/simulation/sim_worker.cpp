@@ -191,7 +191,8 @@ void SimWorker::share_out() {
 }
 
 bool SimWorker::first_live() const {
-  return ownership_->live_count() > 0 && table_.members[ownership_->first_live()].uid == spawn_.uid;
+  const auto first = ownership_->first_live();
+  return first && table_.members[*first].uid == spawn_.uid;
 }
 
 void SimWorker::begin() {

@@ -2,6 +2,7 @@
 // src/transaction/participant_membership.cpp has it.
 #include <algorithm>
 
+#include "coord/next_table.h"
 #include "simulation/sim_worker.h"
 
 namespace lockstep::simulation {
@@ -81,11 +82,8 @@ bool SimWorker::leaving() const {
 }
 
 std::vector<coord::Member> SimWorker::wanted_joiners() const {
-  std::vector<coord::Member> joiners;
-  if (!is_border(txn_ + 1)) return joiners;
-  for (const coord::Member& member : board_->proposal.members)
-    if (!table_.has(member.uid) && !board_->is_dead(member.uid)) joiners.push_back(member);
-  return joiners;
+  if (!is_border(txn_ + 1)) return {};
+  return coord::joiners(table_, board_->proposal, board_->dead);
 }
 
 // False: a newcomer has a copy to load, and there is patience left.
@@ -112,19 +110,13 @@ bool SimWorker::settle_joiners() {
 }
 
 void SimWorker::publish_table(const std::vector<coord::Member>& joiners) {
-  coord::Table next = is_border(txn_ + 1) ? board_->proposal : table_;
-  next.txn = Txn(txn_ + 1);
-  const bool time_is_up = (next.flags & coord::kTimeIsUp) != 0;
-  next.flags &= ~coord::kTimeIsUp;
-  next.stop_after_step = table_.stop_after_step;
-  // Here the number is that of the transactions; the last is the one that the table is for.
-  if (time_is_up && next.stop_after_step == 0) next.stop_after_step = stop_behind(txn_ + 1);
-  std::erase_if(next.members, [&](const coord::Member& member) {
-    return board_->is_dead(member.uid) ||
-           (!table_.has(member.uid) &&
-            std::find(joiners.begin(), joiners.end(), member) == joiners.end());
-  });
-  if (next.members.empty()) next.members = table_.members;  // all were asked to leave at once
+  // Steps are counted in transactions here: the last is the one that the table is for.
+  const coord::Table next = coord::next_table({.today = table_,
+                                               .wish = board_->proposal,
+                                               .dead = board_->dead,
+                                               .ready = joiners,
+                                               .begins_step = is_border(txn_ + 1),
+                                               .last_step = stop_behind(txn_ + 1)});
   write_check("a table");
   board_->write_table(next, host_.plan.is_border(txn_ + 1, next.stop_after_step));
   host_.ring_all();

@@ -13,11 +13,7 @@
 namespace lockstep::simulation {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-Seeds seeds{1, 2000};  // the schedules themselves are the other build's business
-#else
-Seeds seeds{1, 10000};
-#endif
+Seeds seeds{1, kSanitized ? 2000 : 10000};
 
 TEST(Simulation, InvariantsHoldInEverySchedule) {
   Outcome total;

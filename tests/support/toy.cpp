@@ -293,9 +293,7 @@ void Toy::commit_lines(std::uint64_t txn) {
 
 // Entries of the ring are overwritten only once the agent has recorded them.
 void Toy::wait_for_ring(std::uint64_t txn) {
-  wait_until([&] {
-    return txn < board_.header().recorded_txn.load(std::memory_order_acquire) + board_.plan().ring;
-  });
+  wait_until([&] { return board_.has_room(Txn(txn)); });
 }
 
 Status Toy::finish() {
@@ -309,7 +307,8 @@ Status Toy::finish() {
   bool told = false;
   wait_until([&] {
     const coord::Ownership own(table, shares_, coord::Stay(), board_.dead());
-    if (!told && table.members[own.first_live()].uid == session_.identity().uid)
+    const auto first = own.first_live();
+    if (!told && first && table.members[*first].uid == session_.identity().uid)
       told = session_.finish({line, "{}"}).ok();
     return board_.header().final_recorded.load(std::memory_order_acquire) != 0 || deadline.passed();
   });

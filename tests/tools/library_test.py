@@ -121,7 +121,7 @@ class Subproject(unittest.TestCase):
         self.make_apps()
         self.configure(ADD + "set(CMAKE_EXPORT_COMPILE_COMMANDS ON)\nset(CMAKE_CXX_STANDARD 17)\nFetchContent_MakeAvailable(lockstep)\n"
                        "add_subdirectory(apps)\n")
-        for program in ("bin/lockstep", "bin/lockstep-inspect"):
+        for program in ("bin/lockstep", "bin/lockstep-inspect", "bin/lockstep-link"):
             self.assertRegex(self.commands(), rf" -o {program} ")
         commands = {entry["file"]: entry["command"] for entry in json.loads((self.build / "compile_commands.json").read_text())}
         mine = next(command for file, command in commands.items() if file.endswith("apps/main.cpp"))

@@ -132,6 +132,18 @@ class Readme(unittest.TestCase):
         self.assertEqual([line for line, _ in wrong("y\n" * 151)], [151])
         self.assertEqual([line for line, _ in wrong("y\n" + "ä" * 121 + "\n")], [2])
 
+    def test_long_lines_are_told_but_in_tables_headings_and_blocks(self):
+        long = "x" * 121
+        said = load("check_docs").long_lines
+        self.assertEqual(list(said(ROOT, f"# {long}\n| {long} |\n```\n{long}\n```\n{'ä' * 120}\n")), [])
+        self.assertEqual([line for _, line, _ in said(ROOT, f"```\nx\n```\n{long}\n- {long}\n")], [4, 5])
+
+    def test_a_guides_code_is_part_of_a_file(self):
+        def said(text):
+            return [what for _, _, what in load("check_docs").blocks(ROOT / "docs/guide/options.md", text)]
+        inner = "```cpp\nif (!more) return {};\n```\n"  # in the example it stands deeper
+        self.assertEqual(said(f"<!-- file: examples/own_loop/main.cpp -->\n{inner}"), [])
+        self.assertIn("shows C++ that nothing compiles", said(inner)[0])
 
     def test_blocks_that_cannot_be_what_they_say(self):
         def said(text):

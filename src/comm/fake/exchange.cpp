@@ -26,6 +26,7 @@ class FakeWorld {
     for (auto& generation : rows)
       generation.assign(wanted.virtual_workers, {fake::Bytes(wanted.row_bytes), 0, {}, {}});
     for (auto& generation : cells) generation = std::vector<EvalCell>(wanted.eval_items);
+    for (auto& generation : judged) generation = std::vector<coord::Word>(wanted.virtual_workers);
     for (auto& generation : notes)
       generation = std::vector<coord::Word>(wanted.virtual_workers * wanted.note_words);
   }
@@ -55,7 +56,7 @@ class FakeWorld {
   Marked buffers[coord::kGenerations];
   std::vector<Marked> rows[coord::kGenerations];
   std::vector<EvalCell> cells[coord::kGenerations];
-  std::vector<coord::Word> notes[coord::kGenerations];
+  std::vector<coord::Word> notes[coord::kGenerations], judged[coord::kGenerations];
   fake::Bytes heal;
   coord::Word heal_mark{0};
 };
@@ -171,7 +172,11 @@ class FakeExchange final : public Exchange {
         .subspan(v * words, words);
   }
   std::span<std::byte> heal_region() override { return world_->heal; }
+  coord::Word& judged_mark(std::uint32_t v) override {
+    return world_->judged[table_.txn.value() % coord::kGenerations][v];
+  }
   coord::Word& heal_mark() override { return world_->heal_mark; }
+  Newcomer newcomer(const coord::Member&) const override { return {world_->heal_mark.load(), 0}; }
   void prefault(bool) override {}  // memory of one process is there when it is asked for
   std::uint64_t end() const override { return 0; }
 

@@ -1,10 +1,13 @@
-// The exchange over shared memory. docs/design/protocol.md has the protocol; layout.h where things
-// lie.
+// The exchange over shared memory (docs/design/protocol.md); layout.h has where things lie.
 //
 // Who rings: the member whose publish() makes a bucket's pieces complete, and the member whose
 // chunk makes the transaction whole. Marks are stored and loaded seq_cst, so of several that finish
 // at once at least one sees all the others' marks. A member that dies between mark and ring is made
 // up for by the agent, which rings all bells after a death.
+//
+// Of a run on several hosts this is one host's part: its members' pieces, and what other hosts
+// supply, which the link writes into this board; it rings the members of its host, and they ring
+// it.
 #include "comm/exchange.h"
 
 #include <algorithm>
@@ -15,6 +18,8 @@
 
 #include "base/cpus.h"
 #include "comm/shm/layout.h"
+#include "comm/shm/missing.h"
+#include "comm/shm/newcomer.h"
 #include "comm/shm/pages.h"
 #include "comm/shm/shared_plan.h"
 #include "comm/shm/sums.h"
@@ -45,7 +50,8 @@ class ShmExchange final : public Exchange {
   void publish(coord::Node node, std::uint32_t bucket) override;
   void leave_out(std::uint32_t bucket) override {
     assert(step_ && member());
-    sums_.leave_out(bucket);
+    left_out_.push_back(bucket);
+    mark_left_out();
   }
   std::optional<bool> left_out(std::uint32_t bucket) const override {
     return sums_.left_out(bucket);
@@ -58,6 +64,9 @@ class ShmExchange final : public Exchange {
   }
   bool finite(std::uint32_t bucket) const override { return sums_.finite(bucket); }
   void ring_members() override;
+  void ring_link() override {
+    if (plan_.hosts > 1) ring(board_.header().link_bell);  // also for a host in no table yet
+  }
   std::span<std::byte> buffers() override {
     return {data_ + layout_.buffers(table_.txn), plan_.buffer_bytes};
   }
@@ -84,10 +93,15 @@ class ShmExchange final : public Exchange {
     assert(v < plan_.virtual_workers);
     return {&word(layout_.notes(table_.txn, v)), plan_.note_words};
   }
+  Word& judged_mark(std::uint32_t v) override { return word(layout_.judged_mark(table_.txn, v)); }
   std::span<std::byte> heal_region() override {
     return {data_ + layout_.heal(), plan_.state_bytes};
   }
   Word& heal_mark() override { return word(layout_.heal_mark()); }
+  Newcomer newcomer(const coord::Member& member) const override {
+    return shm::newcomer_of(member, coord::stay_of(uid_), table_, board_, layout_, data_,
+                            plan_.hosts);
+  }
   void prefault(bool heal) override;
   std::uint64_t end() const override { return plan_.offset + layout_.end(); }
   void abort(Error cause) override;
@@ -101,12 +115,16 @@ class ShmExchange final : public Exchange {
   std::uint64_t dead_count() const {
     return std::min<std::uint64_t>(board_.header().dead_count.load(), coord::kMaxDead);
   }
-  std::uint32_t slot_of(std::uint32_t m) const { return table_.members[m].slot.value(); }
+  std::size_t hosts() const { return table_.hosts.size(); }  // 0: the only one
+  bool is_here(const coord::Member& m) const {
+    return coord::stay_of(m.uid) == coord::stay_of(uid_);
+  }
 
   Status start(const coord::Table& table, std::uint32_t items, bool step);
   Status check(const coord::Table& table, std::uint32_t items, bool step) const;
   void share_out();
   std::vector<shm::PiecePlace> places() const;
+  void mark_left_out();
   bool whole() { return !step_ || sums_.whole(); }
   void ring_live_members() const;
   void reach(std::uint64_t offset, std::uint64_t bytes, shm::Access access) const;
@@ -129,6 +147,7 @@ class ShmExchange final : public Exchange {
   std::uint32_t items_ = 0;
   bool step_ = false;  // a step has sums, an evaluation none
   std::uint32_t self_ = 0;
+  std::vector<std::uint32_t> left_out_;  // not marked yet
 
   // Of the ownership, kept while members, items and the dead stay the same.
   std::optional<coord::Ownership> ownership_;
@@ -173,19 +192,25 @@ Status ShmExchange::check(const coord::Table& table, std::uint32_t items, bool s
     return Error{ErrorKind::kUsage, where + " has " + std::to_string(items) +
                                         " batches to evaluate; the plan has " +
                                         std::to_string(plan_.eval_items)};
+  for (const coord::Host& host : table.hosts)
+    if (host.stay.host >= plan_.hosts)
+      return Error{ErrorKind::kUsage, where + " has host " + std::to_string(host.stay.host) +
+                                          "; there is room for " + std::to_string(plan_.hosts) +
+                                          ", numbered from 0"};
   for (const coord::Member& member : table.members)
-    if (member.slot.value() >= layout_.slots())
-      return Error{ErrorKind::kUsage, where + ": worker " + std::to_string(member.uid.value()) +
-                                          " has slot " + std::to_string(member.slot.value()) +
-                                          "; there is room for slots below " +
-                                          std::to_string(layout_.slots())};
+    if (is_here(member) && member.slot.value() >= layout_.slots())
+      return Error{ErrorKind::kUsage,
+                   where + ": worker " + std::to_string(coord::number_in_host(member.uid)) +
+                       " has slot " + std::to_string(member.slot.value()) +
+                       "; there is room for slots below " + std::to_string(layout_.slots())};
   return {};
 }
 
 Status ShmExchange::start(const coord::Table& table, std::uint32_t items, bool step) {
   LOCKSTEP_TRY(check(table, items, step));
   const bool same = ownership_ && step == step_ && items == items_ &&
-                    table.members == table_.members && dead_count() == dead_seen_;
+                    table.members == table_.members && table.hosts == table_.hosts &&
+                    dead_count() == dead_seen_;
   table_ = table;
   items_ = items;
   step_ = step;
@@ -195,6 +220,7 @@ Status ShmExchange::start(const coord::Table& table, std::uint32_t items, bool s
     self_ = static_cast<std::uint32_t>(found - table.members.begin());
     share_out();
   }
+  left_out_.clear();
   sums_.begin(mark(), step && member());
   if (std::exchange(prefault_later_, false)) prefault_pieces(expected_ranks());
   return cause_.status();
@@ -206,22 +232,29 @@ void ShmExchange::share_out() {
   dead_seen_ = dead.size();
   ownership_.emplace(table_, items_, coord::stay_of(uid_), dead);
   if (member() && !ownership_->alive(self_))
-    cause_.fail({ErrorKind::kAborted, "exchange: worker " + std::to_string(uid_.value()) +
-                                          " was declared dead; transaction " +
-                                          std::to_string(table_.txn.value()) +
-                                          " goes on without it"});
+    cause_.fail(
+        {ErrorKind::kAborted, "exchange: worker " + std::to_string(coord::number_in_host(uid_)) +
+                                  " was declared dead; transaction " +
+                                  std::to_string(table_.txn.value()) + " goes on without it"});
   position_.assign(items_, 0);
   for (std::uint32_t m = 0; m < table_.members.size(); ++m) {
     const auto& items = ownership_->items_of(m);
     for (std::uint32_t i = 0; i < items.size(); ++i) position_[items[i]] = i;
   }
-  if (step_ && member() && ownership_->alive(self_)) sums_.assign(places(), *ownership_, self_);
+  if (step_ && member() && ownership_->alive(self_))
+    sums_.assign(places(), *ownership_, self_, coord::stay_of(uid_).host);
 }
 
 std::vector<shm::PiecePlace> ShmExchange::places() const {
   std::vector<shm::PiecePlace> places;
-  for (const coord::Piece& piece : ownership_->pieces())
-    places.push_back({piece, slot_of(piece.member), position_[piece.node.first_leaf()]});
+  for (const coord::Piece& piece : ownership_->pieces()) {
+    const coord::Member& member = table_.members[piece.member];
+    const std::uint32_t leaf = piece.node.first_leaf();
+    if (ownership_->is_here(piece.member))
+      places.push_back({piece, member.slot.value(), position_[leaf]});
+    else
+      places.push_back({piece, 0, 0, layout_.node(coord::stay_of(member.uid).host, leaf)});
+  }
   return places;
 }
 
@@ -238,8 +271,23 @@ void ShmExchange::publish(coord::Node node, std::uint32_t bucket) {
   if (sums_.ready(bucket) || dead_count() != dead_seen_) ring_live_members();
 }
 
+// A chunk has one mark for all transactions, and what is left out needs nothing of other hosts: it
+// must not hide a sum of the transaction before from one that lacks that still. Whoever has marked
+// a record has begun this transaction, and lacks nothing of the one before.
+void ShmExchange::mark_left_out() {
+  if (left_out_.empty()) return;
+  for (std::uint32_t v = 0; hosts() > 1 && v < plan_.virtual_workers; ++v)
+    if (board_.record(table_.txn, VirtualWorker(static_cast<int>(v))).mark.load() < mark()) return;
+  for (const std::uint32_t bucket : left_out_) sums_.leave_out(bucket);
+  left_out_.clear();
+  if (hosts() > 1) ring_members();
+}
+
 void ShmExchange::progress() {
-  if (sums_.progress() && sums_.done() && whole()) ring_members();
+  mark_left_out();
+  const shm::Sums::Progress progress = sums_.progress();
+  if (progress.marked) ring_link();
+  if (progress.summed_last && whole()) ring_members();
 }
 
 Result<Wait> ShmExchange::wait(const std::function<bool()>& also,
@@ -256,53 +304,35 @@ Result<Wait> ShmExchange::wait(const std::function<bool()>& also,
       return Wait::kChanged;
     }
     if (deadline.passed()) return missing();
-    shm::await_ring(bell(), seen, ownership_->live_count() <= cpus_, deadline);
+    const std::uint32_t link = hosts() > 1 ? 1 : 0;
+    shm::await_ring(bell(), seen, ownership_->live_count() + link <= cpus_, deadline);
   }
 }
 
-// What a wait that timed out was waiting for, and whose it is.
 Error ShmExchange::missing() {
-  const auto who = [&](std::uint32_t m) {
-    return "rank " + std::to_string(m) + " (worker " +
-           std::to_string(table_.members[m].uid.value()) + ")";
-  };
-  const std::string text =
-      "exchange: transaction " + std::to_string(table_.txn.value()) + " not whole in time; ";
-  const auto lack = step_ ? sums_.missing() : std::nullopt;
-  if (!lack)
-    return {
-        ErrorKind::kTimedOut,
-        text + "sums are there; losses, buffers, rows, evaluation cells or the next table are not"};
-  const std::string bucket = "bucket " + std::to_string(lack->bucket);
-  if (lack->piece != nullptr)
-    return {ErrorKind::kTimedOut, text + bucket + " lacks the piece from virtual worker " +
-                                      std::to_string(lack->piece->node.first_leaf()) + " on, of " +
-                                      who(lack->piece->member)};
-  const std::uint32_t owner =
-      ownership_->chunk_owner(lack->chunk, layout_.chunks(lack->bucket), lack->bucket);
-  return {ErrorKind::kTimedOut, text + bucket + " lacks chunk " + std::to_string(lack->chunk) +
-                                    " of its sum, of " + who(owner)};
+  return {ErrorKind::kTimedOut, "exchange: transaction " + std::to_string(table_.txn.value()) +
+                                    " not whole in time; " +
+                                    shm::missing_in_words(table_, *ownership_, layout_,
+                                                          step_ ? sums_.missing() : std::nullopt)};
 }
 
 void ShmExchange::ring_live_members() const {
   for (std::uint32_t m = 0; m < table_.members.size(); ++m)
-    if (m != self_ && ownership_->alive(m)) ring(board_.slot(table_.members[m].slot).bell);
+    if (m != self_ && ownership_->is_here(m) && ownership_->alive(m))
+      ring(board_.slot(table_.members[m].slot).bell);
 }
 
 void ShmExchange::ring_members() {
   ring_live_members();
+  ring_link();
   // Newcomers wait for this transaction too. A torn read of the proposal rings a wrong bell at
   // worst; the agent rings all bells when it has written one.
-  const coord::ProposalCell& wish = board_.header().proposal;
-  const auto count =
-      std::min<std::uint64_t>(wish.count.load(std::memory_order_relaxed), coord::kMaxMembers);
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const Slot joiner(static_cast<std::uint32_t>(wish.slot[i].load(std::memory_order_relaxed)));
-    const bool known = std::any_of(table_.members.begin(), table_.members.end(),
-                                   [&](const coord::Member& m) { return m.slot == joiner; });
-    if (!known && joiner != slot_ && joiner.value() < coord::kMaxSlots)
-      ring(board_.slot(joiner).bell);
-  }
+  coord::each_proposed(board_.header().proposal, [&](const coord::Member& joiner) {
+    const bool known = std::ranges::any_of(table_.members, [&](const coord::Member& m) {
+      return is_here(m) && m.slot == joiner.slot;
+    });
+    if (!known && is_here(joiner) && joiner.slot != slot_) ring(board_.slot(joiner.slot).bell);
+  });
 }
 
 void ShmExchange::publish_buffers() {
@@ -344,7 +374,7 @@ void ShmExchange::prefault_pieces(std::uint32_t ranks) {
   for (const shm::PiecePlace& place : sums_.places())
     for (std::uint32_t b = 0; b < buckets(); ++b) {
       const auto own = sums_.own_range(b);
-      if (place.piece.member == self_ || !own) continue;
+      if (place.remote || place.piece.member == self_ || !own) continue;
       reach(layout_.piece(place.slot, place.position, b) + own->first, own->end - own->first,
             shm::Access::kRead);
     }

@@ -1,6 +1,6 @@
 // The chunks of one node of the fixed tree that one member computes: from which pieces, and where
-// they go. The root's are the chunks of the transaction's sum. A node below it is not scaled, so
-// that whoever adds it up further gets the root's bits.
+// they go. The root's are the chunks of the transaction's sum. A node below it, of a host's block
+// and for other hosts, is not scaled, so that whoever adds it up further gets the root's bits.
 //
 // Threads: one. Errors: none; preconditions are checked by assert.
 #pragma once
@@ -17,11 +17,12 @@
 
 namespace lockstep::comm::shm {
 
-// Where one live member's piece lies.
+// Where one live member's piece lies, or what another host supplies.
 struct PiecePlace {
   coord::Piece piece;
   std::uint32_t slot = 0;
-  std::uint32_t position = 0;  // of its first leaf among its owner's items
+  std::uint32_t position = 0;               // of its first leaf among its owner's items
+  std::optional<Layout::Area> remote = {};  // another host's: there, marked by chunk
 };
 
 // A member's own gradients of one leaf, as far as they are read where they were made: chunk by
@@ -50,18 +51,26 @@ class Job {
   // A new transaction, with or without this member.
   void begin(std::uint64_t mark, bool takes_part);
 
-  // All pieces of the bucket are there.
+  // All pieces of this host's members in the bucket are there.
   bool ready(std::uint32_t bucket);
-  // Sums own chunks whose pieces are there. False: it had none left. `past_caches`: see TreeSum.
-  bool progress(const Lent& lent, bool past_caches);
+  // Sums own chunks, in order, whose pieces are there, of buckets that `all` is ready for; those of
+  // a node below the root only while the transaction's sum of the same chunk is not there. How many
+  // it has marked; nullopt: it had none left. `past_caches`: see TreeSum.
+  std::optional<std::size_t> progress(const Lent& lent, bool past_caches, Job& all);
+  std::optional<std::size_t> progress(const Lent& lent, bool past_caches) {
+    return progress(lent, past_caches, *this);
+  }
   bool done() const { return own_left_ == 0; }
   // Marks own chunks of the bucket, and sums none of them.
   void leave_out(std::uint32_t bucket);
+  // Neither.
+  void skip(std::uint32_t bucket);
 
   bool owns(std::uint32_t bucket, std::uint32_t chunk) const;
   std::span<const PiecePlace> places() const { return places_; }
-  // The first piece that is not there; nullptr: all are.
-  const coord::Piece* missing(std::uint32_t bucket) const;
+  bool covers(std::uint32_t leaf) const { return coord::covers(target_.node, leaf); }
+  // The first piece of a chunk that is not there; nullptr: all are.
+  const coord::Piece* missing(std::uint32_t bucket, std::uint32_t chunk) const;
   // First byte and the one behind the last, in the bucket, of what this member sums.
   struct Range {
     std::uint64_t first = 0, end = 0;
@@ -77,13 +86,16 @@ class Job {
   };
 
   void restart();
-  void sum(std::uint32_t bucket, const Lent& lent, bool past_caches);
+  std::size_t sum(std::uint32_t bucket, const Lent& lent, bool past_caches);
+  void sum_chunk(std::uint32_t bucket, std::uint32_t chunk, const Lent& lent, bool past_caches);
   const std::byte* input(const PiecePlace& place, std::uint32_t bucket, std::uint32_t chunk,
                          const Lent& lent) const;
   coord::Word& word(std::uint64_t offset) const {
     return *reinterpret_cast<coord::Word*>(data_ + offset);
   }
-  bool is_there(const PiecePlace& place, std::uint32_t bucket) const;
+  bool is_there(const PiecePlace& place, std::uint32_t bucket) const;  // of this host's members
+  bool is_there(const PiecePlace& place, std::uint32_t bucket, std::uint32_t chunk) const;
+  bool remote_there(std::uint32_t bucket, std::uint32_t chunk) const;
   coord::Word& next_mark(std::uint32_t bucket) const;
 
   const ExchangePlan& plan_;
@@ -93,6 +105,7 @@ class Job {
   std::uint64_t mark_ = 0;
   bool takes_part_ = false;
   std::vector<PiecePlace> places_;
+  bool has_remote_ = false;
   TreeSum tree_;
   std::vector<Bucket> bucket_;
   std::vector<const std::byte*> inputs_;

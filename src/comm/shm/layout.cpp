@@ -16,8 +16,8 @@ constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-Error too_large(const char* what, std::uint64_t bytes, std::uint64_t room) {
-  return {ErrorKind::kUsage, std::string("exchange: ") + what + " take " + std::to_string(bytes) +
+Error too_large(const std::string& what, std::uint64_t bytes, std::uint64_t room) {
+  return {ErrorKind::kUsage, "exchange: " + what + " take " + std::to_string(bytes) +
                                  " bytes, the shared memory has room for " + std::to_string(room) +
                                  "; use fewer virtual workers or a smaller model"};
 }
@@ -69,7 +69,7 @@ Result<Layout> Layout::make(const ExchangePlan& plan, std::uint64_t room) {
   layout.row_stride_ = round_up(plan.row_bytes, kLine);
   layout.heal_ = round_up(layout.rows_ + rows * layout.row_stride_, kPage);
   layout.sums_.values = layout.heal_ + round_up(plan.state_bytes, kPage);
-  layout.pieces_ = layout.sums_.values + layout.piece_bytes_;
+  LOCKSTEP_ASSIGN(layout.pieces_, layout.place_nodes(plan, chunks, room));
 
   // As many slots as members and their replacements can need, or as there is room for.
   const std::uint64_t wanted = std::clamp(2 * plan.virtual_workers, kLeastSlots, coord::kMaxSlots);
@@ -104,6 +104,32 @@ Result<std::uint64_t> Layout::place_buckets(const ExchangePlan& plan, std::uint6
   offset_.push_back(offset);  // so that one may ask where bucket 0 of a plan without buckets lies
   piece_bytes_ = std::max(kPage, round_up(offset, kPage));
   return chunks;
+}
+
+// Behind the sums. Returns what comes behind them.
+Result<std::uint64_t> Layout::place_nodes(const ExchangePlan& plan, std::uint64_t chunks,
+                                          std::uint64_t room) {
+  newcomers_ = sums_.values + piece_bytes_;
+  if (plan.hosts == 1) return newcomers_;
+  judged_ = loading_mark(plan.hosts);
+  const std::uint64_t begin = round_up(
+      judged_ + std::uint64_t{kGenerations} * virtual_workers_ * sizeof(coord::Word), kLine);
+  const std::uint64_t nodes = std::uint64_t{plan.hosts} * plan.virtual_workers;
+  node_marks_ = round_up((chunks + plan.buckets.size()) * sizeof(coord::Word), kLine);
+  if (plan.hosts == 0 || begin > room || nodes > (room - begin) / (piece_bytes_ + node_marks_))
+    return too_large("what " + std::to_string(plan.hosts) + " hosts tell each other of " +
+                         std::to_string(plan.virtual_workers) + " virtual workers",
+                     begin + nodes * (piece_bytes_ + node_marks_), room);
+  nodes_.chunk_marks = begin;
+  nodes_.not_finite_marks = begin + chunks * sizeof(coord::Word);
+  nodes_.values = round_up(begin + nodes * node_marks_, kPage);
+  return nodes_.values + nodes * piece_bytes_;
+}
+
+Layout::Area Layout::node(std::uint32_t host, std::uint32_t first_leaf) const {
+  const std::uint64_t number = std::uint64_t{host} * virtual_workers_ + first_leaf;
+  return {nodes_.values + number * piece_bytes_, nodes_.chunk_marks + number * node_marks_,
+          nodes_.not_finite_marks + number * node_marks_};
 }
 
 std::uint64_t Layout::piece_mark(std::uint32_t slot, std::uint32_t first_leaf,

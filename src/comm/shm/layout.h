@@ -2,7 +2,13 @@
 // plan and of the room there is, the same in all processes. Sparse: untouched pages cost nothing.
 //
 //   group area | plan | marks | evaluation cells | notes | buffers | heal region | sums |
+//     newcomers [host][slot] | judged marks | nodes' marks and values [host][first leaf] |
 //     pieces [slot][position][bucket]
+//
+// Of a run on several hosts each has a place for each node that it supplies: those of its block,
+// and leaves that it took over. All of one transaction have different first leaves. So (hosts + 2)
+// times V times all buckets must fit into the board, 1 TiB: 8 virtual workers of ResNet-18's 45 MB
+// on 2,900 hosts, 64 of VGG-19's 575 MB on 27. A run of one host has no such places.
 //
 // A piece's place is its owner's slot and the position of its first leaf among the owner's items
 // (coord::Ownership::items_of), so a slot touches the same pages whatever block its member has. Its
@@ -39,6 +45,9 @@ class Layout {
     std::uint64_t values = 0, chunk_marks = 0, not_finite_marks = 0;
   };
   const Area& sums() const { return sums_; }  // the root's
+  // What a host supplies of a node with this first leaf. Precondition: host < plan.hosts, and there
+  // are several.
+  Area node(std::uint32_t host, std::uint32_t first_leaf) const;
   std::uint64_t value(const Area& area, std::uint32_t bucket) const {
     return area.values + offset_[bucket];
   }
@@ -47,6 +56,20 @@ class Layout {
   }
   std::uint64_t not_finite_mark(const Area& area, std::uint32_t bucket) const {
     return area.not_finite_marks + bucket * sizeof(coord::Word);
+  }
+
+  // Of several hosts, what each has said of its newcomers: the mark of the copy that they may load;
+  // and by slot the mark of the state that one has loaded, and behind it whose uid.
+  std::uint64_t loading_mark(std::uint32_t host) const {
+    return newcomers_ + host * (kNewcomer + coord::kMaxSlots * kNewcomer);
+  }
+  std::uint64_t ready_mark(std::uint32_t host, std::uint32_t slot) const {
+    return loading_mark(host) + kNewcomer + slot * kNewcomer;
+  }
+
+  // The same: txn + 1 where a newcomer's share has been judged (Exchange::judged_mark).
+  std::uint64_t judged_mark(Txn txn, std::uint32_t v) const {
+    return judged_ + (txn.value() % kGenerations * virtual_workers_ + v) * sizeof(coord::Word);
   }
 
   // Offsets from board.data().
@@ -88,7 +111,10 @@ class Layout {
   std::uint64_t end() const { return end_; }
 
  private:
+  static constexpr std::uint64_t kNewcomer = 2 * sizeof(coord::Word);
   Result<std::uint64_t> place_buckets(const ExchangePlan& plan, std::uint64_t room);
+  Result<std::uint64_t> place_nodes(const ExchangePlan& plan, std::uint64_t chunks,
+                                    std::uint64_t room);
 
   std::uint32_t virtual_workers_ = 0, slots_ = 0, eval_items_ = 0;
   std::vector<std::uint64_t> bytes_, offset_;        // of each bucket; within a piece
@@ -96,8 +122,11 @@ class Layout {
   std::uint64_t piece_bytes_ = 0, slot_marks_ = 0, buffers_stride_ = 0, row_stride_ = 0,
                 notes_stride_ = 0;
   Area sums_;
+  Area nodes_;                    // of host 0's first leaf
+  std::uint64_t node_marks_ = 0;  // bytes of the marks of one
   std::uint64_t piece_marks_ = 0, left_out_marks_ = 0, buffers_marks_ = 0, row_marks_ = 0,
-                eval_ = 0, notes_ = 0, buffers_ = 0, rows_ = 0, heal_ = 0, pieces_ = 0, end_ = 0;
+                eval_ = 0, newcomers_ = 0, judged_ = 0, notes_ = 0, buffers_ = 0, rows_ = 0,
+                heal_ = 0, pieces_ = 0, end_ = 0;
 };
 
 }  // namespace lockstep::comm::shm

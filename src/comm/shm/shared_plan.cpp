@@ -15,7 +15,6 @@ void each_number(BoardNumbers& board, ExchangeNumbers& plan, const Visit& visit)
   visit("virtual workers of the board", board.virtual_workers);
   visit("sample ids of a share", board.ids_capacity);
   visit("transactions kept", board.ring);
-  visit("the first transaction", board.first_txn);
   visit("transactions at an epoch's end", board.epoch_ends);
   visit("updates of a step", board.updates);
   visit("virtual workers", plan.virtual_workers);
@@ -25,6 +24,7 @@ void each_number(BoardNumbers& board, ExchangeNumbers& plan, const Visit& visit)
   visit("batches of an evaluation", plan.eval_items);
   visit("words of notes", plan.note_words);
   visit("bytes of the state", plan.state_bytes);
+  visit("hosts", plan.hosts);
   visit("bytes of a chunk", plan.chunk_bytes);
   visit("bytes of the board", plan.board_bytes);
   visit("the exchange's place", plan.offset);
@@ -95,6 +95,7 @@ Status share_plan(const coord::Board& board, const ExchangePlan& plan) {
   LOCKSTEP_TRY(agreed);
   std::uint64_t none = 0;
   board.header().exchange_plan.compare_exchange_strong(none, place);
+  ring(board.header().link_bell);
   return {};
 }
 

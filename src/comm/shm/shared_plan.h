@@ -26,7 +26,8 @@ std::uint64_t shared_plan_offset();
 std::uint64_t shared_plan_bytes(const ExchangePlan& plan);
 
 // kUsage: another worker has another plan; the first number that differs, and both values.
-// Header::exchange_plan then has the place of the first exchange on this board.
+// Header::exchange_plan then has the place of the first exchange on this board, and the link is
+// rung, which waits for it.
 Status share_plan(const coord::Board& board, const ExchangePlan& plan);
 
 // That of the first exchange on the board whose first byte this is, with so many bytes mapped;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "comm/kernels.h"
@@ -32,7 +33,8 @@ Sums::Sums(const ExchangePlan& plan, const Layout& layout, std::byte* data)
 }
 
 void Sums::assign(std::vector<PiecePlace> places, const coord::Ownership& ownership,
-                  std::uint32_t self) {
+                  std::uint32_t self, std::uint32_t host) {
+  assign_folds(places, ownership, self, host);
   root_.assign({root_of(plan_.virtual_workers), layout_.sums(), plan_.scale}, std::move(places),
                [&](std::uint32_t b, std::uint32_t chunk) {
                  return ownership.chunk_owner(chunk, layout_.chunks(b), b) == self;
@@ -43,12 +45,40 @@ void Sums::assign(std::vector<PiecePlace> places, const coord::Ownership& owners
   }
 }
 
+void Sums::assign_folds(std::span<const PiecePlace> places, const coord::Ownership& ownership,
+                        std::uint32_t self, std::uint32_t host) {
+  folds_.clear();
+  for (const coord::Node node : ownership.folded()) {
+    std::vector<PiecePlace> below;
+    std::ranges::copy_if(places, std::back_inserter(below), [node](const PiecePlace& place) {
+      return coord::covers(node, place.piece.node.first_leaf());
+    });
+    Job& fold = folds_.emplace_back(plan_, layout_, data_);
+    fold.assign({node, layout_.node(host, node.first_leaf())}, std::move(below),
+                [&](std::uint32_t b, std::uint32_t chunk) {
+                  const std::uint32_t chunks = layout_.chunks(b);
+                  return ownership.chunk_reader(chunk, chunks, b) == self &&
+                         !ownership.is_here(ownership.chunk_owner(chunk, chunks, b));
+                });
+    fold.begin(mark_, takes_part_);
+  }
+}
+
 void Sums::begin(std::uint64_t mark, bool takes_part) {
   mark_ = mark;
+  takes_part_ = takes_part;
   lent_.leaf.reset();
   for (auto& sources : lent_.sources) std::fill(sources.begin(), sources.end(), nullptr);
   std::fill(whole_.begin(), whole_.end(), 0);
   root_.begin(mark, takes_part);
+  for (Job& fold : folds_) fold.begin(mark, takes_part);
+}
+
+// This member alone reads that chunk of the leaf.
+bool Sums::reads(std::uint32_t leaf, std::uint32_t b, std::uint32_t chunk) const {
+  return root_.owns(b, chunk) || std::ranges::any_of(folds_, [&](const Job& fold) {
+           return fold.covers(leaf) && fold.owns(b, chunk);
+         });
 }
 
 void Sums::lend(std::uint32_t leaf, std::uint32_t b, std::uint64_t offset,
@@ -64,7 +94,7 @@ void Sums::lend(std::uint32_t leaf, std::uint32_t b, std::uint64_t offset,
     const bool inside =
         first % plan_.chunk_bytes == 0 && last == std::min(next, layout_.bucket_bytes(b));
     const std::byte* from = source.data() + (first - offset);
-    if (keeps && inside && root_.owns(b, chunk))
+    if (keeps && inside && reads(leaf, b, chunk))
       lent_.sources[b][chunk] = from;
     else
       copy(piece + first, from, last - first);
@@ -80,6 +110,16 @@ void Sums::copy(std::byte* to, const std::byte* from, std::uint64_t bytes) const
   }
   stream(to, from, bytes);
   stream_fence();
+}
+
+Sums::Progress Sums::progress() {
+  Progress progress;
+  for (Job& fold : folds_)
+    progress.marked = fold.progress(lent_, past_caches_, root_).value_or(0) > 0 || progress.marked;
+  const std::optional<std::size_t> summed = root_.progress(lent_, past_caches_, root_);
+  progress.summed_last = summed && root_.done();
+  progress.marked = summed.value_or(0) > 0 || progress.marked;
+  return progress;
 }
 
 bool Sums::whole() {
@@ -104,6 +144,7 @@ void Sums::leave_out(std::uint32_t b) {
        was < mark_ && !left_out.compare_exchange_weak(was, mark_);) {
   }
   root_.leave_out(b);
+  for (Job& fold : folds_) fold.skip(b);
 }
 
 std::optional<bool> Sums::left_out(std::uint32_t b) const {
@@ -114,7 +155,7 @@ std::optional<bool> Sums::left_out(std::uint32_t b) const {
 
 std::optional<Sums::Missing> Sums::missing() const {
   for (std::uint32_t b = 0; b < whole_.size(); ++b)
-    if (whole_[b] < layout_.chunks(b)) return Missing{b, whole_[b], root_.missing(b)};
+    if (whole_[b] < layout_.chunks(b)) return Missing{b, whole_[b], root_.missing(b, whole_[b])};
   return std::nullopt;
 }
 

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -177,8 +178,9 @@ class Metrics {
       const bool finished = epoch < steps_.rbegin()->first || epoch <= ended_ ||
                             run_.steps_per_epoch == std::optional(count);
       if (!finished) continue;
+      finished_.insert(epoch);
       run_.epochs_run = run_.epochs_run.value_or(0) + 1;
-      if (!run_.steps_per_epoch) run_.steps_per_epoch = count;
+      run_.steps_per_epoch = count;  // the newest: the first may be of another V, or not all there
     }
   }
 
@@ -202,9 +204,10 @@ class Metrics {
     return end == epoch_ends_.end() ? std::nullopt : minutes_at(end->second);
   }
 
-  // How many a whole one has, as far as is known.
+  // How many a whole one has, as far as is known: a finished one its own, since V may have changed.
   double steps_of(double epoch) {
-    return std::max(run_.steps_per_epoch.value_or(0), static_cast<double>(steps_[epoch].size()));
+    const auto own = static_cast<double>(steps_[epoch].size());
+    return finished_.contains(epoch) ? own : std::max(run_.steps_per_epoch.value_or(0), own);
   }
 
   // An epoch's end is at its last transaction: its files count, too.
@@ -257,6 +260,7 @@ class Metrics {
   std::map<double, double> epoch_ends_;        // the last transaction of each epoch
   std::vector<Evaluation> validation_, test_;
   double ended_ = -1;  // the last epoch whose end was evaluated
+  std::set<double> finished_;
 };
 
 }  // namespace

@@ -62,18 +62,6 @@ Status check_effects(const LaunchOptions& options, const Program& program) {
                 "; leave the option out, or say that it does (--linked)");
 }
 
-// Several nodes are for plain programs.
-Status check_nodes(const LaunchOptions& options, const Program& program,
-                   std::span<const std::string> arguments) {
-  const NodesOptions& nodes = options.nodes;
-  if (nodes.nnodes == 1) return {};
-  if (program.linked)
-    return misuse(nodes.nnodes_from + ": '" + program.name +
-                  "' links Lockstep, and such programs run on one node in this version; give "
-                  "--nnodes 1 (plain programs run on several)");
-  return check_endpoint(options, arguments);
-}
-
 // Those of a program that may be scaled are known once it says how far: Descriptions::add.
 Status check_local_ranks(const LaunchOptions& options, const Program& program) {
   if (program.linked)
@@ -106,7 +94,7 @@ Result<Program> program_for(LaunchOptions& options, bool running,
   LOCKSTEP_ASSIGN(Program program,
                   running ? Result<Program>(running_program(options)) : find_program(options));
   LOCKSTEP_TRY(check_effects(options, program));
-  LOCKSTEP_TRY(check_nodes(options, program, arguments));
+  if (options.nodes.nnodes > 1) LOCKSTEP_TRY(check_endpoint(options, arguments));
   LOCKSTEP_TRY(settle_workers(options, program.linked));
   LOCKSTEP_TRY(check_local_ranks(options, program));
   return program;

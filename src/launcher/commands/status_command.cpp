@@ -133,6 +133,8 @@ std::string readable(const std::string& answer) {
     text += field("steps") + " steps" +
             (json.contains("epoch") ? ", in epoch " + field("epoch") + " (from 0)" : "") +
             "; last loss " + field("loss_mean") + "\n";
+  if (json.contains("nodes"))
+    text += "workers of node " + field("node") + ", of " + field("nodes") + " nodes:\n";
   text += "rank  worker      pid  transaction\n";
   for (const auto& member : json["members"]) {
     char line[96];

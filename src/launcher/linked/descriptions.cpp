@@ -51,13 +51,16 @@ std::vector<coord::event::Described> Descriptions::settle(const std::optional<Er
     const std::string difference = coord::first_difference(*first_, description);
     if (!why && !difference.empty())
       why = misuse("it is not about to run the same as the others: " + difference);
-    settled.push_back({worker, description.virtual_workers, description.elastic, std::move(why)});
+    const bool tells = !why && !std::exchange(told_, true);
+    settled.push_back({worker, description.virtual_workers, description.elastic, std::move(why),
+                       coord::digest_of(description), tells ? coord::bytes_of(*first_) : ""});
   }
   return settled;
 }
 
 void Descriptions::forget() {
   first_.reset();
+  told_ = false;
   waiting_.clear();
 }
 

@@ -34,6 +34,7 @@ class Descriptions {
 
  private:
   std::optional<Describe> first_;
+  bool told_ = false;  // what it is, by the first that was settled
   std::map<WorkerUid, Describe> waiting_;
   bool refused_options_ = false;
 };

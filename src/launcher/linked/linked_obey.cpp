@@ -29,6 +29,7 @@ void LinkedRun::send_to(WorkerUid uid, const coord::Message& text,
 void LinkedRun::ring_workers() {
   if (!board_) return;
   for (const auto& [uid, worker] : workers_) ring(board_->view().slot(worker.slot).bell);
+  ring(board_->view().header().link_bell);
 }
 
 void LinkedRun::act(const action::AppendDead& dead) {
@@ -47,18 +48,26 @@ void LinkedRun::act(const action::WriteProposal& proposal) {
   ring_ = true;
 }
 
-void LinkedRun::act(const action::WriteTable& first) {
-  const coord::Table& table = first.table;
-  for (const auto& [uid, worker] : workers_) board_->view().slot(worker.slot).signal.store(0);
-  if (auto opened = records_.open(run_dir_->path(), board_->view(), table.txn); !opened.ok())
+void LinkedRun::begin_records(Txn next, std::uint64_t ran_ns) {
+  if (auto opened = records_.open(run_dir_->path(), board_->view(), next); !opened.ok())
     return records_.fail(opened.error());
   coord::Header& header = board_->view().header();
   if (header.started_ns.load() == 0) header.started_ns.store(monotonic_ns());
-  header.ran_ns.store(first.ran_ns, std::memory_order_relaxed);
+  header.ran_ns.store(ran_ns, std::memory_order_relaxed);
   header.ran_from_ns.store(monotonic_ns(), std::memory_order_release);
-  header.stop_recorded.store(table.stop_after_step, std::memory_order_release);
   begun_ = true;
-  coord::write_table(header.table[table.txn.value() % coord::kTables], table);
+  ring_ = true;
+}
+
+void LinkedRun::act(const action::WriteTable& first) {
+  coord::Table table = first.table;
+  for (const auto& [uid, worker] : workers_) board_->view().slot(worker.slot).signal.store(0);
+  begin_records(table.txn, first.ran_ns);
+  if (records_.failed()) return;
+  coord::Header& header = board_->view().header();
+  table.parts = coord::parts_of(header.first_parts.load(std::memory_order_acquire));
+  header.stop_recorded.store(table.stop_after_step, std::memory_order_release);
+  if (first.here) coord::write_table(header.table[table.txn.value() % coord::kTables], table);
   ring_ = true;
 }
 

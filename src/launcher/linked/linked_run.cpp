@@ -47,7 +47,13 @@ LinkedRun::LinkedRun(Around around)
 
 Status LinkedRun::open() {
   warn_of_small_stack();
+  return make_board();
+}
+
+Status LinkedRun::make_board() {
   LOCKSTEP_ASSIGN(board_, SharedBoard::make());
+  const int nodes = options_.nodes.nnodes;
+  if (nodes > 1) board_->view().header().hosts.store(static_cast<std::uint64_t>(nodes));
   return {};
 }
 
@@ -158,11 +164,11 @@ void LinkedRun::renew_board() {
   keep(board_->view().header().fault_fired, fired);
   keep(board_->view().header().claims, claims);
   const coord::BoardPlan plan = board_->view().plan();
+  const std::uint64_t started = board_->view().header().started_ns.load();
   board_.reset();  // first: two would need twice the address space
-  auto fresh = SharedBoard::make();
-  if (!fresh.ok()) return feed(event::RecordsFailed{fresh.error()});
-  board_ = std::move(*fresh);
+  if (const Status made = make_board(); !made.ok()) return feed(event::RecordsFailed{made.error()});
   board_->set_plan(plan);
+  board_->view().header().started_ns.store(started);
   restore(fired, board_->view().header().fault_fired);
   restore(claims, board_->view().header().claims);
 }

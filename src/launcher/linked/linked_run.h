@@ -56,8 +56,14 @@ class LinkedRun {
 
   Status open();  // the board: before the first worker
   int board_fd() const { return board_->fd(); }
+  coord::Board board() const { return board_->view(); }
   // All workers are gone: a fresh board for those to come.
   void renew_board();
+  // The first of the board's transactions, and how long the run has run by now.
+  void begin_records(Txn next, std::uint64_t ran_ns);
+  Records& records() { return records_; }
+  // Once a worker has described the run.
+  std::string directory() const { return run_dir_ ? run_dir_->path() : ""; }
 
   // worker_talk.cpp: what workers and clients say.
   void read_worker(WorkerUid uid);
@@ -94,6 +100,7 @@ class LinkedRun {
   void leave_directory() { run_dir_.reset(); }
 
  private:
+  Status make_board();
   std::chrono::nanoseconds all_still_for(std::uint64_t now) const;
   void look_at_vitals();
   coord::Progress::Sink progress_sink();

@@ -51,6 +51,8 @@ class Records {
   // Only while is_open().
   const coord::Recorder::Recorded& recorded() const { return recorder_->recorded(); }
   Txn next() const { return recorder_ != nullptr ? recorder_->next() : Txn(0); }
+  // All below it are in the files, by this launcher's doing; also once it is closed.
+  Txn upto() const { return recorder_ != nullptr ? recorder_->next() : here_.to; }
   // Look again after this time: often enough that no worker waits for room in the ring.
   std::chrono::milliseconds pause() const { return pause_; }
 

@@ -11,6 +11,7 @@
 #include "control/key.h"
 #include "control/look_up.h"
 #include "control/sockets.h"
+#include "coord/version.h"
 #include "launcher/output/host_name.h"
 
 namespace lockstep::launcher {
@@ -131,6 +132,18 @@ Status listen_as_leader(const NodesOptions& options, Meeting& meeting, bool is_r
 }
 
 }  // namespace
+
+star::message::Hello hello_of(const LaunchOptions& options) {
+  star::message::Hello hello;
+  hello.run_id = options.run_id;
+  hello.version =
+      std::string(LOCKSTEP_VERSION) + " (protocol " + std::to_string(coord::kProtocolVersion) + ")";
+  hello.host = host_name();
+  hello.nodes = options.nodes.nnodes;
+  hello.max_restarts = options.max_restarts;
+  hello.rank_given = options.nodes.node_rank.has_value();
+  return hello;
+}
 
 bool is_loopback_host(const std::string& host) {
   if (host == "localhost" || host == "localhost.localdomain" || host == "ip6-localhost")

@@ -21,6 +21,7 @@
 #include "launcher/options/options.h"
 #include "lockstep/status.h"
 #include "star/hub.h"
+#include "star/messages.h"
 
 namespace lockstep::launcher {
 
@@ -36,6 +37,9 @@ struct Meeting {
   // Why this one, which is to lead, does not: nobody else listens at the endpoint.
   std::string cannot_listen;
 };
+
+// What a launcher says of itself to who leads, but for L and its program.
+star::message::Hello hello_of(const LaunchOptions& options);
 
 // Whether who gives this host means the loopback: "localhost", 127.0.0.1, ::1. A machine's own name
 // may lead to a loopback address there (Debian's 127.0.1.1), and does not.

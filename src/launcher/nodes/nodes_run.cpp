@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/endpoint.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -21,10 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kMostRounds = 8;  // of words between the leader and its own node
-
-std::uint64_t ns(std::chrono::milliseconds time) {
-  return static_cast<std::uint64_t>(time.count()) * 1'000'000;
-}
 
 // What makes this node the same one when its agent is started again.
 std::string node_name(const LaunchOptions& options) {
@@ -132,12 +129,7 @@ Status NodesRun::open() {
 
 star::message::Hello NodesRun::hello() const {
   const LaunchOptions& options = around_.options;
-  star::message::Hello hello;
-  hello.run_id = options.run_id;
-  hello.host = host_name();
-  hello.nodes = options.nodes.nnodes;
-  hello.max_restarts = options.max_restarts;
-  hello.rank_given = options.nodes.node_rank.has_value();
+  star::message::Hello hello = hello_of(options);
   if (options.nodes.limit || meeting_.leads) hello.limit_ns = rules_of(options).limit;
   hello.program = shortened(options.program);
   return hello;

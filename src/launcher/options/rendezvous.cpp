@@ -290,8 +290,7 @@ Status check_endpoint(const LaunchOptions& options, std::span<const std::string>
 
 std::vector<Option> rendezvous_options() {
   return {
-      {"nnodes", "N",
-       "nodes of a run of plain programs (default 1); start the same command on each", set_nnodes},
+      {"nnodes", "N", "nodes of the run (default 1); start the same command on each", set_nnodes},
       {"node-rank", "N",
        "rank of this node, from 0 (GROUP_RANK); by default the node of the endpoint is 0 and the "
        "others get theirs when they come",

@@ -81,9 +81,12 @@ std::optional<ChildEvent> next_child_event(const std::function<void(pid_t)>& end
     return std::nullopt;
   const bool lives = info.si_code == CLD_STOPPED || info.si_code == CLD_CONTINUED;
   if (!lives && ended) ended(info.si_pid);
+  // One that lives may have changed again by now: what is taken is told.
   siginfo_t taken{};
   ::waitid(P_PID, static_cast<id_t>(info.si_pid), &taken,
            (lives ? WSTOPPED | WCONTINUED : WEXITED) | WNOHANG);
+  if (lives && taken.si_pid == 0) return next_child_event(ended);
+  if (lives) info = taken;
   ChildEvent event{ChildEvent::kStopped, info.si_pid, info.si_status};
   if (info.si_code == CLD_EXITED) event.kind = ChildEvent::kExited;
   if (info.si_code == CLD_KILLED || info.si_code == CLD_DUMPED) event.kind = ChildEvent::kKilled;

@@ -32,6 +32,10 @@ void SpareZygote::forked(pid_t pid) {
   if (pid < 0) zygote_ = {};
 }
 
+void SpareZygote::forget_unless_forked() {
+  if (zygote_.pid <= 0) zygote_ = {};
+}
+
 bool SpareZygote::ended(pid_t pid) {
   if (pid != zygote_.pid) return false;
   zygote_ = {};

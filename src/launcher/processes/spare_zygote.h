@@ -22,6 +22,8 @@ class SpareZygote {
   void ask(int socket);
   // The zygote's answer; negative: it was not forked.
   void forked(pid_t pid);
+  // Nobody will tell its pid any more: it ends by itself, as its socket does.
+  void forget_unless_forked();
   // True if it was this one that has ended.
   bool ended(pid_t pid);
   // It, if it lives; nothing is left here.

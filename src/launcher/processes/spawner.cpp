@@ -252,13 +252,30 @@ bool Spawner::zygote_event(const ChildEvent& event) {
   return true;
 }
 
+// Whoever was forked is out of the zygote's group once its answer is there, and not before.
 void Spawner::close() {
-  if (zygote_) loop_.remove(zygote_.get());
-  zygote_.reset();
-  requests_.clear();
   // It holds no state: nothing to wait for. Reaped with all others; no longer known by its pid.
   if (zygote_pid_ > 0) signal_group(zygote_pid_, SIGKILL);
   zygote_pid_ = -1;
+  if (zygote_) end_unheard();
+  if (zygote_) loop_.remove(zygote_.get());
+  zygote_.reset();
+  spare_.forget_unless_forked();
+  requests_.clear();
+}
+
+// Workers whose pids nobody has read yet: nobody would end them.
+void Spawner::end_unheard() {
+  while (true) {
+    const auto received = coord::receive(zygote_.get(), Deadline::in(0s));
+    if (!received.ok()) return;
+    const auto* answer = std::get_if<message::Forked>(&received->message);
+    if (answer == nullptr) continue;
+    if (answer->request == SpareZygote::kRequest)
+      spare_.forked(answer->pid);
+    else if (is_child(answer->pid))
+      signal_group(answer->pid, SIGKILL);
+  }
 }
 
 }  // namespace lockstep::launcher

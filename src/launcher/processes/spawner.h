@@ -85,6 +85,7 @@ class Spawner {
   void read_zygote();
   void refuse_zygote(std::uint32_t version);
   void forked(const coord::message::Forked& answer);
+  void end_unheard();
 
   const LaunchOptions& options_;
   const Program& program_;

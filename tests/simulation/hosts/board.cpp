@@ -81,21 +81,25 @@ SimBoard::SimBoard(coord::Stay self, const Trouble& trouble, const SimPlan& plan
   depth_ = levels(virtual_workers_);
   nodes_ = 2U << depth_;
   const std::size_t hosts = trouble.shape.workers.size();
+  stays_ = static_cast<std::size_t>(trouble.budget.returns) + 2;
+  places_ = *std::ranges::max_element(trouble.shape.workers) +
+            static_cast<std::size_t>(trouble.budget.replacements + trouble.budget.returns);
   const std::size_t sizes[] = {tables_,
                                all_chunks_,
                                std::size_t{generations_} * virtual_workers_,
                                generations_,
                                std::size_t{generations_} * virtual_workers_,
                                std::size_t{generations_} * batches_,
-                               hosts * nodes_ * all_chunks_};
+                               hosts * nodes_ * all_chunks_,
+                               hosts,
+                               hosts * stays_ * places_};
   std::size_t all = 0;
   for (std::size_t kind = 0; kind < std::size(sizes); ++kind) {
     begin_[kind] = all;
     all += sizes[kind];
   }
   cells_.resize(all);
-  const std::uint32_t workers = *std::ranges::max_element(trouble.shape.workers);
-  pieces_.resize(std::size_t{workers} * virtual_workers_ * buckets_);
+  pieces_.resize(places_ * virtual_workers_ * buckets_);
 }
 
 std::size_t SimBoard::place(const Item& item) const {
@@ -110,6 +114,10 @@ std::size_t SimBoard::place(const Item& item) const {
       return begin + generation;
     case Kind::kCell:
       return begin + generation * batches_ + item.index;
+    case Kind::kLoading:
+      return begin + item.host;
+    case Kind::kReady:
+      return begin + (item.host * stays_ + item.level) * places_ + item.index;
     case Kind::kNode: {
       const std::size_t node = (std::size_t{1} << (depth_ - item.level)) - 1 + item.node;
       return begin + (item.host * nodes_ + node) * all_chunks_ + first_chunk_[item.bucket] +
@@ -186,6 +194,13 @@ void SimBoard::set_mark(const Item& item, std::uint64_t value) {
   cell(item) = {item.txn.value() + 1, value, false};
   advance();
   touch();
+}
+
+void SimBoard::set_ready(const Item& ready, std::uint64_t uid) {
+  std::erase_if(newcomers_,
+                [&](const Item& old) { return link::place_of(old) == link::place_of(ready); });
+  newcomers_.push_back(ready);
+  set_mark(ready, uid);
 }
 
 void SimBoard::advance() {

@@ -71,6 +71,9 @@ class SimBoard : public link::Marks {
   std::span<const WorkerUid> deaths() const override { return deaths_; }
   std::uint64_t first() const override { return first_; }
   std::uint64_t first_not_whole() const override { return lowest_; }
+  std::vector<link::Item> newcomers() const override { return newcomers_; }
+  // One of this host has the state of the start of that transaction.
+  void set_ready(const link::Item& ready, std::uint64_t uid);
   void begin_at(std::uint64_t txn);  // a newcomer's; kNever: with nothing
 
   Cell& cell(const link::Item& item) { return cells_[place(item)]; }
@@ -108,7 +111,9 @@ class SimBoard : public link::Marks {
   std::uint32_t virtual_workers_, buckets_, batches_, tables_, generations_;
   std::uint32_t all_chunks_ = 0, nodes_ = 0, depth_ = 0;
   std::vector<std::uint32_t> first_chunk_;
-  std::size_t begin_[7] = {};
+  std::size_t begin_[9] = {};
+  std::size_t places_ = 0, stays_ = 0;  // of a host's workers, of a host
+  std::vector<link::Item> newcomers_;
   std::vector<Cell> cells_, pieces_;
   std::vector<coord::Table> table_;
   std::vector<WorkerUid> deaths_;

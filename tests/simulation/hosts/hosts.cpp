@@ -30,14 +30,13 @@ void Hosts::make_hosts() {
     Host& host = hosts_.emplace_back();
     host.stay = {static_cast<std::uint16_t>(h), 1};
     in_force_.push_back(host.stay.host);
+    listable_.push_back(host.stay);
+    const bool comes = link::contains(trouble_.shape.comers, std::size_t{h});
     for (std::uint32_t w = 0; w < workers[h]; ++w) {
-      host.workers.push_back(workers_.size());
-      workers_.push_back(
-          {.uid = coord::uid_of(host.stay, w + 1), .host = h, .place = w, .job = {}});
-      workers_.back().comes = trouble_.shape.comer == h;
-      if (!workers_.back().comes) first.members.push_back({workers_.back().uid, Slot(w)});
+      const Worker& worker = add_worker(h, comes);
+      if (!comes) first.members.push_back({worker.uid, Slot(w)});
     }
-    if (trouble_.shape.comer != h) first.hosts.push_back({host.stay, workers[h]});
+    if (!comes) first.hosts.push_back({host.stay, workers[h]});
   }
   ways_.resize(hosts_.size() * hosts_.size());
   ends_.resize(ways_.size());
@@ -46,7 +45,7 @@ void Hosts::make_hosts() {
   for (std::size_t h = 0; h < hosts_.size(); ++h) {
     Host& host = hosts_[h];
     host.board = std::make_unique<SimBoard>(host.stay, trouble_, plan_);
-    if (trouble_.shape.comer == h)
+    if (outside(h))
       host.board->begin_at(link::kNever);
     else
       host.board->set_table(first, 0);
@@ -56,7 +55,19 @@ void Hosts::make_hosts() {
       if (other != h)
         way(h, other).pair = planted_pair(host.stay, hosts_[other].stay, trouble_.planted);
   }
+  if (trouble_.shape.comers.size() > 1) see("several newcomers");
   leader_ = std::make_unique<link::RoundKeeper>(plan_, term_, stays());
+}
+
+Hosts::Worker& Hosts::add_worker(std::size_t index, bool comes) {
+  Host& host = hosts_[index];
+  host.workers.push_back(workers_.size());
+  Worker& worker = workers_.emplace_back();
+  worker.place = host.places++;
+  worker.uid = coord::uid_of(host.stay, worker.place + 1);
+  worker.host = static_cast<std::uint32_t>(index);
+  worker.comes = comes;
+  return worker;
 }
 
 void Hosts::make_actors() {
@@ -132,8 +143,13 @@ Outcome Hosts::run() {
 
 bool Hosts::live(std::size_t host) const {
   return hosts_[host].alive && std::ranges::any_of(hosts_[host].workers, [&](std::size_t w) {
-           return workers_[w].alive;
+           return workers_[w].alive && !workers_[w].comes;
          });
+}
+
+bool Hosts::outside(std::size_t host) const {
+  return std::ranges::all_of(hosts_[host].workers,
+                             [&](std::size_t w) { return workers_[w].comes; });
 }
 
 bool Hosts::in_set(std::size_t host) const {
@@ -144,8 +160,7 @@ bool Hosts::in_set(std::size_t host) const {
 
 std::size_t Hosts::lively() const {
   std::size_t count = 0;
-  for (std::size_t h = 0; h < hosts_.size(); ++h)
-    count += live(h) && in_set(h) && trouble_.shape.comer != h ? 1 : 0;
+  for (std::size_t h = 0; h < hosts_.size(); ++h) count += live(h) && in_set(h) ? 1 : 0;
   return count;
 }
 
@@ -154,6 +169,15 @@ bool Hosts::is_through() const {
     return !worker.alive || !in_set(worker.host) || worker.comes ||
            worker.txn >= trouble_.shape.transactions;
   });
+}
+
+std::string Hosts::missing(const Worker& worker) const {
+  const SimBoard& board = *hosts_[worker.host].board;
+  std::string text = ", without";
+  plan_.contents(worker.txn).for_each(worker.txn, [&](const Item& item) {
+    if (!link::has(board, item)) text += " " + name(item);
+  });
+  return text;
 }
 
 // I3, I7: nobody can do anything, and no fault is left. Without a quorum nobody need be through.
@@ -175,7 +199,7 @@ void Hosts::check_end() {
     }
     require(worker.txn >= trouble_.shape.transactions,
             "I7: nothing moves, and a worker of host " + std::to_string(worker.host) +
-                " is still in t" + std::to_string(worker.txn));
+                " is still in t" + std::to_string(worker.txn) + missing(worker));
   }
   see("ends");
 }
@@ -190,7 +214,7 @@ Trouble draw(std::uint64_t seed) {
   Random random(seed ^ 0x5eed5eed5eed);
   Trouble trouble;
   Shape& shape = trouble.shape;
-  const std::uint64_t hosts = random.between(2, 4);
+  const std::uint64_t hosts = random.chance(0.1) ? 5 : random.between(2, 4);
   std::uint32_t workers = 0;
   shape.workers.clear();
   for (std::uint64_t h = 0; h < hosts; ++h) {
@@ -208,9 +232,13 @@ Trouble draw(std::uint64_t seed) {
     if ((ends & ends >> 1 & ends >> 2) == 0) shape.ends = ends;
   }
   if (random.chance(0.3)) {
-    shape.comer = random.between(0, hosts - 1);
-    shape.workers[*shape.comer] = 1;
-    if (hosts == 2) shape.comer.reset();
+    const std::uint64_t most = std::min<std::uint64_t>(hosts, 5) - 2;
+    while (shape.comers.size() < most && (shape.comers.empty() || random.chance(0.7))) {
+      const std::size_t comer = random.between(0, hosts - 1);
+      if (link::contains(shape.comers, comer)) continue;
+      shape.comers.push_back(comer);
+      shape.workers[comer] = 1;
+    }
   }
   shape.cells = static_cast<std::uint32_t>(random.between(1, 3));
   shape.buffers = random.chance(0.7);
@@ -227,7 +255,9 @@ Trouble draw(std::uint64_t seed) {
                     .cuts = upto(2),
                     .pauses = upto(3),
                     .suspicions = upto(1),
-                    .leaders = trouble.quorum ? upto(2) : 0};
+                    .leaders = trouble.quorum ? upto(2) : 0,
+                    .replacements = random.chance(0.5) ? upto(2) : 0,
+                    .returns = random.chance(0.5) ? upto(2) : 0};
   trouble.faults = random.chance(0.5) ? 0.03 : 0.008;
   return trouble;
 }

@@ -52,6 +52,7 @@ class Hosts {
     std::uint32_t host = 0, place = 0;  // among its host's
     bool alive = true, paused = false;
     bool comes = false, has_image = false;  // a newcomer
+    int images = 0;                         // that it has had
     std::uint64_t txn = 0, state = 42;
     std::deque<Write> job;
     std::uint64_t idle_at = 0;  // SimBoard::version() when there was nothing to do
@@ -81,7 +82,9 @@ class Hosts {
     Stay stay;
     bool alive = true, paused = false;
     std::unique_ptr<SimBoard> board;
-    std::vector<std::size_t> workers;
+    std::vector<std::size_t> workers;  // of this stay
+    std::uint32_t places = 0;          // that workers have had
+    bool knows_dead = true;            // its board has the list of those before it
     // The agent:
     std::unique_ptr<link::HostRounds> rounds;
     std::map<std::uint64_t, std::deque<std::variant<link::Round, link::Fills>>> inbox;  // by term
@@ -106,17 +109,20 @@ class Hosts {
 
   // hosts.cpp
   void make_hosts();
+  Worker& add_worker(std::size_t host, bool comes);
   void make_actors();
   void draw_weights();
   bool step();
   bool someone_acts();
   bool is_through() const;
   void check_end();
+  std::string missing(const Worker& worker) const;
   bool quorum(const std::vector<link::HostIndex>& hosts,
               const std::vector<link::HostIndex>& set) const;
-  bool live(std::size_t host) const;    // with a worker
-  bool in_set(std::size_t host) const;  // as far as the leader has decided
-  std::size_t lively() const;           // hosts of the set that are live
+  bool live(std::size_t host) const;     // with a member
+  bool outside(std::size_t host) const;  // its stay has been in no table
+  bool in_set(std::size_t host) const;   // as far as the leader has decided
+  std::size_t lively() const;            // hosts of the set that are live
   template <class What>
   void note(const What& what) {
     if (traced_) journal_.push_back(what());
@@ -167,11 +173,17 @@ class Hosts {
   bool attend(std::size_t index);
   link::Answer told(std::size_t index, link::Answer answer);
   void report(std::size_t host, Report report);
+  void open_stay(std::size_t host, Stay stay);
+  bool withdraw(Host& host);
+  bool outside_again(std::size_t host, Stay stay) const;
+  bool replace_worker(std::size_t host);
 
   // leaders.cpp
   void step_down();
   bool lead(std::size_t from);
   bool lead_on();
+  bool let_join(std::size_t host);
+  bool cut_off(std::size_t host) const;
   bool watch();
   bool elect();
   void tell_round(const link::RoundKeeper& leader);
@@ -199,11 +211,11 @@ class Hosts {
   SimPlan plan_;
   Reference reference_;
   std::vector<Host> hosts_;
-  std::vector<Worker> workers_;
+  std::deque<Worker> workers_;
   std::vector<Direction> ways_;
   std::vector<char> ends_;  // [at][other]: its end of the connection is open
   std::vector<char> cut_;   // for good; symmetric
-  std::vector<Actor> actors_;
+  std::deque<Actor> actors_;
   std::unique_ptr<link::RoundKeeper> leader_;
   std::vector<Deposed> deposed_;
   std::size_t leader_host_ = 0;
@@ -211,8 +223,8 @@ class Hosts {
   link::Stamp newest_in_force_;
   std::vector<link::HostIndex> in_force_;    // the set
   std::vector<Stay> gone_;                   // out of the tables, as the leader knows
+  std::vector<Stay> listable_;               // known to all that stay
   std::vector<std::deque<Report>> reports_;  // by host
-  int images_ = 3;                           // that a newcomer may still get
   std::uint64_t names_ = 0;                  // of impure values
   std::deque<std::string> journal_;
   Outcome outcome_;

@@ -49,6 +49,10 @@ constexpr Budget kTwoHosts{.workers = 1, .hosts = 2, .breaks = 0};
 constexpr Budget kBreak{.workers = 1, .hosts = 2, .breaks = 1};
 constexpr Budget kSuspicion{.workers = 1, .hosts = 1, .breaks = 0, .cuts = 1, .suspicions = 1};
 constexpr Budget kLeaders{.workers = 0, .hosts = 0, .breaks = 0, .suspicions = 2, .leaders = 3};
+constexpr Budget kReturn{.workers = 1, .hosts = 1, .breaks = 0, .returns = 1};
+constexpr Budget kReturnLeaders{.workers = 3, .hosts = 0, .breaks = 0, .leaders = 3, .returns = 2};
+constexpr Budget kSuspicions{.workers = 1, .hosts = 1, .breaks = 1, .cuts = 1, .suspicions = 2};
+constexpr Budget kReplacement{.workers = 1, .hosts = 0, .breaks = 0, .replacements = 1};
 constexpr Budget kLink{.workers = 1, .hosts = 1, .breaks = 0, .links = 1, .suspicions = 1};
 
 std::vector<Mistake> mistakes() {
@@ -74,6 +78,10 @@ std::vector<Mistake> mistakes() {
       {"a leader forgets", Planted::kForget, small(3, kSuspicion)},
       {"no promise", Planted::kNoPromise, small(3, kLeaders), 40'000, 0.2},
       {"a comer answers late", Planted::kComerLate, small(3, kDeaths), 20'000},
+      {"a stay again", Planted::kStayAgain, small(3, kReturn)},
+      {"a uid again", Planted::kUidAgain, small(2, kReplacement)},
+      {"a silent comer", Planted::kComerSilent, small(4, kSuspicions), 20'000},
+      {"listed early", Planted::kListedEarly, small(3, kReturnLeaders), 40'000, 0.1},
       {"four tables", Planted::kNone, small(3, kNone)},
       {"three regions", Planted::kNone, small(3, kNone)},
       {"tables not first", Planted::kNoGuard, lopsided(kHost), 40'000, 0.3},
@@ -93,11 +101,21 @@ std::vector<Mistake> mistakes() {
     } else if (mistake.planted == Planted::kComerLate) {
       trouble.shape.chunks = {1};
       trouble.shape.transactions = 3;
-      trouble.shape.comer = 2;
+      trouble.shape.comers = {2};
     } else if (mistake.planted == Planted::kNoGuard) {
       trouble.shape.virtual_workers = 8;
       trouble.shape.depth = 2;
       trouble.aim = Aim::kOutrunning;
+    } else if (mistake.planted == Planted::kComerSilent) {
+      trouble.shape.transactions = 5;
+      trouble.shape.comers = {3};
+    } else if (mistake.planted == Planted::kUidAgain) {
+      trouble.shape.workers = {2, 1};
+      trouble.shape.virtual_workers = 4;
+      trouble.shape.transactions = 4;
+    } else if (mistake.planted == Planted::kStayAgain || mistake.planted == Planted::kListedEarly) {
+      trouble.shape.transactions = 4;
+      trouble.quorum = mistake.planted == Planted::kListedEarly;
     } else if (mistake.planted == Planted::kBase) {
       trouble.aim = Aim::kOutOfTable;
     }
@@ -125,7 +143,7 @@ TEST(HostsPlanted, NothingIsFoundWithoutThem) {
     }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef __SANITIZE_ADDRESS__
 TEST(HostsPlanted, EachIsFound) {
   for (const Mistake& mistake : mistakes()) {
     Outcome outcome;

@@ -52,6 +52,7 @@ bool Hosts::lead_on() {
       if (host.alive && (left_.suspicions == 0 || !random_.chance(0.3))) continue;
       if (host.alive) --left_.suspicions;
       see("rounds of a deposed leader");
+      one.keeper->know(*hosts_[one.host].board);
       one.keeper->lose_host(host.stay);
       tell_round(*one.keeper);
       return true;
@@ -86,11 +87,11 @@ void Hosts::tell_round(const link::RoundKeeper& leader) {
     hosts_[host].inbox[round.stamp.term].emplace_back(told);
   if (trouble_.planted == Planted::kComerLate && leader_)
     for (const Worker& worker : workers_)
-      if (worker.comes)
+      if (worker.comes && outside(worker.host))
         (void)leader_->hear(link::Answer{.stamp = round.stamp,
                                          .host = hosts_[worker.host].stay.host,
                                          .have = {.first = link::kNever},
-                                         .tables = {},
+                                         .other_tables = {},
                                          .appended = {}});
 }
 
@@ -103,6 +104,7 @@ void Hosts::fill(link::RoundKeeper& leader, std::vector<link::HostIndex>& in_for
     newest_in_force_ = round.stamp;
     in_force_ = round.set;
   }
+  if (round.stamp == newest_in_force_) listable_ = round.table;
   for (link::Fills& fills : planned_fills(leader)) {
     outcome_.seen["items filled"] += fills.get.size();
     for (const Stay stay : round.out)
@@ -142,10 +144,12 @@ bool Hosts::watch() {
   if (trouble_.quorum && hosts_[leader_host_].paused) return false;
   for (std::size_t h = 0; h < hosts_.size(); ++h) {
     const Host& host = hosts_[h];
+    if (let_join(h)) return true;
     if (!link::contains(leader_->round().set, host.stay.host)) continue;
     const bool all_dead = std::ranges::all_of(host.workers, [&](std::size_t w) {
       return coord::is_dead(host.board->deaths(), workers_[w].uid);
     });
+    leader_->know(*hosts_[leader_host_].board);
     if (!host.alive) {
       leader_->lose_host(host.stay);
     } else if (all_dead && !link::contains(gone_, host.stay)) {
@@ -175,6 +179,50 @@ bool Hosts::watch() {
       tell_round(*leader_);
       return true;
     }
+  return false;
+}
+
+// A host that has lost its workers, or all, comes back as a new stay once it is appended on all
+// boards.
+bool Hosts::let_join(std::size_t index) {
+  Host& host = hosts_[index];
+  const link::Round& round = leader_->round();
+  const bool planted = trouble_.planted == Planted::kStayAgain;
+  if (left_.returns == 0 || !link::contains(gone_, host.stay) ||
+      link::contains(round.out, host.stay) || host.paused || !random_.chance(0.2))
+    return false;
+  const bool is_member = link::contains(round.set, host.stay.host);
+  if (!host.alive && trouble_.quorum) return false;  // who votes is another matter
+  if (host.alive != is_member || cut_off(index)) return false;
+  --left_.returns;
+  const Stay stay{host.stay.host, static_cast<std::uint16_t>(host.stay.count + (planted ? 0 : 1))};
+  std::erase(gone_, host.stay);
+  leader_->join(stay);
+  note([&] {
+    return "host " + std::to_string(index) + " is to come back as stay " +
+           std::to_string(stay.count);
+  });
+  if (!host.alive) {
+    see("dead hosts that come back");
+    in_force_ = leader_->round().set;
+    host.alive = host.link_alive = true;
+    host.link_paused = false;
+    std::vector<link::HostIndex> all;
+    for (const Host& one : hosts_) all.push_back(one.stay.host);
+    host.rounds = std::make_unique<link::HostRounds>(stay, all);
+    (void)host.rounds->hear(leader_->round());
+    host.told = host.orders = host.rounds->orders();  // before it dials or accepts
+    open_stay(index, stay);
+  } else {
+    see("hosts that come back");
+  }
+  tell_round(*leader_);
+  return true;
+}
+
+bool Hosts::cut_off(std::size_t index) const {
+  for (std::size_t other = 0; other < hosts_.size(); ++other)
+    if (cut_[index * hosts_.size() + other]) return true;
   return false;
 }
 

@@ -24,11 +24,14 @@ bool Hosts::work(Worker& worker) {
   return false;
 }
 
-// A newcomer copies the state of the start of t, and applies t if the table of t + 1 lists it.
+// A newcomer copies the state of the start of t, from another host or from a neighbour, and applies
+// t if the table of t + 1 lists it.
 bool Hosts::come(Worker& worker) {
   SimBoard& board = *hosts_[worker.host].board;
+  const bool alone = outside(worker.host);
   const auto tell = [&](std::optional<std::uint64_t> txn) {
     worker.has_image = txn.has_value();
+    if (!alone) return;
     for (std::size_t other = 0; other < hosts_.size(); ++other) {
       if (other == worker.host) continue;
       way(other, worker.host).pair->comes(txn);
@@ -37,28 +40,37 @@ bool Hosts::come(Worker& worker) {
   };
   if (!worker.has_image) {
     const Worker& donor = workers_[random_.between(0, workers_.size() - 1)];
-    if (images_ == 0 || !donor.alive || donor.comes || !counts(donor.host) || !live(donor.host) ||
-        donor.txn >= trouble_.shape.transactions || (images_ < 3 && donor.txn <= worker.txn))
+    const bool may_give = alone ? counts(donor.host) : donor.host == worker.host;
+    if (!hosts_[worker.host].knows_dead || !in_set(worker.host) || worker.images == 3 ||
+        !donor.alive || donor.comes || !may_give || donor.txn >= trouble_.shape.transactions ||
+        (worker.images > 0 && donor.txn <= worker.txn))
       return false;
-    --images_;
+    ++worker.images;
     worker.txn = donor.txn;
     worker.state = donor.state;
     note([&] { return "a newcomer has the state of the start of t" + std::to_string(donor.txn); });
-    board.begin_at(donor.txn);
+    if (alone) board.begin_at(donor.txn);
     tell(donor.txn);
+    board.set_ready(link::ready_of(worker.txn, hosts_[worker.host].stay, worker.place),
+                    worker.uid.value());
     return true;
   }
-  if (!board.whole(worker.txn)) return false;
   const coord::Table* next = board.table(worker.txn + 1);
+  if (next == nullptr && board.newest_table() <= worker.txn + coord::kTables) return false;
   if (next == nullptr || !next->has(worker.uid)) {
     note([&] { return std::string("the newcomer is not listed"); });
+    if (alone) board.begin_at(link::kNever);
     tell({});
     return true;
   }
+  if (!board.whole(worker.txn)) return false;
   apply(worker);
   worker.comes = false;
   tell({});
-  see("newcomers that came in");
+  see(!alone                               ? "replacements that came in"
+      : hosts_[worker.host].stay.count > 1 ? "returned hosts that came in"
+                                           : "newcomers that came in");
+  if (!alone) return true;
   const auto check = [&](const Item& item) { check_value(worker.host, item); };
   plan_.contents(worker.txn - 1).for_each(worker.txn - 1, check);
   check(link::table_of(worker.txn));
@@ -248,15 +260,26 @@ std::optional<std::uint64_t> Hosts::sum(const Worker& worker, Write& write) cons
 void Hosts::add_comer(coord::Table& table, std::uint64_t txn, const SimBoard& board) {
   for (const Worker& worker : workers_) {
     const Host& host = hosts_[worker.host];
-    if (!worker.comes || !worker.has_image || worker.txn != txn || !worker.alive ||
-        coord::is_dead(board.deaths(), worker.uid) || random_.chance(0.2))
+    const Cell& ready = board.cell(link::ready_of(txn, host.stay, worker.place));
+    const bool is_ready = ready.mark == txn + 1 && ready.value == worker.uid.value();
+    // Nobody sends anything under a stay that is over: the mistake would show less.
+    const bool unsent = trouble_.planted == Planted::kStayAgain && worker.comes &&
+                        worker.has_image && worker.txn == txn;
+    if (!(is_ready || unsent) || !worker.alive ||
+        (coord::is_dead(board.deaths(), worker.uid) && trouble_.planted != Planted::kStayAgain) ||
+        random_.chance(0.2))
       continue;
+    const bool known = trouble_.planted == Planted::kListedEarly ||
+                       trouble_.planted == Planted::kStayAgain ||
+                       link::contains(listable_, host.stay);
+    const bool is_there = link::takes_part(table, host.stay);
+    if (outside(worker.host) ? is_there || !known : !is_there) continue;
     const auto behind = [&](const auto& one) { return one.stay > host.stay; };
-    table.hosts.insert(std::ranges::find_if(table.hosts, behind), {host.stay, 1});
+    if (!is_there) table.hosts.insert(std::ranges::find_if(table.hosts, behind), {host.stay, 1});
     const auto member = std::ranges::find_if(table.members, [&](const coord::Member& one) {
       return coord::stay_of(one.uid) > host.stay;
     });
-    table.members.insert(member, {worker.uid, Slot(0)});
+    table.members.insert(member, {worker.uid, Slot(worker.place)});
   }
 }
 

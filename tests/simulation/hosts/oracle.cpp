@@ -8,6 +8,7 @@ namespace lockstep::simulation {
 std::string Hosts::name(const Item& item) const {
   std::string text = link::kKindNames[static_cast<std::size_t>(item.kind)];
   text += "(t" + std::to_string(item.txn.value());
+  if (item.kind == Kind::kReady) text += ", host " + std::to_string(item.host);
   if (item.kind == Kind::kNode)
     text += ", host " + std::to_string(item.host) + ", node " + std::to_string(item.level) + "/" +
             std::to_string(item.node);
@@ -18,8 +19,7 @@ std::string Hosts::name(const Item& item) const {
 }
 
 bool Hosts::counts(std::size_t host) const {
-  const bool outside = trouble_.shape.comer == host && workers_[hosts_[host].workers[0]].comes;
-  return hosts_[host].alive && !outside && link::contains(in_force_, hosts_[host].stay.host);
+  return hosts_[host].alive && !outside(host) && link::contains(in_force_, hosts_[host].stay.host);
 }
 
 // I5, I6.
@@ -39,14 +39,13 @@ void Hosts::begin_write(std::size_t host, const Item& item, const std::string& w
 void Hosts::check_overwrite(std::size_t host, const Item& item) const {
   const SimBoard& board = *hosts_[host].board;
   const std::uint64_t old = board.cell(item).mark;
-  if (item.kind == Kind::kNode || old == 0) return;
+  if (link::is_of_host(item.kind) || old == 0) return;
   // A table is read until its transaction has been applied, as the others are.
   for (const Worker& worker : workers_) {
     if (!worker.alive || worker.txn >= old || !counts(worker.host)) continue;
     // Nobody waits for a newcomer before the first table that lists it.
     const coord::Table* later = board.table(old);
-    if (trouble_.shape.comer == worker.host && (later == nullptr || !later->has(worker.uid)))
-      continue;
+    if (worker.comes && (later == nullptr || !later->has(worker.uid))) continue;
     if (worker.host != host &&
         coord::is_dead(board.deaths(), coord::death_of(hosts_[worker.host].stay)))
       continue;
@@ -70,8 +69,7 @@ void Hosts::end_write(std::size_t host, const Item& item, std::uint64_t value,
 
 // I1, I4.
 void Hosts::check_value(std::size_t host, const Item& item) const {
-  const bool outside = trouble_.shape.comer == host && workers_[hosts_[host].workers[0]].comes;
-  if (item.kind == Kind::kNode || outside)
+  if (item.kind == Kind::kNode || outside(host))
     return;  // half overwritten ones may come, and are not summed
   const std::uint64_t value = hosts_[host].board->cell(item).value;
   require(value != kTorn,
@@ -79,11 +77,17 @@ void Hosts::check_value(std::size_t host, const Item& item) const {
   if (const auto expected = reference_.value(item))
     return require(value == *expected,
                    "I1: " + name(item) + " is wrong on host " + std::to_string(host));
-  if (!counts(host)) return;
+  // A newcomer that has begun anew keeps what came before, and neither tells nor reads it.
+  const auto has_any = [&](std::size_t one) {
+    return counts(one) && item.txn.value() >= hosts_[one].board->first();
+  };
+  if (!has_any(host)) return;
   for (std::size_t other = 0; other < hosts_.size(); ++other) {
-    if (other == host || !counts(other)) continue;
+    if (other == host || !has_any(other)) continue;
     const Cell& cell = hosts_[other].board->cell(item);
-    require(cell.mark != item.txn.value() + 1 || cell.value == value,
+    // What a newcomer says next may be landing there, or have broken off.
+    const bool is_over = item.kind == Kind::kReady && (cell.writing || cell.value == kTorn);
+    require(cell.mark != item.txn.value() + 1 || cell.value == value || is_over,
             (item.kind == Kind::kTable ? "I4: " : "I1: ") + name(item) + " differs on hosts " +
                 std::to_string(host) + " and " + std::to_string(other));
   }

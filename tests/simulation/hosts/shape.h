@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,14 +21,16 @@ struct Shape {
   std::uint64_t ends = 0;   // bit t: transaction t is an evaluation,
   std::uint32_t cells = 1;  // of so many batches
   bool buffers = true, rows = true;
-  std::optional<std::size_t> comer;  // this host, of one worker, is in no table at first
-  std::size_t depth = 2;             // frames on their way, of each direction
+  std::vector<std::size_t> comers;  // these hosts, of one worker each, are in no table at first
+  std::size_t depth = 2;            // frames on their way, of each direction
 };
 
 // How many of each kind may come.
 struct Budget {
   int workers = 1, hosts = 1, breaks = 1, links = 0, cuts = 0, pauses = 0, suspicions = 0;
   int leaders = 0;
+  int replacements = 0;  // of dead workers, on their hosts
+  int returns = 0;       // hosts, as new stays
 };
 
 // Mistakes, each of which the oracle must find.
@@ -57,6 +58,10 @@ enum class Planted {
   kNoGuard,      // tables need not come first
   kComerLate,    // a newcomer's answer is not waited for
   kNoPromise,    // who has voted still hears an older leader
+  kStayAgain,    // a host comes back under the name of its last stay
+  kUidAgain,     // a replacement has the uid of whom it replaces
+  kComerSilent,  // a newcomer without a state tells nothing of what its board has
+  kListedEarly,  // a stay is listed before all that stay know of it
 };
 
 // Which hosts die whole.

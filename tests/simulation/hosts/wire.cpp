@@ -163,8 +163,9 @@ void Hosts::landed(std::size_t from, std::size_t to, const Frame& frame) {
 
 // The transaction at whose start a newcomer's state is, as the links know that send to it.
 std::optional<std::uint64_t> Hosts::coming(std::size_t host) const {
+  if (!outside(host)) return {};
   const Worker& worker = workers_[hosts_[host].workers[0]];
-  if (!worker.comes || !worker.has_image) return {};
+  if (!worker.has_image) return {};
   return worker.txn;
 }
 

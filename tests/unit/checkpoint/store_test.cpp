@@ -200,6 +200,7 @@ TEST_F(Store, AnotherRunIsRefused) {
   put(10);
   const std::string message = refusal({"run-b", 3});
   EXPECT_NE(message.find("another run"), std::string::npos) << message;
+  EXPECT_TRUE(find_newest(env_, "run", {"run-b", 3, "run-a"}).ok());
 }
 
 TEST_F(Store, RetentionKeepsTheNewestAndTheBestAndNothingElse) {
@@ -218,15 +219,6 @@ TEST_F(Store, RetentionDoesNotCountTheDamagedNorTouchTheNewer) {
   env_.damage("run/checkpoints/step-00000030/manifest.json", [](std::string& t) { t = "{}"; });
   ASSERT_TRUE(retain(env_, "run", 40, 2).ok());
   EXPECT_EQ(*list_steps(env_, "run"), (std::vector<std::uint64_t>{50, 40, 30, 20}));
-}
-
-TEST_F(Store, RetentionRemovesWhatOtherNumbersOfVirtualWorkersLeft) {
-  put(10);
-  for (const std::uint64_t txn : {20, 40, 50})
-    ASSERT_TRUE(save(env_, "run", Sample(txn), txn, "run-a", 2).ok());
-  put(30);
-  ASSERT_TRUE(retain(env_, "run", 30, 3).ok());
-  EXPECT_EQ(*list_steps(env_, "run"), (std::vector<std::uint64_t>{30, 10}));
 }
 
 TEST_F(Store, TheSameStepAgainReplacesOnlyWhatIsNotGood) {

@@ -143,7 +143,7 @@ void fold(const Memory& memory, coord::Node node, const std::vector<PiecePlace>&
     for (std::uint32_t b = memory.buckets(); b-- > 0;) {  // as backward does: from the end
       for (const PiecePlace& place : places) {
         for (const auto& job : jobs) {
-          EXPECT_EQ(job->missing(b),
+          EXPECT_EQ(job->missing(b, 0),
                     &job->places()[static_cast<std::size_t>(&place - places.data())].piece);
           job->progress(lent, false);
         }
@@ -201,6 +201,26 @@ TEST(Job, WhatAnotherHasMarkedStaysAsItIs) {
   EXPECT_TRUE(std::any_of(value, value + 16, [](float x) { return x != 0; }));
 }
 
+// It was another host's, which died after it had sent it: the node has no reader, and is not made.
+TEST(Job, ANodeOfASumThatIsThereIsLeftOut) {
+  Pair pair;
+  pair.assign([](std::uint32_t, std::uint32_t) { return true; });
+  pair.job.begin(4, true);
+  pair.memory.word(pair.memory.layout.chunk_mark(0, 1)).store(4);
+  for (std::uint32_t b = 0; b < 4; ++b)
+    for (const PiecePlace& place : pair.places) pair.memory.publish(place, b, 3);
+  pair.job.progress(pair.lent, false);
+  EXPECT_TRUE(pair.job.done());
+  const auto mark = [&](std::uint32_t chunk) {
+    return pair.memory.word(pair.memory.layout.chunk_mark(pair.memory.area, 0, chunk)).load();
+  };
+  EXPECT_EQ(mark(0), 4U);
+  EXPECT_EQ(mark(1), 0U);
+  const auto* value = reinterpret_cast<const float*>(pair.memory.data() +
+                                                     pair.memory.layout.value(pair.memory.area, 0));
+  EXPECT_TRUE(std::all_of(value + 16, value + 32, [](float x) { return x == 0; }));
+}
+
 // A heir begins anew, and finds what the dead had done.
 TEST(Job, ADeathHandsOnWhatIsNotMarked) {
   Pair pair;
@@ -253,6 +273,31 @@ TEST(Job, TellsOfWhatIsNotFinite) {
     const std::uint64_t mark = pair.memory.layout.not_finite_mark(pair.memory.area, 0);
     EXPECT_EQ(pair.memory.word(mark).load(), finite ? 0U : 4U);
   }
+}
+
+// What other hosts supply comes chunk by chunk; chunks are summed in order.
+TEST(Job, AChunkWaitsForWhatOtherHostsSupply) {
+  ExchangePlan plan = plan_of(8);
+  plan.hosts = 2;
+  const Memory memory(plan);
+  const Layout::Area remote = memory.layout.node(1, 6);
+  const std::vector<PiecePlace> places{{{{1, 2}, 0}, 0, 0}, {{{1, 3}, 1}, 0, 0, remote}};
+  const coord::Node node{2, 1};
+  Job job(memory.plan, memory.layout, memory.data());
+  job.assign({node, memory.area}, places, [](std::uint32_t, std::uint32_t) { return true; });
+  job.begin(4, true);
+  const Lent lent = nothing_lent(memory);
+  memory.publish(places[0], 0, 3);
+  EXPECT_TRUE(job.ready(0)) << "this host's part is there";
+  EXPECT_EQ(job.missing(0, 0), &job.places()[1].piece);
+  EXPECT_EQ(job.progress(lent, false), 0U);
+  memory.put(memory.data() + memory.layout.value(remote, 0), {1, 3}, 0, 3);
+  for (const std::uint32_t chunk : {1U, 0U, 2U}) {
+    memory.word(memory.layout.chunk_mark(remote, 0, chunk)).store(4);
+    EXPECT_EQ(job.progress(lent, false), chunk == 1 ? 0U : chunk == 0 ? 2U : 1U);
+  }
+  EXPECT_TRUE(memory.marked(0, 3));
+  EXPECT_TRUE(memory.has(node, 0, 3));
 }
 
 TEST(Job, TheRootIsScaled) {

@@ -13,7 +13,7 @@
 namespace lockstep::comm::shm {
 namespace {
 
-constexpr std::uint64_t kRoom = coord::kBoardBytes;
+constexpr std::uint64_t kRoom = std::uint64_t{1} << 40;
 
 ExchangePlan plan_of(std::uint32_t virtual_workers, std::uint64_t count) {
   ExchangePlan plan;
@@ -28,11 +28,18 @@ ExchangePlan plan_of(std::uint32_t virtual_workers, std::uint64_t count) {
 TEST(Layout, NothingOverlaps) {
   ExchangePlan plan = plan_of(3, 100'000);
   plan.row_bytes = 70;
+  plan.hosts = 3;
   const Layout layout = Layout::make(plan, kRoom).value();
   std::vector<std::pair<std::uint64_t, std::uint64_t>> parts{
       {0, shm_group_bytes()}};  // offset, bytes
   const auto part = [&](std::uint64_t offset, std::uint64_t bytes) {
     parts.emplace_back(offset, bytes);
+  };
+  const auto add_area = [&](const Layout::Area& area, std::uint32_t b) {
+    for (std::uint32_t c = 0; c < layout.chunks(b); ++c) part(layout.chunk_mark(area, b, c), 8);
+    part(layout.not_finite_mark(area, b), 8);
+    part(layout.value(area, b), layout.bucket_bytes(b));
+    EXPECT_EQ(layout.value(area, b) % 64, 0U);
   };
   for (std::uint32_t b = 0; b < 3; ++b) {
     for (std::uint32_t s = 0; s < layout.slots(); ++s)
@@ -41,8 +48,9 @@ TEST(Layout, NothingOverlaps) {
         part(layout.piece(s, v, b), layout.bucket_bytes(b));
         EXPECT_EQ(layout.piece(s, v, b) % 64, 0U);
       }
-    for (std::uint32_t c = 0; c < layout.chunks(b); ++c) part(layout.chunk_mark(b, c), 8);
-    part(layout.sum(b), layout.bucket_bytes(b));
+    for (std::uint32_t host = 0; host < 3; ++host)
+      for (std::uint32_t v = 0; v < 3; ++v) add_area(layout.node(host, v), b);
+    add_area(layout.sums(), b);
   }
   for (std::uint64_t t = 0; t < kGenerations; ++t) {
     part(layout.buffers_mark(Txn(t)), 8);
@@ -69,6 +77,32 @@ TEST(Layout, NoRowsTakeNoRoom) {
   const Layout without = Layout::make(plan_of(3, 1000), kRoom).value();
   EXPECT_EQ(without.row(Txn(0), 0), without.heal());
   EXPECT_LE(without.eval_cell(Txn(0), 0) - without.heal_mark(), 4096U);
+}
+
+TEST(Layout, OneHostHasNoRoomForOthers) {
+  ExchangePlan plan = plan_of(3, 1000);
+  const Layout one = Layout::make(plan, kRoom).value();
+  EXPECT_EQ(one.piece(0, 0, 0), one.sum(0) + one.piece_bytes());
+  plan.hosts = 2;
+  const Layout two = Layout::make(plan, kRoom).value();
+  EXPECT_GE(two.piece(0, 0, 0), one.piece(0, 0, 0) + 6 * one.piece_bytes());
+  EXPECT_EQ(two.piece(0, 0, 0) % 4096, 0U);
+}
+
+TEST(Layout, MoreHostsThanThereIsRoomForAreTold) {
+  ExchangePlan plan = plan_of(8, 11'700'000);  // as ResNet-18
+  for (plan.hosts = 2'900; !Layout::make(plan, kRoom).ok(); plan.hosts -= 10) {
+  }
+  EXPECT_GE(plan.hosts, 2'000U);
+  EXPECT_GE(Layout::make(plan, kRoom)->slots(), 2U);
+  for (const std::uint32_t hosts : {0U, 4'000U, ~0U}) {
+    plan.hosts = hosts;
+    const auto layout = Layout::make(plan, kRoom);
+    ASSERT_FALSE(layout.ok()) << hosts;
+    EXPECT_NE(layout.error().message.find("what " + std::to_string(hosts) + " hosts tell"),
+              std::string::npos)
+        << layout.error().message;
+  }
 }
 
 TEST(Layout, SlotsForMembersAndTheirReplacements) {

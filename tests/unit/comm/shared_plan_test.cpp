@@ -14,7 +14,7 @@ namespace lockstep::comm::shm {
 namespace {
 
 // As long as conformance::SharedBoard is.
-constexpr coord::BoardPlan kBoard{3, 0, 64, 90, 2, 5};
+constexpr coord::BoardPlan kBoard{3, 0, 64, 2, 5};
 
 ExchangePlan plan_of_three() {
   ExchangePlan plan;
@@ -85,6 +85,7 @@ TEST_F(SharedPlanTest, EachNumberThatDiffersIsToldWithBothValues) {
       {"bytes of a carried row: 0 in this worker, 70 in", [](auto& p) { p.row_bytes = 0; }},
       {"batches of an evaluation: 4 in this worker, 3 in", [](auto& p) { p.eval_items = 4; }},
       {"words of notes: 8 in this worker, 9 in", [](auto& p) { p.note_words = 8; }},
+      {"hosts: 2 in this worker, 1 in", [](auto& p) { p.hosts = 2; }},
       {"bytes of the state: 5001 in this worker, 5000 in", [](auto& p) { p.state_bytes = 5001; }},
       {"bytes of a chunk: 64 in this worker, 131072 in", [](auto& p) { p.chunk_bytes = 64; }},
       {"bytes of the board", [](auto& p) { p.board_bytes /= 2; }},

@@ -129,8 +129,8 @@ TEST(TableCell, ATableIsReadForItsTransactionOnly) {
   TableCell& cell = mapping.board().table(Txn(1));
   Table read;
   EXPECT_FALSE(read_table(cell, Txn(0), read));
-  const Table written{
-      Txn(7), Generation(3), kStop, {{WorkerUid(5), Slot(2)}, {WorkerUid(1), Slot(0)}}};
+  Table written{Txn(7), Generation(3), kStop, {{WorkerUid(5), Slot(2)}, {WorkerUid(1), Slot(0)}}};
+  written.parts = {kMaxVirtualWorkers, true};
   write_table(cell, written);
   EXPECT_FALSE(read_table(cell, Txn(5), read));
   ASSERT_TRUE(read_table(cell, Txn(7), read));
@@ -138,6 +138,7 @@ TEST(TableCell, ATableIsReadForItsTransactionOnly) {
   EXPECT_EQ(read.flags, written.flags);
   EXPECT_EQ(read.members, written.members);
   EXPECT_EQ(read.txn, Txn(7));
+  EXPECT_EQ(read.parts, written.parts);
 }
 
 TEST(TableCell, AsManyMembersAndHostsAsThereCanBe) {

@@ -29,6 +29,10 @@ class BetweenSteps : public testing::Test {
     seen.current_txn = Txn(txn);
     ++seen.progress;
   }
+  void let_others_wait() {
+    let_wait(1, 5);
+    let_wait(2, 5);
+  }
   bool killed(std::uint64_t uid) const { return group_.killed(WorkerUid(uid)); }
   WorkerProgress& third() { return group_.workers[WorkerUid(3)]; }
 
@@ -36,8 +40,7 @@ class BetweenSteps : public testing::Test {
 };
 
 TEST_F(BetweenSteps, WhoLetsTheOthersWaitForTenMinutesIsHung) {
-  let_wait(1, 5);
-  let_wait(2, 5);
+  let_others_wait();
   group_.pass(599 * kSecond);
   EXPECT_FALSE(killed(3));
   group_.pass(2 * kSecond);
@@ -46,15 +49,13 @@ TEST_F(BetweenSteps, WhoLetsTheOthersWaitForTenMinutesIsHung) {
 }
 
 TEST_F(BetweenSteps, AskingForTheNextStepAgainAndAgainIsNoProgress) {
-  let_wait(1, 5);
-  let_wait(2, 5);
+  let_others_wait();
   group_.pass(601 * kSecond, [&] { ++third().progress; });
   EXPECT_TRUE(killed(3));
 }
 
 TEST_F(BetweenSteps, ASlowOneIsReplacedForNothingAndTheNextHasTwiceTheTime) {
-  let_wait(1, 5);
-  let_wait(2, 5);
+  let_others_wait();
   group_.pass(601 * kSecond);
   ASSERT_TRUE(killed(3));
   EXPECT_THAT(group_.printed,
@@ -78,8 +79,7 @@ TEST_F(BetweenSteps, ASlowOneIsReplacedForNothingAndTheNextHasTwiceTheTime) {
 
 TEST_F(BetweenSteps, WhatEarlierLaunchesHaveLearntHolds) {
   group_.feed(event::Remembered{{{"idle", 120, 0}}});
-  let_wait(1, 5);
-  let_wait(2, 5);
+  let_others_wait();
   group_.pass(1199 * kSecond);
   EXPECT_FALSE(killed(3));
   group_.pass(2 * kSecond);
@@ -106,8 +106,7 @@ TEST_F(BetweenSteps, NobodyIsHungWhileNobodyWaits) {
   group_.pass(3600 * kSecond);  // all run code of their own
   for (const std::uint64_t uid : {1, 2, 3}) EXPECT_FALSE(killed(uid));
   // Two are done with it: so slow may it be.
-  let_wait(1, 5);
-  let_wait(2, 5);
+  let_others_wait();
   group_.pass(35000 * kSecond);
   EXPECT_FALSE(killed(3));
   let_wait(3, 5);
@@ -135,8 +134,7 @@ TEST_F(BetweenSteps, WhoOwnsNothingOfWhatOthersWaitForIsNotAwaited) {
 
 // It could not go on either, when the other is gone.
 TEST_F(BetweenSteps, AStoppedMemberWaitsForNobody) {
-  let_wait(1, 5);
-  let_wait(2, 5);
+  let_others_wait();
   for (const std::uint64_t uid : {1, 2}) group_.feed(event::Stopped{WorkerUid(uid)});
   group_.pass(3600 * kSecond);
   EXPECT_FALSE(killed(3));
@@ -154,8 +152,7 @@ TEST_F(BetweenSteps, ThatADebuggerHoldsWaitsForNobody) {
 }
 
 TEST_F(BetweenSteps, ExcusedTimeDoesNotCount) {
-  let_wait(1, 5);
-  let_wait(2, 5);
+  let_others_wait();
   event::Vitals vitals{{{.uid = WorkerUid(3)}}, {}};
   group_.pass(7200 * kSecond, [&] {
     vitals.workers[0].excused_ns += 200 * kMillisecond;

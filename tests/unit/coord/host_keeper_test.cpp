@@ -13,6 +13,7 @@ using testing::ElementsAre;
 
 class HostKeeperTest : public testing::Test {
  protected:
+  HostKeeperTest() { facts.hosts.resize(1); }
   template <class What>
   void feed(const What& event) {
     turn.actions.clear();
@@ -36,12 +37,13 @@ class HostKeeperTest : public testing::Test {
     return found;
   }
   // So many, in the first table of a run of 8 shares.
-  void run(std::uint32_t workers) {
-    facts.target = workers;
+  void run(std::uint32_t workers, const std::vector<Host>& hosts = {}) {
+    facts.hosts[0].target = workers;
+    facts.hosts[0].asked = workers;
     facts.virtual_workers = 8;
     feed(event::ZygoteReady{});
     keeper.spawn_missing();
-    Table table;
+    Table table{.txn = {}, .generation = {}, .members = {}, .hosts = hosts};
     for (const action::Spawn& spawn : acts<action::Spawn>()) {
       table.members.push_back({spawn.uid, spawn.slot});
       feed(event::Forked{spawn.uid, 100});
@@ -64,11 +66,15 @@ class HostKeeperTest : public testing::Test {
   RunFacts facts;
   Turn turn{1'000'000'000, {}};
   std::vector<Report> reports;
-  HostKeeper keeper{config, facts, turn, [this](const Report& what) { reports.push_back(what); }};
+  HostKeeper keeper{config, Stay(), facts, turn, [this](const HostView& view, const Report& what) {
+                      facts.hosts[0].heard = view.reported;
+                      if (!std::holds_alternative<report::Seen>(what)) reports.push_back(what);
+                    }};
 };
 
 TEST_F(HostKeeperTest, StartsAsManyWorkersAsTheFactsSayOnceTheyCanBeForked) {
-  facts.target = 2;
+  facts.hosts[0].asked = 3;
+  facts.hosts[0].target = 2;
   keeper.spawn_missing();
   EXPECT_TRUE(acts<action::Spawn>().empty());
   feed(event::ZygoteReady{});
@@ -92,6 +98,25 @@ TEST_F(HostKeeperTest, ReportsACrashWithTheSharesThatTheWorkerOwned) {
   EXPECT_THAT(keeper.board().dead, ElementsAre(WorkerUid(1), WorkerUid(2)));
 }
 
+TEST_F(HostKeeperTest, TellsThatAMemberHasLeftWithTheTableThatStopsTheRun) {
+  run(2);
+  facts.group = Group::kStopping;
+  obey(order::StopInOrder{});
+  event::Progress progress;
+  progress.tables = {{.txn = Txn(4), .generation = {}, .flags = kStop, .members = {}}};
+  for (const std::uint64_t uid : {1, 2}) {
+    progress.workers.emplace_back().uid = WorkerUid(uid);
+    progress.workers.back().applied = 2 + uid;
+  }
+  feed(progress);
+  feed(event::Left{WorkerUid(1), Txn(3)});  // before, by a signal of its own
+  feed(event::Exited{WorkerUid(1), {0, 0}});
+  EXPECT_FALSE(keeper.view().stopped);
+  feed(event::Left{WorkerUid(2), Txn(4)});
+  feed(event::Exited{WorkerUid(2), {0, 0}});
+  EXPECT_TRUE(keeper.view().stopped);
+}
+
 TEST_F(HostKeeperTest, ADeathFromOutsideCountsForNoShare) {
   run(3);
   feed(event::Exited{WorkerUid(1), {-1, SIGKILL}});
@@ -101,7 +126,7 @@ TEST_F(HostKeeperTest, ADeathFromOutsideCountsForNoShare) {
 
 TEST_F(HostKeeperTest, WhatCannotBeStartedIsTriedLessOften) {
   run(3);
-  facts.target = 4;
+  facts.hosts[0].target = 4;
   turn.actions.clear();
   keeper.spawn_missing();
   feed(event::SpawnFailed{acts<action::Spawn>().at(0).uid, "no memory"});
@@ -138,6 +163,81 @@ TEST_F(HostKeeperTest, SaysWhenTheTimeToLeaveInOrderIsOver) {
   pass_to(31);
   report<report::OutOfTime>();
   EXPECT_EQ(acts<action::Kill>().size(), 2U);
+}
+
+class WhereOthersAreOnOtherHosts : public HostKeeperTest {
+ protected:
+  WhereOthersAreOnOtherHosts() {
+    facts.hosts.resize(2);
+    facts.hosts[1].stay = {1, 1};
+  }
+};
+
+// The table is seen when it comes.
+TEST_F(WhereOthersAreOnOtherHosts, WhoIsInTheFirstTableLeavesInOrder) {
+  run(2, {{{1, 1}, 1}, {{}, 2}});
+  facts.group = Group::kStopping;
+  facts.in_order = true;
+  obey(order::StopInOrder{});
+  EXPECT_TRUE(acts<action::Kill>().empty());
+}
+
+TEST_F(HostKeeperTest, WhoeverStandsStillAsTheRunStopsIsEvicted) {
+  config.timing.orderly = 3600'000'000'000;
+  run(2);
+  facts.group = Group::kStopping;
+  facts.in_order = true;
+  obey(order::StopInOrder{});
+  for (std::uint64_t minute = 0; acts<action::Kill>().empty() && minute < 15; ++minute) {
+    pass_to(2 + 60 * minute);
+    event::Progress progress;
+    progress.workers.resize(2);
+    progress.workers[0].uid = WorkerUid(1);
+    progress.workers[0].phase = Phase::kForward;
+    progress.workers[1].uid = WorkerUid(2);
+    progress.workers[1].phase = Phase::kExchange;
+    progress.workers[1].items = 8;
+    feed(progress);
+    keeper.watch_standstills();
+  }
+  ASSERT_EQ(acts<action::Kill>().size(), 1U);
+  EXPECT_EQ(acts<action::Kill>()[0].uid, WorkerUid(1));
+  feed(event::Exited{WorkerUid(1), {-1, SIGKILL}});
+  EXPECT_THAT(acts<action::Print>().at(0).text, testing::HasSubstr("hung in forward for"));
+}
+
+TEST_F(HostKeeperTest, WhoeverClosesItsConnectionAsTheRunStopsIsEvicted) {
+  run(2);
+  facts.group = Group::kStopping;
+  facts.in_order = true;
+  obey(order::StopInOrder{});
+  feed(event::Closed{WorkerUid(1)});
+  feed(event::Left{WorkerUid(2), Txn(3)});
+  feed(event::Closed{WorkerUid(2)});
+  pass_to(3);
+  ASSERT_EQ(acts<action::Kill>().size(), 1U);
+  EXPECT_EQ(acts<action::Kill>()[0].uid, WorkerUid(1));
+}
+
+TEST_F(HostKeeperTest, TheHighestRanksLeaveWhenItIsToHaveFewerWorkers) {
+  run(3);
+  facts.hosts[0].target = 2;
+  obey(order::Shrink{});
+  std::vector<WorkerUid> leaving;
+  for (const WorkerView& worker : keeper.view().workers)
+    if (worker.leaving()) leaving.push_back(worker.uid);
+  EXPECT_THAT(leaving, ElementsAre(WorkerUid(3)));
+}
+
+TEST_F(HostKeeperTest, NobodyIsStartedForALossThatTheRunHasNotHeardOf) {
+  run(2);
+  feed(event::Exited{WorkerUid(2), {-1, SIGKILL}});
+  --facts.hosts[0].heard;
+  keeper.spawn_missing();
+  EXPECT_TRUE(acts<action::Spawn>().empty());
+  ++facts.hosts[0].heard;
+  keeper.spawn_missing();
+  EXPECT_EQ(acts<action::Spawn>().size(), 1U);
 }
 
 TEST_F(HostKeeperTest, ANewStartOfTheGroupHasAFreshBoard) {

@@ -241,6 +241,46 @@ TEST(Hosts, TheOrderOfDeathsIsTheBoards) {
   EXPECT_EQ(other.items_of(1), (std::vector<std::uint32_t>{2, 3, 5, 0, 1, 4}));
 }
 
+// What is lent of a chunk exists with its reader alone, so it stays with that one as long as it
+// lives, whoever owns the chunk.
+TEST(Hosts, AChunksReaderMovesOnlyWhenItDies) {
+  std::mt19937 random(9);
+  for (int round = 0; round < 300; ++round) {
+    Boards run(random);
+    std::vector<Ownership> before = run.boards();
+    for (int event = 0; event < 5 && run.live.size() > 1; ++event) {
+      const std::uint32_t victim = run.live[random() % run.live.size()];
+      if (random() % 2 == 0)
+        run.lose_host(victim);
+      else
+        run.lose_worker(victim, 1 + up_to(run.members[victim] - 1, random));
+      const std::vector<Ownership> after = run.boards();
+      for (const std::uint32_t h : run.live)
+        for (std::uint32_t chunk = 0; chunk < 11 && after[h].live_count() > 0; ++chunk) {
+          const std::uint32_t was = before[h].chunk_reader(chunk, 11, 1),
+                              is = after[h].chunk_reader(chunk, 11, 1),
+                              owner = after[h].chunk_owner(chunk, 11, 1);
+          ASSERT_TRUE(after[h].is_here(is) && after[h].alive(is));
+          ASSERT_TRUE(was == is || !after[h].alive(was));
+          ASSERT_TRUE(owner == is || !after[h].is_here(owner));
+        }
+      before = after;
+    }
+  }
+}
+
+TEST(Hosts, FoldWhatIsTheirBlocks) {
+  const Table table = table_of({1, 3}, {1, 3});  // of eight leaves two and six
+  EXPECT_EQ(Ownership(table, 8, stay_of_host(0), {}).folded(), (std::vector<Node>{{1, 0}}));
+  const std::vector<WorkerUid> deaths{uid_of(stay_of_host(1), 2)};
+  const Ownership board(table, 8, stay_of_host(1), deaths);
+  EXPECT_EQ(board.folded(), (std::vector<Node>{{1, 1}, {2, 1}}));
+  EXPECT_TRUE(board.in_block(2) && board.in_block(7));
+  EXPECT_FALSE(board.in_block(1));
+  EXPECT_TRUE(Ownership(table, 8, Stay{2, 1}, {}).folded().empty()) << "not in the table";
+  EXPECT_TRUE(Ownership(table_of({2}, {2}), 8, stay_of_host(0), {}).folded().empty());
+}
+
 TEST(Hosts, AnotherStayOfThatHostIsNotMeant) {
   const Table table = table_of({2, 1}, {2, 1});
   const std::vector<WorkerUid> deaths{death_of({1, 2}), uid_of({0, 2}, 1)};
@@ -248,6 +288,17 @@ TEST(Hosts, AnotherStayOfThatHostIsNotMeant) {
   EXPECT_EQ(board.live_count(), 2U);
   EXPECT_TRUE(board.alive(2));
   EXPECT_EQ(Ownership(table, 6, Stay{0, 4}, {}).live_count(), 0U) << "that one is not in the table";
+}
+
+TEST(Hosts, NobodyPublishesWhileTheFirstHostIsAliveInName) {
+  const Table table = table_of({1, 2}, {1, 2});
+  const WorkerUid worker = uid_of(stay_of_host(0), 1), host = death_of(stay_of_host(0));
+  const std::vector<WorkerUid> empty{worker}, gone{worker, host};
+  EXPECT_EQ(Ownership(table, 6, stay_of_host(0), empty).first_live(), std::nullopt);
+  EXPECT_EQ(Ownership(table, 6, stay_of_host(1), {}).first_live(), 0U);
+  EXPECT_EQ(Ownership(table, 6, stay_of_host(0), gone).first_live(), 1U);
+  const std::vector<WorkerUid> all{host, death_of(stay_of_host(1))};
+  EXPECT_EQ(Ownership(table, 6, stay_of_host(1), all).first_live(), std::nullopt);
 }
 
 TEST(Hosts, ADeathNamesAWorkerOrAHost) {

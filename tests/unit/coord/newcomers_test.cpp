@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "unit/coord/driven_group.h"
 
 namespace lockstep::coord {
@@ -95,6 +98,25 @@ class Joining : public testing::Test {
   DrivenGroup group_;
   WorkerUid newcomer_{0};
 };
+
+// Members wait for it at each copy.
+TEST_F(Joining, ThatNeverLoadsItIsServedLessAndLessOften) {
+  group_.feed(event::Ready{newcomer_, Txn(0), 0, {}});
+  std::vector<std::uint64_t> asked;
+  std::uint64_t txn = 10;
+  group_.pass(60 * kSecond, [&] {
+    if (const auto donor = group_.take<action::NameDonor>()) asked.push_back(group_.now);
+    for (auto& [uid, seen] : group_.workers)
+      if (uid != newcomer_) seen.current_txn = Txn(txn);
+    group_.be_at(Txn(++txn));
+  });
+  ASSERT_GT(asked.size(), 8U);
+  EXPECT_LT(asked.size(), 20U);
+  EXPECT_LE(asked[1] - asked[0], 100 * kMillisecond);
+  for (std::size_t i = 2; i < asked.size(); ++i)
+    EXPECT_GE(asked[i] - asked[i - 1],
+              std::min<std::uint64_t>(50ULL << (i - 1), 6400) * kMillisecond);
+}
 
 TEST_F(Joining, ThatIsReadyItWaitsForALongEvaluation) {
   group_.feed(event::Ready{newcomer_, Txn(0), 0, {}});

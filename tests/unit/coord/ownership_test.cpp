@@ -89,8 +89,8 @@ TEST(Ownership, EveryVAndWInRandomOrdersOfDeath) {
           dead.push_back(table.members[order[d]].uid);
           const Ownership after(table, v, Stay(), dead);
           ASSERT_EQ(after.live_count(), w - d - 1);
-          ASSERT_TRUE(after.alive(after.first_live()));
-          for (std::uint32_t m = 0; m < after.first_live(); ++m) ASSERT_FALSE(after.alive(m));
+          ASSERT_TRUE(after.alive(after.first_live().value()));
+          for (std::uint32_t m = 0; m < *after.first_live(); ++m) ASSERT_FALSE(after.alive(m));
           check_items(after, v, w);
           check_pieces(after, v);
           check_moves(before, after, w);
@@ -109,6 +109,19 @@ TEST(Ownership, BlocksAreEvenAndContiguous) {
         for (const std::uint32_t item : ownership.items_of(m)) ASSERT_EQ(item, at++);
       }
     }
+}
+
+// Also of one that was dead before it began.
+TEST(Ownership, ABlockStaysWhereItWasWhoeverHasItsItems) {
+  const std::vector<WorkerUid> deaths{WorkerUid(2)};
+  const Ownership ownership(table_of(3), 7, {}, deaths);
+  EXPECT_TRUE(ownership.items_of(1).empty());
+  std::uint32_t first = 0;
+  for (std::uint32_t m = 0; m < 3; ++m) {
+    EXPECT_EQ(ownership.block_first(m), first);
+    first += ownership.block_size(m);
+  }
+  EXPECT_EQ(first, 7U);
 }
 
 TEST(Ownership, ADeathsItemsGoToThoseWithTheFewest) {
@@ -131,6 +144,7 @@ TEST(Ownership, AllDeadLeavesNobody) {
   const std::vector<WorkerUid> dead{WorkerUid(2), WorkerUid(1)};
   const Ownership ownership(table_of(2), 4, Stay(), dead);
   EXPECT_EQ(ownership.live_count(), 0U);
+  EXPECT_EQ(ownership.first_live(), std::nullopt);
   EXPECT_TRUE(ownership.pieces().empty());
 }
 

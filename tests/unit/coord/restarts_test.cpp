@@ -98,5 +98,39 @@ TEST(Restarts, ThreeKillsInOneTransactionAreResumable) {
   EXPECT_THAT(group.printed, HasSubstr("3 restarts in a row got no further than transaction 3"));
 }
 
+// Of four workers with two shares each three crash in turn, and the heirs' shares with them.
+TEST(Restarts, AShareThatCrashesAllItsOwnersIsHopeless) {
+  for (const bool own : {true, false}) {
+    DrivenGroup group({.workers = 4, .timing = {}});
+    group.start();
+    for (const std::uint64_t uid : {2, 3, 4}) {
+      WorkerProgress& seen = group.workers[WorkerUid(uid)];
+      seen.phase = Phase::kBackward;
+      // Worker 1's: what a rehearsal computes once more is none of the shares that it owns.
+      seen.item = own ? 3 : 0;
+      group.exit(seen.uid, {-1, SIGSEGV});
+    }
+    EXPECT_EQ(group.printed.find("a share of one step crashed 3 workers") != std::string::npos, own)
+        << group.printed;
+  }
+}
+
+// As if nobody were left who holds the state: a checkpoint goes on, now or with the same command.
+TEST(Restarts, AMemberThatOnlyACheckpointHelpsStartsTheGroupAgain) {
+  for (const int allowed : {0, 1}) {
+    DrivenGroup group({.workers = 2, .max_restarts = allowed, .timing = {}});
+    group.start();
+    commit(group, 7);
+    group.feed(event::Failed{WorkerUid(2), {ErrorKind::kResumable, "nobody is left who knows"}});
+    EXPECT_EQ(group.printed.find("rank 1 (worker 2): nobody is left who knows; "), 0U)
+        << group.printed;
+    EXPECT_EQ(group.status().restarts, allowed) << group.printed;
+    EXPECT_TRUE(group.killed(WorkerUid(1)) && group.killed(WorkerUid(2)));
+    group.exit(WorkerUid(2), {75, 0});
+    group.exit(WorkerUid(1), {-1, SIGKILL});
+    EXPECT_EQ(group.exit_code, allowed == 0 ? std::optional(75) : std::nullopt) << group.printed;
+  }
+}
+
 }  // namespace
 }  // namespace lockstep::coord

@@ -61,7 +61,7 @@ class SameEnd : public testing::Test {
       seen.phase = Phase::kForward;
       seen.epoch = 1;
       seen.epoch_step = 7;
-      seen.item = uid.value();
+      seen.item = 4;
     }
   }
   void fail_all(ExitStatus status, const std::string& words) {
@@ -105,7 +105,7 @@ TEST_F(SameEnd, OtherErrorsAreToldToo) {
 TEST_F(SameEnd, ACrashIsToldWithItsPlace) {
   fail_all({-1, SIGSEGV}, "");
   EXPECT_EQ(group.printed,
-            "rank 1 (worker 2) died (SIGSEGV) while computing virtual worker 2 of epoch 1, step 7, "
+            "rank 1 (worker 2) died (SIGSEGV) while computing virtual worker 4 of epoch 1, step 7, "
             "phase forward\n"
             "a share of one step crashed 3 workers; --max-restarts 0 allows no "
             "restart from a checkpoint\n");

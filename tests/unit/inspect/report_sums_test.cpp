@@ -1,4 +1,5 @@
-// `lockstep report` of what shares add up by name (Share::add()), and of steps done again.
+// `lockstep report` of what shares add up by name (Share::add()), of steps done again, and of
+// epochs of unequal length.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -67,6 +68,24 @@ TEST(ReportRedone, AStepThatCameOutOtherwiseIsSaid) {
   folder.write("run/metrics.jsonl", step + ",\"before\":" + step + "}}\n");
   json_of(folder / "run");
   EXPECT_TRUE(has(log, "step 4 came out otherwise as it was done again")) << log;
+}
+
+// 3 steps an epoch, then 2, then the first of another 2.
+TEST(ReportSteps, EachEpochHasItsOwnNumberOfSteps) {
+  const test::TempFolder folder;
+  folder.write("run/manifest.json",
+               R"({"batch_size":"5","virtual_workers":"3","initial_weights_sha256":"00"})");
+  std::string lines;
+  for (int txn = 0; txn < 6; ++txn)
+    lines += R"({"txn":)" + std::to_string(txn) + R"(,"step":0,"epoch":)" +
+             std::to_string(txn < 3 ? 0 : (txn - 1) / 2) + R"(,"loss_mean":1})" + "\n";
+  folder.write("run/metrics.jsonl", lines);
+  const auto run = json_of(folder / "run")[0];
+  EXPECT_EQ(run["epochs_run"], 2);
+  EXPECT_EQ(run["steps_per_epoch"], 2);
+  std::vector<double> epochs;
+  for (const auto& point : run["train"]) epochs.push_back(point[0]);
+  EXPECT_EQ(epochs, (std::vector<double>{1.0 / 3, 2.0 / 3, 1, 1.5, 2, 2.5}));
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// A zygote of another version than the launcher's.
+// A zygote of another version than the launcher's, and one whose words nobody reads.
 #include "launcher/processes/spawner.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
@@ -16,6 +19,7 @@
 #include "coord/version.h"
 #include "launcher/processes/worker_env.h"
 #include "support/temp_folder.h"
+#include "support/until.h"
 
 namespace lockstep::launcher {
 namespace {
@@ -23,14 +27,16 @@ namespace {
 using namespace std::chrono_literals;
 namespace event = coord::event;
 
-// A program whose first word to the agent is that it is of this version; then it sleeps.
+// A program that has one word for the agent, as that it is of this version; then it sleeps.
 class Zygote {
  public:
-  explicit Zygote(std::uint32_t version) {
-    const std::string file = folder_ / "word";
-    std::ofstream(file) << coord::encode(coord::message::ZygoteReady{version}).value();
+  explicit Zygote(std::uint32_t version) : Zygote(coord::message::ZygoteReady{version}) {}
+  explicit Zygote(const coord::Message& word) {
+    const std::string& file = word_;
+    std::ofstream(file) << coord::encode(word).value();
     program_.name = program_.file = "/bin/bash";
-    program_.arguments = {"bash", "-c", "cat " + file + " >&$LOCKSTEP_ZYGOTE_FD; exec sleep 60"};
+    program_.arguments = {"bash", "-c",
+                          "cat " + file + " >&$LOCKSTEP_ZYGOTE_FD; rm " + file + "; exec sleep 60"};
     program_.linked = true;
   }
 
@@ -52,8 +58,25 @@ class Zygote {
     return events.empty() ? coord::Event(event::Tick{}) : events.front();
   }
 
+  // Whether a child of ours ends with it, whose word has come and is not read.
+  bool takes_along(pid_t child) {
+    auto loop = Loop::open();
+    EXPECT_TRUE(loop.ok());
+    const LaunchOptions options;
+    Spawner spawner(options, program_, {}, *loop, [](const coord::Event&) {});
+    spawner.restart_zygote();
+    const pid_t pid = spawner.zygote_pid();
+    EXPECT_TRUE(test::until([&] { return !std::filesystem::exists(word_); }));
+    spawner.close();
+    EXPECT_EQ(::waitpid(pid, nullptr, 0), pid);
+    const bool ended = test::until([&] { return ::waitpid(child, nullptr, WNOHANG) == child; }, 5s);
+    if (!ended) ::kill(child, SIGKILL), ::waitpid(child, nullptr, 0);
+    return ended;
+  }
+
  private:
   test::TempFolder folder_;
+  const std::string word_ = folder_ / "word";
   Program program_;
 };
 
@@ -65,6 +88,17 @@ TEST(Spawner, AZygoteOfAnotherVersionIsRefused) {
   for (const std::uint32_t version : {coord::kProtocolVersion - 1, coord::kProtocolVersion})
     EXPECT_NE(lost->not_started.find("version " + std::to_string(version)), std::string::npos)
         << lost->not_started;
+}
+
+// The zygote has told its pid, and the run ends before anybody has read that.
+TEST(Spawner, AWorkerThatNobodyHasHeardOfIsEnded) {
+  const pid_t worker = ::fork();
+  if (worker == 0) {
+    ::setsid();
+    ::sleep(60);
+    ::_exit(0);
+  }
+  EXPECT_TRUE(Zygote(coord::message::Forked{1, worker}).takes_along(worker));
 }
 
 TEST(Spawner, AZygoteOfThisVersionIsReady) {

@@ -277,14 +277,13 @@ TEST(WatcherOf, ALauncherThatIsStoppedWithItsGroup) {
   EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
 }
 
-// Python's subprocess module closes the descriptors by which the next launcher would know of it.
-TEST(WatcherOf, ALauncherThatIsKilledWithWorkersAroundOthers) {
+// A worker has started something around which `around` stands, and which heeds no TERM.
+void expect_nothing_of_a_killed_launcher(const std::string& around, bool marked) {
   const test::TempFolder folder;
   const std::string mark = folder / "mark";
   const Launched all = launch(
-      60s,
-      "timeout 60 sh -c \"trap '' TERM; while touch " + mark + "; do sleep 0.01; done\" & wait",
-      false);
+      60s, around + " sh -c \"trap '' TERM; while touch " + mark + "; do sleep 0.01; done\" & wait",
+      marked);
   ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 5s));
   ::kill(all.launcher, SIGKILL);
   reap(all.launcher);
@@ -294,19 +293,14 @@ TEST(WatcherOf, ALauncherThatIsKilledWithWorkersAroundOthers) {
   EXPECT_FALSE(std::filesystem::exists(mark)) << "what the worker has started runs on";
 }
 
+// Python's subprocess module closes the descriptors by which the next launcher would know of it.
+TEST(WatcherOf, ALauncherThatIsKilledWithWorkersAroundOthers) {
+  expect_nothing_of_a_killed_launcher("timeout 60", false);
+}
+
 // As torchrun's own workers are: Popen(start_new_session=True) without inherited descriptors.
 TEST(WatcherOf, ALauncherThatIsKilledWithWorkersThatHaveStartedSessions) {
-  const test::TempFolder folder;
-  const std::string mark = folder / "mark";
-  const Launched all = launch(
-      60s, "setsid sh -c \"trap '' TERM; while touch " + mark + "; do sleep 0.01; done\" & wait");
-  ASSERT_TRUE(until([&] { return std::filesystem::exists(mark); }, 5s));
-  ::kill(all.launcher, SIGKILL);
-  reap(all.launcher);
-  EXPECT_TRUE(until([&] { return !lives(all.watcher); }, 5s));
-  std::filesystem::remove(mark);
-  pause(200ms);
-  EXPECT_FALSE(std::filesystem::exists(mark)) << "what the worker has started runs on";
+  expect_nothing_of_a_killed_launcher("setsid", true);
 }
 
 // Between a worker's end and the next attempt, while the launcher gives them a moment.

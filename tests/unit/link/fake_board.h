@@ -52,7 +52,10 @@ class FakeBoard : public Marks {
     return tables_.empty() ? 0 : tables_.rbegin()->first;
   }
   std::span<const WorkerUid> deaths() const override { return deaths_; }
+  std::uint64_t first() const override { return begin; }
   std::uint64_t first_not_whole() const override { return lowest; }
+  std::vector<Item> newcomers() const override { return coming; }
+  std::vector<Item> judged() const override { return judgements; }
 
   FakeBoard& put(const Item& item) {
     marks_[place_of(item)] = item.txn.value() + 1;
@@ -67,7 +70,8 @@ class FakeBoard : public Marks {
     return *this;
   }
 
-  std::uint64_t lowest = 0;
+  std::uint64_t begin = 0, lowest = 0;
+  std::vector<Item> coming, judgements;
 
  private:
   std::map<Item, std::uint64_t> marks_;

@@ -41,7 +41,7 @@ TEST_F(HostRoundsTest, AnswersOnceItsLinkHasClosedThePairs) {
   EXPECT_EQ(answer->host, 1);
   EXPECT_TRUE(answer->have.has(record(0, 1)));
   EXPECT_FALSE(answer->have.has(record(0, 0)));
-  EXPECT_EQ(answer->tables.size(), 1U);
+  EXPECT_EQ(answer->other_tables.size(), 1U);
   EXPECT_THAT(answer->appended, ElementsAre(kC)) << "hosts alone";
   EXPECT_FALSE(rounds_.answer(board_, plan_, {1, 1})) << "once";
 }
@@ -57,6 +57,25 @@ TEST_F(HostRoundsTest, AppendsOnceItHasItsFills) {
   EXPECT_THAT(append->hosts, ElementsAre(kA));
   EXPECT_EQ(append->told.stamp, (Stamp{1, 1}));
   EXPECT_FALSE(rounds_.append(board_)) << "once";
+}
+
+TEST_F(HostRoundsTest, ANewcomerThatHasBegunLaterDoesNotWaitForWhatLiesBefore) {
+  (void)rounds_.hear(round_of(1, {1, 2}, {kA}));
+  ASSERT_TRUE(rounds_.hear(fills_of(1, {kA}, {record(0, 0), record(1, 0)})));
+  board_.begin = board_.lowest = 1;
+  EXPECT_FALSE(rounds_.append(board_));
+  board_.put(record(1, 0));
+  EXPECT_TRUE(rounds_.append(board_));
+}
+
+TEST_F(HostRoundsTest, ANewcomerWithoutAStateTellsWhatItsBoardHas) {
+  board_.put(table_with(6, {kA, kB, kC})).put(record(6, 1));
+  board_.begin = kNever;
+  (void)rounds_.hear(round_of(1, {1, 2}, {kA}));
+  const auto answer = rounds_.answer(board_, plan_, {1, 1});
+  ASSERT_TRUE(answer);
+  EXPECT_TRUE(answer->have.has(record(6, 1)));
+  EXPECT_FALSE(answer->have.lacks(record(6, 0)));
 }
 
 TEST_F(HostRoundsTest, WhatItHasAppendedIsNotAppendedAgain) {

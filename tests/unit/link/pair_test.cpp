@@ -59,6 +59,37 @@ TEST_F(PairTest, ATableGoesBeforeAllThatIsMadeUnderIt) {
   EXPECT_THAT(sendable(), ElementsAre(table_of(2), record(1, 0)));
 }
 
+// So whoever has a donor's record knows that there is a copy.
+TEST_F(PairTest, WhatIsSaidOfNewcomersComesBeforeRecordsAndBehindItsTable) {
+  board_.put(record(0, 0)).coming = {loading_of(0, 0), ready_of(0, kA, 3)};
+  pair_.open(told());
+  EXPECT_THAT(sendable(), ElementsAre(ready_of(0, kA, 3), loading_of(0, 0), record(0, 0)));
+  for (const Item& item : sendable()) pair_.sent(item);
+  EXPECT_THAT(sendable(), IsEmpty());
+  board_.put(table_with(1, {kA, kB, kC})).coming = {ready_of(1, kA, 3)};
+  EXPECT_THAT(sendable(), ElementsAre(table_of(1)));
+  pair_.sent(table_of(1));
+  EXPECT_THAT(sendable(), ElementsAre(ready_of(1, kA, 3)));
+  pair_.sent(ready_of(1, kA, 3));
+  pair_.open(told({table_of(0), table_of(1), record(0, 0)}));
+  EXPECT_THAT(sendable(), ElementsAre(ready_of(1, kA, 3))) << "on a new pair again";
+  board_.append(coord::death_of(kA));
+  EXPECT_THAT(sendable(), IsEmpty());
+}
+
+// Members wait for it, and who made it may be gone.
+TEST_F(PairTest, WhatIsJudgedIsSaidOnByWhoeverHasItBehindItsTable) {
+  board_.put(table_with(1, {kA, kB, kC})).judgements = {judged_of(1, 2)};
+  pair_.open(told());
+  EXPECT_THAT(sendable(), ElementsAre(table_of(1)));
+  pair_.sent(table_of(1));
+  EXPECT_THAT(sendable(), ElementsAre(judged_of(1, 2)));
+  pair_.came(judged_of(1, 2));
+  EXPECT_THAT(sendable(), IsEmpty());
+  pair_.open({.lowest = 2, .marked = {table_of(2)}});
+  EXPECT_THAT(sendable(), ElementsAre(judged_of(1, 2))) << "all else is whole there";
+}
+
 TEST_F(PairTest, WhoeverPublishedTheTable) {
   Pair pair(kC, kB);
   board_.put(table_with(1, {kA, kB, kC})).put(record(1, 2));

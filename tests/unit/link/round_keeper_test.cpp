@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "fake_board.h"
+#include "link/host_rounds.h"
+#include "link/messages.h"
 
 namespace lockstep::link {
 namespace {
@@ -25,7 +27,7 @@ class RoundKeeperTest : public testing::Test {
     return {.stamp = keeper_.round().stamp,
             .host = host,
             .have = {.lowest = 0, .marked = std::move(marked)},
-            .tables = std::move(tables),
+            .other_tables = std::move(tables),
             .appended = std::move(appended)};
   }
   bool appended(HostIndex host) { return keeper_.hear(Appended{keeper_.round().stamp, host}); }
@@ -52,6 +54,54 @@ TEST_F(RoundKeeperTest, TheDeadsItemsGoToWhoLacksThemFromTheLowestHolder) {
   EXPECT_THAT(b.send, ElementsAre(Fills::Send{2, record(0, 0)}));
   EXPECT_THAT(c.send, ElementsAre(Fills::Send{1, chunk(0, 0)}));
   EXPECT_THAT(b.order, ElementsAre(kA));
+}
+
+TEST_F(RoundKeeperTest, NobodySendsToAll) {
+  std::vector<Stay> hosts;
+  for (HostIndex h = 0; h < 41; ++h) hosts.push_back({h, 1});
+  RoundKeeper many(plan_, 1, hosts);
+  many.lose_host(hosts[0]);
+  for (HostIndex h = 1; h < 41; ++h) {
+    std::vector<Item> marked{table_of(0)};
+    if (h % 2 == 0) marked.push_back(record(0, 0));
+    (void)many.hear(Answer{.stamp = many.round().stamp,
+                           .host = h,
+                           .have = {.lowest = 0, .marked = marked},
+                           .other_tables = {},
+                           .appended = {}});
+  }
+  std::size_t got = 0;
+  for (const Fills& fills : many.fills()) {
+    EXPECT_LE(fills.send.size(), 1U) << fills.host;
+    got += fills.get.size();
+  }
+  EXPECT_EQ(got, 20U);
+}
+
+TEST_F(RoundKeeperTest, TablesThatTheLeaderHasAreOnlyNamed) {
+  FakeBoard board;
+  board.put(first_).put(table_with(1, {kA, kB, kC}));
+  keeper_.know(board);
+  keeper_.lose_host(kA);
+  EXPECT_EQ(keeper_.round().known.size(), 1U) << "they are the same but for the transaction";
+  HostRounds rounds(kB, {0, 1, 2});
+  ASSERT_TRUE(rounds.hear(keeper_.round()));
+  const auto told = rounds.answer(board, plan_, keeper_.round().stamp);
+  ASSERT_TRUE(told);
+  EXPECT_TRUE(told->has_table());
+  EXPECT_THAT(told->other_tables, IsEmpty());
+  EXPECT_EQ(told->known_tables.size(), 2U);
+  Answer strange = *told;
+  strange.known_tables[1].content ^= 1;
+  EXPECT_FALSE(keeper_.hear(strange));
+  keeper_.know(FakeBoard());  // of the next round
+  EXPECT_TRUE(keeper_.hear(*told));
+  ASSERT_EQ(keeper_.answers().at(1).other_tables.size(), 2U);
+  EXPECT_EQ(keeper_.answers().at(1).other_tables[1].txn, Txn(1));
+  Answer again = *told;
+  again.host = 2;
+  EXPECT_TRUE(keeper_.hear(again));
+  EXPECT_THAT(keeper_.answers().at(2).other_tables, IsEmpty()) << "one is enough";
 }
 
 TEST_F(RoundKeeperTest, ANewcomerHoldsNothingFromBeforeItsStateAndNeedsNothing) {
@@ -114,6 +164,28 @@ TEST_F(RoundKeeperTest, TakenOutOnceAllHaveAppended) {
   EXPECT_THAT(keeper_.round().out, IsEmpty());
 }
 
+TEST_F(RoundKeeperTest, AHostComesBackAsANewStayInARoundOfItsOwn) {
+  keeper_.lose_host(kA);
+  EXPECT_TRUE(appended(1));
+  EXPECT_TRUE(appended(2));
+  const Stay again{kA.host, 2};
+  keeper_.join(again);
+  EXPECT_THAT(keeper_.round().set, UnorderedElementsAre(0, 1, 2));
+  EXPECT_THAT(keeper_.round().table, UnorderedElementsAre(again, kB, kC));
+  EXPECT_THAT(keeper_.round().out, IsEmpty());
+  // A board without a state has appended nobody, and owns nothing.
+  Answer fresh = answer(0, {}, {});
+  fresh.have.first = kNever;
+  (void)keeper_.hear(fresh);
+  (void)keeper_.hear(answer(1, {table_of(0)}, {first_}, {kA}));
+  (void)keeper_.hear(answer(2, {table_of(0)}, {first_}, {kA}));
+  EXPECT_TRUE(keeper_.is_answered());
+  EXPECT_THAT(appended_by_all(keeper_.answers()), ElementsAre(kA));
+  EXPECT_THAT(fills_for(0).order, ElementsAre(kA));
+  const RoundKeeper next(plan_, 2, {kA, kB, kC}, {keeper_.round()});
+  EXPECT_THAT(next.round().table, UnorderedElementsAre(again, kB, kC));
+}
+
 TEST_F(RoundKeeperTest, ANewLeaderNamesWhatTheNewestFactsName) {
   const Round older{.stamp = {1, 1}, .set = {0, 1}, .out = {kC}, .table = {kA, kB}};
   const Round newest{.stamp = {2, 1}, .set = {0, 1, 2}, .out = {kB}, .table = {kA, kC}};
@@ -125,6 +197,18 @@ TEST_F(RoundKeeperTest, ANewLeaderNamesWhatTheNewestFactsName) {
   const RoundKeeper without(plan_, 2, {kA, kB, kC}, {Round{}});
   EXPECT_THAT(without.round().out, IsEmpty());
   EXPECT_THAT(without.round().set, ElementsAre(0, 1, 2));
+}
+
+// It would be gone through transaction by transaction.
+TEST_F(RoundKeeperTest, AHostThatIsFarBehindCostsNoMoreThanOthers) {
+  keeper_.lose_host(kA);
+  Answer left_long_ago = answer(1, {}), ahead = answer(2, {table_of(kMaxTxn), record(kMaxTxn, 0)});
+  ahead.have.lowest = kMaxTxn;
+  (void)keeper_.hear(left_long_ago);
+  (void)keeper_.hear(ahead);
+  ASSERT_TRUE(keeper_.is_answered());
+  EXPECT_LE(fills_for(1).get.size(), 60U) << "of what boards still have";
+  EXPECT_THAT(fills_for(1).get, Contains(record(kMaxTxn, 0)));
 }
 
 }  // namespace

@@ -144,15 +144,23 @@ TEST_F(NodesTest, WhoWaitsForARankEndsWithARunThatGivesUp) {
                                  "(--rdzv-conf join_timeout); missing: 1 more node"));
 }
 
+class LedBefore : public NodesTest {
+ protected:
+  // For L, as the fence takes.
+  void lead_again(const Leader::Record& record) {
+    rules_ = {.nodes = 2, .max_restarts = 3};
+    leader.emplace(rules_, row(0, 100), 7, record, now);
+    add(kOwnLink, row(0, 100));
+    add(1, row(1, 101));
+    pass(kL);
+    EXPECT_EQ(leader->phase(), Phase::kForming);
+  }
+};
+
 // Whoever comes to a leader that was killed may know of no attempt, while a node that is cut off
 // still has workers of the last one.
-TEST_F(NodesTest, ALeaderWithARecordWaitsForTheFence) {
-  rules_ = {.nodes = 2, .max_restarts = 3};
-  leader.emplace(rules_, row(0, 100), 7, Leader::Record{3, 2}, now);
-  add(kOwnLink, row(0, 100));
-  add(1, row(1, 101));
-  pass(kL);
-  EXPECT_EQ(leader->phase(), Phase::kForming);
+TEST_F(LedBefore, ALeaderWithARecordWaitsForTheFence) {
+  lead_again({3, 2});
   pass(2 * kSecond);
   EXPECT_EQ(leader->phase(), Phase::kRunning);
   EXPECT_EQ(leader->attempt(), 3U);
@@ -171,28 +179,18 @@ TEST_F(NodesTest, AfterTheLastRestartARecordIsOfAnotherRun) {
 }
 
 // Somebody has led here; nobody knows for how long still.
-TEST_F(NodesTest, ALeaderWithARecordThatCannotBeReadWaitsForTheFence) {
-  rules_ = {.nodes = 2, .max_restarts = 3};
-  leader.emplace(rules_, row(0, 100), 7, Leader::Record{0, 0, true}, now);
-  add(kOwnLink, row(0, 100));
-  add(1, row(1, 101));
-  pass(kL);
-  EXPECT_EQ(leader->phase(), Phase::kForming);
+TEST_F(LedBefore, ALeaderWithARecordThatCannotBeReadWaitsForTheFence) {
+  lead_again({0, 0, true});
   pass(2 * kSecond);
   EXPECT_EQ(leader->phase(), Phase::kRunning);
   EXPECT_EQ(leader->attempt(), 1U);
 }
 
 // It waits likewise, for a run that is not its own.
-TEST_F(NodesTest, ALeaderWithARecordOfAnotherCommandBeginsAnewAfterTheFence) {
+TEST_F(LedBefore, ALeaderWithARecordOfAnotherCommandBeginsAnewAfterTheFence) {
   for (const bool comes : {false, true}) {
     nodes.clear();
-    rules_ = {.nodes = 2, .max_restarts = 3};
-    leader.emplace(rules_, row(0, 100), 7, Leader::Record{3, 2, true}, now);
-    add(kOwnLink, row(0, 100));
-    add(1, row(1, 101));
-    pass(kL);
-    EXPECT_EQ(leader->phase(), Phase::kForming);
+    lead_again({3, 2, true});
     if (comes) {  // one that was cut off: it is that run after all, of which it missed attempt 2
       NodeWord word;
       word.row = row(1, 102);

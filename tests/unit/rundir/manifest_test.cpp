@@ -47,12 +47,30 @@ TEST(RunManifest, TellsSomebodyElsesFileFromADamagedOne) {
   EXPECT_EQ(read(whole.json() + std::string("\0junk", 5)).kind, ErrorKind::kBadData);
 }
 
-TEST(RunManifest, IdentityLeavesOutTheNumberOfVirtualWorkersAlone) {
+TEST(RunManifest, IdentityLeavesOutTheNumberOfVirtualWorkersAndWhereItBegan) {
   RunManifest other = sample();
-  other.set("virtual_workers", 4);
+  for (const char* key : {kVirtualWorkersKey, kInitialWeightsKey, kStartEpochKey, kStartBestKey})
+    other.set(key, 4);
   EXPECT_EQ(other.identity(), sample().identity());
   other.set("lr", "0.2");
   EXPECT_NE(other.identity(), sample().identity());
+}
+
+// The same run goes on from a checkpoint in another directory.
+TEST(RunManifest, WhereADirectorysRecordsBeginMakesNoOtherRun) {
+  const test::TempFolder folder;
+  RunManifest there = sample();
+  there.set(kInitialWeightsKey, "12");
+  const RunManifest here = there;
+  EXPECT_EQ(records_from(posix_env(), folder.path()), Txn(0));
+  ASSERT_TRUE(write_manifest(posix_env(), folder.path(), there).ok());
+  EXPECT_EQ(records_from(posix_env(), folder.path()), Txn(0));
+  there.set(kRecordsFromKey, 8);
+  EXPECT_TRUE(here.same_as(there, "run").ok());
+  EXPECT_TRUE(there.same_as(here, "run").ok());
+  EXPECT_EQ(there.identity(), here.identity());
+  ASSERT_TRUE(write_manifest(posix_env(), folder.path(), there).ok());
+  EXPECT_EQ(records_from(posix_env(), folder.path()), Txn(8));
 }
 
 TEST(RunManifest, NamesTheFirstDifferenceWithBothValues) {

@@ -48,6 +48,18 @@ TEST(Redone, ComparesWhatBothHave) {
   EXPECT_NE(told(line(1, "0x0p+0", ",\"grad_norm\":1.5"), line(1, "0x0p+0", ",\"grad_norm\":null"))
                 .find("its gradients' norm is not finite, it was 1.5"),
             std::string::npos);
+  // Which explains the loss.
+  EXPECT_NE(
+      told(line(1, "0x0p+0", ",\"state_xxh3\":\"a\""), line(1, "0x1p+0", ",\"state_xxh3\":\"b\""))
+          .find("its train state is another one at the step's start"),
+      std::string::npos);
+  EXPECT_EQ(told(line(1, "0x0p+0"), line(1, "0x0p+0", ",\"state_xxh3\":\"b\"")), "");
+  EXPECT_NE(told(line(1, "0x0p+0", ",\"ends\":true"), line(1, "0x0p+0"))
+                .find("it does not end the run, it did"),
+            std::string::npos);
+  EXPECT_NE(told(line(1, "0x0p+0"), line(1, "0x0p+0", ",\"ends\":true"))
+                .find("it ends the run, it did not"),
+            std::string::npos);
   const auto sums = [](const char* text) { return line(1, "0x0p+0", text); };
   EXPECT_EQ(told(sums(",\"sums\":{\"a\":[1,2]}"), sums(",\"sums\":{\"b\":[3,4],\"a\":[1,2]}")), "");
   EXPECT_NE(told(sums(",\"sums\":{\"a\":[1,2]}"), sums(",\"sums\":{\"a\":[3,2]}"))

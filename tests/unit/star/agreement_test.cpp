@@ -42,6 +42,13 @@ TEST_F(Agreement, EachThatDiffersIsRefusedAtOnceAndNobodyElseIsDisturbed) {
   with.self.run_id = "other";
   refused(with, 69, "--rdzv-id", "'other'", "'run'");
   with = given(7);
+  with.self.version = "0.9.0 (protocol 29)";
+  refused(with, 2, "version of Lockstep", "0.9.0 (protocol 29)", "install the same one");
+  with = given(7);
+  with.self.linked = true;
+  refused(with, 2, "the program differs", "it links Lockstep on host7",
+          "it does not link Lockstep on");
+  with = given(7);
   with.self.nodes = 4;
   refused(with, 2, "--nnodes", "4", "3");
   with = given(7);

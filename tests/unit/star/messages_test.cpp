@@ -49,18 +49,22 @@ std::vector<Message> one_of_each() {
                  {{0, true, true, true, "10.0.0.1", "node0", 8, 9}, {1, false}},
                  9,
                  odd};
-  return {message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a"},
-          message::Hello{},
-          message::Welcome{"node0", "10.0.0.1"},
-          message::Refused{message::Reason::kOtherOption, "--nnodes", odd},
-          word,
-          nodes::NodeWord{},
-          leader,
-          nodes::LeaderWord{},
-          message::Failed{1, 2, 3, -9, 5, "node1", "/e.json", true, odd},
-          message::StatusQuery{1024},
-          message::StopOrder{odd},
-          answer};
+  return {
+      message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a", "1.2", true},
+      message::Hello{},
+      message::Welcome{"node0", "10.0.0.1"},
+      message::Refused{message::Reason::kOtherOption, "--nnodes", odd},
+      word,
+      nodes::NodeWord{},
+      leader,
+      nodes::LeaderWord{},
+      message::Failed{1, 2, 3, -9, 5, "node1", "/e.json", true, odd},
+      message::StatusQuery{1024},
+      message::StopOrder{odd},
+      answer,
+      message::Claim{2, 3, 4, 5, 70'000, 6},
+      message::Formed{1, 12, {{"10.0.0.1", 7, 70'000, 8, 9, odd}, {"", 1, 2, 3, 4, "cookie"}}},
+      message::Talk{odd}};
 }
 
 TEST(ControlMessages, ComeOutAsTheyWentIn) {

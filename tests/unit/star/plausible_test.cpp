@@ -99,6 +99,29 @@ TEST(Plausible, WhatLeadersSay) {
   }
 }
 
+TEST(Plausible, WhoTakesPart) {
+  const message::Formed formed{1,
+                               5,
+                               {{"10.0.0.1", 7000, 70'000, 1, 2, std::string(32, 'c')},
+                                {"10.0.0.2", 7000, 70'000, 2, 1, std::string(32, 'd')}}};
+  EXPECT_EQ(implausible(formed, 2), "");
+  EXPECT_NE(implausible(formed, 3), "");
+  const std::vector<std::function<void(message::Formed&)>> wrongs = {
+      [](auto& all) { all.self = -1; },
+      [](auto& all) { all.self = 2; },
+      [](auto& all) { all.run = 0; },
+      [](auto& all) { all.hosts[1].agent_port = 1U << 17U; },
+      [](auto& all) { all.hosts[1].workers = 0; },
+      [](auto& all) { all.hosts[1].workers = 1025; },
+      [](auto& all) { all.hosts[1].cookie = ""; },
+      [](auto& all) { all.hosts[0].address = std::string(5000, '1'); }};
+  for (std::size_t i = 0; i < wrongs.size(); ++i) {
+    message::Formed wrong = formed;
+    wrongs[i](wrong);
+    EXPECT_NE(implausible(wrong, 2), "") << i;
+  }
+}
+
 TEST(Plausible, ALongReasonIsCutSoThatTheLeadersWordFits) {
   nodes::NodeWord word = node_word();
   word.failure = nodes::Failure{3, 0, std::string(std::size_t{1} << 20, 'x'), 1};

@@ -104,9 +104,16 @@ TEST(Seeds, DISABLED_AreWritten) {
   write("node_words", node_words());
   write("leader_refuses", frame(refuses));
   write("leader_words", leader_words());
-  write("hello",
-        frame(message::Hello{
-            "job7", "ml-01", 3, 1, true, 2'000'000'000, {"train.py", "--lr", "0.1"}, "10.0.0.2"}));
+  write("hello", frame(message::Hello{"job7",
+                                      "ml-01",
+                                      3,
+                                      1,
+                                      true,
+                                      2'000'000'000,
+                                      {"train.py", "--lr", "0.1"},
+                                      "10.0.0.2",
+                                      "0.1.0",
+                                      true}));
   write("welcome", frame(message::Welcome{"ml-00", "10.0.0.2"}));
   write("refused", frame(message::Refused{message::Reason::kOtherOption, "nnodes", "2, and 3"}));
   write("failed", frame(message::Failed{3, 1, 17, -9, 1, "ml-01", "/tmp/e", true, "{}"}));

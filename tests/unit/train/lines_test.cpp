@@ -69,6 +69,18 @@ TEST(Lines, OfAStepHaveItsRates) {
   EXPECT_LT(rates(std::vector<double>(500, 1.0 / 3)).size(), 400U);
 }
 
+TEST(Lines, TheStateIsWordsOfItsHash) {
+  EXPECT_EQ(step_metrics(Txn(0), {}, {.rates = {1}}).find("state"), std::string::npos);
+  EXPECT_NE(step_metrics(Txn(0), {}, {.rates = {1}, .state = 0xfedcba9876543210u})
+                .find(",\"state_xxh3\":\"fedcba9876543210\"}\n"),
+            std::string::npos);
+  EXPECT_TRUE(is_metrics_key("state_xxh3"));
+  EXPECT_NE(step_metrics(Txn(0), {}, {.rates = {1}, .ends = true}).find(",\"ends\":true}\n"),
+            std::string::npos);
+  EXPECT_TRUE(is_metrics_key("ends"));
+  EXPECT_FALSE(is_metrics_key("state"));
+}
+
 TEST(Lines, WhatIsLeftOutIsCounted) {
   EXPECT_EQ(step_metrics(Txn(0), {}, {.rates = {1}}).find("replaced"), std::string::npos);
   EXPECT_NE(step_metrics(Txn(0), {}, {.rates = {1}, .replaced = 2}).find(",\"replaced\":2}\n"),

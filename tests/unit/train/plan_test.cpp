@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <tuple>
 
 namespace lockstep::training {
 namespace {
@@ -75,6 +76,30 @@ TEST(Plan, UpdatesOfAStepComeOneAfterTheOther) {
         }
         EXPECT_EQ(plan.steps_if_last(Txn(0)), 1);
       }
+}
+
+// As a run does that goes on with another V: its steps' numbers follow from the epoch alone.
+TEST(Plan, TransactionsAreNumberedOn) {
+  for (const std::int64_t first : {-9, 4}) {
+    Plan plan{7, 5, 0, true, false};
+    Plan later = plan;
+    later.first_txn = first;
+    for (const std::int64_t stop : {0, 24}) {  // in epoch 3
+      plan.stop_after = later.stop_after = stop;
+      const auto shifted = [&](Txn txn) {
+        return Txn(txn.value() + static_cast<std::uint64_t>(first));
+      };
+      EXPECT_EQ(later.epoch_start(2), shifted(plan.epoch_start(2)));
+      EXPECT_EQ(later.end(), shifted(plan.end()));
+      EXPECT_EQ(later.place_of_end(), shifted(plan.place_of_end()));
+      for (Txn txn = plan.epoch_start(2); txn < plan.end(); txn = Txn(txn.value() + 1)) {
+        const Position a = plan.at(txn), b = later.at(shifted(txn));
+        EXPECT_EQ(std::tuple(a.epoch, a.step, a.kind, a.global_step),
+                  std::tuple(b.epoch, b.step, b.kind, b.global_step));
+        EXPECT_EQ(plan.steps_if_last(txn), later.steps_if_last(shifted(txn)));
+      }
+    }
+  }
 }
 
 // Behind every so many steps of an epoch, but not at its end, which has its own.
@@ -196,6 +221,14 @@ TEST(ShareSeed, IsAnotherForEachShareAndAFunctionOfItsPlaceAlone) {
   EXPECT_EQ(seen.size(), 4U * 50 * 8);
   // splitmix64 of 0, as its authors' reference program gives it.
   EXPECT_EQ(splitmix64(0), 0xe220a8397b1dcdafU);
+}
+
+TEST(Plan, RecordsHaveTheStateInSomeSteps) {
+  std::string noted;
+  for (Position at; at.global_step < 150; ++at.global_step)
+    if (at.notes_state()) noted += std::to_string(at.global_step) + " ";
+  EXPECT_EQ(noted, "0 1 2 4 8 16 32 64 96 128 ");
+  EXPECT_FALSE((Position{.update = 1}).notes_state());
 }
 
 }  // namespace

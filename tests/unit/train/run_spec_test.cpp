@@ -85,6 +85,23 @@ TEST(RunSpec, AnOptimizerHasTensorsOfTheStateThemselves) {
   EXPECT_THAT(said_of(product, product), HasSubstr("can't optimize a non-leaf Tensor"));
 }
 
+TEST(RunSpec, AnOptionThatAnotherLeavesWithoutEffectIsRefused) {
+  const at::Tensor w = at::ones({4}).set_requires_grad(true);
+  SGD optimizer({w}, {.lr = 0.1});
+  TrainState state;
+  ASSERT_TRUE(state.add("own", {{"w", w}}).ok());
+  ASSERT_TRUE(state.add("optimizer", optimizer).ok());
+  const auto said = [&](const char* resume) {
+    RunOptions options;
+    options.new_virtual_workers = true;
+    options.resume = resume;
+    const Status status = check_options(spec_of(options), {}, state);
+    return status.ok() ? "" : status.error().message;
+  };
+  EXPECT_EQ(said("auto"), "");
+  EXPECT_THAT(said("never"), HasSubstr("leave one of the two out"));
+}
+
 TEST(RunSpec, WithoutDataNothingIsSaidOfBatchesOrEpochs) {
   at::Tensor w = at::ones({4}).set_requires_grad(true);
   SGD optimizer({w}, {.lr = 0.1});
@@ -143,6 +160,49 @@ TEST(RunSpec, WithoutDataThereIsOneEpochThatHasNoEnd) {
   EXPECT_EQ(plan_of("50ba", 0).total_steps(), 50);
   EXPECT_EQ(plan_of("1025sp", 0).total_steps(), 2);
   EXPECT_EQ(plan_of("2h", 0).at(Txn(std::uint64_t{1} << 50)).epoch, 0);
+}
+
+// What check_options() says of a run on some data; empty: nothing.
+std::string said_of_run(const std::function<void(RunOptions&)>& set) {
+  at::Tensor w = at::ones({4}).set_requires_grad(true);
+  SGD optimizer({w}, {.lr = 0.1});
+  TrainState state;
+  EXPECT_TRUE(state.add("own", {{"w", w}}).ok());
+  EXPECT_TRUE(state.add("optimizer", optimizer).ok());
+  RunSpec spec = spec_of({});
+  set(spec.options);
+  const Status status = check_options(spec, {}, state);
+  return status.ok() ? "" : status.error().message;
+}
+
+TEST(RunSpec, EpochsThatADurationLeavesWithoutEffectAreRefused) {
+  using Given = std::vector<std::string>;
+  const auto said = [](const char* duration, const Given& given) {
+    return said_of_run([&](RunOptions& o) {
+      o.epochs = 5;  // a program's own, if it is not given
+      o.max_duration = *Duration::parse(duration);
+      o.given = given;
+    });
+  };
+  for (const char* duration : {"7200s", "10ep", "500ba", "1000sp"}) {
+    EXPECT_EQ(said(duration, {"--max-duration"}), "") << duration;
+    EXPECT_EQ(said(duration, {"--max-duration", "--epochs"}),
+              "--epochs is 5, but --max-duration is " + std::string(duration) +
+                  ", which says in its place how long the run is: give one of the two");
+    EXPECT_THAT(said(duration, {"--epochs"}), HasSubstr("the program sets --max-duration"));
+  }
+  EXPECT_EQ(said("0ep", {"--max-duration", "--epochs"}), "");
+}
+
+TEST(RunSpec, EpochsAreCountedAsFarAsTheRunGoes) {
+  RunOptions options;
+  options.epochs = 1000;
+  EXPECT_EQ(spec_of(options).plan.planned_epochs(), 1000);
+  options.max_steps = 7;
+  EXPECT_EQ(spec_of(options).plan.planned_epochs(), 3);
+  options.max_steps = 0;
+  options.max_duration = Duration::epochs(20);
+  EXPECT_EQ(spec_of(options).plan.planned_epochs(), 20);
 }
 
 TEST(RunSpec, TimeIsALimitOfSeconds) {

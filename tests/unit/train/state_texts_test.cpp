@@ -26,6 +26,7 @@ TEST(StateTexts, ComeBackWithTheRunsNotes) {
                                        .stopped = false,
                                        .ran_ns = 18446744073709551615u,
                                        .idle_steps = 7,
+                                       .workers = 3,
                                        .optimizers = {{1, 0}, {2}}});
   Note to("");
   const auto notes = load_texts(to.state, json);
@@ -35,6 +36,7 @@ TEST(StateTexts, ComeBackWithTheRunsNotes) {
   EXPECT_FALSE(notes->stopped);
   EXPECT_EQ(notes->ran_ns, 18446744073709551615u);
   EXPECT_EQ(notes->idle_steps, 7u);
+  EXPECT_EQ(notes->workers, 3);
   EXPECT_EQ(notes->optimizers, (std::vector<std::vector<std::size_t>>{{1, 0}, {2}}));
 }
 

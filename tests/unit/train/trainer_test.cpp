@@ -63,8 +63,8 @@ TEST(Trainer, LeavesFrozenPartsFrozenEvaluatesInEvaluationModeAndDropsAShortLast
   ASSERT_TRUE(data.ok());
   const Status done = trainer.fit(*data, *data);
   ASSERT_TRUE(done.ok()) << done.error().message;
-  EXPECT_EQ(steps, 5);  // the rehearsal has the first one twice
-  EXPECT_EQ(evaluations, 2);
+  EXPECT_EQ(steps, 7);  // of 4 the rehearsal has the first one twice, and its share steps 1 and 2
+  EXPECT_EQ(evaluations, 4);  // of one batch, which the first two have twice
   EXPECT_EQ(run_so_far(own, options)->manifest.at("drop_last"), "yes");
 }
 
@@ -85,6 +85,26 @@ TEST(Trainer, RefusesAnOptimizerOfWeightsThatNobodyKeeps) {
   SGD right(masters.parameters(), {.lr = 0.1});
   EXPECT_NE(refusal(net, early, &masters).find("half weights"), std::string::npos);
   EXPECT_NE(refusal(net, right, nullptr).find("not in the train state"), std::string::npos);
+}
+
+TEST(Trainer, HasRoomInItsHistoryForAllEpochsThatTheRunIsToHave) {
+  const test::TempFolder folder;
+  RunOptions options;
+  options.output = folder / "run";
+  const auto refusal = [&] {
+    Net net;
+    SGD optimizer(net->parameters(), {.lr = 0.1});
+    Trainer trainer(context(), *net, optimizer, options);
+    trainer.keep_history();
+    trainer.loss([&](const data::Batch& batch) { return net->forward(batch.inputs).sum(); });
+    const Status done = trainer.fit(*data::tensor_dataset(at::randn({8, 4}), at::zeros({8})));
+    return done.ok() ? "" : done.error().message;
+  };
+  options.max_duration = Duration::epochs(20'000);
+  EXPECT_NE(refusal().find("the run is to have 20000"), std::string::npos) << refusal();
+  options.epochs = 20'000;  // without effect
+  options.max_duration = Duration::epochs(1);
+  EXPECT_EQ(refusal().find("is to have"), std::string::npos) << refusal();
 }
 
 TEST(RunSoFar, HasTheNumberOfVirtualWorkersAndTheManifestOfARunToGoOnWith) {

@@ -4,6 +4,9 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+
+#include <memory>
 
 #include "transaction/state_image.h"
 
@@ -55,6 +58,25 @@ TEST(TrainState, AnImageCarriesEverything) {
   EXPECT_EQ(to.text, from.text);
 }
 
+TEST(TrainState, WhatHoldsAPartIsThatPart) {
+  torch::nn::Linear net(2, 1), none{nullptr};
+  const auto critic = std::make_shared<Net>(1);
+  auto optimizer = std::make_unique<SGD>(net->parameters(), SGDOptions{.lr = 0.1});
+  TrainState state;
+  ASSERT_TRUE(state.add("net", net).ok());
+  ASSERT_TRUE(state.add("critic", critic).ok());
+  ASSERT_TRUE(state.add("optimizer", optimizer).ok());
+  std::string names;
+  for (const auto& named : state.model()) names += named.name + " ";
+  EXPECT_EQ(names, "weight bias critic.w critic.strided critic.count ");
+  EXPECT_EQ(state.optimizers().front(), optimizer.get());
+  const Status empty = state.add("none", none);
+  ASSERT_FALSE(empty.ok());
+  EXPECT_EQ(empty.error().kind, ErrorKind::kUsage);
+  EXPECT_NE(empty.error().message.find("'none' is a module holder or a pointer that is empty"),
+            std::string::npos);
+}
+
 // Each module's own parameters and buffers, then its children's: not all buffers last.
 TEST(TrainState, TheModelIsInPythonsOrder) {
   struct Outer : torch::nn::Module {
@@ -102,6 +124,19 @@ TEST(TrainState, ANameIsGivenOnce) {
       << kit.state.signature();
 }
 
+TEST(TrainState, AnOptimizerAndAScheduleAreThereOnce) {
+  at::Tensor w = at::ones({2});
+  SGD optimizer({w}, {.lr = 0.1});
+  StepLR scheduler(optimizer, 2);
+  TrainState state;
+  EXPECT_TRUE(state.add("a", optimizer).ok());
+  EXPECT_TRUE(state.add("b", scheduler).ok());
+  EXPECT_EQ(state.add("c", optimizer).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(state.add("d", scheduler).error().kind, ErrorKind::kUsage);
+  EXPECT_EQ(state.optimizers().size(), 1U);
+  EXPECT_EQ(state.schedulers().size(), 1U);
+}
+
 TEST(TrainState, ATextThatDoesNotFitIsRefusedAndWritesNothingBehindTheImage) {
   Kit kit(0.25);
   std::vector<std::byte> memory(transaction::image_bytes(kit.state) + 1024, std::byte{0x5a});
@@ -112,6 +147,26 @@ TEST(TrainState, ATextThatDoesNotFitIsRefusedAndWritesNothingBehindTheImage) {
   EXPECT_NE(stored.error().message.find("note"), std::string::npos) << stored.error().message;
   for (std::size_t i = transaction::image_bytes(kit.state); i < memory.size(); ++i)
     ASSERT_EQ(memory[i], std::byte{0x5a});
+}
+
+TEST(TrainState, ATextOfTheProgramsIsComparedAsTensorsAre) {
+  TrainState state;
+  torch::nn::Linear linear(2, 1);
+  std::string own = "1", librarys = "1";
+  const auto load = [](const std::string&) { return Status(); };
+  ASSERT_TRUE(state.add("model", *linear).ok());
+  ASSERT_TRUE(state.add({"count", [&] { return own; }, load}).ok());
+  ASSERT_TRUE(state.add({"lockstep.x", [&] { return librarys; }, load}).ok());
+  ASSERT_EQ(state.part_count(), 3);
+  const std::vector<std::uint64_t> before = state.hashes();
+  librarys = "2";
+  EXPECT_EQ(state.hashes(), before);
+  own = "2";
+  const std::vector<std::uint64_t> after = state.hashes();
+  ASSERT_EQ(after.size(), 3);
+  EXPECT_EQ(after[1], before[1]);
+  EXPECT_NE(after[2], before[2]);
+  EXPECT_EQ(state.part_in_words(2), "the text 'count'");
 }
 
 // Times differ from run to run, its hash does not.

@@ -1,0 +1,53 @@
+// Which hosts go where links of two hosts cannot reach each other, though their launchers hear each
+// other or a third one: the leader's decision, as quorum::to_keep() has it. Its own host may go.
+//
+// A pair is cut once both have said for L that there is no stream; a link has heard nothing for L
+// before it gives one up. What cuts one pair may cut others a moment later: then whoever reaches
+// fewer goes, not whoever was noticed first, so pairs that have been so for half of L count, too.
+//
+// Threads: one at a time. Errors: none. Times: nanoseconds of one clock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "coord/run_facts.h"
+#include "coord/table.h"
+#include "quorum/set.h"
+
+namespace lockstep::launcher {
+
+class Cuts {
+ public:
+  explicit Cuts(std::uint64_t limit) : limit_(limit) {}
+
+  // `host` says whom its link does not reach, of all hosts.
+  void hear(coord::HostIndex host, const std::vector<coord::HostIndex>& unreached,
+            std::uint64_t now);
+
+  // Of the leader's own silence: what has been said meanwhile it has not heard.
+  void forget_pause(std::uint64_t gap) {
+    for (auto& [pair, since] : since_) since += gap;
+  }
+
+  struct Going {
+    std::size_t host = 0;
+    std::size_t other = 0;  // that it does not reach
+    friend bool operator==(const Going&, const Going&) = default;
+  };
+  // By host; again at each call until they are out of the set.
+  std::vector<Going> going(const quorum::Set& set, const quorum::Ties& ties,
+                           const coord::RunFacts& facts, std::uint64_t now) const;
+
+ private:
+  using Pair = std::pair<coord::HostIndex, coord::HostIndex>;  // the lower first
+
+  const std::uint64_t limit_;
+  std::map<coord::HostIndex, std::vector<coord::HostIndex>> unreached_;  // as each has said last
+  std::map<Pair, std::uint64_t> since_;                                  // both say so
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,159 @@
+// Who leads, and what follows from what is in force.
+#include <utility>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/hosts/hosts_run.h"
+
+namespace lockstep::launcher {
+
+// At the endpoint's agent: the first set, of all that have met. Who is lost before it is in force
+// is not in it.
+void HostsRun::form_set() {
+  quorum::Agent& agent = quorum_->agent();
+  if (!mesh_->meeting().leads || agent.facts().set) return;
+  quorum::Members members;
+  for (const quorum::Member& member : quorum_->members()) {
+    const bool is_silent = now() - formed_at_ >= ns(limit()) && !agent.is_present(member, now());
+    if (!is_silent && !ended_.contains(member.host)) members.insert(member);
+  }
+  agent.form(members, now());
+}
+
+// True: the head has news.
+bool HostsRun::follow_quorum() {
+  quorum::Agent& agent = quorum_->agent();
+  agent.pass(now());
+  follow_leader();
+  // A host that a change takes out is kept from the others by the round that follows.
+  agent.acknowledge(agent.facts().stamp, now());
+  if (const std::string& run = agent.facts().run; run_ != run) run_ = run, run_at_ = now();
+  const bool news = follow_state();
+  take_up_lead();
+  return news;
+}
+
+// Who makes the first set has nothing to say before it is in force.
+void HostsRun::follow_leader() {
+  const auto leader = quorum_->agent().leader();
+  if (!leader || !quorum_->agent().facts().set) return;
+  const std::uint64_t term = quorum_->agent().term();
+  if (leader_ == leader->host && leads_in_ == term) return;
+  talk_->close();
+  leader_ = leader->host;
+  leads_in_ = term;
+  link_->follow(term);
+  if (!is_self(*leader_) && mesh_->has(*leader_)) talk_->open(head_->coordinator().view());
+}
+
+bool HostsRun::follow_state() {
+  const quorum::Agent& agent = quorum_->agent();
+  const quorum::Facts& facts = agent.facts();
+  const bool is_last = facts.final && facts.final->in_force;
+  if (!facts.set || facts.run.empty() || facts.stamp <= followed_ ||
+      (agent.in_force() != facts.stamp && !is_last))
+    return false;
+  followed_ = facts.stamp;
+  auto state = coord::decode_run_state(facts.run);
+  if (state.ok() && state->hosts.size() != quorum_->members().size())
+    state = Error{ErrorKind::kBadData, "the run's state is of other hosts"};
+  if (!state.ok()) {
+    head_->leave(exit_code(ErrorKind::kBadData), for_terminal(state.error().message));
+    return true;
+  }
+  talk_->forget(state->facts.hosts[mesh_->self()].heard);
+  clock_ = state->clock;
+  clock_at_ = run_at_;
+  head_->later([state = *std::move(state)](coord::Coordinator& it, std::uint64_t at) {
+    return it.follow(state, at);
+  });
+  return true;
+}
+
+void HostsRun::take_up_lead() {
+  quorum::Agent& agent = quorum_->agent();
+  const bool leads = agent.leads(now()) && agent.facts().set;
+  if (lead_ && (!leads || lead_->term() != agent.term())) lead_.reset();
+  if (!leads || lead_) return;
+  coord::RunState state;
+  std::uint64_t as_of = now();
+  if (agent.facts().run.empty()) {
+    std::vector<std::uint32_t> workers;
+    for (const auto& host : mesh_->formed().hosts) workers.push_back(host.workers);
+    state = coord::first_state(workers, as_of);
+  } else {
+    auto taken = coord::decode_run_state(agent.facts().run);
+    if (!taken.ok())
+      return head_->leave(exit_code(ErrorKind::kBadData), for_terminal(taken.error().message));
+    state = *std::move(taken);
+    as_of = run_at_;
+    log_info("this node leads the run from now on");
+  }
+  lead_ = std::make_unique<HostsLead>(
+      HostsLead::Around{
+          *head_, *link_, *mesh_, *quorum_, limit(),
+          [this](std::size_t host, const std::string& bytes) { say(host, To::kHost, bytes); },
+          [this](std::size_t host) { return ended_.contains(host); }, around_.look},
+      state, as_of);
+  talk_->close();
+  talk_->open(head_->coordinator().view());
+}
+
+// It has ended if its machine refuses connections to its link's port, which it holds as long as it
+// lives.
+void HostsRun::knock_at(std::size_t host) {
+  const auto at =
+      control::Address::numeric(mesh_->address_of(host), mesh_->formed().hosts[host].link_port);
+  if (!at) return;
+  knocks_[host] =
+      control::Knock::start(around_.loop, *timers_, *at, mesh_->meeting().from, [this, host] {
+        knocks_.erase(host);
+        ended_.insert(host);
+        mesh_->drop(host);
+        quorum_->agent().refused(quorum_->member(host), now());
+        wake();
+        around_.look();
+      });
+}
+
+bool HostsRun::end_if_due() {
+  quorum::Agent& agent = quorum_->agent();
+  if (const auto& end = head_->ended(); end && lead_)
+    agent.end(end->exit_code, head_->ended_by(), now());
+  const quorum::Set& set = agent.facts().set;
+  if (set && !set.has(agent.self())) {  // nobody comes who was not there at first
+    head_->leave(exit_code(ErrorKind::kResumable),
+                 "this node was taken out of the run, which goes on without it");
+    return true;
+  }
+  if (!agent.ending()) return false;
+  if (agent.ending()->why != quorum::Ending::kFinal)
+    lose_quorum();
+  else
+    head_->let_go();
+  if (lead_) tell_who_may_not_know();
+  return true;
+}
+
+void HostsRun::tell_who_may_not_know() const {
+  for (const quorum::Member& member : quorum_->agent().facts().set.members)
+    if (!quorum_->agent().have_newest().contains(member))
+      log_warning("node " + std::to_string(member.host) +
+                  " may not know that the run has ended: it is not heard");
+}
+
+void HostsRun::lose_quorum() {
+  const bool is_formed = quorum_->agent().ending()->why != quorum::Ending::kNotFormed;
+  const std::string time = std::to_string(3 * limit().count()) + " ms";
+  head_->leave(exit_code(ErrorKind::kResumable),
+               is_formed ? "the launcher that leads has not been heard for " + time +
+                               ", and those that are heard are too few to go on; the same command "
+                               "on all nodes goes on from the last checkpoint"
+                         : "all nodes had come, and then the launcher at the endpoint was not "
+                           "heard for " +
+                               time +
+                               ": the run has not begun, or is over; give the "
+                               "same command on all nodes again");
+}
+
+}  // namespace lockstep::launcher

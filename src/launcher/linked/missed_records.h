@@ -1,0 +1,50 @@
+// What a host that comes back lacks of ledger.jsonl and metrics.jsonl: lines that others have
+// written meanwhile. They are copied from one that has them, byte for byte, as all hosts' are the
+// same (link/record_words.h).
+//
+// Ownership: of both files, open. Threads: one at a time. Errors: kDisk, kBadData.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/env.h"
+#include "link/record_words.h"
+#include "lockstep/status.h"
+
+namespace lockstep::launcher {
+
+// The answer to a question, from a run directory that has all lines below `recorded`; what is
+// behind them may be another run's.
+Result<link::RecordsPiece> read_records(Env& env, const std::string& run_dir, Txn recorded,
+                                        const link::WantRecords& want);
+
+class MissedRecords {
+ public:
+  // Cuts both files at `from`: what is behind that comes. `who`: this host.
+  static Result<MissedRecords> open(Env& env, const std::string& run_dir, coord::Stay who,
+                                    Txn from);
+
+  // To be asked now, or again.
+  link::WantRecords next() const;
+  // False: it answers no question that is open.
+  Result<bool> take(const link::RecordsPiece& piece);
+  // Both files have all lines below it.
+  Txn upto() const { return std::min(files_[0].upto, files_[1].upto); }
+
+ private:
+  struct Copy {
+    std::unique_ptr<File> file;
+    std::uint64_t bytes = 0;  // that have come
+    Txn upto;
+  };
+  MissedRecords(coord::Stay who, Txn from) : who_(who), from_(from) {}
+
+  coord::Stay who_;
+  Txn from_;
+  std::array<Copy, 2> files_;  // by link::RecordsOf
+};
+
+}  // namespace lockstep::launcher

@@ -1,0 +1,150 @@
+// How it comes to lead: asking, elections, and sets made without one.
+#include <algorithm>
+#include <utility>
+
+#include "quorum/agent.h"
+
+namespace lockstep::quorum {
+
+void Agent::pass(std::uint64_t now) {
+  if (ending_) return;
+  if (now - passed_ >= settings_.silence / 2) alone_since_ = now;  // it has slept
+  passed_ = now;
+  if (role_ == Role::kLeads) {
+    if (rough_quorum_age(now) >= leads_for()) {
+      retire();
+      fence_.end();
+    } else {
+      fence_.renew(now - rough_quorum_age(now));
+      finish(now);
+    }
+  }
+  const bool obeys = role_ == Role::kLeads || obeys_;
+  fence_.pass(is_out() ? Stamp{} : facts_.attempt, obeys && facts_.set.has(self_), now);
+  end_if_due(now);
+  if (ending_) return fence_.end();
+  ask_if_due(now);
+  begin_anew_if_due(now);
+}
+
+void Agent::refused(const Member& other, std::uint64_t now) {
+  if (settings_.plain) return;
+  peers_[other].sign = 0;
+  if (role_ == Role::kLeads || obeys_ != other) return;
+  heard_ = 0;
+  pass(now);
+}
+
+std::uint64_t Agent::my_stagger() const {
+  const auto& members = facts_.set.members;
+  const auto place = std::ranges::find(members, self_) - members.begin();
+  return static_cast<std::uint64_t>(place) * settings_.stagger;
+}
+
+// Rule 4. Whether the others would vote for it stands in what they say anyway.
+void Agent::ask_if_due(std::uint64_t now) {
+  const bool wants = role_ == Role::kLeads ? higher_ > term_ : !hears_leader(now);
+  if (!wants || !facts_.set.has(self_)) {
+    ask_at_ = 0;
+    return;
+  }
+  if (ask_at_ == 0) ask_at_ = now + (role_ == Role::kLeads ? 0 : my_stagger());
+  if (now < ask_at_ || !would_win(now)) return;
+  ask(now);
+  ask_at_ = now + settings_.silence + my_stagger();
+}
+
+bool Agent::would_win(std::uint64_t now) const {
+  if (2 * (would_ + 1) < facts_.set.members.size()) return false;
+  Members would{self_};
+  for (const auto& [member, peer] : peers_)
+    if (age(peer.would, now) < settings_.silence) would.insert(member);
+  return elects(would);
+}
+
+// In earnest, in a term above every one that it has heard of.
+void Agent::ask(std::uint64_t now) {
+  const std::uint64_t term = std::max({term_, highest_, higher_}) + 1;
+  begin_term(term);
+  role_ = Role::kAsks;
+  vote_ = self_;
+  voted_ = true;
+  votes_ = {self_};
+  heard_ = 0;
+  asked_ = now;
+  win(now);
+}
+
+bool Agent::is_quorum(const Set& set, const Members& who) const {
+  return quorum::is_quorum(set, who, ties_);
+}
+
+// Rule 5. Its own facts are the newest of the votes': it takes newer ones as it reads them.
+bool Agent::elects(const Members& votes) const {
+  return is_quorum(facts_.set, votes) && (!facts_.change || is_quorum(facts_.change, votes));
+}
+
+void Agent::win(std::uint64_t now) {
+  if (!facts_.set.has(self_) || !elects(votes_)) return;
+  role_ = Role::kLeads;
+  if (quorum_age(now) >= leads_for()) return retire();  // the votes have come too late
+  heard_ = higher_ = 0;
+  elected_ = now;
+  inherited_ = static_cast<bool>(facts_.change);
+  stamp(Facts(facts_));
+}
+
+// Leads, or asks, no more.
+void Agent::retire() {
+  role_ = Role::kFollows;
+  higher_ = 0;
+  has_.clear();
+  votes_.clear();
+  inherited_ = false;
+}
+
+bool Agent::form(const Members& members, std::uint64_t now) {
+  if (facts_.set || !members.contains(self_) || (maker_ && *maker_ != self_)) return false;
+  if (role_ != Role::kLeads) return lead_first(members, false, now), true;
+  const Set change = changed({}, members, facts_.change.id);
+  if (change == facts_.change) return false;
+  Facts facts = facts_;
+  facts.change = change;
+  facts.change.id = draw_id();
+  stamp(std::move(facts));
+  return true;
+}
+
+// Rule 9: all are there, not all in the set, and none hears a leader.
+void Agent::begin_anew_if_due(std::uint64_t now) {
+  if (settings_.fixed == 0 || !facts_.set || self_.host != 0 || hears_leader(now)) return;
+  Members all{self_};
+  for (const auto& [member, peer] : peers_) {
+    if (!is_present(member, now) || peer.out) continue;
+    if (peer.hears) return;
+    all.insert(member);
+  }
+  std::uint32_t host = 0;
+  for (const Member& member : all)
+    if (member.host != host++) return;
+  if (host != settings_.fixed ||
+      all == Members(facts_.set.members.begin(), facts_.set.members.end()))
+    return;
+  lead_first(all, true, now);
+}
+
+void Agent::lead_first(const Members& members, bool anew, std::uint64_t now) {
+  begin_term(std::max(term_, highest_) + 1);
+  role_ = Role::kLeads;
+  vote_ = self_;
+  voted_ = true;
+  elected_ = now;
+  maker_ = self_;
+  Facts facts;
+  facts.change = changed({}, members, draw_id());
+  facts.anew = anew;
+  facts.run = facts_.run;
+  stamp(std::move(facts));
+}
+
+}  // namespace lockstep::quorum

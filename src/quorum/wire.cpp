@@ -1,0 +1,91 @@
+#include "quorum/wire.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/errors.h"
+#include "base/wire.h"
+
+namespace lockstep::quorum {
+namespace {
+
+template <Is<Stamp> M>
+void fields(auto& io, M& m) {
+  io(m.term), io(m.seq);
+}
+template <Is<FactsName> M>
+void fields(auto& io, M& m) {
+  fields(io, m.stamp), io(m.set);
+}
+template <Is<Member> M>
+void fields(auto& io, M& m) {
+  io(m.host), io(m.incarnation);
+}
+template <Is<Set> M>
+void fields(auto& io, M& m) {
+  io(m.id);
+  io.list(m.members, [](auto& of, auto& one) { fields(of, one); });
+}
+template <Is<Verdict> M>
+void fields(auto& io, M& m) {
+  io(m.code), io(m.text), io(m.in_force), io(m.known);
+}
+// Their stamp is in their name.
+template <Is<Facts> M>
+void fields(auto& io, M& m) {
+  const auto verdict = [](auto& of, auto& one) { fields(of, one); };
+  io(m.history), fields(io, m.set), fields(io, m.change), io(m.changes), io(m.anew);
+  fields(io, m.attempt), io.maybe(m.stop, verdict), io.maybe(m.final, verdict), io(m.run);
+}
+template <Is<Message> M>
+void fields(auto& io, M& m) {
+  const auto member = [](auto& of, auto& one) { fields(of, one); };
+  fields(io, m.from), io(m.sent), io(m.echo), io(m.term), io.one_of(m.role, Role::kLeads);
+  io.maybe(m.vote, member), io.maybe(m.obeys, member);
+  fields(io, m.acknowledged), fields(io, m.in_force), io(m.quorum_age);
+  io(m.hears), io(m.would), io(m.you_were_in), io(m.out), io(m.attempt_is_over);
+}
+
+std::string fault_of(const Set& set) {
+  if (set.members.size() > kMostMembers)
+    return "a set has " + std::to_string(set.members.size()) + " members, the most are " +
+           std::to_string(kMostMembers);
+  if (static_cast<bool>(set) == set.members.empty()) return "a set has an id or members alone";
+  const Members once(set.members.begin(), set.members.end());
+  return once.size() == set.members.size() ? "" : "a set has a member twice";
+}
+
+}  // namespace
+
+FactsName name_of(const Facts& facts) { return {facts.stamp, facts.set.id}; }
+
+std::string encode(const Message& message, bool with_facts) {
+  WireWriter io;
+  fields(io, message);
+  const FactsName name = name_of(message.facts);
+  fields(io, name);
+  io(with_facts);
+  if (with_facts) fields(io, message.facts);
+  return io.take();
+}
+
+Result<Said> decode(std::string_view bytes) {
+  WireReader io(bytes);
+  Said said;
+  fields(io, said.message);
+  fields(io, said.name);
+  io(said.has_facts);
+  Facts& facts = said.message.facts;
+  if (said.has_facts) fields(io, facts);
+  facts.stamp = said.name.stamp;
+  io.expect_end();
+  std::string fault = io.fault();
+  for (const Set* set : {&facts.set, &facts.change})
+    if (fault.empty()) fault = fault_of(*set);
+  if (fault.empty() && said.has_facts && said.name.set != facts.set.id)
+    fault = "facts have another name than theirs";
+  if (!fault.empty()) return bad_data("what an agent says of who leads: " + fault);
+  return said;
+}
+
+}  // namespace lockstep::quorum

@@ -1,0 +1,101 @@
+"""The launcher that leads a run on several hosts dies, with and without its host; the others elect another one.
+
+    environment: harness.py
+"""
+import signal
+import time
+import unittest
+
+from hosts_group import Group, send
+from hosts_ring import HostsRuns, kill
+
+
+class LeaderTest(HostsRuns):
+    def kill_leader(self, steps=50):
+        self.wait_for_steps(steps)
+        self.nodes[0].kill()
+
+    def elected(self):
+        """The node that leads now, once it has taken out the first one."""
+        def found():
+            return next((node for node in self.nodes[1:] if "node 0 is lost (" in node.text()), None)
+        node = self.group.until(found, "the loss of node 0", may_end=True)
+        self.assertIn("this node leads the run from now on", node.text())
+        return node
+
+    def test_its_launcher_alone(self):
+        self.start()
+        self.wait_for_steps(50)
+        kill(self.nodes[0].process.pid)
+        self.assertEqual(self.ends(), [-signal.SIGKILL, 0, 0], self.told())
+        self.assertIn("node 0 is lost (its launcher has ended)", self.elected().text())
+        self.expect_exact((1, 2))
+
+    def test_its_host(self):
+        self.start()
+        self.kill_leader()
+        self.assertEqual(self.ends(), [-signal.SIGKILL, 0, 0], self.told())
+        self.expect_exact((1, 2))
+
+    def test_and_then_a_worker_of_each_host(self):
+        """Who leads now replaces them, by the budget that is left, and the next incident has the next number."""
+        self.epochs = 10
+        self.start()
+        self.wait_for_steps(50)
+        kill(self.nodes[2].worker_pids()[0])
+        self.group.until_said(0, "replacement joined")
+        self.kill_leader()
+        leader = self.elected()
+        for node in self.nodes[1:]:
+            kill(node.worker_pids()[0])
+        self.assertEqual(self.ends(), [-signal.SIGKILL, 0, 0], self.told())
+        told = leader.text()
+        self.assertIn("incident 2", told)
+        self.assertIn("(8 of 10 left)", told)
+        self.expect_exact((1, 2))
+
+    def test_of_two_hosts_the_first_cannot_go_on_without(self):
+        """Of two the first goes on alone, the other one ends resumable."""
+        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
+        self.group = Group(self.id(), (2, 2), self.ring, self.options)
+        self.addCleanup(self.group.end)
+        self.start()
+        self.kill_leader()
+        self.assertEqual(self.ends(), [-signal.SIGKILL, 75], self.told())
+        self.assertIn("too few to go on", self.nodes[1].text())
+        self.nothing_is_left()
+
+    def test_who_does_not_answer_at_the_start_is_not_waited_for(self):
+        """It has come, and stands still as the last one comes."""
+        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
+        self.group = Group(self.id(), self.WORKERS, self.ring, self.options)
+        self.addCleanup(self.group.end)
+        self.nodes = self.group.hosts
+        for node in self.nodes[:2]:
+            node.start()
+        time.sleep(1)
+        send(self.nodes[1].process.pid, signal.SIGSTOP)
+        self.nodes[2].start()
+        self.group.until_said(0, "node 1 is lost")
+        send(self.nodes[1].process.pid, signal.SIGCONT)
+        self.assertEqual(self.ends(), [0, 75, 0], self.told())
+        self.assertIn("this node was taken out of the run", self.nodes[1].text())
+        self.expect_exact((0, 2))
+
+    def test_and_the_next_one(self):
+        """Of four hosts, one after the other; the change is in force before the next one goes."""
+        self.group = Group(self.id(), (1, 1, 1, 1), self.ring, self.options)
+        self.addCleanup(self.group.end)
+        self.epochs = 20
+        self.start()
+        self.kill_leader()
+        leader = self.elected()
+        done = leader.committed()
+        self.group.until(lambda: leader.committed() > done + 1, "steps", may_end=True)
+        leader.kill()
+        self.assertEqual(self.ends(), [-signal.SIGKILL if node in (self.nodes[0], leader) else 0 for node in self.nodes], self.told())
+        self.expect_exact([node.rank for node in self.nodes[1:] if node is not leader])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,129 @@
+#include "quorum/agent.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace lockstep::quorum {
+namespace {
+
+constexpr std::uint64_t kSecond = 1'000'000'000, kBeat = 250'000'000;
+
+// Agents that hear each other at once, but those that are cut off.
+class AgentTest : public testing::Test {
+ protected:
+  void begin(std::uint16_t count, const Settings& settings = {}) {
+    Members all;
+    for (std::uint16_t h = 0; h < count; ++h) {
+      agents_.emplace_back(settings, Member{h, 10U + h}, now_);
+      all.insert(agents_.back().self());
+    }
+    beat(2);
+    ASSERT_TRUE(agents_[0].form(all, now_));
+    beat(3);
+  }
+  void beat(int times = 1) {
+    for (int i = 0; i < times; ++i, now_ += kBeat)
+      for (Agent& from : agents_) {
+        if (cut_.contains(from.self()) || from.ending()) continue;
+        from.pass(now_);
+        from.acknowledge(from.facts().stamp, now_);
+        for (Agent& to : agents_)
+          if (from.self() != to.self() && from.speaks_to(to.self(), now_)) say(from, to);
+      }
+  }
+  void say(Agent& from, Agent& to) {
+    ++words_;
+    if (cut_.contains(to.self()) || to.ending()) return;
+    if (to.hear(from.say(to.self(), now_), now_)) say(to, from);
+  }
+  Members set_at(std::size_t host) const {
+    const auto& members = agents_[host].facts().set.members;
+    return {members.begin(), members.end()};
+  }
+
+  std::uint64_t now_ = kSecond;
+  std::vector<Agent> agents_;
+  Members cut_;
+  std::size_t words_ = 0;
+};
+
+TEST_F(AgentTest, TheFirstSetIsInForceWhenAllHaveIt) {
+  begin(3);
+  EXPECT_TRUE(agents_[0].leads(now_));
+  for (std::size_t h = 0; h < 3; ++h) EXPECT_EQ(set_at(h).size(), 3U) << h;
+  EXPECT_EQ(agents_[2].leader(), agents_[0].self());
+}
+
+TEST_F(AgentTest, TheNextOfTheOrderLeadsWhenTheLeaderIsSilent) {
+  begin(3);
+  cut_.insert(agents_[0].self());
+  beat(12 + 2 + 2);
+  EXPECT_TRUE(agents_[1].leads(now_));
+  EXPECT_TRUE(agents_[1].decide({agents_[1].self(), agents_[2].self()}, "1", now_));
+  beat(2);
+  EXPECT_EQ(set_at(2), (Members{agents_[1].self(), agents_[2].self()}));
+  EXPECT_EQ(agents_[2].facts().run, "1");
+}
+
+TEST_F(AgentTest, AllSpeakWithTheLeaderAlone) {
+  constexpr std::size_t kMany = 300;
+  begin(kMany);
+  beat(2);  // until all have said that they hear it
+  words_ = 0;
+  beat();
+  EXPECT_EQ(words_, 2 * (kMany - 1));
+  // Then all are silent but the next of the order, who asks, is answered, and leads.
+  cut_.insert(agents_[0].self());
+  words_ = 0;
+  beat(12 + 2 + 2);
+  EXPECT_TRUE(agents_[1].leads(now_));
+  EXPECT_LE(words_, (12 + 2 + 12) * kMany);
+  EXPECT_EQ(agents_[kMany - 1].leader(), agents_[1].self());
+}
+
+TEST_F(AgentTest, AtOnceWhereItsPortIsRefused) {
+  begin(3);
+  cut_.insert(agents_[0].self());
+  for (std::size_t h : {1U, 2U}) agents_[h].refused(agents_[0].self(), now_);
+  beat(4);
+  EXPECT_TRUE(agents_[1].leads(now_));
+}
+
+TEST_F(AgentTest, WithoutAQuorumItEndsResumable) {
+  begin(3);
+  cut_ = {agents_[0].self(), agents_[1].self()};
+  beat(12 + 36 + 1);
+  ASSERT_TRUE(agents_[2].ending().has_value());
+  EXPECT_EQ(agents_[2].ending()->why, Ending::kNoQuorum);
+  EXPECT_EQ(agents_[2].ending()->code, 75);
+}
+
+TEST_F(AgentTest, PlainWorkersRunUntilTheFenceFalls) {
+  begin(2, {.plain = true});
+  beat(4);
+  ASSERT_TRUE(agents_[0].start_attempt(now_));
+  beat(2);
+  EXPECT_NE(agents_[1].attempt(), Stamp{});
+  cut_.insert(agents_[1].self());
+  beat(9);
+  agents_[1].pass(now_);
+  EXPECT_NE(agents_[1].attempt(), Stamp{});
+  beat(3);
+  agents_[1].pass(now_);
+  EXPECT_EQ(agents_[1].attempt(), Stamp{});
+}
+
+TEST_F(AgentTest, AllEndWithTheFinalOnceAllKnowIt) {
+  begin(3);
+  ASSERT_TRUE(agents_[0].end(3, "", now_));
+  EXPECT_FALSE(agents_[0].end(4, "", now_));
+  beat(4);
+  for (const Agent& agent : agents_) {
+    ASSERT_TRUE(agent.ending().has_value());
+    EXPECT_EQ(agent.ending()->code, 3);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::quorum

@@ -1,0 +1,84 @@
+// What fuzz_quorum begins with (tests/fuzz/seeds/fuzz_quorum): a message each, to the fuzzer's
+// agent {0, 1} of a set with {1, 2} and {2, 3}. Where a message has other fields than before they
+// are worth nothing, and are written anew:
+//   quorum_unit_test --gtest_also_run_disabled_tests --gtest_filter='*AreWritten'
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "quorum/wire.h"
+#include "support/temp_folder.h"
+
+namespace lockstep::quorum {
+namespace {
+
+constexpr Member kSelf{0, 1}, kOther{1, 2}, kThird{2, 3};
+
+Message from_other() {
+  Message message;
+  message.from = kOther;
+  message.sent = 2'000'000, message.echo = 1'000'000, message.term = 1;
+  message.hears = message.you_were_in = true;
+  return message;
+}
+
+Message leads() {
+  Message message = from_other();
+  message.role = Role::kLeads, message.vote = message.obeys = kOther;
+  message.facts = {.stamp = {1, 1},
+                   .history = 9,
+                   .set = {.id = 9, .members = {kSelf, kOther, kThird}},
+                   .run = "state"};
+  message.quorum_age = 1'000'000;
+  return message;
+}
+
+void write(const std::string& name, const Message& message, bool with_facts) {
+  std::ofstream(std::string(FUZZ_SEEDS) + "/" + name, std::ios::binary)
+      << encode(message, with_facts);
+}
+
+TEST(Seeds, DISABLED_AreWritten) {
+  Message asks = from_other();
+  asks.role = Role::kAsks, asks.term = 2, asks.vote = kOther;
+  asks.hears = false, asks.would = true;
+  write("asks", asks, false);
+  Message votes = from_other();
+  votes.vote = votes.obeys = kSelf, votes.would = true;
+  write("votes", votes, false);
+  write("knows_the_facts", leads(), false);
+  write("leads", leads(), true);
+  Message takes_out = leads();
+  takes_out.facts.change = {.id = 10, .members = {kSelf, kOther}};
+  takes_out.facts.changes = 1, takes_out.in_force = {1, 1};
+  write("takes_one_out", takes_out, true);
+  Message takes_receiver_out = leads();
+  takes_receiver_out.facts.set = {.id = 10, .members = {kOther, kThird}};
+  write("takes_the_receiver_out", takes_receiver_out, true);
+  Message stops = leads();
+  stops.facts.attempt = {1, 1}, stops.facts.stamp = {1, 3};
+  stops.acknowledged = {1, 2}, stops.attempt_is_over = true;
+  stops.facts.stop = Verdict{143, "stopped", true, false};
+  write("stops", stops, true);
+  stops.facts.final = stops.facts.stop;
+  write("final", stops, true);
+  Message out = from_other();
+  out.from = kThird, out.out = true;
+  write("out", out, true);
+}
+
+TEST(Seeds, AreMessages) {
+  int count = 0, with_facts = 0;
+  for (const auto& seed : std::filesystem::directory_iterator(FUZZ_SEEDS)) {
+    const auto said = decode(test::read_text(seed.path()));
+    ASSERT_TRUE(said.ok()) << seed.path() << ": " << said.error().message;
+    ++count, with_facts += said->has_facts;
+  }
+  EXPECT_GE(count, 9);
+  EXPECT_GE(with_facts, 6);
+}
+
+}  // namespace
+}  // namespace lockstep::quorum
