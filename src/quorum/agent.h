@@ -63,6 +63,7 @@ class Agent {
   std::optional<Member> leader() const;
   const std::optional<Member>& vote() const { return vote_; }
   bool is_out() const { return was_in_ && facts_.set && !is_in_; }
+  bool is_out(const Member& other) const { return peers_.at(other).out; }  // as that one says
   bool is_present(const Member& other, std::uint64_t now) const;
   Members silent(std::uint64_t now) const;   // of the set in force
   Members present(std::uint64_t now) const;  // others, that are not at their end
@@ -79,6 +80,11 @@ class Agent {
 
   // To be asked of the lock directory: the file of the set with this id.
   std::optional<std::uint64_t> wanted_file(std::uint64_t now) const;
+  // With this file it could go on without the other one of two, and nobody is known to have it.
+  // Whoever leads may ask for it before it has lost the other, to take that one out.
+  std::optional<std::uint64_t> open_file() const;
+  // The other one of the two has it.
+  bool is_denied_file() const { return facts_.set && denied_ == facts_.set.id; }
   void file_answered(std::uint64_t set, bool has, std::uint64_t now);
   // Set once: this agent is at its end.
   const std::optional<Ending>& ending() const { return ending_; }

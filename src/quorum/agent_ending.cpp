@@ -53,13 +53,20 @@ void Agent::end_if_due(std::uint64_t now) {
       settings_.plain ? kNotFormed : kResumable);
 }
 
-std::optional<std::uint64_t> Agent::wanted_file(std::uint64_t now) const {
+// Whoever has a final in force has nothing left to decide.
+std::optional<std::uint64_t> Agent::open_file() const {
   const Set& set = facts_.set;
-  if (!ties_.by_file || set.members.size() != 2 || !set.has(self_) || hears_leader(now)) return {};
+  if (!ties_.by_file || set.members.size() != 2 || !set.has(self_)) return {};
+  if (facts_.final && facts_.final->in_force) return {};
   if (ties_.file == set.id || denied_ == set.id) return {};
-  const Member& other = set.members[set.members[0] == self_ ? 1 : 0];
-  if (is_present(other, now)) return {};
   return set.id;
+}
+
+std::optional<std::uint64_t> Agent::wanted_file(std::uint64_t now) const {
+  if (!open_file() || hears_leader(now)) return {};
+  const auto& members = facts_.set.members;
+  if (is_present(members[members[0] == self_ ? 1 : 0], now)) return {};
+  return open_file();
 }
 
 void Agent::file_answered(std::uint64_t set, bool has, std::uint64_t now) {

@@ -107,9 +107,9 @@ class Agents {
   void serve(std::size_t index);
   void carry_out(std::size_t index);
   void run_workers(Host& host);
-  void ask_file(std::size_t index);
+  void ask_file(std::size_t index, std::uint64_t id);
   void lead(std::size_t index);
-  bool exclude(quorum::Agent& agent, std::uint64_t now);
+  bool exclude(std::size_t index, std::uint64_t now);
   bool admit(quorum::Agent& agent, std::uint64_t now);
   void finish(std::size_t index);
   bool decide(quorum::Agent& agent, const Members& members, std::uint64_t now);

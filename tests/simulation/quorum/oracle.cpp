@@ -10,7 +10,9 @@ using quorum::Role;
 using quorum::Set;
 
 bool Agents::is_quorum(const Set& set, const Members& who) const {
-  return quorum::is_quorum(set, who, {});
+  const auto file = files_.find(set.id);
+  const bool has = file != files_.end() && who.contains(file->second);
+  return quorum::is_quorum(set, who, {.by_file = weather_.by_file, .file = has ? set.id : 0});
 }
 
 void Agents::look(std::size_t index) {
@@ -130,7 +132,7 @@ void Agents::expect() {
   for (const auto& [number, set] : in_force_)
     if (number.first == newest->history && number.second > newest->changes)
       all = all && enough(set);
-  if (!all || weather_.by_file) return see("no quorum is left");
+  if (!all) return see("no quorum is left");
   if (newest->final && newest->final->known) return;
   std::set<std::uint16_t> hosts;
   for (const Member& one : there) hosts.insert(one.host);

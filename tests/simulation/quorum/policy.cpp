@@ -16,7 +16,7 @@ void Agents::serve(std::size_t index) {
   look(index);
   if (host.agent->ending()) return finish(index);
   carry_out(index);
-  ask_file(index);
+  if (const auto wanted = host.agent->wanted_file(now_of(host))) ask_file(index, *wanted);
   const auto says =
       std::tuple(host.agent->term(), host.agent->role(), host.agent->vote(), host.agent->leader(),
                  host.agent->facts().stamp, host.agent->in_force());
@@ -58,13 +58,11 @@ void Agents::run_workers(Host& host) {
   host.workers = due;
 }
 
-void Agents::ask_file(std::size_t index) {
+void Agents::ask_file(std::size_t index, std::uint64_t id) {
   Host& host = agents_[index];
-  auto wanted = host.agent->wanted_file(now_of(host));
-  if (!wanted || host.asks_file) return;
+  if (host.asks_file) return;
   host.asks_file = true;
   see("lock files asked for");
-  const std::uint64_t id = *wanted;
   const std::uint64_t key =
       weather_.blunder == Blunder::kFileBySeq
           ? host.agent->facts().stamp.seq + 100 * host.agent->facts().stamp.term
@@ -118,7 +116,7 @@ void Agents::lead(std::size_t index) {
       note([&] { return name(agent.self()) + " makes the first set: " + text(agent.facts()); });
   }
   if (!agent.leads(now) || !agent.facts().set) return serve(index);
-  const bool changed = exclude(agent, now) || admit(agent, now);
+  const bool changed = exclude(index, now) || admit(agent, now);
   if (!changed) write(agent, now);
   if (!changed && settings_.plain) {
     if (agent.start_attempt(now)) {
@@ -138,7 +136,8 @@ void Agents::lead(std::size_t index) {
   serve(index);
 }
 
-bool Agents::exclude(Agent& agent, std::uint64_t now) {
+bool Agents::exclude(std::size_t index, std::uint64_t now) {
+  Agent& agent = *agents_[index].agent;
   const Facts& facts = agent.facts();
   Members keep(facts.set.members.begin(), facts.set.members.end());
   for (const Member& gone : agent.silent(now)) keep.erase(gone);
@@ -147,7 +146,14 @@ bool Agents::exclude(Agent& agent, std::uint64_t now) {
     keep.erase(facts.set.members[random_.between(0, facts.set.members.size() - 1)]);
     see("false suspicions");
   }
-  return keep.size() < facts.set.members.size() && decide(agent, keep, now);
+  if (keep.size() == facts.set.members.size()) return false;
+  if (decide(agent, keep, now)) return true;
+  const auto file = agent.open_file();
+  if (file && agent.leads(now)) {
+    see("lock files that a leader asks for");
+    ask_file(index, *file);
+  }
+  return false;
 }
 
 // Several at once, and in the place of those that are gone.

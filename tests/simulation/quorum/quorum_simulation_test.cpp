@@ -62,6 +62,7 @@ const Occasions kOccasions{
     {"halves, one way", 200},
     {"leaders", 700},
     {"lock files asked for", 10},
+    {"lock files that a leader asks for", 3},
     {"messages lost", 1000},
     {"messages twice", 5000},
     {"one is cut off", 200},

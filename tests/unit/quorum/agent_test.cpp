@@ -90,6 +90,69 @@ TEST_F(AgentTest, AtOnceWhereItsPortIsRefused) {
   EXPECT_TRUE(agents_[1].leads(now_));
 }
 
+TEST_F(AgentTest, OfTwoWithALockFileWhoeverHasItGoesOn) {
+  for (const std::size_t one : {0U, 1U}) {
+    agents_.clear();
+    begin(2, {.by_file = true});
+    Agent& agent = agents_[one];
+    cut_ = {agents_[1 - one].self()};
+    EXPECT_FALSE(agent.wanted_file(now_)) << one;
+    beat(12 + 60);  // for as long as it is not answered
+    const std::uint64_t set = agent.facts().set.id;
+    EXPECT_FALSE(agent.leads(now_)) << one;
+    ASSERT_EQ(agent.wanted_file(now_), set) << one;
+    agent.file_answered(set, true, now_);
+    beat(4);
+    EXPECT_TRUE(agent.leads(now_)) << one;
+    EXPECT_TRUE(agent.decide({agent.self()}, "alone", now_)) << one;
+    beat();
+    EXPECT_EQ(set_at(one), Members{agent.self()});
+    cut_.clear();
+  }
+}
+
+TEST_F(AgentTest, WhoIsDeniedTheLockFileEndsResumable) {
+  begin(2, {.by_file = true});
+  cut_ = {agents_[0].self()};
+  beat(12);
+  agents_[1].file_answered(*agents_[1].wanted_file(now_), false, now_);
+  EXPECT_TRUE(agents_[1].is_denied_file());
+  EXPECT_FALSE(agents_[1].open_file());
+  beat(36 + 1);
+  ASSERT_TRUE(agents_[1].ending().has_value());
+  EXPECT_EQ(agents_[1].ending()->code, 75);
+}
+
+TEST_F(AgentTest, ALeaderMayAskForTheLockFileToTakeOutTheOther) {
+  begin(2, {.by_file = true});
+  Agent& leader = agents_[0];
+  EXPECT_FALSE(leader.decide({leader.self()}, "", now_));
+  ASSERT_TRUE(leader.open_file());
+  EXPECT_FALSE(leader.wanted_file(now_));
+  leader.file_answered(*leader.open_file(), true, now_);
+  EXPECT_TRUE(leader.decide({leader.self()}, "", now_));
+  beat(2);
+  EXPECT_TRUE(agents_[1].is_out());
+}
+
+TEST_F(AgentTest, WithAFinalInForceNoLockFileIsWanted) {
+  begin(2, {.by_file = true});
+  cut_ = {};
+  ASSERT_TRUE(agents_[0].end(3, "", now_));
+  agents_[0].acknowledge(agents_[0].facts().stamp, now_);
+  say(agents_[0], agents_[1]);
+  agents_[1].acknowledge(agents_[1].facts().stamp, now_);
+  say(agents_[1], agents_[0]);
+  say(agents_[0], agents_[1]);
+  ASSERT_TRUE(agents_[1].facts().final && agents_[1].facts().final->in_force);
+  cut_ = {agents_[0].self()};
+  beat(12 + 2);
+  EXPECT_FALSE(agents_[1].wanted_file(now_));
+  beat(36);
+  ASSERT_TRUE(agents_[1].ending().has_value());
+  EXPECT_EQ(agents_[1].ending()->code, 3);
+}
+
 TEST_F(AgentTest, WithoutAQuorumItEndsResumable) {
   begin(3);
   cut_ = {agents_[0].self(), agents_[1].self()};
