@@ -98,6 +98,11 @@ std::optional<Refused> disagreement(const Hello& theirs, const std::string& from
   if (theirs.limit_ns != 0 && theirs.limit_ns != ours.limit_ns)
     return differ(Reason::kOtherOption, "--rdzv-conf keep_alive_interval x keep_alive_max_attempt",
                   seconds(theirs.limit_ns), seconds(ours.limit_ns), equal);
+  const auto tie_break = [](const Hello& hello) {
+    return hello.tie_break.empty() ? "not given" : "'" + hello.tie_break + "'";
+  };
+  if (theirs.tie_break.empty() != ours.tie_break.empty())  // paths may differ
+    return differ(Reason::kOtherOption, "--tie-break", tie_break(theirs), tie_break(ours), equal);
   if (theirs.rank_given != ours.rank_given)
     return differ(Reason::kOtherOption, "--node-rank", given(theirs.rank_given),
                   given(ours.rank_given), "give one on each node, or on none");

@@ -35,8 +35,9 @@ struct Hello {
   std::vector<std::string> program;  // name and arguments
   // This end's address on the connection: behind a NAT the other end sees another.
   std::string local_address;
-  std::string version;  // of Lockstep, and of what its programs and links say
-  bool linked = false;  // the program links Lockstep
+  std::string version;    // of Lockstep, and of what its programs and links say
+  bool linked = false;    // the program links Lockstep
+  std::string tie_break;  // --tie-break, where it was given
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 

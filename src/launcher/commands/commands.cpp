@@ -56,7 +56,9 @@ Status check_effects(const LaunchOptions& options, const Program& program) {
   if (options.start_method == StartMethod::kFork)
     option = "--start-method fork", why = "it has no fork point";
   if (!options.of_linked.empty())
-    option = options.of_linked.front(), why = "it has no steps, to which the option belongs";
+    option = options.of_linked.front(), why = option == "--tie-break"
+                                                  ? "its nodes do not go on without each other"
+                                                  : "it has no steps, to which the option belongs";
   if (option.empty()) return {};
   return misuse(option + ": '" + program.name + "' does not link Lockstep, so " + why +
                 "; leave the option out, or say that it does (--linked)");

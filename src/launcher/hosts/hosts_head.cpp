@@ -27,6 +27,9 @@ void HostsHead::leave(int code, std::string why) {
 
 coord::Actions HostsHead::handle(const coord::Event& event, std::uint64_t now_ns) {
   if (over_) return {};
+  if (const auto* signal = std::get_if<event::Signal>(&event)) signal_ = signal->number;
+  if (waits_alone_ && signal_ != 0)  // also one that a leader has heard that leads no more
+    leave(128 + signal_, "stopped by " + signal_name(signal_) + " while this node was alone");
   coord::Actions actions;
   const auto add = [&](coord::Actions more) {
     actions.insert(actions.end(), std::make_move_iterator(more.begin()),
@@ -36,7 +39,8 @@ coord::Actions HostsHead::handle(const coord::Event& event, std::uint64_t now_ns
     if (coordinator_)
       for (const coord::WorkerView& worker : coordinator_->view().workers)
         actions.push_back({action::Kill{worker.uid, SIGKILL}, leaves_->second});
-    const auto severity = leaves_->first == 0 ? action::Severity::kInfo : action::Severity::kError;
+    const bool is_asked = leaves_->first == 0 || leaves_->first > 128;
+    const auto severity = is_asked ? action::Severity::kInfo : action::Severity::kError;
     if (!leaves_->second.empty())
       actions.push_back({action::Print{severity, leaves_->second}, "it leaves the run"});
     actions.push_back({action::Stop{leaves_->first}, leaves_->second});

@@ -32,6 +32,8 @@ class HostsHead final : public coord::Head {
   const std::optional<coord::action::Stop>& ended() const { return ended_; }
   const std::string& ended_by() const { return ended_by_; }
   void let_go() { is_let_go_ = true; }  // once it has ended here
+  // Nobody can stop the run now, and it may be long: whoever sends a signal ends this launcher.
+  void wait_alone(bool waits) { waits_alone_ = waits; }
 
   coord::Actions handle(const coord::Event& event, std::uint64_t now_ns) override;
   coord::RunStatus status() const override;
@@ -44,7 +46,8 @@ class HostsHead final : public coord::Head {
 
   const coord::Config config_;
   std::optional<coord::Coordinator> coordinator_;
-  bool started_ = false, over_ = false, is_let_go_ = false;
+  bool started_ = false, over_ = false, is_let_go_ = false, waits_alone_ = false;
+  int signal_ = 0;  // the last one
   std::vector<Work> works_;
   std::optional<coord::action::Stop> ended_;
   std::string ended_by_;

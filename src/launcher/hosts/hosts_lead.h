@@ -58,6 +58,8 @@ class HostsLead {
   // After each turn of the head. True: it has something new to look at.
   bool go_on();
   void beat();
+  // The set whose lock file is needed to take out whom it has lost.
+  const std::optional<std::uint64_t>& wanted_file() const { return wanted_file_; }
   void forget_pause(std::uint64_t gap);  // of this agent: what others have said waits to be read
   void renew();                          // the group has started anew
 
@@ -86,6 +88,7 @@ class HostsLead {
 
   void doubt(std::size_t host, const std::string& what);
   std::map<std::size_t, std::string> lost() const;
+  std::vector<Cuts::Going> cut_off() const;
   void exclude();
   void lose(std::size_t host, const std::string& why);
   bool write();
@@ -108,6 +111,7 @@ class HostsLead {
   const std::uint64_t term_;
   std::vector<Host> hosts_;
   Cuts cuts_;
+  std::optional<std::uint64_t> wanted_file_;
   Deadline silence_counts_ = Deadline::in({});  // from then on
   std::set<std::size_t> excluded_;              // hosts that the run's keeper has been told of
   std::vector<coord::Pulse> told_;

@@ -44,6 +44,7 @@ quorum::Settings HostsRun::settings() const {
   quorum::Settings settings;
   settings.silence = ns(limit());
   settings.stagger = 150'000'000;
+  settings.by_file = !around_.options.nodes.lock_directory.empty();
   settings.join_timeout = 3 * settings.silence;  // all have met by then
   return settings;
 }
@@ -56,6 +57,7 @@ Status HostsRun::open() {
                           [this](const link::RecordMessage& message) { talk_->say(message); },
                           [this](Txn next) { begin_records(next); }});
   mesh_ = std::make_unique<Mesh>(around_.loop, *timers_, around_.options, limit(), mesh_events());
+  LOCKSTEP_TRY(open_tie_break());
   LOCKSTEP_TRY(mesh_->find());
   HostLink::Around link{around_.loop,     *timers_,      *mesh_, *head_,      limit(),
                         around_.board_fd, around_.board, {},     around_.look};
@@ -108,6 +110,8 @@ void HostsRun::form() {
   head_->form(std::move(place));
   log_info("all " + std::to_string(formed.hosts.size()) + " nodes are here; this is node " +
            std::to_string(formed.self));
+  tell_who_goes_on();
+  compare_directories();
   link_->begin();
   formed_at_ = now();
   form_set();
@@ -184,6 +188,7 @@ bool HostsRun::go_on() {
   bool news = follow_quorum();
   news = link_->go_on() || news;
   if (lead_) news = lead_->go_on() || news;
+  ask_for_file();
   quorum_->look(now());
   if (end_if_due()) return true;
   const coord::HostView view = head_->coordinator().view();
@@ -246,11 +251,13 @@ void HostsRun::leave() {
   beat_.cancel();
   wake_.cancel();
   if (quorum_) quorum_->beat(now());
+  const std::optional<std::uint64_t> unneeded = unneeded_file();
   lead_.reset();  // the head ends before this object
   link_->end();
   mesh_->leave();
   const Deadline enough = Deadline::in(1s);
   while (!enough.passed() && !mesh_->has_left()) around_.loop.run_once(Deadline::in(10ms));
+  if (tie_break_) tie_break_->leave(unneeded);
 }
 
 }  // namespace lockstep::launcher

@@ -4,6 +4,7 @@
 //   mesh.h  the connections         quorum_talk.h  who leads, what is in force
 //   host_link.h  the link, rounds   hosts_lead.h   what the agent has that leads
 //   hosts_head.h  who decides about this host's workers
+//   tie_break.h  the lock file by which one of two hosts goes on
 //
 // A frame between two agents: u8 to whom (To) | its bytes.
 //
@@ -32,6 +33,7 @@
 #include "launcher/hosts/mesh.h"
 #include "launcher/hosts/quorum_talk.h"
 #include "launcher/hosts/records_copy.h"
+#include "launcher/hosts/tie_break.h"
 #include "launcher/linked/records.h"
 #include "launcher/options/options.h"
 #include "launcher/processes/process.h"
@@ -101,6 +103,15 @@ class HostsRun {
   bool end_if_due();
   void tell_who_may_not_know() const;
   void lose_quorum();
+
+  // hosts_run_tie.cpp: the lock file.
+  Status open_tie_break();
+  void tell_who_goes_on() const;
+  void compare_directories();
+  void ask_for_file();
+  bool asks_no_more(std::size_t host) const;
+  bool is_denied() const;
+  std::optional<std::uint64_t> unneeded_file() const;
   bool is_self(std::size_t host) const { return host == mesh_->self(); }
   const coord::RunFacts& facts() const { return head_->coordinator().facts(); }
 
@@ -113,6 +124,13 @@ class HostsRun {
   std::optional<link::HostTalk> talk_;  // the same
   std::unique_ptr<HostsLead> lead_;     // as long as this agent leads
   std::optional<RecordsCopy> records_copy_;
+  std::unique_ptr<TieBreak> tie_break_;  // where it is asked for
+  struct LockFile {
+    std::uint64_t set = 0;
+    std::size_t other = 0;  // of the two
+    bool is_own = false;
+  };
+  LockFile file_;  // that was asked for last
   Deadline all_here_by_, tell_missing_at_;
 
   std::uint64_t formed_at_ = 0;

@@ -145,6 +145,12 @@ void HostsRun::tell_who_may_not_know() const {
 void HostsRun::lose_quorum() {
   const bool is_formed = quorum_->agent().ending()->why != quorum::Ending::kNotFormed;
   const std::string time = std::to_string(3 * limit().count()) + " ms";
+  if (is_denied())
+    return head_->leave(exit_code(ErrorKind::kResumable),
+                        "node " + std::to_string(file_.other) +
+                            " has the lock file (--tie-break), and has not been heard for " + time +
+                            ": it goes on alone, or has died; then the same command on both nodes "
+                            "goes on from the last checkpoint");
   head_->leave(exit_code(ErrorKind::kResumable),
                is_formed ? "the launcher that leads has not been heard for " + time +
                                ", and those that are heard are too few to go on; the same command "

@@ -66,6 +66,8 @@ star::message::Hello Mesh::hello() const {
   star::message::Hello hello = hello_of(options_);
   hello.limit_ns = static_cast<std::uint64_t>(limit_.count());
   hello.linked = true;
+  if (const std::string& path = options_.nodes.lock_directory; !path.empty())
+    hello.tie_break = "lockfile=" + path;
   return hello;
 }
 

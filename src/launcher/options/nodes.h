@@ -33,6 +33,9 @@ struct NodesOptions {
   // least 1 s. none: by the program's kind.
   std::optional<std::chrono::milliseconds> limit;
   int store_port = 0;  // --store-port; 0: the endpoint's (is_static), or a fresh one each attempt
+  // --tie-break lockfile=DIR, from the root: of two nodes that have lost each other the one that
+  // makes a file there goes on. Empty: the first of them.
+  std::string lock_directory;
 };
 
 }  // namespace lockstep::launcher

@@ -267,7 +267,7 @@ std::vector<Option> all_options() {
   for (Option& option : other_options()) options.push_back(std::move(option));
   for (Option& option : options)
     for (const char* name :
-         {"max-replacements", "stop-grace", "hang-timeout", "progress", "inject"})
+         {"max-replacements", "stop-grace", "hang-timeout", "progress", "inject", "tie-break"})
       option.of_linked = option.of_linked || option.name == name;
   for (Option& option : options) option.of_plain = option.name == "store-port";
   return options;

@@ -46,7 +46,7 @@ std::vector<std::string> environment_names(const std::string& option) {
 // the job's. Whoever writes it in the command line means one node, too. So does what a worker
 // starts: a run of its own.
 bool is_of_job(const std::string& option, bool standalone, bool by_hand) {
-  return (standalone && (option == "node-rank" || option == "local-addr" ||
+  return (standalone && (option == "node-rank" || option == "local-addr" || option == "tie-break" ||
                          option.starts_with("rdzv-") || option.starts_with("master-"))) ||
          (by_hand && option == "nnodes");
 }

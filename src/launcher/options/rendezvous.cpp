@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "base/env.h"
 #include "base/errors.h"
 #include "base/suggest.h"
 #include "base/text.h"
@@ -74,6 +75,19 @@ Status set_master_addr(Raw& raw, const std::string& text) {
 Status set_local_addr(Raw& raw, const std::string& text) {
   LOCKSTEP_ASSIGN(raw.options.nodes.local_addr,
                   to_host("local-addr", text, ": the port is that of --rdzv-endpoint"));
+  return {};
+}
+
+Status set_tie_break(Raw& raw, const std::string& text) {
+  constexpr std::string_view kLockFile = "lockfile=";
+  LOCKSTEP_TRY(check_not_empty("tie-break", text));
+  if (!text.starts_with(kLockFile) || text.size() == kLockFile.size())
+    return misuse("--tie-break takes lockfile=DIR, with a directory that all nodes share, not " +
+                  in_quotes(text) +
+                  "; without the option the first of two nodes goes on when they lose each other");
+  auto path = absolute_path(text.substr(kLockFile.size()));
+  if (!path.ok()) return misuse("--tie-break " + text + ": " + path.error().message);
+  raw.options.nodes.lock_directory = *std::move(path);
   return {};
 }
 
@@ -160,6 +174,10 @@ std::string endpoint_without_nodes(const Raw& raw) {
 
 Status combine_one_node(Raw& raw) {
   LaunchOptions& options = raw.options;
+  if (given_as(raw, "tie-break") == "--tie-break" && raw.has("tie-break"))
+    return misuse(
+        "--tie-break says which of two nodes goes on when they lose each other, and "
+        "this is a run of one; leave it out, or give --nnodes");
   if (std::string notice = endpoint_without_nodes(raw); !notice.empty())
     options.notices.push_back(std::move(notice));
   if (raw.master_addr) options.master_addr = *raw.master_addr;
@@ -212,6 +230,7 @@ Status combine_nodes(Raw& raw) {
   LOCKSTEP_TRY(apply_rdzv_conf(conf, pairs, nodes));
   LOCKSTEP_TRY(check_length("--rdzv-id", raw.options.run_id));
   LOCKSTEP_TRY(check_length("--role", raw.options.role));
+  LOCKSTEP_TRY(check_length("--tie-break's directory", nodes.lock_directory));
   const std::chrono::nanoseconds usual(nodes::Rules().limit);
   const std::chrono::nanoseconds limit = nodes.limit ? *nodes.limit : usual;
   if (nodes.join_timeout < limit)
@@ -330,6 +349,10 @@ std::vector<Option> rendezvous_options() {
          raw.options.nodes.key_file = text;
          return {};
        }},
+      {"tie-break", "lockfile=DIR",
+       "of a program that links Lockstep: when the last two nodes lose each other, the one goes on "
+       "that makes a file in DIR, a directory that all nodes share (default: the first of them)",
+       set_tie_break},
       {"rdzv-backend", "static|c10d",
        "torchrun's: with static (the default) MASTER_PORT is the endpoint's port, with c10d "
        "another one",

@@ -23,6 +23,20 @@ TEST(NodesOptions, OneNodeIsTheDefault) {
   }
 }
 
+TEST(NodesOptions, ALockFileBreaksTies) {
+  EXPECT_EQ(nodes(two({})).lock_directory, "");
+  EXPECT_EQ(nodes(two({"--tie-break", "lockfile=/a/./b"})).lock_directory, "/a/b");
+  EXPECT_EQ(nodes(two({"--tie_break=lockfile=/a"})).lock_directory, "/a");
+  EXPECT_EQ(nodes(two({}), {{"PET_TIE_BREAK", "lockfile=/a"}}).lock_directory, "/a");
+  EXPECT_THAT(nodes(two({"--tie-break", "lockfile=a"})).lock_directory,
+              testing::MatchesRegex("/.*/a"));
+  for (const char* wrong : {"first", "lockfile", "lockfile=", "file=/a", "lockfile=s3://a/b"})
+    EXPECT_THAT(refusal(two({"--tie-break", wrong})), StartsWith("--tie-break")) << wrong;
+  EXPECT_THAT(refusal({"--tie-break", "lockfile=/a"}), HasSubstr("a run of one"));
+  EXPECT_TRUE(parse({}, {{"PET_TIE_BREAK", "lockfile=/a"}}).ok()) << "for all commands of a job";
+  EXPECT_TRUE(parse({"--standalone"}, {{"PET_TIE_BREAK", "x"}}).ok());
+}
+
 TEST(NodesOptions, AreTakenInBothSpellingsAndFromTheEnvironment) {
   const Words words{"--nnodes=3",
                     "--node_rank",

@@ -92,6 +92,16 @@ TEST_F(CutsTest, OfTwoTheFirstStays) {
   EXPECT_THAT(after(kLimit), ElementsAre(Going{1, 0}));
 }
 
+TEST_F(CutsTest, OfTwoWithTheLockFileTheOneOfTheTableStays) {
+  set_.members.resize(2);
+  facts_.hosts[0].standing = coord::Standing::kGoing;
+  cut(0, 1);
+  now_ += kLimit;
+  const quorum::Ties none{.by_file = true}, file{.by_file = true, .file = set_.id};
+  EXPECT_THAT(cuts_.going(set_, none, facts_, now_), IsEmpty());
+  EXPECT_THAT(cuts_.going(set_, file, facts_, now_), ElementsAre(Going{0, 1}));
+}
+
 TEST_F(CutsTest, OfEqualOnesThoseOfTheTableStay) {
   facts_.hosts[1].standing = coord::Standing::kGoing;
   cut(1, 2);

@@ -58,6 +58,9 @@ TEST_F(Agreement, EachThatDiffersIsRefusedAtOnceAndNobodyElseIsDisturbed) {
   with.self.limit_ns = 30'000'000'000;
   refused(with, 2, "keep_alive_interval", "30 s", "2 s");
   with = given(7);
+  with.self.tie_break = "lockfile=/locks";
+  refused(with, 2, "--tie-break", "'lockfile=/locks' on host7", "not given on host0");
+  with = given(7);
   with.rank = 1;
   refused(with, 2, "--node-rank", "given", "not given");
   EXPECT_TRUE(all_run(1));

@@ -50,7 +50,7 @@ std::vector<Message> one_of_each() {
                  9,
                  odd};
   return {
-      message::Hello{"run", "node0", 1, 2, true, 3, {"train.py", "--lr", odd}, "a", "1.2", true},
+      message::Hello{"run", "n", 1, 2, true, 3, {"train.py", "--lr", odd}, "a", "1.2", true, "x"},
       message::Hello{},
       message::Welcome{"node0", "10.0.0.1"},
       message::Refused{message::Reason::kOtherOption, "--nnodes", odd},

@@ -113,7 +113,8 @@ TEST(Seeds, DISABLED_AreWritten) {
                                       {"train.py", "--lr", "0.1"},
                                       "10.0.0.2",
                                       "0.1.0",
-                                      true}));
+                                      true,
+                                      "lockfile=/locks"}));
   write("welcome", frame(message::Welcome{"ml-00", "10.0.0.2"}));
   write("refused", frame(message::Refused{message::Reason::kOtherOption, "nnodes", "2, and 3"}));
   write("failed", frame(message::Failed{3, 1, 17, -9, 1, "ml-01", "/tmp/e", true, "{}"}));
