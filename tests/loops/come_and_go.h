@@ -25,18 +25,21 @@ class LateLeaver {
   void wake(lockstep::Share& share) {
     const std::int64_t v = share.virtual_worker();
     if (rank_ == 1 && v == 1 && share.global_step() > 0) wake();
-    if (rank_ == 0 && v == 1) ++without_;
+    if (rank_ == 0 && v == 1 && ++without_ == 20) end(share.global_step() + 2);
     if (rank_ == 0 && v == 0 && without_ == 3) {
       wake();
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
-    // In a step to come, so that all shares of it say the same, whoever computes them.
-    if (without_ == 20) std::ofstream(path_ + ".end") << share.global_step() + 2 << std::flush;
     std::int64_t last = 0;
     if (std::ifstream(path_ + ".end") >> last && share.global_step() == last) share.end_run();
   }
 
  private:
+  // In a step to come, so that all shares of it say the same, whoever computes them.
+  void end(std::int64_t step) const {
+    std::ofstream(path_ + ".new") << step << std::flush;
+    std::filesystem::rename(path_ + ".new", path_ + ".end");
+  }
   void wake() const {
     long pid = 0;
     std::ifstream(path_) >> pid;
@@ -49,7 +52,7 @@ class LateLeaver {
     }
     ::kill(static_cast<pid_t>(pid), SIGCONT);
   }
-  std::string path_;  // of a file with the leaver's process
+  std::string path_;  // of a file with the leaver's process, and how those begin that go with it
   int rank_, without_ = 0;
 };
 

@@ -361,7 +361,7 @@ Status leave_late(const Job& job) {
   options.max_steps = 100000;
   lockstep::Step step(job.context, state, options);
   LOCKSTEP_TRY(step.open());
-  LateLeaver leaver(job.context.rank(), job.output + ".leaver");
+  LateLeaver leaver(job.context.rank(), job.output + "/leaver");
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) return {};
