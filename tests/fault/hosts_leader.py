@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from hosts_group import Group, send
+from hosts_group import Group, send, send_all
 from hosts_ring import HostsRuns, kill
 
 
@@ -81,6 +81,35 @@ class LeaderTest(HostsRuns):
         self.assertEqual(self.ends(), [0, 75, 0], self.told())
         self.assertIn("this node was taken out of the run", self.nodes[1].text())
         self.expect_exact((0, 2))
+
+    def test_two_in_turn_and_then_the_first_alone_behind_a_pause(self):
+        """It leads, stands still, and follows another one; of the two that are left that one falls silent while the first stands still again."""
+        self.options = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
+        self.group = Group(self.id(), self.WORKERS, self.ring, self.options)
+        self.addCleanup(self.group.end)
+        self.epochs = 40
+        self.start()
+        self.wait_for_steps(50)
+        first = self.nodes[0]
+        send(first.process.pid, signal.SIGSTOP)
+        leads = "this node leads the run from now on"
+        leader = self.group.until(lambda: next((node for node in self.nodes[1:] if leads in node.text()), None), "another leader")
+        send(first.process.pid, signal.SIGCONT)
+        third = next(node for node in self.nodes[1:] if node is not leader)
+        third.kill()
+        self.group.until(lambda: f"node {third.rank} is lost" in leader.text(), "its loss", may_end=True)
+        done = first.committed()
+        self.group.until(lambda: first.committed() > done + 20, "steps without it", may_end=True)
+        self.assertNotIn(leads, first.text())
+        send_all(leader.pids(), signal.SIGSTOP)
+        time.sleep(0.4)
+        send(first.process.pid, signal.SIGSTOP)
+        time.sleep(1.2)  # it has not been heard for L, and each timer is due
+        send(first.process.pid, signal.SIGCONT)
+        self.group.until(lambda: f"node {leader.rank} is lost" in first.text(), "the leader's loss", 20, may_end=True)
+        leader.kill()
+        self.assertEqual(self.ends(), [0, -signal.SIGKILL, -signal.SIGKILL], self.told())
+        self.expect_exact((0,))
 
     def test_and_the_next_one(self):
         """Of four hosts, one after the other; the change is in force before the next one goes."""

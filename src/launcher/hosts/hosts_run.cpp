@@ -147,8 +147,7 @@ void HostsRun::hear(std::size_t host, const std::string& frame) {
     if (!heard.ok())
       return log_warning("node " + std::to_string(host) + ": " +
                          for_terminal(heard.error().message));
-    follow_leader();
-    take_up_lead();  // before anybody hears of it
+    look_who_leads();
     if (*heard) quorum_->say(host, now());
   } else if (to == static_cast<char>(To::kLeader)) {
     if (lead_) lead_->hear(host, bytes);
@@ -220,7 +219,7 @@ void HostsRun::beat() {
   if (head_->is_formed()) {
     quorum_->agent().pass(now());
     form_set();
-    take_up_lead();  // before anybody hears of it
+    look_who_leads();
     if (lead_) lead_->beat();
     talk_->reaches_not(link_->unreached());
     talk_->look(head_->coordinator().view());

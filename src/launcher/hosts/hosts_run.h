@@ -96,6 +96,7 @@ class HostsRun {
   // hosts_run_leader.cpp: who leads, and what follows from it.
   void form_set();
   bool follow_quorum();
+  void look_who_leads();
   void follow_leader();
   bool follow_state();
   void take_up_lead();

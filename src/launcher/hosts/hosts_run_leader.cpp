@@ -24,13 +24,20 @@ void HostsRun::form_set() {
 bool HostsRun::follow_quorum() {
   quorum::Agent& agent = quorum_->agent();
   agent.pass(now());
-  follow_leader();
+  look_who_leads();
   // A host that a change takes out is kept from the others by the round that follows.
   agent.acknowledge(agent.facts().stamp, now());
-  if (const std::string& run = agent.facts().run; run_ != run) run_ = run, run_at_ = now();
   const bool news = follow_state();
-  take_up_lead();
+  look_who_leads();
   return news;
+}
+
+// After each thing that the agent has heard, or done by itself: before anybody hears of it.
+void HostsRun::look_who_leads() {
+  if (const std::string& run = quorum_->agent().facts().run; run_ != run)
+    run_ = run, run_at_ = now();
+  follow_leader();
+  take_up_lead();
 }
 
 // Who makes the first set has nothing to say before it is in force.
