@@ -184,6 +184,7 @@ void HostsRun::begin_records(Txn next) {
 
 bool HostsRun::go_on() {
   if (!head_->is_formed()) return false;
+  forget_own_pause();  // before anybody is found to be silent
   bool news = follow_quorum();
   news = link_->go_on() || news;
   if (lead_) news = lead_->go_on() || news;
@@ -206,16 +207,21 @@ void HostsRun::renew_board() {
 }
 
 // What others have said while this agent stood still waits to be read.
-void HostsRun::forget_own_pause(std::chrono::milliseconds beat) {
-  const std::uint64_t before = std::exchange(beat_at_, now());
-  if (before == 0 || beat_at_ - before < ns(beat + limit() / 4)) return;
-  if (lead_) lead_->forget_pause(beat_at_ - before);
+void HostsRun::forget_own_pause() {
+  const std::uint64_t gap = now() - beat_at_;
+  if (beat_at_ == 0 || gap < ns(every() + limit() / 4)) return;
+  if (lead_) lead_->forget_pause(gap);
+  beat_at_ += gap;
+}
+
+std::chrono::milliseconds HostsRun::every() const {
+  return star::beat(ns(limit()), around_.options.nodes.nnodes);
 }
 
 void HostsRun::beat() {
-  const auto next = star::beat(ns(limit()), around_.options.nodes.nnodes);
-  beat_ = timers_->in(next, [this] { beat(); });
-  forget_own_pause(next);
+  beat_ = timers_->in(every(), [this] { beat(); });
+  forget_own_pause();
+  beat_at_ = now();
   if (head_->is_formed()) {
     quorum_->agent().pass(now());
     form_set();

@@ -91,7 +91,8 @@ class HostsRun {
   void begin_records(Txn next);
   void beat();
   void wake();
-  void forget_own_pause(std::chrono::milliseconds beat);
+  void forget_own_pause();
+  std::chrono::milliseconds every() const;  // between two heartbeats
 
   // hosts_run_leader.cpp: who leads, and what follows from it.
   void form_set();
@@ -146,7 +147,7 @@ class HostsRun {
   std::map<std::size_t, std::unique_ptr<control::Knock>> knocks_;  // at hosts that have closed
   std::set<std::size_t> ended_;  // hosts whose launchers have ended, as is known
 
-  std::uint64_t beat_at_ = 0;  // the last one
+  std::uint64_t beat_at_ = 0;  // the last one, or the end of a pause behind it
   Deadline next_seen_;
   std::uint64_t said_obeyed_ = 0;
   std::size_t said_workers_ = 0;
