@@ -120,6 +120,7 @@ void HostsRun::form() {
 
 void HostsRun::opened(std::size_t host) {
   knocks_.erase(host);
+  ended_.erase(host);
   quorum_->open(host, now());
   if (lead_) lead_->open(host);
   if (leader_ == host) talk_->open(head_->coordinator().view());
