@@ -56,4 +56,16 @@ std::vector<Cuts::Going> Cuts::going(const quorum::Set& set, const quorum::Ties&
   return going;
 }
 
+Why who_goes(const Why& lost, const Why& cut_off, const std::set<std::size_t>& known,
+             const std::function<bool(const Why&)>& may_go) {
+  Why all = lost;
+  all.insert(cut_off.begin(), cut_off.end());
+  for (const Why* out : {&lost, static_cast<const Why*>(&all)}) {
+    const bool is_news =
+        std::ranges::any_of(*out, [&known](const auto& one) { return !known.contains(one.first); });
+    if (is_news && may_go(*out)) return *out;
+  }
+  return {};
+}
+
 }  // namespace lockstep::launcher

@@ -10,7 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,5 +52,12 @@ class Cuts {
   std::map<coord::HostIndex, std::vector<coord::HostIndex>> unreached_;  // as each has said last
   std::map<Pair, std::uint64_t> since_;                                  // both say so
 };
+
+using Why = std::map<std::size_t, std::string>;  // by host, for people
+// Whom the leader takes out of the set now, if they may go: those that are lost, and only where
+// none of them is news or may go, those that are cut off with them. So a host that is lost beside a
+// cut goes first, and what is right then is looked at anew; all at once may be too many.
+Why who_goes(const Why& lost, const Why& cut_off, const std::set<std::size_t>& known,
+             const std::function<bool(const Why&)>& may_go);
 
 }  // namespace lockstep::launcher

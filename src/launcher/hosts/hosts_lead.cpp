@@ -85,23 +85,10 @@ void HostsLead::forget_pause(std::uint64_t gap) {
     if (host.back_by) host.back_by = Deadline::in(kRedial);
 }
 
-// Once there are no steps any more no link is needed. Of two either may go, where a lock file says
-// so: with it the other one can go on.
-std::vector<Cuts::Going> HostsLead::cut_off() const {
-  if (facts().is_ending() && !facts().in_order) return {};
-  const quorum::Set& set = agent().facts().set;
-  quorum::Ties ties = agent().ties();
-  if (ties.by_file) ties.file = set.id;
-  return cuts_.going(set, ties, facts(), now());
-}
-
 // Of those that are in the set, by host: why.
-std::map<std::size_t, std::string> HostsLead::lost() const {
-  std::map<std::size_t, std::string> lost;
+Why HostsLead::lost() const {
+  Why lost;
   const quorum::Set& set = agent().facts().set;
-  for (const Cuts::Going& going : cut_off())
-    lost[going.host] =
-        "its link and that of node " + std::to_string(going.other) + " cannot reach each other";
   if (silence_counts_.passed())
     for (const quorum::Member& silent : agent().silent(now()))
       lost[silent.host] = "silent for " + std::to_string(around_.limit.count()) + " ms";
@@ -117,26 +104,46 @@ std::map<std::size_t, std::string> HostsLead::lost() const {
   return lost;
 }
 
+// Once there are no steps any more no link is needed. Of two either may go, where a lock file says
+// so: with it the other one can go on.
+Why HostsLead::cut_off() const {
+  Why cut_off;
+  if (facts().is_ending() && !facts().in_order) return cut_off;
+  const quorum::Set& set = agent().facts().set;
+  quorum::Ties ties = agent().ties();
+  if (ties.by_file) ties.file = set.id;
+  for (const auto& [host, other] : cuts_.going(set, ties, facts(), now()))
+    cut_off[host] =
+        "its link and that of node " + std::to_string(other) + " cannot reach each other";
+  return cut_off;
+}
+
 // If the others may go on without them. Once: what follows is in the next state.
 void HostsLead::exclude() {
   wanted_file_.reset();
   if (agent().facts().change) return;
-  const std::map<std::size_t, std::string> out = lost();
-  if (std::ranges::all_of(out, [this](const auto& one) { return excluded_.contains(one.first); }))
-    return;
-  quorum::Members keep;
-  for (const quorum::Member& member : agent().facts().set.members)
-    if (!out.contains(member.host)) keep.insert(member);
-  if (!agent().can_decide(keep, now())) {
-    wanted_file_ = agent().open_file();
-    if (agent().is_denied_file() && !cut_off().empty())  // the other one may go on alone
-      around_.head.leave(exit_code(ErrorKind::kResumable),
-                         "its link and the other node's cannot reach each other, and that one has "
-                         "the lock file (--tie-break)");
-    return;
-  }
+  const auto may_go = [this](const Why& out) {
+    quorum::Members keep;
+    for (const quorum::Member& member : agent().facts().set.members)
+      if (!out.contains(member.host)) keep.insert(member);
+    return agent().can_decide(keep, now());
+  };
+  const Why lost = this->lost(), cut_off = this->cut_off();
+  const Why out = who_goes(lost, cut_off, excluded_, may_go);
+  if (out.empty()) return want_file(lost, cut_off);
   for (const auto& [host, why] : out) lose(host, why);
   around_.look();
+}
+
+// Whoever is lost may not go. Of two hosts one may by the lock file.
+void HostsLead::want_file(const Why& lost, const Why& cut_off) {
+  const auto is_news = [this](const auto& one) { return !excluded_.contains(one.first); };
+  if (std::ranges::none_of(lost, is_news) && std::ranges::none_of(cut_off, is_news)) return;
+  wanted_file_ = agent().open_file();
+  if (agent().is_denied_file() && !cut_off.empty())  // the other one may go on alone
+    around_.head.leave(exit_code(ErrorKind::kResumable),
+                       "its link and the other node's cannot reach each other, and that one has "
+                       "the lock file (--tie-break)");
 }
 
 void HostsLead::lose(std::size_t host, const std::string& why) {

@@ -87,8 +87,9 @@ class HostsLead {
   void later(std::function<void(coord::RunLead&, std::uint64_t now_ns)> what);
 
   void doubt(std::size_t host, const std::string& what);
-  std::map<std::size_t, std::string> lost() const;
-  std::vector<Cuts::Going> cut_off() const;
+  Why lost() const;
+  Why cut_off() const;
+  void want_file(const Why& lost, const Why& cut_off);
   void exclude();
   void lose(std::size_t host, const std::string& why);
   bool write();

@@ -114,6 +114,16 @@ TEST_F(CutsTest, WhoIsOutHasNoPairs) {
   EXPECT_THAT(after(kLimit), IsEmpty());
 }
 
+// Of three hosts one is dead, and a cut is between the others: both at once would be too many.
+TEST(WhoGoes, WhoIsLostGoesBeforeWhoIsCutOff) {
+  const auto fewer_than_two = [](const Why& out) { return out.size() < 2; };
+  EXPECT_EQ(who_goes({{2, "silent"}}, {{1, "a cut"}}, {}, fewer_than_two), (Why{{2, "silent"}}));
+  EXPECT_EQ(who_goes({}, {{1, "a cut"}}, {2}, fewer_than_two), (Why{{1, "a cut"}}));
+  const auto any = [](const Why&) { return true; };
+  EXPECT_EQ(who_goes({{2, "silent"}}, {{1, "a cut"}}, {2}, any).size(), 2U);
+  EXPECT_TRUE(who_goes({{2, "silent"}}, {}, {2}, any).empty()) << "it is known";
+}
+
 TEST_F(CutsTest, HostsThatThereAreNotGoNowhere) {
   cut(1, 900);
   EXPECT_THAT(after(kLimit), IsEmpty());
