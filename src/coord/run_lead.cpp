@@ -9,8 +9,9 @@ namespace lockstep::coord {
 namespace {
 
 // A host has a moment's words, and obeys in a moment: whoever does not is broken. All orders are in
-// the state, which has to fit into a frame.
+// the state, which has to fit into a frame (control/connection.h).
 constexpr std::size_t kMostWaiting = 4096, kMostOrders = 384;
+constexpr std::size_t kMostOrderBytes = std::size_t{3} << 17;
 
 std::vector<std::uint32_t> workers_of(const RunState& state) {
   std::vector<std::uint32_t> workers;
@@ -102,24 +103,36 @@ void RunLead::decide() {
   run_.look();
   run_.write_tables();
   lose_who_obeys_nothing();
+  drop_orders_of_lost();
   std::ranges::move(std::exchange(turn_.actions, {}), std::back_inserter(held_.actions));
 }
 
 void RunLead::lose_who_obeys_nothing() {
-  std::vector<std::size_t> waiting(ordered_.size());
-  for (const GivenOrder& given : orders_)
+  std::vector<std::size_t> count(ordered_.size()), bytes(ordered_.size());
+  for (const GivenOrder& given : orders_) {
+    const std::size_t size = encode(given.order).size();
     for (const GivenOrder::To& to : given.to)
-      if (++waiting[to.host] == kMostOrders)
-        run_.lose_host(to.host, "it does nothing of the last " + std::to_string(kMostOrders) +
+      if (++count[to.host] >= kMostOrders || (bytes[to.host] += size) >= kMostOrderBytes)
+        run_.lose_host(to.host, "it does nothing of the last " + std::to_string(count[to.host]) +
                                     " things that it was told to do");
+  }
+}
+
+// What a lost host was told nobody does any more.
+void RunLead::drop_orders_of_lost() {
+  drop_orders([this](const GivenOrder::To& to) {
+    return facts_.hosts[to.host].standing == Standing::kOut;
+  });
+}
+
+void RunLead::drop_orders(auto are) {
+  for (GivenOrder& given : orders_) std::erase_if(given.to, are);
+  std::erase_if(orders_, [](const GivenOrder& given) { return given.to.empty(); });
 }
 
 void RunLead::obeyed(std::size_t host, std::uint64_t number) {
   if (number <= std::exchange(obeyed_[host], std::max(obeyed_[host], number))) return;
-  for (GivenOrder& given : orders_)
-    std::erase_if(given.to,
-                  [&](const GivenOrder::To& to) { return to.host == host && to.number <= number; });
-  std::erase_if(orders_, [](const GivenOrder& given) { return given.to.empty(); });
+  drop_orders([&](const GivenOrder::To& to) { return to.host == host && to.number <= number; });
 }
 
 void RunLead::hear(std::size_t host, const HostWord& word, std::uint64_t now) {

@@ -65,6 +65,8 @@ class RunLead {
   void obeyed(std::size_t host, std::uint64_t number);
   void wait(std::size_t host, const HostWord& word);
   void lose_who_obeys_nothing();
+  void drop_orders_of_lost();
+  void drop_orders(auto are);
   bool may_begin() const;
   void begin();
   RunState state() const;

@@ -118,6 +118,8 @@ void fields(auto& io, M& m) {
   io(m.self), io(m.run);
   io.list(m.hosts, [](auto& of, auto& host) { fields(of, host); });
 }
+static_assert(msg::kMostTalkBytes ==
+              control::kMostFrameBytes - sizeof(std::uint16_t) - sizeof(std::uint32_t));
 template <Is<msg::Talk> M>
 void fields(auto& io, M& m) {
   io(m.frame);

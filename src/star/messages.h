@@ -9,6 +9,7 @@
 // kUsage for what is too long for a frame. Threads: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -127,6 +128,7 @@ struct Talk {
   std::string frame;
   friend bool operator==(const Talk&, const Talk&) = default;
 };
+inline constexpr std::size_t kMostTalkBytes = (std::size_t{1} << 20) - 6;  // of `frame`
 
 }  // namespace message
 

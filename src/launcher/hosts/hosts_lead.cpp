@@ -164,6 +164,11 @@ bool HostsLead::write() {
   const std::string run = coord::encode(*state_);
   const bool is_written = changes ? agent().decide(stay, run, now()) : agent().write(run, now());
   if (is_written) agent().acknowledge(agent().facts().stamp, now());
+  // The run's keeper has given up a host that it can do nothing without.
+  if (changes && !is_written && agent().leads(now()) && !agent().facts().change)
+    around_.head.leave(exit_code(ErrorKind::kResumable),
+                       "without the nodes that are lost those that are left are too few to go on; "
+                       "the same command on all nodes goes on from the last checkpoint");
   return is_written;
 }
 

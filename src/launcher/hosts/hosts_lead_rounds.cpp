@@ -129,7 +129,7 @@ void HostsLead::tell_round() {
 
 void HostsLead::tell(link::HostIndex host, const RoundMessage& message) {
   if (const Status told = hosts_[host].talk.tell(message); !told.ok())
-    log_error(told.error().message);
+    around_.head.leave(exit_code(told.error().kind), told.error().message);
 }
 
 // Each in its turn: also one that is on its way back may alone have what another one lacks.

@@ -137,7 +137,9 @@ void HostsRun::closed(std::size_t host) {
 
 void HostsRun::say(std::size_t host, To to, const std::string& bytes) {
   const std::string frame = std::string(1, static_cast<char>(to)) + bytes;
-  is_self(host) ? hear(host, frame) : mesh_->say(host, frame);
+  if (is_self(host)) return hear(host, frame);
+  if (const Status said = mesh_->say(host, frame); !said.ok())
+    head_->leave(exit_code(said.error().kind), said.error().message);
 }
 
 void HostsRun::hear(std::size_t host, const std::string& frame) {

@@ -233,11 +233,18 @@ bool Mesh::has(std::size_t host) const {
   return found != has_.end() && found->second;
 }
 
-void Mesh::say(std::size_t host, const std::string& frame) {
+Status Mesh::say(std::size_t host, const std::string& frame) {
+  if (frame.size() > star::message::kMostTalkBytes)
+    return Error{ErrorKind::kInternal, "what this launcher has to tell node " +
+                                           std::to_string(host) + " has " +
+                                           std::to_string(frame.size()) + " bytes, the most are " +
+                                           std::to_string(star::message::kMostTalkBytes) +
+                                           ": start the run with fewer workers or nodes"};
   if (star::Spoke* by = spoke(host))
     by->tell(star::message::Talk{frame});
   else if (gathering_)
     gathering_->say(static_cast<int>(host), frame);
+  return {};
 }
 
 void Mesh::drop(std::size_t host) {

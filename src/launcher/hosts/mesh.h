@@ -65,10 +65,11 @@ class Mesh {
   const Meeting& meeting() const { return meeting_; }
   const control::Party& party() const { return party_; }
 
-  bool has(std::size_t host) const;                      // a connection
-  void say(std::size_t host, const std::string& frame);  // does nothing where there is none
-  void drop(std::size_t host);                           // its launcher has ended
-  void leave();  // says goodbye to all; what is on its way still arrives
+  bool has(std::size_t host) const;  // a connection
+  // Does nothing where there is none. kInternal: it is too long to be said to anybody.
+  Status say(std::size_t host, const std::string& frame);
+  void drop(std::size_t host);  // its launcher has ended
+  void leave();                 // says goodbye to all; what is on its way still arrives
   bool has_left() const;
 
  private:

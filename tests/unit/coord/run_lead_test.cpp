@@ -208,11 +208,15 @@ TEST_F(RunLeadTest, WhoDoesNothingOfWhatItIsToldIsLost) {
                                      Rank(2)});
       const auto written = write();
       if (written) state_ = *written, lead_->in_force();
+      EXPECT_LT(encode(state_).size(), kMostWordBytes / 2);
       if (state_.facts.hosts[host].standing == Standing::kOut) lost_.insert(host);
     }
   };
   told(2);
   EXPECT_TRUE(lost_.contains(2));
+  EXPECT_TRUE(std::ranges::none_of(state_.orders, [](const GivenOrder& given) {
+    return std::ranges::any_of(given.to, [](const auto& to) { return to.host == 2; });
+  })) << "nobody does what it was told";
   EXPECT_EQ(state_.facts.hosts[1].standing, Standing::kHere);
 }
 
