@@ -298,7 +298,8 @@ void Spoke::watch() {
     failed_beside({Outcome::kTooLate, plan_.host + ": no answer"});
   }
   const bool is_stuck = connection_ && open_ && connection_->is_stuck();
-  if (connection_ && !beside_ && (is_stuck || heard_by_.passed())) {
+  const bool is_silent = heard_by_.passed() && (expects_words_ || !open_);
+  if (connection_ && !beside_ && (is_stuck || is_silent)) {
     if (open_) {
       dial_beside();
     } else {
@@ -307,6 +308,11 @@ void Spoke::watch() {
     }
   }
   watch_ = timers_.in(100ms, [this] { watch(); });
+}
+
+void Spoke::expect_words(bool expects) {
+  if (!std::exchange(expects_words_, expects) && expects)
+    heard_by_ = Deadline::in(std::chrono::nanoseconds(limit_ns_ / 3));
 }
 
 void Spoke::dial_beside() {

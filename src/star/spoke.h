@@ -2,8 +2,8 @@
 // what must agree, carries words between nodes::Node and the leader, and dials again where the
 // connection ends.
 //
-// Where nothing comes for L / 3, or nothing that is said gets through, it dials beside the
-// connection, which stays: a pause or a cut may pass, and then whichever works first, both ways, is
+// Where nothing comes for L / 3 from whom words are expected, or nothing that is said gets through,
+// it dials beside the connection, which stays: a pause or a cut may pass, and then whichever works first, both ways, is
 // the connection. So silence is no close: closed()
 // is what the other side has done (goodbye, its process or machine gone, nobody listens any more).
 //
@@ -80,6 +80,8 @@ class Spoke {
   const std::string& leader_address() const { return leader_address_; }
   // Why there is no connection; "": there is one.
   const std::string& trouble() const { return trouble_; }
+  // As at first. If not, the other side has nothing to say as long as all is well.
+  void expect_words(bool expects);
   // No more lines of why there is no connection.
   void be_quiet() { quiet_ = true; }
   void leave();
@@ -129,6 +131,7 @@ class Spoke {
   std::shared_ptr<control::Connection> fresh_, old_;
   bool open_ = false;  // the leader has said Welcome
   bool quiet_ = false;
+  bool expects_words_ = true;
   bool was_open_ = false;
   std::uint64_t limit_ns_;
   std::string local_address_ = "127.0.0.1";

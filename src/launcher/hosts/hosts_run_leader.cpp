@@ -50,6 +50,7 @@ void HostsRun::follow_leader() {
   leader_ = leader->host;
   leads_in_ = term;
   link_->follow(term);
+  mesh_->expect_words_of(*leader_);
   if (!is_self(*leader_) && mesh_->has(*leader_)) talk_->open(head_->coordinator().view());
 }
 

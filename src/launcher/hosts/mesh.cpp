@@ -198,6 +198,7 @@ std::unique_ptr<star::Spoke> Mesh::spoke_to(std::size_t host) {
   auto made = std::make_unique<star::Spoke>(loop_, timers_, spoke_plan(address_of(host), port),
                                             std::move(events));
   made->be_quiet();
+  made->expect_words(false);
   return made;
 }
 
@@ -245,6 +246,12 @@ Status Mesh::say(std::size_t host, const std::string& frame) {
   else if (gathering_)
     gathering_->say(static_cast<int>(host), frame);
   return {};
+}
+
+void Mesh::expect_words_of(std::size_t leader) {
+  const bool all = leader == self();
+  if (to_endpoint_) to_endpoint_->expect_words(all || leader == endpoint_);
+  for (auto& [host, by] : spokes_) by->expect_words(all || host == leader);
 }
 
 void Mesh::drop(std::size_t host) {

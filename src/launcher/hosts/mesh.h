@@ -68,6 +68,8 @@ class Mesh {
   bool has(std::size_t host) const;  // a connection
   // Does nothing where there is none. kInternal: it is too long to be said to anybody.
   Status say(std::size_t host, const std::string& frame);
+  // Who leads: all others speak to it alone, as long as all is well.
+  void expect_words_of(std::size_t leader);
   void drop(std::size_t host);  // its launcher has ended
   void leave();                 // says goodbye to all; what is on its way still arrives
   bool has_left() const;

@@ -176,6 +176,22 @@ TEST_F(GatheringTest, WhoTakesPartInAnotherRunIsNotTakenIn) {
   EXPECT_EQ(gathering->missing(), "node 1, node 2");
 }
 
+// As two agents of which neither leads: they say nothing to each other, and each connection more
+// would cost a handshake.
+TEST_F(GatheringTest, WhoExpectsNoWordsStaysWithItsConnection) {
+  rules.limit = 300'000'000;
+  gather();
+  Host& first = come(11, 1);
+  Host& second = come(12, 2);
+  ASSERT_TRUE(until([&] { return first.formed && second.formed; }));
+  first.spoke->expect_words(false);
+  const int before = opened[1];
+  ASSERT_TRUE(until([&] { return opened[2] > 3; })) << "this one does";
+  EXPECT_LE(opened[1], before + 1) << "one may have been on its way";
+  first.spoke->expect_words(true);
+  ASSERT_TRUE(until([&] { return opened[1] > before + 1; }));
+}
+
 TEST_F(GatheringTest, ElsewhereThoseComeInThatTheFirstOneHasNamed) {
   const message::Formed::Host host{"127.0.0.1", 7001, 7002, 11, 3, "cookie"};
   message::Formed told{0, 5, {host, host, host}};
