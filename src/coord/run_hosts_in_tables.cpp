@@ -14,13 +14,27 @@ void RunKeeper::look_at_hosts() {
     if (facts.standing == Standing::kHere && has_nobody(h)) take_out(h);
     if (facts.standing == Standing::kForming && !hosts_[h].ranks.empty()) bring(h);
     const bool is_over = facts.standing == Standing::kGoing && hosts_[h].off_tables;
-    if (!is_over || facts_.in_order || facts.target == 0 || !hosts_[h].is_current() ||
-        !hosts_[h].view.is_empty())
+    if (!is_over || is_taking_out() || facts_.in_order || facts.target == 0 ||
+        !hosts_[h].is_current() || !hosts_[h].view.is_empty())
       continue;
     begin(h);
     if (proposal_) tell(h, order::Propose{*proposal_, "its host comes back"});
   }
   finish_if_all_have();
+}
+
+// In a round a board stays as it is, also one that is out of the tables: what it has answered it is
+// to send.
+bool RunKeeper::is_taking_out() const {
+  for (std::size_t h = 0; h < hosts_.size(); ++h)
+    if (facts_.hosts[h].standing >= Standing::kGoing && !hosts_[h].off_tables) return true;
+  return false;
+}
+
+bool RunKeeper::have_boards() const {
+  for (std::size_t h = 0; h < hosts_.size(); ++h)
+    if (facts_.hosts[h].standing != Standing::kOut && !hosts_[h].is_of_this_board()) return false;
+  return true;
 }
 
 // Newcomers of a host that has had members take their state from these, and cannot any more. Where

@@ -88,6 +88,8 @@ class RunKeeper {
   void write_tables();
 
   std::uint64_t committed() const { return applied_; }  // transactions, of this board
+  // All that are not out of the set have the boards that they were told to have: none gives way.
+  bool have_boards() const;
   int replacements_left() { return replacements_.left(furthest_); }
   std::uint32_t members() const;
 
@@ -158,6 +160,7 @@ class RunKeeper {
   // run_hosts_in_tables.cpp
   Rank rank_of(WorkerUid uid) const;  // in the proposal
   void look_at_hosts();
+  bool is_taking_out() const;
   bool has_nobody(std::size_t host) const;
   void take_out(std::size_t host);
   void close(std::size_t host);

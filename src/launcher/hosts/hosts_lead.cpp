@@ -18,7 +18,10 @@ constexpr auto kRedial = 1s;  // for a connection that is closed to be made agai
 }  // namespace
 
 HostsLead::HostsLead(Around around, const coord::RunState& state, std::uint64_t as_of)
-    : around_(std::move(around)), term_(around_.quorum.agent().term()), cuts_(ns(around_.limit)) {
+    : around_(std::move(around)),
+      term_(around_.quorum.agent().term()),
+      cuts_(ns(around_.limit)),
+      start_(state.facts.group == coord::Group::kRestarting ? -1 : state.facts.restarts) {
   around_.head.coordinator().lead(state, as_of);
   for (std::size_t h = 0; h < around_.quorum.members().size(); ++h) {
     hosts_.emplace_back(
@@ -186,9 +189,13 @@ bool HostsLead::go_on() {
 bool HostsLead::follow() {
   if (!written_ || agent().in_force() < *written_) return false;
   written_.reset();
-  state_.reset();
+  const coord::RunState state = *std::exchange(state_, std::nullopt);
+  const bool restarts = state.facts.group == coord::Group::kRestarting;
+  if (!restarts && std::exchange(start_, state.facts.restarts) != state.facts.restarts)
+    forget_rounds();  // the group has started anew
   coord::RunLead::Follows follows = run().in_force();
-  for (const auto& [stay, of_set] : follows.take_out) to_take_out_.push_back({stay, of_set});
+  for (const auto& [stay, of_set] : follows.take_out)
+    if (!state.hosts[stay.host].off_tables) to_take_out_.push_back({stay, of_set});
   to_bring_.insert(to_bring_.end(), follows.bring.begin(), follows.bring.end());
   around_.quorum.look(now());  // rounds come behind what they follow from
   around_.head.later([actions = std::move(follows.actions)](coord::Coordinator&, std::uint64_t) {

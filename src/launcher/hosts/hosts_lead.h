@@ -61,7 +61,6 @@ class HostsLead {
   // The set whose lock file is needed to take out whom it has lost.
   const std::optional<std::uint64_t>& wanted_file() const { return wanted_file_; }
   void forget_pause(std::uint64_t gap);  // of this agent: what others have said waits to be read
-  void renew();                          // the group has started anew
 
  private:
   // Of a host.
@@ -96,6 +95,7 @@ class HostsLead {
   bool follow();
 
   // hosts_lead_rounds.cpp
+  void forget_rounds();
   bool go_on_with_rounds();
   bool begin_rounds();
   bool is_of_set(const coord::HostFacts& host) const;
@@ -121,6 +121,7 @@ class HostsLead {
 
   std::vector<TakenOut> to_take_out_;
   std::optional<link::RoundKeeper> keeper_;
+  std::int64_t start_ = -1;  // of the group, that they are of; -1: not yet known
   bool filled_ = true, told_end_ = true;
   bool any_table_ = false;
   std::vector<coord::Stay> going_;                        // in the newest round, or an earlier one

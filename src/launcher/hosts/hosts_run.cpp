@@ -205,7 +205,6 @@ bool HostsRun::go_on() {
 void HostsRun::renew_board() {
   const coord::Stay stay = head_->coordinator().view().stay;
   const bool is_new_start = link_->renew_board();
-  if (is_new_start && lead_) lead_->renew();
   is_new_start ? records_copy_->end() : records_copy_->begin(stay);
 }
 

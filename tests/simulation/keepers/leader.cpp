@@ -1,5 +1,6 @@
 // What agents say to each other, and what the one that leads does.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "coord/keeper_wire.h"
@@ -224,17 +225,28 @@ void SimHost::go_on_leading() {
     leading_->written = agent_.facts().stamp;
     run_.written();
   }
-  if (!leading_->written || agent_.in_force() < *leading_->written) return;
+  begin_rounds();
+  if (!leading_ || !leading_->written || agent_.in_force() < *leading_->written) return;
   leading_->written.reset();
   run_.know(*std::exchange(leading_->state, std::nullopt));
   coord::RunLead::Follows follows = run.in_force();
   obey(follows.actions);
   follow();  // first, then rounds
-  for (const auto& [stay, of_set] : follows.take_out)
-    if (leading_) run_.take_out(index_, stay);
-  for (const Stay stay : follows.bring)
-    if (leading_) run_.bring(index_, stay);
+  if (leading_) {
+    std::ranges::move(follows.take_out, std::back_inserter(leading_->take_out));
+    std::ranges::move(follows.bring, std::back_inserter(leading_->bring));
+  }
+  begin_rounds();
   said_ = {};  // once more
+}
+
+void SimHost::begin_rounds() {
+  if (!leading_ || !coordinator_.leads()->may_begin_rounds()) return;
+  for (const auto& [stay, of_set] : std::exchange(leading_->take_out, {}))
+    if (leading_) run_.take_out(index_, stay);
+  if (!leading_) return;
+  for (const Stay stay : std::exchange(leading_->bring, {}))
+    if (leading_) run_.bring(index_, stay);
 }
 
 }  // namespace lockstep::simulation

@@ -54,6 +54,7 @@ void Run::check_ranks(const Table& before, const Table& table) const {
 }
 
 void Run::check_return(const Board& old) const {
+  require(going_.empty(), "a board gives way in the middle of a round");
   for (const auto& host : hosts)
     for (const auto& [txn, table] : host->board->tables)
       require(host->board->attempt != old.attempt || out_.contains(old.stay) ||

@@ -108,6 +108,8 @@ struct Leading {
   std::optional<coord::RunState> state;  // to be written, or written and not in force
   std::optional<Stamp> written;          // that
   std::vector<coord::Pulse> told;
+  std::vector<std::pair<Stay, bool>> take_out = {};  // rounds that are to begin
+  std::vector<Stay> bring = {};
 };
 
 // Whose rules may be broken.
@@ -173,6 +175,7 @@ class SimHost {
   void carry_out();
   void follow();
   void go_on_leading();
+  void begin_rounds();
   void lead();
   void lead_no_more();
   void exclude(coord::RunLead& run);
