@@ -67,7 +67,10 @@ void HostLink::begin() {
 bool HostLink::renew_board() {
   memory_.reset();
   closed_.reset();
-  const bool is_new_start = std::exchange(attempt_, facts().restarts) != facts().restarts;
+  // Until all are gone what comes is a host's next stay, told before the group was to start anew.
+  const bool is_old = facts().group == coord::Group::kRestarting;
+  const bool is_new_start =
+      !is_old && std::exchange(attempt_, facts().restarts) != facts().restarts;
   if (is_new_start)
     promise();
   else
