@@ -42,4 +42,16 @@ const char* to_string(Outcome outcome) {
   return "?";
 }
 
+bool is_other_launcher(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kWrongKey:
+    case Outcome::kKeyMissing:
+    case Outcome::kOtherVersion:
+    case Outcome::kOtherUser:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace lockstep::control

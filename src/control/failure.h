@@ -32,6 +32,8 @@ enum class Outcome {
 };
 
 const char* to_string(Outcome outcome);
+// Who is there is a launcher, and none that this one could have a run with, wait as it may.
+bool is_other_launcher(Outcome outcome);
 
 struct Failure {
   Outcome outcome = Outcome::kGone;

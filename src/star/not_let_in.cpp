@@ -8,23 +8,14 @@
 namespace lockstep::star {
 namespace {
 
-using control::Outcome;
-
 constexpr std::size_t kMostSaid = 64;
 
 // Who closes without a word is a probe of somebody's; who has another key or version is perhaps a
 // node of this run, and so is somebody's torchrun, or a worker of another run.
 bool may_be_a_node(const control::Failure& failure) {
-  switch (failure.outcome) {
-    case Outcome::kWrongKey:
-    case Outcome::kKeyMissing:
-    case Outcome::kOtherVersion:
-    case Outcome::kOtherUser:
-      return true;
-    default:
-      return failure.outcome == Outcome::kNotLockstep &&
-             failure.text.find("TCPStore") != std::string::npos;
-  }
+  return control::is_other_launcher(failure.outcome) ||
+         (failure.outcome == control::Outcome::kNotLockstep &&
+          failure.text.find("TCPStore") != std::string::npos);
 }
 
 }  // namespace

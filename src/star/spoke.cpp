@@ -26,16 +26,7 @@ constexpr const char* kNotOursText = "5 s";
 
 // Who answers is no leader that we could be a node of, and will not become one by waiting.
 bool is_not_ours(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kNotLockstep:
-    case Outcome::kWrongKey:
-    case Outcome::kKeyMissing:
-    case Outcome::kOtherVersion:
-    case Outcome::kOtherUser:
-      return true;
-    default:
-      return false;
-  }
+  return outcome == Outcome::kNotLockstep || control::is_other_launcher(outcome);
 }
 
 }  // namespace
