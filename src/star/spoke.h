@@ -50,11 +50,12 @@ class Spoke {
     control::FindAddresses find = control::find_addresses;
   };
   struct Events {
-    std::function<void()> open;  // the leader agrees: say() the node's word
-    std::function<void(const nodes::LeaderWord&)> word;
-    std::function<void(const message::Failed&)> failed;  // elsewhere: why the run ends
-    std::function<void()> closed;                        // by the other side
-    // Of linked programs, in the words' place: Formed or Talk.
+    std::function<void()> open;    // the leader agrees: say() the node's word
+    std::function<void()> closed;  // by the other side
+    // Of plain programs; the second one is of elsewhere: why the run ends.
+    std::function<void(const nodes::LeaderWord&)> word = [](const nodes::LeaderWord&) {};
+    std::function<void(const message::Failed&)> failed = [](const message::Failed&) {};
+    // Of linked programs: Formed or Talk.
     std::function<void(const Message&)> of_hosts = [](const Message&) {};
     // By this machine, before there ever was a connection: who leads may be this node.
     std::function<void()> refused_here = [] {};

@@ -126,8 +126,6 @@ void Mesh::dial() {
     to_endpoint_->tell(claim());
     if (is_formed()) opened(endpoint_);
   };
-  events.word = [](const nodes::LeaderWord&) {};
-  events.failed = [](const star::message::Failed&) {};
   events.closed = [this] { ended(endpoint_); };
   events.advice = [this](const control::Failure& failure) {
     return is_formed() ? "" : who_leads(options_.nodes, meeting_, failure);
@@ -184,8 +182,6 @@ std::unique_ptr<star::Spoke> Mesh::spoke_to(std::size_t host) {
     spokes_[host]->tell(claim());
     opened(host);
   };
-  events.word = [](const nodes::LeaderWord&) {};
-  events.failed = [](const star::message::Failed&) {};
   events.closed = [this, host] { ended(host); };
   events.refused = [host](const nodes::Final& why) {  // it will be silent
     log_debug("node " + std::to_string(host) + ": " + why.text);

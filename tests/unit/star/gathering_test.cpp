@@ -63,8 +63,6 @@ class GatheringTest : public test::StarTest {
     events.open = [host, incarnation, rank, run] {
       host->spoke->tell(message::Claim{rank, incarnation, 3, 7001, 7002, run});
     };
-    events.word = [](const nodes::LeaderWord&) {};
-    events.failed = [](const message::Failed&) {};
     events.closed = [] {};
     events.refused = [host](const nodes::Final& why) { host->refused = why; };
     events.of_hosts = [host](const Message& message) {
