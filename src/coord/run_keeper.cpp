@@ -235,7 +235,7 @@ void RunKeeper::each_timer(Visit visit) {
   if (facts_.is_training() && none_since_)
     visit(*none_since_ + timing.orphan_grace, [this] {
       none_since_.reset();
-      give_up("no worker that holds the state is alive");
+      give_up();
     });
   if (const auto limit = clock_.deadline(); running && limit)
     visit(*limit, [this] {

@@ -148,7 +148,7 @@ class RunKeeper {
   void check_survivors();
   bool anybody_holds_state();
   void none_holds_state();
-  void give_up(const char* reason);
+  void give_up();
   void check_orphans();
   void check_orphans(std::size_t host, std::uint64_t applied);
   void keep_leavers();

@@ -125,11 +125,12 @@ void RunKeeper::none_holds_state() {
     return worker.stage == Stage::kReady && !worker.dismissed && proposal_ &&
            proposal_->has(worker.uid);
   });
-  if (!may_be) return give_up("no worker that holds the state is alive");
+  if (!may_be) return give_up();
   if (!none_since_) none_since_ = turn_.now;
 }
 
-void RunKeeper::give_up(const char* reason) {
+void RunKeeper::give_up() {
+  const char* reason = "no worker that holds the state is alive";
   if (facts_.in_order) return give_leavers_up(reason);
   restart_or_stop(why_none_is_left(incidents_.newest(), reason), blame_outside());
 }
