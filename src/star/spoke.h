@@ -3,9 +3,9 @@
 // connection ends.
 //
 // Where nothing comes for L / 3 from whom words are expected, or nothing that is said gets through,
-// it dials beside the connection, which stays: a pause or a cut may pass, and then whichever works first, both ways, is
-// the connection. So silence is no close: closed()
-// is what the other side has done (goodbye, its process or machine gone, nobody listens any more).
+// it dials beside the connection, which stays: a pause or a cut may pass, and then whichever works
+// first, both ways, is the connection. So silence is no close: closed() is what the other side has
+// done (goodbye, its process or machine gone, nobody listens any more).
 //
 // Once a leader has answered it is dialled at that address first, and by the endpoint's name beside
 // it: names may not be resolved for a while, and the leader may have moved. Who answers first with
