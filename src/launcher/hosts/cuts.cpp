@@ -56,14 +56,17 @@ std::vector<Cuts::Going> Cuts::going(const quorum::Set& set, const quorum::Ties&
   return going;
 }
 
+bool is_news(const Why& going, const std::set<std::size_t>& known) {
+  return std::ranges::any_of(going,
+                             [&known](const auto& one) { return !known.contains(one.first); });
+}
+
 Why who_goes(const Why& lost, const Why& cut_off, const std::set<std::size_t>& known,
              const std::function<bool(const Why&)>& may_go) {
   Why all = lost;
   all.insert(cut_off.begin(), cut_off.end());
   for (const Why* out : {&lost, static_cast<const Why*>(&all)}) {
-    const bool is_news =
-        std::ranges::any_of(*out, [&known](const auto& one) { return !known.contains(one.first); });
-    if (is_news && may_go(*out)) return *out;
+    if (is_news(*out, known) && may_go(*out)) return *out;
   }
   return {};
 }

@@ -53,7 +53,8 @@ class Cuts {
   std::map<Pair, std::uint64_t> since_;                                  // both say so
 };
 
-using Why = std::map<std::size_t, std::string>;  // by host, for people
+using Why = std::map<std::size_t, std::string>;                      // by host, for people
+bool is_news(const Why& going, const std::set<std::size_t>& known);  // one of them is not known
 // Whom the leader takes out of the set now, if they may go: those that are lost, and only where
 // none of them is news or may go, those that are cut off with them. So a host that is lost beside a
 // cut goes first, and what is right then is looked at anew; all at once may be too many.

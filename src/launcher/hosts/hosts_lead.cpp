@@ -140,8 +140,7 @@ void HostsLead::exclude() {
 
 // Whoever is lost may not go. Of two hosts one may by the lock file.
 void HostsLead::want_file(const Why& lost, const Why& cut_off) {
-  const auto is_news = [this](const auto& one) { return !excluded_.contains(one.first); };
-  if (std::ranges::none_of(lost, is_news) && std::ranges::none_of(cut_off, is_news)) return;
+  if (!is_news(lost, excluded_) && !is_news(cut_off, excluded_)) return;
   wanted_file_ = agent().open_file();
   if (agent().is_denied_file() && !cut_off.empty())  // the other one may go on alone
     around_.head.leave(exit_code(ErrorKind::kResumable),

@@ -97,12 +97,17 @@ star::Gathering::Events Mesh::gathering_events() {
   return events;
 }
 
-Status Mesh::lead() {
+star::Gathering::Plan Mesh::gathering_plan() const {
   star::Gathering::Plan plan;
   plan.hosts = options_.nodes.nnodes;
   plan.own = claim();
   plan.self = hello();
   plan.party = party_;
+  return plan;
+}
+
+Status Mesh::lead() {
+  star::Gathering::Plan plan = gathering_plan();
   plan.secret = random_hex(64);
   LOCKSTEP_ASSIGN(gathering_, star::Gathering::open(loop_, timers_, std::move(meeting_.sockets),
                                                     std::move(plan), gathering_events()));
@@ -160,11 +165,7 @@ void Mesh::form(const star::message::Formed& formed) {
 }
 
 void Mesh::reach_others() {
-  star::Gathering::Plan plan;
-  plan.hosts = options_.nodes.nnodes;
-  plan.own = claim();
-  plan.self = hello();
-  plan.party = party_;
+  star::Gathering::Plan plan = gathering_plan();
   plan.formed = formed_;
   std::vector<star::Hub::ListenSocket> sockets;
   sockets.push_back(std::move(door_));

@@ -84,6 +84,7 @@ class Mesh {
   void reach_others();
   std::unique_ptr<star::Spoke> spoke_to(std::size_t host);
   star::Gathering::Events gathering_events();
+  star::Gathering::Plan gathering_plan() const;
   star::Spoke::Plan spoke_plan(const std::string& host, int port) const;
   void opened(std::size_t host);
   void ended(std::size_t host);

@@ -41,7 +41,7 @@ class TieBreak {
   Status open(LockDirectory directory);
   // Once all have met, of each other one its incarnation and what it is called. Before any claim.
   void compare(std::uint64_t other, const std::string& name);
-  // The set whose file is wanted, none any more; at each turn. `others`: who is lost, for people.
+  // The set whose file is wanted, none any more; at each turn. `lost`: the other one, for people.
   void want(std::optional<std::uint64_t> set, const std::string& lost);
   bool waits() const { return wanted_.has_value(); }
   // At the end, 1 s at most: removes what is this launcher's, and that lock file. The same at the
