@@ -15,11 +15,14 @@ using testing::Not;
 
 class NodesReport : public ThreeNodes {
  protected:
-  // Rank `bad` does `what`; 0.3 s later all others end with 1, as if a peer were gone.
+  // Rank `bad` does `what`; 0.3 s after its end all others end with 1, as if a peer were gone.
   void run_with(int bad, const std::string& what, int code = 1) {
-    const std::string program =
-        script("train", "#!/bin/sh\n# " + folder_.path() + "\nif [ $RANK = " + std::to_string(bad) +
-                            " ]; then sleep 0.1; " + what + "; fi\nsleep 0.4; exit 1\n");
+    const std::string program = script(
+        "train", "#!/bin/sh\nbad=" + (folder_ / "bad") + "\nif [ $RANK = " + std::to_string(bad) +
+                     " ]; then echo $$ > $bad; sleep 0.1; " + what +
+                     "; fi\nuntil [ -s $bad ]; do sleep 0.05; done\n"
+                     "while kill -0 $(cat $bad) 2> /dev/null; do sleep 0.05; done\n"
+                     "sleep 0.3; exit 1\n");
     for (const int rank : {0, 1, 2})
       start(rank, {program}, {}, {{"TORCHELASTIC_ERROR_FILE", error_file(rank)}});
     for (const int rank : {0, 1, 2}) {
