@@ -166,11 +166,11 @@ class Options(BadInput):
     def test_more_workers_than_shares(self):
         self.refused(USAGE, r"9 workers were asked for \(--nproc-per-node, or the number of ranks\), but the run has 8 virtual workers", SHORT, (9,))
 
-    def test_no_program(self):
-        for name, code in (("no-such-program", USAGE), ("/etc/passwd", USAGE)):
-            done = subprocess.run([harness.LOCKSTEP, "run", name], capture_output=True, text=True)
-            self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn(name, done.stderr)
+    def test_what_cannot_be_started(self):
+        for line, says in (("no-such-program", "no-such-p"), ("/etc/passwd", "passwd"), (f"--nnodes 1025 --rdzv-endpoint a:1 {harness.CONVNET}", "most 1024")):
+            done = subprocess.run([harness.LOCKSTEP, "run", *line.split()], capture_output=True, text=True)
+            self.assertEqual(done.returncode, USAGE, done.stderr)
+            self.assertIn(says, done.stderr)
 
     def test_wrong_torch(self):
         env = harness.environment(LD_PRELOAD=os.environ["LOCKSTEP_WRONG_TORCH"])

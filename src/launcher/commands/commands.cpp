@@ -12,6 +12,7 @@
 #include "base/process_setup.h"
 #include "base/text.h"
 #include "coord/faults.h"
+#include "coord/keeper_wire.h"
 #include "coord/table.h"
 #include "launcher/agent.h"
 #include "launcher/linked/run_directory.h"
@@ -64,6 +65,15 @@ Status check_effects(const LaunchOptions& options, const Program& program) {
                 "; leave the option out, or say that it does (--linked)");
 }
 
+// A run's table has a member of each node.
+Status check_nodes(const LaunchOptions& options, const Program& program) {
+  const auto most = static_cast<int>(coord::kMaxHosts);
+  if (!program.linked || options.nodes.nnodes <= most) return {};
+  return misuse(options.nodes.nnodes_from + ": '" + program.name +
+                "' links Lockstep, and such a run has at most " + std::to_string(most) +
+                " nodes; start fewer, with more workers on each (--nproc-per-node)");
+}
+
 // Those of a program that may be scaled are known once it says how far: Descriptions::add.
 Status check_local_ranks(const LaunchOptions& options, const Program& program) {
   if (program.linked)
@@ -96,6 +106,7 @@ Result<Program> program_for(LaunchOptions& options, bool running,
   LOCKSTEP_ASSIGN(Program program,
                   running ? Result<Program>(running_program(options)) : find_program(options));
   LOCKSTEP_TRY(check_effects(options, program));
+  LOCKSTEP_TRY(check_nodes(options, program));
   if (options.nodes.nnodes > 1) LOCKSTEP_TRY(check_endpoint(options, arguments));
   LOCKSTEP_TRY(settle_workers(options, program.linked));
   LOCKSTEP_TRY(check_local_ranks(options, program));
