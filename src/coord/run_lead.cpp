@@ -91,6 +91,7 @@ void RunLead::pass(std::uint64_t now) {
   if (now < decided_at_ + pace_) return;
   take(now, [] {});
   due_ = false;
+  may_write_ = true;
   decided_at_ = now;
   if (facts_.group != Group::kStopped) decide();
 }
@@ -214,7 +215,7 @@ RunState RunLead::state() const {
 }
 
 std::optional<RunState> RunLead::write() {
-  if (is_written_) return std::nullopt;
+  if (is_written_ || !std::exchange(may_write_, false)) return std::nullopt;
   RunState now = state();
   std::string what = essence(now);
   const bool is_news =

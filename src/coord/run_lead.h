@@ -43,7 +43,8 @@ class RunLead {
   void pass(std::uint64_t now);
   std::uint64_t next_deadline(std::uint64_t until);  // that, or what is due before
 
-  // To be written now; none: there is nothing new, or the one before is not in force.
+  // To be written now; none: there is nothing new, or the one before is not in force. What has come
+  // is in it once it has been decided about.
   std::optional<RunState> write();
   // The one that was written is in force: what follows, to be done here.
   struct Follows {
@@ -81,6 +82,7 @@ class RunLead {
   std::vector<std::uint64_t> ordered_, obeyed_;  // by host
   bool begun_ = false;
   bool due_ = false;                           // something has come
+  bool may_write_ = true;                      // something has been decided, perhaps
   std::uint64_t decided_at_ = 0;               // last
   std::vector<std::deque<HostWord>> waiting_;  // until then, by host
   std::map<std::size_t, std::string> lost_;    // the same

@@ -26,7 +26,7 @@ bool Agent::is_present(const Member& other, std::uint64_t now) const {
 
 Members Agent::silent(std::uint64_t now) const {
   Members silent;
-  for (const Member& member : facts_.set.members)
+  for (const Member& member : facts_->set.members)
     if (!is_present(member, now)) silent.insert(member);
   return silent;
 }
@@ -42,12 +42,13 @@ bool Agent::has_vote() const { return has_vote_; }
 
 // You are in my set, and I hear no leader, or you are it.
 bool Agent::would_vote(const Member& candidate, std::uint64_t now) const {
-  return has_vote() && !is_out() && facts_.set.has(candidate) &&
-         (!hears_leader(now) || (role_ == Role::kFollows && obeys_ == candidate));
+  return has_vote() && !is_out() &&
+         (!hears_leader(now) || (role_ == Role::kFollows && obeys_ == candidate)) &&
+         facts_->set.has(candidate);
 }
 
 bool Agent::may_vote(const Message& request, std::uint64_t now) const {
-  return has_vote() && facts_.set.has(request.from) && !hears_leader(now) && !voted_;
+  return has_vote() && facts_->set.has(request.from) && !hears_leader(now) && !voted_;
 }
 
 Message Agent::say(const Member& to, std::uint64_t now) const {
@@ -66,12 +67,15 @@ Message Agent::say(const Member& to, std::uint64_t now) const {
           .would = would_vote(to, now),
           .you_were_in = peers_.at(to).was_in,
           .out = is_out(),
-          .attempt_is_over = fence_.is_over(facts_.attempt)};
+          .attempt_is_over = fence_.is_over(facts_->attempt)};
 }
 
 bool Agent::speaks_to(const Member& to, std::uint64_t now) const {
   if (role_ != Role::kFollows || ending_ || is_out() || !has_vote()) return true;
-  if (obeys_ == to || age(peers_.at(to).waited, now) < settings_.silence) return true;
+  if (obeys_ == to) return true;
+  const bool any_waits =
+      age(waited_, now) < settings_.silence;  // else nobody needs to be looked up
+  if (any_waits && age(peers_.at(to).waited, now) < settings_.silence) return true;
   if (hears_leader(now)) return false;
   return (ask_at_ != 0 && now >= ask_at_) || (settings_.fixed > 0 && to.host == 0);
 }
@@ -87,6 +91,7 @@ bool Agent::note(const Message& message, std::uint64_t now) {
   const bool waits = leads ? obeys_ != message.from : !message.hears;
   peer.waited = waits ? now : 0;
   if (!waits) return false;
+  waited_ = now;
   if (age(peer.owed, now) < settings_.silence / 24) return false;
   peer.owed = now;
   return true;
@@ -115,35 +120,32 @@ bool Agent::hear(const Message& message, std::uint64_t now) {
 
 // Rule 1.
 void Agent::read(const Message& message, std::uint64_t now) {
-  std::optional<Facts> settled;
-  if (message.facts.change && message.facts.change.id == facts_.set.id)
-    settle(settled.emplace(message.facts), facts_);
-  const Facts& told = settled ? *settled : message.facts;
-  if (settle(facts_, told)) {
-    take(Facts(facts_));
-    enter(told.stamp.term);
+  SharedFacts told = message.facts;
+  settle(told, *facts_);
+  if (settle(facts_, *told)) {
+    take(facts_);
+    enter(told->stamp.term);
     if (role_ == Role::kLeads) enforce(now);
   }
-  const bool outside = told.set && !told.set.has(message.from);
-  if (told.set && is_newer(told, facts_)) {
+  if (told->set && is_newer(*told, *facts_)) {
     if (role_ == Role::kLeads) retire();
-    if (!facts_.set) obeys_.reset();  // a maker
+    if (!facts_->set) obeys_.reset();  // a maker
     take(told);
-    enter(told.stamp.term);
-    if (outside) heard_ = now;  // as if it had heard a leader
+    enter(told->stamp.term);
+    if (!told->set.has(message.from)) heard_ = now;  // as if it had heard a leader
   }
-  if (role_ == Role::kAsks && told.stamp.term >= term_) retire();  // somebody was elected
-  was_in_ = was_in_ || message.you_were_in;                        // and out again, before it knew
+  if (role_ == Role::kAsks && told->stamp.term >= term_) retire();  // somebody was elected
+  was_in_ = was_in_ || message.you_were_in;                         // and out again, before it knew
 }
 
-void Agent::take(const Facts& facts) {
-  facts_ = facts;
+void Agent::take(SharedFacts facts) {
+  facts_ = std::move(facts);
   looked_at_ = quorum_at_ = 0;
-  peers_.remember(facts_.set);
-  is_in_ = facts_.set.has(self_);
-  has_vote_ = is_in_ || (facts_.set && facts_.change.has(self_));
+  if (std::exchange(remembered_, facts_->set.id) != facts_->set.id) peers_.remember(facts_->set);
+  is_in_ = facts_->set.has(self_);
+  has_vote_ = is_in_ || (facts_->set && facts_->change.has(self_));
   was_in_ = was_in_ || is_in_;
-  if (facts_.set) maker_.reset();
+  if (facts_->set) maker_.reset();
 }
 
 // Whoever has read facts of a term is in it, and has voted in it.
@@ -165,13 +167,15 @@ void Agent::begin_term(std::uint64_t term) {
 // False: whoever says it is of no concern.
 bool Agent::follow_term(const Message& message, std::uint64_t now) {
   const bool leads = message.role == Role::kLeads, asks = message.role == Role::kAsks;
-  if (message.term > term_ && role_ == Role::kLeads && facts_.set.has(message.from))
+  if (message.term > term_ && role_ == Role::kLeads && facts_->set.has(message.from))
     higher_ = std::max(higher_, message.term);
-  if (leads && !message.facts.set.has(self_) && !message.facts.change.has(self_)) return false;
-  if (leads && !message.facts.set && !obeys_maker(message, now)) return false;
+  const bool is_of_it = (is_in_ && message.facts->set.id == facts_->set.id) ||
+                        message.facts->set.has(self_) || message.facts->change.has(self_);
+  if (leads && !is_of_it) return false;
+  if (leads && !message.facts->set && !obeys_maker(message, now)) return false;
   if (message.term <= term_) return true;
   const bool mine = role_ == Role::kFollows && obeys_ == message.from;
-  if (!leads && !(asks && facts_.set.has(message.from) && (!hears_leader(now) || mine)))
+  if (!leads && !(asks && facts_->set.has(message.from) && (!hears_leader(now) || mine)))
     return false;
   if (asks && mine) heard_ = 0;  // it leads no more
   begin_term(message.term);
@@ -181,10 +185,10 @@ bool Agent::follow_term(const Message& message, std::uint64_t now) {
 // Rule 8: who has acknowledged one maker's first set obeys another only if that one answers where
 // the first did, which then is dead.
 bool Agent::obeys_maker(const Message& maker, std::uint64_t now) const {
-  if (facts_.set && (!maker.facts.anew || hears_leader(now))) return false;
+  if (facts_->set && (!maker.facts->anew || hears_leader(now))) return false;
   if (!maker_ || *maker_ == maker.from) return true;
   if (maker_place_ != 0 && maker_place_ == maker.place) return true;
-  return maker.facts.anew && age(peers_.at(*maker_).sign, now) >= 3 * settings_.silence;
+  return maker.facts->anew && age(peers_.at(*maker_).sign, now) >= 3 * settings_.silence;
 }
 
 void Agent::vote(const Message& request, std::uint64_t now) {
@@ -195,10 +199,10 @@ void Agent::vote(const Message& request, std::uint64_t now) {
 }
 
 void Agent::obey(const Message& heartbeat, std::uint64_t now) {
-  if (role_ != Role::kFollows || (obeys_ && *obeys_ != heartbeat.from && facts_.set)) return;
+  if (role_ != Role::kFollows || (obeys_ && *obeys_ != heartbeat.from && facts_->set)) return;
   obeys_ = heartbeat.from;
   voted_ = true;
-  if (!heartbeat.facts.set && (maker_ != heartbeat.from || is_newer(heartbeat.facts, facts_))) {
+  if (!heartbeat.facts->set && (maker_ != heartbeat.from || is_newer(*heartbeat.facts, *facts_))) {
     take(heartbeat.facts);
     maker_ = heartbeat.from;
     maker_place_ = heartbeat.place;
@@ -216,8 +220,8 @@ void Agent::take_answer(const Message& answer, std::uint64_t now) {
   Peer& peer = peers_[answer.from];
   peer.answered = std::max(peer.answered, answer.echo);
   peer.theirs = std::max(peer.theirs, answer.sent);
-  if (answer.attempt_is_over && answer.facts.attempt == facts_.attempt) end_attempt(now);
-  if (answer.acknowledged != facts_.stamp) return;
+  if (answer.attempt_is_over && answer.facts->attempt == facts_->attempt) end_attempt(now);
+  if (answer.acknowledged != facts_->stamp) return;
   has_.insert(answer.from);
   finish(now);
 }

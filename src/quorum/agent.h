@@ -53,7 +53,8 @@ class Agent {
   bool speaks_to(const Member& to, std::uint64_t now) const;
 
   const Member& self() const { return self_; }
-  const Facts& facts() const { return facts_; }
+  const Facts& facts() const { return *facts_; }
+  const SharedFacts& shared_facts() const { return facts_; }
   Role role() const { return role_; }
   std::uint64_t term() const { return term_; }
   // It leads, and a quorum has answered for less than L.
@@ -62,7 +63,7 @@ class Agent {
   bool hears_leader(std::uint64_t now) const;
   std::optional<Member> leader() const;
   const std::optional<Member>& vote() const { return vote_; }
-  bool is_out() const { return was_in_ && facts_.set && !is_in_; }
+  bool is_out() const { return was_in_ && facts_->set && !is_in_; }
   bool is_out(const Member& other) const { return peers_.at(other).out; }  // as that one says
   bool is_present(const Member& other, std::uint64_t now) const;
   Members silent(std::uint64_t now) const;   // of the set in force
@@ -84,7 +85,7 @@ class Agent {
   // Whoever leads may ask for it before it has lost the other, to take that one out.
   std::optional<std::uint64_t> open_file() const;
   // The other one of the two has it.
-  bool is_denied_file() const { return facts_.set && denied_ == facts_.set.id; }
+  bool is_denied_file() const { return facts_->set && denied_ == facts_->set.id; }
   void file_answered(std::uint64_t set, bool has, std::uint64_t now);
   // Set once: this agent is at its end.
   const std::optional<Ending>& ending() const { return ending_; }
@@ -128,7 +129,7 @@ class Agent {
 
   Settings settings_;
   Member self_;
-  Facts facts_;
+  SharedFacts facts_;
   Peers peers_;
   std::optional<Member> vote_, obeys_;
   bool voted_ = false;      // or has read facts of this term
@@ -140,7 +141,7 @@ class Agent {
   bool note(const Message& message, std::uint64_t now);
   bool would_vote(const Member& candidate, std::uint64_t now) const;
   void read(const Message& message, std::uint64_t now);
-  void take(const Facts& facts);
+  void take(SharedFacts facts);
   void enter(std::uint64_t term);
   void begin_term(std::uint64_t term);
   bool follow_term(const Message& message, std::uint64_t now);
@@ -190,9 +191,11 @@ class Agent {
   // quorum_age() looks at all of the set: what it was, when, since when a quorum has answered. 0:
   // to be looked at again.
   mutable std::uint64_t looked_at_ = 0, quorum_at_ = 0;
-  std::uint64_t denied_ = 0;  // the set whose file another has
-  std::uint64_t heard_ = 0;   // a leader with a quorum, last
-  std::uint64_t asked_ = 0;   // in earnest, in this term
+  std::uint64_t denied_ = 0;      // the set whose file another has
+  std::uint64_t remembered_ = 0;  // the set that peers_ remembers last
+  std::uint64_t waited_ = 0;      // when anybody was heard last that waits for an answer
+  std::uint64_t heard_ = 0;       // a leader with a quorum, last
+  std::uint64_t asked_ = 0;       // in earnest, in this term
   std::uint64_t elected_ = 0, ask_at_ = 0, passed_ = 0, began_, alone_since_ = 0, out_since_ = 0;
   std::optional<Ending> ending_;
 };

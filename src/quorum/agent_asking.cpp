@@ -20,7 +20,7 @@ void Agent::pass(std::uint64_t now) {
     }
   }
   const bool obeys = role_ == Role::kLeads || obeys_;
-  fence_.pass(is_out() ? Stamp{} : facts_.attempt, obeys && facts_.set.has(self_), now);
+  fence_.pass(is_out() ? Stamp{} : facts_->attempt, obeys && is_in_, now);
   end_if_due(now);
   if (ending_) return fence_.end();
   ask_if_due(now);
@@ -36,7 +36,7 @@ void Agent::refused(const Member& other, std::uint64_t now) {
 }
 
 std::uint64_t Agent::my_stagger() const {
-  const auto& members = facts_.set.members;
+  const auto& members = facts_->set.members;
   const auto place = std::ranges::find(members, self_) - members.begin();
   return static_cast<std::uint64_t>(place) * settings_.stagger;
 }
@@ -44,7 +44,7 @@ std::uint64_t Agent::my_stagger() const {
 // Rule 4. Whether the others would vote for it stands in what they say anyway.
 void Agent::ask_if_due(std::uint64_t now) {
   const bool wants = role_ == Role::kLeads ? higher_ > term_ : !hears_leader(now);
-  if (!wants || !facts_.set.has(self_)) {
+  if (!wants || !is_in_) {
     ask_at_ = 0;
     return;
   }
@@ -55,7 +55,7 @@ void Agent::ask_if_due(std::uint64_t now) {
 }
 
 bool Agent::would_win(std::uint64_t now) const {
-  if (2 * (would_ + 1) < facts_.set.members.size()) return false;
+  if (2 * (would_ + 1) < facts_->set.members.size()) return false;
   Members would{self_};
   for (const auto& [member, peer] : peers_)
     if (age(peer.would, now) < settings_.silence) would.insert(member);
@@ -81,17 +81,17 @@ bool Agent::is_quorum(const Set& set, const Members& who) const {
 
 // Rule 5. Its own facts are the newest of the votes': it takes newer ones as it reads them.
 bool Agent::elects(const Members& votes) const {
-  return is_quorum(facts_.set, votes) && (!facts_.change || is_quorum(facts_.change, votes));
+  return is_quorum(facts_->set, votes) && (!facts_->change || is_quorum(facts_->change, votes));
 }
 
 void Agent::win(std::uint64_t now) {
-  if (!facts_.set.has(self_) || !elects(votes_)) return;
+  if (!is_in_ || !elects(votes_)) return;
   role_ = Role::kLeads;
   if (quorum_age(now) >= leads_for()) return retire();  // the votes have come too late
   heard_ = higher_ = 0;
   elected_ = now;
-  inherited_ = static_cast<bool>(facts_.change);
-  stamp(Facts(facts_));
+  inherited_ = static_cast<bool>(facts_->change);
+  stamp(*facts_);
 }
 
 // Leads, or asks, no more.
@@ -104,11 +104,11 @@ void Agent::retire() {
 }
 
 bool Agent::form(const Members& members, std::uint64_t now) {
-  if (facts_.set || !members.contains(self_) || (maker_ && *maker_ != self_)) return false;
+  if (facts_->set || !members.contains(self_) || (maker_ && *maker_ != self_)) return false;
   if (role_ != Role::kLeads) return lead_first(members, false, now), true;
-  const Set change = changed({}, members, facts_.change.id);
-  if (change == facts_.change) return false;
-  Facts facts = facts_;
+  const Set change = changed({}, members, facts_->change.id);
+  if (change == facts_->change) return false;
+  Facts facts = *facts_;
   facts.change = change;
   facts.change.id = draw_id();
   stamp(std::move(facts));
@@ -117,7 +117,7 @@ bool Agent::form(const Members& members, std::uint64_t now) {
 
 // Rule 9: all are there, not all in the set, and none hears a leader.
 void Agent::begin_anew_if_due(std::uint64_t now) {
-  if (settings_.fixed == 0 || !facts_.set || self_.host != 0 || hears_leader(now)) return;
+  if (settings_.fixed == 0 || !facts_->set || self_.host != 0 || hears_leader(now)) return;
   Members all{self_};
   for (const auto& [member, peer] : peers_) {
     if (!is_present(member, now) || peer.out) continue;
@@ -128,7 +128,7 @@ void Agent::begin_anew_if_due(std::uint64_t now) {
   for (const Member& member : all)
     if (member.host != host++) return;
   if (host != settings_.fixed ||
-      all == Members(facts_.set.members.begin(), facts_.set.members.end()))
+      all == Members(facts_->set.members.begin(), facts_->set.members.end()))
     return;
   lead_first(all, true, now);
 }
@@ -143,7 +143,7 @@ void Agent::lead_first(const Members& members, bool anew, std::uint64_t now) {
   Facts facts;
   facts.change = changed({}, members, draw_id());
   facts.anew = anew;
-  facts.run = facts_.run;
+  facts.run = facts_->run;
   stamp(std::move(facts));
 }
 

@@ -8,10 +8,10 @@ namespace lockstep::quorum {
 
 // Rule 7. Before the first set there is nobody to be silent.
 std::uint64_t Agent::quorum_age(std::uint64_t now) const {
-  if (!facts_.set) return 0;
-  std::uint64_t since = peers_.quorum_since(facts_.set, self_, ties_, now);
-  if (settings_.fixed > 0 && facts_.attempt != Stamp{})
-    since = std::min(since, std::max(asked_, peers_.all_since(facts_.set, self_, now)));
+  if (!facts_->set) return 0;
+  std::uint64_t since = peers_.quorum_since(facts_->set, self_, ties_, now);
+  if (settings_.fixed > 0 && facts_->attempt != Stamp{})
+    since = std::min(since, std::max(asked_, peers_.all_since(facts_->set, self_, now)));
   return age(since, now);
 }
 
@@ -38,8 +38,8 @@ bool Agent::leads(std::uint64_t now) const {
 }
 
 void Agent::stamp(Facts facts) {
-  facts.stamp = facts_.stamp.term == term_ ? Stamp{term_, facts_.stamp.seq + 1} : Stamp{term_, 0};
-  take(facts);
+  facts.stamp = facts_->stamp.term == term_ ? Stamp{term_, facts_->stamp.seq + 1} : Stamp{term_, 0};
+  take(std::move(facts));
   has_.clear();
 }
 
@@ -51,7 +51,7 @@ std::uint64_t Agent::draw_id() {  // as splitmix64 does
 }
 
 void Agent::acknowledge(const Stamp& stamp, std::uint64_t now) {
-  if (stamp != facts_.stamp) return;
+  if (stamp != facts_->stamp) return;
   acknowledged_ = stamp;
   if (role_ != Role::kLeads) return;
   has_.insert(self_);
@@ -60,18 +60,19 @@ void Agent::acknowledge(const Stamp& stamp, std::uint64_t now) {
 
 // Rule 6: a quorum of the set before it has it. Of the first set: all of it.
 bool Agent::is_in_force(const Members& acknowledged) const {
-  if (facts_.set) return is_quorum(facts_.set, acknowledged);
-  return std::ranges::all_of(facts_.change.members,
-                             [&](const Member& member) { return acknowledged.contains(member); });
+  if (facts_->set) return is_quorum(facts_->set, acknowledged);
+  const std::vector<Member>& all = facts_->change.members;
+  return acknowledged.size() >= all.size() &&  // else nobody needs to be looked for
+         std::ranges::all_of(all, [&](const Member& one) { return acknowledged.contains(one); });
 }
 
 void Agent::finish(std::uint64_t now) {
-  if (facts_.set && in_force_ != facts_.stamp && is_known(has_)) in_force_ = facts_.stamp;
-  if (facts_.change && is_in_force(has_)) {
+  if (facts_->set && in_force_ != facts_->stamp && is_known(has_)) in_force_ = facts_->stamp;
+  if (facts_->change && is_in_force(has_)) {
     Facts known;
-    known.set = facts_.change;
-    known.changes = facts_.changes + 1;
-    if (!facts_.set) elected_ = now;
+    known.set = facts_->change;
+    known.changes = facts_->changes + 1;
+    if (!facts_->set) elected_ = now;
     settle(facts_, known);
     return enforce(now);
   }
@@ -81,8 +82,8 @@ void Agent::finish(std::uint64_t now) {
 // The change is in force: says so.
 void Agent::enforce(std::uint64_t now) {
   inherited_ = false;
-  stamp(Facts(facts_));
-  if (!facts_.set.has(self_)) return retire();
+  stamp(*facts_);
+  if (!is_in_) return retire();
   if (leads(now)) return;
   retire();
   heard_ = now;  // the set before it has had a leader until now
@@ -90,40 +91,41 @@ void Agent::enforce(std::uint64_t now) {
 
 // Rule 12.
 bool Agent::finish(std::optional<Verdict> Facts::*which, std::uint64_t now) {
-  if (!(facts_.*which) || (facts_.*which)->known) return false;
-  const bool in_force = (facts_.*which)->in_force;
-  if (!in_force && !(facts_.set && elects(has_))) return false;
+  const std::optional<Verdict>& verdict = (*facts_).*which;
+  if (!verdict || verdict->known) return false;
+  const bool in_force = verdict->in_force;
+  if (!in_force && !(facts_->set && elects(has_))) return false;
   if (in_force && !all_know(now)) return false;
-  Facts facts = facts_;
+  Facts facts = *facts_;
   (in_force ? (facts.*which)->known : (facts.*which)->in_force) = true;
   stamp(std::move(facts));
   return true;
 }
 
 bool Agent::may_decide(const Members& members, std::uint64_t now) const {
-  if (!leads(now) || !facts_.set || (facts_.change && inherited_)) return false;
+  if (!leads(now) || !facts_->set || (facts_->change && inherited_)) return false;
   Members stay;
   std::set<std::uint16_t> hosts;
   for (const Member& member : members) {
     if (!hosts.insert(member.host).second) return false;  // a host twice
     const Peer& peer = peers_.at(member);
-    if (facts_.set.has(member))
+    if (facts_->set.has(member))
       stay.insert(member);
     else if (!is_present(member, now) || peer.was_in || peer.out)
       return false;
   }
-  const bool takes_out = stay.size() < facts_.set.members.size();
+  const bool takes_out = stay.size() < facts_->set.members.size();
   const bool changes = takes_out || members.size() > stay.size();
-  if (facts_.change &&
-      (!takes_out || changed(facts_.set, members, facts_.change.id) == facts_.change))
+  if (facts_->change &&
+      (!takes_out || changed(facts_->set, members, facts_->change.id) == facts_->change))
     return false;
-  return changes && is_quorum(facts_.set, stay);
+  return changes && is_quorum(facts_->set, stay);
 }
 
 bool Agent::decide(const Members& members, std::string run, std::uint64_t now) {
   if (!may_decide(members, now)) return false;
-  Facts facts = facts_;
-  facts.change = changed(facts_.set, members, draw_id());
+  Facts facts = *facts_;
+  facts.change = changed(facts_->set, members, draw_id());
   facts.attempt = {};
   facts.run = std::move(run);
   inherited_ = false;
@@ -133,14 +135,14 @@ bool Agent::decide(const Members& members, std::string run, std::uint64_t now) {
 
 bool Agent::write(std::string run, std::uint64_t now) {
   if (!leads(now)) return false;
-  Facts facts = facts_;
+  Facts facts = *facts_;
   facts.run = std::move(run);
   stamp(std::move(facts));
   return true;
 }
 
 bool Agent::decide(std::optional<Verdict> Facts::*which, int code, std::string text) {
-  Facts facts = facts_;
+  Facts facts = *facts_;
   if (!facts.set || facts.*which) return false;
   facts.*which = Verdict{.code = code, .text = std::move(text)};
   stamp(std::move(facts));
@@ -159,32 +161,32 @@ bool Agent::end(int code, std::string text, std::uint64_t now) {
 std::uint64_t Agent::start_at() const {
   std::uint64_t at = elected_ + settings_.grace;
   for (const auto& [member, peer] : peers_)
-    if (peer.was_in && peer.sign != 0 && !(facts_.set.has(member) && has_.contains(member)))
+    if (peer.was_in && peer.sign != 0 && !(facts_->set.has(member) && has_.contains(member)))
       at = std::max(at, peer.sign + settings_.silence + settings_.grace);
   return at;
 }
 
 bool Agent::may_start(std::uint64_t now) const {
-  if (!leads(now) || !facts_.set || facts_.change || facts_.attempt != Stamp{}) return false;
-  if (facts_.stop || facts_.final) return false;
-  if (settings_.fixed > 0 && facts_.set.members.size() != settings_.fixed) return false;
-  return now >= start_at() && std::ranges::all_of(facts_.set.members, [this](const Member& member) {
-           return has_.contains(member);
-         });
+  if (!leads(now) || !facts_->set || facts_->change || facts_->attempt != Stamp{}) return false;
+  if (facts_->stop || facts_->final) return false;
+  if (settings_.fixed > 0 && facts_->set.members.size() != settings_.fixed) return false;
+  return now >= start_at() &&
+         std::ranges::all_of(facts_->set.members,
+                             [this](const Member& member) { return has_.contains(member); });
 }
 
 bool Agent::start_attempt(std::uint64_t now) {
   if (!may_start(now)) return false;
-  Facts facts = facts_;
-  facts.attempt = {term_, facts_.stamp.seq + 1};
+  Facts facts = *facts_;
+  facts.attempt = {term_, facts_->stamp.seq + 1};
   stamp(std::move(facts));
   pass(now);
   return true;
 }
 
 bool Agent::end_attempt(std::uint64_t now) {
-  if (!leads(now) || facts_.attempt == Stamp{}) return false;
-  Facts facts = facts_;
+  if (!leads(now) || facts_->attempt == Stamp{}) return false;
+  Facts facts = *facts_;
   facts.attempt = {};
   stamp(std::move(facts));
   return true;

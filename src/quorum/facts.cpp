@@ -4,6 +4,11 @@
 
 namespace lockstep::quorum {
 
+SharedFacts::SharedFacts() {
+  static const auto kNone = std::make_shared<const Facts>();
+  facts_ = kNone;
+}
+
 bool is_newer(const Facts& facts, const Facts& than) {
   const auto age = [](const Facts& one) {
     const bool in_force = static_cast<bool>(one.set);
@@ -20,6 +25,14 @@ bool settle(Facts& facts, const Facts& known) {
   facts.changes = known.changes;
   facts.attempt = {};
   facts.anew = false;
+  return true;
+}
+
+bool settle(SharedFacts& facts, const Facts& known) {
+  if (!facts->change || facts->change.id != known.set.id) return false;
+  Facts settled = *facts;
+  settle(settled, known);
+  facts = std::move(settled);
   return true;
 }
 

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/stamp.h"
 #include "quorum/set.h"
@@ -37,6 +39,19 @@ struct Facts {
   friend bool operator==(const Facts&, const Facts&) = default;
 };
 
+// Facts that nobody changes any more. Copies are one: they cost nothing, however long the run's
+// state is.
+class SharedFacts {
+ public:
+  SharedFacts();
+  SharedFacts(Facts facts) : facts_(std::make_shared<const Facts>(std::move(facts))) {}
+  const Facts& operator*() const { return *facts_; }
+  const Facts* operator->() const { return facts_.get(); }
+
+ private:
+  std::shared_ptr<const Facts> facts_;  // never null
+};
+
 // Facts with a set in force are newer than any without; those that begin anew are newer than all of
 // older terms.
 bool is_newer(const Facts& facts, const Facts& than);
@@ -44,5 +59,6 @@ bool is_newer(const Facts& facts, const Facts& than);
 // In force is for ever: what is under way in `facts` and in force in `known` is in force in both.
 // True: it was so, and `facts` say so now.
 bool settle(Facts& facts, const Facts& known);
+bool settle(SharedFacts& facts, const Facts& known);
 
 }  // namespace lockstep::quorum

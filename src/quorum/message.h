@@ -25,7 +25,7 @@ struct Message {
   std::uint64_t term = 0;
   Role role = Role::kFollows;
   std::optional<Member> vote, obeys;  // in this term
-  Facts facts;
+  SharedFacts facts;
   Stamp acknowledged;            // the newest facts that its host has carried out
   Stamp in_force;                // as Agent::in_force()
   std::uint64_t quorum_age = 0;  // of a leader, nanoseconds

@@ -51,8 +51,10 @@ std::string fault_of(const Set& set) {
     return "a set has " + std::to_string(set.members.size()) + " members, the most are " +
            std::to_string(kMostMembers);
   if (static_cast<bool>(set) == set.members.empty()) return "a set has an id or members alone";
-  const Members once(set.members.begin(), set.members.end());
-  return once.size() == set.members.size() ? "" : "a set has a member twice";
+  std::vector<Member> sorted = set.members;
+  std::ranges::sort(sorted);
+  const bool once = std::ranges::adjacent_find(sorted) == sorted.end();
+  return once ? "" : "a set has a member twice";
 }
 
 }  // namespace
@@ -62,10 +64,10 @@ FactsName name_of(const Facts& facts) { return {facts.stamp, facts.set.id}; }
 std::string encode(const Message& message, bool with_facts) {
   WireWriter io;
   fields(io, message);
-  const FactsName name = name_of(message.facts);
+  const FactsName name = name_of(*message.facts);
   fields(io, name);
   io(with_facts);
-  if (with_facts) fields(io, message.facts);
+  if (with_facts) fields(io, *message.facts);
   return io.take();
 }
 
@@ -75,7 +77,7 @@ Result<Said> decode(std::string_view bytes) {
   fields(io, said.message);
   fields(io, said.name);
   io(said.has_facts);
-  Facts& facts = said.message.facts;
+  Facts facts;
   if (said.has_facts) fields(io, facts);
   facts.stamp = said.name.stamp;
   io.expect_end();
@@ -84,6 +86,7 @@ Result<Said> decode(std::string_view bytes) {
     if (fault.empty()) fault = fault_of(*set);
   if (fault.empty() && said.has_facts && said.name.set != facts.set.id)
     fault = "facts have another name than theirs";
+  said.message.facts = std::move(facts);
   if (!fault.empty()) return bad_data("what an agent says of who leads: " + fault);
   return said;
 }

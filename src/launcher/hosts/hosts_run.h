@@ -139,8 +139,9 @@ class HostsRun {
   // Whom this host follows, and since which term.
   std::optional<std::size_t> leader_;
   std::uint64_t leads_in_ = 0;
-  std::string run_;               // the newest of the run's state, in force or not,
-  std::uint64_t run_at_ = 0;      // since then
+  quorum::FactsName known_;  // of the newest facts, in force or not;
+  std::string run_;          // the run's state in them, and since when it is known
+  std::uint64_t run_at_ = 0;
   Stamp followed_;                // in force
   coord::RunClock::Known clock_;  // as of then
   std::uint64_t clock_at_ = 0;

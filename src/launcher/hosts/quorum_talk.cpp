@@ -39,7 +39,7 @@ Result<bool> QuorumTalk::hear(std::size_t host, std::string_view bytes, std::uin
   others_[host].has = said.name;
   // Where it names others, this agent has newer ones.
   if (!said.has_facts && said.name == quorum::name_of(agent_.facts()))
-    said.message.facts = agent_.facts();
+    said.message.facts = agent_.shared_facts();
   said.message.place = host + 1;
   return agent_.hear(said.message, now);
 }

@@ -22,10 +22,10 @@ std::size_t bytes_of(const quorum::Facts& facts) {
 // Facts that the other has are not carried.
 void ControlCluster::say(Host& host, std::size_t to) {
   Message message = host.agent->say(hosts_[to]->agent->self(), clock_.now());
-  const Stamp stamp = message.facts.stamp;
+  const Stamp stamp = message.facts->stamp;
   const bool with_facts = host.has[to] != stamp;
-  if (with_facts) ++states_, state_bytes_ += bytes_of(message.facts);
-  if (!with_facts) message.facts = {.stamp = stamp};
+  if (with_facts) ++states_, state_bytes_ += bytes_of(*message.facts);
+  if (!with_facts) message.facts = quorum::Facts{.stamp = stamp};
   arrive_after(host.index, to, kMessageBytes,
                [this, message = std::move(message), with_facts](Host& at) {
                  hear(at, message, with_facts);
@@ -43,12 +43,10 @@ void ControlCluster::say_all(Host& host) {
 
 void ControlCluster::hear(Host& host, Message message, bool with_facts) {
   const std::size_t from = message.from.host;
-  host.has[from] = message.facts.stamp;
-  if (!with_facts) {
-    const Stamp stamp = message.facts.stamp;
-    message.facts = host.agent->facts();
-    message.facts.stamp = stamp;
-  }
+  const Stamp said = message.facts->stamp;
+  host.has[from] = said;
+  if (!with_facts && said == host.agent->facts().stamp)
+    message.facts = host.agent->shared_facts();  // else this agent has newer ones
   const bool waits = host.agent->hear(message, clock_.now());
   serve(host);
   if (waits) say(host, from);

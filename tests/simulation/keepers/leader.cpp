@@ -55,7 +55,9 @@ void SimHost::hear(const quorum::Message& message) {
   const bool old = message.role == quorum::Role::kLeads && message.term < agent_.term();
   if (old && run_.blunder == Blunder::kOldLeader) {
     heard.term = agent_.term();
-    heard.facts.stamp = {agent_.term(), agent_.facts().stamp.seq + 1};
+    quorum::Facts facts = *message.facts;
+    facts.stamp = {agent_.term(), agent_.facts().stamp.seq + 1};
+    heard.facts = std::move(facts);
   }
   const bool waits = agent_.hear(heard, now());
   serve();

@@ -17,19 +17,19 @@ bool BlunderingAgent::is_quorum(const Set& set, const quorum::Members& who) cons
 }
 
 bool BlunderingAgent::elected_by_change() const {
-  const bool comers = std::ranges::any_of(facts_.change.members,
-                                          [this](const auto& one) { return !facts_.set.has(one); });
-  return facts_.change && facts_.set &&
+  const bool comers = std::ranges::any_of(
+      facts_->change.members, [this](const auto& one) { return !facts_->set.has(one); });
+  return facts_->change && facts_->set &&
          (blunder_ == Blunder::kNewAlone || (blunder_ == Blunder::kComerAlone && comers));
 }
 
 bool BlunderingAgent::elects(const quorum::Members& votes) const {
-  return elected_by_change() ? is_quorum(facts_.change, votes) : Agent::elects(votes);
+  return elected_by_change() ? is_quorum(facts_->change, votes) : Agent::elects(votes);
 }
 
 std::uint64_t BlunderingAgent::quorum_age(std::uint64_t now) const {
   if (!elected_by_change()) return Agent::quorum_age(now);
-  return quorum::age(peers_.quorum_since(facts_.change, self_, {}, now), now);
+  return quorum::age(peers_.quorum_since(facts_->change, self_, {}, now), now);
 }
 
 bool BlunderingAgent::may_vote(const quorum::Message& request, std::uint64_t now) const {
@@ -38,23 +38,24 @@ bool BlunderingAgent::may_vote(const quorum::Message& request, std::uint64_t now
 }
 
 bool BlunderingAgent::is_in_force(const quorum::Members& acknowledged) const {
-  if (blunder_ == Blunder::kNewAnswers || (blunder_ == Blunder::kSomeForm && !facts_.set))
-    return is_quorum(facts_.change, acknowledged);
+  if (blunder_ == Blunder::kNewAnswers || (blunder_ == Blunder::kSomeForm && !facts_->set))
+    return is_quorum(facts_->change, acknowledged);
   return Agent::is_in_force(acknowledged);
 }
 
 bool BlunderingAgent::may_decide(const quorum::Members& members, std::uint64_t now) const {
-  if (blunder_ == Blunder::kHostTwice && leads(now) && facts_.set && !facts_.change)
-    return quorum::is_quorum(facts_.set, members, {}) && members.size() > facts_.set.members.size();
-  if (blunder_ == Blunder::kDrops && leads(now) && facts_.change && inherited_) {
-    const Set stay = quorum::changed(facts_.set, members, 1);
-    return stay.members.size() < facts_.set.members.size() && is_quorum(facts_.set, members);
+  if (blunder_ == Blunder::kHostTwice && leads(now) && facts_->set && !facts_->change)
+    return quorum::is_quorum(facts_->set, members, {}) &&
+           members.size() > facts_->set.members.size();
+  if (blunder_ == Blunder::kDrops && leads(now) && facts_->change && inherited_) {
+    const Set stay = quorum::changed(facts_->set, members, 1);
+    return stay.members.size() < facts_->set.members.size() && is_quorum(facts_->set, members);
   }
   return Agent::may_decide(members, now);
 }
 
 bool BlunderingAgent::obeys_maker(const quorum::Message& maker, std::uint64_t now) const {
-  return (blunder_ == Blunder::kTwoMakers && !facts_.set) || Agent::obeys_maker(maker, now);
+  return (blunder_ == Blunder::kTwoMakers && !facts_->set) || Agent::obeys_maker(maker, now);
 }
 
 std::uint64_t BlunderingAgent::leads_for() const {

@@ -27,11 +27,16 @@ Message from_other() {
 Message leads() {
   Message message = from_other();
   message.role = Role::kLeads, message.vote = message.obeys = kOther;
-  message.facts = {.stamp = {1, 1},
-                   .history = 9,
-                   .set = {.id = 9, .members = {kSelf, kOther, kThird}},
-                   .run = "state"};
+  message.facts = Facts{.stamp = {1, 1},
+                        .history = 9,
+                        .set = {.id = 9, .members = {kSelf, kOther, kThird}},
+                        .run = "state"};
   message.quorum_age = 1'000'000;
+  return message;
+}
+
+Message with(Message message, const Facts& facts) {
+  message.facts = facts;
   return message;
 }
 
@@ -50,20 +55,22 @@ TEST(Seeds, DISABLED_AreWritten) {
   write("votes", votes, false);
   write("knows_the_facts", leads(), false);
   write("leads", leads(), true);
-  Message takes_out = leads();
-  takes_out.facts.change = {.id = 10, .members = {kSelf, kOther}};
-  takes_out.facts.changes = 1, takes_out.in_force = {1, 1};
-  write("takes_one_out", takes_out, true);
-  Message takes_receiver_out = leads();
-  takes_receiver_out.facts.set = {.id = 10, .members = {kOther, kThird}};
-  write("takes_the_receiver_out", takes_receiver_out, true);
-  Message stops = leads();
-  stops.facts.attempt = {1, 1}, stops.facts.stamp = {1, 3};
-  stops.acknowledged = {1, 2}, stops.attempt_is_over = true;
-  stops.facts.stop = Verdict{143, "stopped", true, false};
-  write("stops", stops, true);
-  stops.facts.final = stops.facts.stop;
-  write("final", stops, true);
+  Message in_force = leads();
+  in_force.in_force = {1, 1};
+  Facts takes_out = *leads().facts;
+  takes_out.change = {.id = 10, .members = {kSelf, kOther}}, takes_out.changes = 1;
+  write("takes_one_out", with(in_force, takes_out), true);
+  Facts takes_receiver_out = *leads().facts;
+  takes_receiver_out.set = {.id = 10, .members = {kOther, kThird}};
+  write("takes_the_receiver_out", with(leads(), takes_receiver_out), true);
+  Message over = leads();
+  over.acknowledged = {1, 2}, over.attempt_is_over = true;
+  Facts stops = *leads().facts;
+  stops.attempt = {1, 1}, stops.stamp = {1, 3};
+  stops.stop = Verdict{143, "stopped", true, false};
+  write("stops", with(over, stops), true);
+  stops.final = stops.stop;
+  write("final", with(over, stops), true);
   Message out = from_other();
   out.from = kThird, out.out = true;
   write("out", out, true);
