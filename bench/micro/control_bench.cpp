@@ -20,7 +20,7 @@ void print(std::size_t hosts, const char* event, const simulation::ControlCosts&
       "{\"hosts\": %zu, \"event\": \"%s\", \"took_s\": %.4f, \"words\": %llu, \"bytes\": %llu, "
       "\"states\": %llu, \"state_bytes\": %llu, \"leader_words\": %llu, \"leader_bytes\": %llu, "
       "\"host_words\": %llu, \"host_bytes\": %llu, "
-      "\"leader_cpu_ms\": %.4g, \"host_cpu_ms\": %.4g}\n",
+      "\"leader_allocated\": %llu, \"leader_cpu_ms\": %.4g, \"host_cpu_ms\": %.4g}\n",
       hosts, event, static_cast<double>(costs.took) * 1e-9,
       static_cast<unsigned long long>(costs.words), static_cast<unsigned long long>(costs.bytes),
       static_cast<unsigned long long>(costs.states),
@@ -28,7 +28,8 @@ void print(std::size_t hosts, const char* event, const simulation::ControlCosts&
       static_cast<unsigned long long>(costs.leader_words),
       static_cast<unsigned long long>(costs.leader_bytes),
       static_cast<unsigned long long>(costs.most_words),
-      static_cast<unsigned long long>(costs.most_bytes), costs.leader_cpu * 1e3,
+      static_cast<unsigned long long>(costs.most_bytes),
+      static_cast<unsigned long long>(costs.leader_allocated), costs.leader_cpu * 1e3,
       costs.host_cpu * 1e3);
   std::fflush(stdout);
 }

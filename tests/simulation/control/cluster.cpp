@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocated.h"
 #include "host.h"
 
 namespace lockstep::simulation {
@@ -64,7 +65,9 @@ void ControlCluster::timed(Host& host, const std::function<void()>& what) {
     what();
   } else {
     const double before = cpu_now();
+    const std::uint64_t had = allocated();
     what();
+    host.allocated += allocated() - had;
     host.cpu += cpu_now() - before;
   }
   --timing_;
@@ -126,6 +129,7 @@ ControlCosts ControlCluster::spent(std::uint64_t since) {
     costs.words += host->words, costs.bytes += host->bytes;
     if (host->index == leads) {
       costs.leader_words = host->words, costs.leader_bytes = host->bytes;
+      costs.leader_allocated = host->allocated;
       costs.leader_cpu = host->cpu;
     } else if (host->is_alive) {
       costs.most_words = std::max(costs.most_words, host->words);
@@ -133,7 +137,7 @@ ControlCosts ControlCluster::spent(std::uint64_t since) {
       costs.host_cpu += host->cpu;
       ++others;
     }
-    host->words = host->bytes = 0;
+    host->words = host->bytes = host->allocated = 0;
     host->cpu = 0;
   }
   costs.states = std::exchange(states_, 0);

@@ -37,6 +37,7 @@ struct ControlCosts {
   std::uint64_t states = 0, state_bytes = 0;
   // In and out, of the leader (of the one that leads at the end), and of the other that has most.
   std::uint64_t leader_words = 0, leader_bytes = 0, most_words = 0, most_bytes = 0;
+  std::uint64_t leader_allocated = 0;   // bytes, in all of that leader's turns
   double leader_cpu = 0, host_cpu = 0;  // seconds: of that leader, and of the others on average
 };
 

@@ -1,6 +1,6 @@
-// What events cost a run on few and on many hosts, by counting: words, their bytes, and how often
-// the run's state is said. None may grow faster than N log N; the state itself has a line for each
-// host.
+// What events cost a run on few and on many hosts, by counting: words, their bytes, how often the
+// run's state is said, and how much its leader copies. None may grow faster than N log N; the state
+// itself has a line for each host.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,6 +25,8 @@ void expect_cheap(const char* event, const ControlCosts& few, const ControlCosts
   EXPECT_LE(grown(few.words, many.words), growth) << event;
   EXPECT_LE(grown(few.bytes, many.bytes), growth) << event;
   EXPECT_LE(grown(few.states, many.states), growth) << event;
+  EXPECT_LE(grown(few.leader_allocated, many.leader_allocated), growth)
+      << event << ": what the leader copies and writes";
   EXPECT_LE(grown(few.state_bytes / std::max<std::uint64_t>(few.states, 1),
                   many.state_bytes / std::max<std::uint64_t>(many.states, 1)),
             growth)

@@ -50,7 +50,7 @@ struct ControlCluster::Host {
   // What it has told and heard of facts.
   std::unordered_map<std::size_t, Stamp> has;  // as each other has said last
 
-  std::uint64_t words = 0, bytes = 0;
+  std::uint64_t words = 0, bytes = 0, allocated = 0;
   double cpu = 0;
 };
 
