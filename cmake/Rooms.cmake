@@ -7,6 +7,8 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # a shared library may link the rooms
+set(CMAKE_UNITY_BUILD ${LOCKSTEP_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)  # who links a room from a folder beside this one needs what the room needs
 # Of another project's warnings and tools nothing is for our code, nor for our headers in its files.
 set(lockstep_is_guest OFF)
@@ -70,8 +72,7 @@ function(lockstep_room name)
   target_link_libraries(lockstep_${name} PUBLIC ${ROOM_DEPS} PRIVATE $<BUILD_INTERFACE:lockstep_flags>)
   target_compile_features(lockstep_${name} PUBLIC cxx_std_20)
   set_target_properties(lockstep_${name} PROPERTIES EXPORT_NAME ${name}
-    SYSTEM ${lockstep_is_guest}
-    UNITY_BUILD ${LOCKSTEP_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+    SYSTEM ${lockstep_is_guest})
   target_compile_options(lockstep_${name} PRIVATE $<$<STREQUAL:$<CONFIG>,>:-O2>)
   if(ROOM_HOT)
     target_compile_options(lockstep_${name} PRIVATE $<$<CONFIG:Release>:-O3>)
@@ -109,7 +110,7 @@ function(lockstep_test name)
   add_executable(${name} ${T_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${T_DEPS} lockstep_flags GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES LOCKSTEP_IS_TEST ON)
-  if(LOCKSTEP_SANITIZE AND NOT "simulation" IN_LIST T_LABELS)
+  if(NOT "simulation" IN_LIST T_LABELS)
     target_compile_options(${name} PRIVATE -O0)  # compiled in half the time; the rooms' own speed is what counts
   endif()
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)

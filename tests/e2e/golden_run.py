@@ -62,7 +62,7 @@ AMP = {
 APEX_LEVELS = ["--opt-level O1 --virtual-workers 2", "--opt-level O2 --virtual-workers 1",
                "--opt-level O2 --virtual-workers 2", "--opt-level O2 --half-dtype bf16 --virtual-workers 2",
                "--opt-level O3 --virtual-workers 2"]
-APEX_STEPS = "--batch-size 16 --max-steps 6 --lr 0.01 --momentum 0.9"
+APEX_STEPS = "--batch-size 4 --max-steps 6 --lr 0.01 --momentum 0.9"
 WORKERS = {"stranger-v3": 2, "stranger-v5": 3, "stranger-v5-momentum": 2, "stranger-v3-adam": 3, "stranger-v8-adam": 3,
            "stranger-v3-adamw": 2, "stranger-v5-accumulation": 3, "stranger-v7-epochs": 2}
 
@@ -206,7 +206,7 @@ def compare_stranger(args, data, interpreter, name):
 def case_amp(args, data, interpreter, name):
     with tempfile.TemporaryDirectory() as scratch:
         data = subset(data, pathlib.Path(scratch) / "digits")
-        options = ["--virtual-workers", "3", "--batch-size", "16", *AMP[name].split()]
+        options = ["--virtual-workers", "3", "--batch-size", "4", *AMP[name].split()]
         command = [interpreter, GOLDEN / "amp.py", "--data", data, *options]
         theirs = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=one_thread(), check=True).stdout.splitlines()
         args.convnet = args.amp_run
@@ -255,7 +255,7 @@ def case_apex_levels(args, data, interpreter):
 
 
 def case_apex_masters(args, data, interpreter):
-    options = ["--virtual-workers", "3", "--batch-size", "16", "--max-steps", "12", "--init-scale", "524288"]
+    options = ["--virtual-workers", "3", "--batch-size", "4", "--max-steps", "12", "--init-scale", "524288"]
     theirs = apex(interpreter, data, [*options, "--half-dtype", "fp16", "--scale-window", "2", "--clip-grad-norm", "0.5", "--max-scale", "524288"])
     args.convnet = args.amp_run
     options += ["--precision", "fp16", "--masters", "--growth-interval", "2", "--max-scale", "524288"]

@@ -12,7 +12,7 @@
 namespace lockstep::control {
 namespace {
 
-using test::TempFolder;
+using lockstep::test::TempFolder;
 using testing::AllOf;
 using testing::HasSubstr;
 

@@ -11,10 +11,11 @@
 
 #include "coord/membership.h"
 #include "coord/plain/one_host.h"
+#include "unit/coord/times.h"
 
 namespace lockstep::coord {
 
-inline constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
+inline constexpr ExitStatus kKilled{-1, SIGKILL};
 
 // Of a program without transactions: plain, or a loop over a process group (whose DrivenGroup has
 // `elastic` false).

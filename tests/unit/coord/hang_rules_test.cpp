@@ -11,8 +11,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr ExitStatus kKilled{-1, SIGKILL};
-
 // Three members in transaction 5; the first two wait for the third.
 class BetweenSteps : public testing::Test {
  protected:

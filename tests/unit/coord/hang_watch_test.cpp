@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "unit/coord/times.h"
+
 namespace lockstep::coord {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000, kMinute = 60 * kSecond;
+constexpr std::uint64_t kMinute = 60 * kSecond;
 
 WorkerProgress member(std::uint64_t uid, Phase phase = Phase::kIdle) {
   WorkerProgress seen;

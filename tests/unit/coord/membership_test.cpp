@@ -12,8 +12,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr ExitStatus kKilled{-1, SIGKILL};
-
 TEST(Replacements, ThatCannotBeStartedAreTriedLessAndLessOftenAndThenNoMore) {
   DrivenGroup group({.workers = 2, .max_replacements = 6, .timing = {}});
   group.start();

@@ -12,8 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr ExitStatus kKilled{-1, SIGKILL};
-
 TEST(Newcomers, TroubleOfTheirOwnCostsNobodyElse) {
   for (const bool tells : {true, false}) {
     DrivenGroup group({.workers = 3, .timing = {}});

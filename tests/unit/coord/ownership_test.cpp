@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+#include "unit/coord/leaves.h"
+
 namespace lockstep::coord {
 namespace {
 
@@ -14,13 +16,6 @@ Table table_of(std::uint32_t members) {
   Table table{Txn(4), Generation(1), kNone, {}};
   for (std::uint32_t m = 0; m < members; ++m) table.members.push_back({WorkerUid(m + 1), Slot(m)});
   return table;
-}
-
-// Leaves of a node that exist.
-std::pair<std::uint32_t, std::uint32_t> range(Node node, std::uint32_t virtual_workers) {
-  const std::uint64_t end = (std::uint64_t{node.index} + 1) << node.level;
-  return {node.first_leaf(),
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(end, virtual_workers))};
 }
 
 void check_pieces(const Ownership& ownership, std::uint32_t items) {

@@ -6,13 +6,12 @@
 #include <iterator>
 
 #include "coord/plain/host.h"
+#include "unit/coord/times.h"
 
 namespace lockstep::coord::plain {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr std::uint64_t kMillisecond = 1'000'000, kSecond = 1'000'000'000;
 
 class HostOfThree : public testing::Test {
  protected:

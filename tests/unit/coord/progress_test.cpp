@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "unit/coord/times.h"
+
 namespace lockstep::coord {
 namespace {
-
-constexpr std::uint64_t kSecond = 1'000'000'000;
 
 // What was told, of a run with 10 steps of 64 samples in a second.
 struct Told {

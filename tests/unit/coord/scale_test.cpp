@@ -8,8 +8,6 @@
 namespace lockstep::coord {
 namespace {
 
-constexpr ExitStatus kKilled{-1, SIGKILL};
-
 // torchrun's invariant, in every worker that has ever been started.
 class Scaled : public testing::Test {
  protected:

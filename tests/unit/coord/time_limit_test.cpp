@@ -6,8 +6,6 @@
 namespace lockstep::coord {
 namespace {
 
-constexpr ExitStatus kKilled{-1, SIGKILL};
-
 class TimeLimit : public testing::Test {
  protected:
   // The newest proposal says that the time is up.

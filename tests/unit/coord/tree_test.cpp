@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "unit/coord/leaves.h"
+
 namespace lockstep::coord {
 namespace {
-
-// Leaves of a node that exist.
-std::pair<std::uint32_t, std::uint32_t> range(Node node, std::uint32_t virtual_workers) {
-  const std::uint64_t end = (std::uint64_t{node.index} + 1) << node.level;
-  return {node.first_leaf(),
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(end, virtual_workers))};
-}
 
 TEST(Cover, IsExactInOrderAndAsShortAsCanBe) {
   for (std::uint32_t v = 1; v <= 33; ++v)

@@ -9,8 +9,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr ExitStatus kKilled{-1, SIGKILL};
-
 // A loop of its own whose ranks have unequal work: who ended well is named, and not as dead.
 TEST(Words, OfARankThatEndsBeforeTheOthers) {
   DrivenGroup group({.workers = 2, .timing = {}});

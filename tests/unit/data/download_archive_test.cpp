@@ -39,12 +39,12 @@ std::string noise(std::size_t bytes) {
 }
 
 const std::string kBatch = noise(200'000);
-const std::string kPacked = gzip(Tar()
-                                     .add("set/", "", '5')
-                                     .add("set/batch", kBatch)
-                                     .add("set/readme", "read me")
-                                     .add("set/meta", "meta")
-                                     .end());
+const std::string kArchive = gzip(Tar()
+                                      .add("set/", "", '5')
+                                      .add("set/batch", kBatch)
+                                      .add("set/readme", "read me")
+                                      .add("set/meta", "meta")
+                                      .end());
 
 RemoteSet set_of(const std::string& packed, const std::string& address) {
   return {"made-up",
@@ -62,7 +62,7 @@ class DownloadArchive : public ::testing::Test {
     for (const char* name : {"http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"})
       ::unsetenv(name);
   }
-  Status get(const std::string& packed = kPacked) {
+  Status get(const std::string& packed = kArchive) {
     return download(posix_env(), set_of(packed, server_.address()), folder_.path());
   }
   void get_well() {
@@ -81,7 +81,7 @@ class DownloadArchive : public ::testing::Test {
   }
   std::vector<std::string> names() const { return *posix_env().list(folder_.path()); }
 
-  const HttpServer server_{{{"/set.tar.gz", HttpServer::ok(kPacked)}}};
+  const HttpServer server_{{{"/set.tar.gz", HttpServer::ok(kArchive)}}};
   const test::TempFolder folder_;
 };
 
@@ -111,15 +111,16 @@ TEST_F(DownloadArchive, WhatIsDamagedOrMissingIsReplacedAndNothingElseTouched) {
 }
 
 TEST_F(DownloadArchive, WhatIsSentWrongIsNeverThere) {
-  std::string other = kPacked;
+  std::string other = kArchive;
   other[100] = static_cast<char>(other[100] ^ 1);
-  const Error wrong = complaint(kPacked, HttpServer::ok(other));
+  const Error wrong = complaint(kArchive, HttpServer::ok(other));
   EXPECT_EQ(wrong.kind, ErrorKind::kBadData);
   EXPECT_THAT(wrong.message,
-              AllOf(HasSubstr(sha256_hex(other)), HasSubstr(sha256_hex(kPacked)),
+              AllOf(HasSubstr(sha256_hex(other)), HasSubstr(sha256_hex(kArchive)),
                     HasSubstr("fetch the file by hand and put it into '" + folder_.path())));
-  const std::string half = kPacked.substr(0, kPacked.size() / 2);
-  EXPECT_EQ(complaint(kPacked, HttpServer::ok(half, kPacked.size())).kind, ErrorKind::kUnavailable);
+  const std::string half = kArchive.substr(0, kArchive.size() / 2);
+  EXPECT_EQ(complaint(kArchive, HttpServer::ok(half, kArchive.size())).kind,
+            ErrorKind::kUnavailable);
 }
 
 TEST_F(DownloadArchive, AnArchiveThatClimbsOrLacksAFileIsNotUnpacked) {
@@ -139,7 +140,7 @@ TEST_F(DownloadArchive, KilledInTheMiddleItLeavesWhatTheNextOneTakesAway) {
     const auto die = [](const std::string&, std::uint64_t, std::uint64_t) {
       ::kill(::getpid(), SIGKILL);
     };
-    ::_exit(download(posix_env(), set_of(kPacked, server_.address()), folder_.path(), die).ok());
+    ::_exit(download(posix_env(), set_of(kArchive, server_.address()), folder_.path(), die).ok());
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -152,7 +153,7 @@ TEST_F(DownloadArchive, KilledInTheMiddleItLeavesWhatTheNextOneTakesAway) {
 
 TEST_F(DownloadArchive, AStopEndsTheTransferAndLeavesNothing) {
   const Status status =
-      download_below(folder_.path(), set_of(kPacked, server_.address()), {}, [] { return true; });
+      download_below(folder_.path(), set_of(kArchive, server_.address()), {}, [] { return true; });
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::kUnavailable);
   EXPECT_THAT(status.error().message, HasSubstr("stopped"));
@@ -160,7 +161,7 @@ TEST_F(DownloadArchive, AStopEndsTheTransferAndLeavesNothing) {
 }
 
 TEST_F(DownloadArchive, AStopEndsTheUnpackingToo) {
-  const RemoteSet set = set_of(kPacked, server_.address());
+  const RemoteSet set = set_of(kArchive, server_.address());
   const auto fetched = [&] { return fs::exists(folder_ / "below/set.tar.gz"); };
   const Status status = download_below(folder_.path(), set, {}, fetched);
   ASSERT_FALSE(status.ok());
@@ -171,7 +172,7 @@ TEST_F(DownloadArchive, AStopEndsTheUnpackingToo) {
 }
 
 TEST_F(DownloadArchive, AnEmptyFolderIsAnError) {
-  const Status status = download_below("", set_of(kPacked, server_.address()), {}, {});
+  const Status status = download_below("", set_of(kArchive, server_.address()), {}, {});
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind, ErrorKind::kUsage);
   EXPECT_EQ(server_.requests(), 0);
@@ -180,10 +181,10 @@ TEST_F(DownloadArchive, AnEmptyFolderIsAnError) {
 TEST_F(DownloadArchive, TwoAtOnceAreNot) {
   Status second;
   const auto begin_another = [&](const std::string&, std::uint64_t, std::uint64_t) {
-    second = download_below(folder_.path(), set_of(kPacked, server_.address()), {}, {});
+    second = download_below(folder_.path(), set_of(kArchive, server_.address()), {}, {});
   };
   ASSERT_TRUE(
-      download_below(folder_.path(), set_of(kPacked, server_.address()), begin_another, {}).ok());
+      download_below(folder_.path(), set_of(kArchive, server_.address()), begin_another, {}).ok());
   EXPECT_EQ(folder_.read("below/set/meta"), "meta");
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().kind, ErrorKind::kUnavailable);
@@ -192,7 +193,7 @@ TEST_F(DownloadArchive, TwoAtOnceAreNot) {
 
 // The disk is full from any call on, and then the power fails.
 TEST_F(DownloadArchive, WhateverFailsItIsWholeOrNotThere) {
-  const RemoteSet set = set_of(kPacked, server_.address());
+  const RemoteSet set = set_of(kArchive, server_.address());
   std::uint64_t failed = 0;
   for (std::uint64_t n = 1; failed + 1 == n; ++n) {
     for (std::uint64_t seed = 0; seed < 3; ++seed) {

@@ -10,11 +10,11 @@
 #include "support/python.h"
 #include "unit/checkpoint/samples.h"
 #include "unit/checkpoint_pt/build.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
 
-using Texts = std::vector<std::string>;
 using Json = nlohmann::json;
 
 Answer answer(const Texts& words) {
@@ -28,7 +28,7 @@ Json json_of(Texts words) {
   return Json::parse(answer(words).text, nullptr, false);
 }
 
-Error error_of(const Texts& words) {
+Error checkpoint_error(const Texts& words) {
   const auto result = checkpoint_command(posix_env(), words);
   EXPECT_FALSE(result.ok());
   return result.ok() ? Error{} : result.error();
@@ -81,8 +81,8 @@ TEST_F(Checkpoints, ListNamesAllAndWhatIsWrong) {
 TEST_F(Checkpoints, ListOfARunWithoutOne) {
   std::filesystem::create_directories(run_ + "/checkpoints");
   EXPECT_EQ(answer({"ls", run_}).text, "no checkpoint in '" + run_ + "' yet\n");
-  EXPECT_TRUE(says(error_of({"show", run_}), "no whole checkpoint in"));
-  EXPECT_TRUE(says(error_of({"verify", run_}), "nothing to verify"));
+  EXPECT_TRUE(says(checkpoint_error({"show", run_}), "no whole checkpoint in"));
+  EXPECT_TRUE(says(checkpoint_error({"verify", run_}), "nothing to verify"));
 }
 
 // Before the first one there is no checkpoints/, but the run's own manifest.json.
@@ -91,9 +91,9 @@ TEST_F(Checkpoints, ARunThatHasJustBegunIsNotDamaged) {
   folder_.write("run/ledger.jsonl", "");
   EXPECT_EQ(answer({"ls", run_}).text, "no checkpoint in '" + run_ + "' yet\n");
   EXPECT_EQ(answer({"ls", run_}).code, 0);
-  EXPECT_TRUE(says(error_of({"show", run_}), "no whole checkpoint in"));
-  EXPECT_TRUE(says(error_of({"verify", run_}), "nothing to verify"));
-  EXPECT_TRUE(says(error_of({"export", run_, folder_ / "a.pt"}), "no whole checkpoint in"));
+  EXPECT_TRUE(says(checkpoint_error({"show", run_}), "no whole checkpoint in"));
+  EXPECT_TRUE(says(checkpoint_error({"verify", run_}), "nothing to verify"));
+  EXPECT_TRUE(says(checkpoint_error({"export", run_, folder_ / "a.pt"}), "no whole checkpoint in"));
 }
 
 TEST_F(Checkpoints, AnExportNeverTakesThePlaceOfWhatItReads) {
@@ -103,7 +103,7 @@ TEST_F(Checkpoints, AnExportNeverTakesThePlaceOfWhatItReads) {
   std::filesystem::create_symlink("whole.pt", linked);
   const std::string before = test::read_text(whole);
   for (const std::string& out : {whole, folder_ / "again.pt", linked, folder_ / "./whole.pt"}) {
-    const Error error = error_of({"export", whole, out});
+    const Error error = checkpoint_error({"export", whole, out});
     EXPECT_EQ(error.kind, ErrorKind::kUsage);
     EXPECT_TRUE(says(error, "would be lost; give another name")) << error.message;
   }
@@ -115,7 +115,7 @@ TEST_F(Checkpoints, AnExportNeverTakesThePlaceOfWhatItReads) {
 TEST_F(Checkpoints, WhatCannotBeLookedAtIsNotCalledMissing) {
   std::filesystem::create_symlink("loop", folder_ / "loop");
   for (const char* verb : {"ls", "show", "verify"}) {
-    const Error error = error_of({verb, folder_ / "loop"});
+    const Error error = checkpoint_error({verb, folder_ / "loop"});
     EXPECT_EQ(error.kind, ErrorKind::kDisk) << verb;
     EXPECT_TRUE(says(error, "loop': Too many levels of symbolic links")) << error.message;
   }
@@ -184,9 +184,9 @@ TEST_F(Checkpoints, AnExportHasTheSameBits) {
             json_of({"show", from})["parts"][0]["sha256"]);
   EXPECT_NE(answer({"export", from, to, "--part", "optimizer"}).text.find("1 tensor of"),
             std::string::npos);
-  EXPECT_TRUE(
-      says(error_of({"export", from, to, "--part", "modle"}), "it has 'model', 'optimizer'"));
-  EXPECT_TRUE(says(error_of({"export", from, folder_ / "out"}), "does not end with .pt"));
+  EXPECT_TRUE(says(checkpoint_error({"export", from, to, "--part", "modle"}),
+                   "it has 'model', 'optimizer'"));
+  EXPECT_TRUE(says(checkpoint_error({"export", from, folder_ / "out"}), "does not end with .pt"));
 }
 
 // Of those of "fc." one module is made, of the rest another.
@@ -212,18 +212,19 @@ TEST_F(Checkpoints, AnExportOfAModuleHasItsOwnNames) {
   EXPECT_EQ(json_of({"show", to})["parts"][0]["tensors"][0]["name"], "bn.num_batches_tracked");
   EXPECT_NE(answer({"show", run_}).text.find("2 modules: 'head', 'rest'\n"), std::string::npos);
   EXPECT_EQ(json_of({"show", run_})["modules"][0]["prefix"], "fc.");
-  const Error unknown = error_of({"export", run_, to, "--module", "haed"});
+  const Error unknown = checkpoint_error({"export", run_, to, "--module", "haed"});
   EXPECT_EQ(unknown.kind, ErrorKind::kUsage);
   EXPECT_TRUE(says(unknown, "no module 'haed'; the nearest: 'head'; it has: 'head', 'rest'"))
       << unknown.message;
-  EXPECT_TRUE(says(error_of({"export", run_, to, "--module", "head", "--part", "model"}),
+  EXPECT_TRUE(says(checkpoint_error({"export", run_, to, "--module", "head", "--part", "model"}),
                    "leave --part out"));
-  EXPECT_TRUE(says(error_of({"export", *from + "/model.safetensors", to, "--module", "head"}),
-                   "it is no checkpoint"));
+  EXPECT_TRUE(
+      says(checkpoint_error({"export", *from + "/model.safetensors", to, "--module", "head"}),
+           "it is no checkpoint"));
   const std::string before = save(4);  // without a map
   answer({"export", before, to, "--module", "fc"});
   EXPECT_EQ(json_of({"show", to})["parts"][0]["tensors"].size(), 2U);
-  EXPECT_TRUE(says(error_of({"export", before, to, "--module", "head"}), "it has no map"));
+  EXPECT_TRUE(says(checkpoint_error({"export", before, to, "--module", "head"}), "it has no map"));
 }
 
 // What is not read is listed, and an error for who asks for it.
@@ -250,7 +251,8 @@ TEST_F(Checkpoints, LeavesOfAPtFileAreListed) {
   EXPECT_EQ(part["tensors"][1]["sum"], nullptr);
   EXPECT_NE(answer({"verify", folder_ / "a.pt"}).text.find("1 tensor, readable; 1 of kinds"),
             std::string::npos);
-  EXPECT_TRUE(says(error_of({"export", folder_ / "a.pt", folder_ / "b.pt"}), "'freqs' is C64"));
+  EXPECT_TRUE(
+      says(checkpoint_error({"export", folder_ / "a.pt", folder_ / "b.pt"}), "'freqs' is C64"));
   const Answer same = answer({"diff", folder_ / "a.pt", folder_ / "a.pt"});
   EXPECT_EQ(same.code, 1);
   EXPECT_NE(same.text.find("C64 [2, 3] in both, of a kind that is not read"), std::string::npos);
@@ -268,7 +270,7 @@ TEST_F(Checkpoints, ATensorExpandedBeyondMemoryIsALeaf) {
   const std::string shown = answer({"show", file}).text;
   EXPECT_NE(shown.find("epoch = 3"), std::string::npos) << shown;
   EXPECT_NE(shown.find("F32 (expanded)  [100000, 100000]"), std::string::npos) << shown;
-  const Error error = error_of({"export", file, folder_ / "out.pt"});
+  const Error error = checkpoint_error({"export", file, folder_ / "out.pt"});
   EXPECT_TRUE(says(error, "huge.pt': tensor 'mask'")) << error.message;
 }
 
@@ -288,8 +290,8 @@ TEST_F(Checkpoints, DtypesOfSafetensorsThatAreNotReadAreListed) {
   EXPECT_EQ(answer({"diff", folder_ / "a.safetensors", folder_ / "a.safetensors"}).code, 0);
   EXPECT_EQ(answer({"diff", folder_ / "a.safetensors", folder_ / "b.safetensors"}).code, 1);
   EXPECT_EQ(answer({"verify", folder_ / "b.safetensors"}).code, 0);
-  EXPECT_TRUE(
-      says(error_of({"export", folder_ / "a.safetensors", folder_ / "b.pt"}), "'s' is F8_E8M0"));
+  EXPECT_TRUE(says(checkpoint_error({"export", folder_ / "a.safetensors", folder_ / "b.pt"}),
+                   "'s' is F8_E8M0"));
 }
 
 TEST_F(Checkpoints, PythonOpensAnExport) {
@@ -342,22 +344,22 @@ TEST_F(Checkpoints, AnExportKeepsSharedStorages) {
 
 TEST_F(Checkpoints, WhatIsNoneIsRefused) {
   for (const char* verb : {"ls", "show", "verify"}) {
-    const Error missing = error_of({verb, folder_ / "nowhere"});
+    const Error missing = checkpoint_error({verb, folder_ / "nowhere"});
     EXPECT_EQ(missing.kind, ErrorKind::kBadData);
     EXPECT_TRUE(says(missing, "does not exist")) << missing.message;
-    const Error other = error_of({verb, folder_.path()});
+    const Error other = checkpoint_error({verb, folder_.path()});
     EXPECT_EQ(other.kind, ErrorKind::kBadData);
     EXPECT_TRUE(says(other, "no run directory")) << other.message;
   }
   const std::string page = folder_.write("page.pt", "<html>not found</html>");
-  EXPECT_TRUE(says(error_of({"show", page}), "page.pt': the file starts with '<htm'"));
+  EXPECT_TRUE(says(checkpoint_error({"show", page}), "page.pt': the file starts with '<htm'"));
   const std::string code = folder_.write("code.pt",
                                          "\x80\x02"
                                          "cposix\nsystem\nq\x00.");
-  EXPECT_EQ(error_of({"show", code}).kind, ErrorKind::kBadData);
-  EXPECT_TRUE(says(error_of({"diff", page, code}), "page.pt"));
-  EXPECT_EQ(error_of({}).kind, ErrorKind::kUsage);
-  EXPECT_TRUE(says(error_of({"lss", run_}), "did you mean 'ls'?"));
+  EXPECT_EQ(checkpoint_error({"show", code}).kind, ErrorKind::kBadData);
+  EXPECT_TRUE(says(checkpoint_error({"diff", page, code}), "page.pt"));
+  EXPECT_EQ(checkpoint_error({}).kind, ErrorKind::kUsage);
+  EXPECT_TRUE(says(checkpoint_error({"lss", run_}), "did you mean 'ls'?"));
 }
 
 }  // namespace

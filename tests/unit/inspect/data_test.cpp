@@ -11,12 +11,12 @@
 #include "inspect/data/sheet.h"
 #include "support/temp_folder.h"
 #include "unit/data/idx_bytes.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
 
 using data::image::Image;
-using Texts = std::vector<std::string>;
 
 Image drawn(int width, int height, int seed) {
   Image image(width, height);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "inspect/report/formats.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -18,10 +19,6 @@ OneRun timed_run(const std::string& name, double workers, double epoch_time_s) {
   run.workers = workers;
   run.epoch_time_s = epoch_time_s;
   return run;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 std::string row_of(std::span<const Run> runs, const std::string& label) {

@@ -6,11 +6,10 @@
 #include "inspect/commands.h"
 #include "inspect/files.h"
 #include "support/temp_folder.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
-
-using Texts = std::vector<std::string>;
 
 class Outputs : public testing::Test {
  protected:

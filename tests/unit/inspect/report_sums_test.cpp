@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "inspect/commands.h"
 #include "support/temp_folder.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
@@ -16,10 +17,6 @@ nlohmann::json json_of(const std::string& path) {
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message);
   return result.ok() ? nlohmann::json::parse(result->text, nullptr, false)["runs"]
                      : nlohmann::json();
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Of a step its updates together; means by what was counted; what is no number leaves a gap.

@@ -8,11 +8,11 @@
 #include "inspect/commands.h"
 #include "support/python.h"
 #include "support/temp_folder.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
 
-using Texts = std::vector<std::string>;
 using pickle::Value;
 
 std::string printed(const Texts& words) {
@@ -21,19 +21,15 @@ std::string printed(const Texts& words) {
   return result.ok() ? result->text : "";
 }
 
-nlohmann::json json_of(Texts words) {
+nlohmann::json runs_of(Texts words) {
   words.emplace_back("--json");
   return nlohmann::json::parse(printed(words), nullptr, false)["runs"];
 }
 
-Error error_of(const Texts& words) {
+Error report_error(const Texts& words) {
   const auto result = report_command(posix_env(), words);
   EXPECT_FALSE(result.ok());
   return result.ok() ? Error{} : result.error();
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 class Report : public testing::Test {
@@ -98,7 +94,7 @@ TEST_F(Report, TheTutorialsTableWithItsTwoSlipsCorrected) {
 }
 
 TEST_F(Report, ARunDirectory) {
-  const auto run = json_of({run_directory()})[0];
+  const auto run = runs_of({run_directory()})[0];
   EXPECT_EQ(run["name"], "run");
   EXPECT_EQ(run["learning_rate"], 0.01);
   EXPECT_EQ(run["global_batch"], 10);
@@ -117,9 +113,9 @@ TEST_F(Report, ARunDirectory) {
   EXPECT_EQ(run["test"][0], (nlohmann::json{1, nullptr, 1.5}));
   folder_.write("run/manifest.json", R"({"accumulation_steps":"3","batch_size":"5",)"
                                      R"("virtual_workers":"2","initial_weights_sha256":"00"})");
-  EXPECT_EQ(json_of({folder_ / "run"})[0]["global_batch"], 30);
+  EXPECT_EQ(runs_of({folder_ / "run"})[0]["global_batch"], 30);
   // A slash at the end is the same run.
-  EXPECT_EQ(json_of({folder_ / "run/"})[0]["name"], "run");
+  EXPECT_EQ(runs_of({folder_ / "run/"})[0]["name"], "run");
 }
 
 TEST_F(Report, TheBestValidationAccuracyWhereOneIsCounted) {
@@ -132,7 +128,7 @@ TEST_F(Report, TheBestValidationAccuracyWhereOneIsCounted) {
 {"txn":4,"epoch":2,"loss_mean":1}
 {"txn":5,"epoch":2,"valid_loss":1.25,"valid_accuracy":0.25,"valid_samples":4}
 )");
-  EXPECT_EQ(json_of({path})[0]["best_validation_accuracy"], 0.75);
+  EXPECT_EQ(runs_of({path})[0]["best_validation_accuracy"], 0.75);
   EXPECT_NE(printed({path, "--markdown"}).find("| Best validation accuracy | 75.00 % |"),
             std::string::npos);
 }
@@ -149,7 +145,7 @@ TEST_F(Report, EvaluationsInAnEpochAreWhereTheyWere) {
 {"txn":7,"epoch":1,"loss_mean":1}
 {"txn":8,"epoch":1,"epoch_step":2,"valid_loss":1.25,"valid_samples":4}
 )");
-  const auto run = json_of({path})[0];
+  const auto run = runs_of({path})[0];
   EXPECT_EQ(run["epochs_run"], 1);
   EXPECT_EQ(run["best_validation_loss"], 1.25);
   EXPECT_EQ(run["validation"],
@@ -169,7 +165,7 @@ TEST_F(Report, ALongCurveHasMeansOfNeighbours) {
   lines += R"({"txn":0,"epoch":0,"update":0,"loss_mean":9})"
            "\n";
   folder_.write("run/metrics.jsonl", lines);
-  const auto train = json_of({path})[0]["train"];
+  const auto train = runs_of({path})[0]["train"];
   ASSERT_EQ(train.size(), 120U);
   EXPECT_EQ(train[0], (nlohmann::json{2 / 240.0, nullptr, 2}));
   EXPECT_EQ(train[119], (nlohmann::json{1, nullptr, 2}));
@@ -190,7 +186,7 @@ TEST_F(Report, ARunThatBeganBehindAnother) {
   }
   folder_.write("run/metrics.jsonl", lines);
   folder_.write("run/times.jsonl", times);
-  EXPECT_EQ(json_of({path})[0]["epoch_time_s"], 120);
+  EXPECT_EQ(runs_of({path})[0]["epoch_time_s"], 120);
 }
 
 TEST_F(Report, ARunDirectoryWithTimes) {
@@ -207,7 +203,7 @@ TEST_F(Report, ARunDirectoryWithTimes) {
 {"txn":2,"run_s":30,"workers":2}
 {"txn":5,"run_s":60,"workers":2}
 )");
-  const auto run = json_of({path, "--budget", "1h"})[0];
+  const auto run = runs_of({path, "--budget", "1h"})[0];
   EXPECT_EQ(run["workers"], 2);
   EXPECT_EQ(run["epoch_time_s"], 30);
   EXPECT_EQ(run["epochs_in_budget"], 120);
@@ -218,14 +214,14 @@ TEST_F(Report, ARunDirectoryWithTimes) {
   folder_.write("run/times.jsonl", R"({"txn":1,"run_s":12,"workers":2}
 {"txn":2,"run_s":30,"workers":1}
 )");
-  const auto shrunk = json_of({path})[0];
+  const auto shrunk = runs_of({path})[0];
   EXPECT_TRUE(shrunk["workers"].is_null());
   EXPECT_EQ(shrunk["epoch_time_s"], 30);  // of the first alone
   folder_.write("run/times.jsonl", R"({"txn":1,"run_s":12,"workers":2}
 {"txn":2,"run_s":13,"workers":1}
 {"txn":5,"run_s":60,"workers":2}
 )");
-  EXPECT_EQ(json_of({path})[0]["workers"], 2) << "one was away for a moment";
+  EXPECT_EQ(runs_of({path})[0]["workers"], 2) << "one was away for a moment";
 }
 
 // A run's validation set is not its test set; and NAME-run, NAME_metrics.pt and NAME are one run.
@@ -239,7 +235,7 @@ TEST_F(Report, ValidationAndTestAreToldApartAndFilesOfOneRunAreOne) {
 )");
   const std::string aside =
       folder_.write("two.json", R"({"runs":[{"name":"two-run","test_loss":1.25,"top1":0.75}]})");
-  const auto runs = json_of({folder_ / "two-run", save("two_metrics.pt", {2, 1}, {60, 70}), aside});
+  const auto runs = runs_of({folder_ / "two-run", save("two_metrics.pt", {2, 1}, {60, 70}), aside});
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0]["name"], "two");
   EXPECT_EQ(runs[0]["best_validation_loss"], 1.5);
@@ -251,7 +247,7 @@ TEST_F(Report, ValidationAndTestAreToldApartAndFilesOfOneRunAreOne) {
 
 TEST_F(Report, TheTutorialsSaves) {
   const std::string path = save("multi_node_metrics.pt", {2, 1}, {60, 70.5});
-  const auto run = json_of({path, "--budget", "2h"})[0];
+  const auto run = runs_of({path, "--budget", "2h"})[0];
   EXPECT_EQ(run["name"], "multi_node");
   EXPECT_EQ(run["epochs_run"], 2);
   EXPECT_EQ(run["epoch_time_s"], 65.25);
@@ -263,7 +259,7 @@ TEST_F(Report, TheTutorialsSaves) {
 
 // Evaluated where the time limit stopped it, and no epoch run.
 TEST_F(Report, TheEpochThatTheTimeLimitBroke) {
-  const auto run = json_of({save("broken_metrics.pt", {2, 1, 0.5}, {60, 66})})[0];
+  const auto run = runs_of({save("broken_metrics.pt", {2, 1, 0.5}, {60, 66})})[0];
   EXPECT_EQ(run["epochs_run"], 2);
   EXPECT_EQ(run["epoch_time_s"], 63);
   EXPECT_EQ(run["validation"][2], (nlohmann::json{3, 2.175, 0.5}));
@@ -275,7 +271,7 @@ TEST_F(Report, TheEpochThatTheTimeLimitBroke) {
 {"txn":3,"epoch":1,"loss_mean":1}
 {"txn":4,"epoch":1,"test_loss":1.25,"broken":true,"test_samples":4}
 )");
-  const auto directory = json_of({path})[0];
+  const auto directory = runs_of({path})[0];
   EXPECT_EQ(directory["epochs_run"], 1);
   EXPECT_EQ(directory["test_loss"], 1.25);
 }
@@ -285,7 +281,7 @@ TEST_F(Report, FiguresFromAsideFillInWhatIsMissing) {
                     two = save("two_metrics.pt", {2, 1}, {40, 40});
   const std::string aside = folder_.write("aside.json", R"({"runs":[
     {"name":"one","workers":1,"epoch_time_s":1},{"name":"two","workers":2,"top1":null}]})");
-  const auto runs = json_of({one, two, aside});
+  const auto runs = runs_of({one, two, aside});
   ASSERT_EQ(runs.size(), 2U);
   EXPECT_EQ(runs[0]["epoch_time_s"], 60);  // what is there is kept
   EXPECT_EQ(runs[1]["scaling_efficiency"], 0.75);
@@ -313,7 +309,7 @@ torch.save({"EPOCHS_RUN": 2, "RUN_TIME": 130.0, "TRAIN_HISTORY": [2.0, 1.5],
 )");
   const std::string path = folder_ / "one_metrics.pt";
   ASSERT_EQ(test::output_of(python + " " + script + " " + path), "");
-  EXPECT_EQ(json_of({path})[0]["best_validation_loss"], 0.75);
+  EXPECT_EQ(runs_of({path})[0]["best_validation_loss"], 0.75);
 }
 
 TEST_F(Report, APageWithAllTextEscaped) {
@@ -364,7 +360,7 @@ TEST_F(Report, ARunWithoutTimesIsDrawnAgainstEpochsAndSaidToBe) {
 
 TEST_F(Report, WhatIsNoRunIsRefused) {
   const auto refused = [&](const std::string& path, const std::string& words) {
-    const Error error = error_of({path});
+    const Error error = report_error({path});
     EXPECT_EQ(error.kind, ErrorKind::kBadData);
     EXPECT_TRUE(has(error.message, words)) << error.message;
   };
@@ -388,10 +384,11 @@ TEST_F(Report, WhatIsNoRunIsRefused) {
 }
 
 TEST_F(Report, WrongOptions) {
-  EXPECT_EQ(error_of({}).kind, ErrorKind::kUsage);
-  EXPECT_TRUE(has(error_of({TUTORIAL_001, "--csv", "--json"}).message, "give one of"));
-  EXPECT_TRUE(has(error_of({TUTORIAL_001, "--markdwon"}).message, "did you mean '--markdown'?"));
-  EXPECT_EQ(error_of({TUTORIAL_001, "--budget", "soon"}).kind, ErrorKind::kUsage);
+  EXPECT_EQ(report_error({}).kind, ErrorKind::kUsage);
+  EXPECT_TRUE(has(report_error({TUTORIAL_001, "--csv", "--json"}).message, "give one of"));
+  EXPECT_TRUE(
+      has(report_error({TUTORIAL_001, "--markdwon"}).message, "did you mean '--markdown'?"));
+  EXPECT_EQ(report_error({TUTORIAL_001, "--budget", "soon"}).kind, ErrorKind::kUsage);
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "inspect/html.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
 
 using Numbers = std::vector<double>;
-using Texts = std::vector<std::string>;
 
 Texts labels(double low, double high, int count) { return tick_labels(ticks(low, high, count)); }
 

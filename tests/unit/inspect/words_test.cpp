@@ -7,15 +7,14 @@
 #include "base/text.h"
 #include "inspect/arguments.h"
 #include "inspect/text.h"
+#include "unit/inspect/support.h"
 
 namespace lockstep::inspect {
 namespace {
 
-using Texts = std::vector<std::string>;
-
 const Syntax kSyntax{"lockstep x A [B] [--json] [--out FILE]", {"--json"}, {"--out"}, 1, 2};
 
-std::string error_of(const Texts& words) {
+std::string syntax_error(const Texts& words) {
   const auto parsed = parse(words, kSyntax);
   if (parsed.ok()) return "";
   EXPECT_EQ(parsed.error().kind, ErrorKind::kUsage);
@@ -46,13 +45,13 @@ TEST(Arguments, PathsFlagsAndValuesInAnyOrder) {
 }
 
 TEST(Arguments, WhatIsWrongIsNamed) {
-  EXPECT_EQ(error_of({"a", "--jsn"}), "unknown option '--jsn'; did you mean '--json'?");
-  EXPECT_EQ(error_of({}), "too few paths");
-  EXPECT_EQ(error_of({"a", "b", "c"}), "unexpected 'c'");
-  EXPECT_EQ(error_of({"a", "--json=1"}), "'--json' takes no value");
-  EXPECT_EQ(error_of({"a", "--out"}), "'--out' needs a value");
-  EXPECT_EQ(error_of({"a", "--out="}), "'--out' needs a value");
-  EXPECT_EQ(error_of({""}), "an empty path");
+  EXPECT_EQ(syntax_error({"a", "--jsn"}), "unknown option '--jsn'; did you mean '--json'?");
+  EXPECT_EQ(syntax_error({}), "too few paths");
+  EXPECT_EQ(syntax_error({"a", "b", "c"}), "unexpected 'c'");
+  EXPECT_EQ(syntax_error({"a", "--json=1"}), "'--json' takes no value");
+  EXPECT_EQ(syntax_error({"a", "--out"}), "'--out' needs a value");
+  EXPECT_EQ(syntax_error({"a", "--out="}), "'--out' needs a value");
+  EXPECT_EQ(syntax_error({""}), "an empty path");
 }
 
 // As wherever else a path is given: 's3://bucket' is no folder here.

@@ -50,7 +50,7 @@ TEST(NodesMistakes, WhatNodesTellEachOtherHasALimit) {
   const std::string most(1024, 'x'), more(1025, 'x');
   for (const char* option : {"--rdzv-id", "--role"}) {
     EXPECT_TRUE(parse(two({option, most})).ok());
-    EXPECT_THAT(refusal(two({option, more})),
+    EXPECT_THAT(refusal_of(two({option, more})),
                 AllOf(HasSubstr(option), HasSubstr("1025 bytes"), HasSubstr("1024")));
     EXPECT_TRUE(parse({option, more}).ok()) << "one node";
   }

@@ -29,7 +29,7 @@ inline NodesOptions nodes(const Words& words, const Variables& variables = {}) {
   return options.ok() ? options->nodes : NodesOptions{};
 }
 
-inline std::string refusal(const Words& words, const Variables& variables = {}) {
+inline std::string refusal_of(const Words& words, const Variables& variables = {}) {
   const auto options = parse(words, variables);
   if (options.ok()) return "";
   EXPECT_EQ(options.error().kind, ErrorKind::kUsage);

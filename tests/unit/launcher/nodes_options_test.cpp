@@ -31,8 +31,8 @@ TEST(NodesOptions, ALockFileBreaksTies) {
   EXPECT_THAT(nodes(two({"--tie-break", "lockfile=a"})).lock_directory,
               testing::MatchesRegex("/.*/a"));
   for (const char* wrong : {"first", "lockfile", "lockfile=", "file=/a", "lockfile=s3://a/b"})
-    EXPECT_THAT(refusal(two({"--tie-break", wrong})), StartsWith("--tie-break")) << wrong;
-  EXPECT_THAT(refusal({"--tie-break", "lockfile=/a"}), HasSubstr("a run of one"));
+    EXPECT_THAT(refusal_of(two({"--tie-break", wrong})), StartsWith("--tie-break")) << wrong;
+  EXPECT_THAT(refusal_of({"--tie-break", "lockfile=/a"}), HasSubstr("a run of one"));
   EXPECT_TRUE(parse({}, {{"PET_TIE_BREAK", "lockfile=/a"}}).ok()) << "for all commands of a job";
   EXPECT_TRUE(parse({"--standalone"}, {{"PET_TIE_BREAK", "x"}}).ok());
 }
@@ -178,15 +178,18 @@ TEST(NodesOptions, WhatIsWrongIsNamedWithTheWayOut) {
             "0.300 s * keep_alive_max_attempt 3 is 0.900 s"},
            {two({"--rdzv-conf", "keep_alive_interval=9999999"}), "seconds above 0"},
            {two({"--rdzv-conf", "keep_alive_max_attempt=1000000"}), "is 5000000 s"}})
-    EXPECT_THAT(refusal(words), HasSubstr(says)) << words.back();
+    EXPECT_THAT(refusal_of(words), HasSubstr(says)) << words.back();
 }
 
 TEST(NodesOptions, TheVariableThatIsWrongIsNamed) {
-  EXPECT_THAT(refusal({}, {{"PET_NNODES", "1:4"}}), StartsWith("environment variable PET_NNODES"));
-  EXPECT_THAT(refusal(two({}), {{"PET_NODE_RANK", "7"}}), StartsWith("PET_NODE_RANK 7"));
-  EXPECT_THAT(refusal(two({}), {{"PET_RDZV_CONF", "keep_alive=3"}}), StartsWith("PET_RDZV_CONF"));
-  EXPECT_THAT(refusal(two({}), {{"PET_STANDALONE", "1"}}), HasSubstr("PET_STANDALONE"));
-  EXPECT_THAT(refusal({}, {{"PET_NNODES", "2"}, {"PET_STANDALONE", "1"}}), HasSubstr("PET_NNODES"));
+  EXPECT_THAT(refusal_of({}, {{"PET_NNODES", "1:4"}}),
+              StartsWith("environment variable PET_NNODES"));
+  EXPECT_THAT(refusal_of(two({}), {{"PET_NODE_RANK", "7"}}), StartsWith("PET_NODE_RANK 7"));
+  EXPECT_THAT(refusal_of(two({}), {{"PET_RDZV_CONF", "keep_alive=3"}}),
+              StartsWith("PET_RDZV_CONF"));
+  EXPECT_THAT(refusal_of(two({}), {{"PET_STANDALONE", "1"}}), HasSubstr("PET_STANDALONE"));
+  EXPECT_THAT(refusal_of({}, {{"PET_NNODES", "2"}, {"PET_STANDALONE", "1"}}),
+              HasSubstr("PET_NNODES"));
   // Whoever writes it in a container of the job means one node.
   EXPECT_EQ(nodes({"--standalone"}, {{"PET_NNODES", "2"}, {"PET_NODE_RANK", "1"}}).nnodes, 1);
 }
@@ -279,10 +282,10 @@ TEST(NodesOptions, AStepsRankIsTheNodesIfItHasAsMany) {
 
 TEST(NodesOptions, ASecondTaskOnANodeIsRefusedUnlessItIsARunOfItsOwn) {
   const Variables tasks = step_with({{"SLURM_STEP_TASKS_PER_NODE", "2(x2)"}});
-  EXPECT_THAT(refusal({}, tasks), HasSubstr("--ntasks-per-node=1"));
-  EXPECT_THAT(refusal(two({}), tasks), HasSubstr("--ntasks-per-node=1"));
-  EXPECT_EQ(refusal({"--standalone"}, tasks), "");
-  EXPECT_EQ(refusal(two({"--node-rank", "1"}), tasks), "");
+  EXPECT_THAT(refusal_of({}, tasks), HasSubstr("--ntasks-per-node=1"));
+  EXPECT_THAT(refusal_of(two({}), tasks), HasSubstr("--ntasks-per-node=1"));
+  EXPECT_EQ(refusal_of({"--standalone"}, tasks), "");
+  EXPECT_EQ(refusal_of(two({"--node-rank", "1"}), tasks), "");
 }
 
 TEST(NodesOptions, AStepOfOneNodeIsARunOfOne) {

@@ -13,7 +13,7 @@
 namespace lockstep {
 namespace {
 
-std::vector<at::Tensor> parameters() { return {at::zeros({2, 3}), at::zeros({4})}; }
+std::vector<at::Tensor> matrix_and_bias() { return {at::zeros({2, 3}), at::zeros({4})}; }
 
 // After one update of its first parameter.
 template <class Kind>
@@ -49,24 +49,24 @@ OptimizerStateDict::Setting& setting(OptimizerStateDict& dict, const std::string
 }
 
 TEST(OptimizerStateDict, RatesAndSettingsAreTakenOver) {
-  const auto p = parameters();
+  const auto p = matrix_and_bias();
   const Adam from =
       updated(Adam(p, {.lr = 0.5, .beta1 = 0.25, .eps = 1e-3, .weight_decay = 0.125}));
-  Adam to(parameters(), {});
+  Adam to(matrix_and_bias(), {});
   EXPECT_EQ(load(to, from.state_dict()), "");
   EXPECT_EQ(to.settings(), from.settings());
   EXPECT_EQ(to.lr(), 0.5);
 
   const SGDOptions options{.lr = 0.5, .momentum = 0.25, .weight_decay = 1, .nesterov = true};
-  SGD sgd(parameters(), {.momentum = 0.9, .dampening = 0.5});
+  SGD sgd(matrix_and_bias(), {.momentum = 0.9, .dampening = 0.5});
   EXPECT_EQ(load(sgd, SGD(p, options).state_dict()), "");
   EXPECT_EQ(sgd.settings(), SGD(p, options).settings());
 }
 
 TEST(OptimizerStateDict, TensorsKeepTheirAddressAndWhatTheFileLacksBeginsAnew) {
-  AdamW to = updated(AdamW(parameters(), {}));
+  AdamW to = updated(AdamW(matrix_and_bias(), {}));
   const NamedTensors before = to.state();
-  EXPECT_EQ(load(to, AdamW(parameters(), {}).state_dict()), "");
+  EXPECT_EQ(load(to, AdamW(matrix_and_bias(), {}).state_dict()), "");
   EXPECT_TRUE(to.state_dict().state.empty());
   const NamedTensors after = to.state();
   for (std::size_t i = 0; i < before.size(); ++i)
@@ -76,18 +76,18 @@ TEST(OptimizerStateDict, TensorsKeepTheirAddressAndWhatTheFileLacksBeginsAnew) {
 
 // Numbers of parameters are the file's own; one that was given twice has the same number twice.
 TEST(OptimizerStateDict, ParametersAreMatchedByTheirOrder) {
-  const Adam from = updated(Adam(parameters(), {}));
+  const Adam from = updated(Adam(matrix_and_bias(), {}));
   OptimizerStateDict dict = from.state_dict();
   dict.param_groups[0].params = {17, 17, 4};
   dict.state[0].first = 17;
-  Adam to(parameters(), {});
+  Adam to(matrix_and_bias(), {});
   EXPECT_EQ(load(to, dict), "");
   ASSERT_EQ(to.state_dict().state.size(), 1U);
   EXPECT_EQ(to.state_dict().state[0].first, 0);
 }
 
 TEST(OptimizerStateDict, OtherGroupsAreNamed) {
-  const auto p = parameters();
+  const auto p = matrix_and_bias();
   Adam one(p, {}), two({{{p[0]}, {}}, {{p[1]}, {}}}),
       turned({{{p[0], p[1]}, {}}, {{at::zeros(1)}, {}}});
   EXPECT_EQ(load(one, two.state_dict()), "2 param_groups, here 1");
@@ -98,7 +98,7 @@ TEST(OptimizerStateDict, OtherGroupsAreNamed) {
 }
 
 TEST(OptimizerStateDict, SettingsThatDoNotFitAreNamed) {
-  const auto p = parameters();
+  const auto p = matrix_and_bias();
   Adam adam(p, {});
   EXPECT_EQ(load(adam, AdamW(p, {}).state_dict()),
             "param_groups[0] has decoupled_weight_decay True, here it is False");
@@ -125,7 +125,7 @@ TEST(OptimizerStateDict, SettingsThatDoNotFitAreNamed) {
 }
 
 TEST(OptimizerStateDict, TensorsThatDoNotFitAreNamed) {
-  const auto p = parameters();
+  const auto p = matrix_and_bias();
   Adam adam(p, {});
   const OptimizerStateDict good = updated(Adam(p, {})).state_dict();
   const auto with = [&](std::size_t index, const char* name, const at::Tensor& tensor) {

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "unit/quorum/members.h"
+
 namespace lockstep::quorum {
 namespace {
 
-constexpr Member kA{0, 1}, kB{1, 1}, kC{2, 1}, kD{3, 1};
 const Set kFour{.id = 1, .members = {kA, kB, kC, kD}};
 const Members kAll{kA, kB, kC, kD};
 

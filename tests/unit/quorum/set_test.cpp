@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "quorum/facts.h"
+#include "unit/quorum/members.h"
 
 namespace lockstep::quorum {
 namespace {
 
 using testing::ElementsAre;
 
-constexpr Member kA{0, 1}, kB{1, 1}, kC{2, 1}, kD{3, 1}, kReturned{0, 2};
+constexpr Member kReturned{0, 2};
 
 Set set_of(std::vector<Member> members, std::uint64_t id = 7) {
   return {.id = id, .members = std::move(members)};

@@ -25,7 +25,7 @@ void write(const std::string& name, const std::string& bytes) {
   std::ofstream(std::string(FUZZ_SEEDS) + "/" + name, std::ios::binary) << bytes;
 }
 
-nodes::NodeWord node_word() {
+nodes::NodeWord first_word() {
   nodes::NodeWord word;
   word.row = {{}, "10.0.0.3", "machine103", 103, 2, "default", "ml-03"};
   word.has_lock = true;
@@ -36,7 +36,7 @@ nodes::NodeWord node_word() {
 // The fuzzer's third node comes, has nothing alive, runs, fails, runs again, and is stopped.
 std::string node_words() {
   std::string all;
-  nodes::NodeWord word = node_word();
+  nodes::NodeWord word = first_word();
   const auto say = [&] { all += frame(word), ++word.sent; };
   for (int i = 0; i < 3; ++i) say();
   word.told = word.ran = word.alive = 1;
@@ -57,7 +57,7 @@ std::string node_words() {
   return all;
 }
 
-nodes::LeaderWord leader_word() {
+nodes::LeaderWord first_answer() {
   nodes::LeaderWord word;
   word.incarnation = 100, word.machine = "machine100", word.run = 7, word.leader_rank = 0;
   word.limit = 2'000'000'000, word.sent = 1;
@@ -67,7 +67,7 @@ nodes::LeaderWord leader_word() {
 // Of a leader to the fuzzer's node: the run forms, fails once, and is stopped.
 std::string leader_words() {
   std::string all;
-  nodes::LeaderWord word = leader_word();
+  nodes::LeaderWord word = first_answer();
   word.rank = 1, word.base_rank = 2, word.role_base = 2, word.world = word.role_world = 6;
   word.sent = word.echo = 1'000'000'000'000;
   const auto tell = [&] { all += frame(word), word.echo = word.sent += 100'000'000; };
@@ -91,14 +91,14 @@ std::string leader_words() {
 }
 
 TEST(Seeds, DISABLED_AreWritten) {
-  nodes::NodeWord full = node_word();
+  nodes::NodeWord full = first_word();
   full.row.rank = 2, full.told = full.ran = full.alive = 1, full.led_from = "several";
   full.store = nodes::Store{1, "10.0.0.3", 29'500, true};
   full.failure = nodes::Failure{1, 5, "rank 4 broke", 7, true, 4, true, true};
   full.signal = 15, full.signal_by = "'lockstep stop' on ml-02", full.kill_all = true;
   full.stop_why = "node 0 (10.0.0.1) was stopped by SIGTERM";
   full.final = nodes::Final{143, full.stop_why, 0};
-  nodes::LeaderWord refuses = leader_word();
+  nodes::LeaderWord refuses = first_answer();
   refuses.refusal = "the run has all its 3 nodes", refuses.refusal_code = 69;
   write("node_word", frame(full));
   write("node_words", node_words());
@@ -123,7 +123,7 @@ TEST(Seeds, DISABLED_AreWritten) {
 TEST(Seeds, AreMessages) {
   int count = 0;
   for (const auto& seed : std::filesystem::directory_iterator(FUZZ_SEEDS)) {
-    const std::string text = test::read_text(seed.path());
+    const std::string text = lockstep::test::read_text(seed.path());
     std::string_view bytes = text;
     for (; bytes.size() >= 2; ++count) {
       const std::size_t size =

@@ -17,7 +17,7 @@
 namespace lockstep::transaction {
 namespace {
 
-constexpr Txn kStep(8);
+constexpr Txn kRepeated(8);
 
 // Rules as they once were, and one that was never there: that nobody waits for other hosts'
 // newcomers.
@@ -80,7 +80,7 @@ class Step {
 
   void make_table() {
     const std::uint32_t hosts = 1 + up_to(3);
-    table_.txn = kStep;
+    table_.txn = kRepeated;
     for (std::uint32_t h = 0; h < hosts; ++h) {
       boards_.push_back({hosts == 1 ? coord::Stay{} : coord::Stay{coord::HostIndex(h), 1}});
       const std::uint32_t members = 1 + up_to(2);
@@ -184,7 +184,7 @@ class Step {
     const std::uint32_t item = *std::exchange(worker.repeating, {});
     Share& share = *board_of(worker).shares[item];
     const auto is_alive = [&](std::uint32_t m) { return worker.ownership->alive(m); };
-    if (!AgainClaim(share.claim).take(kStep, index(worker), is_alive)) return true;
+    if (!AgainClaim(share.claim).take(kRepeated, index(worker), is_alive)) return true;
     if (rules(worker).done(item)) return true;
     share.marks.repeated = true;
     judged_[item] = true;  // also before its record is there
