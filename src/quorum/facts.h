@@ -44,7 +44,8 @@ struct Facts {
 class SharedFacts {
  public:
   SharedFacts();
-  SharedFacts(Facts facts) : facts_(std::make_shared<const Facts>(std::move(facts))) {}
+  SharedFacts(Facts facts)  // NOLINT(google-explicit-constructor): facts are shared facts
+      : facts_(std::make_shared<const Facts>(std::move(facts))) {}
   const Facts& operator*() const { return *facts_; }
   const Facts* operator->() const { return facts_.get(); }
 
