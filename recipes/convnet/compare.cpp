@@ -8,9 +8,9 @@
 
 #include "records.h"
 
-using convnet::Record;
-
 namespace {
+
+using convnet::Record;
 
 constexpr std::int64_t kEvery = 10'000;  // samples from row to row: the tutorial's lines of one GPU
 
