@@ -1,5 +1,6 @@
 // The networks of the training benchmarks, as in the Python peers: ConvNet and two MLPs on 1x28x28
-// images, torchvision's resnet18 with 10 classes and the CIFAR-10 tutorial's on 3x32x32. Initial
+// images; torchvision's resnet18 and vgg19 with 10 classes, the latter without dropout, and the
+// CIFAR-10 tutorial's ResNet-18, on 3x32x32. vgg19_quarter: a quarter of vgg19's parameters. Initial
 // values are drawn from the default generator.
 #pragma once
 
@@ -25,8 +26,10 @@ struct Model {
   bool bf16 = false;                                       // autocast
 };
 
-// convnet, wide_mlp, tiny_mlp, resnet18, cifar_resnet18; behind it "+channels_last" and "+bf16", in
-// this order. Another name ends the process.
+// convnet, wide_mlp, tiny_mlp, resnet18, cifar_resnet18, vgg19, vgg19_quarter; behind it
+// "+channels_last" and "+bf16", in this order; or "+slept=MS": nothing is computed, forward and
+// backward together sleep for so long, and gradients of one value come one by one as backward goes.
+// Another name ends the process.
 Model make_model(const std::string& name);
 
 }  // namespace lockstep::bench
