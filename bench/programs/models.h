@@ -1,7 +1,7 @@
 // The networks of the training benchmarks, as in the Python peers: ConvNet and two MLPs on 1x28x28
 // images; torchvision's resnet18 and vgg19 with 10 classes, the latter without dropout, and the
-// CIFAR-10 tutorial's ResNet-18, on 3x32x32. vgg19_quarter: a quarter of vgg19's parameters. Initial
-// values are drawn from the default generator.
+// CIFAR-10 tutorial's ResNet-18, on 3x32x32. vgg19_quarter: a quarter of vgg19's parameters.
+// Initial values are drawn from the default generator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
