@@ -18,12 +18,13 @@ namespace {
 void print(std::size_t hosts, const char* event, const simulation::ControlCosts& costs) {
   std::printf(
       "{\"hosts\": %zu, \"event\": \"%s\", \"took_s\": %.4f, \"words\": %llu, \"bytes\": %llu, "
-      "\"states\": %llu, \"state_bytes\": %llu, \"leader_words\": %llu, \"leader_bytes\": %llu, "
+      "\"states\": %llu, \"wholes\": %llu, \"state_bytes\": %llu, \"leader_words\": %llu, "
+      "\"leader_bytes\": %llu, "
       "\"host_words\": %llu, \"host_bytes\": %llu, "
       "\"leader_allocated\": %llu, \"leader_cpu_ms\": %.4g, \"host_cpu_ms\": %.4g}\n",
       hosts, event, static_cast<double>(costs.took) * 1e-9,
       static_cast<unsigned long long>(costs.words), static_cast<unsigned long long>(costs.bytes),
-      static_cast<unsigned long long>(costs.states),
+      static_cast<unsigned long long>(costs.states), static_cast<unsigned long long>(costs.wholes),
       static_cast<unsigned long long>(costs.state_bytes),
       static_cast<unsigned long long>(costs.leader_words),
       static_cast<unsigned long long>(costs.leader_bytes),

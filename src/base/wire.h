@@ -54,7 +54,7 @@ class WireWriter {
   void operator()(const Id<Tag, V>& id) {
     (*this)(id.value());
   }
-  void operator()(const std::string& text) {
+  void operator()(std::string_view text) {
     (*this)(static_cast<std::uint32_t>(text.size()));
     out_ += text;
   }
@@ -118,12 +118,18 @@ class WireReader {
     (*this)(value);
     id = Id<Tag, V>(value);
   }
-  void operator()(std::string& text) {
+  // Of the bytes that are read.
+  void operator()(std::string_view& text) {
     std::uint32_t size = 0;
     (*this)(size);
     if (!need(size, "a text")) return;
-    text.assign(in_.substr(0, size));
+    text = in_.substr(0, size);
     in_.remove_prefix(size);
+  }
+  void operator()(std::string& text) {
+    std::string_view here = text;
+    (*this)(here);
+    if (fault_.empty()) text = here;
   }
   template <class T>
   void operator()(std::optional<T>& value) {

@@ -48,6 +48,7 @@ class SharedFacts {
       : facts_(std::make_shared<const Facts>(std::move(facts))) {}
   const Facts& operator*() const { return *facts_; }
   const Facts* operator->() const { return facts_.get(); }
+  bool is_same_as(const SharedFacts& other) const { return facts_ == other.facts_; }  // one value
 
  private:
   std::shared_ptr<const Facts> facts_;  // never null

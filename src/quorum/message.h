@@ -1,7 +1,7 @@
 // What one agent says to another, with each heartbeat: its whole state, as a plain value. So it may
 // come late, twice, or not at all.
 //
-// A wire need not carry facts which the other has named the stamp of.
+// How a wire carries facts, which are long and change little: talk.h.
 //
 // Threads: values. Errors: none.
 #pragma once

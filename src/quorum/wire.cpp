@@ -1,9 +1,10 @@
 #include "quorum/wire.h"
 
 #include <algorithm>
-#include <utility>
+#include <span>
 
 #include "base/errors.h"
+#include "base/hash.h"
 #include "base/wire.h"
 
 namespace lockstep::quorum {
@@ -15,7 +16,7 @@ void fields(auto& io, M& m) {
 }
 template <Is<FactsName> M>
 void fields(auto& io, M& m) {
-  fields(io, m.stamp), io(m.set);
+  fields(io, m.stamp), io(m.digest);
 }
 template <Is<Member> M>
 void fields(auto& io, M& m) {
@@ -30,11 +31,11 @@ template <Is<Verdict> M>
 void fields(auto& io, M& m) {
   io(m.code), io(m.text), io(m.in_force), io(m.known);
 }
-// Their stamp is in their name.
 template <Is<Facts> M>
 void fields(auto& io, M& m) {
   const auto verdict = [](auto& of, auto& one) { fields(of, one); };
-  io(m.history), fields(io, m.set), fields(io, m.change), io(m.changes), io(m.anew);
+  fields(io, m.stamp), io(m.history), fields(io, m.set), fields(io, m.change), io(m.changes),
+      io(m.anew);
   fields(io, m.attempt), io.maybe(m.stop, verdict), io.maybe(m.final, verdict), io(m.run);
 }
 template <Is<Message> M>
@@ -44,6 +45,13 @@ void fields(auto& io, M& m) {
   io.maybe(m.vote, member), io.maybe(m.obeys, member);
   fields(io, m.acknowledged), fields(io, m.in_force), io(m.quorum_age);
   io(m.hears), io(m.would), io(m.you_were_in), io(m.out), io(m.attempt_is_over);
+}
+
+template <Is<Carried> M>
+void fields(auto& io, M& m) {
+  fields(io, m.name), io.one_of(m.as, Carried::kDifference), io(m.unread);
+  if (m.as == Carried::kDifference) fields(io, m.base);
+  if (m.as != Carried::kName) io(m.bytes);
 }
 
 std::string fault_of(const Set& set) {
@@ -59,35 +67,40 @@ std::string fault_of(const Set& set) {
 
 }  // namespace
 
-FactsName name_of(const Facts& facts) { return {facts.stamp, facts.set.id}; }
-
-std::string encode(const Message& message, bool with_facts) {
+std::string encode(const Facts& facts) {
   WireWriter io;
-  fields(io, message);
-  const FactsName name = name_of(*message.facts);
-  fields(io, name);
-  io(with_facts);
-  if (with_facts) fields(io, *message.facts);
+  fields(io, facts);
+  return io.take();
+}
+
+FactsName name_of(const Stamp& stamp, std::string_view bytes) {
+  return {stamp, xxh3(std::as_bytes(std::span(bytes)))};
+}
+
+Result<Facts> decode_facts(std::string_view bytes) {
+  WireReader io(bytes);
+  Facts facts;
+  fields(io, facts);
+  io.expect_end();
+  std::string fault = io.fault();
+  for (const Set* set : {&facts.set, &facts.change})
+    if (fault.empty()) fault = fault_of(*set);
+  if (!fault.empty()) return bad_data("what an agent says of the run: " + fault);
+  return facts;
+}
+
+std::string encode(const Message& message, const Carried& facts) {
+  WireWriter io;
+  fields(io, message), fields(io, facts);
   return io.take();
 }
 
 Result<Said> decode(std::string_view bytes) {
   WireReader io(bytes);
   Said said;
-  fields(io, said.message);
-  fields(io, said.name);
-  io(said.has_facts);
-  Facts facts;
-  if (said.has_facts) fields(io, facts);
-  facts.stamp = said.name.stamp;
+  fields(io, said.message), fields(io, said.facts);
   io.expect_end();
-  std::string fault = io.fault();
-  for (const Set* set : {&facts.set, &facts.change})
-    if (fault.empty()) fault = fault_of(*set);
-  if (fault.empty() && said.has_facts && said.name.set != facts.set.id)
-    fault = "facts have another name than theirs";
-  said.message.facts = std::move(facts);
-  if (!fault.empty()) return bad_data("what an agent says of who leads: " + fault);
+  if (!io.fault().empty()) return bad_data("what an agent says of who leads: " + io.fault());
   return said;
 }
 

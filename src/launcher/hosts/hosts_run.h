@@ -139,8 +139,7 @@ class HostsRun {
   // Whom this host follows, and since which term.
   std::optional<std::size_t> leader_;
   std::uint64_t leads_in_ = 0;
-  quorum::FactsName known_;  // of the newest facts, in force or not;
-  std::string run_;          // the run's state in them, and since when it is known
+  quorum::SharedFacts known_;  // the newest, in force or not; and since when the run's state is
   std::uint64_t run_at_ = 0;
   Stamp followed_;                // in force
   coord::RunClock::Known clock_;  // as of then

@@ -34,9 +34,8 @@ bool HostsRun::follow_quorum() {
 
 // After each thing that the agent has heard, or done by itself: before anybody hears of it.
 void HostsRun::look_who_leads() {
-  const quorum::Facts& facts = quorum_->agent().facts();
-  const quorum::FactsName name = quorum::name_of(facts);
-  if (std::exchange(known_, name) != name && run_ != facts.run) run_ = facts.run, run_at_ = now();
+  const quorum::SharedFacts& facts = quorum_->agent().shared_facts();
+  if (!known_.is_same_as(facts) && std::exchange(known_, facts)->run != facts->run) run_at_ = now();
   follow_leader();
   take_up_lead();
 }

@@ -12,45 +12,34 @@ QuorumTalk::QuorumTalk(const quorum::Settings& settings, std::vector<quorum::Mem
       self_(self),
       say_(std::move(say)),
       agent_(settings, members_[self], now),
-      others_(members_.size()),
+      is_open_(members_.size()),
       said_(says()) {}
 
 QuorumTalk::Says QuorumTalk::says() const {
-  return {agent_.term(),
-          agent_.role(),
-          agent_.vote(),
-          agent_.leader(),
-          quorum::name_of(agent_.facts()),
-          agent_.in_force(),
-          agent_.acknowledged(),
-          agent_.ending().has_value()};
+  return {agent_.term(),     agent_.role(),         agent_.vote(),
+          agent_.leader(),   agent_.facts().stamp,  agent_.facts().set.id,
+          agent_.in_force(), agent_.acknowledged(), agent_.ending().has_value()};
 }
 
 void QuorumTalk::open(std::size_t host, std::uint64_t now) {
-  others_[host] = {.is_open = true, .said = {}, .has = {}};
+  is_open_[host] = true;
+  talk_.open(host);
   say(host, now);
 }
 
-void QuorumTalk::close(std::size_t host) { others_[host] = {}; }
+void QuorumTalk::close(std::size_t host) { is_open_[host] = false; }
 
 Result<bool> QuorumTalk::hear(std::size_t host, std::string_view bytes, std::uint64_t now) {
-  LOCKSTEP_ASSIGN(quorum::Said said, quorum::decode(bytes));
-  if (said.message.from != members_[host]) return bad_data("an agent says that it is another one");
-  others_[host].has = said.name;
-  // Where it names others, this agent has newer ones.
-  if (!said.has_facts && said.name == quorum::name_of(agent_.facts()))
-    said.message.facts = agent_.shared_facts();
-  said.message.place = host + 1;
-  return agent_.hear(said.message, now);
+  LOCKSTEP_ASSIGN(quorum::Talk::Heard heard, talk_.hear(host, bytes));
+  if (!heard.message) return true;
+  if (heard.message->from != members_[host])
+    return bad_data("an agent says that it is another one");
+  heard.message->place = host + 1;
+  return agent_.hear(*heard.message, now) || heard.answer;
 }
 
 void QuorumTalk::say(std::size_t host, std::uint64_t now) {
-  Other& other = others_[host];
-  if (!other.is_open) return;
-  const quorum::FactsName name = quorum::name_of(agent_.facts());
-  const bool has = other.has == name || other.said == name;
-  other.said = name;
-  say_(host, quorum::encode(agent_.say(members_[host], now), !has));
+  if (is_open_[host]) say_(host, talk_.say(host, agent_.say(members_[host], now)));
 }
 
 void QuorumTalk::beat(std::uint64_t now) {

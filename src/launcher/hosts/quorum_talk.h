@@ -1,7 +1,5 @@
 // This host's agent among those that decide who leads (quorum/agent.h), with what they say to each
-// other as bytes (quorum/wire.h). All hosts of a run are in its first set.
-//
-// Facts are said to whoever does not have them, as it says itself, once on a connection.
+// other as bytes (quorum/talk.h). All hosts of a run are in its first set.
 //
 // Threads: one at a time. Errors: hear()'s: kBadData. Times: nanoseconds of one clock.
 #pragma once
@@ -18,7 +16,7 @@
 #include "base/clock.h"
 #include "lockstep/status.h"
 #include "quorum/agent.h"
-#include "quorum/wire.h"
+#include "quorum/talk.h"
 
 namespace lockstep::launcher {
 
@@ -46,20 +44,17 @@ class QuorumTalk {
   void look(std::uint64_t now);  // the same, where something is to be said at once
 
  private:
-  struct Other {
-    bool is_open = false;
-    std::optional<quorum::FactsName> said, has;
-  };
   // What others are to know at once.
   using Says = std::tuple<std::uint64_t, quorum::Role, std::optional<quorum::Member>,
-                          std::optional<quorum::Member>, quorum::FactsName, Stamp, Stamp, bool>;
+                          std::optional<quorum::Member>, Stamp, std::uint64_t, Stamp, Stamp, bool>;
   Says says() const;
 
   const std::vector<quorum::Member> members_;
   const std::size_t self_;
   const Say say_;
   quorum::Agent agent_;
-  std::vector<Other> others_;  // by host
+  quorum::Talk talk_;
+  std::vector<bool> is_open_;  // by host
   Says said_;
 };
 

@@ -6,30 +6,13 @@
 #include "host.h"
 
 namespace lockstep::simulation {
-namespace {
-
-// Its fields at their width, without facts.
-constexpr std::size_t kMessageBytes = 10 + 8 + 8 + 8 + 1 + 11 + 11 + 16 + 16 + 16 + 8 + 5;
-
-std::size_t bytes_of(const quorum::Facts& facts) {
-  constexpr std::size_t kMemberBytes = 10;
-  return 60 + kMemberBytes * (facts.set.members.size() + facts.change.members.size()) +
-         facts.run.size();
-}
-
-}  // namespace
-
-// Facts that the other has are not carried.
 void ControlCluster::say(Host& host, std::size_t to) {
-  Message message = host.agent->say(hosts_[to]->agent->self(), clock_.now());
-  const Stamp stamp = message.facts->stamp;
-  const bool with_facts = host.has[to] != stamp;
-  if (with_facts) ++states_, state_bytes_ += bytes_of(*message.facts);
-  if (!with_facts) message.facts = quorum::Facts{.stamp = stamp};
-  arrive_after(host.index, to, kMessageBytes,
-               [this, message = std::move(message), with_facts](Host& at) {
-                 hear(at, message, with_facts);
-               });
+  std::string frame = host.agents.say(to, host.agent->say(hosts_[to]->agent->self(), clock_.now()));
+  const auto said = quorum::decode(frame);
+  if (said->facts.as != quorum::Carried::kName) ++states_, state_bytes_ += said->facts.bytes.size();
+  if (said->facts.as == quorum::Carried::kWhole) ++wholes_;
+  arrive_after(host.index, to, frame.size(),
+               [this, from = host.index, frame](Host& at) { hear(at, from, frame); });
 }
 
 // Before there is a set all know but the endpoint's.
@@ -41,15 +24,12 @@ void ControlCluster::say_all(Host& host) {
   }
 }
 
-void ControlCluster::hear(Host& host, Message message, bool with_facts) {
-  const std::size_t from = message.from.host;
-  const Stamp said = message.facts->stamp;
-  host.has[from] = said;
-  if (!with_facts && said == host.agent->facts().stamp)
-    message.facts = host.agent->shared_facts();  // else this agent has newer ones
-  const bool waits = host.agent->hear(message, clock_.now());
+void ControlCluster::hear(Host& host, std::size_t from, const std::string& frame) {
+  const auto heard = host.agents.hear(from, frame);
+  require(heard.ok(), "an agent is not understood: " + (heard.ok() ? "" : heard.error().message));
+  const bool waits = heard->message && host.agent->hear(*heard->message, clock_.now());
   serve(host);
-  if (waits) say(host, from);
+  if (waits || heard->answer) say(host, from);
 }
 
 void ControlCluster::send(std::size_t from, std::size_t to, const std::string& frame,

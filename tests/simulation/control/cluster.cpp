@@ -141,6 +141,7 @@ ControlCosts ControlCluster::spent(std::uint64_t since) {
     host->cpu = 0;
   }
   costs.states = std::exchange(states_, 0);
+  costs.wholes = std::exchange(wholes_, 0);
   costs.state_bytes = std::exchange(state_bytes_, 0);
   costs.words /= 2, costs.bytes /= 2;  // each was counted at both ends
   costs.host_cpu /= static_cast<double>(std::max<std::size_t>(others, 1));

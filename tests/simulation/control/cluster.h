@@ -1,6 +1,6 @@
 // The control plane of a linked program's run on many hosts, without faults but those asked for:
 // what events cost as N grows. The rules and the bytes are the project's own: agents
-// (quorum::Agent), keepers (coord::Coordinator, RunLead), what they say (link::LeaderTalk,
+// (quorum::Agent, quorum::Talk), keepers (coord::Coordinator, RunLead), what they say (link::LeaderTalk,
 // HostTalk), and rounds (link::RoundKeeper, HostRounds). Virtual time; words take 0.1 to 0.3 ms.
 // What is computed takes no virtual time, but is measured.
 //
@@ -32,9 +32,9 @@ namespace lockstep::simulation {
 
 struct ControlCosts {
   std::uint64_t took = 0;              // virtual
-  std::uint64_t words = 0, bytes = 0;  // of all hosts; but for facts
-  // How often facts, with the run's whole state, are said to somebody, and their bytes.
-  std::uint64_t states = 0, state_bytes = 0;
+  std::uint64_t words = 0, bytes = 0;  // of all hosts
+  // How often facts, with the run's state, are said to somebody, how often whole, and their bytes.
+  std::uint64_t states = 0, wholes = 0, state_bytes = 0;
   // In and out, of the leader (of the one that leads at the end), and of the other that has most.
   std::uint64_t leader_words = 0, leader_bytes = 0, most_words = 0, most_bytes = 0;
   std::uint64_t leader_allocated = 0;   // bytes, in all of that leader's turns
@@ -54,7 +54,6 @@ class ControlCluster {
  private:
   struct Host;
   struct Leading;
-  using Message = quorum::Message;
 
   // cluster.cpp
   Host& add(std::size_t index);
@@ -70,7 +69,7 @@ class ControlCluster {
   // agents.cpp: who leads
   void say(Host& host, std::size_t to);
   void say_all(Host& host);
-  void hear(Host& host, Message message, bool with_facts);
+  void hear(Host& host, std::size_t from, const std::string& frame);
   void hear_frame(Host& host, std::size_t from, const std::string& frame, bool to_leader);
   void send(std::size_t from, std::size_t to, const std::string& frame, bool to_leader);
   void serve(Host& host);
@@ -112,7 +111,7 @@ class ControlCluster {
   SharedBoards boards_;
   std::map<std::string, coord::RunState> decoded_;  // as each host decodes it; the newest
   std::size_t timing_ = 0;                          // depth
-  std::uint64_t states_ = 0, state_bytes_ = 0;
+  std::uint64_t states_ = 0, wholes_ = 0, state_bytes_ = 0;
 };
 
 }  // namespace lockstep::simulation

@@ -6,10 +6,10 @@
 #include <set>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 #include <vector>
 
 #include "cluster.h"
+#include "quorum/talk.h"
 
 namespace lockstep::simulation {
 
@@ -30,6 +30,7 @@ struct ControlCluster::Host {
   std::size_t index = 0;
   bool is_alive = true;
   std::unique_ptr<quorum::Agent> agent;
+  quorum::Talk agents;  // with the others'
   std::unique_ptr<coord::Coordinator> coordinator;
   std::optional<link::HostTalk> talk;
   std::optional<link::HostRounds> rounds;
@@ -46,9 +47,6 @@ struct ControlCluster::Host {
   bool serves = false, due = false, in_turn = false;
   std::map<WorkerUid, coord::WorkerProgress> workers;
   std::uint64_t applied = 0, wakes_at = 0;
-
-  // What it has told and heard of facts.
-  std::unordered_map<std::size_t, Stamp> has;  // as each other has said last
 
   std::uint64_t words = 0, bytes = 0, allocated = 0;
   double cpu = 0;

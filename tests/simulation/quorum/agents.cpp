@@ -111,34 +111,48 @@ void Agents::tell(std::size_t index) {
 }
 
 void Agents::say(std::size_t index, std::size_t to) {
-  const Host& host = agents_[index];
+  Host& host = agents_[index];
   if (to == index || !agents_[to].alive || cut_[index][to]) return;
   const auto delay = [&] {
     const bool late = weather_.late && !calm_ && random_.chance(0.1);
     return random_.between(1, late ? 2000 : 60) * kMillisecond;
   };
-  Message message = host.agent->say(agents_[to].agent->self(), now_of(host));
+  if (random_.chance(0.01)) {  // each end learns of it when it speaks next
+    see("connections made again");
+    host.talk.open(to);
+    if (random_.chance(0.5)) agents_[to].talk.open(index);
+  }
+  const std::string frame =
+      host.talk.say(to, host.agent->say(agents_[to].agent->self(), now_of(host)));
   if (random_.chance(0.03)) {
     see("messages twice");
-    clock_.after(delay(), [this, index, to, message] { arrive(index, to, message); });
+    clock_.after(delay(), [this, index, to, frame] { arrive(index, to, frame); });
   }
-  clock_.after(delay(),
-               [this, index, to, message = std::move(message)] { arrive(index, to, message); });
+  clock_.after(delay(), [this, index, to, frame] { arrive(index, to, frame); });
 }
 
-void Agents::arrive(std::size_t from, std::size_t to, Message message) {
+void Agents::arrive(std::size_t from, std::size_t to, const std::string& frame) {
   Host& host = agents_[to];
   if (!host.alive) return;
   if (host.paused)  // it lies in the socket
-    return clock_.after(300 * kMillisecond,
-                        [this, from, to, message] { arrive(from, to, message); });
-  if (cut_[from][to]) {
+    return clock_.after(300 * kMillisecond, [this, from, to, frame] { arrive(from, to, frame); });
+  if (cut_[from][to] || (!calm_ && random_.chance(weather_.lost))) {
     see("messages lost");
     return;
   }
-  message.place = agents_[from].place;
-  mistake(to, message);
-  const bool waits = host.agent->hear(message, now_of(host));
+  auto heard = host.talk.hear(from, frame);
+  require(heard.ok(), "an agent is not understood: " + (heard.ok() ? "" : heard.error().message));
+  const auto said = *quorum::decode(frame);
+  if (said.facts.as == quorum::Carried::kDifference) see("differences");
+  if (said.facts.unread) see("facts said whole again");
+  if (!heard->message) see("facts that cannot be read");
+  if (!heard->message && weather_.blunder == Blunder::kUnread) heard->message = said.message;
+  bool waits = heard->answer;
+  if (heard->message) {
+    heard->message->place = agents_[from].place;
+    mistake(to, *heard->message);
+    waits = host.agent->hear(*heard->message, now_of(host)) || waits;
+  }
   serve(to);
   if (waits && host.alive) say(to, from);
 }

@@ -1,6 +1,6 @@
 // Simulated agents with clocks of their own and a network between them; plain workers, links that
 // take time to close, a lock directory; and an oracle that looks at each event. The rules are the
-// project's own: quorum::Agent. One thread; everything random comes from one seed.
+// project's own: quorum::Agent, quorum::Talk. One thread; everything random comes from one seed.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 
 #include "../clock.h"
 #include "quorum/agent.h"
+#include "quorum/talk.h"
 #include "shape.h"
 
 namespace lockstep::simulation {
@@ -67,6 +68,7 @@ class Agents {
   // One incarnation. It keeps its place in agents_ when it is dead.
   struct Host {
     std::unique_ptr<quorum::Agent> agent;
+    quorum::Talk talk;
     std::uint64_t place = 0;
     bool alive = true, paused = false;
     std::uint64_t beats = 0;  // events of its timer that are out of date have another number
@@ -90,7 +92,7 @@ class Agents {
   void beat(std::size_t index, std::uint64_t number);
   void tell(std::size_t index);
   void say(std::size_t index, std::size_t to);
-  void arrive(std::size_t from, std::size_t to, Message message);
+  void arrive(std::size_t from, std::size_t to, const std::string& frame);
   void mistake(std::size_t to, Message& message) const;
   void spoil(Message& message) const;
   std::string name(const Member& member) const;

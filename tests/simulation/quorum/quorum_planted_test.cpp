@@ -26,6 +26,7 @@ const std::vector<Mistake>& mistakes() {
       {"two changes under way", Blunder::kOldAnswers, Run::kLinked, 4},
       {"two votes in a term", Blunder::kTwice, Run::kLinked, 4},
       {"a winner goes by its own facts", Blunder::kOwnFacts, Run::kLinked, 4},
+      {"a vote is heard without its facts", Blunder::kUnread, Run::kLinked, 4},
       {"exactly half without the first", Blunder::kAnyHalf, Run::kLinked, 4},
       {"a change that was found is dropped", Blunder::kDrops, Run::kLinked, 4},
       {"with a comer the changed set elects", Blunder::kComerAlone, Run::kLinked, 3, 2},
@@ -58,6 +59,7 @@ Weather weather_for(const Mistake& mistake, std::uint64_t seed) {
   weather.suspicions = weather.run == Run::kLinked ? 4 : 1;
   weather.slow = weather.run == Run::kLinked && seed % 2 == 0;
   weather.seconds = 30;
+  weather.lost = mistake.blunder == Blunder::kUnread ? 0.2 : weather.lost;
   weather.twice = mistake.blunder == Blunder::kTwoMakers || mistake.blunder == Blunder::kSomeForm ||
                   mistake.blunder == Blunder::kHostTwice;
   if (weather.twice) {  // while the first set is made
@@ -66,7 +68,8 @@ Weather weather_for(const Mistake& mistake, std::uint64_t seed) {
   }
   const bool elections =
       mistake.blunder == Blunder::kComerAlone || mistake.blunder == Blunder::kNewAlone ||
-      mistake.blunder == Blunder::kTwice || mistake.blunder == Blunder::kOwnFacts;
+      mistake.blunder == Blunder::kTwice || mistake.blunder == Blunder::kOwnFacts ||
+      mistake.blunder == Blunder::kUnread;
   if (elections || weather.halves) {
     weather.halves = mistake.blunder != Blunder::kTwice;
     weather.slow = weather.aimed = elections;

@@ -31,6 +31,7 @@ Weather draw_weather(std::uint64_t seed) {
   weather.aimed = random.chance(0.2);
   weather.late = random.chance(0.5);
   weather.seconds = random.between(15, 30);
+  weather.lost = random.chance(0.3) ? 0.05 : 0;
   return weather;
 }
 
@@ -46,13 +47,17 @@ const Occasions kOccasions{
     {"changes", 1000},
     {"changes in force", 1000},
     {"comers", 400},
+    {"connections made again", 1000},
     {"crashes", 500},
     {"cuts, each way", 200},
+    {"differences", 1000},
     {"ends awaited", 150},
     {"ends not formed", 200},
     {"ends taken out", 300},
     {"ends with the final", 1000},
     {"ends without a quorum", 40},
+    {"facts said whole again", 300},
+    {"facts that cannot be read", 300},
     {"false suspicions", 150},
     {"fences", 500},
     {"finals", 300},

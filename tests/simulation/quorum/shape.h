@@ -30,6 +30,7 @@ enum class Blunder {
   kNoGrace,      // a group starts at once; clocks differ
   kEarlyFinal,   // whoever has heard of a final ends with it, also if it is not in force
   kFileBySeq,    // one lock file for each stamp, not for each set
+  kUnread,       // a message is heard without its facts, where they cannot be read
   kOwnWrite,     // what a leader writes is in force at once
 };
 
@@ -47,6 +48,7 @@ struct Weather {
   bool halves = false;         // cuts are between halves
   bool aimed = false;          // cuts come while changes are under way, too
   bool late = true;            // some messages, by up to two seconds
+  double lost = 0;             // so many messages, of 1
   std::uint64_t seconds = 25;  // of faults
   Blunder blunder = Blunder::kNone;
 };

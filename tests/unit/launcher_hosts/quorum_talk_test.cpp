@@ -92,6 +92,19 @@ TEST_F(QuorumTalkTest, ALargeStateIsSaidOnce) {
   EXPECT_LT(sent, 3 * state.size()) << "to two hosts, and not back";
 }
 
+TEST_F(QuorumTalkTest, WhatChangesALittleCostsLittle) {
+  std::string state;
+  for (int line = 0; line < 1'000; ++line) state += "host " + std::to_string(line) + " is here;";
+  ASSERT_TRUE(agent(0).write(state, now));
+  pass(1'000);
+  state.replace(state.find("host 500 is here"), 16, "host 500 is gone");
+  ASSERT_TRUE(agent(0).write(state, now));
+  sent = 0;
+  pass(1'000);
+  EXPECT_EQ(agent(2).facts().run, state);
+  EXPECT_LT(sent, state.size() / 2);
+}
+
 TEST_F(QuorumTalkTest, OnANewConnectionItIsSaidToWhoDoesNotHaveIt) {
   for (const std::size_t other : {0, 2}) talks[other]->close(1), talks[1]->close(other);
   ASSERT_TRUE(agent(0).write("new", now));
@@ -116,7 +129,8 @@ TEST_F(QuorumTalkTest, AnotherOneIsElected) {
 }
 
 TEST_F(QuorumTalkTest, NobodySpeaksForAnother) {
-  const auto heard = talks[0]->hear(1, quorum::encode(agent(2).say({0, 100}, now), true), now);
+  quorum::Talk third;
+  const auto heard = talks[0]->hear(1, third.say(0, agent(2).say({0, 100}, now)), now);
   ASSERT_FALSE(heard.ok());
   EXPECT_THAT(heard.error().message, testing::HasSubstr("another one"));
 }

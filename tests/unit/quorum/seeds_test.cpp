@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/delta.h"
 #include "quorum/wire.h"
 #include "support/temp_folder.h"
 
@@ -40,48 +41,54 @@ Message with(Message message, const Facts& facts) {
   return message;
 }
 
-void write(const std::string& name, const Message& message, bool with_facts) {
-  std::ofstream(std::string(FUZZ_SEEDS) + "/" + name, std::ios::binary)
-      << encode(message, with_facts);
+void write(const std::string& name, const Message& message, Carried::As as = Carried::kWhole) {
+  const std::string facts = encode(*message.facts), empty = encode(Facts());
+  const std::string difference = delta_of(empty, facts);
+  Carried carried{.name = name_of(message.facts->stamp, facts), .as = as};
+  if (as == Carried::kWhole) carried.bytes = facts;
+  if (as == Carried::kDifference) carried.base = name_of({}, empty), carried.bytes = difference;
+  std::ofstream(std::string(FUZZ_SEEDS) + "/" + name, std::ios::binary) << encode(message, carried);
 }
 
 TEST(Seeds, DISABLED_AreWritten) {
   Message asks = from_other();
   asks.role = Role::kAsks, asks.term = 2, asks.vote = kOther;
   asks.hears = false, asks.would = true;
-  write("asks", asks, false);
+  write("asks", asks, Carried::kName);
   Message votes = from_other();
   votes.vote = votes.obeys = kSelf, votes.would = true;
-  write("votes", votes, false);
-  write("knows_the_facts", leads(), false);
-  write("leads", leads(), true);
+  write("votes", votes, Carried::kName);
+  write("knows_the_facts", leads(), Carried::kName);
+  write("leads", leads());
   Message in_force = leads();
   in_force.in_force = {1, 1};
   Facts takes_out = *leads().facts;
   takes_out.change = {.id = 10, .members = {kSelf, kOther}}, takes_out.changes = 1;
-  write("takes_one_out", with(in_force, takes_out), true);
+  write("takes_one_out", with(in_force, takes_out));
   Facts takes_receiver_out = *leads().facts;
   takes_receiver_out.set = {.id = 10, .members = {kOther, kThird}};
-  write("takes_the_receiver_out", with(leads(), takes_receiver_out), true);
+  write("takes_the_receiver_out", with(leads(), takes_receiver_out));
   Message over = leads();
   over.acknowledged = {1, 2}, over.attempt_is_over = true;
   Facts stops = *leads().facts;
   stops.attempt = {1, 1}, stops.stamp = {1, 3};
   stops.stop = Verdict{143, "stopped", true, false};
-  write("stops", with(over, stops), true);
+  write("stops", with(over, stops));
   stops.final = stops.stop;
-  write("final", with(over, stops), true);
+  write("final", with(over, stops));
+  write("difference", leads(), Carried::kDifference);
   Message out = from_other();
   out.from = kThird, out.out = true;
-  write("out", out, true);
+  write("out", out);
 }
 
 TEST(Seeds, AreMessages) {
   int count = 0, with_facts = 0;
   for (const auto& seed : std::filesystem::directory_iterator(FUZZ_SEEDS)) {
-    const auto said = decode(test::read_text(seed.path()));
+    const std::string bytes = test::read_text(seed.path());
+    const auto said = decode(bytes);
     ASSERT_TRUE(said.ok()) << seed.path() << ": " << said.error().message;
-    ++count, with_facts += said->has_facts;
+    ++count, with_facts += said->facts.as != Carried::kName;
   }
   EXPECT_GE(count, 9);
   EXPECT_GE(with_facts, 6);

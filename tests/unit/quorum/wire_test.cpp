@@ -36,45 +36,65 @@ std::string fault_of(std::string_view bytes) {
 }
 
 TEST(QuorumWire, AMessageIsReadAgain) {
-  const auto said = decode(encode(message(), true));
+  const Carried whole{.name = {{7, 3}, 9}, .as = Carried::kWhole, .base = {}, .bytes = "facts"};
+  const std::string bytes = encode(message(), whole);
+  const auto said = decode(bytes);
   ASSERT_TRUE(said.ok()) << said.error().message;
-  EXPECT_TRUE(said->has_facts);
-  EXPECT_EQ(said->name, (FactsName{{7, 3}, 9}));
-  EXPECT_EQ(*said->message.facts, *message().facts);
+  EXPECT_EQ(said->facts.name, whole.name);
+  EXPECT_EQ(said->facts.bytes, "facts");
+  EXPECT_FALSE(said->facts.unread);
   EXPECT_EQ(said->message.vote, message().vote);
   EXPECT_FALSE(said->message.obeys);
   EXPECT_EQ(said->message.quorum_age, 12U);
   EXPECT_TRUE(said->message.out);
-  EXPECT_EQ(encode(said->message, true), encode(message(), true));
+  EXPECT_EQ(encode(said->message, said->facts), bytes);
 }
 
-TEST(QuorumWire, WithoutFactsTheirNameIsThere) {
-  const auto said = decode(encode(message(), false));
+TEST(QuorumWire, ItMayCarryOfItsFactsTheirNameOrADifference) {
+  const Carried name{.name = {{7, 3}, 9}, .unread = true};
+  const std::string bytes = encode(message(), name);
+  const auto said = decode(bytes);
   ASSERT_TRUE(said.ok()) << said.error().message;
-  EXPECT_FALSE(said->has_facts);
-  EXPECT_EQ(said->name, name_of(*message().facts));
-  EXPECT_EQ(*said->message.facts, (Facts{.stamp = {7, 3}}));
+  EXPECT_EQ(said->facts.as, Carried::kName);
+  EXPECT_TRUE(said->facts.unread);
+  const Carried difference{
+      .name = {{7, 3}, 9}, .as = Carried::kDifference, .base = {{7, 2}, 8}, .bytes = "less"};
+  const std::string other = encode(message(), difference);
+  const auto less = decode(other);
+  ASSERT_TRUE(less.ok()) << less.error().message;
+  EXPECT_EQ(less->facts.base, difference.base);
+  EXPECT_EQ(less->facts.bytes, "less");
+  for (std::size_t size = 0; size < other.size(); ++size)
+    EXPECT_THAT(fault_of(other.substr(0, size)), HasSubstr("of who leads")) << size;
+  EXPECT_THAT(fault_of(other + "x"), HasSubstr("follow the last field"));
 }
 
-TEST(QuorumWire, WhatCannotBeIsRefused) {
-  const std::string bytes = encode(message(), true);
+std::string fault_of(const Facts& facts) {
+  const auto read = decode_facts(encode(facts));
+  return read.ok() ? "" : read.error().message;
+}
+
+TEST(QuorumWire, FactsAreReadAgain) {
+  const Facts facts = *message().facts;
+  const auto read = decode_facts(encode(facts));
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(*read, facts);
+}
+
+TEST(QuorumWire, FactsThatCannotBeAreRefused) {
+  const std::string bytes = encode(*message().facts);
   for (std::size_t size = 0; size < bytes.size(); ++size)
-    EXPECT_THAT(fault_of(bytes.substr(0, size)), HasSubstr("of who leads")) << size;
-  EXPECT_THAT(fault_of(bytes + "x"), HasSubstr("follow the last field"));
-  const auto with = [](const Facts& facts) {
-    Message said = message();
-    said.facts = facts;
-    return encode(said, true);
-  };
+    EXPECT_FALSE(decode_facts(bytes.substr(0, size)).ok()) << size;
+  EXPECT_FALSE(decode_facts(bytes + "x").ok());
   Facts twice = *message().facts;
   twice.set.members.push_back({0, 70});
-  EXPECT_THAT(fault_of(with(twice)), HasSubstr("a member twice"));
+  EXPECT_THAT(fault_of(twice), HasSubstr("a member twice"));
   Facts nameless = *message().facts;
   nameless.change.id = 0;
-  EXPECT_THAT(fault_of(with(nameless)), HasSubstr("an id or members alone"));
+  EXPECT_THAT(fault_of(nameless), HasSubstr("an id or members alone"));
   Facts crowd = *message().facts;
   for (std::uint16_t host = 3; host < 1'100; ++host) crowd.set.members.push_back({host, 1});
-  EXPECT_THAT(fault_of(with(crowd)), HasSubstr("the most are 1024"));
+  EXPECT_THAT(fault_of(crowd), HasSubstr("the most are 1024"));
 }
 
 }  // namespace
