@@ -19,7 +19,6 @@ def measure(bench):
         rounds.append({(line["hosts"], line["event"]): line for line in map(json.loads, out.splitlines())})
     check(all(each.keys() == rounds[0].keys() for each in rounds), "rounds differ")
     for (hosts, event), line in rounds[0].items():
-        size = (line["bytes"] + line["state_bytes"]) / hosts
         bench.row(f"control/{hosts}/{event}", "ms", [each[hosts, event]["leader_cpu_ms"] for each in rounds],
                   note=f"{EVENTS[event]}: {line['took_s']:.3f} s simulated; {line['words'] / hosts:.1f} words and {line['bytes'] / hosts:.0f} bytes a "
-                       f"host, the state {line['states'] / hosts:.1f} times: {size:.0f} bytes with it; a host's own CPU time {line['host_cpu_ms']:.3g} ms")
+                       f"host; the state is said {line['states'] / hosts:.1f} times, {line['state_bytes'] / hosts:.0f} bytes in all; a host's own CPU time {line['host_cpu_ms']:.3g} ms")

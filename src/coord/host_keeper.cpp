@@ -211,8 +211,8 @@ void HostKeeper::append(Stay out) {
   turn_.act(action::AppendDead{death_of(out)}, "a round has taken its host out of the tables");
 }
 
-void HostKeeper::obey(const Order& order) {
-  ++obeyed_;
+void HostKeeper::obey(std::uint64_t number, const Order& order) {
+  obeyed_ = number;
   std::visit([this](const auto& what) { obey(what); }, order);
 }
 

@@ -54,7 +54,7 @@ class HostKeeper {
   void on(const event::Exited&);
   void on(const event::Finished&);
 
-  void obey(const Order& order);
+  void obey(std::uint64_t number, const Order& order);
   // Where another host leads: it is the run's business.
   void pass_on(const report::Told& told) { say(told); }
   // A round has taken a host out of the tables: it is appended to the board's list of deaths.
@@ -73,7 +73,7 @@ class HostKeeper {
   // What it says of its workers; the board is its own.
   HostView view() const;
   const BoardView& board() const { return board_; }
-  std::uint64_t obeyed() const { return obeyed_; }  // orders
+  std::uint64_t obeyed() const { return obeyed_; }  // the number of the last order
 
  private:
   void obey(const order::Admit&);

@@ -16,7 +16,7 @@ struct HostView {
   Stay stay;
   std::uint64_t now = 0;        // when this was so; never smaller than before
   std::uint64_t reported = 0;   // reports that were given before it, or with it
-  std::uint64_t obeyed = 0;     // orders
+  std::uint64_t obeyed = 0;     // the number of the last order
   std::uint64_t last_step = 0;  // Table::stop_after_step of its board's tables
   int signal = 0;               // that has come to all of its members that count; 0: not to all
   bool goes_on = false;         // as HostFacts has it

@@ -23,7 +23,7 @@ struct Coordinator::State {
              }) {
     if (place.to_run) return;
     run.emplace(config, place.workers, facts, turn, [this](const auto&, const Order& order) {
-      host.obey(order);
+      host.obey(host.obeyed() + 1, order);
       look();
     });
   }
@@ -132,9 +132,10 @@ Actions Coordinator::follow(const RunState& state, std::uint64_t now_ns) {
       s.facts.hosts[h].goes_on = before[h].goes_on;
       s.facts.hosts[h].waits = before[h].waits;
     }
-    for (const GivenOrder& given : state.orders)
-      for (const GivenOrder::To& to : given.to)
-        if (to.host == s.place.self && to.number == s.host.obeyed() + 1) s.host.obey(given.order);
+    if (s.facts.hosts[s.place.self].standing != Standing::kOut)
+      for (const GivenOrder& given : state.orders)
+        if (given.number > s.host.obeyed() && std::ranges::binary_search(given.to, s.place.self))
+          s.host.obey(given.number, given.order);
     if (s.facts.group == Group::kStopped)
       s.turn.act(action::Stop{s.facts.stop_code}, s.facts.stop_reason);
   });

@@ -15,15 +15,16 @@ namespace lockstep::coord {
 
 struct RunHost : HostState {
   HostView view;
+  std::uint64_t ordered = 0;  // the number of the last order to it that some may not have obeyed
   std::uint64_t applied = 0;  // transactions, by workers of this stay: its board has these
   std::optional<std::uint64_t> orphaned_since;  // nobody of it could finish the transaction
 
   // What it has told comes after all that it was to do.
-  bool is_current() const { return view.obeyed == ordered; }
+  bool is_current() const { return view.obeyed >= ordered; }
   bool is_of_this_board() const { return view.obeyed >= begun; }
-  // With the next order a fresh board: nothing of the old one counts.
-  void begin() {
-    begun = ordered + 1;
+  // With that order a fresh board: nothing of the old one counts.
+  void begin(std::uint64_t order) {
+    begun = order;
     view.workers.clear();
     ranks.clear();
     stop_known = 0;

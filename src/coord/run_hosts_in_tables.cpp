@@ -78,7 +78,7 @@ void RunKeeper::taken_out(const std::vector<Stay>& stays, bool any_table) {
 
 void RunKeeper::begin(std::size_t host) {
   facts_.hosts[host].standing = Standing::kForming;
-  hosts_[host].begin();
+  hosts_[host].begin(ordered_ + 1);
   tell(host, order::Begin{});
 }
 
@@ -121,7 +121,7 @@ void RunKeeper::lose_host(std::size_t host, const std::string& why) {
   facts.standing = Standing::kOut;
   facts.wanted = facts.target = 0;
   const bool had_come = hosts_[host].has_come;
-  hosts_[host].begin();
+  hosts_[host].begin(ordered_ + 1);
   hosts_[host].has_come = had_come;
   turn_.print(action::Severity::kWarning,
               "node " + std::to_string(host) + " is lost (" + why + "); the others go on");

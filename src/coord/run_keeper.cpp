@@ -31,7 +31,8 @@ void RunKeeper::tell(std::size_t host, const Order& order) {
 }
 
 void RunKeeper::tell(const std::vector<HostIndex>& hosts, const Order& order) {
-  for (const HostIndex host : hosts) ++hosts_[host].ordered;
+  ++ordered_;
+  for (const HostIndex host : hosts) hosts_[host].ordered = ordered_;
   to_hosts_(hosts, order);
 }
 

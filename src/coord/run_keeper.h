@@ -202,6 +202,7 @@ class RunKeeper {
   Bring bring_;
 
   RunHosts hosts_;
+  std::uint64_t ordered_ = 0;             // orders so far
   std::optional<std::uint64_t> program_;  // of the first that was admitted: all have the same
   std::optional<NodeDescription> first_;  // that, where it was admitted here
   std::optional<std::size_t> server_;     // of newcomers on other hosts

@@ -63,19 +63,20 @@ RunLead::RunLead(const Config& config, const RunState& state, std::uint64_t as_o
           [this](const auto& hosts, const Order& order) { give(hosts, order); },
           [this](Stay stay, bool of_set) { held_.take_out.emplace_back(stay, of_set); },
           [this](Stay stay) { held_.bring.push_back(stay); }),
-      orders_(state.orders),
+      ordered_(state.ordered),
       obeyed_(state.hosts.size()),
       waiting_(state.hosts.size()) {
   turn_.now = as_of;
-  for (const HostState& host : state.hosts) ordered_.push_back(host.ordered);
+  for (const GivenOrder& given : state.orders)
+    orders_.push_back({given, encode(given.order).size()});
   run_.take_over(state, as_of);
 }
 
 // One that goes to several is there once.
 void RunLead::give(const std::vector<HostIndex>& hosts, const Order& order) {
-  GivenOrder given{order, {}};
-  for (const HostIndex host : hosts) given.to.push_back({host, ++ordered_[host]});
-  orders_.push_back(std::move(given));
+  GivenOrder given{++ordered_, order, hosts};
+  std::ranges::sort(given.to);
+  orders_.push_back({std::move(given), encode(order).size()});
 }
 
 void RunLead::take(std::uint64_t now, auto what) {
@@ -104,40 +105,34 @@ void RunLead::decide() {
   run_.look();
   run_.write_tables();
   lose_who_obeys_nothing();
-  drop_orders_of_lost();
+  drop_what_is_obeyed();
   std::ranges::move(std::exchange(turn_.actions, {}), std::back_inserter(held_.actions));
 }
 
 void RunLead::lose_who_obeys_nothing() {
-  std::vector<std::size_t> count(ordered_.size()), bytes(ordered_.size());
-  for (const GivenOrder& given : orders_) {
-    const std::size_t size = encode(given.order).size();
-    for (const GivenOrder::To& to : given.to)
-      if (++count[to.host] >= kMostOrders || (bytes[to.host] += size) >= kMostOrderBytes)
-        run_.lose_host(to.host, "it does nothing of the last " + std::to_string(count[to.host]) +
-                                    " things that it was told to do");
-  }
+  std::vector<std::size_t> count(obeyed_.size()), bytes(obeyed_.size());
+  for (const Pending& one : orders_)
+    for (const HostIndex host : one.given.to)
+      if (has_to_obey(host, one.given.number) &&
+          (++count[host] >= kMostOrders || (bytes[host] += one.bytes) >= kMostOrderBytes))
+        run_.lose_host(host, "it does nothing of the last " + std::to_string(count[host]) +
+                                 " things that it was told to do");
 }
 
 // What a lost host was told nobody does any more.
-void RunLead::drop_orders_of_lost() {
-  drop_orders([this](const GivenOrder::To& to) {
-    return facts_.hosts[to.host].standing == Standing::kOut;
+bool RunLead::has_to_obey(HostIndex host, std::uint64_t number) const {
+  return obeyed_[host] < number && facts_.hosts[host].standing != Standing::kOut;
+}
+
+void RunLead::drop_what_is_obeyed() {
+  std::erase_if(orders_, [this](const Pending& one) {
+    return std::ranges::none_of(
+        one.given.to, [&](HostIndex host) { return has_to_obey(host, one.given.number); });
   });
 }
 
-void RunLead::drop_orders(auto are) {
-  for (GivenOrder& given : orders_) std::erase_if(given.to, are);
-  std::erase_if(orders_, [](const GivenOrder& given) { return given.to.empty(); });
-}
-
-void RunLead::obeyed(std::size_t host, std::uint64_t number) {
-  if (number <= std::exchange(obeyed_[host], std::max(obeyed_[host], number))) return;
-  drop_orders([&](const GivenOrder::To& to) { return to.host == host && to.number <= number; });
-}
-
 void RunLead::hear(std::size_t host, const HostWord& word, std::uint64_t now) {
-  obeyed(host, word.view.obeyed);
+  obeyed_[host] = std::max(obeyed_[host], word.view.obeyed);
   take(now, [&] {
     if (begun_) {
       run_.look_at(host, word.view);
@@ -208,9 +203,11 @@ void RunLead::begin() {
   for (const auto& [host, why] : std::exchange(lost_, {})) run_.lose_host(host, why);
 }
 
+// Of what changes all the time it has what is told of it, too.
 RunState RunLead::state() const {
   RunState state = run_.state();
-  state.orders = orders_;
+  set(state.facts, pulses_of(state.facts));
+  for (const Pending& one : orders_) state.orders.push_back(one.given);
   return state;
 }
 

@@ -65,11 +65,10 @@ class RunLead {
   void take(std::uint64_t now, auto what);
   void decide();
   void give(const std::vector<HostIndex>& hosts, const Order& order);
-  void obeyed(std::size_t host, std::uint64_t number);
   void wait(std::size_t host, const HostWord& word);
   void lose_who_obeys_nothing();
-  void drop_orders_of_lost();
-  void drop_orders(auto are);
+  bool has_to_obey(HostIndex host, std::uint64_t number) const;
+  void drop_what_is_obeyed();
   bool may_begin() const;
   void begin();
   RunState state() const;
@@ -78,8 +77,13 @@ class RunLead {
   RunFacts facts_;
   Turn turn_;
   RunKeeper run_;
-  std::vector<GivenOrder> orders_;
-  std::vector<std::uint64_t> ordered_, obeyed_;  // by host
+  struct Pending {
+    GivenOrder given;
+    std::size_t bytes = 0;
+  };
+  std::vector<Pending> orders_;
+  std::uint64_t ordered_;              // so many so far
+  std::vector<std::uint64_t> obeyed_;  // by host, the last that it has told of
   bool begun_ = false;
   bool due_ = false;                           // something has come
   bool may_write_ = true;                      // something has been decided, perhaps

@@ -24,8 +24,7 @@ namespace lockstep::coord {
 
 // Of a host, beside its HostFacts.
 struct HostState {
-  std::uint64_t ordered = 0;          // orders to it
-  std::uint64_t begun = 0;            // the last of them that gave it a fresh board; 0: its first
+  std::uint64_t begun = 0;            // the order that gave it a fresh board; 0: its first
   std::vector<WorkerUid> ranks = {};  // members and ready newcomers, in the proposal's rank order
   std::uint64_t stop_known = 0;       // Table::stop_after_step that it has, or is told to record
   bool finished = false;              // a member has committed the run's last transaction
@@ -37,22 +36,20 @@ struct HostState {
                                       // round was answered by all
 };
 
-// One that some of those it went to have not obeyed.
+// One that some of those it went to have not obeyed. Who has is not said, as it would change all
+// the time: hosts tell it themselves.
 struct GivenOrder {
-  struct To {
-    HostIndex host = 0;
-    std::uint64_t number = 0;  // among all orders to that host, from 1
-    friend bool operator==(const To&, const To&) = default;
-  };
+  std::uint64_t number = 0;  // among all of the run, from 1
   Order order;
-  std::vector<To> to;
+  std::vector<HostIndex> to;  // in order
 };
 
 struct RunState {
   RunFacts facts;
   std::uint64_t now = 0;  // when this was so
   std::vector<HostState> hosts = {};
-  std::vector<GivenOrder> orders = {};  // of a host: by their numbers
+  std::uint64_t ordered = 0;            // so many orders so far
+  std::vector<GivenOrder> orders = {};  // by their numbers
 
   std::optional<std::uint64_t> program = {}, server = {};
   std::optional<Table> proposal = {};

@@ -1,6 +1,7 @@
 // A run's state as bytes. What would be too long for a frame is cut: texts of the dead, and of
 // these the oldest.
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <utility>
 
@@ -60,15 +61,14 @@ void charges(WireReader& io, std::deque<std::uint64_t>& all) {
 
 template <Is<HostState> M>
 void fields(auto& io, M& m) {
-  upto(io, m.ordered, kMost), upto(io, m.begun, kMost);
+  upto(io, m.begun, kMost);
   io.list(m.ranks, [](auto& of, auto& uid) { of(uid); });
   upto(io, m.stop_known, kMost), io(m.finished), io(m.cannot_grow), io(m.was_member);
   io(m.off_tables), io(m.comes), io(m.has_come);
 }
 template <Is<GivenOrder> M>
 void fields(auto& io, M& m) {
-  any_order(io, m.order);
-  io.list(m.to, [](auto& of, auto& one) { of(one.host), upto(of, one.number, kMost); });
+  upto(io, m.number, kMost), any_order(io, m.order), in_rows(io, m.to);
 }
 template <Is<Victim> M>
 void fields(auto& io, M& m) {
@@ -92,7 +92,7 @@ template <Is<RunState> M>
 void fields(auto& io, M& m) {
   fields(io, m.facts), upto(io, m.now, kMost);
   const auto each = [](auto& of, auto& one) { fields(of, one); };
-  io.list(m.hosts, each), io.list(m.orders, each);
+  io.list(m.hosts, each), upto(io, m.ordered, kMost), io.list(m.orders, each);
   io(m.program), io(m.server), io.maybe(m.proposal, [](auto& of, auto& one) { wish(of, one); });
   upto(io, m.generation, kMost), upto(io, m.began_at, kMost), io(m.scaled_from);
   upto(io, m.applied, kMaxTxn), upto(io, m.furthest, kMaxTxn);
@@ -126,10 +126,14 @@ std::string fault_of(const RunState& state) {
   for (std::size_t h = 0; h < count; ++h)
     if (state.facts.hosts[h].stay.host != h) return "it has a host in another's place";
   if (state.server.value_or(0) >= count) return "none of its hosts serves newcomers";
-  for (const GivenOrder& given : state.orders)
-    for (const GivenOrder::To& to : given.to)
-      if (to.host >= count || to.number == 0 || to.number > state.hosts[to.host].ordered)
-        return "an order is to nobody";
+  std::uint64_t last = 0;
+  for (const GivenOrder& given : state.orders) {
+    if (given.number <= std::exchange(last, given.number) || last > state.ordered)
+      return "order " + std::to_string(last) + " is not in its place";
+    const bool in_order =
+        std::ranges::adjacent_find(given.to, std::greater_equal<>()) == given.to.end();
+    if (given.to.empty() || given.to.back() >= count || !in_order) return "an order is to nobody";
+  }
   return "";
 }
 

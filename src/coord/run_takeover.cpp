@@ -26,6 +26,7 @@ void move(IncidentBook::Pages& pages, std::uint64_t from, std::uint64_t to) {
 RunState RunKeeper::state() const {
   RunState state{.facts = facts_, .now = turn_.now};
   for (std::size_t h = 0; h < hosts_.size(); ++h) state.hosts.push_back(hosts_[h]);
+  state.ordered = ordered_;
   state.program = program_;
   state.server = server_;
   state.proposal = proposal_;
@@ -48,6 +49,9 @@ void RunKeeper::take_over(const RunState& state, std::uint64_t as_of) {
   facts_ = state.facts;
   for (std::size_t h = 0; h < hosts_.size(); ++h)
     static_cast<HostState&>(hosts_[h]) = state.hosts[h];
+  ordered_ = state.ordered;
+  for (const GivenOrder& given : state.orders)
+    for (const HostIndex host : given.to) hosts_[host].ordered = given.number;
   program_ = state.program;
   server_ = state.server;
   proposal_ = state.proposal;

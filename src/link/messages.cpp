@@ -26,7 +26,7 @@ void fields(auto& io, M& head) {
 template <Is<Round> M>
 void fields(auto& io, M& round) {
   fields(io, round.stamp);
-  io.list(round.set, kEach), io.list(round.out, kEach), io.list(round.table, kEach);
+  coord::in_rows(io, round.set), io.list(round.out, kEach), coord::in_rows(io, round.table);
   io.list(round.known, kEach);
 }
 template <Is<Answer::Same> M>

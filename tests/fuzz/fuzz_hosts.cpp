@@ -125,10 +125,10 @@ class Leader {
 
   void obey(const RunState& state) {
     for (const GivenOrder& given : state.orders)
-      for (const GivenOrder::To& to : given.to) {
-        if (to.host == kBroken || to.number != views_[to.host].obeyed + 1) continue;
-        HostView& view = views_[to.host];
-        ++view.obeyed;
+      for (const HostIndex host : given.to) {
+        HostView& view = views_[host];
+        if (host == kBroken || given.number <= view.obeyed) continue;
+        view.obeyed = given.number;
         const auto* first = std::get_if<order::FirstTable>(&given.order);
         if (first != nullptr) table_ = first->table;
         if (first != nullptr && !view.workers.empty()) view.workers[0].stage = Stage::kMember;

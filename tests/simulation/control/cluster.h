@@ -1,8 +1,8 @@
 // The control plane of a linked program's run on many hosts, without faults but those asked for:
 // what events cost as N grows. The rules and the bytes are the project's own: agents
-// (quorum::Agent, quorum::Talk), keepers (coord::Coordinator, RunLead), what they say (link::LeaderTalk,
-// HostTalk), and rounds (link::RoundKeeper, HostRounds). Virtual time; words take 0.1 to 0.3 ms.
-// What is computed takes no virtual time, but is measured.
+// (quorum::Agent, quorum::Talk), keepers (coord::Coordinator, RunLead), what they say
+// (link::LeaderTalk, HostTalk), and rounds (link::RoundKeeper, HostRounds). Virtual time; words
+// take 0.1 to 0.3 ms. What is computed takes no virtual time, but is measured.
 //
 // A host has one worker, which is ready 10 ms after it is asked for. Boards are simpler than they
 // are (boards.h): links bring all at once.

@@ -94,12 +94,26 @@ void Run::check_history(const coord::RunState& state) const {
   grows(known_.restarts.restarts, state.restarts.restarts, "the count of restarts");
   grows(known_.restarts.errors.size(), state.restarts.errors.size(), "what restarts are known by");
   grows(known_.incidents.count, state.incidents.count, "the number of incidents");
+  grows(known_.ordered, state.ordered, "the count of orders");
   grows(known_.generation, state.generation, "the generation");
   grows(known_.clock.time.ran, state.clock.time.ran, "the run's time");
   grows(known_.facts.restarts, state.facts.restarts, "the attempt");
+  check_orders(state);
   for (std::size_t h = 0; h < hosts.size(); ++h) {
-    grows(known_.hosts[h].ordered, state.hosts[h].ordered, "the count of a host's orders");
     grows(known_.facts.hosts[h].heard, state.facts.hosts[h].heard, "what is heard of a host");
+  }
+}
+
+// None is dropped that somebody has to obey.
+void Run::check_orders(const coord::RunState& state) const {
+  for (const coord::GivenOrder& given : known_.orders) {
+    if (std::ranges::find(state.orders, given.number, &coord::GivenOrder::number) !=
+        state.orders.end())
+      continue;
+    for (const coord::HostIndex host : given.to)
+      require(state.facts.hosts[host].standing == Standing::kOut || hosts[host]->is_lost ||
+                  hosts[host]->obeyed() >= given.number,
+              "an order is forgotten that a host has not obeyed");
   }
 }
 

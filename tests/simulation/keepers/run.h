@@ -150,6 +150,7 @@ class SimHost {
   void lead_turn(const std::function<void(coord::RunLead&)>& what);
   void tell(const link::Round& round);
   const quorum::Agent& agent() const { return agent_; }
+  std::uint64_t obeyed() const { return coordinator_.view().obeyed; }
   std::uint64_t now() const;
   void feed(const coord::Event& event);
   void turn(const std::function<coord::Actions(coord::Coordinator&)>& what);
@@ -304,6 +305,7 @@ class Run {
   void check_facts() const;
   void check_charges() const;
   void check_history(const coord::RunState& state) const;
+  void check_orders(const coord::RunState& state) const;
   void check_end(int code);
   std::string picture() const;
 

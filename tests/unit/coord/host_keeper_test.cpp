@@ -21,7 +21,7 @@ class HostKeeperTest : public testing::Test {
   }
   void obey(const Order& order) {
     turn.actions.clear();
-    keeper.obey(order);
+    keeper.obey(keeper.obeyed() + 1, order);
   }
   // To `seconds` from the start.
   void pass_to(std::uint64_t seconds) {

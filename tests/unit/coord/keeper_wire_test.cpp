@@ -116,10 +116,10 @@ std::vector<Order> orders() {
 RunState state(const std::vector<Order>& given = orders()) {
   RunState state{.facts = facts(), .now = 1'000};
   for (std::uint64_t h = 0; h < 3; ++h)
-    state.hosts.push_back(
-        {.ordered = 20, .begun = h, .ranks = {uid_of(kStay, 1)}, .finished = true});
+    state.hosts.push_back({.begun = h, .ranks = {uid_of(kStay, 1)}, .finished = true});
+  state.ordered = 20;
   for (std::uint64_t number = 1; number <= given.size(); ++number)
-    state.orders.push_back({given[number - 1], {{0, number}, {2, number}}});
+    state.orders.push_back({number, given[number - 1], {0, 2}});
   state.program = 5;
   state.server = 1;
   state.proposal = table();
@@ -175,7 +175,7 @@ TEST(KeeperWire, EachWordIsReadAgain) {
   ASSERT_TRUE(run.ok());
   EXPECT_EQ(run->facts.hosts[2].heard, 9U);
   EXPECT_EQ(std::get<order::FirstTable>(run->orders[4].order).table.members, table().members);
-  EXPECT_EQ(run->orders[4].to, (std::vector<GivenOrder::To>{{0, 5}, {2, 5}}));
+  EXPECT_EQ(run->orders[4].to, (std::vector<HostIndex>{0, 2}));
   EXPECT_EQ(run->incidents.open[0].report, state().incidents.open[0].report);
   EXPECT_EQ(run->crashes, state().crashes);
   EXPECT_EQ(run->restarts.errors, state().restarts.errors);
@@ -255,10 +255,12 @@ TEST(KeeperWire, StatesAndTablesThatCannotBeAreRefused) {
   EXPECT_THAT(refusal_of_state([](RunState& s) { s.facts.hosts[1].stay.host = 2; }),
               HasSubstr("another's place"));
   EXPECT_THAT(refusal_of_state([](RunState& s) { s.server = 3; }), HasSubstr("serves newcomers"));
-  EXPECT_THAT(refusal_of_state([](RunState& s) { s.orders[0].to[1].host = 3; }),
-              HasSubstr("to nobody"));
-  EXPECT_THAT(refusal_of_state([](RunState& s) { s.orders[0].to[1].number = 21; }),
-              HasSubstr("to nobody"));
+  EXPECT_THAT(refusal_of_state([](RunState& s) { s.orders[0].to[1] = 3; }), HasSubstr("to nobody"));
+  EXPECT_THAT(refusal_of_state([](RunState& s) { s.orders.back().number = 21; }),
+              HasSubstr("order 21 is not in its place"));
+  EXPECT_THAT(refusal_of_state([](RunState& s) { s.orders[1].number = 1; }),
+              HasSubstr("order 1 is not in its place"));
+  EXPECT_THAT(refusal_of_state([](RunState& s) { s.orders[0].to[1] = 0; }), HasSubstr("to nobody"));
   Table empty = table();
   empty.members.clear();
   EXPECT_THAT(again(encode(state({order::FirstTable{empty}})), Of::kState),
@@ -298,8 +300,8 @@ TEST(KeeperWire, EveryWordFitsIntoAFrame) {
       many.facts.hosts.push_back(many.facts.hosts[0]), many.hosts.push_back(many.hosts[0]);
     many.facts.hosts[h].stay.host = h;
   }
-  many.orders = {{order::Propose{full, long_text}, {}}};
-  for (std::uint16_t h = 0; h < kMaxHosts; ++h) many.orders[0].to.push_back({h, 1});
+  many.orders = {{1, order::Propose{full, long_text}, {}}};
+  for (std::uint16_t h = 0; h < kMaxHosts; ++h) many.orders[0].to.push_back(h);
   many.proposal = full;
   const Victim victim{{}, {}, std::string(1000, 'x'), std::string(1000, 'y')};
   many.incidents.open.resize(3);

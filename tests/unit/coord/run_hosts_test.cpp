@@ -24,7 +24,7 @@ class RunHostsTest : public testing::Test {
   }
   void obey(std::size_t host, const Order& order) {
     orders.emplace_back(host, order);
-    ++views[host].obeyed;
+    views[host].obeyed = ordered;
     if (std::holds_alternative<order::Begin>(order)) ++views[host].stay.count;
     if (std::holds_alternative<order::Kill>(order)) views[host].workers.clear();
     keeper.look_at(host, views[host]);
@@ -86,6 +86,7 @@ class RunHostsTest : public testing::Test {
   RunFacts facts;
   Turn turn{1'000'000'000, {}};
   std::array<HostView, 2> views;
+  std::uint64_t ordered = 0;
   std::vector<std::pair<std::size_t, Order>> orders;
   std::vector<std::pair<Stay, bool>> rounds;
   std::vector<Stay> coming;
@@ -94,7 +95,7 @@ class RunHostsTest : public testing::Test {
                    facts,
                    turn,
                    [this](const auto& hosts, const Order& order) {
-                     for (const HostIndex host : hosts) obey(host, order);
+                     for (++ordered; const HostIndex host : hosts) obey(host, order);
                    },
                    [this](Stay stay, bool of_set) { rounds.emplace_back(stay, of_set); },
                    [this](Stay stay) { coming.push_back(stay); }};
