@@ -147,7 +147,10 @@ void Leader::add_failure(const NodeFailure& failure, std::uint64_t now) {
 
 // What it knows of leaders before this one.
 void Leader::adopt(const NodeWord& word, std::uint64_t now) {
-  if (word.final && !final_) finish(*word.final);
+  if (word.final && !final_) {
+    final_is_told_ = true;
+    finish(*word.final);
+  }
   if (word.told <= attempt_) return;
   if (word.signal != 0) note_signal(word.row.host + " (" + word.row.address + ")", word, now);
   follow(std::max(word.told, before_.run == run_ ? before_.attempt : 0), now);
@@ -194,10 +197,13 @@ void Leader::end_attempt(std::uint64_t now) {
 void Leader::end_attempt_for(const std::string& why, std::uint64_t now) {
   end_attempt(now);
   cause_.clear();
-  if (may_restart())
+  if (may_restart()) {
     why_ = why;
-  else
-    finish({exit_code(ErrorKind::kUnavailable), why + "; " + no_restart(rules_.max_restarts)});
+    return;
+  }
+  Final end{exit_code(ErrorKind::kUnavailable), why + "; " + no_restart(rules_.max_restarts)};
+  if (!rules_.in_turn) return finish(std::move(end));
+  if (!unless_told_) unless_told_ = std::move(end);
 }
 
 // Once all have told what they know, or time is up. Who may still come back within its second has
@@ -240,7 +246,14 @@ void Leader::finish(Final final) {
   ++version_;
 }
 
+// Of what leaders before this one have told. Whoever has an end from one of them keeps it for 3 L
+// after that one's last word, of which L has passed where that was silent.
+bool Leader::has_heard_all(std::uint64_t now) const {
+  return ranks_.all_here() || now >= leads_since_ + 3 * rules_.limit;
+}
+
 void Leader::decide(std::uint64_t now) {
+  if (unless_told_ && has_heard_all(now)) finish(*unless_told_);
   if (phase_ == Phase::kRunning && ranks_.ended() == rules_.nodes) finish({0, ""});
   if (may_settle(now)) settle(now);
   // The answer of a node that slept may be to an old word: it has a newer one in a moment, and
@@ -251,39 +264,12 @@ void Leader::decide(std::uint64_t now) {
   }
   if (phase_ == Phase::kStopping && signal_ != 0 && ranks_.working() == 0)
     finish({128 + signal_, why_});
-  if (phase_ == Phase::kFinal && !over_ && done_ == links_.size() && ranks_.away() == 0) {
+  const bool others_come = rules_.in_turn && final_is_told_ && !has_heard_all(now);
+  if (phase_ == Phase::kFinal && !over_ && !others_come && done_ == links_.size() &&
+      ranks_.away() == 0) {
     over_ = true;
     ++version_;
   }
-}
-
-// Perhaps of an agent that nobody knows. The lock is another node's where no ranks are given.
-bool Leader::may_have_earlier(const RankState& state) const {
-  if (state.has_lock || state.ran != 0 || state.lost_one != 0) return false;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const RankState& one = ranks_.at(rank);
-    if (one.link && one.has_lock && one.row.machine == state.row.machine) return false;
-  }
-  return true;
-}
-
-// Once all are connected.
-std::uint64_t Leader::may_begin_at() const {
-  std::uint64_t at = 0;
-  const std::uint64_t fence = rules_.limit + rules_.grace;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    const RankState& state = ranks_.at(rank);
-    at = std::max({at, state.not_before, may_have_earlier(state) ? state.since + fence : 0});
-    if (!led_before_) continue;
-    // Who had a rank before this leader came is not known to it. Whoever was in the last attempt of
-    // all says itself what lives; for others, and where the last leader was elsewhere, the fence is
-    // waited for.
-    const bool known = state.link == kOwnLink
-                           ? before_.run == run_ && before_.attempt == attempt_ && state.has_lock
-                           : state.ran == attempt_ && state.led_from.empty();
-    if (!known) at = std::max(at, std::max(heard_of_it_at_, state.since) + fence);
-  }
-  return at;
 }
 
 void Leader::begin(std::uint64_t now) {

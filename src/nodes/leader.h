@@ -38,6 +38,9 @@ struct Rules {
   // For all to tell what has failed; and where a connection was lost meanwhile, what becomes of it.
   std::uint64_t settle = 1'000'000'000;
   std::string endpoint = {};  // HOST:PORT where the leader is, for messages
+  // Agents lead in turn (succession.h), this one perhaps after others that have told of an end or a
+  // stop to some nodes only. Its own node has no rank by right.
+  bool in_turn = false;
 };
 
 class Leader {
@@ -74,6 +77,11 @@ class Leader {
   // To be kept before words of a new attempt are sent.
   Record record() const { return {run_, attempt_}; }
   Phase phase() const { return phase_; }
+  // It has all nodes, a group that runs, or the run's end (Lead::active).
+  bool is_active() const {
+    const bool may_be_told_another = unless_told_ && !final_;
+    return (phase_ != Phase::kForming && !may_be_told_another) || ranks_.all_here();
+  }
   Attempt attempt() const { return attempt_; }
   const std::optional<Final>& final() const { return final_; }
   // For whom it waits: "node 2 (10.0.0.3, silent for 15.0 s), node 3 (never seen)".
@@ -136,7 +144,11 @@ class Leader {
   void tell_missing(std::uint64_t now);
   void nothing_may_live(std::uint64_t now);
   void finish(Final final);
+  bool has_heard_all(std::uint64_t now) const;
   void decide(std::uint64_t now);
+  // leader_fence.cpp
+  bool is_next_here() const;
+  bool may_have_led_others(const RankState& state, Link link, const Node& node) const;
   bool may_have_earlier(const RankState& state) const;
   std::uint64_t may_begin_at() const;
   void begin(std::uint64_t now);
@@ -156,6 +168,7 @@ class Leader {
   Stamp ended_at_ = 1;  // when it was last said that nothing may live
   Stamp last_stamp_ = 1;
   std::uint64_t waits_since_;
+  const std::uint64_t leads_since_ = waits_since_;
   std::uint64_t now_ = 0;       // when it was last awake
   Cause cause_;                 // of the attempt's end
   std::string waits_for_;       // LeaderWord's
@@ -164,6 +177,8 @@ class Leader {
   int signal_ = 0;
   bool kill_all_ = false;  // somebody's second one
   std::optional<Final> final_;
+  std::optional<Final> unless_told_;  // the end, unless one before this has told another
+  bool final_is_told_ = false;        // by a leader before this one
   bool over_ = false;
   std::uint64_t version_ = 1;
   std::vector<Link> due_, dropped_;

@@ -42,7 +42,7 @@ void Leader::give_rank(Link link, Node& node, std::uint64_t now) {
     return;  // a late word of a connection that has been made again
   if (phase_ == Phase::kForming) adopt(node.word, now);
   if (row.rank) return assign_given(*row.rank, link, node, now);
-  if (link == kOwnLink) return assign_given(0, link, node, now);
+  if (link == kOwnLink && !rules_.in_turn) return assign_given(0, link, node, now);
   const int rank = same >= 0 ? same : ranks_.of_lost(row);
   if (rank >= 0) return assign(rank, link, node);
   wait_for_rank(link, row.incarnation);
@@ -136,6 +136,7 @@ bool Leader::proves_dead(const RankState& state, const NodeWord& word) {
 
 void Leader::assign(int rank, Link link, Node& node) {
   const RankState& state = ranks_.at(rank);
+  const bool others_may_live = may_have_led_others(state, link, node);
   if (state.taken && state.row.incarnation != node.word.row.incarnation) {
     earlier_.insert(state.row.incarnation);
     if (proves_dead(state, node.word)) ranks_.of(rank).not_before = 0;
@@ -145,6 +146,7 @@ void Leader::assign(int rank, Link link, Node& node) {
     forget(*state.link);
   }
   ranks_.assign(rank, link, node.word.row, node.heard_at);
+  if (others_may_live) ranks_.of(rank).not_before = node.heard_at + rules_.limit + rules_.grace;
   node.rank = rank;
   waits_no_more(link);
   silent_.drop(link);

@@ -221,7 +221,9 @@ void Node::end_by_signal(std::uint64_t now) {
   const std::uint64_t since = has_rank_ ? heard_at_ : *signalled_at_;
   const bool nobody_answers =
       state_.leader == 0 || ((state_.kill_all || !has_rank_) && now >= since + rules_.redial);
-  if (!nobody_answers && !leader_is_gone(now)) return;
+  // Others may not have heard of a leader's: the next one hears it from here.
+  const bool is_gone = state_.signal == 0 ? now >= next_leader_by() : leader_is_gone(now);
+  if (!nobody_answers && !is_gone) return;
   if (!state_.final && state_.signal == 0)
     leave(128 + signal_told_, signal_told_why_);
   else if (!state_.final)
@@ -234,7 +236,7 @@ void Node::go_on_alone(std::uint64_t now) {
   const int lost = exit_code(ErrorKind::kUnavailable);
   if (state_.final) {
     if (state_.alive == 0 && now >= gives_up_at()) ending_ = state_.final;
-  } else if (has_no_restart()) {
+  } else if (has_no_restart() && now >= next_leader_by()) {
     leave(lost, leader_lost(now) + "; " + no_restart(rules_.max_restarts));
   } else if (now >= gives_up_at()) {
     const std::string waited = " within " + seconds(rules_.join_timeout) +
@@ -250,9 +252,14 @@ bool Node::has_no_restart() const {
   return state_.told > static_cast<Attempt>(rules_.max_restarts);
 }
 
+// Who knows of no end waits for a leader that has heard of one.
+std::uint64_t Node::next_leader_by() const {
+  return rules_.in_turn ? heard_at_ + 3 * rules_.limit : leader_gone_at();
+}
+
 std::uint64_t Node::gives_up_at() const {
   if (state_.final) return heard_at_ + 3 * rules_.limit;
-  if (has_no_restart()) return leader_gone_at();
+  if (has_no_restart()) return next_leader_by();
   return std::max(heard_at_ + rules_.join_timeout, leader_gone_at());
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "nodes/leader.h"
 #include "nodes/view.h"
@@ -22,6 +23,8 @@ class Node {
 
   void heard(const LeaderWord& word, std::uint64_t now);
   void closed(std::uint64_t now);
+  // Where it looks for a leader from now on, for messages: Rules::endpoint.
+  void looks_at(std::string endpoint) { rules_.endpoint = std::move(endpoint); }
   // Why the leader is not reached, for the end that may follow; "": it is.
   void not_reached(const std::string& why);
   void tick(std::uint64_t now);
@@ -78,6 +81,8 @@ class Node {
   std::uint64_t limit() const { return rules_.limit; }  // L: the leader's, once it has been heard
   // The leader is heard now, as far as this node knows.
   bool is_led(std::uint64_t now) const { return state_.leader != 0 && !leader_is_gone(now); }
+  // When it was heard last, or since when it is looked for.
+  std::uint64_t heard_at() const { return heard_at_; }
   int leader_rank() const { return leader_rank_; }  // of the leader's own node; -1: not known
   // When it ends for want of a leader, if nothing is heard of one.
   std::uint64_t gives_up_at() const;
@@ -98,6 +103,7 @@ class Node {
   void end_by_signal(std::uint64_t now);
   void go_on_alone(std::uint64_t now);
   bool has_no_restart() const;
+  std::uint64_t next_leader_by() const;
   void stop(int signal);
   void fence(std::uint64_t now);
   std::string leader_lost(std::uint64_t now) const;

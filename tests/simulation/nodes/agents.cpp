@@ -16,26 +16,40 @@ void Machines::start(std::size_t machine) {
   Agent agent;
   agent.incarnation = ++incarnations_;
   agent.machine = machine;
-  agent.leads = machine == endpoint_;
+  agent.leads = places_.empty() && machine == endpoint_;
   if (agent.leads) agent.head = agent.incarnation;
-  nodes::Row row;
-  row.address = "10.0.0." + std::to_string(machine);
-  row.machine = "machine" + std::to_string(machine);
-  row.incarnation = agent.incarnation;
-  row.workers = 1 + static_cast<std::uint32_t>(machine) % 3;
-  if (ranks_given_) row.rank = static_cast<int>(machine) % trouble_.nodes;
+  const nodes::Row row = row_on(machine, agent.incarnation);
   const std::uint64_t now = time_of(machine);
+  if (!places_.empty()) {
+    const auto found = std::find(places_.begin(), places_.end(), machine);
+    if (found != places_.end()) agent.place = static_cast<int>(found - places_.begin());
+    if (agent.place != 0) agent.target = 0;
+    agent.turn = std::make_unique<nodes::Succession>(
+        trouble_.places, agent.place, nodes::Succession::Times{rules_.limit, rules_.redial}, now);
+  }
   if (agent.leads) {
     nodes::Rules rules = rules_;
     if (trouble_.planted == Planted::kBudgetTooSmall) --rules.max_restarts;
     agent.leader = std::make_unique<Leader>(rules, row, ++runs_, records_[machine], now);
   }
-  agent.node = std::make_unique<Node>(rules_, row, now);
+  nodes::Rules rules = rules_;
+  if (trouble_.planted == Planted::kFollowsTheOnly) rules.in_turn = false;
+  agent.node = std::make_unique<Node>(rules, row, now);
   agent.heard = clock_.now();
   const Incarnation incarnation = agent.incarnation;
   trace(machine, "agent " + std::to_string(incarnation) + " starts");
   agents_.emplace(incarnation, std::move(agent));
   go_on(incarnation);
+}
+
+nodes::Row Machines::row_on(std::size_t machine, Incarnation incarnation) const {
+  nodes::Row row;
+  row.address = "10.0.0." + std::to_string(machine);
+  row.machine = "machine" + std::to_string(machine);
+  row.incarnation = incarnation;
+  row.workers = 1 + static_cast<std::uint32_t>(machine) % 3;
+  if (ranks_given_) row.rank = static_cast<int>(machine) % trouble_.nodes;
+  return row;
 }
 
 void Machines::go_on(Incarnation incarnation) {
@@ -45,12 +59,14 @@ void Machines::go_on(Incarnation incarnation) {
   if (is_alone(*agent)) agent->node->has_taken_lock();
   if (agent->leads) agent->leader->tick(now);
   agent->node->tick(now);
+  if (agent->turn) take_turn(*agent);
   connect(*agent);
   for (int i = 0; agent->leads && i < 4; ++i) {  // its own node: no delay
     agent->leader->heard(nodes::kOwnLink, agent->node->word(now), now);
     agent->node->heard(agent->leader->word_for(nodes::kOwnLink, now), now);
     serve(*agent);
   }
+  if (agent->leads) begun_ = std::max(begun_, agent->leader->attempt());
   if (agent->leads && agent->leader->attempt() != 0)
     records_[agent->machine] = agent->leader->record();
   serve(*agent);
@@ -58,6 +74,7 @@ void Machines::go_on(Incarnation incarnation) {
   if (agent->told_node != agent->node->version()) say_up(*agent);
   if (agent->leads) say_down(*agent);
   if (end_of(*agent)) return leave(incarnation);
+  if (trouble_.only_ends && agent->leads) lose_at_the_end(*agent);
 }
 
 bool Machines::is_alone(const Agent& agent) const {
@@ -103,6 +120,7 @@ void Machines::drop(Agent& agent) {
   gone.leads = agent.leads;
   gone.link = agent.link;
   gone.head = agent.head;
+  gone.led_by = agent.led_by;
   agents_.erase(agent.incarnation);
   if (!gone.leads) return tell_closed(gone);
   for (auto& [incarnation, other] : agents_)
@@ -127,8 +145,13 @@ void Machines::obey(Agent& agent) {
     agent.workers = Workers{wish.run, share.base_rank, share.world};
     agent.killing = 0;
     const std::uint64_t run = agent.workers->run = agent.node->word(0).run;
+    // Where all are new but one that comes late, an old record may say less than that one.
+    const Agent* head = find(agent.head);
     for (auto& [other, one] : agents_)
-      if (const NodeWord word = one.node->word(0); word.run == run && one.head == agent.head)
+      if (const NodeWord word = one.node->word(0);
+          word.run == run && one.head == agent.head &&
+          (places_.empty() ||
+           (head != nullptr && head->leader && head->leader->has_rank(one.link))))
         require(word.told <= wish.run,
                 "an attempt that is not above all told: " + std::to_string(wish.run) +
                     " at machine " + std::to_string(agent.machine) + ", " +

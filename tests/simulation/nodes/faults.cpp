@@ -21,6 +21,7 @@ void Machines::heal_all() {
     machines_[i].cut_from.clear();
     wake(i);
   }
+  whole_at_ = clock_.now();
 }
 
 void Machines::wake(std::size_t machine) {
@@ -42,6 +43,12 @@ void Machines::fault() {
   const std::size_t machine = agent.machine;
   if (trouble_.only_moves)
     return agent.leads && random_.chance(0.5) ? hang(agent) : double_up(agent, 4 * rules_.limit);
+  if (trouble_.only_ends) return;
+  if (trouble_.only_leaders) {
+    if (agent.leads && outcome_.attempts == 1 && !outcome_.faults.contains("leader's machine lost"))
+      lose_machine(agent, false);
+    return;
+  }
   if (trouble_.only_silence) return be_silent(machine);
   if (trouble_.only_replaced) return replace(agent);
   if (trouble_.only_failures) return fail_something(agent);
@@ -49,7 +56,8 @@ void Machines::fault() {
     case 0:
     case 1:
       note(machine, "agent killed");
-      return kill(agent, random_.chance(0.3) && !agent.leads, 4 * rules_.limit);
+      if (agent.turn && random_.chance(0.4)) return lose_machine(agent, random_.chance(0.3));
+      return kill(agent, random_.chance(0.3) && (!agent.leads || agent.turn), 4 * rules_.limit);
     case 2:
     case 3:
       return fail_worker(agent);

@@ -8,10 +8,10 @@ void Machines::tell_closed(const Agent& from) {
   Agent* head = find(from.head);
   if (link == 0 || head == nullptr || !reaches(from.machine, head->machine)) return;
   const Incarnation incarnation = head->incarnation;
-  const std::uint64_t most = trouble_.only_failures ? 20 : 50;
-  clock_.after(random_.between(1, most) * kMillisecond, [this, incarnation, link] {
+  const std::uint64_t most = trouble_.only_failures ? 20 : 50, lead = from.led_by;
+  clock_.after(random_.between(1, most) * kMillisecond, [this, incarnation, link, lead] {
     Agent* agent = find(incarnation);
-    if (agent == nullptr) return;
+    if (agent == nullptr || !agent->leader || agent->lead != lead) return;
     agent->leader->closed(link, time_of(agent->machine));
     go_on(incarnation);
   });
@@ -36,7 +36,8 @@ void Machines::connect(Agent& agent) {
     agent.link = 0;
     agent.node->closed(time_of(agent.machine));
   }
-  Agent* head = leader();
+  Agent* head = places_.empty() ? leader() : nullptr;
+  if (agent.target >= 0) head = leader_on(places_[static_cast<std::size_t>(agent.target)]);
   if ((agent.link != 0 && !silent) || head == nullptr || machines_[head->machine].paused ||
       !reaches(agent.machine, head->machine) || !reaches(head->machine, agent.machine))
     return;
@@ -47,6 +48,7 @@ void Machines::connect(Agent& agent) {
   }
   agent.link = ++links_;
   agent.head = head->incarnation;
+  agent.led_by = head->lead;
   agent.heard = clock_.now();
   agent.up_at = agent.down_at = 0;
   agent.told_node = 0;
@@ -74,10 +76,12 @@ void Machines::say_up(Agent& agent) {
   if (trouble_.planted == Planted::kCauseByArrival && word.failure) word.failure->age_ns = 0;
   const Incarnation to = head->incarnation, from = agent.incarnation;
   const Link link = agent.link;
-  clock_.after(agent.up_at - clock_.now(), [this, to, from, link, word]() mutable {
+  const std::uint64_t lead = agent.led_by;
+  clock_.after(agent.up_at - clock_.now(), [this, to, from, link, lead, word]() mutable {
     Agent* sender = find(from);
     Agent* receiver = find(to);
     if (sender == nullptr || receiver == nullptr || sender->link != link) return;
+    if (!receiver->leader || receiver->lead != lead) return;  // it leads no more
     if (!reaches(sender->machine, receiver->machine)) return;
     if (machines_[receiver->machine].paused) return;
     if (trouble_.planted == Planted::kDeadNotAwaited) {
@@ -86,7 +90,7 @@ void Machines::say_up(Agent& agent) {
     }
     receiver->leader->heard(link, word, time_of(receiver->machine));
     if (receiver->leader->word_for(link, time_of(receiver->machine)).refusal.empty())
-      arrived_[{to, from}] = clock_.now();
+      arrived_[{receiver->turn ? lead : to, from}] = clock_.now();
     go_on(to);
   });
 }
@@ -96,7 +100,7 @@ void Machines::say_down(Agent& head) {
   const std::vector<Link> due = head.leader->take_due();
   head.told_leader = head.leader->version();
   for (auto& [incarnation, agent] : agents_) {
-    if (agent.link == 0 || agent.head != head.incarnation) continue;
+    if (agent.link == 0 || agent.head != head.incarnation || agent.led_by != head.lead) continue;
     if (!to_all && std::find(due.begin(), due.end(), agent.link) == due.end()) continue;
     agent.down_at = std::max(agent.down_at, clock_.now() + delay(head.machine));
     LeaderWord word = head.leader->word_for(agent.link, time_of(head.machine));

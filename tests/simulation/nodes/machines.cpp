@@ -14,6 +14,7 @@ Machines::Machines(std::uint64_t seed, const Trouble& trouble) : random_(seed), 
   if (trouble.planted == Planted::kNoGrace) rules_.grace = 0;
   if (trouble.planted == Planted::kCauseNotAwaited) rules_.settle = 0;
   machines_.resize(2 * static_cast<std::size_t>(trouble.nodes));  // half are spare
+  draw_places();
   for (Machine& machine : machines_)
     machine.rate = 1 + (static_cast<double>(random_.between(0, 200)) - 100) * 2e-4;
   for (int i = 0; i < trouble.nodes; ++i)
@@ -21,6 +22,19 @@ Machines::Machines(std::uint64_t seed, const Trouble& trouble) : random_(seed), 
                  [this, i] { start(static_cast<std::size_t>(i)); });
   next_fault();
   beat();
+}
+
+// The first node's machine, and others, of which some are spare.
+void Machines::draw_places() {
+  rules_.in_turn = trouble_.places > 0;
+  know_end_ = static_cast<int>(random_.between(0, static_cast<std::uint64_t>(trouble_.nodes) - 1));
+  for (std::size_t next = 0; places_.size() < static_cast<std::size_t>(trouble_.places);) {
+    if (std::find(places_.begin(), places_.end(), next) == places_.end()) places_.push_back(next);
+    const bool spare = !trouble_.only_ends && random_.chance(0.3);
+    next = spare && trouble_.only_leaders
+               ? machines_.size() / 2  // of the first node, which leads
+               : random_.between(0, machines_.size() / (spare ? 1 : 2) - 1);
+  }
 }
 
 Outcome Machines::run() {
@@ -56,9 +70,14 @@ Machines::Agent* Machines::find(Incarnation incarnation) {
 }
 
 Machines::Agent* Machines::leader() {
-  for (auto& [incarnation, agent] : agents_)
-    if (agent.leads && agent.machine == endpoint_) return &agent;
-  return nullptr;
+  Agent* best = nullptr;
+  for (auto& [incarnation, agent] : agents_) {
+    if (!agent.leads) continue;
+    if (!places_.empty() && (best == nullptr || goes_on(lead_of(agent), lead_of(*best))))
+      best = &agent;
+    if (places_.empty() && agent.machine == endpoint_) return &agent;
+  }
+  return best;
 }
 
 void Machines::look() {
@@ -84,14 +103,16 @@ void Machines::look() {
             "a signal ends nothing");
   }
   for (const auto& [machine, workers] : stray_workers_) see(machine, workers);
+  count_leaders();
   require(outcome_.attempts <= static_cast<Attempt>(trouble_.max_restarts) + 1,
           "more restarts than --max-restarts");
 }
 
 void Machines::check_rank(const Agent& agent, int rank) {
-  auto& [incarnation, machine] = holders_[{agent.head, rank}];
+  const Incarnation by = agent.turn ? agent.led_by : agent.head;
+  auto& [incarnation, machine] = holders_[{by, rank}];
   if (incarnation != 0 && incarnation != agent.incarnation && machine != agent.machine)
-    require(static_cast<double>(clock_.now() - arrived_[{agent.head, incarnation}]) >
+    require(static_cast<double>(clock_.now() - arrived_[{by, incarnation}]) >
                 2.9 * static_cast<double>(rules_.limit),
             "a rank is taken over before 3 L");
   incarnation = agent.incarnation;
@@ -106,7 +127,7 @@ void Machines::check_end(const Agent& agent, const nodes::Final& final) const {
   if (final.code == 1) check_cause(final.text);
   const bool is_lost = final.text.starts_with("node ") && (final.code == 1 || final.code == 69) &&
                        final.text.find("join_timeout") == std::string::npos;
-  require(!is_lost || outcome_.attempts > static_cast<Attempt>(trouble_.max_restarts),
+  require(!is_lost || begun_ > static_cast<Attempt>(trouble_.max_restarts),
           "the run ends although a restart is left");
 }
 

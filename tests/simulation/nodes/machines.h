@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "nodes/succession.h"
 #include "world.h"
 
 namespace lockstep::simulation {
@@ -64,6 +65,11 @@ class Machines {
     bool refused = false;
     Link link = 0;         // to the leader; 0: none
     Incarnation head = 0;  // that leader
+    // Of leaders in turn: what it makes of the places; its own, and where it looks for a leader.
+    std::unique_ptr<nodes::Succession> turn;
+    int place = -1, target = -1;
+    std::uint64_t looks_at = 0;
+    std::uint64_t lead = 0, led_by = 0;  // each time that an agent begins to lead has a number
     std::uint64_t heard = 0;
     std::uint64_t redials_at = 0;                  // its connection has broken: not before
     std::uint64_t told_node = 0, told_leader = 0;  // versions
@@ -75,10 +81,12 @@ class Machines {
   std::uint64_t time_of(std::size_t machine) const;
   bool reaches(std::size_t from, std::size_t to) const;
   Agent* find(Incarnation incarnation);
-  // At the endpoint's address now; another one may be cut off, and not know it.
+  // At the endpoint's address now, or the one that goes on; another one may be cut off, and not
+  // know it.
   Agent* leader();
   bool done() const { return started_ == trouble_.nodes && agents_.empty() && restarts_ == 0; }
   void start(std::size_t machine);
+  nodes::Row row_on(std::size_t machine, Incarnation incarnation) const;
   // What a process does whenever it runs: looks at the time, talks, obeys.
   void go_on(Incarnation incarnation);
   // As an agent finds it out by a lock that its workers inherit.
@@ -130,6 +138,20 @@ class Machines {
   void slow_down(std::size_t machine);
   // Its words reach nobody; nor, unless it is one way, do others' reach it.
   void cut_off(std::size_t machine, bool one_way);
+  // in_turn.cpp: agents that lead in turn.
+  void draw_places();
+  void take_turn(Agent& agent);
+  void lead(Agent& agent);
+  void yield(Agent& agent);
+  void follow(Agent& agent, int place);
+  void look_around(Agent& agent);
+  void look_at(Agent& agent, int place);
+  Agent* leader_on(std::size_t machine);
+  nodes::Lead lead_of(const Agent& agent) const;
+  void count_leaders();
+  void lose_at_the_end(Agent& agent);
+  // With its machine, for long; its agent is started on the spare one unless `alone`.
+  void lose_machine(Agent& agent, bool alone);
   // Its workers die with it. Somebody starts it again, perhaps elsewhere.
   void kill(Agent& agent, bool moves, std::uint64_t longest);
   // A machine is cut off, its agent is started elsewhere, and all others anew at once: nobody who
@@ -167,9 +189,13 @@ class Machines {
   std::uint64_t runs_ = 100, links_ = 0;
   int started_ = 0, restarts_ = 0;
   std::size_t endpoint_ = 0;
+  std::vector<std::size_t> places_;  // machines of a list of endpoints; empty: there is one
+  std::uint64_t leads_ = 0, whole_at_ = 0, two_lead_since_ = 0;
+  int know_end_ = 0;  // so many nodes have heard of it when the leader's machine is lost
   const bool ranks_given_ = random_.chance(0.5);
   std::uint64_t disturbed_at_ = 0;
   int incidents_ = 0;
+  Attempt begun_ = 0;  // the last that a leader has, though no node may have heard of it
   // By leader: who has had the rank last, and when a word of an agent came last.
   std::map<std::pair<Incarnation, int>, std::pair<Incarnation, std::size_t>> holders_;
   std::map<std::pair<Incarnation, Incarnation>, std::uint64_t> arrived_;

@@ -29,6 +29,12 @@ enum class Planted {
   kBudgetTooSmall,     // the run ends although a restart is left
   kRedialIsDeath,      // who dials anew in a silence closes its connection first
   kSleepNotCounted,    // clocks stand still while their machine does
+  // Of leaders in turn.
+  kNeverYields,  // two that lead go on
+  // A leader does not care what others may have told or begun: it ends a run before all are there,
+  // and waits for nobody who comes in the place of one long lost.
+  kLeadsAsTheFirst,
+  kFollowsTheOnly,  // a node ends with its leader, without a look at the next one
 };
 
 struct Trouble {
@@ -38,6 +44,9 @@ struct Trouble {
   std::uint64_t run_for = 40 * kSecond;  // of one attempt's workers
   std::uint64_t faults_until = 120 * kSecond;
   std::uint64_t limit = 3 * kSecond;
+  int places = 0;              // where agents may lead; 0: at one endpoint, as it moves
+  bool only_leaders = false;   // a leader's machine is lost for good, once, and a spare one comes
+  bool only_ends = false;      // the same as the run ends, and none comes
   bool only_moves = false;     // of all faults
   bool only_replaced = false;  // and once
   bool only_failures = false;  // of workers and agents, and connections that break; no word is late
