@@ -87,6 +87,7 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
     not_let_in_.say(refused->option, address, refused->text);
     return refuse(*connection, *refused);
   }
+  if (hello->looks) return tell_lead(connection);
   if (const std::string other = translation(hello->host, hello->local_address, address);
       !other.empty() && not_let_in_.may_say("translation", address))
     log_warning(other);
@@ -101,6 +102,13 @@ void Hub::come(const std::shared_ptr<Connection>& connection, std::string_view f
   if (const auto welcome = encode(message::Welcome{plan_.self.host, address}); welcome.ok())
     connection->send(*welcome);
   connection->send(failed_);
+}
+
+// It dials anew where it follows, and asks again where it does not.
+void Hub::tell_lead(const std::shared_ptr<Connection>& connection) {
+  if (const auto text = encode(message::Leads{leader_.attempt(), leader_.is_active()}); text.ok())
+    connection->send(*text);
+  let_go(connection);
 }
 
 void Hub::refuse(Connection& connection, const message::Refused& refused) {

@@ -99,6 +99,7 @@ class Hub {
   std::uint64_t now() const { return clock_ns(plan_.clock); }
   Status listen(std::vector<ListenSocket> sockets);
   void come(const std::shared_ptr<control::Connection>& connection, std::string_view first);
+  void tell_lead(const std::shared_ptr<control::Connection>& connection);
   void refuse(control::Connection& connection, const message::Refused& refused);
   void make_room();
   void drop_silent();

@@ -19,6 +19,11 @@ void fields(auto& io, M& m) {
   io(m.run_id), io(m.host), io(m.nodes), io(m.max_restarts), io(m.rank_given), io(m.limit_ns);
   io(m.program);
   io(m.local_address), io(m.version), io(m.linked), io(m.tie_break);
+  io(m.endpoints), io(m.looks);
+}
+template <Is<msg::Leads> M>
+void fields(auto& io, M& m) {
+  io(m.attempt), io(m.active);
 }
 template <Is<msg::Welcome> M>
 void fields(auto& io, M& m) {

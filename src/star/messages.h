@@ -39,6 +39,8 @@ struct Hello {
   std::string version;    // of Lockstep, and of what its programs and links say
   bool linked = false;    // the program links Lockstep
   std::string tie_break;  // --tie-break, where it was given
+  std::string endpoints;  // a list of them, where it was given
+  bool looks = false;     // it only looks whether somebody leads here: Leads or Refused follow
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -47,6 +49,12 @@ struct Welcome {
   std::string host;
   std::string address;  // the agent's, numeric, as others reach it
   friend bool operator==(const Welcome&, const Welcome&) = default;
+};
+// Leader -> agent that only looks for one (Hello::looks): nodes::Lead without its place.
+struct Leads {
+  nodes::Attempt attempt = 0;
+  bool active = false;
+  friend bool operator==(const Leads&, const Leads&) = default;
 };
 enum class Reason : std::uint8_t {
   kOtherRun,     // another --rdzv-id
@@ -136,7 +144,7 @@ inline constexpr std::size_t kMostTalkBytes = (std::size_t{1} << 20) - 6;  // of
 using Message =
     std::variant<message::Hello, message::Welcome, message::Refused, nodes::NodeWord,
                  nodes::LeaderWord, message::Failed, message::StatusQuery, message::StopOrder,
-                 message::Answer, message::Claim, message::Formed, message::Talk>;
+                 message::Answer, message::Claim, message::Formed, message::Talk, message::Leads>;
 
 // Whether its sender is no node: StatusQuery, StopOrder.
 inline bool is_question(const Message& message) {

@@ -114,7 +114,10 @@ TEST(Seeds, DISABLED_AreWritten) {
                                       "10.0.0.2",
                                       "0.1.0",
                                       true,
-                                      "lockfile=/locks"}));
+                                      "lockfile=/locks",
+                                      "a:29400,b:29400",
+                                      true}));
+  write("leads", frame(message::Leads{2, true}));
   write("welcome", frame(message::Welcome{"ml-00", "10.0.0.2"}));
   write("refused", frame(message::Refused{message::Reason::kOtherOption, "nnodes", "2, and 3"}));
   write("failed", frame(message::Failed{3, 1, 17, -9, 1, "ml-01", "/tmp/e", true, "{}"}));
