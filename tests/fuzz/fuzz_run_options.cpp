@@ -1,5 +1,6 @@
 // Any command line and environment of `lockstep run`, a word or NAME=VALUE a line: refused as a
 // wrong usage, or what others may rely on holds.
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "launcher/options/endpoints.h"
 #include "launcher/options/options.h"
 #include "launcher/options/rendezvous.h"
 #include "require.h"
@@ -27,6 +29,13 @@ void check(const NodesOptions& nodes) {
   if (nodes.nnodes == 1) return;
   const bool has_port = nodes.endpoint_port > 0 && nodes.endpoint_port <= 65'535;
   require(nodes.endpoint_host.empty() || has_port);
+  require(nodes.places.size() != 1 && nodes.places.size() <= kMostEndpoints);
+  require(nodes.places.empty() || (!nodes.is_static && nodes.is_host != true &&
+                                   nodes.places.front().host == nodes.endpoint_host));
+  for (const MeetingPlace& place : nodes.places) {
+    require(!place.host.empty() && place.port > 0 && place.port <= 65'535);
+    require(std::ranges::count(nodes.places, place) == 1 && place.port != nodes.store_port);
+  }
   require(nodes.store_port >= 0 && nodes.store_port <= 65'535);
   require(!nodes.is_static || nodes.store_port == 0);
   require(nodes.join_timeout > 0ms);

@@ -31,7 +31,7 @@ inline constexpr const char* kScaleHelp =
 
 inline constexpr const char* kStatusHelp =
     "usage: lockstep status RUN_DIR [--json]\n"
-    "       lockstep status HOST[:PORT] [--key-file FILE] [--json]\n"
+    "       lockstep status HOST[:PORT],... [--key-file FILE] [--json]\n"
     "       lockstep status --id ID [--json]\n\n"
     "RUN_DIR: says how the run in that folder (its --output) is: of a live one with its members,\n"
     "of one that is finished or stopped what its records say. With --json as one line of JSON,\n"
@@ -51,7 +51,7 @@ inline constexpr const char* kStatusHelp =
     "be read; 69, no run is there, or one with another key, or its launcher does not answer.\n";
 
 inline constexpr const char* kStopHelp =
-    "usage: lockstep stop HOST[:PORT] [--key-file FILE]\n"
+    "usage: lockstep stop HOST[:PORT],... [--key-file FILE]\n"
     "       lockstep stop --id ID\n\n"
     "Ends a run on several nodes, as a SIGTERM to one of its launchers does: all workers on all\n"
     "nodes get SIGTERM, and after --shutdown-timeout SIGKILL; all launchers end with 143. Says "

@@ -16,6 +16,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/status_text.h"
 #include "launcher/linked/run_directory.h"
+#include "launcher/options/endpoints.h"
 #include "launcher/options/nodes.h"
 #include "launcher/reports/run_report.h"
 
@@ -23,8 +24,8 @@ namespace lockstep::launcher {
 namespace {
 
 constexpr const char* kStatusUsage =
-    "lockstep status RUN_DIR | HOST[:PORT] | --id ID [--key-file FILE] [--json]";
-constexpr const char* kStopUsage = "lockstep stop HOST[:PORT] | --id ID [--key-file FILE]";
+    "lockstep status RUN_DIR | HOST[:PORT],... | --id ID [--key-file FILE] [--json]";
+constexpr const char* kStopUsage = "lockstep stop HOST[:PORT],... | --id ID [--key-file FILE]";
 
 int fail_with(const Error& error) {
   log_error(error.message);
@@ -80,6 +81,17 @@ Error with_other_reading(const std::string& word, Error error) {
 }
 
 Result<star::message::Answer> ask_where(const std::string& word, const Question& question) {
+  // Of a list whoever leads answers.
+  if (const std::size_t comma = word.find(','); comma != std::string::npos) {
+    const auto all = parse_endpoints(word);
+    if (!all.ok()) return all.error();
+    auto first = ask_where(word.substr(0, comma), question);
+    if (first.ok()) return first;
+    auto other = ask_where(word.substr(comma + 1), question);
+    if (!other.ok())
+      other = Error{first.error().kind, first.error().message + "; " + other.error().message};
+    return other;
+  }
   const auto endpoint = parse_endpoint(word);
   if (!endpoint.ok()) return with_other_reading(word, endpoint.error());
   auto answer = ask_endpoint(endpoint->host, endpoint->port.value_or(kEndpointPort), question);

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/clock.h"
+#include "base/errors.h"
 #include "base/log.h"
 #include "base/random_hex.h"
 #include "base/text.h"
@@ -31,6 +32,11 @@ Mesh::Mesh(Loop& loop, control::Timers& timers, const LaunchOptions& options,
 Mesh::~Mesh() = default;
 
 Status Mesh::find() {
+  if (!options_.nodes.places.empty())
+    return misuse("--rdzv-endpoint '" + text_of(options_.nodes.places) +
+                  "' is a list, which is for programs that do not link Lockstep; the launchers of "
+                  "this one elect another leader by themselves: give one endpoint, " +
+                  options_.nodes.places.front().host);
   LOCKSTEP_ASSIGN(meeting_, find_meeting(options_.nodes));
   return {};
 }

@@ -162,6 +162,11 @@ void LeaderRecord::remove() {
   file_.reset();
 }
 
+void LeaderRecord::remove_what_is_left() {
+  std::string why;
+  if (open(O_RDWR, why)) remove();
+}
+
 void LeaderRecord::touch() {
   constexpr std::chrono::minutes kEvery{1};
   if (!file_ || !touch_at_.passed()) return;

@@ -90,6 +90,7 @@ Status listen_for_own_workers(const NodesOptions& options, Meeting& meeting) {
 // are at the endpoint: the first node leads.
 bool may_lead(const NodesOptions& options, const Meeting& meeting) {
   if (options.is_host) return *options.is_host;
+  if (!options.places.empty()) return true;
   return !meeting.on_this_machine || options.node_rank.value_or(0) == 0;
 }
 
@@ -142,14 +143,8 @@ star::message::Hello hello_of(const LaunchOptions& options) {
   hello.nodes = options.nodes.nnodes;
   hello.max_restarts = options.max_restarts;
   hello.rank_given = options.nodes.node_rank.has_value();
+  hello.endpoints = text_of(options.nodes.places);
   return hello;
-}
-
-bool is_loopback_host(const std::string& host) {
-  if (host == "localhost" || host == "localhost.localdomain" || host == "ip6-localhost")
-    return true;
-  const auto address = Address::numeric(host, 0);
-  return address && address->is_loopback();
 }
 
 Result<Meeting> find_meeting(const NodesOptions& options) {
@@ -162,7 +157,7 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
     LOCKSTEP_TRY(find_tls(options, meeting));
   }
   LOCKSTEP_TRY(find_own_end(options, meeting.endpoint, meeting));
-  if (!may_lead(options, meeting)) return meeting;
+  if (!options.places.empty() || !may_lead(options, meeting)) return meeting;
   const bool is_here = meeting.on_this_machine || !meeting.endpoint.own.empty();
   if (const std::string doubt = doubt_of_endpoint(options, meeting.endpoint, host_name());
       !doubt.empty())
@@ -178,6 +173,22 @@ Result<Meeting> find_meeting(const NodesOptions& options) {
   return meeting;
 }
 
+Result<int> find_own_place(const NodesOptions& options) {
+  const std::size_t count = options.places.size();
+  int own = -1;
+  if (is_loopback_host(options.places.front().host)) {
+    own = options.node_rank.value_or(0) % static_cast<int>(count);
+  } else {
+    const Deadline soon = Deadline::in(kLookUpSoon);
+    for (std::size_t place = 0; place < count; ++place) {
+      const EndpointHere here = look_for_endpoint(options.places[place].host, soon);
+      LOCKSTEP_TRY(check_endpoint_here(with_endpoint(options, place), here));
+      if (own < 0 && !here.own.empty()) own = static_cast<int>(place);
+    }
+  }
+  return options.is_host == false ? -1 : own;
+}
+
 Status look_again(const NodesOptions& options, Meeting& meeting) {
   return may_lead(options, meeting) ? listen_as_leader(options, meeting, true) : Status();
 }
@@ -185,6 +196,13 @@ Status look_again(const NodesOptions& options, Meeting& meeting) {
 std::string listens_at(const NodesOptions& options, const Meeting& meeting) {
   const auto address = Address::local_of(meeting.sockets.front().socket.get());
   return address ? address->text() : endpoint_text("this machine", options.endpoint_port);
+}
+
+std::vector<std::string> would_listen_at(const NodesOptions& options, const Meeting& meeting) {
+  const int port = options.endpoint_port;
+  if (meeting.on_this_machine) return {endpoint_text("this machine", port)};
+  if (meeting.from) return {endpoint_text(meeting.from->host(), port)};
+  return {endpoint_text("::", port), endpoint_text("0.0.0.0", port)};  // the latter without IPv6
 }
 
 std::string leads_at(const NodesOptions& options, const Meeting& meeting) {

@@ -18,6 +18,7 @@
 #include "control/failure.h"
 #include "control/tls.h"
 #include "launcher/nodes/endpoint_here.h"
+#include "launcher/options/endpoints.h"
 #include "launcher/options/options.h"
 #include "lockstep/status.h"
 #include "star/hub.h"
@@ -41,13 +42,14 @@ struct Meeting {
 // What a launcher says of itself to who leads, but for L and its program.
 star::message::Hello hello_of(const LaunchOptions& options);
 
-// Whether who gives this host means the loopback: "localhost", 127.0.0.1, ::1. A machine's own name
-// may lead to a loopback address there (Debian's 127.0.1.1), and does not.
-bool is_loopback_host(const std::string& host);
-
-// Looks names up: it may block for 1 s, for 5 s with is_host=true, and for 5 s where --local-addr
-// is a name.
+// Looks names up, and listens unless there is a list: it may block for 1 s, for 5 s with
+// is_host=true, and for 5 s where --local-addr is a name.
 Result<Meeting> find_meeting(const NodesOptions& options);
+
+// Of a list of endpoints: where this agent may lead, the first that is of its machine (within one
+// machine the one of its node rank); -1: at none, as far as names lead somewhere yet. Nobody
+// listens yet: look_again(), with this endpoint. Blocks for 1 s at most.
+Result<int> find_own_place(const NodesOptions& options);
 
 // Decides anew for one that dials and was refused by its own machine, so the endpoint's name leads
 // here: then `leads`, with sockets. Where another has the port meanwhile nothing changes. Looks up
@@ -63,6 +65,8 @@ std::string who_leads(const NodesOptions& options, const Meeting& meeting,
 // Of who leads: the numeric address and port, the same however the endpoint is spelled, and nobody
 // else's on this machine: "[::]:29400", where it listens on all addresses; "this machine:29400".
 std::string listens_at(const NodesOptions& options, const Meeting& meeting);
+// The same of one that does not lead: one of these.
+std::vector<std::string> would_listen_at(const NodesOptions& options, const Meeting& meeting);
 
 // What stands behind "waiting for node 1" of who leads, where others may lead as well or dial
 // something else.

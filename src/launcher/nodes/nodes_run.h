@@ -1,7 +1,7 @@
 // What a run on several nodes has beside its workers: the launchers' meeting, the words between
 // this node and its leader, the store, and what workers are told of their place.
 //
-//   head (coord/plain/several_hosts.h) ⇄ go_on() ⇄ star::Hub here, or star::Spoke to another's
+//   head (coord/plain/several_hosts.h) ⇄ go_on() ⇄ Leadership: this launcher leads, or another
 //
 // Ownership: of its sockets; what is in Around outlives it. Threads: the loop's. Errors: open()'s;
 // later ones end the run through the head.
@@ -21,8 +21,7 @@
 #include "control/timers.h"
 #include "coord/plain/several_hosts.h"
 #include "launcher/nodes/answers.h"
-#include "launcher/nodes/leader_record.h"
-#include "launcher/nodes/meeting.h"
+#include "launcher/nodes/leadership.h"
 #include "launcher/nodes/node_lock.h"
 #include "launcher/nodes/node_store.h"
 #include "launcher/nodes/routes.h"
@@ -34,13 +33,8 @@
 #include "launcher/reports/failure_report.h"
 #include "launcher/store/store_probe.h"
 #include "lockstep/status.h"
-#include "nodes/leader.h"
-#include "star/hub.h"
-#include "star/spoke.h"
 
 namespace lockstep::launcher {
-
-nodes::Rules rules_of(const LaunchOptions& options);
 
 class NodesRun {
  public:
@@ -86,7 +80,7 @@ class NodesRun {
   // the node has told it. Valid once the head has ended.
   bool failed_elsewhere() const;
   const std::optional<WorkerFailure>& failure_elsewhere() const { return elsewhere_; }
-  bool leads() const { return hub_ != nullptr; }
+  bool leads() const { return leadership_ && leadership_->leads(); }
   // The run has ended: says goodbye to all, and waits, 1 s at most, until they have it.
   void leave();
   // Nothing of the workers is left.
@@ -94,14 +88,9 @@ class NodesRun {
 
  private:
   nodes::Row row() const;
-  Status lead();
-  void dial();
-  void look_again();
-  star::message::Hello hello() const;
+  Leadership::Around around_leadership();
   void look_for_earlier();
   void tell_twin() const;
-  bool talk();
-  void wait_for_beat();
   void tell_missing();
   void serve(nodes::Attempt attempt);
   MasterPort::OnNode where_to_serve() const;
@@ -110,15 +99,12 @@ class NodesRun {
   Place find_place();
   // It fails before it has workers. `final`: another attempt would end the same way.
   void fail(const Error& error, bool final);
-  std::vector<std::string> own_addresses() const;
-  std::string own_address() const { return own_addresses().front(); }
+  std::string own_address() const { return leadership_->own_addresses().front(); }
 
   // nodes_run_telling.cpp: what others are told.
   void tell_failure(const std::optional<nodes::Final>& final, int rank);
-  void pass_on(star::message::Failed failed);
   std::string where() const;
   Error not_reached(const Error& store) const;
-  std::string endpoint() const;
   void open_answers();
   star::message::Answer answer(int from, int most) const;
   star::message::Answer stop(const std::string& from);
@@ -128,12 +114,9 @@ class NodesRun {
   const control::Party party_;
   NodeLock lock_;
   std::unique_ptr<Watcher> watcher_;
-  std::optional<LeaderRecord> record_;  // of who leads
   coord::plain::SeveralHosts* head_ = nullptr;
-  Meeting meeting_;
   std::unique_ptr<control::Timers> timers_;
-  std::unique_ptr<star::Hub> hub_;
-  std::unique_ptr<star::Spoke> spoke_;
+  std::unique_ptr<Leadership> leadership_;
   std::unique_ptr<Answers> answers_;
   bool failure_told_ = false;  // ours, that the run ends for
   std::optional<WorkerFailure> elsewhere_;
@@ -143,11 +126,9 @@ class NodesRun {
   Place place_;
   WorkersInterface interface_;
   std::string interface_of_ = "?";  // this address; before the first look none
-  std::uint64_t said_ = 0;          // version of the node's word
   bool started_ = false;            // workers
   bool stranger_told_ = false;
   Deadline tell_missing_at_ = Deadline::in({});
-  control::Timers::Timer beat_, look_again_;
 };
 
 }  // namespace lockstep::launcher

@@ -30,21 +30,19 @@ void NodesRun::open_answers() {
     log_warning("'lockstep status --id' does not find this node: " + there.error().message);
 }
 
-std::string NodesRun::endpoint() const {
-  const NodesOptions& options = around_.options.nodes;
-  return endpoint_text(options.endpoint_host, options.endpoint_port);
-}
-
 Answer NodesRun::answer(int from, int most) const {
   Answer answer;
   answer.run_id = around_.options.run_id;
   answer.host = host_name();
-  answer.endpoint = endpoint();
-  if (spoke_) answer.trouble = spoke_->trouble();
-  answer.view = hub_ ? hub_->leader().view(from, most, now()) : head_->node().view(now());
+  const NodesOptions& nodes = around_.options.nodes;
+  answer.endpoint = nodes.places.empty() ? leadership_->endpoint() : text_of(nodes.places);
+  answer.trouble = leadership_->trouble();
+  const star::Hub* hub = leadership_->hub();
+  const star::Spoke* spoke = leadership_->spoke();
+  answer.view = hub ? hub->leader().view(from, most, now()) : head_->node().view(now());
   // Until now its own node's address is the endpoint as the user gave it.
   for (nodes::Member& member : answer.view.members)
-    if (member.rank == answer.view.rank && (hub_ || spoke_->is_open()))
+    if (member.rank == answer.view.rank && (hub || (spoke && spoke->is_open())))
       member.address = own_address();
   // The leader's own node serves it, at the address where others reach that node.
   if (auto& store = answer.view.store; store && store->address.empty())
@@ -66,7 +64,8 @@ Answer NodesRun::stop(const std::string& from) {
 // too many. Whoever wants two nodes on a machine gives their ranks.
 void NodesRun::tell_twin() const {
   const LaunchOptions& options = around_.options;
-  const bool may_be_meant = options.nodes.node_rank.has_value() || meeting_.on_this_machine;
+  const bool may_be_meant =
+      options.nodes.node_rank.has_value() || leadership_->meeting().on_this_machine;
   if (may_be_meant || lock_.is_held() ||
       control::names_on_this_machine(socket_names_of(options.run_id)).empty())
     return;
@@ -93,12 +92,7 @@ void NodesRun::tell_failure(const std::optional<nodes::Final>& final, int rank) 
   if (failures.empty()) return;
   failure_told_ = true;
   auto failed = told(failures[root_cause_of(failures)], host_name());
-  hub_ ? pass_on(std::move(failed)) : spoke_->tell(failed);
-}
-
-void NodesRun::pass_on(star::message::Failed failed) {
-  shorten(failed, most_text(around_.options.nodes.nnodes));
-  hub_->tell_all(failed);
+  leadership_->tell(std::move(failed));
 }
 
 bool NodesRun::failed_elsewhere() const {
@@ -108,22 +102,23 @@ bool NodesRun::failed_elsewhere() const {
 
 // The leader's own address may mean nothing here, though the leader was reached at another one.
 Error NodesRun::not_reached(const Error& store) const {
-  const bool is_leaders = spoke_ && head_->node().leader_rank() == 0;
+  const star::Spoke* spoke = leadership_->spoke();
+  const bool is_leaders = spoke && head_->node().leader_rank() == 0;
   const std::string& address = head_->node().share().store->address;
   return {store.kind,
-          store.message + (is_leaders ? star::forwarding(spoke_->leader_address(), address) : "")};
+          store.message + (is_leaders ? star::forwarding(spoke->leader_address(), address) : "")};
 }
 
 std::string NodesRun::where() const {
   const nodes::Node::Share& share = head_->node().share();
   const int leader = head_->node().leader_rank();
-  const bool leads = hub_ != nullptr;
   std::string text = "node " + std::to_string(share.rank) + " of " +
                      std::to_string(around_.options.nodes.nnodes) + " (" + own_address() + ")" +
-                     (leads ? " leads" : "") + ": " +
+                     (leads() ? " leads" : "") + ": " +
                      std::to_string(around_.options.nproc_per_node) + " of " +
                      std::to_string(share.world) + " workers";
-  if (!leads) text += "; node " + std::to_string(leader) + " (" + endpoint() + ") leads";
+  if (!leads())
+    text += "; node " + std::to_string(leader) + " (" + leadership_->endpoint() + ") leads";
   if (share.store)
     text += "; the store is at " +
             endpoint_text(reached_from(own_address(), share.store->address), share.store->port);

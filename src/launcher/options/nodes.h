@@ -4,12 +4,20 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace lockstep::launcher {
 
 inline constexpr int kMostNodes = 65'536;
 inline constexpr int kEndpointPort = 29'400;  // as torchrun's c10d has it
 inline constexpr int kMasterPort = 29'500;    // as torchrun's static form has it
+
+// Where an agent may lead.
+struct MeetingPlace {
+  std::string host;  // as the user gave it
+  int port = 0;
+  friend bool operator==(const MeetingPlace&, const MeetingPlace&) = default;
+};
 
 // Of several nodes. With one node only `nnodes` is looked at.
 struct NodesOptions {
@@ -20,6 +28,8 @@ struct NodesOptions {
   // check_endpoint() was passed.
   std::string endpoint_host;
   int endpoint_port = 0;
+  // A list of endpoints, the first among them; empty: there is one. Never with is_static.
+  std::vector<MeetingPlace> places;
   // MASTER_PORT is the endpoint's port in every attempt: --master-addr, or backend static, which is
   // the default. Not where --store-port names another one.
   bool is_static = false;

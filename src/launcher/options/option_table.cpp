@@ -16,6 +16,11 @@ namespace lockstep::launcher {
 
 std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
+std::string given_as(const Raw& raw, const std::string& option) {
+  const auto found = raw.given.find(option);
+  return found == raw.given.end() ? "--" + option : found->second;
+}
+
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";
   text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));

@@ -19,7 +19,8 @@ namespace lockstep::launcher {
 struct Raw {
   LaunchOptions options;
   std::string rdzv_backend = "static", rdzv_conf;
-  std::optional<Endpoint> rdzv_endpoint;
+  std::optional<Endpoint> rdzv_endpoint;  // the first of a list
+  std::vector<Endpoint> more_endpoints;   // the others
   std::optional<std::string> rdzv_id, master_addr;
   int master_port = 0, store_port = 0;
   // Options that are given, and what has given them: "--nnodes", or "PET_NNODES".
@@ -42,6 +43,8 @@ std::vector<Option> all_options();
 // Where the launchers of several nodes meet: rendezvous.cpp.
 std::vector<Option> rendezvous_options();
 
+// Whoever sets an option wants its effect; it is said which variable or option it is.
+std::string given_as(const Raw& raw, const std::string& option);
 std::string in_quotes(std::string_view text);
 // Without blanks around it.
 std::string_view trimmed(std::string_view text);

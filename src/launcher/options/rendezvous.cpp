@@ -9,6 +9,7 @@
 #include "base/suggest.h"
 #include "base/text.h"
 #include "control/address.h"
+#include "launcher/options/endpoints.h"
 #include "launcher/options/rdzv_conf.h"
 #include "launcher/options/slurm.h"
 #include "launcher/output/host_name.h"
@@ -45,14 +46,10 @@ Status set_nnodes(Raw& raw, const std::string& text) {
 
 Status set_endpoint(Raw& raw, const std::string& text) {
   LOCKSTEP_TRY(check_not_empty("rdzv-endpoint", text));
-  if (const std::size_t comma = text.find(','); comma != std::string::npos)
-    return misuse("--rdzv-endpoint " + in_quotes(text) +
-                  " is a list, but launchers meet at one endpoint; give that of one node, the "
-                  "same everywhere: --rdzv-endpoint " +
-                  text.substr(0, comma));
-  auto endpoint = parse_endpoint(text);
-  if (!endpoint.ok()) return misuse("--rdzv-endpoint: " + endpoint.error().message);
-  raw.rdzv_endpoint = *std::move(endpoint);
+  auto endpoints = parse_endpoints(text);
+  if (!endpoints.ok()) return misuse("--rdzv-endpoint: " + endpoints.error().message);
+  raw.rdzv_endpoint = endpoints->front();
+  raw.more_endpoints.assign(endpoints->begin() + 1, endpoints->end());
   return {};
 }
 
@@ -96,12 +93,6 @@ Status check_backend(const std::string& text) {
   if (std::ranges::find(known, text) != known.end()) return {};
   return misuse("--rdzv-backend " + in_quotes(text) + " is not supported: use static or c10d" +
                 suggestion(text, known));
-}
-
-// Whoever sets it wants its effect; it is said which variable or option it is.
-std::string given_as(const Raw& raw, const std::string& option) {
-  const auto found = raw.given.find(option);
-  return found == raw.given.end() ? "--" + option : found->second;
 }
 
 // In the batch script all of Slurm's ranks are 0: `srun lockstep run --node-rank $SLURM_PROCID`.
@@ -205,6 +196,7 @@ Status combine_endpoint(Raw& raw) {
     nodes.endpoint_port = master_port;
     nodes.is_static = true;
   }
+  if (!raw.more_endpoints.empty()) return combine_places(raw);
   if (nodes.endpoint_host.empty() || nodes.endpoint_port != 0) return {};
   return misuse("port 0 of " + given_as(raw, raw.rdzv_endpoint ? "rdzv-endpoint" : "master-port") +
                 " is any free one, which the other nodes could not know; give a port");
@@ -230,7 +222,12 @@ Status combine_nodes(Raw& raw) {
   LOCKSTEP_TRY(apply_rdzv_conf(conf, pairs, nodes));
   LOCKSTEP_TRY(check_length("--rdzv-id", raw.options.run_id));
   LOCKSTEP_TRY(check_length("--role", raw.options.role));
+  LOCKSTEP_TRY(check_length("--rdzv-endpoint", text_of(nodes.places)));
   LOCKSTEP_TRY(check_length("--tie-break's directory", nodes.lock_directory));
+  if (!nodes.places.empty() && nodes.is_host == true)
+    return misuse(conf +
+                  " is_host=true beside a list of endpoints does not say at which of them "
+                  "this launcher leads; leave it out: by its machine's addresses it is seen");
   const std::chrono::nanoseconds usual(nodes::Rules().limit);
   const std::chrono::nanoseconds limit = nodes.limit ? *nodes.limit : usual;
   if (nodes.join_timeout < limit)
@@ -318,9 +315,10 @@ std::vector<Option> rendezvous_options() {
          LOCKSTEP_ASSIGN(raw.options.nodes.node_rank, to_int("node-rank", text, 0, kMostNodes - 1));
          return {};
        }},
-      {"rdzv-endpoint", "HOST[:PORT]",
+      {"rdzv-endpoint", "HOST[:PORT],...",
        "where the nodes meet: a node's name or address, which leads the run (default port 29400); "
-       "with the static backend also MASTER_PORT",
+       "with the static backend also MASTER_PORT. Of plain programs up to 8: when the leader's "
+       "machine is gone the launcher at the next one leads",
        set_endpoint},
       {"master-addr", "HOST",
        "as --rdzv-endpoint, which goes before it; on one node MASTER_ADDR of plain programs "

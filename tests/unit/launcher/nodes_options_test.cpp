@@ -151,7 +151,6 @@ TEST(NodesOptions, WhatIsWrongIsNamedWithTheWayOut) {
            {{"--rdzv-endpoint", ""}, "--rdzv-endpoint is empty"},
            {{"--rdzv-endpoint", ":29500"}, "has no host"},
            {{"--rdzv-backend=c10d", "--rdzv-endpoint", ":29500"}, "has no host"},
-           {{"--rdzv-endpoint", "a:1,b:1"}, "the same everywhere: --rdzv-endpoint a:1"},
            {two({"--rdzv-endpoint", "h:0"}), "port 0 of --rdzv-endpoint"},
            {{"--nnodes=2", "--master-addr=m", "--master-port=0"}, "port 0 of --master-port"},
            {{"--master-addr", ""}, "--master-addr is empty"},

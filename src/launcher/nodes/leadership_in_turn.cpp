@@ -1,0 +1,182 @@
+// Of a list of endpoints: whether this launcher leads, whom it follows, and when it gives up.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/endpoint.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "launcher/nodes/leadership.h"
+
+namespace lockstep::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A leader that is dialled has that much time before others are looked for: where all is well it is
+// there, and nobody else is asked.
+constexpr auto kStart = 250ms;
+constexpr auto kRefusedFor = 3s;
+constexpr auto kTaken = 1s;  // before the port is tried again, which is somebody's
+constexpr auto kDecide = 50ms;
+// Without a leader, and one that has not all nodes yet.
+constexpr auto kLook = 200ms, kLookOfLeader = 1000ms;
+
+}  // namespace
+
+NodesOptions Leadership::at(int place) const {
+  return with_endpoint(around_.options.nodes, static_cast<std::size_t>(place));
+}
+
+std::string Leadership::others_are_looked_at() const {
+  std::string others;
+  for (const MeetingPlace& place : around_.options.nodes.places)
+    if (const std::string one = endpoint_text(place.host, place.port); one != endpoint())
+      others += (others.empty() ? "" : ", ") + one;
+  return "; nobody leads at " + others + " either";
+}
+
+void Leadership::open_in_turn() {
+  lookout_ = lookout();
+  if (succession_->own() != 0) {
+    follow(0);
+  } else {
+    wait_for_beat();
+    look_soon(0ms);
+  }
+}
+
+std::unique_ptr<star::Lookout> Leadership::lookout() {
+  star::Lookout::Plan plan;
+  for (const MeetingPlace& place : around_.options.nodes.places)
+    plan.places.push_back({place.host, place.port});
+  plan.on_this_machine = meeting_.on_this_machine;
+  plan.self = hello();
+  plan.party = around_.party;
+  plan.tls = meeting_.tls;
+  plan.from = meeting_.from;
+  star::Lookout::Events events;
+  events.nobody = [this](int place, bool here) {
+    if (here && succession_->own() < 0 && around_.options.nodes.is_host != false) {
+      succession_->may_lead_at(place);  // a pod's name is known only now
+      here_ = at(place);
+    }
+    succession_->found_nobody(place, now());
+    look_soon(0ms);
+  };
+  events.silence = [this](int place) { succession_->found_silence(place); };
+  events.lead = [this](const nodes::Lead& lead) {
+    succession_->found(lead, now());
+    look_soon(0ms);
+  };
+  events.refused = [this](const star::message::Refused& refused) {
+    if (hub_) return;  // the other one is told the same
+    around_.node.leave(exit_code(ErrorKind::kUsage), for_terminal(refused.text));
+    around_.look();
+  };
+  return std::make_unique<star::Lookout>(around_.loop, around_.timers, std::move(plan),
+                                         std::move(events));
+}
+
+// Never from within what it may destroy.
+void Leadership::look_soon(std::chrono::milliseconds in) {
+  turn_ = around_.timers.in(in, [this] { look_around(); });
+}
+
+void Leadership::look_around() {
+  hub_ ? go_on_leading() : go_on_without();
+  if (old_hub_ && old_hub_->has_left()) old_hub_.reset();
+  look_soon(kDecide);
+}
+
+void Leadership::go_on_leading() {
+  const nodes::Lead own{succession_->own(), hub_->leader().attempt(), hub_->leader().is_active()};
+  if (own.active) {
+    succession_->look_no_more();
+    return lookout_->rest();
+  }
+  succession_->look(now(), now());
+  lookout_->look(kLookOfLeader, own.place);
+  if (succession_->yields(own)) yield();
+}
+
+void Leadership::refused(const nodes::Final& why) {
+  if (!refused_) refused_until_ = Deadline::in(kRefusedFor);
+  refused_ = why;
+}
+
+void Leadership::go_on_without() {
+  nodes::Node& node = around_.node;
+  const bool is_led = node.is_led(now()), is_open = spoke_ && spoke_->is_open();
+  if (is_open && is_led) {
+    look_from_ = Deadline::in(kStart);
+    succession_->look_no_more();
+    return lookout_->rest();
+  }
+  if (!look_from_.passed() || node.leaves() || node.ending()) return;
+  succession_->look(node.heard_at(), now());
+  lookout_->look(kLook, -1);
+  if (!is_led && succession_->may_lead(now())) return take_over();
+  if (const auto place = succession_->whom_to_follow(target_, is_led)) return follow(*place);
+  if (!refused_ || !refused_until_.passed()) return;
+  node.leave(refused_->code, for_terminal(refused_->text));
+  around_.look();
+}
+
+// The port may be another program's, or of another launcher of this machine, which then leads.
+void Leadership::take_over() {
+  Status done = launcher::look_again(here_, meeting_);
+  if (done.ok() && !meeting_.leads) {
+    look_from_ = Deadline::in(kTaken);
+    return;
+  }
+  if (done.ok()) done = lead();
+  if (!done.ok()) {
+    around_.node.leave(exit_code(done.error().kind), done.error().message);
+    return around_.look();
+  }
+  succession_->look_no_more();
+  lookout_->rest();
+  if (spoke_) spoke_->leave();
+  old_spoke_ = std::move(spoke_);
+  if (around_.node.run() != 0 || succession_->own() != 0)
+    log_info("nobody leads: this launcher does, at " + endpoint());
+  target_ = -1;
+  refused_.reset();
+  around_.node.looks_at(endpoint());
+  around_.met();
+  around_.look();
+}
+
+void Leadership::yield() {
+  const int place = *succession_->whom_to_follow(-1, false);
+  log_info("the launcher at " + endpoint_text(at(place).endpoint_host, at(place).endpoint_port) +
+           " leads this run, too, and goes on: this one leads no more");
+  record_->remove();
+  record_.reset();
+  hub_->leave();
+  old_hub_ = std::move(hub_);
+  meeting_.leads = false;
+  around_.node.closed(now());
+  follow(place);
+}
+
+void Leadership::follow(int place) {
+  if (spoke_) spoke_->leave();
+  old_spoke_ = std::move(spoke_);
+  target_ = place;
+  refused_.reset();
+  look_from_ = Deadline::in(kStart);
+  around_.node.looks_at(endpoint());
+  dial(at(place));
+  look_soon(kDecide);
+}
+
+void Leadership::remove_old_record() {
+  if (succession_->own() < 0) return;
+  for (const std::string& where : would_listen_at(here_, meeting_))
+    LeaderRecord(around_.options.run_id + "\n" + where, around_.options.program)
+        .remove_what_is_left();
+}
+
+}  // namespace lockstep::launcher

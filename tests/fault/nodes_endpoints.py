@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""Leaders in turn, at a list of endpoints: the leader's machine is lost, cut off, or started again, and the run goes on by one restart.
+
+    nodes_endpoints.py [CLASS[.test] ...]    (environment: nodes/__init__.py)
+
+Exit 77: skipped, where the system has no machines.
+"""
+import signal
+import time
+
+from nodes import LOCKSTEP, parallel
+from nodes.case import MIDDLE, SLACK, OnMachines
+from nodes.job import FORMING, KEY, LIMIT
+
+LIST = "host1,host2,host3"
+# Until another launcher leads after a silence, and has waited for the fence; and then for the workers.
+NEXT = LIMIT + 0.75 + SLACK
+AGAIN = NEXT + LIMIT + 1 + FORMING
+LEADS_HERE = "nobody leads: this launcher does"
+
+
+class Endpoints(OnMachines):
+    def run_in_turn(self, count=3, **more):
+        job = self.job(bed=self.bed(count), machines=more.pop("machines", (1, 2, 3)), endpoint=more.pop("endpoint", LIST), **more)
+        return job
+
+    def lose(self, job, index, spare):
+        """The machine, for good; a spare one gets its rank."""
+        job.bed[index].kill()
+        old = job.replace(job.bed[index], job.bed[spare])
+        old.wait(10)
+
+    def ask(self, machine, *words):
+        return machine.run(LOCKSTEP, *words, env={"LOCKSTEP_RUN_KEY": KEY}, check=False).stdout
+
+
+class Lost(Endpoints):
+    def test_the_leaders_machine_and_a_spare_comes(self):
+        job = self.run_in_turn(4, worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        self.lose(job, 1, 4)
+        self.assertEqual(job.until_works(1, seconds=AGAIN), 1)
+        self.assertRegex(job.said(job.bed[2]), LEADS_HERE + ", at host2:29400")
+        self.assertIn("restart 1 of 1000", job.said(job.bed[3]))
+        self.assertRegex(self.ask(job.bed[4], "status", LIST), "10.77.0.2.*leads|leads.*10.77.0.2|node 1 leads")
+        job.bed[1].boot()  # too late: its rank is another one's
+        late = job.bed[1].start(*job.command(job.bed[1]), env=job.environment(), stderr=-1, text=True)
+        told = late.communicate(timeout=10)[1]
+        self.assertIn(late.returncode, (2, 69), told)
+        self.assertRegex(told, "rank 0.*10.77.0.4")
+        self.assertEqual(job.until_works(1), 1)
+        self.ends_well(job)
+
+    def test_one_leader_after_the_other(self):
+        """The last one leads; then all are stopped by whoever leads."""
+        job = self.run_in_turn(4, worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        self.lose(job, 1, 4)
+        job.until_works(1, seconds=AGAIN)
+        agent = job.agents[job.bed[2]]
+        agent.send_signal(signal.SIGKILL)
+        agent.wait(10)
+        job.until_said(job.bed[3], LEADS_HERE + ", at host3:29400", NEXT)
+        job.start(job.bed[2])
+        self.assertEqual(job.until_works(2, seconds=AGAIN), 2)
+        self.assertIn("host3", self.ask(job.bed[4], "stop", LIST) + job.said(job.bed[3]))
+        job.expect(143)
+
+    def test_the_leaders_launcher_alone(self):
+        """It is started again, and is a node of the run that it has led."""
+        job = self.run_in_turn(worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        agent = job.agents[job.bed[1]]
+        agent.send_signal(signal.SIGKILL)
+        agent.wait(10)
+        job.until_said(job.bed[2], LEADS_HERE, 1 + 0.75 + SLACK)
+        job.start(job.bed[1])
+        self.assertEqual(job.until_works(1, seconds=AGAIN), 1)
+        self.ends_well(job)
+
+    def test_within_a_second(self):
+        """As with one endpoint: it leads again, and nothing is waited for."""
+        job = self.run_in_turn()
+        self.at(MIDDLE, job)
+        agent = job.agents[job.bed[1]]
+        agent.send_signal(signal.SIGKILL)
+        agent.wait(10)
+        job.start(job.bed[1])
+        job.until_works(1, seconds=FORMING)
+        self.assertNotIn(LEADS_HERE, job.said(job.bed[2]))
+        self.ends_well(job)
+
+
+class CutOff(Endpoints):
+    def test_healed(self):
+        """Nobody has taken its rank: of two that wait for others the first goes on."""
+        job = self.run_in_turn(worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        job.bed.isolate(1)
+        job.until_said(job.bed[2], LEADS_HERE, NEXT + SLACK)
+        job.bed.heal()
+        job.until_said(job.bed[2], "host1:29400 leads this run, too, and goes on: this one leads no more", 3 + SLACK)
+        self.assertEqual(job.until_works(1, seconds=AGAIN), 1)
+        self.ends_well(job)
+
+    def test_healed_when_its_rank_is_taken(self):
+        job = self.run_in_turn(4, worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        job.bed.isolate(1)
+        old = job.replace(job.bed[1], job.bed[4])
+        self.assertEqual(job.until_works(1, seconds=AGAIN), 1)
+        job.bed.heal()
+        self.assertEqual(old.wait(10), 69)
+        self.assertIn("another launcher has taken this node's rank", job.said(job.bed[1]))
+        self.assertEqual(job.until_works(1), 1)
+        self.ends_well(job)
+
+    def test_stopped_beyond_l(self):
+        """The leader's launcher wakes, and finds another one."""
+        job = self.run_in_turn(worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        job.bed[1].pause()
+        job.until_said(job.bed[3], "the leader waits for node 0|which leads, was silent", NEXT + SLACK)
+        job.until_said(job.bed[2], LEADS_HERE, NEXT)
+        job.bed[1].wake()
+        self.assertEqual(job.until_works(1, seconds=AGAIN), 1)
+        self.ends_well(job)
+
+
+class Order(Endpoints):
+    def test_the_last_one_first(self):
+        """It leads before the others are there, and goes on to."""
+        job = self.job(bed=self.bed(3), endpoint=LIST, start=False)
+        bed = job.bed
+        job.start(bed[3])
+        job.until_said(bed[3], LEADS_HERE, LIMIT + 1 + SLACK)
+        for index in (1, 2):
+            job.start(bed[index])
+        job.until_works()
+        self.assertRegex(job.said(bed[1]), r"node 2 \(host3:29400\) leads")
+        self.ends_well(job)
+
+    def test_all_start_again_in_another_order(self):
+        """The one that leads now knows nothing of the attempts of the one before: the others tell, or its record does."""
+        job = self.run_in_turn(worker=("--on-loss", "hang"))
+        self.at(MIDDLE, job)
+        for index in (1, 2, 3):
+            job.agents[job.bed[index]].send_signal(signal.SIGKILL)
+            job.agents[job.bed[index]].wait(10)
+        for index in (3, 2, 1):
+            job.start(job.bed[index])
+            time.sleep(0.2)
+        self.assertEqual(job.until_works(1, seconds=AGAIN), 1)
+        self.ends_well(job)
+
+    def test_nothing_is_slower(self):
+        """Where all are there one endpoint is as good as three."""
+        job = self.job(bed=self.bed(3), endpoint=LIST, start=False)
+        begun = time.monotonic()
+        job.start_all()
+        job.until_works()
+        self.assertLess(min(w.begun for w in job.witness.of(0)) - begun, 1 + SLACK)
+        self.ends_well(job)
+        self.assertEqual(job.warnings(), {})
+
+    def test_lists_that_differ(self):
+        job = self.job(bed=self.bed(2), endpoint="host1,host2", start=False)
+        job.start(job.bed[1])
+        job.start(job.bed[2], **{"rdzv-endpoint": "host1,host2,host3"})
+        for machine in job.bed:
+            job.until_said(machine, "--rdzv-endpoint differs: 'host1:29400,host2:29400,host3:29400' on host2.*'host1:29400,host2:29400' on host1")
+        self.assertEqual(job.agents[job.bed[2]].wait(5), 2)
+
+
+class End(Endpoints):
+    def told_to_one(self, max_restarts):
+        """The leader's machine is lost when one of two others has heard of the end, and the other one leads."""
+        job = self.run_in_turn(worker=("--linger", "2:1.0"), options={"max-restarts": max_restarts})
+        self.at("end", job)
+        last = job.worker_on(job.bed[3])
+        time.sleep(0.5)
+        job.bed.cut([1], [2])
+        job.witness.wait(lambda: last.gone, "the last worker's end")
+        time.sleep(0.3)
+        self.assertGreater(job.bed.dropped(), 0)
+        job.bed[1].kill()
+        job.agents.pop(job.bed[1]).wait(10)
+        job.bed.heal()
+        begun = time.monotonic()
+        job.expect(0, seconds=20)
+        self.assertLess(time.monotonic() - begun, 3 * LIMIT + NEXT + SLACK)
+        self.assertIn(LEADS_HERE, job.said(job.bed[2]))
+
+    def test_told_to_one(self):
+        self.told_to_one(1000)
+
+    def test_told_to_one_without_a_restart(self):
+        self.told_to_one(0)
+
+
+if __name__ == "__main__":
+    parallel.main(threads=8)
