@@ -132,6 +132,8 @@ void RunLead::drop_what_is_obeyed() {
 }
 
 void RunLead::hear(std::size_t host, const HostWord& word, std::uint64_t now) {
+  if (word.view.obeyed > ordered_)
+    return lose_host(host, "it says that it has obeyed what it was never told", now);
   obeyed_[host] = std::max(obeyed_[host], word.view.obeyed);
   take(now, [&] {
     if (begun_) {

@@ -42,10 +42,11 @@ std::string_view FactsBook::whole(const FactsName& name) {
 }
 
 std::string_view FactsBook::difference(const FactsName& base, const FactsName& name) {
+  const SharedFacts* from = find(base);
+  if (from == nullptr) return "";
   ask_for(name);
   const auto [found, is_new] = differences_.try_emplace(base);
-  const SharedFacts* from = find(base);
-  if (!is_new || from == nullptr) return found->second;
+  if (!is_new) return found->second;
   std::string difference = delta_of(encode(**from), whole_);
   if (difference.size() < whole_.size()) found->second = std::move(difference);
   return found->second;

@@ -8,22 +8,27 @@
 namespace lockstep::quorum {
 namespace {
 
-// Far more than the run's state may have.
-constexpr std::size_t kMostFactsBytes = std::size_t{16} << 20;
+// What a frame carries whole, with the rest of a message (star::message::kMostTalkBytes): whoever
+// has more could tell nobody who comes later. It is asked for them whole, and finds that out.
+constexpr std::size_t kMostFactsBytes = (std::size_t{1} << 20) - 4096;
 
 }  // namespace
 
+// Whoever leads says them before all that follows from them. All others say their name where no
+// difference says them: who hears it has mostly the same.
 std::string Talk::say(std::size_t to, const Message& message) {
   Other& other = others_[to];
   Carried carried{.name = book_.add(message.facts), .unread = std::exchange(other.unread, false)};
-  const bool has = !other.has || other.has == carried.name || other.said == carried.name;
-  if (!has && !other.whole) carried.bytes = book_.difference(*other.has, carried.name);
-  if (!carried.bytes.empty()) carried.as = Carried::kDifference, carried.base = *other.has;
-  if (other.whole || (!has && carried.bytes.empty()))
-    carried.as = Carried::kWhole, carried.bytes = book_.whole(carried.name);
+  const bool asked = std::exchange(other.asked, false), whole = std::exchange(other.whole, false);
+  if (asked || !(other.has == carried.name || other.said == carried.name)) {
+    if (other.has && !whole) carried.bytes = book_.difference(*other.has, carried.name);
+    if (!carried.bytes.empty())
+      carried.as = Carried::kDifference, carried.base = *other.has;
+    else if (asked || message.role == Role::kLeads)
+      carried.as = Carried::kWhole, carried.bytes = book_.whole(carried.name);
+  }
   other.said = carried.name;
   other.as = carried.as;
-  other.whole = false;
   return encode(message, carried);
 }
 
@@ -32,7 +37,7 @@ Result<Talk::Heard> Talk::hear(std::size_t from, std::string_view bytes) {
   LOCKSTEP_ASSIGN(const std::optional<SharedFacts> facts, read(said.facts));
   Other& other = others_[from];
   other.has = said.facts.name;
-  if (said.facts.unread) other.said.reset(), other.whole = other.as == Carried::kDifference;
+  if (said.facts.unread) other.asked = true, other.whole = other.as == Carried::kDifference;
   Heard heard{.message = std::nullopt, .answer = said.facts.unread || !facts};
   if (!facts) {
     other.unread = true;

@@ -1,7 +1,7 @@
 // What agents say to each other (message.h) as bytes (wire.h), where facts are long and change
 // little. Each message names the facts that its sender has. It carries them where the receiver has
-// named others on this connection, once: as a difference to those, which the receiver has; whole
-// where the sender does not have those any more.
+// named others on this connection, once, as a difference to those, which the receiver has. Where
+// that is not possible whoever leads says them whole, and others as soon as they are asked.
 //
 // A message whose facts cannot be read, as they are not there, or the base of their difference is
 // not there any more, or what came is damaged, is not heard at all: else a vote would count without
@@ -43,7 +43,7 @@ class Talk {
   struct Other {
     std::optional<FactsName> said, has;  // to it; as it has named them last
     Carried::As as = Carried::kName;     // how they were said last
-    bool whole = false;                  // they are to be said whole
+    bool asked = false, whole = false;   // they are to be said; and whole
     bool unread = false;                 // it is to be told so
   };
   Result<std::optional<SharedFacts>> read(const Carried& carried) const;

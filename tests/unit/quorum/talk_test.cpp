@@ -9,9 +9,10 @@ namespace {
 // Two that speak with each other.
 class TalkTest : public testing::Test {
  protected:
-  static Message with(std::uint64_t seq) {
+  static Message with(std::uint64_t seq, Role role = Role::kFollows) {
     Message message;
     message.from = {0, 1};
+    message.role = role;
     message.facts = facts(seq);
     return message;
   }
@@ -115,12 +116,34 @@ TEST_F(TalkTest, ADifferenceToFactsThatAreNotThereAnyMoreIsNotHeardAndIsSaidWhol
   EXPECT_EQ(*hear(here_, whole).message->facts, *facts(50));
 }
 
-TEST_F(TalkTest, WhoIsFarBehindGetsThemWhole) {
+TEST_F(TalkTest, WhoIsFarBehindTheLeaderGetsThemWhole) {
   meet(1);
   for (std::uint64_t seq = 2; seq < 20; ++seq) here_.say(1, with(seq));
-  const std::string said = here_.say(0, with(20));
+  const std::string said = here_.say(0, with(20, Role::kLeads));
   EXPECT_EQ(as(said), Carried::kWhole);
   EXPECT_EQ(*hear(there_, said).message->facts, *facts(20));
+}
+
+// As of an election, where what others have named was long ago: they have the same, or ask.
+TEST_F(TalkTest, WhoDoesNotLeadSaysTheNameAloneUntilItIsAsked) {
+  meet(1);
+  for (std::uint64_t seq = 2; seq < 20; ++seq) here_.say(1, with(seq));
+  const std::string said = here_.say(0, with(20, Role::kAsks));
+  EXPECT_EQ(as(said), Carried::kName);
+  EXPECT_FALSE(hear(there_, said).message);
+  EXPECT_TRUE(hear(here_, there_.say(0, with(1))).answer);
+  const std::string whole = here_.say(0, with(20, Role::kAsks));
+  EXPECT_EQ(as(whole), Carried::kWhole);
+  EXPECT_EQ(*hear(there_, whole).message->facts, *facts(20));
+}
+
+// What follows from them comes behind it on the same connection.
+TEST_F(TalkTest, TheLeaderSaysThemWholeOnANewConnection) {
+  meet(1);
+  here_.open(0), there_.open(0);
+  const std::string said = here_.say(0, with(2, Role::kLeads));
+  EXPECT_EQ(as(said), Carried::kWhole);
+  EXPECT_EQ(*hear(there_, said).message->facts, *facts(2));
 }
 
 TEST_F(TalkTest, BothMayLackWhatTheOtherNames) {
