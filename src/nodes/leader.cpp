@@ -119,6 +119,7 @@ void Leader::note(int rank, const NodeWord& word, std::uint64_t now) {
 void Leader::note_signal(const std::string& who, const NodeWord& word, std::uint64_t now) {
   if (phase_ == Phase::kForming || phase_ == Phase::kRunning) {
     signal_ = word.signal;
+    stop_is_told_ = !word.stop_why.empty();
     why_ = stop_text(who, word);
     phase_ = Phase::kStopping;
     ranks_.release_lost();
@@ -252,6 +253,14 @@ bool Leader::has_heard_all(std::uint64_t now) const {
   return ranks_.all_here() || now >= leads_since_ + 3 * rules_.limit;
 }
 
+// A node that was led before and has not heard of this end would wait for a leader until
+// join_timeout: it may come late.
+bool Leader::others_may_wait(std::uint64_t now) const {
+  if (!rules_.in_turn || has_heard_all(now)) return false;
+  const bool was_led = stop_is_told_ || (led_before_ && attempt_ != 0);
+  return final_is_told_ || (signal_ != 0 && !kill_all_ && was_led);
+}
+
 void Leader::decide(std::uint64_t now) {
   if (unless_told_ && has_heard_all(now)) finish(*unless_told_);
   if (phase_ == Phase::kRunning && ranks_.ended() == rules_.nodes) finish({0, ""});
@@ -264,8 +273,7 @@ void Leader::decide(std::uint64_t now) {
   }
   if (phase_ == Phase::kStopping && signal_ != 0 && ranks_.working() == 0)
     finish({128 + signal_, why_});
-  const bool others_come = rules_.in_turn && final_is_told_ && !has_heard_all(now);
-  if (phase_ == Phase::kFinal && !over_ && !others_come && done_ == links_.size() &&
+  if (phase_ == Phase::kFinal && !over_ && !others_may_wait(now) && done_ == links_.size() &&
       ranks_.away() == 0) {
     over_ = true;
     ++version_;

@@ -145,6 +145,7 @@ class Leader {
   void nothing_may_live(std::uint64_t now);
   void finish(Final final);
   bool has_heard_all(std::uint64_t now) const;
+  bool others_may_wait(std::uint64_t now) const;
   void decide(std::uint64_t now);
   // leader_fence.cpp
   bool is_next_here() const;
@@ -175,7 +176,8 @@ class Leader {
   std::string why_;             // the last attempt was ended, once that is settled
   std::optional<Store> store_;  // of the attempt
   int signal_ = 0;
-  bool kill_all_ = false;  // somebody's second one
+  bool stop_is_told_ = false;  // by a leader before this one
+  bool kill_all_ = false;      // somebody's second one
   std::optional<Final> final_;
   std::optional<Final> unless_told_;  // the end, unless one before this has told another
   bool final_is_told_ = false;        // by a leader before this one

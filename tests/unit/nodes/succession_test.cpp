@@ -162,7 +162,7 @@ TEST_F(InTurnTest, TheNextOneGoesOnByOneRestart) {
   EXPECT_EQ(leader->attempt(), 2U);
   EXPECT_GE(now, led + kL + kSecond) << "the fence of the lost one";
   EXPECT_LT(now, led + kL + 3 * kSecond);
-  for (auto& [link, node] : nodes) EXPECT_EQ(node.wish().run, 0U);
+  for (auto& [link, node] : nodes) EXPECT_EQ(node.word(now).alive, 2U) << link;
 }
 
 // Another leader may have had others in the place of all who are here, until it lost that one.
@@ -253,6 +253,55 @@ TEST_F(InTurnTest, AStopThatALeaderHasToldWaitsForTheNextOne) {
   talk();
   ASSERT_TRUE(leader->final());
   EXPECT_EQ(leader->final()->code, 128 + SIGTERM);
+}
+
+// Whose machine leads next has heard of the stop, or has it itself then; another is cut off.
+TEST_F(InTurnTest, AStopIsToldToThoseWhoComeLater) {
+  for (const bool own : {false, true}) {
+    nodes.clear();
+    begin(in_turn(), 0);
+    add(1, row(1, 101, 1));
+    add(2, row(2, 102, 2));
+    talk();
+    if (!own) nodes.at(kOwnLink).signalled(SIGTERM);
+    if (!own) leader->heard(kOwnLink, nodes.at(kOwnLink).word(now), now);
+    if (!own) nodes.at(1).heard(leader->word_for(1, now), now);
+    cut.insert(2);
+    next_leader();
+    talk();
+    if (own) nodes.at(kOwnLink).signalled(SIGTERM);
+    pass(kL);
+    EXPECT_TRUE(leader->final());
+    EXPECT_FALSE(nodes.at(kOwnLink).ending()) << "the other one may come: " << own;
+    cut.clear();
+    pass(kSecond);
+    for (const Link link : {kOwnLink, Link{2}})
+      if (nodes.at(link).wish().signal != 0) nodes.at(link).workers_gone(false);
+    pass(3 * kL);
+    for (auto& [link, node] : nodes) {
+      ASSERT_TRUE(node.ending()) << link;
+      EXPECT_EQ(node.ending()->code, 128 + SIGTERM) << link;
+    }
+  }
+}
+
+TEST_F(InTurnTest, AStopWaitsForNobodyWhereNothingWasBegunOrAllAreToBeKilled) {
+  for (const bool twice : {false, true}) {
+    nodes.clear();
+    begin(in_turn(), 0);
+    if (twice) {
+      add(1, row(1, 101, 1));
+      add(2, row(2, 102, 2));
+      talk();
+      cut.insert(2);
+      next_leader();
+      nodes.at(kOwnLink).signalled(SIGTERM);
+    }
+    nodes.at(kOwnLink).signalled(SIGTERM);
+    pass(2 * kSecond);
+    EXPECT_TRUE(nodes.at(kOwnLink).ending()) << twice;
+    cut.clear();
+  }
 }
 
 }  // namespace
