@@ -163,8 +163,12 @@ void LeaderRecord::remove() {
 }
 
 void LeaderRecord::remove_what_is_left() {
+  std::array<char, 128> text{};
   std::string why;
-  if (open(O_RDWR, why)) remove();
+  if (!open(O_RDWR, why)) return;
+  if (::pread(file_.get(), text.data(), text.size() - 1, 0) > 0)
+    if (const auto left = parse_record(text); left && left->command == command_) return remove();
+  file_.reset();
 }
 
 void LeaderRecord::touch() {

@@ -38,7 +38,8 @@ class LeaderRecord {
   // Where that fails it is told in the log, once.
   void keep(const nodes::Leader::Record& record);
   void remove();
-  // What the last leader here has left, if it is dead: another one has gone on, to the run's end.
+  // What the last leader here has left, if it is dead and of the same command: another one has gone
+  // on, to the run's end.
   void remove_what_is_left();
   // Again and again while its leader lives: its age counts from the last time.
   void touch();

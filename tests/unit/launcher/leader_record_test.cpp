@@ -62,6 +62,17 @@ class LeaderRecords : public ::testing::Test {
   const test::TempFolder folder_;
 };
 
+TEST_F(LeaderRecords, WhatIsLeftIsRemovedByThatCommandAlone) {
+  {
+    LeaderRecord killed = of("node");
+    killed.keep({1, 3});
+  }
+  of("node", {"other.py"}).remove_what_is_left();
+  EXPECT_EQ(files().size(), 1u) << "another run's, which may go on from it";
+  of("node").remove_what_is_left();
+  EXPECT_TRUE(files().empty());
+}
+
 TEST_F(LeaderRecords, GoFromAKilledLeaderToTheNext) {
   constexpr std::uint64_t kRun = 0xfedcba9876543210;
   std::optional<LeaderRecord> first(of("node"));
