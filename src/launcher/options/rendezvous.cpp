@@ -169,6 +169,10 @@ Status combine_one_node(Raw& raw) {
     return misuse(
         "--tie-break says which of two nodes goes on when they lose each other, and "
         "this is a run of one; leave it out, or give --nnodes");
+  if (!raw.more_endpoints.empty())
+    return misuse(given_as(raw, "rdzv-endpoint") +
+                  " is a list, where launchers of several nodes lead in turn, and this is a run of "
+                  "one; give --nnodes N, or one endpoint");
   if (std::string notice = endpoint_without_nodes(raw); !notice.empty())
     options.notices.push_back(std::move(notice));
   if (raw.master_addr) options.master_addr = *raw.master_addr;

@@ -67,6 +67,8 @@ TEST(Endpoints, MistakesAreToldWithTheirRemedy) {
   EXPECT_THAT(told("a,b", {"--master-port=5"}), HasSubstr("--master-port"));
   EXPECT_THAT(told("a,b:5", {"--store-port=5"}),
               AllOf(HasSubstr("--store-port 5"), HasSubstr("another one")));
+  EXPECT_THAT(refusal_of({"--rdzv-endpoint=a,b"}),
+              AllOf(HasSubstr("--rdzv-endpoint is a list"), HasSubstr("--nnodes N")));
   EXPECT_THAT(told("a,b", {"--rdzv-conf=is_host=true"}), HasSubstr("is_host=true"));
   EXPECT_EQ(nodes(several({"--rdzv-endpoint=a,b", "--rdzv-conf=is_host=false"})).is_host, false);
 }
