@@ -82,15 +82,17 @@ Error with_other_reading(const std::string& word, Error error) {
 
 Result<star::message::Answer> ask_where(const std::string& word, const Question& question) {
   // Of a list whoever leads answers.
-  if (const std::size_t comma = word.find(','); comma != std::string::npos) {
+  if (word.find(',') != std::string::npos) {
     const auto all = parse_endpoints(word);
     if (!all.ok()) return all.error();
-    auto first = ask_where(word.substr(0, comma), question);
-    if (first.ok()) return first;
-    auto other = ask_where(word.substr(comma + 1), question);
-    if (!other.ok())
-      other = Error{first.error().kind, first.error().message + "; " + other.error().message};
-    return other;
+    std::optional<Error> error;
+    for (const Endpoint& one : *all) {
+      auto answer = ask_endpoint(one.host, one.port.value_or(kEndpointPort), question);
+      if (answer.ok()) return answer;
+      error = error ? Error{error->kind, error->message + "; " + answer.error().message}
+                    : answer.error();
+    }
+    return *error;
   }
   const auto endpoint = parse_endpoint(word);
   if (!endpoint.ok()) return with_other_reading(word, endpoint.error());
