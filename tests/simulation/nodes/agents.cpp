@@ -11,6 +11,7 @@ constexpr std::uint64_t kBeat = 250 * kMillisecond;
 }  // namespace
 
 void Machines::start(std::size_t machine) {
+  if (started_ < trouble_.nodes) outcome_.came_at = clock_.now();
   ++started_;
   if (started_ > trouble_.nodes) started_ = trouble_.nodes;
   Agent agent;
@@ -160,6 +161,8 @@ void Machines::obey(Agent& agent) {
           "attempt " + std::to_string(wish.run) + " as node " + std::to_string(share.rank));
     agent.node->workers_started();
     outcome_.attempts = std::max(outcome_.attempts, wish.run);
+    if (wish.run == 1 && outcome_.began_at == 0) outcome_.began_at = clock_.now();
+    if (wish.run == 2 && outcome_.again_at == 0) outcome_.again_at = clock_.now();
     const Attempt attempt = wish.run;
     end_later(incarnation, attempt, trouble_.run_for + random_.between(0, 2 * kSecond));
   }

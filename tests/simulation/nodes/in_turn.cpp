@@ -134,6 +134,7 @@ void Machines::lose_machine(Agent& agent, bool alone) {
     return entry.second.machine == pair;
   });
   const std::size_t to = is_taken || (alone && !trouble_.only_ends) ? from : pair;
+  if (agent.leads && outcome_.lost_at == 0) outcome_.lost_at = clock_.now();
   note(from, agent.leads ? "leader's machine lost" : "machine lost");
   cut_off(from, false);
   drop(agent);

@@ -115,16 +115,24 @@ TEST(NodesInTurn, ABudgetIsCountedOnce) {
   EXPECT_EQ(first_violation({.max_restarts = 2, .places = 2}, seeds.count), "");
 }
 
-// A run with a list is as fast as one with one endpoint, within the first look at the others.
+// A run with a list is as fast as one with one endpoint, within the first look at the others. Where
+// two begin to lead at once, and one gives up, the other waits for the fence of that one's nodes.
 TEST(NodesInTurn, WithoutFaultsNobodyWaits) {
-  for (std::uint64_t seed = seeds.first; seed < seeds.first + (seeds.count + 2) / 3; ++seed) {
+  const std::uint64_t count = (seeds.count + 2) / 3;
+  std::uint64_t fenced = 0;
+  for (std::uint64_t seed = seeds.first; seed < seeds.first + count; ++seed) {
     const Trouble one{.faults_per_second = 1e-6};
     Trouble list = one;
     list.places = 3;
     const Outcome alone = run_nodes(seed, one), in_turn = run_nodes(seed, list);
     EXPECT_EQ(in_turn.codes, (std::vector<int>{0, 0, 0})) << "seed " << seed;
     EXPECT_EQ(in_turn.attempts, 1U) << "seed " << seed;
+    const std::uint64_t usual = alone.began_at - alone.came_at + kSecond,
+                        took = in_turn.began_at - in_turn.came_at;
+    EXPECT_LT(took, usual + list.limit + 2 * kSecond) << "seed " << seed;
+    fenced += took < usual ? 0 : 1;
   }
+  EXPECT_LE(fenced, 1 + count / 8);
 }
 
 // One restart, and no more than a launcher's coming, L and its second, the looks and the fence.
@@ -138,6 +146,8 @@ TEST(NodesInTurn, ALeadersLossCostsOneRestart) {
     for (const auto& [kind, times] : outcome.faults) seen[kind] += times;
     if (!outcome.faults.contains("leader's machine lost")) continue;
     EXPECT_EQ(outcome.attempts, 2U) << "seed " << seed;
+    EXPECT_LT(outcome.again_at - outcome.lost_at, 5 * trouble.limit + 6 * kSecond)
+        << "seed " << seed;
     EXPECT_EQ(outcome.codes, std::vector<int>(static_cast<std::size_t>(trouble.nodes), 0))
         << "seed " << seed;
   }

@@ -60,6 +60,9 @@ struct Outcome {
   std::vector<int> codes;             // of agents that ended by themselves
   nodes::Attempt attempts = 0;
   std::uint64_t took = 0;
+  // When the last node was started, and its first attempt; the first leader's machine was lost, and
+  // the second attempt began.
+  std::uint64_t came_at = 0, began_at = 0, lost_at = 0, again_at = 0;
 };
 
 // Throws Violation.
