@@ -80,6 +80,12 @@ std::optional<Refused> disagreement(const Hello& theirs, const std::string& from
             ? "both are steps of Slurm, whose ports come from their numbers, here the "
               "same one: give one of them --nnodes and --rdzv-endpoint HOST:PORT"
             : "give the same on all nodes of one run, and each run an endpoint of its own");
+  const auto endpoints = [](const Hello& hello) {
+    return hello.endpoints.empty() ? "no list" : "'" + hello.endpoints + "'";
+  };
+  if (theirs.endpoints != ours.endpoints)
+    return differ(Reason::kOtherOption, kEndpointsOption, endpoints(theirs), endpoints(ours),
+                  "give the same list, spelled alike, on all nodes");
   if (theirs.version != ours.version)
     return differ(Reason::kOtherOption, "the version of Lockstep", theirs.version, ours.version,
                   "install the same one on all machines");
@@ -92,12 +98,6 @@ std::optional<Refused> disagreement(const Hello& theirs, const std::string& from
   if (theirs.nodes != ours.nodes)
     return differ(Reason::kOtherOption, "--nnodes", std::to_string(theirs.nodes),
                   std::to_string(ours.nodes), equal);
-  const auto endpoints = [](const Hello& hello) {
-    return hello.endpoints.empty() ? "no list" : "'" + hello.endpoints + "'";
-  };
-  if (theirs.endpoints != ours.endpoints)
-    return differ(Reason::kOtherOption, "--rdzv-endpoint", endpoints(theirs), endpoints(ours),
-                  "give the same list, spelled alike, on all nodes");
   if (theirs.max_restarts != ours.max_restarts)
     return differ(Reason::kOtherOption, "--max-restarts", std::to_string(theirs.max_restarts),
                   std::to_string(ours.max_restarts), equal);

@@ -8,6 +8,10 @@
 
 namespace lockstep::star {
 
+// Refused::option where the lists of endpoints differ: that run may be somebody's else. With any
+// other one the lists are the same.
+inline constexpr const char* kEndpointsOption = "--rdzv-endpoint";
+
 // Nothing: they agree. Else what the one that has come is told: the option, both values, both
 // hosts, and what to do. `from`: its address, numeric.
 std::optional<message::Refused> disagreement(const message::Hello& theirs, const std::string& from,

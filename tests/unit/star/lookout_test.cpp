@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "star/agreement.h"
 #include "star_test.h"
 
 namespace lockstep::star::test {
@@ -28,7 +29,10 @@ class LookoutTest : public StarTest {
     events.lead = [this](const nodes::Lead& lead) {
       note(lead.place, "leads " + std::to_string(lead.attempt) + (lead.active ? " active" : ""));
     };
-    events.refused = [this](const message::Refused& one) { refused.push_back(one.text); };
+    events.refused = [this](const message::Refused& one) {
+      refused.push_back(one.text);
+      option = one.option;
+    };
     lookout = std::make_unique<Lookout>(*loop, *timers, std::move(plan), std::move(events));
     lookout->look(50ms, but);
   }
@@ -46,6 +50,7 @@ class LookoutTest : public StarTest {
   std::map<int, std::string> found;
   std::map<int, int> times;
   std::vector<std::string> refused;
+  std::string option;
 };
 
 TEST_F(LookoutTest, FindsWhoLeadsAndWhereNobodyDoes) {
@@ -93,10 +98,12 @@ TEST_F(LookoutTest, AListThatDiffersIsTold) {
   with.self.endpoints = "a:1,b:1";
   lead(with);
   looks.endpoints = "b:1,a:1";
+  looks.nodes = 7;
   look({port});
   ASSERT_TRUE(run_until([&] { return !refused.empty(); }));
   EXPECT_NE(refused[0].find("--rdzv-endpoint differs: 'b:1,a:1' on host9"), std::string::npos);
   EXPECT_NE(refused[0].find("'a:1,b:1' on host0"), std::string::npos);
+  EXPECT_EQ(option, kEndpointsOption) << "first of all: it may be anybody's run";
   EXPECT_NE(log.find("not let in"), std::string::npos) << "and on its side";
 }
 
