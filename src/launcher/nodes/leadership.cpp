@@ -87,7 +87,8 @@ Status Leadership::open() {
 star::message::Hello Leadership::hello() const {
   const LaunchOptions& options = around_.options;
   star::message::Hello hello = hello_of(options);
-  if (options.nodes.limit || meeting_.leads) hello.limit_ns = rules_of(options).limit;
+  // Of a list each may lead next, by its own.
+  if (options.nodes.limit || meeting_.leads || in_turn()) hello.limit_ns = rules_of(options).limit;
   hello.program = shortened(options.program);
   return hello;
 }
