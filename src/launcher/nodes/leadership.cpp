@@ -63,6 +63,7 @@ Status Leadership::find() {
   int own = -1;
   if (in_turn()) {
     LOCKSTEP_ASSIGN(own, find_own_place(around_.options.nodes));
+    if (own >= 0) LOCKSTEP_TRY(check_descriptors(around_.options, true));
     here_ = at(std::max(own, 0));
     const nodes::Rules rules = rules_of(around_.options);
     succession_ = std::make_unique<nodes::Succession>(
