@@ -255,7 +255,7 @@ void Leadership::leave() {
   turn_.cancel();
   if (lookout_) lookout_->rest();
   if (record_) record_->remove();
-  if (in_turn() && !hub_) remove_old_record();
+  if (in_turn() && !hub_ && around_.node.word(now()).final) remove_old_record();
   if (hub_) hub_->leave();
   if (spoke_) spoke_->leave();
 }
