@@ -6,6 +6,7 @@
 Exit 77: skipped, where the system has no machines.
 """
 import signal
+import sys
 import time
 
 from nodes import LOCKSTEP, parallel
@@ -63,7 +64,9 @@ class Lost(Endpoints):
         job.until_said(job.bed[3], LEADS_HERE + ", at host3:29400", NEXT)
         job.start(job.bed[2])
         self.assertEqual(job.until_works(2, seconds=AGAIN), 2)
-        self.assertIn("host3", self.ask(job.bed[4], "stop", LIST) + job.said(job.bed[3]))
+        told = self.ask(job.bed[4], "stop", LIST)
+        self.assertRegex(told, r"is told to stop, as by SIGTERM: it was running, attempt 3 \(")
+        self.assertNotIn("told node", told)  # of one that does not lead
         job.expect(143)
 
     def test_the_leaders_launcher_alone(self):
@@ -170,6 +173,71 @@ class Order(Endpoints):
         for machine in job.bed:
             job.until_said(machine, "--rdzv-endpoint differs: 'host1:29400,host2:29400,host3:29400' on host2.*'host1:29400,host2:29400' on host1")
         self.assertEqual(job.agents[job.bed[2]].wait(5), 2)
+
+
+    def test_limits_that_differ(self):
+        """Each of them may lead next, and all keep to one limit: who gives none has the default."""
+        job = self.job(bed=self.bed(2), endpoint="host1,host2", start=False)
+        job.start(job.bed[1])
+        job.start(job.bed[2], rdzv_conf=None)
+        job.until_said(job.bed[2], "keep_alive_interval x keep_alive_max_attempt differs: 15 s on host2.*2 s on host1")
+        self.assertEqual(job.agents[job.bed[2]].wait(5 + 3), 2)
+
+
+class Strangers(Endpoints):
+    """Somebody else is at a place for a while."""
+
+    def stranger(self, machine, job, run_id):
+        agent = machine.start(LOCKSTEP, "run", "--nnodes", "2", "--node-rank", "0", "--rdzv-id", run_id, "--rdzv-endpoint", machine.name,
+                              "--no-python", "sleep", "100", env=job.environment())
+        self.addCleanup(agent.wait, 10)
+        self.addCleanup(agent.kill)
+        return agent
+
+    def test_a_run_of_the_same_id_at_a_later_place(self):
+        """Runs without --rdzv-id have the same one."""
+        job = self.job(bed=self.bed(4), machines=(1, 2, 4), endpoint=LIST, start=False)
+        self.stranger(job.bed[3], job, "test")
+        time.sleep(1)
+        job.start(job.bed[4])
+        time.sleep(1)
+        for index in (1, 2):
+            job.start(job.bed[index])
+        job.until_works()
+        self.ends_well(job)
+
+    def test_a_refusal_that_has_passed(self):
+        """Of the job before, at the first place: the node that it refused survives its own leader's loss."""
+        job = self.job(bed=self.bed(4), machines=(1, 2, 3), endpoint=LIST, start=False, worker=("--on-loss", "hang"))
+        before = self.stranger(job.bed[1], job, "before")
+        time.sleep(1)
+        job.start(job.bed[3])
+        time.sleep(1)
+        before.kill()
+        before.wait(10)
+        for index in (1, 2):
+            job.start(job.bed[index])
+        job.until_works()
+        time.sleep(3)
+        self.lose(job, 1, 4)
+        self.assertEqual(job.until_works(1, seconds=AGAIN), 1)
+        self.ends_well(job)
+
+    def test_a_program_that_goes_late(self):
+        """The node that has given up the first place, for that program, sees its leader there."""
+        job = self.job(bed=self.bed(3), endpoint=LIST, start=False)
+        answers = "import socket\ns = socket.create_server(('', 29400))\nwhile True: s.accept()[0].sendall(b'HTTP/1.0 400 no\\r\\n\\r\\n')"
+        program = job.bed[1].start(sys.executable, "-c", answers)
+        time.sleep(1)
+        job.start(job.bed[3], rdzv_conf=job.conf + ",is_host=false")
+        job.until_said(job.bed[3], "goes on trying for 5 s")
+        time.sleep(5.5)
+        program.kill()
+        program.wait(10)
+        for index in (1, 2):
+            job.start(job.bed[index])
+        job.until_works()
+        self.ends_well(job)
 
 
 class End(Endpoints):

@@ -151,7 +151,8 @@ void Leadership::dial(const NodesOptions& at) {
 
 star::Spoke::Events Leadership::spoke_events() {
   star::Spoke::Events events;
-  events.open = [this] {
+  events.open = [this, place = target_] {
+    target_ = place;
     said_ = 0;
     around_.met();
     around_.look();
@@ -164,6 +165,7 @@ star::Spoke::Events Leadership::spoke_events() {
   events.failed = around_.failed;
   events.closed = [this] {
     around_.node.closed(now());
+    look_from_ = Deadline::in(kStart);
     if (in_turn()) look_soon(0ms);
     around_.look();
   };
@@ -173,7 +175,10 @@ star::Spoke::Events Leadership::spoke_events() {
     if (!in_turn()) look_again_ = around_.timers.in(0ms, [this] { look_again(); });
   };
   events.refused = [this](const nodes::Final& why) {
-    if (in_turn() && why.code == exit_code(ErrorKind::kUnavailable)) return refused(why);
+    if (in_turn()) {
+      target_ = -1;  // it may dial no more: a leader there is followed anew
+      return refused(why, false);
+    }
     around_.node.leave(why.code, for_terminal(why.text));
     around_.look();
   };

@@ -103,7 +103,8 @@ class Leadership {
   void open_in_turn();
   std::unique_ptr<star::Lookout> lookout();
   void look_around();
-  void refused(const nodes::Final& why);
+  // By another run's leader, or by what is none. `may_be_foreign`: that one has another list.
+  void refused(const nodes::Final& why, bool may_be_foreign);
   void look_soon(std::chrono::milliseconds in);
   void go_on_leading();
   void go_on_without();
@@ -126,10 +127,14 @@ class Leadership {
   std::unique_ptr<nodes::Succession> succession_;
   std::unique_ptr<star::Lookout> lookout_;
   int target_ = -1;  // the place that is dialled; -1: none
-  // Another run's leader is there: why this node ends unless it finds its own leader soon.
+  // A leader that is dialled has that much time before others are looked for: where all is well it
+  // is there, and nobody else is asked.
+  static constexpr std::chrono::milliseconds kStart{250};
+  // Why this node ends unless it finds its own leader soon.
   std::optional<nodes::Final> refused_;
   Deadline refused_until_ = Deadline::in({});
   Deadline look_from_ = Deadline::in({});
+  bool taken_told_ = false;  // the port at this one's place is somebody else's
   control::Timers::Timer turn_;
 };
 

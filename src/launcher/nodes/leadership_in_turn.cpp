@@ -7,20 +7,18 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launcher/nodes/leadership.h"
+#include "star/agreement.h"
 
 namespace lockstep::launcher {
 namespace {
 
 using namespace std::chrono_literals;
 
-// A leader that is dialled has that much time before others are looked for: where all is well it is
-// there, and nobody else is asked.
-constexpr auto kStart = 250ms;
-constexpr auto kRefusedFor = 3s;
+constexpr std::chrono::nanoseconds kRefusedFor = 3s;
 constexpr auto kTaken = 1s;  // before the port is tried again, which is somebody's
-constexpr auto kDecide = 50ms;
-// Without a leader, and one that has not all nodes yet.
-constexpr auto kLook = 200ms, kLookOfLeader = 1000ms;
+constexpr auto kDecide = 50ms, kDecideWhereAllIsWell = 250ms;
+// Without a leader, for 2 L; then, and of one that has not all nodes yet.
+constexpr auto kLook = 200ms, kLookSeldom = 1000ms;
 
 }  // namespace
 
@@ -71,8 +69,8 @@ std::unique_ptr<star::Lookout> Leadership::lookout() {
   };
   events.refused = [this](const star::message::Refused& refused) {
     if (hub_) return;  // the other one is told the same
-    around_.node.leave(exit_code(ErrorKind::kUsage), for_terminal(refused.text));
-    around_.look();
+    this->refused({star::exit_code_of(refused.reason), refused.text},
+                  refused.option == star::kEndpointsOption);
   };
   return std::make_unique<star::Lookout>(around_.loop, around_.timers, std::move(plan),
                                          std::move(events));
@@ -86,7 +84,7 @@ void Leadership::look_soon(std::chrono::milliseconds in) {
 void Leadership::look_around() {
   hub_ ? go_on_leading() : go_on_without();
   if (old_hub_ && old_hub_->has_left()) old_hub_.reset();
-  look_soon(kDecide);
+  look_soon(succession_->looks() ? kDecide : kDecideWhereAllIsWell);
 }
 
 void Leadership::go_on_leading() {
@@ -96,12 +94,23 @@ void Leadership::go_on_leading() {
     return lookout_->rest();
   }
   succession_->look(now(), now());
-  lookout_->look(kLookOfLeader, own.place);
+  lookout_->look(kLookSeldom, own.place);
   if (succession_->yields(own)) yield();
 }
 
-void Leadership::refused(const nodes::Final& why) {
-  if (!refused_) refused_until_ = Deadline::in(kRefusedFor);
+// For who has a run an option that differs is another run's. Its own next leader may have to wait
+// for L; likewise where the list is another one, whose run may have nothing to do with this one.
+void Leadership::refused(const nodes::Final& why, bool may_be_foreign) {
+  const nodes::Node& node = around_.node;
+  const bool has_run = node.run() != 0, is_option = why.code == exit_code(ErrorKind::kUsage);
+  if (has_run && is_option) return;
+  const std::chrono::nanoseconds limit(node.limit());
+  std::chrono::nanoseconds time = kRefusedFor;
+  if (has_run || may_be_foreign)
+    time += limit;
+  else if (is_option)  // before this one leads by its own
+    time = std::min(time, limit / 2);
+  if (!refused_) refused_until_ = Deadline::in(time);
   refused_ = why;
 }
 
@@ -110,15 +119,16 @@ void Leadership::go_on_without() {
   const bool is_led = node.is_led(now()), is_open = spoke_ && spoke_->is_open();
   if (is_open && is_led) {
     look_from_ = Deadline::in(kStart);
+    refused_.reset();
     succession_->look_no_more();
     return lookout_->rest();
   }
   if (!look_from_.passed() || node.leaves() || node.ending()) return;
   succession_->look(node.heard_at(), now());
-  lookout_->look(kLook, -1);
+  lookout_->look(now() < node.heard_at() + 2 * node.limit() ? kLook : kLookSeldom, -1);
   if (!is_led && succession_->may_lead(now())) return take_over();
   if (const auto place = succession_->whom_to_follow(target_, is_led)) return follow(*place);
-  if (!refused_ || !refused_until_.passed()) return;
+  if (!refused_ || !refused_until_.passed() || is_open) return;
   node.leave(refused_->code, for_terminal(refused_->text));
   around_.look();
 }
@@ -126,7 +136,16 @@ void Leadership::go_on_without() {
 // The port may be another program's, or of another launcher of this machine, which then leads.
 void Leadership::take_over() {
   Status done = launcher::look_again(here_, meeting_);
-  if (done.ok() && !meeting_.leads) {
+  // With --local-addr it listens at several addresses.
+  const bool is_taken = !done.ok() && done.error().kind == ErrorKind::kUnavailable;
+  if (is_taken && !std::exchange(taken_told_, true))
+    log_warning("this launcher cannot lead at " +
+                endpoint_text(here_.endpoint_host, here_.endpoint_port) + ": " +
+                done.error().message +
+                "; it is tried again, and the launcher at the next place may lead");
+  if (is_taken || (done.ok() && !meeting_.leads)) {
+    meeting_.leads = false;
+    meeting_.sockets.clear();
     look_from_ = Deadline::in(kTaken);
     return;
   }
