@@ -34,6 +34,9 @@ class Node {
   // that has given it a rank it ends alone, soon; at once if none was ever heard. A second one has
   // all killed; if no leader answers it ends at once. `by`: who asked for it by other means.
   void signalled(int signal, std::string by = {});
+  // On this machine one before it has led, which was killed: others may have run by its word. Once,
+  // before a leader is heard.
+  void has_led_before() { leader_machine_ = state_.row.machine; }
   // No worker of an earlier agent lives on this machine.
   void has_taken_lock();
 

@@ -137,6 +137,16 @@ nodes::Leader::Record LeaderRecord::take(int max_restarts) {
   return {0, 0, true};
 }
 
+bool LeaderRecord::is_there() const {
+  struct stat info {};
+  if (::lstat(path_.c_str(), &info) != 0) return false;
+  log_info(
+      "a leader before this one has left '" + path_ +
+      "': if another launcher leads now, nothing starts before what that one has begun must be "
+      "over, L + 1 s");
+  return true;
+}
+
 void LeaderRecord::keep(const nodes::Leader::Record& record) {
   std::array<char, 128> text{};
   std::string why;

@@ -35,6 +35,8 @@ class LeaderRecord {
   // What the last leader here has left; {}: there is none. It is this one's from now on.
   // What follows from it is told in the log.
   nodes::Leader::Record take(int max_restarts);
+  // Whether it has left anything; that stays as it is. Told in the log.
+  bool is_there() const;
   // Where that fails it is told in the log, once.
   void keep(const nodes::Leader::Record& record);
   void remove();

@@ -71,6 +71,8 @@ Status Leadership::find() {
         nodes::Succession::Times{rules.limit, rules.redial}, now());
   }
   LOCKSTEP_ASSIGN(meeting_, find_meeting(here_));
+  if (own >= 0 && std::ranges::any_of(records_here(), &LeaderRecord::is_there))
+    around_.node.has_led_before();
   return {};
 }
 
@@ -260,7 +262,8 @@ void Leadership::leave() {
   turn_.cancel();
   if (lookout_) lookout_->rest();
   if (record_) record_->remove();
-  if (in_turn() && !hub_ && around_.node.word(now()).final) remove_old_record();
+  if (in_turn() && !hub_ && around_.node.word(now()).final)
+    for (LeaderRecord& record : records_here()) record.remove_what_is_left();
   if (hub_) hub_->leave();
   if (spoke_) spoke_->leave();
 }

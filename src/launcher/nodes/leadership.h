@@ -113,7 +113,7 @@ class Leadership {
   void follow(int place);
   NodesOptions at(int place) const;
   std::string others_are_looked_at() const;
-  void remove_old_record();
+  std::vector<LeaderRecord> records_here() const;
 
   const Around around_;
   Meeting meeting_;

@@ -191,11 +191,13 @@ void Leadership::follow(int place) {
   look_soon(kDecide);
 }
 
-void Leadership::remove_old_record() {
-  if (succession_->own() < 0) return;
+// One of them is that of a leader at this one's place.
+std::vector<LeaderRecord> Leadership::records_here() const {
+  std::vector<LeaderRecord> records;
+  if (succession_->own() < 0) return records;
   for (const std::string& where : would_listen_at(here_, meeting_))
-    LeaderRecord(around_.options.run_id + "\n" + where, around_.options.program)
-        .remove_what_is_left();
+    records.emplace_back(around_.options.run_id + "\n" + where, around_.options.program);
+  return records;
 }
 
 }  // namespace lockstep::launcher

@@ -36,6 +36,7 @@ void Machines::start(std::size_t machine) {
   nodes::Rules rules = rules_;
   if (trouble_.planted == Planted::kFollowsTheOnly) rules.in_turn = false;
   agent.node = std::make_unique<Node>(rules, row, now);
+  if (agent.place >= 0 && records_[machine].attempt != 0) agent.node->has_led_before();
   agent.heard = clock_.now();
   const Incarnation incarnation = agent.incarnation;
   trace(machine, "agent " + std::to_string(incarnation) + " starts");

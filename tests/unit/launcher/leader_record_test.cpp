@@ -67,6 +67,8 @@ TEST_F(LeaderRecords, WhatIsLeftIsRemovedByThatCommandAlone) {
     LeaderRecord killed = of("node");
     killed.keep({1, 3});
   }
+  EXPECT_TRUE(of("node", {"other.py"}).is_there());
+  EXPECT_FALSE(of("elsewhere").is_there());
   of("node", {"other.py"}).remove_what_is_left();
   EXPECT_EQ(files().size(), 1u) << "another run's, which may go on from it";
   of("node").remove_what_is_left();

@@ -165,6 +165,34 @@ TEST_F(InTurnTest, TheNextOneGoesOnByOneRestart) {
   for (auto& [link, node] : nodes) EXPECT_EQ(node.word(now).alive, 2U) << link;
 }
 
+// All agents are new, and one of them is on the machine of the leader that was killed.
+TEST_F(InTurnTest, WhatAnotherPlaceTellsOfALeaderIsWaitedFor) {
+  begin(in_turn());
+  add(1, row(1, 101)).has_led_before();
+  add(2, row(2, 102));
+  pass(kL);
+  EXPECT_EQ(leader->phase(), Phase::kForming);
+  pass(2 * kSecond);
+  EXPECT_EQ(leader->attempt(), 1U);
+  nodes.at(2).workers_failed({1, 0, "exit code 1", 1, false}, now);
+  nodes.at(2).workers_gone(false);
+  pass(kSecond);
+  for (auto& [link, node] : nodes)
+    if (node.wish().signal != 0) node.workers_gone(false);
+  pass(2 * kSecond);
+  EXPECT_EQ(leader->attempt(), 2U) << "once";
+}
+
+// Its own leader has the record, and knows better.
+TEST_F(InTurnTest, WhoLeadsAgainDoesNotWaitForItself) {
+  begin(in_turn());
+  nodes.at(kOwnLink).has_led_before();
+  add(1, row(1, 101));
+  add(2, row(2, 102));
+  pass(kSecond);
+  EXPECT_EQ(leader->attempt(), 1U);
+}
+
 // Another leader may have had others in the place of all who are here, until it lost that one.
 TEST_F(InTurnTest, WhoComesInThePlaceOfOneLongLostIsWaitedFor) {
   lose_the_third(in_turn());
