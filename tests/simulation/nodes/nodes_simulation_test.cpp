@@ -12,7 +12,7 @@
 namespace lockstep::simulation {
 namespace {
 
-Seeds seeds{1, kSanitized ? 150 : 300};
+Seeds seeds{1, kSanitized ? 50 : 300};
 
 // The first violation in so many schedules, or "".
 std::string first_violation(const Trouble& trouble, std::uint64_t most, std::uint64_t skip = 0) {
