@@ -27,9 +27,7 @@ class Exact(unittest.TestCase):
         cls.bed = hosts.Bed(3)
         cls.addClassCleanup(cls.bed.close)
         cls.slurm = slurm.Slurm(cls.bed)
-        file = cls.bed.folder / "lockstep"
-        file.write_text(f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(LOCKSTEP))} "$@"\n')
-        file.chmod(0o755)
+        cls.bed.program("lockstep", f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(LOCKSTEP))} "$@"\n')
         (cls.bed.folder / "exact.sbatch").write_text((ROOT / "examples/slurm/exact.sbatch").read_text())
         cls.program = os.path.realpath(built("language_model"))
         cls.wanted = undisturbed(program=lambda output: [cls.program, *WORDS, "--output", str(output)])

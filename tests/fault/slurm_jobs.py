@@ -36,9 +36,8 @@ class Jobs(unittest.TestCase):
         cls.bed = hosts.Bed(3)
         cls.addClassCleanup(cls.bed.close)
         cls.slurm = slurm.Slurm(cls.bed)
-        for name, text in (("train", WORKER), ("lockstep", f'#!/bin/sh\nexec {shlex.quote(LOCKSTEP)} "$@"\n')):
-            (cls.bed.folder / name).write_text(text)
-            (cls.bed.folder / name).chmod(0o755)
+        cls.bed.program("train", WORKER)
+        cls.bed.program("lockstep", f'#!/bin/sh\nexec {shlex.quote(LOCKSTEP)} "$@"\n')
 
     def setUp(self):
         self.file = self._testMethodName

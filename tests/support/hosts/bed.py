@@ -64,6 +64,11 @@ class Bed:
             said = {"right": right, "own": f"127.0.1.1 {machine.name}\n", "none": ""}.get(how, how)
             (machine.etc / "hosts").write_text(local + said)
 
+    def program(self, name, text):
+        """A script that all machines have as /srv/NAME."""
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
+
     def plug(self, machine):
         i, link = machine.index, f"02:77:00:00:00:{machine.index:02x}"
         self.switch.ip(f"link add name p{i} type veth peer name eth0 address {link} netns {machine.space.first}",
