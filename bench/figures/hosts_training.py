@@ -128,7 +128,7 @@ def table(bench, computing):
         slept, first = f"{model}+slept={slept_ms:.1f}", None
         warm_up, steps = (1, 4) if model == "vgg19" else (1, 8)
         for count in counts:
-            expected, told = alone(bench, slept, steps, count, warm_up)
+            expected, told = alone(bench, f"{model}+slept=0.001", steps, count, warm_up)  # of the same weights
             samples = [Timed(bench, count, slept, warm_up, steps, expected).step_s for _ in rounds(bench)]
             first = first or median(samples)
             least = max(slept_ms / 1000, wire_s(count, told["gradient_bytes"]))
