@@ -27,7 +27,7 @@ TEST(LinksDial, WhoIsNotHeardIsTriedAgainSoon) {
   std::optional<UniqueFd> dialled;
   const Other other{party(0), address, cookie_of(0, 1)};
   const auto dial =
-      Dial::start(loop, *timers, std::nullopt, party(1), other, 900ms,
+      Dial::start(loop, *timers, std::nullopt, party(1), other, 4s,
                   [&](UniqueFd socket, const Failure&) { dialled = std::move(socket); });
   const auto run = [&](std::chrono::milliseconds time) {
     for (const Deadline end = Deadline::in(time); !end.passed() && !dialled;)

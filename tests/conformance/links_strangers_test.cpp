@@ -20,7 +20,7 @@ class LinksStrangers : public testing::Test {
  protected:
   void SetUp() override {
     hosts_.limits.most_waiting = 8;
-    hosts_.limits.patience = 200ms;
+    hosts_.limits.patience = 1s;
     hosts_.join(0, 1);
   }
   UniqueFd stranger(const std::string& says = "") {

@@ -21,13 +21,14 @@ import traceback
 
 import harness
 import hosts_machines
-from chaos_lives import play
+from chaos_lives import play, rarest_first
 from hosts_group import is_stopped, send
 from hosts_programs import convnet, language_model, unused, updates, wanted
 import hosts
 
 RESUMABLE, KILLED = 75, -signal.SIGKILL
 LIMIT_S = 2.0  # L
+BRIEF_S = (0.05, 0.3)
 OPTIONS = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2", "--max-replacements", 999, "--max-restarts", 9, "--stop-grace", 0.3)
 PROGRAMS = {convnet: 8, language_model: 8, updates: 4, unused: 4}  # virtual workers: the most that there may be
 DATA = "/srv/data"  # in the machines
@@ -96,7 +97,7 @@ class Life:
 
     def begin(self):
         """The rarest kind so far that can be now."""
-        for kind in sorted(self.dice.sample(KINDS, len(KINDS)), key=lambda kind: self.seen[kind] + self.begun[kind]):
+        for kind in rarest_first(self.dice, KINDS, self.seen + self.begun):
             if not self.over() and (ends := getattr(self, f"do_{kind}")()):
                 self.begun[kind] += 1
                 return kind, ends
@@ -175,7 +176,7 @@ class Life:
         self.say(f"host {host.rank} is paused briefly")
         host.machine.pause()
         stopped = all(is_stopped(pid) for pid in host.pids())
-        time.sleep(self.dice.uniform(0.05, 0.4 * LIMIT_S))
+        time.sleep(self.dice.uniform(*BRIEF_S))
         host.machine.wake()
         return lambda: stopped
 
@@ -213,7 +214,7 @@ class Life:
             return heal() and happened
         if not healed:
             return ends
-        time.sleep(self.dice.uniform(0.05, 0.4 * LIMIT_S))  # what is sent again comes after as long once more
+        time.sleep(self.dice.uniform(*BRIEF_S))  # what is sent again comes after as long once more
         dropped = heal()
         return lambda: dropped
 

@@ -5,12 +5,11 @@
 A *life* is one run of a program that is drawn, from its beginning to its end, through faults that are drawn, too: workers, newcomers and
 launchers are killed and paused, asked to stop, added and taken away, and what is gone is begun again by the same command, with another
 number of workers. In the end weights, state, ledger and metrics are those of the undisturbed run. A run in which one of the kinds of
-faults has not happened, within twice its time, fails. The moments are the machine's, so a seed gives the same faults, not the same
-run: --life K lives that one alone, again and again. The suite's runs are short; by hand: chaos --linked --seconds 600 --seed 7
+faults has not happened, within twice its time, fails. The moments are the machine's, and the rarest kinds come first: a seed gives the
+same programs, not the same run; --life K lives that one alone, again and again. The suite's runs are short; by hand: chaos --linked --seconds 600 --seed 7
 """
 import collections
 import functools
-import itertools
 import os
 import pathlib
 import random
@@ -21,7 +20,7 @@ import tempfile
 import time
 import traceback
 
-from chaos_lives import play
+from chaos_lives import play, rarest_first
 from harness import LOCKSTEP, Run, built, ending, processes_of, records, scratch, undisturbed, until
 
 MOST = 4  # workers: all programs have so many virtual workers
@@ -66,16 +65,15 @@ def program(name, dozens):
 
 
 class Life:
-    def __init__(self, seed, number, only=""):
+    def __init__(self, seed, number, seen, only=""):
         self.dice = random.Random(f"{seed} {number}")
-        at = 5 * number % len(KINDS)  # each kind once before any comes again
-        order = random.Random(seed).sample(KINDS, len(KINDS))
-        self.kinds = itertools.cycle(order[at:] + order[:at])
+        self.seen = seen  # faults of all lives before
         self.name = self.dice.choice([name for name, _ in programs() if only in name])
         self.dozens = self.dice.randint(6, 14)
         self.program = program(self.name, self.dozens)
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=scratch(), prefix="life-"))
-        self.output, self.fired, self.told = self.folder / "run", collections.Counter(), []
+        self.output, self.told = self.folder / "run", []
+        self.tried, self.fired = collections.Counter(), collections.Counter()
 
     def say(self, what):
         self.told.append(what)
@@ -147,7 +145,8 @@ class Life:
         self.until(lambda: self.run.committed() >= at, f"{at} transactions")
         time.sleep(self.dice.uniform(0, 0.02))
         for _ in range(self.dice.choice((1, 1, 2))):
-            kind = next(self.kinds)
+            kind = rarest_first(self.dice, KINDS, self.seen + self.tried)[0]
+            self.tried[kind] += 1
             if self.run.process.poll() is None and getattr(self, f"do_{kind}")():
                 self.fired[kind] += 1
                 self.say(f"{kind} at {self.run.committed()}")
@@ -243,9 +242,9 @@ class Life:
 KINDS = [name[3:] for name in dir(Life) if name.startswith("do_")]
 
 
-def live(seed, number, only):
+def live(seed, number, seen, only):
     """The faults that happened; None: it has failed."""
-    life = Life(seed, number, only)
+    life = Life(seed, number, seen, only)
     try:
         life.live()
     except Exception as error:
@@ -261,4 +260,4 @@ def main(given):
     """True: all is well."""
     print(f"seed {given.seed}", flush=True)
     scratch()  # before there are threads
-    return play(given, KINDS, lambda number, _: live(given.seed, number, given.only))
+    return play(given, KINDS, lambda number, seen: live(given.seed, number, seen, given.only))

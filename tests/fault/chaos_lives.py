@@ -5,6 +5,11 @@ import itertools
 import time
 
 
+def rarest_first(dice, kinds, seen):
+    """Kinds of faults in the order in which they are to be tried; `seen`: how often each was, a Counter."""
+    return sorted(dice.sample(kinds, len(kinds)), key=lambda kind: seen[kind])
+
+
 def play(given, kinds, live):
     """True: all lives were as they should be. `kinds`: of faults that all have to happen, within twice the time; `live(number, fired)`:
     those that have happened in that life, a Counter, or None where it has failed."""

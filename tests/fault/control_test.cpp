@@ -79,7 +79,7 @@ void expect_documented(const nlohmann::json& status) {
 
 // While the highest ranks are on their way out there are more than wanted, and never "3 of 1".
 TEST_F(Control, StatusSaysHowManyAreAboutToLeave) {
-  Child launcher(command({"--nproc-per-node", "3"}, {"--txns", "100000", "--step-us", "1000000"}));
+  Child launcher(command({"--nproc-per-node", "3"}, {"--txns", "100000", "--step-us", "5000000"}));
   ASSERT_TRUE(launcher.wait_for_output("step 1\n"));
   EXPECT_THAT(run({LOCKSTEP_PROGRAM, "status", run_dir()}).out,
               HasSubstr("running: 3 of 3 workers,"));

@@ -117,8 +117,8 @@ class Fence : public Plain {
     std::this_thread::sleep_for(4500ms);
     EXPECT_FALSE(works(1)) << "all wait for the one that is stopped";
     const double fenced = last_of(0, victim) - stopped;
-    EXPECT_LT(fenced, 2.7) << "its workers end at L, with the watcher's delay";
-    EXPECT_GT(fenced, 1.0) << "and not before";
+    EXPECT_LT(fenced, 4.0) << "its workers end at L, with the watcher's delay";
+    EXPECT_GT(fenced, 0.5) << "and not before";
     launcher(victim).send(SIGCONT);
     ASSERT_TRUE(until([&] { return works(1); })) << err();
     EXPECT_LT(last_of(0), first_of(1)) << "two attempts at once";

@@ -23,7 +23,7 @@ def language_model(output):
 
 
 def updates(output):
-    return [built("updates_worker"), "slow", output, 4]
+    return [built("updates_worker"), "slow", output, 8]
 
 
 def unused(output):

@@ -21,6 +21,7 @@ class HostsTest(HostsRuns):
         self.expect_exact((0, 1, 2))
 
     def test_a_hosts_only_worker_is_killed(self):
+        self.epochs = 10
         self.start()
         self.wait_for_steps(50)
         kill(self.nodes[1].worker_pids()[0])
@@ -41,7 +42,7 @@ class HostsTest(HostsRuns):
         self.wait_for_steps(50)
         self.nodes[2].kill()
         self.assertEqual(self.ends(), [0, 0, -signal.SIGKILL], self.told())
-        self.assertIn("node 2 is lost (its launcher has ended)", self.nodes[0].text())
+        self.assertRegex(self.nodes[0].text(), r"node 2 is lost \(its launcher has (ended|closed its connection)\)")
         self.expect_exact((0, 1))
 
     def test_the_same_command_goes_on_after_a_signal_to_one_launcher(self):
@@ -93,7 +94,7 @@ class HostsTest(HostsRuns):
         self.start()
         self.wait_for_steps(50)
         self.nodes[0].process.send_signal(signal.SIGSTOP)
-        self.group.until_said(1, "node 0 is lost")
+        self.group.until_lost(0)
         self.nodes[0].process.send_signal(signal.SIGCONT)
         self.assertEqual(self.ends(), [75, 0, 0], self.told())
         self.assertIn("this node was taken out of the run", self.nodes[0].text())
@@ -168,6 +169,7 @@ class ReplacedTest(HostsRuns):
 
     def test_as_many_as_are_asked_for(self):
         """Of the launcher that leads."""
+        self.epochs = 12
         self.start()
         self.wait_for_steps(20)
         for workers, each in ((3, 1), (6, 2), (4, (2, 1, 1))):
@@ -182,6 +184,7 @@ class ReplacedTest(HostsRuns):
         """As they load, as they apply what is under way, and in the first step of their own."""
         first = ("new phase=heal", "new phase=exchange", "new phase=optimizer")
         own = ("phase=data", "phase=backward repeat=3", "phase=exchange repeat=2")
+        self.epochs = 12
         self.start(options={
             rank: ("--inject", "; ".join(f"kill rank={fault}" for fault in (*first, f"{2 * rank + 1} {own[rank]}"))) for rank in range(3)})
         self.expect_all_replaced(3 * 3 + 1 + 3 + 2)
@@ -242,23 +245,14 @@ class ComesBackTest(HostsRuns):
 
     def test_another_host_is_lost_meanwhile(self):
         """It has a fresh board, and nobody who would begin anything there: the others do not wait for it."""
-        self.start()
-        self.wait_for_steps(20)
-        zygote = self.zygote_of(self.nodes[1])
-        send(zygote, signal.SIGSTOP)
-        self.group.kill(self.nodes[1].all_workers())
+        self.start(options={1: ("--inject", "kill rank=1 txn=20; kill rank=new phase=heal repeat=6")})
         self.group.until_said(0, "node 1 has no worker left")
         self.nodes[2].kill()
         self.group.until_said(0, "node 2 is lost", may_end=True)
         done = self.nodes[0].committed()
         self.group.until(lambda: self.nodes[0].committed() > done + 5, "a commit without both", may_end=True)
-        send(zygote, signal.SIGCONT)
         self.assertEqual(self.ends(), [0, 0, -signal.SIGKILL], self.told())
         self.expect_exact((0, 1))
-
-    def zygote_of(self, node):
-        others = {node.process.pid, node.link(), *node.worker_pids()}
-        return next(pid for pid in node.pids() if pid not in others)
 
     def test_another_host_is_lost_as_it_loads(self):
         self.start(options={1: ("--inject", "kill rank=1 txn=20; stop rank=new phase=heal", "--stop-grace", "60")})

@@ -13,7 +13,7 @@ import hosts
 from nodes import parallel
 
 KILLED, RESUMABLE, USAGE = -signal.SIGKILL, 75, 2
-QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=1")
+QUICK = ("--rdzv-conf", "keep_alive_interval=1,keep_alive_max_attempt=2")
 HAS = "this node has the lock file"
 
 
@@ -97,7 +97,7 @@ class TieBreak(unittest.TestCase):
         done = self.hosts[0].committed()
         self.group.until_said(0, "(?s)(this node waits for the lock file.*){2}", may_end=True)  # after 6 s; without the option it had ended
         self.assertIsNone(self.hosts[0].process.poll(), self.group.told())
-        self.assertEqual(self.hosts[0].committed(), done)
+        self.assertLessEqual(self.hosts[0].committed(), done + 1)  # the step under way
         aside.rename(self.locks)
         self.group.expect([0, KILLED])
         self.survives(0)

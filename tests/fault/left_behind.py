@@ -59,7 +59,7 @@ class LeftBehind(FaultTest):
             end(run)
         self.assertEqual(run.wait().code, code, run.err)
         if code == -signal.SIGKILL or reserved or self.OUTLIVED:
-            until(lambda: processes() == before["processes"], "the end of the workers", seconds=1)
+            until(lambda: processes() == before["processes"], "the end of the workers", seconds=20)
         after = machine(self.folder)
         for kind, there in before.items():
             self.assertEqual(after[kind], there, kind)
@@ -130,7 +130,7 @@ class Ends(LeftBehind):
                 time.sleep(wait)
                 run.send(number).wait()
                 self.assertIn(run.code, (-number, 128 + number), run.err)
-                until(lambda: machine(self.folder) == before, "the end of all", seconds=1)
+                until(lambda: machine(self.folder) == before, "the end of all", seconds=20)
 
     def test_killed_launcher(self):
         for at in (1, 60, 200):

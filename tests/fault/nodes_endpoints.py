@@ -85,10 +85,15 @@ class Lost(Endpoints):
         """As with one endpoint: it leads again, and nothing is waited for."""
         job = self.run_in_turn()
         self.at(MIDDLE, job)
-        agent = job.agents[job.bed[1]]
+        agent, others = job.agents[job.bed[1]], [job.agents[job.bed[index]] for index in (2, 3)]
+        for other in others:  # to whom it is a second, however long this takes
+            other.send_signal(signal.SIGSTOP)
         agent.send_signal(signal.SIGKILL)
         agent.wait(10)
         job.start(job.bed[1])
+        time.sleep(0.5)
+        for other in others:
+            other.send_signal(signal.SIGCONT)
         job.until_works(1, seconds=FORMING)
         self.assertNotIn(LEADS_HERE, job.said(job.bed[2]))
         self.ends_well(job)
@@ -243,13 +248,14 @@ class Strangers(Endpoints):
 class End(Endpoints):
     def told_to_one(self, max_restarts):
         """The leader's machine is lost when one of two others has heard of the end, and the other one leads."""
-        job = self.run_in_turn(worker=("--linger", "2:1.0"), options={"max-restarts": max_restarts})
+        job = self.run_in_turn(worker=("--linger", "2:told"), options={"max-restarts": max_restarts})
         self.at("end", job)
         last = job.worker_on(job.bed[3])
         time.sleep(0.5)
         job.bed.cut([1], [2])
+        job.leave()
         job.witness.wait(lambda: last.gone, "the last worker's end")
-        time.sleep(0.3)
+        time.sleep(0.8)  # host3 hears of it
         self.assertGreater(job.bed.dropped(), 0)
         job.bed[1].kill()
         job.agents.pop(job.bed[1]).wait(10)

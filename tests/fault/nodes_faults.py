@@ -4,14 +4,14 @@
     nodes_faults.py [CLASS[.test] ...]    (environment: nodes/__init__.py)
 
 In each the witness must not see two attempts at once, the launchers end as documented, nothing is left on any machine, and the fault
-has been seen to happen. L is 2 s. Exit 77: skipped, where the system has no machines.
+has been seen to happen. L is 2 s, where nothing is to come of it more. Exit 77: skipped, where the system has no machines.
 """
 import signal
 import time
 
 from nodes import parallel
 from nodes.case import END, MIDDLE, SLACK, START, OnMachines
-from nodes.job import FORMING, LIMIT
+from nodes.job import CALM, CALM_LIMIT, FORMING, LIMIT
 import hosts
 
 
@@ -175,13 +175,13 @@ class BelowL(OnMachines):
         self.silent(0, (self.cut, 0.5 * self.LONG))
 
     def test_long_cuts(self):
-        self.silent(3, (self.cut, 0.9 * self.LONG))
+        self.silent(3, (self.cut, 0.75 * self.LONG))
 
     def test_pauses(self):
         self.silent(3, (self.pause_machine, 0.5 * self.LONG))
 
     def test_long_pauses(self):
-        self.silent(0, (self.pause_launcher, 0.9 * self.LONG))
+        self.silent(0, (self.pause_launcher, 0.75 * self.LONG))
 
 
 class Stopped(OnMachines):
@@ -196,11 +196,11 @@ class Stopped(OnMachines):
 
     def test_short(self):
         """Below L, less a few heartbeats, nothing happens."""
-        job = self.job()
+        job = self.job(conf=CALM)
         for index in (1, 2):
             self.at(MIDDLE, job)
             time.sleep(LIMIT / 4)
-            self.pause(job, index, LIMIT * 0.6)
+            self.pause(job, index, CALM_LIMIT * 0.6)
         self.assertEqual(job.until_works(), 0, job.log())
         self.ends_well(job)
 
@@ -264,10 +264,10 @@ class Cut(OnMachines):
         return job
 
     # What TCP has to send again after a cut comes at the latest after twice its time.
-    SHORT, LONG = LIMIT / 4, LIMIT + 2
+    SHORT, LONG = CALM_LIMIT / 4, LIMIT + 2
 
     def test_pair_short(self):
-        self.cut(3, lambda bed: bed.cut([2], [3]), self.SHORT, False)
+        self.cut(3, lambda bed: bed.cut([2], [3]), self.SHORT, False, conf=CALM)
 
     def test_pair_without_the_leader(self):
         """The launchers of a star do not see it; the workers go on when it is over."""
@@ -277,19 +277,19 @@ class Cut(OnMachines):
         self.cut(3, lambda bed: bed.cut([1], [3]), self.LONG, True)
 
     def test_node_short(self):
-        self.cut(3, lambda bed: bed.isolate(2), self.SHORT, False)
+        self.cut(3, lambda bed: bed.isolate(2), self.SHORT, False, conf=CALM)
 
     def test_node(self):
         self.cut(3, lambda bed: bed.isolate(2), self.LONG, True)
 
     def test_leader_short(self):
-        self.cut(4, lambda bed: bed.isolate(1), self.SHORT, False)
+        self.cut(4, lambda bed: bed.isolate(1), self.SHORT, False, conf=CALM)
 
     def test_leader(self):
         self.cut(4, lambda bed: bed.isolate(1), self.LONG, True)
 
     def test_halves_short(self):
-        self.cut(4, lambda bed: bed.cut([1, 2], [3, 4]), self.SHORT, False)
+        self.cut(4, lambda bed: bed.cut([1, 2], [3, 4]), self.SHORT, False, conf=CALM)
 
     def test_halves(self):
         self.cut(4, lambda bed: bed.cut([1, 2], [3, 4]), self.LONG, True, per_node=2)
@@ -304,7 +304,7 @@ class Cut(OnMachines):
         self.cut(3, lambda bed: bed.cut_one_way([1], [3]), self.LONG, True)
 
     def test_one_way_short(self):
-        self.cut(3, lambda bed: bed.cut_one_way([1], [2]), self.SHORT, False)
+        self.cut(3, lambda bed: bed.cut_one_way([1], [2]), self.SHORT, False, conf=CALM)
 
     def test_while_forming(self):
         bed = self.bed(3)

@@ -73,7 +73,7 @@ class Coming(OnMachines):
         job = self.job(worker=("--linger", "2:3"))
         self.at("end", job)
         job.bed[2].pause()
-        time.sleep(LIMIT / 2)
+        time.sleep(LIMIT / 4)
         job.bed[2].wake()
         job.expect(0)
         self.assertEqual(job.warnings(), {})
@@ -85,7 +85,7 @@ class Coming(OnMachines):
         time.sleep(LIMIT / 4)
         job.finish()
         job.bed[3].pause()
-        time.sleep(LIMIT / 2)
+        time.sleep(LIMIT / 4)
         job.bed[3].wake()
         job.expect(0)
         self.assertEqual(job.warnings(), {})
@@ -161,11 +161,11 @@ class CutAtTheEnd(OnMachines):
     L less 1 s."""
 
     def cut(self, how, seconds):
-        job = self.job(worker=("--linger", "2:0.8"))
+        job = self.job(worker=("--linger", "2:told"))
         self.at(END, job)
-        time.sleep(0.2)
-        how(job.bed)
         last = job.worker_on(job.bed[3])
+        how(job.bed)
+        job.leave()
         job.witness.wait(lambda: last.gone, "the last worker's end")
         time.sleep(seconds)
         self.assertGreater(job.bed.dropped(), 0)
@@ -176,7 +176,7 @@ class CutAtTheEnd(OnMachines):
     def test_healed_in_time(self):
         for how in (lambda bed: bed.cut([1], [2]), lambda bed: bed.cut_one_way([1], [2]), lambda bed: bed.cut_one_way([2], [1])):
             with self.subTest(how):
-                self.cut(how, 0.2 * LIMIT)
+                self.cut(how, 0.3 * LIMIT)
 
     def test_between_others(self):
         self.cut(lambda bed: bed.cut([2], [3]), LIMIT + 1)

@@ -32,14 +32,15 @@ class TheWitness(OnMachines):
 
     def worker(self, machine, rank, attempt, seconds=60):
         process = self.machines[machine].start(sys.executable, "-SEc", TELLS, rank, attempt, seconds)
-        self.witness.wait(lambda: process.inner in [w.pid for w in self.witness.workers], "the worker")
+        there = (self.machines[machine].name, rank, attempt)
+        self.witness.wait(lambda: there in [(w.host, w.rank, w.attempt) for w in self.witness.workers], "the worker")
         return process
 
     def test_two_attempts_at_once(self):
         self.worker(1, 0, 0)
         self.worker(2, 0, 1)
         with self.assertRaisesRegex(AssertionError, "attempt 1 rank 0 on host2.* started while <attempt 0 rank 0 on host1.* was alive"):
-            self.witness.check()
+            self.witness.check(seconds=1)
 
     def test_one_after_the_other(self):
         self.worker(1, 0, 0, 0.1).wait()
@@ -56,7 +57,7 @@ class TheWitness(OnMachines):
 
     def test_sleepers(self):
         """May be there until a moment after they are woken."""
-        self.witness.moment = 0.5
+        self.witness.moment = 2
         first = self.worker(1, 0, 0)
         self.machines[1].pause()
         self.worker(2, 0, 1, 1)
@@ -65,14 +66,14 @@ class TheWitness(OnMachines):
         self.machines[1].wake()
         time.sleep(0.1)
         self.assertEqual(self.witness.violations, [])
-        time.sleep(1)
-        self.assertRegex("\n".join(self.witness.violations), "of an attempt that is over lives 0.5 s after it was woken")
+        self.witness.wait(lambda: self.witness.violations, "the violation")
+        self.assertRegex("\n".join(self.witness.violations), "of an attempt that is over lives 2 s after it was woken")
         first.kill()
 
     def test_what_is_left_behind(self):
         self.worker(1, 0, 0)
         with self.assertRaisesRegex(AssertionError, "<attempt 0 rank 0 on host1.* was left behind"):
-            self.witness.check()
+            self.witness.check(seconds=1)
         self.machines[1].kill_all()
         self.witness.check()
         job = Job.__new__(Job)
@@ -80,13 +81,13 @@ class TheWitness(OnMachines):
         job.check_clean()
         self.machines[2].run("touch", "/tmp/file")
         with self.assertRaisesRegex(AssertionError, "host2: files and sockets\n/tmp/file"):
-            job.check_clean()
+            job.check_clean(seconds=1)
         self.machines[2].run("rm", "/tmp/file")
         for text in ("listener = socket.create_server(('', 0))", "listener = socket.socket(socket.AF_UNIX); listener.bind('\\0name')"):
             left = self.machines[2].start(sys.executable, "-SEc", f"import socket, time; {text}; print(flush=True); time.sleep(60)", stdout=-1)
             left.stdout.readline()
             with self.assertRaisesRegex(AssertionError, "host2: processes .*\n.*host2: files and sockets\n.*(@name| 0A )"):
-                job.check_clean()
+                job.check_clean(seconds=1)
             left.kill()
             left.communicate()
         job.check_clean()

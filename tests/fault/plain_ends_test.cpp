@@ -96,7 +96,7 @@ TEST_F(Plain, NothingOfAnAttemptMeetsTheNext) {
     if (attempt == 1) first_of_second = std::min(first_of_second, at);
   }
   EXPECT_LT(last_of_first, first_of_second) << "two attempts at once";
-  EXPECT_LT(first_of_second - last_of_first, 1.0);
+  EXPECT_LT(first_of_second - last_of_first, 2.5);
 }
 
 // `lockstep run … > >(tee log)`: the shell's other process is a child of ours, and no worker's.
@@ -118,7 +118,7 @@ TEST_F(Plain, WhatTheShellHasStartedForTheLauncherIsLeftAlone) {
 // It is not waited for, and has the time that it needs.
 TEST_F(Plain, WhatUnlinksSharedMemoryOutlivesItsAttempt) {
   const std::string cleans =
-      script("torch_shm_manager", "#!/bin/sh\nsleep 1.5\n: >" + folder_ / "unlinked" + "\n");
+      script("torch_shm_manager", "#!/bin/sh\nsleep 5\n: >" + folder_ / "unlinked" + "\n");
   const std::string program = script("share.sh", "#!/bin/sh\nsetsid " + cleans +
                                                      " &\n[ $TORCHELASTIC_RESTART_COUNT = 0 ] && "
                                                      "sleep 0.2 && exit 1\ndate +%s.%N >" +
@@ -126,24 +126,23 @@ TEST_F(Plain, WhatUnlinksSharedMemoryOutlivesItsAttempt) {
   const double begin =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   EXPECT_EQ(launch({"--max-restarts", "1"}, {program}).code, 0);
-  EXPECT_LT(std::stod(read_text(folder_ / "second")) - begin, 1.2);
+  EXPECT_LT(std::stod(read_text(folder_ / "second")) - begin, 4.5);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "unlinked"));
 }
 
 TEST_F(Plain, ARestartEndsHelpersAtOnce) {
-  const std::string program =
-      script("again.sh",
-             "#!/bin/sh\nif [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then\n"
-             "  sleep 71 " +
-                 folder_.path() + " & setsid sh -c 'sleep 72; :' " + folder_.path() +
-                 " & exit 1\nfi\ndate +%s.%N >" + folder_ / "second" +
-                 "\n"
-                 "ps -eo args | grep -c '^sleep 7[12]' || :\n");
-  const auto begin = std::chrono::system_clock::now();
+  const std::string program = script("again.sh",
+                                     "#!/bin/sh\nif [ $TORCHELASTIC_RESTART_COUNT = 0 ]; then\n"
+                                     "  sleep 71 " +
+                                         folder_.path() + " & setsid sh -c 'sleep 72; :' " +
+                                         folder_.path() + " & date +%s.%N >" + folder_ / "first" +
+                                         "; exit 1\nfi\ndate +%s.%N >" + folder_ / "second" +
+                                         "\n"
+                                         "ps -eo args | grep -c '^sleep 7[12]' || :\n");
   const Outcome outcome = launch({"--max-restarts", "1"}, {program});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  const double second = std::stod(read_text(folder_ / "second"));
-  EXPECT_LT(second - std::chrono::duration<double>(begin.time_since_epoch()).count(), 1.0);
+  EXPECT_LT(std::stod(read_text(folder_ / "second")) - std::stod(read_text(folder_ / "first")),
+            2.5);
   EXPECT_EQ(outcome.out, "0\n");
 }
 

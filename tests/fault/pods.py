@@ -25,7 +25,7 @@ KEY = "3b1f0c9d" * 8
 # As the operator of a PyTorchJob says it; and the silence that makes a lost node, which here is to cost little.
 JOB = {"PET_RDZV_ENDPOINT": "train-0.train:23456", "PET_RDZV_ID": "train", "PET_RDZV_BACKEND": "c10d", "PET_MASTER_ADDR": "train-0",
        "PET_MASTER_PORT": "23456", "PET_NPROC_PER_NODE": "2", "PET_MAX_RESTARTS": "1",
-       "PET_RDZV_CONF": "keep_alive_interval=1,keep_alive_max_attempt=1,join_timeout=60", "LOCKSTEP_RUN_KEY": KEY}
+       "PET_RDZV_CONF": "keep_alive_interval=1,keep_alive_max_attempt=3,join_timeout=60", "LOCKSTEP_RUN_KEY": KEY}
 # Says who it is, and ends well once it is told to.
 WORKER = """#!/bin/sh
 echo "rank $RANK of $WORLD_SIZE, attempt $TORCHELASTIC_RESTART_COUNT" >>/srv/said
@@ -49,6 +49,14 @@ def children_of(pid):
     with contextlib.suppress(OSError):
         return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return []
+
+
+def heeds_term(pid):
+    """It blocks TERM, to read it, or has a handler for it."""
+    with contextlib.suppress(OSError):
+        masks = re.findall(r"Sig(?:Blk|Cgt):\s*(\w+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+        return any(int(mask, 16) >> (signal.SIGTERM - 1) & 1 for mask in masks)
+    return False
 
 
 class Pods(unittest.TestCase):
@@ -116,7 +124,7 @@ class Pods(unittest.TestCase):
                 self.wait_for(0)
                 first = self.said()
                 (self.bed.folder / "said").unlink()
-                launcher = min(pid for pid in self.bed[2].pids() if words_of(pid)[0] == LOCKSTEP.encode())
+                launcher = next(pid for pid in children_of(self.pods[1].inner) if words_of(pid)[0] == LOCKSTEP.encode())
                 os.kill(launcher, signal.SIGTERM)
                 self.wait_for(0)
                 self.assertEqual(self.said(), first)
@@ -153,11 +161,11 @@ class Pods(unittest.TestCase):
         (self.bed.folder / "end").touch()
 
         wanted, end = [[b"sh", b"sleep"]] * 4, time.monotonic() + 30
-        while (found := [[words_of(pid)[0] for pid in machine.pids()] for machine in self.bed]) != wanted and time.monotonic() < end:
+        while (found := [sorted(words_of(pid)[0] for pid in machine.pids()) for machine in self.bed]) != wanted and time.monotonic() < end:
             time.sleep(0.05)
         self.assertEqual(found, wanted, "who is done stays")
-        for machine in self.bed:  # until it is taken away
-            os.kill(min(machine.pids()), signal.SIGTERM)
+        for pod in self.pods.values():  # until it is taken away
+            pod.send_signal(signal.SIGTERM)
         for pod in self.pods.values():
             said = pod.communicate(timeout=20)[0]
             self.assertEqual(pod.returncode, 0, said)
@@ -181,9 +189,9 @@ class Pods(unittest.TestCase):
                 self.start_container(0, "unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", self.command_of(file))
                 first = self.first_process()
                 end = time.monotonic() + 20
-                while LOCKSTEP.encode() not in [words_of(pid)[0] for pid in (first, *children_of(first))] and time.monotonic() < end:
+                while time.monotonic() < end and not any(words_of(pid)[0] == LOCKSTEP.encode() and heeds_term(pid)
+                                                         for pid in (first, *children_of(first))):
                     time.sleep(0.05)
-                time.sleep(0.2)  # until the launcher waits for the others
                 os.kill(first, signal.SIGTERM)
                 said = self.pods[0].communicate(timeout=20)[0]
                 self.assertEqual(self.pods[0].returncode, 143, said)

@@ -147,6 +147,7 @@ class Stopped(FaultTest):
     """SIGSTOP beyond the grace: evicted, and SIGCONT afterwards finds nobody."""
 
     GRACE = ("--stop-grace", 0.2)
+    LONG_GRACE = ("--stop-grace", 2)  # for several that are stopped one after the other
 
     def test_injected(self):
         for rank, phase in ((0, "backward"), (1, "exchange"), (2, "optimizer")):
@@ -211,7 +212,7 @@ class Stopped(FaultTest):
     def test_all_and_no_restart(self):
         """Nobody could go on, and no restart is left: whoever is continued first goes on with those that follow."""
         for workers in (1, 3):
-            run = self.start(workers, LONG, self.GRACE)
+            run = self.start(workers, LONG, self.LONG_GRACE)
             run.until_committed(30)
             pids = [run.worker(rank) for rank in range(workers)]
             for pid in pids:
@@ -226,7 +227,7 @@ class Stopped(FaultTest):
 
     def test_all(self):
         """Nobody is left: the group starts again from its newest checkpoint."""
-        run = self.start(2, LONG + ("--checkpoint-every", 20), (*self.GRACE, "--max-restarts", 1))
+        run = self.start(2, LONG + ("--checkpoint-every", 20), (*self.LONG_GRACE, "--max-restarts", 1))
         run.until_committed(80)
         for member in run.members():
             os.kill(member["pid"], signal.SIGSTOP)

@@ -117,7 +117,7 @@ class Records(FaultTest):
     def test_directory_taken_away(self):
         for workers, taken, every in ((None, self.moved, 0), (None, self.removed, 20), (3, self.replaced, 0), (3, self.moved, 20), (3, self.removed, 0)):
             with self.subTest(workers=workers, taken=taken.__name__, every=every):
-                run = self.start(workers, LONG + ("--epochs", 2, "--checkpoint-every", every))
+                run = self.start(workers, LONG + ("--checkpoint-every", every))
                 run.until_committed(10)
                 taken(run)
                 self.assertEqual(run.wait().code, 1, run.err)

@@ -45,7 +45,7 @@ class SignalsTest : public ToyRun {
     EXPECT_EQ(steps, count_to(std::stoi(kSteps))) << "each step once: the last one was saved";
   }
 
-  const std::string kSteps = "1500";
+  const std::string kSteps = "3000";
   mutable pid_t zygote_ = -1;
 };
 
@@ -114,7 +114,7 @@ TEST_F(SignalsTest, ToTheOnlyWorkerStopTheRun) {
 
 // The zygote, and whoever loads its state, have nothing to do with it.
 TEST_F(SignalsTest, BeforeTheFirstStepOnlyTheLaunchersCounts) {
-  Child launcher(command({"--nproc-per-node", "2"}, {"--txns", "50", "--load-ms", "700"}));
+  Child launcher(command({"--nproc-per-node", "2"}, {"--txns", "50", "--load-ms", "2000"}));
   ASSERT_TRUE(until([&] { return workers(launcher).size() == 2; }));
   std::this_thread::sleep_for(200ms);
   for (const pid_t pid : workers(launcher)) ::kill(pid, SIGTERM);

@@ -136,7 +136,8 @@ TEST_F(ComeAndGo, AnHeirIsComparedWithTheDead) {
 TEST_F(ComeAndGo, AWorkerThatLeavesLateEndsNothing) {
   for (const char* name : {"leaves-modes", "leaves-flags"}) {
     std::filesystem::remove_all(folder_ / "run");
-    Child job(command(3, name, {"--inject", "stop rank=2 phase=exchange repeat=100000"}));
+    Child job(command(
+        3, name, {"--stop-grace", "60", "--inject", "stop rank=2 phase=exchange repeat=100000"}));
     ASSERT_TRUE(until([&] { return count(read_text(folder_ / "run/metrics.jsonl"), "\n") > 9; }));
     EXPECT_EQ(run({LOCKSTEP_PROGRAM, "scale", folder_ / "run", "2"}).code, 0);
     const Outcome outcome = job.wait(std::chrono::seconds(20));

@@ -161,7 +161,8 @@ class Job {
   }
 
   at::Tensor loss_of(const Batch& batch) {
-    if (has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    if (has("slow"))
+      std::this_thread::sleep_for(std::chrono::milliseconds(has("snapshot") ? 120 : 30));
     return torch::nn::functional::mse_loss(model_->forward(batch.inputs), batch.targets);
   }
 

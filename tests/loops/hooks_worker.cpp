@@ -106,7 +106,8 @@ void hook(const Job& job, Parts& parts, UpdateEnd& end) {
   if (job.is("dies") || job.is("dies-updates"))
     for (const std::int64_t step : {3, 10}) die_at(job, step, end);
   if (job.has("slow"))  // and so some apply later than others
-    std::this_thread::sleep_for(std::chrono::milliseconds(10 + 5 * job.context.rank()));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds((job.has("updates") ? 10 : 40) + 5 * job.context.rank()));
   static int outside = 0;
   if (job.has("counts-outside")) parts.seen[1] += ++outside;
   parts.calls += 1;
@@ -133,6 +134,7 @@ void hook(const Job& job, Parts& parts, UpdateEnd& end) {
 }
 
 at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
+  if (job.has("slow") && share.global_step() == 7) job.wait_for_checkpoint();
   if (job.name.ends_with("-in-closure") && share.global_step() == 5) parts.again();
   const at::Tensor found = parts.net(share.batch().inputs);
   share.carry("h", share.carried("h") + found.mean());

@@ -190,7 +190,7 @@ Status train(const Job& job) {
     misuse(job, parts, step);
     if (step.global_step() == 13)
       wait_for(job.output + "/checkpoints/step-000000" + (job.begins("gan") ? "24" : "12"));
-    if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (job.is("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     LOCKSTEP_TRY(job.begins("gan") ? step.run({{*parts.optimizer, loss}, {parts.of_critic, loss}})
                                    : step.run(*parts.optimizer, loss));
   }

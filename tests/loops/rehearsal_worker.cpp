@@ -195,7 +195,7 @@ Status loop(const Job& job, lockstep::Step& step, lockstep::Optimizer& optimizer
         job.is("noise") ? at::randn({2, 2})
                         : at::full({2, 2}, job.is("own-loader") ? job.context.rank() + 0.5 : 0.5);
     if (job.is("gradient-by-mode") && before == 5 && step.is_first()) net->idle->eval();
-    if (job.slow()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (job.slow()) std::this_thread::sleep_for(std::chrono::milliseconds(job.joined() ? 25 : 10));
     if (job.joined()) play(job, net, before);
     if (job.is("lets-go") && before == 3) target() = at::cat({target(), at::ones({1})});
     if (job.name.starts_with("assigns") && before == 3) assign_anew(job, net);

@@ -51,6 +51,7 @@ void misuse(const Job& job, Parts& parts, Share& share) {
 at::Tensor loss_of(const Job& job, Parts& parts, Share& share) {
   const std::int64_t step = share.global_step(), v = share.virtual_worker();
   misuse(job, parts, share);
+  if (job.has("slow") && step == 7) job.wait_for_checkpoint();
   static std::set<std::int64_t> seen;  // steps, in all workers alike; what should be in the state
   seen.insert(step);
   at::Tensor h = share.carried("h");
@@ -113,7 +114,7 @@ Status train(const Job& job, const Data& set) {
   for (;;) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) break;
-    if (job.has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(15));
+    if (job.has("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(40));
     LOCKSTEP_ASSIGN(const at::Tensor h, state.carried("h"));
     if (job.is("resets") && step.global_step() % step.steps_per_epoch() == 0) h.zero_();
     LOCKSTEP_TRY(job.run(step, parts.optimizer, loss));

@@ -136,7 +136,8 @@ Status train(const Job& job) {
     LOCKSTEP_ASSIGN(const bool more, step.next());
     if (!more) return {};
     ++rounds;
-    if (job.slow()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (job.slow())
+      std::this_thread::sleep_for(std::chrono::milliseconds(job.is("ends") ? 40 : 10));
     LOCKSTEP_TRY(write(job, state, step, net));
     if (job.is("updates"))
       LOCKSTEP_TRY(step.run({{optimizer, loss}, {optimizer, loss}}));

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -372,7 +373,8 @@ Status trainer(const Job& job) {
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   loops::run_worker([&](lockstep::Context& context) {
-    const Job job{context, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : 2};
+    const bool is_slow = std::strcmp(argv[1], "slow") == 0;
+    const Job job{context, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : is_slow ? 8 : 2};
     if (job.name.starts_with("free")) return without_data(job);
     if (job.name.starts_with("own")) return own_tensor(job);
     const Status status = job.name.starts_with("trainer") ? trainer(job) : train(job);

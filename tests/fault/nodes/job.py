@@ -1,4 +1,5 @@
 """One run over the machines of a bed: a launcher in each, its workers, and the witness."""
+import contextlib
 import itertools
 import re
 import signal
@@ -14,6 +15,8 @@ WORKER = Path(__file__).with_name("worker.py")
 KEY = "0123456789abcdef" * 4
 QUICK = "keep_alive_interval=1,keep_alive_max_attempt=2"
 LIMIT = 2.0  # L, of QUICK
+CALM = "keep_alive_interval=2,keep_alive_max_attempt=3"  # for what is to cost nothing, on a busy machine, too
+CALM_LIMIT = 6.0
 FORMING = 5.0  # for agents to meet, and workers to be with each other, on a busy machine
 
 
@@ -33,8 +36,8 @@ class Job:
         self.options, self.worker, self.per_node, self.conf, self.env = options or {}, worker, per_node, conf, env or {}
         self.limit = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"] if files else []
         self.endpoint = endpoint or f"{self.machines[0].name}:29400"
-        (bed.folder / "finish").unlink(missing_ok=True)
-        (bed.folder / "witness").unlink(missing_ok=True)
+        for name in ("finish", "leave", "witness"):
+            (bed.folder / name).unlink(missing_ok=True)
         self.witness = Witness(bed.folder / "witness")
         self.number = next(NUMBERS)  # of several runs on one bed
         self.ranks = {machine: rank for rank, machine in enumerate(self.machines)}
@@ -96,6 +99,10 @@ class Job:
         """The program's end, from the next step on."""
         (self.bed.folder / "finish").touch()
 
+    def leave(self):
+        """The end of the worker that lingers until it is told."""
+        (self.bed.folder / "leave").touch()
+
     def said(self, machine):
         return self.errors[machine].read_text(errors="replace")
 
@@ -148,9 +155,9 @@ class Job:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log()}") from None
 
-    def check_clean(self):
+    def check_clean(self, seconds=10):
         """Nothing is left on any machine, a moment later: processes, sockets, files outside the shared folder."""
-        end = time.monotonic() + 2
+        end = time.monotonic() + seconds
         while (problems := self.left()) and time.monotonic() < end:
             time.sleep(0.05)
         if problems:
@@ -161,8 +168,11 @@ class Job:
         for machine in self.machines:
             if not machine.space:
                 continue
-            pids = machine.pids()
-            if names := [Path(f"/proc/{pid}/cmdline").read_text() for pid in pids if Path(f"/proc/{pid}/cmdline").exists()]:
+            names = []
+            for pid in machine.pids():
+                with contextlib.suppress(OSError):  # it has just ended
+                    names.append(Path(f"/proc/{pid}/cmdline").read_text())
+            if names:
                 problems.append(f"{machine.name}: processes {names}")
             # A launcher that was killed for good leaves its own files, which the next one there takes away; a leader's record, only where
             # another leader could go on from it.

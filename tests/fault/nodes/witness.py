@@ -173,9 +173,9 @@ class Witness:
     def __repr__(self):
         return f"attempt {self.attempt()}, step {self.step()}, alive {self.alive()}, violations {self.violations}"
 
-    def check(self):
+    def check(self, seconds=5):
         with contextlib.suppress(AssertionError):
-            self.wait(lambda: not self.alive(), "the end of all workers", 0.5)
+            self.wait(lambda: not self.alive(), "the end of all workers", seconds)
         problems = [*self.violations, *(f"{worker} was left behind" for worker in self.alive())]
         if problems:
             raise AssertionError("\n".join(problems))

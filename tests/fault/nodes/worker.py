@@ -1,9 +1,10 @@
 """A worker that depends on all others and tells a witness outside of its life; the standard library alone.
 
-    worker.py [--steps N] [--pace SECONDS] [--on-loss exit|hang] [--child] [--linger RANK:SECONDS] [--save SECONDS] [--by-store]
+    worker.py [--steps N] [--pace SECONDS] [--on-loss exit|hang] [--child] [--linger RANK:SECONDS|told] [--save SECONDS] [--by-store]
 
 Meets the others at the store of MASTER_ADDR and MASTER_PORT, as programs of torch do, and makes a ring of TCP connections with them.
-A step is a sum that goes round the ring, and its result after it. Without --steps it ends once /srv/finish is there.
+A step is a sum that goes round the ring, and its result after it. Without --steps it ends once /srv/finish is there. A rank that
+lingers ends so much later, or once /srv/leave is there.
 The witness (witness.py) listens at /srv/witness; a connection lasts as long as the worker.
 """
 import argparse
@@ -168,7 +169,9 @@ def main():
     tell("done")
     who, seconds = given.linger.split(":")
     if rank == int(who) and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-        time.sleep(float(seconds))
+        while seconds == "told" and not os.path.exists("/srv/leave"):
+            time.sleep(0.01)
+        time.sleep(0 if seconds == "told" else float(seconds))
     if child:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

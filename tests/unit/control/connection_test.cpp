@@ -290,7 +290,7 @@ TEST_F(Connections, EndlessOpeningsAreCutOff) {
 // Whoever says nothing, or not enough, at any point of the way in.
 TEST_F(Connections, HalfOpenOnesAreCutOffAfterTheirTime) {
   Listener::Plan plan = listener_plan();
-  plan.patience = 200ms;
+  plan.patience = 2s;
   listen(std::move(plan));
   const UniqueFd silent = stranger(), one_byte = stranger();
   ASSERT_EQ(::send(one_byte.get(), "\x16", 1, 0), 1);

@@ -79,15 +79,15 @@ class WatcherTest : public ::testing::Test {
 };
 
 TEST_F(WatcherTest, WorkersLiveAsLongAsTheTimeIsRenewedAndNoLonger) {
-  watcher_->allow_until(from_now(500ms));
+  watcher_->allow_until(from_now(2s));
   const pid_t one = start_worker(*watcher_), other = start_worker(*watcher_);
   EXPECT_EQ(watcher_->free_slot(), nullptr) << "there are two slots";
-  for (int i = 0; i < 15; ++i) {
+  for (int i = 0; i < 25; ++i) {
     pause(100ms);
-    watcher_->allow_until(from_now(500ms));
+    watcher_->allow_until(from_now(2s));
   }
   EXPECT_TRUE(lives(one) && lives(other));
-  const std::uint64_t last = from_now(500ms);
+  const std::uint64_t last = from_now(2s);
   watcher_->allow_until(last);
   expect_killed(one);
   EXPECT_GE(clock_ns(CLOCK_BOOTTIME), last);
@@ -265,11 +265,11 @@ Launched launch(std::chrono::nanoseconds time, const std::string& script = "exec
 }
 
 TEST(WatcherOf, ALauncherThatIsStoppedWithItsGroup) {
-  const Launched all = launch(1s);
+  const Launched all = launch(3s);
   ::kill(-all.launcher, SIGSTOP);
   ASSERT_TRUE(until([&] { return stat_of(all.launcher)->state == 'T'; }, 5s));
   EXPECT_TRUE(lives(all.worker));
-  EXPECT_TRUE(until([&] { return !lives(all.worker); }, 5s));
+  EXPECT_TRUE(until([&] { return !lives(all.worker); }, 15s));
   EXPECT_EQ(stat_of(all.launcher)->state, 'T');
   EXPECT_TRUE(lives(all.watcher));
   ::kill(all.launcher, SIGKILL);

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "base/log.h"
 #include "base/temporary.h"
 
 namespace lockstep::launcher {
@@ -212,13 +213,15 @@ TEST_F(TieBreakTest, WhatCannotBeAskedIsWaitedFor) {
   const auto one = enter(1);
   const std::string aside = folder + "-aside";
   fs::rename(folder, aside);
-  testing::internal::CaptureStderr();
-  one->tie_break.want(kSet, "node 1");
-  run([&] { return one->set != 0; }, 200ms);
+  std::string log;
+  {
+    const LogSink sink([&](std::string_view line) { log += line; });
+    one->tie_break.want(kSet, "node 1");
+    run([&] { return log.find("missing") != log.npos; });
+  }
   EXPECT_EQ(one->set, 0U);
   EXPECT_TRUE(one->tie_break.waits());
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("this node waits for the lock file"), HasSubstr("missing")));
+  EXPECT_THAT(log, AllOf(HasSubstr("this node waits for the lock file"), HasSubstr("missing")));
   fs::rename(aside, folder);
   run([&] { return one->set != 0; });
   EXPECT_TRUE(one->has);
@@ -229,7 +232,11 @@ TEST_F(TieBreakTest, WhoIsHeardAgainIsNotAskedAbout) {
   const std::string aside = folder + "-aside";
   fs::rename(folder, aside);
   one->tie_break.want(kSet, "node 1");
-  run([] { return false; }, 50ms);
+  {
+    std::string log;
+    const LogSink sink([&](std::string_view line) { log += line; });
+    run([&] { return log.find("missing") != log.npos; });
+  }
   one->tie_break.want({}, "");
   EXPECT_FALSE(one->tie_break.waits());
   fs::rename(aside, folder);

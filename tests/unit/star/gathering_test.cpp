@@ -143,6 +143,7 @@ TEST_F(GatheringTest, ARankThatIsTakenAndWhoComesLaterAreRefused) {
 TEST_F(GatheringTest, WhoIsOfAnotherVersionIsToldOfOnce) {
   gather();
   come(12, 2, 0, control::kProtocol + 7);
+  EXPECT_TRUE(until([&] { return log.find("not let in: ") != std::string::npos; }));
   const Deadline end = Deadline::in(std::chrono::milliseconds(700));
   while (!end.passed()) loop->run_once(Deadline::in(std::chrono::milliseconds(2)));
   const std::string what = "is of another version (Lockstep 1.2.3, protocol " +

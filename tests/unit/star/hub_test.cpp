@@ -166,7 +166,7 @@ TEST_F(HubTest, TheLastAddressIsDialledBesideTheName) {
   rules.limit = 60'000'000'000;  // silence is no matter here
   find = [found](const std::string& host, int to) -> Result<std::vector<control::Address>> {
     const std::string now = found->load();
-    if (now == "hangs") std::this_thread::sleep_for(1500ms);
+    if (now == "hangs") std::this_thread::sleep_for(6s);
     if (const auto address = control::Address::numeric(now, to)) return std::vector{*address};
     return Error{ErrorKind::kUnavailable, "'" + host + "' leads to no address"};
   };
@@ -181,19 +181,19 @@ TEST_F(HubTest, TheLastAddressIsDialledBesideTheName) {
     run_for(100ms);
     ASSERT_EQ(one.come.size(), came);
     open(one);
-    EXPECT_TRUE(run_until([&] { return agent.opened == opened + 1; }, 1s)) << elsewhere;
+    EXPECT_TRUE(run_until([&] { return agent.opened == opened + 1; }, 4s)) << elsewhere;
   }
   open(two);
   *found = "127.0.0.2";
   one.listener.reset();
   one.come.clear();
-  ASSERT_TRUE(run_until([&] { return agent.opened == 5; }, 1s));
+  ASSERT_TRUE(run_until([&] { return agent.opened == 5; }, 4s));
   EXPECT_EQ(two.come.size(), 1u);
   two.refuses = true;  // as another run's leader
   open(one);
   *found = "127.0.0.1";
   two.come.back()->close();
-  ASSERT_TRUE(run_until([&] { return agent.opened == 6; }, 1s));
+  ASSERT_TRUE(run_until([&] { return agent.opened == 6; }, 4s));
   EXPECT_FALSE(agent.refused);
   EXPECT_EQ(agent.closed, 5);
 }
