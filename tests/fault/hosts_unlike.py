@@ -84,8 +84,8 @@ class UnlikeTest(unittest.TestCase):
         group.hosts[2].process.wait(30)
         self.assertEqual(group.hosts[2].process.returncode, 2, group.told())
         for rank in (0, 2):
-            self.assertRegex(group.hosts[rank].text(), f"the version of Lockstep differs: 9\\.9\\.{VERSION[4:]} \\(.*\\) on .*, {VERSION} \\(.*\\) on .*; "
-                                                       "install the same one on all machines")
+            group.until_said(rank, f"the version of Lockstep differs: 9\\.9\\.{VERSION[4:]} \\(.*\\) on .*, {VERSION} \\(.*\\) on .*; "
+                                   "install the same one on all machines", may_end=True)
         self.assertEqual(group.hosts[0].text().count("not let in: "), 1, group.told())
         group.hosts[2].launcher = harness.LOCKSTEP
         group.hosts[2].start()
@@ -99,7 +99,7 @@ class UnlikeTest(unittest.TestCase):
         group.hosts[2].process.wait(30)
         self.assertEqual(group.hosts[2].process.returncode, 2, group.told())
         for rank in (0, 2):
-            self.assertRegex(group.hosts[rank].text(), "the program differs: it does not link Lockstep on .*, it links Lockstep on .*; give the same")
+            group.until_said(rank, "the program differs: it does not link Lockstep on .*, it links Lockstep on .*; give the same", may_end=True)
 
     def test_a_launchers_options(self):
         """Whoever is refused may come again; the others wait for it."""
@@ -108,7 +108,7 @@ class UnlikeTest(unittest.TestCase):
         group.hosts[2].process.wait(30)
         self.assertEqual(group.hosts[2].process.returncode, 2, group.told())
         for rank in (0, 2):
-            self.assertRegex(group.hosts[rank].text(), "--max-restarts differs: 7 on .*, 0 on .*; give the same on all nodes")
+            group.until_said(rank, "--max-restarts differs: 7 on .*, 0 on .*; give the same on all nodes", may_end=True)
         group.hosts[2].start()
         self.assertEqual(group.codes(), [0, 0, 0], group.told())
         group.check_nothing_is_left()
