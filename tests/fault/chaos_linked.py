@@ -6,7 +6,8 @@ A *life* is one run of a program that is drawn, from its beginning to its end, t
 launchers are killed and paused, asked to stop, added and taken away, and what is gone is begun again by the same command, with another
 number of workers. In the end weights, state, ledger and metrics are those of the undisturbed run. A run in which one of the kinds of
 faults has not happened, within twice its time, fails. The moments are the machine's, and the rarest kinds come first: a seed gives the
-same programs, not the same run; --life K lives that one alone, again and again. The suite's runs are short; by hand: chaos --linked --seconds 600 --seed 7
+same programs, not the same run; --life K lives that one alone, again and again. The suite's runs are short; by hand:
+chaos --linked --seconds 600 --seed 7
 """
 import collections
 import functools
