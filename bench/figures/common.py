@@ -167,7 +167,7 @@ class Bench:
                           "commit": self.commit, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                           "load_average": round(os.getloadavg()[0], 1), "mnist": "drawn digits" if self.data() == "synthetic" else "real",
                           **({"quick": True} if self.quick else {}), **known})
-        print(line_of(self.rows[-1]), flush=True)
+        print(line_of(self.rows[-1], "<=" if less_is_better else ">="), flush=True)
 
 
 def digits(value):
@@ -177,11 +177,11 @@ def digits(value):
 HEADER = f"{'name':34} {'unit':6} {'value':>9} {'min':>9} {'median':>9} {'p99':>9} {'peer':>9} {'ratio':>8} {'goal':>9}  met"
 
 
-def line_of(row):
+def line_of(row, sign):
     def cell(key, width=9):
         return f"{'' if row[key] is None else format(row[key], 'g'):>{width}}"
     met = {None: "", True: "yes", False: "NO"}[row["met"]]
-    goal = "" if row["goal"] is None else f"{'<=' if row['unit'] not in ('ratio', '1/s') else '>='} {row['goal']:g}"
+    goal = "" if row["goal"] is None else f"{sign} {row['goal']:g}"
     tail = f"  [no peer: {row['why_no_peer']}]" if row["why_no_peer"] else ""
     return (f"{row['name']:34} {row['unit']:6} {cell('value')} {cell('min')} {cell('median')} {cell('p99')} {cell('peer')} "
             f"{cell('ratio', 8)} {goal:>9}  {met}{tail}")
