@@ -42,16 +42,18 @@ class LeaderTest(HostsRuns):
         self.epochs = 10
         self.start()
         self.wait_for_steps(50)
+        begun = self.nodes[1].committed()
         kill(self.nodes[2].worker_pids()[0])
         self.group.until_said(0, "replacement joined")
         self.kill_leader()
         leader = self.elected()
         for node in self.nodes[1:]:
             kill(node.worker_pids()[0])
+        is_given_back = self.nodes[1].committed() - begun > 90  # a charge, after 100 transactions: on a busy machine
         self.assertEqual(self.ends(), [-signal.SIGKILL, 0, 0], self.told())
         told = leader.text()
         self.assertIn("incident 2", told)
-        self.assertRegex(told, r"\([89] of 10 left\)")  # a charge is given back after 100 transactions
+        self.assertRegex(told, r"\([89] of 10 left\)" if is_given_back else r"\(8 of 10 left\)")
         self.expect_exact((1, 2))
 
     def test_of_two_hosts_the_first_cannot_go_on_without(self):

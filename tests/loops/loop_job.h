@@ -4,16 +4,14 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
-#include <system_error>
-#include <thread>
 
 #include "lockstep/step.h"
+#include "support/until.h"
 
 namespace loops {
 
@@ -39,12 +37,7 @@ struct Job {
   }
   // Until one is on disk.
   void wait_for_checkpoint() const {
-    for (int i = 0; i < 10'000; ++i) {
-      std::error_code error;
-      for (const auto& entry : std::filesystem::directory_iterator(output + "/checkpoints", error))
-        if (entry.path().filename().string().starts_with("step-")) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    lockstep::test::until([&] { return std::filesystem::exists(output + "/checkpoints/last"); });
   }
   // A step's updates, all of them by this loss.
   lockstep::Status run(lockstep::Step& step, lockstep::Optimizer& optimizer,

@@ -19,6 +19,7 @@
 #include "lockstep/checkpoint.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "support/until.h"
 #include "worker_main.h"
 
 namespace {
@@ -137,8 +138,7 @@ void misuse(const Job& job, Parts& parts, const Step& step) {
 }
 
 void wait_for(const std::string& path) {
-  for (int i = 0; i < 10000 && !std::filesystem::exists(path); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  lockstep::test::until([&] { return std::filesystem::exists(path); });
 }
 
 lockstep::RunOptions options_of(const Job& job) {

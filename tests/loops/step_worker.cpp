@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "lockstep/step.h"
+#include "support/until.h"
 
 namespace {
 
@@ -29,8 +30,7 @@ struct Job {
   bool draws() const { return name.starts_with("draws"); }
   bool accumulates() const { return name.starts_with("accumulates"); }
   void wait_for(const char* file) const {
-    while (!std::filesystem::exists(output + "/" + file))
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    lockstep::test::until([&] { return std::filesystem::exists(output + "/" + file); });
   }
 };
 

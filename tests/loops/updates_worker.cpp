@@ -13,7 +13,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -26,6 +25,7 @@
 #include "lockstep/amp.h"
 #include "lockstep/step.h"
 #include "lockstep/trainer.h"
+#include "support/until.h"
 #include "worker_main.h"
 
 namespace {
@@ -353,8 +353,7 @@ Status without_data(const Job& job) {
 
 // For a file, which says that the process may end.
 void wait_for(const std::string& path) {
-  for (int i = 0; i < 6'000 && !std::filesystem::exists(path); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  lockstep::test::until([&] { return std::filesystem::exists(path); }, std::chrono::seconds(30));
 }
 
 Status trainer(const Job& job) {
@@ -373,8 +372,9 @@ Status trainer(const Job& job) {
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
   loops::run_worker([&](lockstep::Context& context) {
-    const bool is_slow = std::strcmp(argv[1], "slow") == 0;
-    const Job job{context, argv[1], argv[2], argc > 3 ? std::atol(argv[3]) : is_slow ? 8 : 2};
+    Job job{context, argv[1], argv[2], 2};
+    if (job.is("slow")) job.epochs = 8;  // newcomers come in before its end
+    if (argc > 3) job.epochs = std::atol(argv[3]);
     if (job.name.starts_with("free")) return without_data(job);
     if (job.name.starts_with("own")) return own_tensor(job);
     const Status status = job.name.starts_with("trainer") ? trainer(job) : train(job);
